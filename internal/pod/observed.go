@@ -1,0 +1,116 @@
+package pod
+
+import "time"
+
+// Observed is what the runtime was last seen to hold of one pod.
+type Observed struct {
+	UID       UID
+	Name      string
+	Namespace string
+
+	// Sandboxes and Containers are ordered from the newest to the oldest.
+	Sandboxes  []Sandbox
+	Containers []Container
+
+	// At is the moment at which reading began: whatever happened before is in it.
+	At time.Time
+}
+
+// SandboxState is the state of a sandbox.
+type SandboxState int
+
+const (
+	SandboxNotReady SandboxState = iota
+	SandboxReady
+)
+
+// Sandbox is one pod sandbox: the network namespace that a pod's containers share.
+type Sandbox struct {
+	ID        string
+	Attempt   uint32
+	State     SandboxState
+	CreatedAt time.Time
+	IPs       []string
+	Hash      string    // AnnotationSpecHash, as given when it was made
+	FirstSeen time.Time // AnnotationSeen of the pod, as given when it was made
+}
+
+// ContainerState is the state of a container.
+type ContainerState int
+
+const (
+	ContainerUnknown ContainerState = iota
+	ContainerCreated
+	ContainerRunning
+	ContainerExited
+)
+
+// Container is one container of a pod, running or dead.
+type Container struct {
+	ID         string
+	Name       string
+	SandboxID  string
+	State      ContainerState
+	Image      string // as the pod asked for it
+	ImageRef   string // as the runtime resolved it
+	CreatedAt  time.Time
+	StartedAt  time.Time
+	FinishedAt time.Time
+	ExitCode   int32
+	Reason     string
+	Message    string
+	LogPath    string
+
+	Hash         string        // AnnotationSpecHash, as given when it was made
+	RestartCount int32         // how many of the same name came before
+	Backoff      time.Duration // how long to wait after its end before the next
+	Grace        int64         // seconds that it has to stop
+}
+
+// Labels and annotations on what berth makes in a runtime. The labels are the
+// kubelet's, because log shippers, crictl and monitoring look for them; with the
+// annotations, all that a restarted agent needs to know is in the runtime.
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+
+	AnnotationSpecHash     = "berth.dev/spec-hash"
+	AnnotationBackoff      = "berth.dev/backoff"
+	AnnotationRestartCount = "io.kubernetes.container.restartCount"
+	AnnotationGrace        = "io.kubernetes.pod.terminationGracePeriod"
+)
+
+// Running tells whether anything of the pod is alive.
+func (o Observed) Running() bool {
+	for _, s := range o.Sandboxes {
+		if s.State == SandboxReady {
+			return true
+		}
+	}
+	for _, c := range o.Containers {
+		if c.State == ContainerRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// Container returns the newest container of that name, or nil.
+func (o Observed) Container(name string) *Container {
+	for i := range o.Containers {
+		if o.Containers[i].Name == name {
+			return &o.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Sandbox returns the newest sandbox, or nil.
+func (o Observed) Sandbox() *Sandbox {
+	if len(o.Sandboxes) == 0 {
+		return nil
+	}
+	return &o.Sandboxes[0]
+}

@@ -1,0 +1,29 @@
+package pod
+
+// Reasons that users know from the kubelet: why a container waits.
+const (
+	ReasonContainerCreating     = "ContainerCreating"
+	ReasonPodInitializing       = "PodInitializing"
+	ReasonCrashLoopBackOff      = "CrashLoopBackOff"
+	ReasonErrImagePull          = "ErrImagePull"
+	ReasonImagePullBackOff      = "ImagePullBackOff"
+	ReasonErrImageNeverPull     = "ErrImageNeverPull"
+	ReasonInvalidImageName      = "InvalidImageName"
+	ReasonImageInspectError     = "ImageInspectError"
+	ReasonCreateConfigError     = "CreateContainerConfigError"
+	ReasonCreateContainerError  = "CreateContainerError"
+	ReasonRunContainerError     = "RunContainerError"
+	ReasonCreatePodSandboxError = "CreatePodSandboxError"
+	ReasonNetworkNotReady       = "NetworkNotReady"
+)
+
+// Reasons for which a container ended, or a pod did not run.
+const (
+	ReasonCompleted              = "Completed"
+	ReasonError                  = "Error"
+	ReasonOOMKilled              = "OOMKilled"
+	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
+	ReasonNodePorts              = "NodePorts"
+	ReasonPodOSNotSupported      = "PodOSNotSupported"
+	ReasonFeatureUnsupported     = "PodFeatureUnsupported"
+)
