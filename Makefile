@@ -1,0 +1,142 @@
+# berth: build, run and test. `make` alone lists what can be made.
+#
+# Nothing has to be prepared: what is missing is installed (from Debian's
+# packages, as root) or fetched (Go modules) on the way.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # go builds in parallel by itself
+.SUFFIXES:
+
+# Where `make run` keeps its state.
+ROOT ?= /var/lib/berth
+
+# This repository has more than one module on purpose, and no workspace.
+export GOWORK := off
+
+# Versions are stamped by us, so go need not ask git about them.
+flags := -trimpath -buildvcs=false
+lint  := go tool -modfile=tools/go.mod golangci-lint
+
+## Everyday commands
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) ":" } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: root build bin/images/hello.tar ## run the pods of examples/ in the foreground, as root (ROOT=/var/lib/berth)
+	mkdir -p '$(ROOT)'/images
+	cmp -s bin/images/hello.tar '$(ROOT)'/images/hello.tar || { \
+		cp bin/images/hello.tar '$(ROOT)'/images/.hello.tar; \
+		mv '$(ROOT)'/images/.hello.tar '$(ROOT)'/images/hello.tar; }
+	exec bin/berth run --root-dir '$(ROOT)' --manifests examples
+
+.PHONY: build
+build: bin/berth libexec ## build bin/berth and its runtime in bin/libexec
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
+
+## Tests and checks
+
+.PHONY: test
+test: root setup test-fast test-real ## all tests, as root
+
+.PHONY: test-fast
+test-fast: ## the tests that need neither root nor a container runtime
+	go vet -tags real ./...
+	go test -race ./...
+
+.PHONY: test-real
+test-real: root setup build ## the tests on the real container runtime, as root
+	go test -tags real -count=1 -timeout 30m ./test/real/...
+
+.PHONY: lint
+lint: ## check the code (.golangci.yml)
+	$(lint) run ./...
+	go mod tidy -diff
+
+.PHONY: fmt
+fmt: ## format the code
+	$(lint) fmt
+
+.PHONY: setup
+setup: ## install what is missing to build and run (done by the others as needed)
+	@tools/setup.sh
+
+.PHONY: root
+root:
+	@[[ $$EUID == 0 ]] || { echo "make $(MAKECMDGOALS) needs root, since it starts containers: sudo env PATH=\"\$$PATH\" make $(MAKECMDGOALS)" >&2; exit 1; }
+
+# The agent.
+
+sources := $(shell find cmd internal -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+
+bin/berth: go.mod go.sum bin/version $(sources) | setup
+	CGO_ENABLED=0 go build $(flags) -ldflags "-s -w -X main.version=$$(cat bin/version)" -o $@ ./cmd/berth
+
+# The version of the tree. The file changes only when the version does.
+bin/version: always
+	@mkdir -p bin
+	@version=$$(git describe --tags --always --dirty 2>/dev/null || echo dev); \
+	[[ -f $@ && $$(<$@) == "$$version" ]] || echo "$$version" >$@
+
+.PHONY: always
+always:
+
+# The bundled container runtime, as pinned in bundle/go.mod. The go command keeps
+# what it has compiled, so only the first build ever takes a minute or two.
+
+containerd := github.com/containerd/containerd/v2
+runc       := github.com/opencontainers/runc
+cni        := github.com/containernetworking/plugins
+
+containerd_programs := $(addprefix bin/libexec/,containerd containerd-shim-runc-v2)
+cni_packages        := $(addprefix $(cni)/plugins/,ipam/host-local main/bridge main/loopback meta/bandwidth meta/portmap)
+cni_programs        := $(addprefix bin/libexec/cni/,$(notdir $(cni_packages)))
+pinned              := bundle/go.mod bundle/go.sum Makefile
+
+# The version of a module, as a command for the shell.
+version_of = $$(go list -C bundle -m -f '{{.Version}}' $(1))
+
+.PHONY: libexec
+libexec: $(containerd_programs) bin/libexec/runc $(cni_programs) bin/libexec/pause
+
+# The tags leave out snapshotters that berth never uses.
+$(containerd_programs) &: $(pinned) | setup
+	CGO_ENABLED=0 go build -C bundle $(flags) -tags "no_btrfs no_devmapper no_zfs" \
+		-ldflags "-s -w -X $(containerd)/version.Version=$(call version_of,$(containerd))" \
+		-o ../bin/libexec/ $(addprefix $(containerd)/cmd/,$(notdir $(containerd_programs)))
+	@touch $(containerd_programs)
+
+# Static, so that it also runs where libseccomp is not installed.
+bin/libexec/runc: $(pinned) | setup
+	CGO_ENABLED=1 go build -C bundle $(flags) -tags "seccomp netgo osusergo" \
+		-ldflags "-s -w -linkmode external -extldflags -static" -o ../$@ $(runc)
+	@touch $@
+
+$(cni_programs) &: $(pinned) | setup
+	CGO_ENABLED=0 go build -C bundle $(flags) \
+		-ldflags "-s -w -X $(cni)/pkg/utils/buildversion.BuildVersion=$(call version_of,$(cni))" \
+		-o ../bin/libexec/cni/ $(cni_packages)
+	@touch $(cni_programs)
+
+# Has no libc, and no use for what the compiler assumes of one.
+bin/libexec/pause: bundle/pause/pause.c Makefile | setup
+	@mkdir -p $(@D)
+	gcc -std=c11 -Wall -Wextra -Werror -Os -ffreestanding -nostdlib -static -fno-pie -no-pie \
+		-fno-stack-protector -fno-asynchronous-unwind-tables -s -Wl,--build-id=none -Wl,-z,noexecstack -o $@ $<
+
+# The image of the examples.
+
+bin/examples/hello: examples/hello/main.go go.mod | setup
+	CGO_ENABLED=0 go build $(flags) -ldflags "-s -w" -o $@ ./examples/hello
+
+bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/ociarchive/*.go)
+	@mkdir -p $(@D)
+	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello

@@ -1,0 +1,137 @@
+// Command workload is what runs in the containers of the real tests. Its first
+// argument says how it is to behave:
+//
+//	serve ADDR                  answer HTTP: /hostname, /env, and ok elsewhere
+//	exit CODE [after DURATION]  end with that code, at once or later
+//	sleep                       sleep until SIGTERM, then end at once with 0
+//	stubborn                    sleep, whatever SIGTERM says
+//	log N                       write N numbered lines, then sleep
+//	count                       write a numbered line each 100 ms
+//	stderr TEXT                 write TEXT to stderr, then sleep
+//
+// All but stubborn end at once on SIGTERM, with 0.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "workload:", err)
+		code = 64
+	}
+	os.Exit(code)
+}
+
+func run(args []string) (code int, err error) {
+	// The signal is taken in all cases: a PID 1 that does not would never get it.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+
+	switch {
+	case is(args, "serve", 1):
+		return 0, serve(ctx, args[1])
+	case is(args, "exit", 1):
+		return exit(ctx, args[1], "0s")
+	case is(args, "exit", 3) && args[2] == "after":
+		return exit(ctx, args[1], args[3])
+	case is(args, "sleep", 0):
+	case is(args, "stubborn", 0):
+		select {}
+	case is(args, "log", 1):
+		if err := log(args[1]); err != nil {
+			return 0, err
+		}
+	case is(args, "count", 0):
+		count(ctx)
+	case is(args, "stderr", 1):
+		fmt.Fprintln(os.Stderr, args[1])
+	default:
+		return 0, fmt.Errorf("arguments %q are not understood", args)
+	}
+	<-ctx.Done()
+	return 0, nil
+}
+
+func is(args []string, command string, operands int) bool {
+	return len(args) == 1+operands && args[0] == command
+}
+
+func serve(ctx context.Context, address string) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("/hostname", func(w http.ResponseWriter, _ *http.Request) {
+		name, err := os.Hostname()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, name)
+	})
+	mux.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n"))
+	})
+	server := http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func exit(ctx context.Context, code, after string) (int, error) {
+	n, err := strconv.Atoi(code)
+	if err != nil {
+		return 0, err
+	}
+	wait, err := time.ParseDuration(after)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, nil
+	case <-time.After(wait):
+		return n, nil
+	}
+}
+
+func log(lines string) error {
+	n, err := strconv.Atoi(lines)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(os.Stdout)
+	for i := 1; i <= n; i++ {
+		fmt.Fprintln(out, "line", i)
+	}
+	return out.Flush()
+}
+
+func count(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		fmt.Println("count", n)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
