@@ -1,0 +1,169 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+// The features that berth does not have yet. To run a pod without what it asks
+// for would be worse than not to run it, so each is refused by name. A release
+// that learns one takes its row out.
+//
+// Not in here, and left aside without a word: what only schedulers and admission
+// plugins read (tolerations, affinity, node selector, priority, scheduling
+// gates), service accounts, and image pull secrets.
+
+type podFeature struct {
+	field string
+	used  func(*v1.PodSpec) bool
+}
+
+var podFeatures = []podFeature{
+	{"initContainers", func(s *v1.PodSpec) bool { return len(s.InitContainers) > 0 }},
+	{"ephemeralContainers", func(s *v1.PodSpec) bool { return len(s.EphemeralContainers) > 0 }},
+	{"volumes", func(s *v1.PodSpec) bool { return len(s.Volumes) > 0 }},
+	{"activeDeadlineSeconds", func(s *v1.PodSpec) bool { return s.ActiveDeadlineSeconds != nil }},
+	{"readinessGates", func(s *v1.PodSpec) bool { return len(s.ReadinessGates) > 0 }},
+	{"runtimeClassName", func(s *v1.PodSpec) bool { return s.RuntimeClassName != nil && *s.RuntimeClassName != "" }},
+	{"overhead", func(s *v1.PodSpec) bool { return len(s.Overhead) > 0 }},
+	{"hostUsers: false", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }},
+	{"resourceClaims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
+	{"resources", func(s *v1.PodSpec) bool {
+		return s.Resources != nil && len(s.Resources.Limits)+len(s.Resources.Requests)+len(s.Resources.Claims) > 0
+	}},
+	{"securityContext.fsGroup", podSecurity(func(c *v1.PodSecurityContext) bool { return c.FSGroup != nil })},
+	{"securityContext.sysctls", podSecurity(func(c *v1.PodSecurityContext) bool { return len(c.Sysctls) > 0 })},
+	{"securityContext.seLinuxOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.SELinuxOptions != nil })},
+	{"securityContext.windowsOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.WindowsOptions != nil })},
+	{"securityContext.seccompProfile of type Localhost", podSecurity(func(c *v1.PodSecurityContext) bool { return isLocalhost(c.SeccompProfile) })},
+	{"securityContext.appArmorProfile", podSecurity(func(c *v1.PodSecurityContext) bool { return isConfined(c.AppArmorProfile) })},
+	{"securityContext.supplementalGroupsPolicy: Strict", podSecurity(func(c *v1.PodSecurityContext) bool {
+		return c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyMerge
+	})},
+}
+
+type containerFeature struct {
+	field string
+	used  func(*v1.PodSpec, *v1.Container) bool
+}
+
+var containerFeatures = []containerFeature{
+	{"volumeMounts", container(func(c *v1.Container) bool { return len(c.VolumeMounts) > 0 })},
+	{"volumeDevices", container(func(c *v1.Container) bool { return len(c.VolumeDevices) > 0 })},
+	{"livenessProbe", container(func(c *v1.Container) bool { return c.LivenessProbe != nil })},
+	{"readinessProbe", container(func(c *v1.Container) bool { return c.ReadinessProbe != nil })},
+	{"startupProbe", container(func(c *v1.Container) bool { return c.StartupProbe != nil })},
+	{"lifecycle", container(func(c *v1.Container) bool { return c.Lifecycle != nil && *c.Lifecycle != v1.Lifecycle{} })},
+	{"restartPolicy", container(func(c *v1.Container) bool { return c.RestartPolicy != nil })},
+	{"restartPolicyRules", container(func(c *v1.Container) bool { return len(c.RestartPolicyRules) > 0 })},
+	{"envFrom", container(func(c *v1.Container) bool { return len(c.EnvFrom) > 0 })},
+	{"env.valueFrom.fieldRef other than " + strings.Join(fieldPaths, ", "), env(func(s *v1.EnvVarSource) bool {
+		return s.FieldRef != nil && !slices.Contains(fieldPaths, s.FieldRef.FieldPath)
+	})},
+	{"env.valueFrom.resourceFieldRef", env(func(s *v1.EnvVarSource) bool { return s.ResourceFieldRef != nil })},
+	{"env.valueFrom.configMapKeyRef", env(func(s *v1.EnvVarSource) bool { return s.ConfigMapKeyRef != nil })},
+	{"env.valueFrom.secretKeyRef", env(func(s *v1.EnvVarSource) bool { return s.SecretKeyRef != nil })},
+	{"env.valueFrom.fileKeyRef", env(func(s *v1.EnvVarSource) bool { return s.FileKeyRef != nil })},
+	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
+	{"resources other than cpu, memory, ephemeral-storage", container(func(c *v1.Container) bool {
+		return anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests)
+	})},
+	{"securityContext.runAsNonRoot without a runAsUser", mayBeRoot},
+	{"securityContext.seLinuxOptions", security(func(c *v1.SecurityContext) bool { return c.SELinuxOptions != nil })},
+	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
+	{"securityContext.seccompProfile of type Localhost", security(func(c *v1.SecurityContext) bool { return isLocalhost(c.SeccompProfile) })},
+	{"securityContext.appArmorProfile", security(func(c *v1.SecurityContext) bool { return isConfined(c.AppArmorProfile) })},
+	{"securityContext.procMount: Unmasked", security(func(c *v1.SecurityContext) bool {
+		return c.ProcMount != nil && *c.ProcMount != v1.DefaultProcMount
+	})},
+}
+
+// fieldPaths are the fields of a pod that a variable may take its value from.
+var fieldPaths = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName"}
+
+// maxNamed is how many features a message names.
+const maxNamed = 8
+
+func checkFeatures(p *v1.Pod) *Rejection {
+	var fields []string
+	for _, f := range podFeatures {
+		if f.used(&p.Spec) {
+			fields = append(fields, "spec."+f.field)
+		}
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		for _, f := range containerFeatures {
+			if f.used(&p.Spec, c) {
+				fields = append(fields, fmt.Sprintf("spec.containers[%s].%s", c.Name, f.field))
+			}
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	message := "not supported yet: " + strings.Join(fields[:min(len(fields), maxNamed)], "; ")
+	if more := len(fields) - maxNamed; more > 0 {
+		message += fmt.Sprintf("; and %d more", more)
+	}
+	return &Rejection{Reason: pod.ReasonFeatureUnsupported, Message: message}
+}
+
+func podSecurity(used func(*v1.PodSecurityContext) bool) func(*v1.PodSpec) bool {
+	return func(s *v1.PodSpec) bool { return s.SecurityContext != nil && used(s.SecurityContext) }
+}
+
+func container(used func(*v1.Container) bool) func(*v1.PodSpec, *v1.Container) bool {
+	return func(_ *v1.PodSpec, c *v1.Container) bool { return used(c) }
+}
+
+func security(used func(*v1.SecurityContext) bool) func(*v1.PodSpec, *v1.Container) bool {
+	return container(func(c *v1.Container) bool { return c.SecurityContext != nil && used(c.SecurityContext) })
+}
+
+func env(used func(*v1.EnvVarSource) bool) func(*v1.PodSpec, *v1.Container) bool {
+	return container(func(c *v1.Container) bool {
+		return slices.ContainsFunc(c.Env, func(e v1.EnvVar) bool { return e.ValueFrom != nil && used(e.ValueFrom) })
+	})
+}
+
+func isLocalhost(p *v1.SeccompProfile) bool {
+	return p != nil && p.Type == v1.SeccompProfileTypeLocalhost
+}
+
+func isConfined(p *v1.AppArmorProfile) bool {
+	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
+}
+
+func anyOtherResource(list v1.ResourceList) bool {
+	for name := range list {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeRoot tells whether a container must not run as root and does not say as
+// whom instead. Nobody looks up the user of its image yet.
+func mayBeRoot(s *v1.PodSpec, c *v1.Container) bool {
+	var nonRoot *bool
+	var user *int64
+	if s.SecurityContext != nil {
+		nonRoot, user = s.SecurityContext.RunAsNonRoot, s.SecurityContext.RunAsUser
+	}
+	if own := c.SecurityContext; own != nil {
+		if own.RunAsNonRoot != nil {
+			nonRoot = own.RunAsNonRoot
+		}
+		if own.RunAsUser != nil {
+			user = own.RunAsUser
+		}
+	}
+	return nonRoot != nil && *nonRoot && (user == nil || *user == 0)
+}

@@ -1,0 +1,240 @@
+package admit
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth/internal/pod"
+)
+
+func TestUnsupportedFeatures(t *testing.T) {
+	from := func(s v1.EnvVarSource) func(*v1.PodSpec, *v1.Container) {
+		return func(_ *v1.PodSpec, c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &s}} }
+	}
+	onPod := func(f func(*v1.PodSecurityContext)) func(*v1.PodSpec, *v1.Container) {
+		return func(s *v1.PodSpec, _ *v1.Container) {
+			s.SecurityContext = &v1.PodSecurityContext{}
+			f(s.SecurityContext)
+		}
+	}
+	on := func(f func(*v1.SecurityContext)) func(*v1.PodSpec, *v1.Container) {
+		return func(_ *v1.PodSpec, c *v1.Container) {
+			c.SecurityContext = &v1.SecurityContext{}
+			f(c.SecurityContext)
+		}
+	}
+	gpu := v1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+	const inPod, inContainer = "spec.", "spec.containers[app]."
+
+	// Each row has its case: what is set, and the field that the message names.
+	tests := map[string]func(*v1.PodSpec, *v1.Container){
+		inPod + "initContainers":      func(s *v1.PodSpec, _ *v1.Container) { s.InitContainers = []v1.Container{{Name: "i"}} },
+		inPod + "ephemeralContainers": func(s *v1.PodSpec, _ *v1.Container) { s.EphemeralContainers = make([]v1.EphemeralContainer, 1) },
+		inPod + "volumes":             func(s *v1.PodSpec, _ *v1.Container) { s.Volumes = []v1.Volume{{Name: "v"}} },
+		inPod + "activeDeadlineSeconds": func(s *v1.PodSpec, _ *v1.Container) {
+			s.ActiveDeadlineSeconds = new(int64)
+		},
+		inPod + "readinessGates":   func(s *v1.PodSpec, _ *v1.Container) { s.ReadinessGates = make([]v1.PodReadinessGate, 1) },
+		inPod + "runtimeClassName": func(s *v1.PodSpec, _ *v1.Container) { s.RuntimeClassName = new("kata") },
+		inPod + "overhead":         func(s *v1.PodSpec, _ *v1.Container) { s.Overhead = gpu },
+		inPod + "hostUsers: false": func(s *v1.PodSpec, _ *v1.Container) { s.HostUsers = new(false) },
+		inPod + "resourceClaims":   func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },
+		inPod + "resources": func(s *v1.PodSpec, _ *v1.Container) {
+			s.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1")}}
+		},
+		inPod + "securityContext.fsGroup":        onPod(func(c *v1.PodSecurityContext) { c.FSGroup = new(int64) }),
+		inPod + "securityContext.sysctls":        onPod(func(c *v1.PodSecurityContext) { c.Sysctls = make([]v1.Sysctl, 1) }),
+		inPod + "securityContext.seLinuxOptions": onPod(func(c *v1.PodSecurityContext) { c.SELinuxOptions = &v1.SELinuxOptions{} }),
+		inPod + "securityContext.windowsOptions": onPod(func(c *v1.PodSecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
+		inPod + "securityContext.seccompProfile of type Localhost": onPod(func(c *v1.PodSecurityContext) {
+			c.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}
+		}),
+		inPod + "securityContext.appArmorProfile": onPod(func(c *v1.PodSecurityContext) {
+			c.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}
+		}),
+		inPod + "securityContext.supplementalGroupsPolicy: Strict": onPod(func(c *v1.PodSecurityContext) {
+			c.SupplementalGroupsPolicy = new(v1.SupplementalGroupsPolicyStrict)
+		}),
+
+		inContainer + "volumeMounts":       func(_ *v1.PodSpec, c *v1.Container) { c.VolumeMounts = make([]v1.VolumeMount, 1) },
+		inContainer + "volumeDevices":      func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
+		inContainer + "livenessProbe":      func(_ *v1.PodSpec, c *v1.Container) { c.LivenessProbe = &v1.Probe{} },
+		inContainer + "readinessProbe":     func(_ *v1.PodSpec, c *v1.Container) { c.ReadinessProbe = &v1.Probe{} },
+		inContainer + "startupProbe":       func(_ *v1.PodSpec, c *v1.Container) { c.StartupProbe = &v1.Probe{} },
+		inContainer + "lifecycle":          func(_ *v1.PodSpec, c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{}} },
+		inContainer + "restartPolicy":      func(_ *v1.PodSpec, c *v1.Container) { c.RestartPolicy = new(v1.ContainerRestartPolicyAlways) },
+		inContainer + "restartPolicyRules": func(_ *v1.PodSpec, c *v1.Container) { c.RestartPolicyRules = make([]v1.ContainerRestartRule, 1) },
+		inContainer + "envFrom":            func(_ *v1.PodSpec, c *v1.Container) { c.EnvFrom = make([]v1.EnvFromSource, 1) },
+		inContainer + "env.valueFrom.fieldRef other than metadata.name, metadata.namespace, metadata.uid, spec.nodeName": from(
+			v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}),
+		inContainer + "env.valueFrom.resourceFieldRef": from(v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{}}),
+		inContainer + "env.valueFrom.configMapKeyRef":  from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{}}),
+		inContainer + "env.valueFrom.secretKeyRef":     from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}),
+		inContainer + "env.valueFrom.fileKeyRef":       from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}),
+		inContainer + "resources.claims":               func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
+		inContainer + "resources other than cpu, memory, ephemeral-storage": func(_ *v1.PodSpec, c *v1.Container) {
+			c.Resources.Limits = gpu
+		},
+		inContainer + "securityContext.runAsNonRoot without a runAsUser": on(func(c *v1.SecurityContext) { c.RunAsNonRoot = new(true) }),
+		inContainer + "securityContext.seLinuxOptions":                   on(func(c *v1.SecurityContext) { c.SELinuxOptions = &v1.SELinuxOptions{} }),
+		inContainer + "securityContext.windowsOptions":                   on(func(c *v1.SecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
+		inContainer + "securityContext.seccompProfile of type Localhost": on(func(c *v1.SecurityContext) {
+			c.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}
+		}),
+		inContainer + "securityContext.appArmorProfile": on(func(c *v1.SecurityContext) {
+			c.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}
+		}),
+		inContainer + "securityContext.procMount: Unmasked": on(func(c *v1.SecurityContext) { c.ProcMount = new(v1.UnmaskedProcMount) }),
+	}
+	for field, edit := range tests {
+		t.Run(field, func(t *testing.T) {
+			p := newPod("web")
+			edit(&p.Spec, &p.Spec.Containers[0])
+			got := Check(p, nil, Node{})
+			want := Rejection{pod.ReasonFeatureUnsupported, "not supported yet: " + field}
+			if got == nil || *got != want {
+				t.Errorf("got %+v, wanted %+v", got, want)
+			}
+		})
+	}
+	if rows := len(podFeatures) + len(containerFeatures); rows != len(tests) {
+		t.Errorf("%d rows, %d cases", rows, len(tests))
+	}
+}
+
+func TestSupportedAndIgnored(t *testing.T) {
+	field := func(path string) v1.EnvVar {
+		return v1.EnvVar{Name: "A", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	p := newPod("web")
+	s, c := &p.Spec, &p.Spec.Containers[0]
+	s.HostUsers = new(true)
+	s.RuntimeClassName = new("")
+	s.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
+	s.ServiceAccountName = "robot"
+	s.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+	s.Affinity = &v1.Affinity{}
+	s.NodeSelector = map[string]string{"disk": "fast"}
+	s.Priority = new(int32(5))
+	s.HostAliases = []v1.HostAlias{{IP: "10.0.0.1"}}
+	s.SecurityContext = &v1.PodSecurityContext{
+		RunAsNonRoot:             new(true),
+		SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+		AppArmorProfile:          &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined},
+		SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyMerge),
+	}
+	c.SecurityContext = &v1.SecurityContext{RunAsUser: new(int64(1000)), ProcMount: new(v1.DefaultProcMount)}
+	c.Env = []v1.EnvVar{
+		{Name: "B", Value: "c"},
+		field("metadata.name"), field("metadata.namespace"), field("metadata.uid"), field("spec.nodeName"),
+	}
+	c.Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	c.Lifecycle = &v1.Lifecycle{}
+
+	if got := Check(p, nil, Node{}); got != nil {
+		t.Errorf("rejected: %+v", got)
+	}
+}
+
+func TestRunAsNonRoot(t *testing.T) {
+	for name, test := range map[string]struct {
+		onPod *v1.PodSecurityContext
+		on    *v1.SecurityContext
+		want  string
+	}{
+		"the pod says both":               {&v1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(1))}, nil, ""},
+		"the container says who":          {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, &v1.SecurityContext{RunAsUser: new(int64(1))}, ""},
+		"the container says that it may":  {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, &v1.SecurityContext{RunAsNonRoot: new(false)}, ""},
+		"nobody says who":                 {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, nil, pod.ReasonFeatureUnsupported},
+		"the container says that it must": {&v1.PodSecurityContext{}, &v1.SecurityContext{RunAsNonRoot: new(true)}, pod.ReasonFeatureUnsupported},
+		"root, said by name":              {&v1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(0))}, nil, pod.ReasonFeatureUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod("web")
+			p.Spec.SecurityContext = test.onPod
+			p.Spec.Containers[0].SecurityContext = test.on
+			if got := Check(p, nil, Node{}); reason(got) != test.want {
+				t.Errorf("got %+v, wanted %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
+	p := newPod("web")
+	p.Spec.Volumes = make([]v1.Volume, 1)
+	p.Spec.Containers = nil
+	for i := range 20 {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{
+			Name: fmt.Sprintf("c%d", i), VolumeMounts: make([]v1.VolumeMount, 1),
+		})
+	}
+	got := Check(p, nil, Node{})
+	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.volumes; spec.containers[c0].volumeMounts; ") ||
+		!strings.HasSuffix(got.Message, "spec.containers[c6].volumeMounts; and 13 more") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A new version of the API may bring new fields. Each has to be thought about:
+// it gets a row in the table, or its name goes here.
+func TestNoFieldIsForgotten(t *testing.T) {
+	fine := map[reflect.Type][]string{
+		reflect.TypeFor[v1.PodSpec](): {
+			// Done by berth.
+			"containers", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
+			"shareProcessNamespace", "os", "nodeName", "dnsPolicy", "dnsConfig", "hostname", "subdomain", "hostAliases",
+			"setHostnameAsFQDN", "hostnameOverride",
+			// Left aside.
+			"nodeSelector", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
+			"affinity", "schedulerName", "tolerations", "priorityClassName", "priority", "enableServiceLinks",
+			"preemptionPolicy", "topologySpreadConstraints", "schedulingGates", "schedulingGroup",
+		},
+		reflect.TypeFor[v1.Container](): {
+			"name", "image", "command", "args", "workingDir", "ports", "imagePullPolicy", "stdin", "stdinOnce", "tty",
+			"resizePolicy", "terminationMessagePath", "terminationMessagePolicy",
+		},
+		reflect.TypeFor[v1.PodSecurityContext](): {
+			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups",
+			"fsGroupChangePolicy", "seLinuxChangePolicy", // only say how to do what is refused
+		},
+		reflect.TypeFor[v1.SecurityContext](): {
+			"capabilities", "privileged", "runAsUser", "runAsGroup", "readOnlyRootFilesystem", "allowPrivilegeEscalation",
+		},
+		reflect.TypeFor[v1.EnvVarSource](): {},
+	}
+	prefixes := map[reflect.Type]string{
+		reflect.TypeFor[v1.PodSecurityContext](): "securityContext.",
+		reflect.TypeFor[v1.SecurityContext]():    "securityContext.",
+		reflect.TypeFor[v1.EnvVarSource]():       "env.valueFrom.",
+	}
+	var podRows, containerRows []string
+	for _, f := range podFeatures {
+		podRows = append(podRows, f.field)
+	}
+	for _, f := range containerFeatures {
+		containerRows = append(containerRows, f.field)
+	}
+	for kind, names := range fine {
+		rows := containerRows
+		if kind == reflect.TypeFor[v1.PodSpec]() || kind == reflect.TypeFor[v1.PodSecurityContext]() {
+			rows = podRows
+		}
+		for i := range kind.NumField() {
+			name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+			inTable := slices.ContainsFunc(rows, func(row string) bool {
+				rest, ok := strings.CutPrefix(row, prefixes[kind]+name)
+				return ok && (rest == "" || strings.ContainsAny(rest[:1], " .:"))
+			})
+			if !inTable && !slices.Contains(names, name) {
+				t.Errorf("%s.%s: is it supported?", kind.Name(), name)
+			}
+		}
+	}
+}
