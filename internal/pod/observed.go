@@ -90,7 +90,7 @@ func (o Observed) Running() bool {
 		}
 	}
 	for _, c := range o.Containers {
-		if c.State == ContainerRunning {
+		if c.State == ContainerRunning || c.State == ContainerUnknown {
 			return true
 		}
 	}
@@ -113,4 +113,15 @@ func (o Observed) Sandbox() *Sandbox {
 		return nil
 	}
 	return &o.Sandboxes[0]
+}
+
+// Outcome is what came of one attempt to bring a pod to its desired state.
+type Outcome struct {
+	// Again asks for another look at once: something was done, so the
+	// observation that led to it is out of date.
+	Again bool
+	// Due is when to look again even if nothing happens. Zero: never.
+	Due time.Time
+	// Finished says that nothing of the pod runs and nothing of it ever will.
+	Finished bool
 }

@@ -1,0 +1,158 @@
+// Package cri talks to a container runtime over the Container Runtime Interface
+// and turns its answers into the words of package pod.
+//
+// It keeps no state but its connections. Every call has a deadline, says in its
+// error what was asked for, and is made once: whoever called decides on a retry.
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// maxMessage is the largest answer that is accepted. A node with very many dead
+// containers lists more than gRPC's own limit of 4 MiB.
+const maxMessage = 16 << 20
+
+// startTimeout bounds the making of a sandbox or container, which may have to
+// wait for network plugins or a slow disk.
+const startTimeout = 4 * time.Minute
+
+// Config says where the runtime is.
+type Config struct {
+	RuntimeEndpoint string        // unix:///path
+	ImageEndpoint   string        // empty: the same as RuntimeEndpoint
+	Timeout         time.Duration // of calls that should answer at once
+}
+
+// Client is a connection to a runtime. It connects when it is first used, and
+// again by itself whenever the runtime comes back.
+type Client struct {
+	runtime runtimeapi.RuntimeServiceClient
+	image   runtimeapi.ImageServiceClient
+	conns   []*grpc.ClientConn
+	timeout time.Duration
+}
+
+// New returns a client of the runtime at c. It does not connect yet.
+func New(c Config) (*Client, error) {
+	if c.Timeout <= 0 {
+		return nil, errors.New("cri: the timeout must be positive")
+	}
+	if c.ImageEndpoint == "" {
+		c.ImageEndpoint = c.RuntimeEndpoint
+	}
+	runtimeConn, err := dial(c.RuntimeEndpoint)
+	if err != nil {
+		return nil, err
+	}
+	client := &Client{
+		runtime: runtimeapi.NewRuntimeServiceClient(runtimeConn),
+		image:   runtimeapi.NewImageServiceClient(runtimeConn),
+		conns:   []*grpc.ClientConn{runtimeConn},
+		timeout: c.Timeout,
+	}
+	if c.ImageEndpoint != c.RuntimeEndpoint {
+		imageConn, err := dial(c.ImageEndpoint)
+		if err != nil {
+			return nil, errors.Join(err, runtimeConn.Close())
+		}
+		client.image = runtimeapi.NewImageServiceClient(imageConn)
+		client.conns = append(client.conns, imageConn)
+	}
+	return client, nil
+}
+
+func dial(endpoint string) (*grpc.ClientConn, error) {
+	if !strings.HasPrefix(endpoint, "unix:///") {
+		return nil, fmt.Errorf("runtime endpoint %q: want unix:///path/to/socket", endpoint)
+	}
+	// A runtime that was restarted is back within a second. gRPC's own backoff
+	// would keep us waiting for up to two minutes.
+	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+	conn, err := grpc.NewClient(endpoint,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("runtime endpoint %q: %w", endpoint, err)
+	}
+	return conn, nil
+}
+
+// Close ends the connections.
+func (c *Client) Close() error {
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Version is what a runtime says of itself.
+type Version struct{ Name, Version string }
+
+// Version asks the runtime for its name and version.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.runtime.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return Version{}, fmt.Errorf("ask the runtime for its version: %w", err)
+	}
+	return Version{Name: r.RuntimeName, Version: r.RuntimeVersion}, nil
+}
+
+// ErrNotReady marks the answer of a runtime that is there, but can't run pods yet.
+var ErrNotReady = errors.New("not ready")
+
+// Ready returns nil if the runtime can make containers and has a network for them.
+func (c *Client) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return fmt.Errorf("ask the runtime for its status: %w", err)
+	}
+	for _, cond := range r.GetStatus().GetConditions() {
+		required := cond.Type == runtimeapi.RuntimeReady || cond.Type == runtimeapi.NetworkReady
+		if required && !cond.Status {
+			return fmt.Errorf("%s: %w: %s: %s", cond.Type, ErrNotReady, cond.Reason, cond.Message)
+		}
+	}
+	return nil
+}
+
+// IsNotFound tells whether err is the runtime's word that it has no such thing.
+func IsNotFound(err error) bool { return code(err) == codes.NotFound }
+
+// IsUnimplemented tells whether err means that the runtime lacks a call.
+func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
+
+// Reason is the text of err without gRPC's wrapping, fit for a pod's status.
+func Reason(err error) string {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Message()
+	}
+	return err.Error()
+}
+
+func code(err error) codes.Code {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Code()
+	}
+	return codes.Unknown
+}

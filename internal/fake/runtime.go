@@ -1,0 +1,383 @@
+// Package fake is a container runtime for tests: it keeps the promises of a real
+// one, at once or after a delay, and breaks them when told to.
+package fake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"berth/internal/cri"
+	"berth/internal/pod"
+	"berth/internal/render"
+)
+
+// Runtime is a runtime in memory.
+type Runtime struct {
+	mu         sync.Mutex
+	ids        int
+	sandboxes  map[string]*sandboxRecord
+	containers map[string]*containerRecord
+	images     map[string]bool
+	failures   map[string]error
+	delays     map[string]time.Duration
+	busy, most int
+	calls      map[string]int
+	listeners  map[chan cri.Event]struct{}
+	mute       bool
+}
+
+type sandboxRecord struct {
+	pod.Sandbox
+	uid             pod.UID
+	name, namespace string
+}
+
+type containerRecord struct {
+	pod.Container
+	uid pod.UID
+}
+
+// New returns a runtime that has the given images.
+func New(images ...string) *Runtime {
+	r := &Runtime{
+		sandboxes:  map[string]*sandboxRecord{},
+		containers: map[string]*containerRecord{},
+		images:     map[string]bool{},
+		failures:   map[string]error{},
+		delays:     map[string]time.Duration{},
+		calls:      map[string]int{},
+		listeners:  map[chan cri.Event]struct{}{},
+	}
+	for _, image := range images {
+		r.images[image] = true
+	}
+	return r
+}
+
+// Fail makes every call of that name fail, until err is nil.
+func (r *Runtime) Fail(call string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures[call] = err
+}
+
+// Delay makes every call of that name take that long.
+func (r *Runtime) Delay(call string, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delays[call] = d
+}
+
+// Mute stops the events: as if the stream hung.
+func (r *Runtime) Mute() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mute = true
+}
+
+// AddImage makes an image present.
+func (r *Runtime) AddImage(image string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.images[image] = true
+}
+
+// Calls returns how often a call was made.
+func (r *Runtime) Calls(call string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls[call]
+}
+
+// MostSandboxesAtOnce returns how many RunSandbox calls were ever under way together.
+func (r *Runtime) MostSandboxesAtOnce() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most
+}
+
+// Exit ends the newest running container of that name in a pod.
+func (r *Runtime) Exit(uid pod.UID, name string, code int32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.containers {
+		if c.uid == uid && c.Name == name && c.State == pod.ContainerRunning {
+			r.end(c, code)
+			return nil
+		}
+	}
+	return fmt.Errorf("no container %s runs in pod %s", name, uid)
+}
+
+func (r *Runtime) end(c *containerRecord, code int32) {
+	c.State, c.ExitCode, c.FinishedAt = pod.ContainerExited, code, time.Now()
+	r.tell(c.uid)
+}
+
+func (r *Runtime) tell(uid pod.UID) {
+	if r.mute {
+		return
+	}
+	for l := range r.listeners {
+		select {
+		case l <- cri.Event{UID: uid, At: time.Now()}:
+		default: // a runtime drops events, too
+		}
+	}
+}
+
+// enter counts a call, waits for its delay and returns its failure.
+func (r *Runtime) enter(ctx context.Context, call string) error {
+	r.mu.Lock()
+	r.calls[call]++
+	err, delay := r.failures[call], r.delays[call]
+	r.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+func (r *Runtime) id(prefix string) string {
+	r.ids++
+	return prefix + strconv.Itoa(r.ids)
+}
+
+// Ready implements execute.Runtime.
+func (r *Runtime) Ready(ctx context.Context) error { return r.enter(ctx, "Ready") }
+
+// RunSandbox implements execute.Runtime.
+func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig) (string, error) {
+	r.mu.Lock()
+	r.busy++
+	r.most = max(r.most, r.busy)
+	r.mu.Unlock()
+	err := r.enter(ctx, "RunSandbox")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy--
+	if err != nil {
+		return "", err
+	}
+	uid := pod.UID(config.Labels[pod.LabelPodUID])
+	s := &sandboxRecord{uid: uid, name: config.Metadata.Name, namespace: config.Metadata.Namespace}
+	s.Sandbox = pod.Sandbox{
+		ID: r.id("sandbox"), Attempt: config.Metadata.Attempt, State: pod.SandboxReady, CreatedAt: time.Now(),
+		Hash: config.Annotations[pod.AnnotationSpecHash], IPs: []string{fmt.Sprintf("10.0.0.%d", r.ids%250+1)},
+	}
+	r.sandboxes[s.ID] = s
+	r.tell(uid)
+	return s.ID, nil
+}
+
+// StopSandbox implements execute.Runtime.
+func (r *Runtime) StopSandbox(ctx context.Context, id string) error {
+	if err := r.enter(ctx, "StopSandbox"); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sandboxes[id]
+	if s == nil {
+		return nil
+	}
+	for _, c := range r.containers {
+		if c.SandboxID == id && c.State == pod.ContainerRunning {
+			r.end(c, 137)
+		}
+	}
+	s.State = pod.SandboxNotReady
+	r.tell(s.uid)
+	return nil
+}
+
+// RemoveSandbox implements execute.Runtime.
+func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
+	if err := r.enter(ctx, "RemoveSandbox"); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.containers, func(_ string, c *containerRecord) bool { return c.SandboxID == id })
+	delete(r.sandboxes, id)
+	return nil
+}
+
+// CreateContainer implements execute.Runtime.
+func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *render.ContainerConfig, _ *render.SandboxConfig) (string, error) {
+	if err := r.enter(ctx, "CreateContainer"); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sandboxes[sandbox]
+	if s == nil {
+		return "", status.Errorf(codes.NotFound, "no sandbox %s", sandbox)
+	}
+	backoff, err := time.ParseDuration(config.Annotations[pod.AnnotationBackoff])
+	if err != nil {
+		return "", err
+	}
+	c := &containerRecord{uid: s.uid}
+	c.Container = pod.Container{
+		ID: r.id("container"), Name: config.Metadata.Name, SandboxID: sandbox, State: pod.ContainerCreated,
+		Image: config.Image.Image, ImageRef: config.Image.Image, CreatedAt: time.Now(),
+		Hash: config.Annotations[pod.AnnotationSpecHash], RestartCount: int32(config.Metadata.Attempt), Backoff: backoff,
+	}
+	r.containers[c.ID] = c
+	r.tell(s.uid)
+	return c.ID, nil
+}
+
+// StartContainer implements execute.Runtime.
+func (r *Runtime) StartContainer(ctx context.Context, id string) error {
+	if err := r.enter(ctx, "StartContainer"); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.containers[id]
+	if c == nil {
+		return status.Errorf(codes.NotFound, "no container %s", id)
+	}
+	c.State, c.StartedAt = pod.ContainerRunning, time.Now()
+	r.tell(c.uid)
+	return nil
+}
+
+// StopContainer implements execute.Runtime.
+func (r *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration) error {
+	if err := r.enter(ctx, "StopContainer"); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[id]; c != nil && c.State == pod.ContainerRunning {
+		r.end(c, 0)
+	}
+	return nil
+}
+
+// RemoveContainer implements execute.Runtime.
+func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
+	if err := r.enter(ctx, "RemoveContainer"); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.containers, id)
+	return nil
+}
+
+// ImageRef implements image.Runtime.
+func (r *Runtime) ImageRef(ctx context.Context, image string) (string, error) {
+	if err := r.enter(ctx, "ImageRef"); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.images[image] {
+		return "ref:" + image, nil
+	}
+	return "", nil
+}
+
+// PullImage implements image.Runtime. What it pulls is present afterwards.
+func (r *Runtime) PullImage(ctx context.Context, image string) error {
+	if err := r.enter(ctx, "PullImage"); err != nil {
+		return err
+	}
+	r.AddImage(image)
+	return nil
+}
+
+// Pod implements observe.Runtime.
+func (r *Runtime) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
+	if err := r.enter(ctx, "Pod"); err != nil {
+		return pod.Observed{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.all()[uid]; o != nil {
+		return *o, nil
+	}
+	return pod.Observed{UID: uid}, nil
+}
+
+// List implements observe.Runtime.
+func (r *Runtime) List(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+	if err := r.enter(ctx, "List"); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all(), nil
+}
+
+func (r *Runtime) all() map[pod.UID]*pod.Observed {
+	out := map[pod.UID]*pod.Observed{}
+	for _, s := range r.sandboxes {
+		if out[s.uid] == nil {
+			out[s.uid] = &pod.Observed{UID: s.uid, Name: s.name, Namespace: s.namespace}
+		}
+		out[s.uid].Sandboxes = append(out[s.uid].Sandboxes, s.Sandbox)
+	}
+	for _, c := range r.containers {
+		if o := out[c.uid]; o != nil {
+			o.Containers = append(o.Containers, c.Container)
+		}
+	}
+	for _, o := range out {
+		slices.SortFunc(o.Sandboxes, func(a, b pod.Sandbox) int { return cmp.Compare(number(b.ID), number(a.ID)) })
+		slices.SortFunc(o.Containers, func(a, b pod.Container) int { return cmp.Compare(number(b.ID), number(a.ID)) })
+	}
+	return out
+}
+
+// number orders ids by age, also when the clock of a test stands still.
+func number(id string) int {
+	n, err := strconv.Atoi(strings.TrimLeft(id, "abcdefghijklmnopqrstuvwxyz"))
+	if err != nil {
+		panic("fake: an id that was not made here: " + id)
+	}
+	return n
+}
+
+// Events implements observe.Runtime.
+func (r *Runtime) Events(ctx context.Context, opened func(), each func(cri.Event)) error {
+	if err := r.enter(ctx, "Events"); err != nil {
+		return err
+	}
+	l := make(chan cri.Event, 1024)
+	r.mu.Lock()
+	r.listeners[l] = struct{}{}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.listeners, l)
+	}()
+	opened()
+	for {
+		select {
+		case e := <-l:
+			each(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

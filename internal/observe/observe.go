@@ -1,0 +1,125 @@
+// Package observe knows what the runtime holds of each pod.
+//
+// The runtime's events only say that a pod is worth another look: they mark what
+// is known of it as stale, and tell the agent. The state itself is always read
+// from the runtime, by whoever is about to act on it. A slow list of everything
+// is the audit that finds what no event told of. A runtime without events is
+// listed every second instead.
+//
+// Only the Observer writes what is known. Readers get copies.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/internal/cri"
+	"berth/internal/pod"
+)
+
+// Runtime is what the observer needs of a runtime.
+type Runtime interface {
+	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
+	List(ctx context.Context) (map[pod.UID]*pod.Observed, error)
+	Events(ctx context.Context, opened func(), each func(cri.Event)) error
+}
+
+// Config is what an Observer is made of.
+type Config struct {
+	Runtime  Runtime
+	Log      *slog.Logger
+	Audit    time.Duration // between two lists while events arrive
+	Fallback time.Duration // between two lists of a runtime without events
+	// Changed is told the pods that are worth another look. It may block.
+	Changed func(context.Context, pod.UID)
+}
+
+// Observer is the one place that knows the observed state of pods.
+type Observer struct {
+	Config
+	relistNow chan struct{}
+
+	mu    sync.Mutex
+	known map[pod.UID]*entry
+}
+
+// entry is what is known of a pod. It is stale while changedAt is not before
+// the time at which the state was read.
+type entry struct {
+	state     pod.Observed
+	changedAt time.Time
+}
+
+// New returns an observer that has seen nothing yet.
+func New(c Config) (*Observer, error) {
+	if c.Runtime == nil || c.Log == nil || c.Changed == nil {
+		return nil, errors.New("observe: runtime, log and changed are required")
+	}
+	if c.Audit <= 0 || c.Fallback <= 0 {
+		return nil, errors.New("observe: the audit and fallback intervals must be positive")
+	}
+	return &Observer{Config: c, relistNow: make(chan struct{}, 1), known: map[pod.UID]*entry{}}, nil
+}
+
+// Fresh returns the state of a pod, read no earlier than since and no earlier
+// than the last sign of a change.
+func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
+	o.mu.Lock()
+	if e := o.known[uid]; e != nil && e.state.At.After(since) && e.state.At.After(e.changedAt) {
+		state := e.state
+		o.mu.Unlock()
+		return state, nil
+	}
+	o.mu.Unlock()
+
+	at := time.Now()
+	state, err := o.Runtime.Pod(ctx, uid)
+	if err != nil {
+		return pod.Observed{}, fmt.Errorf("observe pod %s: %w", uid, err)
+	}
+	state.At = at
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known[uid] == nil {
+		o.known[uid] = &entry{}
+	}
+	if e := o.known[uid]; !at.Before(e.state.At) { // else somebody read it later, and finished first
+		e.state = state
+	}
+	return state, nil
+}
+
+// Forget drops what is known of a pod that is gone for good.
+func (o *Observer) Forget(uid pod.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.known, uid)
+}
+
+// Relist asks for an audit soon: after the runtime came back, for example.
+func (o *Observer) Relist() {
+	select {
+	case o.relistNow <- struct{}{}:
+	default: // one is already asked for
+	}
+}
+
+// hint notes an event. It returns false if what is known was read after it.
+func (o *Observer) hint(e cri.Event) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.known[e.UID]
+	if known == nil {
+		return true // nobody looked at it yet: nothing to mark
+	}
+	if e.At.Before(known.state.At) {
+		return false
+	}
+	known.changedAt = time.Now()
+	return true
+}

@@ -1,0 +1,205 @@
+// Package render turns a pod into the messages of the Container Runtime
+// Interface: what a sandbox and its containers are to be made of.
+//
+// It is pure. What has to be looked up elsewhere is handed in, and the same input
+// gives the same message.
+package render
+
+import (
+	"path/filepath"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/plan"
+	"berth/internal/pod"
+)
+
+// SandboxConfig and ContainerConfig are the runtime's words for what is made here.
+type (
+	SandboxConfig   = runtimeapi.PodSandboxConfig
+	ContainerConfig = runtimeapi.ContainerConfig
+)
+
+// Node is what a pod takes over from the machine it runs on.
+type Node struct {
+	Name       string
+	LogsDir    string // the directory that holds a directory of logs for each pod
+	CgroupRoot string
+	DNS        DNS // the machine's own resolver settings
+}
+
+// DNS is a resolver configuration.
+type DNS struct {
+	Servers, Searches, Options []string
+}
+
+// LogDir is the directory in which the logs of a pod are.
+func (n Node) LogDir(namespace, name string, uid pod.UID) string {
+	return filepath.Join(n.LogsDir, namespace+"_"+name+"_"+string(uid))
+}
+
+// Cgroup is the path of the cgroup that holds all containers of a pod.
+func (n Node) Cgroup(uid pod.UID) string {
+	return filepath.Join(n.CgroupRoot, "pod"+string(uid))
+}
+
+// Sandbox renders the sandbox that a says is to be made for p.
+func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
+	return &SandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID), Attempt: a.Attempt,
+		},
+		Hostname:     hostname(p),
+		LogDirectory: n.LogDir(p.Namespace, p.Name, p.UID),
+		DnsConfig:    dns(p, n.DNS),
+		PortMappings: portMappings(p),
+		Labels:       sandboxLabels(p),
+		Annotations:  sandboxAnnotations(p, a.Hash),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: n.Cgroup(p.UID),
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: namespaces(p),
+				Privileged:       anyPrivileged(p),
+				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+			},
+		},
+	}
+}
+
+// Container renders one container of p.
+func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, imageRef string, n Node) *ContainerConfig {
+	env := environment(p, c, n)
+	return &ContainerConfig{
+		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.RestartCount)},
+		Image:      &runtimeapi.ImageSpec{Image: imageRef, UserSpecifiedImage: c.Image},
+		Command:    expandAll(c.Command, env),
+		Args:       expandAll(c.Args, env),
+		WorkingDir: c.WorkingDir,
+		Envs:       keyValues(env),
+		Labels: map[string]string{
+			pod.LabelPodName:       p.Name,
+			pod.LabelPodNamespace:  p.Namespace,
+			pod.LabelPodUID:        string(p.UID),
+			pod.LabelContainerName: c.Name,
+		},
+		Annotations: map[string]string{
+			pod.AnnotationSpecHash:     a.Hash,
+			pod.AnnotationRestartCount: strconv.Itoa(int(a.RestartCount)),
+			pod.AnnotationBackoff:      a.Backoff.String(),
+			pod.AnnotationGrace:        strconv.FormatInt(pod.Grace(p), 10),
+		},
+		LogPath:   LogFile(c.Name, a.RestartCount),
+		Stdin:     c.Stdin,
+		StdinOnce: c.StdinOnce,
+		Tty:       c.TTY,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       resources(c),
+			SecurityContext: security(p, c),
+		},
+	}
+}
+
+// LogFile is where a container logs to, within the log directory of its pod.
+func LogFile(container string, restartCount int32) string {
+	return filepath.Join(container, strconv.Itoa(int(restartCount))+".log")
+}
+
+func sandboxLabels(p *v1.Pod) map[string]string {
+	labels := map[string]string{}
+	for k, v := range p.Labels {
+		labels[k] = v
+	}
+	labels[pod.LabelPodName] = p.Name
+	labels[pod.LabelPodNamespace] = p.Namespace
+	labels[pod.LabelPodUID] = string(p.UID)
+	return labels
+}
+
+func sandboxAnnotations(p *v1.Pod, hash string) map[string]string {
+	annotations := map[string]string{}
+	for k, v := range p.Annotations {
+		annotations[k] = v
+	}
+	annotations[pod.AnnotationSpecHash] = hash
+	if seen := pod.FirstSeen(p); !seen.IsZero() {
+		annotations[pod.AnnotationSeen] = seen.Format(time.RFC3339Nano)
+	}
+	return annotations
+}
+
+// maxHostname is the longest host name that Linux knows, and a pod's is cut to.
+const maxHostname = 63
+
+func hostname(p *v1.Pod) string {
+	switch {
+	case p.Spec.HostNetwork:
+		return "" // the machine's own
+	case p.Spec.Hostname != "":
+		return p.Spec.Hostname
+	case len(p.Name) <= maxHostname:
+		return p.Name
+	}
+	cut := p.Name[:maxHostname]
+	for len(cut) > 0 && (cut[len(cut)-1] == '-' || cut[len(cut)-1] == '.') {
+		cut = cut[:len(cut)-1]
+	}
+	return cut
+}
+
+// dns renders the resolver of a pod. Without a cluster there is no cluster DNS,
+// so ClusterFirst means the machine's own, as it does for the kubelet.
+func dns(p *v1.Pod, machine DNS) *runtimeapi.DNSConfig {
+	var out runtimeapi.DNSConfig
+	if p.Spec.DNSPolicy != v1.DNSNone {
+		out.Servers = append(out.Servers, machine.Servers...)
+		out.Searches = append(out.Searches, machine.Searches...)
+		out.Options = append(out.Options, machine.Options...)
+	}
+	if extra := p.Spec.DNSConfig; extra != nil {
+		out.Servers = append(out.Servers, extra.Nameservers...)
+		out.Searches = append(out.Searches, extra.Searches...)
+		for _, o := range extra.Options {
+			option := o.Name
+			if o.Value != nil {
+				option += ":" + *o.Value
+			}
+			out.Options = append(out.Options, option)
+		}
+	}
+	return &out
+}
+
+func portMappings(p *v1.Pod) []*runtimeapi.PortMapping {
+	if p.Spec.HostNetwork {
+		return nil
+	}
+	var out []*runtimeapi.PortMapping
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.HostPort == 0 {
+				continue
+			}
+			out = append(out, &runtimeapi.PortMapping{
+				Protocol:      protocol(port.Protocol),
+				ContainerPort: port.ContainerPort,
+				HostPort:      port.HostPort,
+				HostIp:        port.HostIP,
+			})
+		}
+	}
+	return out
+}
+
+func protocol(p v1.Protocol) runtimeapi.Protocol {
+	switch p {
+	case v1.ProtocolUDP:
+		return runtimeapi.Protocol_UDP
+	case v1.ProtocolSCTP:
+		return runtimeapi.Protocol_SCTP
+	default:
+		return runtimeapi.Protocol_TCP
+	}
+}
