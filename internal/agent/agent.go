@@ -1,0 +1,153 @@
+// Package agent is the sync loop: the one place where all that happens to the
+// pods of this node comes together, and is handed to the one who deals with it.
+//
+// The loop never blocks and never acts itself. It keeps the desired set (of which
+// it is the only writer), asks admission, and tells workers what is wanted or that
+// something is worth a look. All else is in their hands.
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/admit"
+	"berth/internal/desired"
+	"berth/internal/pod"
+	"berth/internal/run"
+	"berth/internal/status"
+	"berth/internal/worker"
+)
+
+// Workers do the work of each pod.
+type Workers interface {
+	Desire(*v1.Pod)
+	Remove(*v1.Pod)
+	Orphan(pod.Observed)
+	Look(pod.UID)
+	LookAtAll()
+	Lives() map[pod.UID]worker.Life
+}
+
+// Config is what an Agent is made of.
+type Config struct {
+	Log      *slog.Logger
+	Node     admit.Node
+	Sources  []string // those that must have spoken before anything is cleaned up
+	Desired  *desired.Set
+	Statuses *status.Store
+
+	// InRuntime and OnDisk list the pods of which there is anything.
+	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
+	OnDisk    func() (map[pod.UID]*pod.Observed, error)
+	// Running are the pods that the runtime held when the agent started. They
+	// were admitted before, and are not asked again.
+	Running map[pod.UID]*pod.Observed
+
+	// Housekeeping is the time between two searches for leftovers.
+	Housekeeping time.Duration
+
+	// Liveness, Readiness and Startup bring the results of probes.
+	Liveness, Readiness, Startup <-chan pod.ProbeResult
+}
+
+// Agent is the sync loop and what it knows.
+type Agent struct {
+	Config
+	workers Workers
+
+	updates chan pod.Update
+	changed chan pod.UID
+	gone    chan pod.UID
+	found   chan leftovers
+	due     *dueQueue
+
+	// ---  below: only the loop
+
+	ready    map[string]bool
+	refused  map[string][]pod.Refusal
+	rejected map[pod.UID]bool
+	admitted map[pod.UID]bool
+	sweeping bool
+
+	view *view
+}
+
+// New returns an agent. It does nothing until Run.
+func New(c Config) (*Agent, error) {
+	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.InRuntime == nil || c.OnDisk == nil {
+		return nil, errors.New("agent: log, desired, statuses, inRuntime and onDisk are required")
+	}
+	if c.Housekeeping <= 0 {
+		return nil, errors.New("agent: the housekeeping interval must be positive")
+	}
+	return &Agent{
+		Config:   c,
+		updates:  make(chan pod.Update),
+		changed:  make(chan pod.UID, 64),
+		gone:     make(chan pod.UID, 64),
+		found:    make(chan leftovers),
+		due:      newDueQueue(),
+		ready:    map[string]bool{},
+		refused:  map[string][]pod.Refusal{},
+		rejected: map[pod.UID]bool{},
+		admitted: map[pod.UID]bool{},
+		view:     &view{},
+	}, nil
+}
+
+// Changed says that something about a pod may have changed. It waits for the
+// loop, which never waits.
+func (a *Agent) Changed(ctx context.Context, uid pod.UID) { send(ctx, a.changed, uid) }
+
+// Gone says that nothing is left of a pod.
+func (a *Agent) Gone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) }
+
+// Later asks for a look at a pod at that time.
+func (a *Agent) Later(uid pod.UID, at time.Time) { a.due.add(uid, at) }
+
+func send[T any](ctx context.Context, to chan<- T, what T) {
+	select {
+	case to <- what:
+	case <-ctx.Done():
+	}
+}
+
+// Run is the loop. snapshots is what the sources send.
+func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
+	a.workers = workers
+	group := run.NewGroup(ctx, a.Log)
+	defer group.Stop()
+	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })
+	group.Go("due pods", a.due.run)
+
+	housekeeping := time.NewTicker(a.Housekeeping)
+	defer housekeeping.Stop()
+	for {
+		select {
+		case u := <-a.updates:
+			a.handleUpdate(group, u)
+		case uid := <-a.changed:
+			a.handleChanged(group, uid)
+		case uid := <-a.due.out:
+			a.workers.Look(uid)
+		case r := <-a.Liveness:
+			a.handleProbe(r)
+		case r := <-a.Readiness:
+			a.handleProbe(r)
+		case r := <-a.Startup:
+			a.handleProbe(r)
+		case uid := <-a.gone:
+			a.handleGone(uid)
+		case <-housekeeping.C:
+			a.housekeep(group)
+		case l := <-a.found:
+			a.handleLeftovers(l)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/admit"
+	"berth/internal/pod"
+	"berth/internal/run"
+	"berth/internal/status"
+	"berth/internal/worker"
+)
+
+// handleUpdate takes in what changed in a source.
+func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
+	for _, p := range u.Pods {
+		a.Log.Info("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
+	}
+	switch u.Op {
+	case pod.Add, pod.Restore:
+		a.handleAdditions(u.Pods)
+	case pod.Change, pod.Delete, pod.Reconcile:
+		a.handleChanges(u.Pods)
+	case pod.Remove:
+		a.handleRemovals(u.Pods)
+	default:
+		a.Log.Error("an update that the agent does not know; this is a bug", "op", u.Op, "source", u.Source)
+	}
+	a.noteRefusals(u)
+	if u.Op == pod.Add && !a.ready[u.Source] {
+		// The first ADD of a source, empty or not, says that all of it is known.
+		a.ready[u.Source] = true
+		a.housekeep(group) // if it was the last one that was missing
+	}
+	a.showPods()
+}
+
+// handleAdditions takes in new pods, the oldest first. A pod is desired before
+// it is admitted: whoever asks what should be here must be told of it.
+func (a *Agent) handleAdditions(pods []*v1.Pod) {
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(x, y *v1.Pod) int { return pod.Created(x).Compare(pod.Created(y)) })
+	for _, p := range pods {
+		a.Desired.Upsert(p)
+		if pod.IsMirror(p) {
+			continue // its static pod is what runs
+		}
+		if rejection := a.admit(p); rejection != nil {
+			a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", rejection.Reason, "message", rejection.Message)
+			a.rejected[p.UID] = true
+			a.Statuses.Set(p.UID, status.Failed(p, rejection.Reason, rejection.Message, time.Now()))
+			continue
+		}
+		a.admitted[p.UID] = true
+		a.workers.Desire(p)
+	}
+}
+
+// admit asks whether a pod may run here. One that ran before the agent was
+// restarted was asked then, and one that is being deleted only has to be stopped.
+func (a *Agent) admit(p *v1.Pod) *admit.Rejection {
+	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil {
+		return nil
+	}
+	lives := a.workers.Lives()
+	var others []*v1.Pod
+	for _, other := range a.Desired.Pods() {
+		ended := lives[other.UID].Phase >= worker.Terminated
+		if other.UID != p.UID && a.admitted[other.UID] && !ended {
+			others = append(others, other)
+		}
+	}
+	return admit.Check(p, others, a.Node)
+}
+
+func (a *Agent) handleChanges(pods []*v1.Pod) {
+	for _, p := range pods {
+		a.Desired.Upsert(p)
+		if !pod.IsMirror(p) && !a.rejected[p.UID] {
+			a.workers.Desire(p)
+		}
+	}
+}
+
+func (a *Agent) handleRemovals(pods []*v1.Pod) {
+	for _, p := range pods {
+		a.Desired.Remove(p.UID)
+		delete(a.admitted, p.UID)
+		if a.rejected[p.UID] {
+			delete(a.rejected, p.UID)
+			a.Statuses.Forget(p.UID)
+		}
+		if !pod.IsMirror(p) {
+			a.workers.Remove(p)
+		}
+	}
+}
+
+// noteRefusals keeps what a source could not take in, and says it once.
+func (a *Agent) noteRefusals(u pod.Update) {
+	before := a.refused[u.Source]
+	for _, r := range u.Refused {
+		if !slices.Contains(before, r) {
+			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod,
+				"why", r.Message, "last good version kept", r.Kept)
+		}
+	}
+	for _, r := range before {
+		if !slices.ContainsFunc(u.Refused, func(now pod.Refusal) bool { return now.Origin == r.Origin && now.Pod == r.Pod }) {
+			a.Log.Info("no longer refused", "source", r.Source, "origin", r.Origin, "pod", r.Pod)
+		}
+	}
+	a.refused[u.Source] = u.Refused
+}
+
+// handleChanged passes on that a pod is worth a look. One that nobody works on
+// may be an orphan.
+func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
+	if _, wanted := a.Desired.Get(uid); wanted {
+		a.workers.Look(uid)
+		return
+	}
+	if _, known := a.workers.Lives()[uid]; known {
+		a.workers.Look(uid)
+		return
+	}
+	a.housekeep(group)
+}
+
+// handleProbe passes on that a probe has something new to say.
+func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
+
+func (a *Agent) handleGone(uid pod.UID) {
+	delete(a.Running, uid)
+	a.showPods()
+}
+
+func (a *Agent) allReady() bool {
+	for _, source := range a.Sources {
+		if !a.ready[source] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/internal/pod"
+)
+
+// worker is the goroutine of one pod. Its life changes under mu; everything
+// below the line belongs to the goroutine alone.
+type worker struct {
+	pool *Pool
+	uid  pod.UID
+	wake chan struct{} // capacity 1: "there is something to do"
+
+	mu        sync.Mutex
+	life      life
+	interrupt context.CancelFunc // of the step that runs; nil if none does
+	running   life               // what that step was started for
+
+	// ---
+
+	lastAction time.Time // nothing observed before this may be acted on
+	stopBegan  time.Time
+	failures   int // in a row
+}
+
+// tell applies an event and wakes the goroutine.
+func (w *worker) tell(e event) {
+	w.mu.Lock()
+	w.life = w.life.on(e)
+	if w.interrupt != nil && w.life.interrupts(w.running) {
+		w.interrupt()
+	}
+	w.mu.Unlock()
+	w.look()
+}
+
+// look wakes the goroutine: something about its pod may have changed. Many
+// calls while it is busy count as one.
+func (w *worker) look() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) now() life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.life
+}
+
+// begin takes the newest state and makes its step interruptible.
+func (w *worker) begin(ctx context.Context) (life, context.Context, context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	w.interrupt, w.running = cancel, w.life
+	return w.life, ctx, func() {
+		cancel()
+		w.mu.Lock()
+		w.interrupt = nil
+		w.mu.Unlock()
+	}
+}
+
+// run does what there is to do, until the pod is gone or ctx ends.
+func (w *worker) run(ctx context.Context) {
+	for {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return
+		}
+		w.step(ctx)
+		if w.now().phase == Gone || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// step does one thing for the pod: the one that its phase asks for.
+func (w *worker) step(ctx context.Context) {
+	l, stepCtx, done := w.begin(ctx)
+	if !l.work() {
+		done()
+		return
+	}
+	outcome, result, err := w.act(stepCtx, l)
+	interrupted := stepCtx.Err() != nil
+	done()
+
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && interrupted:
+		w.look() // there is something newer to do: at once
+	case err != nil:
+		w.failures++
+		wait := retryAfter(w.failures)
+		w.pool.Log.Warn("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "in", wait, "err", err)
+		w.pool.Later(w.uid, time.Now().Add(wait))
+	default:
+		w.failures = 0
+		if result != nil {
+			w.tell(result)
+		}
+		if outcome.Again {
+			w.look()
+		}
+		if !outcome.Due.IsZero() {
+			w.pool.Later(w.uid, outcome.Due)
+		}
+	}
+}
+
+// act performs the step of a phase and returns the event that ends it, if any.
+func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
+	have, err := w.pool.Observer.Fresh(ctx, w.uid, w.lastAction)
+	if err != nil {
+		return pod.Outcome{}, nil, err
+	}
+	switch l.phase {
+	case Syncing:
+		outcome, err := w.pool.Hands.Sync(ctx, l.pod, have)
+		if err != nil || outcome.Again {
+			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
+		}
+		if err == nil && outcome.Finished {
+			return outcome, finished{}, nil
+		}
+		return outcome, nil, err
+	case Terminating:
+		done, err := w.pool.Hands.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.why)
+		w.lastAction = time.Now()
+		if err != nil || !done {
+			return pod.Outcome{Again: true}, nil, err
+		}
+		return pod.Outcome{}, stopped{}, nil
+	default:
+		err = w.pool.Hands.Erase(ctx, l.pod, have)
+		w.lastAction = time.Now()
+		return pod.Outcome{}, erased{}, err
+	}
+}
+
+// timeLeft is what is left of a grace period that began with the first attempt
+// to stop the pod. A failed or interrupted attempt does not begin it anew.
+func (w *worker) timeLeft(grace int64) time.Duration {
+	if w.stopBegan.IsZero() {
+		w.stopBegan = time.Now()
+	}
+	return max(0, time.Until(w.stopBegan.Add(time.Duration(grace)*time.Second)))
+}
+
+const (
+	firstRetry = 500 * time.Millisecond
+	maxRetry   = 30 * time.Second
+)
+
+// retryAfter is how long to wait after that many failures in a row.
+func retryAfter(failures int) time.Duration {
+	return min(firstRetry<<min(failures-1, 10), maxRetry)
+}
