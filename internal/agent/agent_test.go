@@ -66,7 +66,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 		Runtime: r, Images: n.images, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), Backoff: plan.DefaultBackoff,
-		RemoveCgroup: func(string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
+		RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
 		Explain: error.Error, Forget: observer.Forget,
 	})
 	must(t, err)

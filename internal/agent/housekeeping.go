@@ -54,7 +54,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
 		if !wanted && !alive {
-			a.Log.Warn("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
+			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			a.workers.Orphan(*o)
 		}
 	}

@@ -67,6 +67,9 @@ func (a *Agent) List() ([]*v1.Pod, []pod.Refusal) {
 		} else {
 			shown.Status = v1.PodStatus{Phase: v1.PodPending}
 		}
+		if shown.CreationTimestamp.IsZero() && shown.Status.StartTime != nil {
+			shown.CreationTimestamp = *shown.Status.StartTime // nobody else created a static pod
+		}
 		if at, ok := leaving[uid]; ok && shown.DeletionTimestamp == nil {
 			shown.DeletionTimestamp = &metav1.Time{Time: at}
 		}

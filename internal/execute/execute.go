@@ -53,7 +53,7 @@ type Config struct {
 	PodsDir  string // holds a directory of data for each pod
 	Backoff  plan.Backoff
 	// RemoveCgroup removes the cgroup of a pod that has no process left.
-	RemoveCgroup func(path string) error
+	RemoveCgroup func(ctx context.Context, path string) error
 	// Mounted returns a mount at or below a directory, or "".
 	Mounted func(dir string) (string, error)
 	// Explain turns an error of the runtime into words for a status.

@@ -99,7 +99,7 @@ func sandboxOf(t *task) sandbox {
 	if s == nil {
 		return sandbox{}
 	}
-	return sandbox{id: s.ID, attempt: plan.CreateSandbox{Attempt: s.Attempt, Hash: s.Hash}}
+	return sandbox{id: s.ID, attempt: plan.CreateSandbox{Attempt: s.Attempt, Hash: s.Hash, FirstSeen: s.FirstSeen}}
 }
 
 func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox) (string, error) {

@@ -70,7 +70,7 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	e.remember(p.UID, nil)
 	if !have.Running() {
 		e.publish(p, have, nil, plan.Next(p, have, e.Backoff, time.Now()).Finished)
-		if err := e.RemoveCgroup(e.Node.Cgroup(p.UID)); err != nil {
+		if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
 			return false, err
 		}
 		return true, nil
@@ -102,7 +102,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 			return err
 		}
 	}
-	if err := e.RemoveCgroup(e.Node.Cgroup(p.UID)); err != nil {
+	if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
 		return err
 	}
 	if err := e.removeDirs(p); err != nil {

@@ -29,10 +29,15 @@ func (b Backoff) Validate() error {
 
 // after returns when a dead container may be started again, and what the one
 // that follows it is to wait in its turn.
-func (b Backoff) after(dead *pod.Container) (until time.Time, next time.Duration) {
+func (b Backoff) after(dead *pod.Container, now time.Time) (until time.Time, next time.Duration) {
 	wait := min(dead.Backoff, b.Max)
-	if dead.FinishedAt.Sub(dead.StartedAt) >= b.Reset {
+	// One that could not be started has an end and no beginning.
+	if !dead.StartedAt.IsZero() && dead.FinishedAt.Sub(dead.StartedAt) >= b.Reset {
 		wait = 0
 	}
-	return dead.FinishedAt.Add(wait), min(max(b.Initial, 2*wait), b.Max)
+	until = dead.FinishedAt.Add(wait)
+	if dead.FinishedAt.After(now) {
+		until = now // the clock was set back: nobody knows how long ago that was
+	}
+	return until, min(max(b.Initial, 2*wait), b.Max)
 }

@@ -38,8 +38,9 @@ type (
 	DropContainer struct{ ID string }
 	// CreateSandbox makes and starts a sandbox.
 	CreateSandbox struct {
-		Attempt uint32
-		Hash    string
+		Attempt   uint32
+		Hash      string
+		FirstSeen time.Time // of the pod, as the sandbox before it says; zero: it is the first
 	}
 	// StartContainer makes and starts a container in the newest sandbox.
 	StartContainer struct {
@@ -120,8 +121,6 @@ func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
 	sandbox := have.Sandbox()
 	usable := sandbox != nil && sandbox.State == pod.SandboxReady && (sandbox.Hash == "" || sandbox.Hash == wantSandbox)
 
-	p.Actions = append(p.Actions, stopSandboxes(have, usable)...)
-
 	var stops, drops, starts []Action
 	for i := range want.Spec.Containers {
 		c := &want.Spec.Containers[i]
@@ -145,11 +144,14 @@ func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
 		stops = nil // they go with their sandbox
 	}
 
+	p.Actions = append(p.Actions, stopSandboxes(have, usable, len(starts) > 0)...)
 	p.Actions = append(p.Actions, stops...)
 	p.Actions = append(p.Actions, drops...)
 	if len(starts) > 0 {
 		if !usable {
-			p.Actions = append(p.Actions, CreateSandbox{Attempt: nextAttempt(have), Hash: wantSandbox})
+			p.Actions = append(p.Actions, CreateSandbox{
+				Attempt: nextAttempt(have), Hash: wantSandbox, FirstSeen: firstSeen(have),
+			})
 		}
 		p.Actions = append(p.Actions, starts...)
 	}
@@ -231,7 +233,7 @@ func decide(want *v1.Pod, c *v1.Container, have pod.Observed, usable bool, rules
 	if changed {
 		return decision{start: start} // a new spec is a new chance
 	}
-	until, next := rules.after(cur)
+	until, next := rules.after(cur, now)
 	if now.Before(until) {
 		return decision{wait: &Wait{
 			Container: c.Name,
@@ -245,8 +247,10 @@ func decide(want *v1.Pod, c *v1.Container, have pod.Observed, usable bool, rules
 	return decision{start: start}
 }
 
-// stopSandboxes stops every live sandbox but the one that stays in use.
-func stopSandboxes(have pod.Observed, usable bool) []Action {
+// stopSandboxes stops every live sandbox but the one that stays in use. One that
+// died by itself still holds its address and its host ports: it is stopped
+// before another takes its place.
+func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	var out []Action
 	for i, s := range have.Sandboxes {
 		switch {
@@ -257,6 +261,8 @@ func stopSandboxes(have pod.Observed, usable bool) []Action {
 			out = append(out, StopSandbox{ID: s.ID, Why: "a newer one took its place"})
 		case alive(have, s.ID):
 			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, but containers of it are not"})
+		case i == 0 && replaced:
+			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, and another takes its place"})
 		}
 	}
 	return out
@@ -264,8 +270,13 @@ func stopSandboxes(have pod.Observed, usable bool) []Action {
 
 func alive(have pod.Observed, sandboxID string) bool {
 	return slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
-		return c.SandboxID == sandboxID && (c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown)
+		return c.SandboxID == sandboxID && mayRun(c)
 	})
+}
+
+// mayRun tells whether a container runs, or may do so for all that is known.
+func mayRun(c pod.Container) bool {
+	return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown
 }
 
 // stopUnwanted stops containers of the sandbox in use that the spec no longer
@@ -276,7 +287,7 @@ func stopUnwanted(want *v1.Pod, have pod.Observed, sandboxID string) []Action {
 	for _, c := range have.Containers {
 		first := !newest[c.Name]
 		newest[c.Name] = true
-		if c.SandboxID != sandboxID || c.State != pod.ContainerRunning {
+		if c.SandboxID != sandboxID || !mayRun(c) {
 			continue
 		}
 		switch {
@@ -294,8 +305,8 @@ func inSpec(want *v1.Pod, name string) bool {
 }
 
 // garbage removes dead containers but for the newest of each name, which users
-// ask about ("why did it restart", "logs of the one before"), and dead sandboxes
-// in which nothing is left.
+// ask about ("why did it restart", "logs of the one before"), those that were
+// made and will never be started, and dead sandboxes in which nothing is left.
 func garbage(want *v1.Pod, have pod.Observed, usable bool) []Action {
 	var out []Action
 	keptDead := map[string]bool{}
@@ -304,8 +315,10 @@ func garbage(want *v1.Pod, have pod.Observed, usable bool) []Action {
 	for _, c := range have.Containers {
 		first := !seen[c.Name]
 		seen[c.Name] = true
-		dead := c.State == pod.ContainerExited || (c.State == pod.ContainerCreated && !first)
-		if dead && (keptDead[c.Name] || !inSpec(want, c.Name)) {
+		wanted := inSpec(want, c.Name)
+		stillborn := c.State == pod.ContainerCreated && (!first || !wanted)
+		dead := c.State == pod.ContainerExited && (keptDead[c.Name] || !wanted)
+		if stillborn || dead {
 			out = append(out, RemoveContainer{ID: c.ID, LogPath: c.LogPath})
 			continue
 		}
@@ -329,4 +342,13 @@ func nextAttempt(have pod.Observed) uint32 {
 		next = max(next, s.Attempt+1)
 	}
 	return next
+}
+
+// firstSeen is when the pod was first seen by the agent that made its oldest
+// sandbox. A later agent saw it later.
+func firstSeen(have pod.Observed) time.Time {
+	if n := len(have.Sandboxes); n > 0 {
+		return have.Sandboxes[n-1].FirstSeen
+	}
+	return time.Time{}
 }

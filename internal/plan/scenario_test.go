@@ -27,6 +27,7 @@ import (
 //	exit CONTAINER code=N [at=T]             a running container ends
 //	lose CONTAINER                           the runtime forgets its state
 //	halfmade CONTAINER                       the agent died between create and start
+//	unstartable CONTAINER [at=T]             the runtime could not start it: it ended and never began
 //	sandbox dies                             and its containers with it
 //	twin CONTAINER                           a second one runs beside it
 func TestScenarios(t *testing.T) {
@@ -119,6 +120,10 @@ func (w *world) do(f []string) error {
 	case "halfmade":
 		c := w.have.Container(args[0])
 		c.State, c.StartedAt = pod.ContainerCreated, time.Time{}
+	case "unstartable":
+		c := w.have.Container(args[0])
+		w.end(c, 128)
+		c.StartedAt = time.Time{}
 	case "sandbox":
 		w.stopSandbox(w.have.Sandboxes[0].ID)
 	case "twin":

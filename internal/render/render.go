@@ -57,7 +57,7 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
 		DnsConfig:    dns(p, n.DNS),
 		PortMappings: portMappings(p),
 		Labels:       sandboxLabels(p),
-		Annotations:  sandboxAnnotations(p, a.Hash),
+		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: n.Cgroup(p.UID),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
@@ -118,14 +118,14 @@ func sandboxLabels(p *v1.Pod) map[string]string {
 	return labels
 }
 
-func sandboxAnnotations(p *v1.Pod, hash string) map[string]string {
+func sandboxAnnotations(p *v1.Pod, a plan.CreateSandbox) map[string]string {
 	annotations := map[string]string{}
 	for k, v := range p.Annotations {
 		annotations[k] = v
 	}
-	annotations[pod.AnnotationSpecHash] = hash
-	if seen := pod.FirstSeen(p); !seen.IsZero() {
-		annotations[pod.AnnotationSeen] = seen.Format(time.RFC3339Nano)
+	annotations[pod.AnnotationSpecHash] = a.Hash
+	if !a.FirstSeen.IsZero() {
+		annotations[pod.AnnotationSeen] = a.FirstSeen.Format(time.RFC3339Nano)
 	}
 	return annotations
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"berth/internal/config"
+)
+
+// loadConfig reads what a command line and its --config file say.
+func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error) {
+	var file []byte
+	if flags.ConfigFile != "" {
+		var err error
+		if file, err = os.ReadFile(flags.ConfigFile); err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find out the machine's name: %w", err)
+	}
+	workDir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find out the current folder: %w", err)
+	}
+	return config.Load(rootDir(cmd), *flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
+}
+
+// The settings of the last run stay in the root directory, so that `berth down`
+// knows without being told what there is to stop.
+
+func settingsPath(root string) string { return filepath.Join(root, "settings.json") }
+
+func saveSettings(c *config.Config) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write down the settings: %w", err)
+	}
+	temporary := settingsPath(c.RootDir) + ".new"
+	if err := os.WriteFile(temporary, text, 0o600); err != nil { // headers may hold secrets
+		return fmt.Errorf("write down the settings: %w", err)
+	}
+	if err := os.Rename(temporary, settingsPath(c.RootDir)); err != nil {
+		return fmt.Errorf("write down the settings: %w", err)
+	}
+	return nil
+}
+
+// savedSettings returns nil if no agent ever ran in root.
+func savedSettings(root string) (*config.Config, error) {
+	text, err := os.ReadFile(settingsPath(root))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the last run: %w", err)
+	}
+	c := &config.Config{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("read the settings of the last run from %s: %w", settingsPath(root), err)
+	}
+	return c, nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/internal/cgroup"
+	"berth/internal/config"
+	"berth/internal/cri"
+	"berth/internal/pod"
+	"berth/internal/run"
+)
+
+func newDownCommand() *cobra.Command {
+	var timeout time.Duration
+	var verbosity int
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Stop the agent, its pods and its runtime",
+		Long: `Down ends the agent if one runs, stops all pods with the grace that they ask for, and then the
+container runtime. No process, mount, network link, firewall rule or cgroup of it is left.
+Manifests and images stay: 'berth run' brings everything back.
+
+If the agent was given a --container-runtime-endpoint, its pods are stopped and that runtime is
+left alone.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("down"); err != nil {
+				return err
+			}
+			root, err := filepath.Abs(rootDir(cmd))
+			if err != nil {
+				return fmt.Errorf("find the root directory: %w", err)
+			}
+			c, err := savedSettings(root)
+			if err != nil {
+				return err
+			}
+			if c == nil {
+				return fmt.Errorf("no berth ever ran on %s: give its root with --root-dir", root)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			lock, err := takeOver(ctx, root)
+			if err != nil {
+				return err
+			}
+			defer lock.release()
+			return down(ctx, c, newLogger(verbosity))
+		},
+	}
+	cmd.Flags().IntVar(&verbosity, "v", 0, "how much to log: 4 and more is for developers")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait for all of it")
+	return cmd
+}
+
+// down stops all pods, and the runtime if it is ours.
+func down(ctx context.Context, c *config.Config, log *slog.Logger) error {
+	rt, err := newContainerRuntime(c, log)
+	if err != nil {
+		return err
+	}
+	if err := stopAllPods(ctx, c, rt, log); err != nil {
+		return err
+	}
+	if rt.bundle == nil {
+		return nil
+	}
+	if err := rt.bundle.Teardown(ctx); err != nil {
+		return err
+	}
+	cgroups, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	return cgroups.RemoveIfEmpty(c.CgroupRoot)
+}
+
+// stopAllPods is an agent whose only source wants no pods at all: whatever the
+// runtime has is an orphan, and is ended as one.
+func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, log *slog.Logger) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	group := run.NewGroup(ctx, log)
+	defer group.Stop()
+	rt.start(group, fail, log)
+	client, err := rt.connect(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	n, err := newNode(ctx, c, client, []string{pod.SourceFile}, log)
+	if err != nil {
+		return err
+	}
+	defer n.stop()
+
+	snapshots := make(chan pod.Snapshot, 1)
+	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
+	changed := n.agent.Watch(ctx)
+	n.start(snapshots)
+	for {
+		left, err := podsLeft(ctx, client, n)
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return fmt.Errorf("%d pods are still there: %w", left, context.Cause(ctx))
+		}
+	}
+}
+
+// podsLeft counts the pods that the runtime has or a worker is not done with.
+func podsLeft(ctx context.Context, client *cri.Client, n *node) (int, error) {
+	inRuntime, err := client.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return max(len(inRuntime), len(n.pool.Lives())), nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"berth/internal/render"
+)
+
+// What berth takes over from the machine that it runs on.
+
+// machineDNS reads the resolver settings that pods take over.
+func machineDNS(path string) (render.DNS, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return render.DNS{}, nil
+	}
+	if err != nil {
+		return render.DNS{}, fmt.Errorf("read the machine's resolver settings: %w", err)
+	}
+	defer file.Close()
+	var dns render.DNS
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] {
+		case "nameserver":
+			dns.Servers = append(dns.Servers, words[1])
+		case "search":
+			dns.Searches = words[1:] // the last one counts
+		case "options":
+			dns.Options = words[1:]
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return render.DNS{}, fmt.Errorf("read the machine's resolver settings: %w", err)
+	}
+	return dns, nil
+}
+
+// hostIPs are the addresses of this node: the one that was given, or else the
+// first of the machine that others can reach.
+func hostIPs(given netip.Addr) ([]string, error) {
+	if given.IsValid() {
+		return []string{given.String()}, nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list the machine's addresses: %w", err)
+	}
+	var six string
+	for _, a := range addresses {
+		network, ok := a.(*net.IPNet)
+		if !ok || !network.IP.IsGlobalUnicast() {
+			continue
+		}
+		if network.IP.To4() != nil {
+			return []string{network.IP.String()}, nil
+		}
+		if six == "" {
+			six = network.IP.String()
+		}
+	}
+	if six != "" {
+		return []string{six}, nil
+	}
+	return []string{"127.0.0.1"}, nil // a machine without a network is still a node
+}
+
+// libexecDir is where the programs of the bundled runtime are: beside berth.
+func libexecDir() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the programs of the bundled runtime: %w", err)
+	}
+	return filepath.Join(filepath.Dir(self), "libexec"), nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/pod"
+	"berth/internal/table"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+)
+
+// podPrinter prints pods in the way that -o asks for. It may be given more
+// pods later, as a watch does.
+type podPrinter interface {
+	// print prints pods, and a row of a pod that is gone says so.
+	print(pods []v1.Pod, gone bool) error
+}
+
+// outputs are the values of -o.
+func outputs() []string { return []string{"wide", "json", "yaml", "name"} }
+
+// newPodPrinter returns the printer for an output. With namespaces, a table
+// always has their column. With each, pods are printed one by one and not as a
+// list, where that makes a difference.
+func newPodPrinter(w io.Writer, output string, namespaces, each bool) (podPrinter, error) {
+	switch output {
+	case "", "wide":
+		return &tablePrinter{w: w, wide: output == "wide", namespaces: namespaces}, nil
+	case "json":
+		return &objectPrinter{w: w, each: each, encode: indented}, nil
+	case "yaml":
+		return &objectPrinter{w: w, each: each, encode: yaml.Marshal, between: "---\n"}, nil
+	case "name":
+		return namePrinter{w: w}, nil
+	default:
+		return nil, fmt.Errorf("output %q is not known: it can be any of %s", output, strings.Join(outputs(), ", "))
+	}
+}
+
+// tablePrinter prints one row per pod. The column of namespaces is there if it
+// is asked for, or as soon as there is more than one.
+type tablePrinter struct {
+	w          io.Writer
+	wide       bool
+	namespaces bool
+
+	seen string // the namespace of the first pod
+	rows *table.Writer
+}
+
+func (t *tablePrinter) print(pods []v1.Pod, gone bool) error {
+	for _, p := range pods {
+		if t.seen == "" {
+			t.seen = p.Namespace
+		}
+		if p.Namespace != t.seen && !t.namespaces {
+			t.namespaces, t.rows = true, nil // with another header
+		}
+	}
+	if t.rows == nil && len(pods) > 0 {
+		t.rows = table.New(t.w)
+		t.rows.Row(t.header()...)
+	}
+	now := time.Now()
+	for i := range pods {
+		t.rows.Row(t.row(&pods[i], now, gone)...)
+	}
+	if t.rows == nil {
+		return nil
+	}
+	return t.rows.Flush()
+}
+
+func (t *tablePrinter) header() []string {
+	cells := []string{"NAME", "READY", "STATUS", "RESTARTS", "AGE"}
+	if t.namespaces {
+		cells = slices.Insert(cells, 0, "NAMESPACE")
+	}
+	if t.wide {
+		cells = append(cells, "IP", "NODE")
+	}
+	return cells
+}
+
+func (t *tablePrinter) row(p *v1.Pod, now time.Time, gone bool) []string {
+	s := summarize(p)
+	if gone {
+		s.status = "Deleted"
+	}
+	restarts := fmt.Sprint(s.restarts)
+	if s.restarts > 0 && !s.lastRestart.IsZero() {
+		restarts += " (" + age(s.lastRestart, now) + " ago)"
+	}
+	cells := []string{p.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts, age(pod.Created(p), now)}
+	if t.namespaces {
+		cells = slices.Insert(cells, 0, p.Namespace)
+	}
+	if t.wide {
+		cells = append(cells, orNone(p.Status.PodIP), orNone(p.Spec.NodeName))
+	}
+	return cells
+}
+
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(t))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+// objectPrinter prints pods in full: each as a document, or all as a list.
+type objectPrinter struct {
+	w       io.Writer
+	each    bool
+	encode  func(any) ([]byte, error)
+	between string // two documents
+
+	printed bool
+}
+
+func (o *objectPrinter) print(pods []v1.Pod, _ bool) error {
+	if !o.each {
+		list := v1.PodList{Items: pods}
+		list.APIVersion, list.Kind = "v1", "PodList"
+		return o.document(list)
+	}
+	for _, p := range pods {
+		if err := o.document(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *objectPrinter) document(value any) error {
+	b, err := o.encode(value)
+	if err != nil {
+		return fmt.Errorf("encode a pod: %w", err)
+	}
+	if o.printed {
+		b = append([]byte(o.between), b...)
+	}
+	o.printed = true
+	_, err = o.w.Write(b)
+	return err
+}
+
+func indented(value any) ([]byte, error) {
+	b, err := json.MarshalIndent(value, "", "    ")
+	return append(b, '\n'), err
+}
+
+// namePrinter prints names that the commands take as arguments.
+type namePrinter struct{ w io.Writer }
+
+func (n namePrinter) print(pods []v1.Pod, _ bool) error {
+	for _, p := range pods {
+		if _, err := fmt.Fprintln(n.w, "pod/"+p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusalText tells of a refused manifest in one line.
+func refusalText(r pod.Refusal) string {
+	where := r.Origin
+	if r.Line > 0 {
+		where = fmt.Sprintf("%s:%d", where, r.Line)
+	}
+	var more []string
+	if r.Pod != "" {
+		more = append(more, "pod "+r.Pod)
+	}
+	if r.Kept {
+		more = append(more, "the last good version keeps running")
+	}
+	text := where + ": " + oneLine(r.Message)
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, "; ") + ")"
+	}
+	return text
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"berth/internal/client"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	defaultRootDir = "/var/lib/berth"
+	flagRootDir    = "root-dir"
+	flagNamespace  = "namespace"
+)
+
+// newRootCommand returns the command that all others hang on. Cobra adds
+// completion and help to it.
+func newRootCommand(version string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "Run the pods of this machine",
+		Long: `Berth keeps the containers of this machine in the state that pod manifests describe.
+
+'berth run' is the agent: it takes manifests from a folder, a URL or an API server. The
+other commands talk to it over the socket in its root directory. Root may do that, and so
+may the members of group "berth" if there is such a group.`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true, // exitCode prints them
+	}
+	root.PersistentFlags().String(flagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
+	root.AddCommand(newRunCommand(), newDownCommand(), newGetCommand(), newLogsCommand(), newVersionCommand(version))
+	_ = root.MarkPersistentFlagDirname(flagRootDir)
+	return root
+}
+
+// exitCode runs the command that its arguments name, and returns the exit code.
+// An error is one line on stderr.
+func exitCode(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
+	return 1
+}
+
+// oneLine joins the lines of a text. Most have only one.
+func oneLine(text string) string {
+	var lines []string
+	for l := range strings.Lines(text) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+// usageError is what is wrong with a command line, and where help is.
+func usageError(cmd *cobra.Command, text string) error {
+	return fmt.Errorf("%s (see '%s --help')", text, cmd.CommandPath())
+}
+
+// rootDir is the root directory that a command line gives.
+func rootDir(cmd *cobra.Command) string {
+	dir, _ := cmd.Flags().GetString(flagRootDir)
+	return dir
+}
+
+func newClient(cmd *cobra.Command) (*client.Client, error) { return client.New(rootDir(cmd)) }
+
+// podName reads the name of a pod as people write it: web, or pod/web.
+func podName(arg string) (string, error) {
+	name := arg
+	if kind, rest, ok := strings.Cut(arg, "/"); ok && (kind == "pod" || kind == "pods" || kind == "po") {
+		name = rest
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q is not the name of a pod: write NAME or pod/NAME", arg)
+	}
+	return name, nil
+}
+
+// addNamespaceFlag gives cmd its -n.
+func addNamespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
+	cmd.Flags().StringVarP(namespace, flagNamespace, "n", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc(flagNamespace, completeNamespaces)
+}
+
+func checkNamespace(cmd *cobra.Command, namespace string) error {
+	if namespace == "" && cmd.Flags().Changed(flagNamespace) || namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
+		return usageError(cmd, fmt.Sprintf("%q is not the name of a namespace", namespace))
+	}
+	return nil
+}

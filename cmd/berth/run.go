@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"berth/internal/config"
+	"berth/internal/pod"
+	"berth/internal/run"
+	"berth/internal/server"
+	"berth/internal/server/api"
+	"berth/internal/source"
+)
+
+func newRunCommand() *cobra.Command {
+	var flags config.Flags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent",
+		Long: `Run takes pods from a folder or a URL and keeps their containers running until it is told to stop.
+
+Without --container-runtime-endpoint it starts a containerd of its own below the root
+directory. Containers and that containerd outlive the agent: stop it, upgrade it and start
+it again as you like. 'berth down' is what ends them.`,
+		Example: `  # the pods of /etc/berth/manifests
+  berth run
+
+  # the pods of another folder, with the state somewhere else
+  berth run --manifests ./pods --root-dir /srv/berth
+
+  # with a container runtime that is already there
+  berth run --container-runtime-endpoint unix:///run/containerd/containerd.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd, &flags)
+			if err != nil {
+				return err
+			}
+			if err := needRoot("run"); err != nil {
+				return err
+			}
+			log := newLogger(c.Verbosity)
+			for _, field := range c.NotHonoured {
+				log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
+			}
+			lock, err := lockRoot(c.RootDir)
+			if err != nil {
+				return err
+			}
+			defer lock.release()
+			if err := saveSettings(c); err != nil {
+				return err
+			}
+			return runAgent(cmd.Context(), c, log)
+		},
+	}
+	flags.AddTo(cmd.Flags())
+	return cmd
+}
+
+// newLogger writes to stderr. From verbosity 4 on it tells what developers want
+// to know, as people expect of a kubelet.
+func newLogger(verbosity int) *slog.Logger {
+	level := slog.LevelInfo
+	if verbosity >= 4 {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log) // the libraries of Kubernetes log there
+	return log
+}
+
+// needRoot refuses early what would fail in the middle.
+func needRoot(command string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("'berth %s' must run as root, since it starts containers: try 'sudo berth %s'", command, command)
+	}
+	return nil
+}
+
+// runAgent works until ctx ends. What runs of the pods goes on after that.
+func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	group := run.NewGroup(ctx, log)
+	defer group.Stop()
+
+	listener, err := server.Listen(api.SocketPath(c.RootDir), api.Group)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	rt, err := newContainerRuntime(c, log)
+	if err != nil {
+		return err
+	}
+	sources, names, err := newSources(c, log)
+	if err != nil {
+		return err
+	}
+	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
+
+	rt.start(group, fail, log)
+	client, err := rt.connect(ctx, c, log)
+	if err != nil {
+		return whyEnded(ctx, err)
+	}
+	defer client.Close()
+	n, err := newNode(ctx, c, client, names, log)
+	if err != nil {
+		return whyEnded(ctx, err)
+	}
+	defer n.stop()
+	local, err := server.New(server.Config{
+		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Version: version, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+
+	snapshots := make(chan pod.Snapshot)
+	n.start(snapshots)
+	for _, s := range sources {
+		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
+	}
+	group.Go("server", func(ctx context.Context) {
+		if err := local.Serve(ctx, listener); err != nil {
+			fail(err)
+		}
+	})
+	for {
+		select {
+		case <-rt.up:
+			n.runtimeIsBack()
+		case <-rt.imported:
+			n.images.Recheck(ctx)
+		case <-ctx.Done():
+			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
+			return whyEnded(ctx, ctx.Err())
+		}
+	}
+}
+
+// whyEnded is nil if err only says that we were asked to end.
+func whyEnded(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// podSource sends what it has of pods.
+type podSource interface {
+	Run(ctx context.Context, out chan<- pod.Snapshot)
+}
+
+// newSources returns the sources that c asks for, and their names.
+func newSources(c *config.Config, log *slog.Logger) ([]podSource, []string, error) {
+	var sources []podSource
+	var names []string
+	state := filepath.Join(c.RootDir, "sources")
+	if c.ManifestDir != "" {
+		s, err := source.NewFile(source.FileConfig{
+			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		sources, names = append(sources, s), append(names, pod.SourceFile)
+	}
+	if c.ManifestURL != "" {
+		s, err := source.NewHTTP(source.HTTPConfig{
+			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
+			State: filepath.Join(state, "http.json"), Log: log,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		sources, names = append(sources, s), append(names, pod.SourceHTTP)
+	}
+	return sources, names, nil
+}

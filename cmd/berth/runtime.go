@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/internal/bundle"
+	"berth/internal/config"
+	"berth/internal/cri"
+	"berth/internal/run"
+)
+
+// container is the container runtime that an agent works with: its own, or the
+// one that it was given.
+type containerRuntime struct {
+	endpoint string
+	bundle   *bundle.Runtime // nil if it was given
+
+	up       chan struct{} // holds a value when it came up and nobody took note yet
+	imported chan struct{} // likewise, when images came in
+}
+
+func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime, error) {
+	r := &containerRuntime{endpoint: c.RuntimeEndpoint, up: make(chan struct{}, 1), imported: make(chan struct{}, 1)}
+	if r.endpoint != "" {
+		return r, nil
+	}
+	libexec, err := libexecDir()
+	if err != nil {
+		return nil, err
+	}
+	r.bundle, err = bundle.New(bundle.Config{
+		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Log: log, Ready: askReady,
+		Up:       func() { note(r.up) },
+		Down:     func(error) {},
+		Imported: func([]string) { note(r.imported) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.endpoint = r.bundle.Endpoint()
+	return r, nil
+}
+
+// note leaves a value for who will look.
+func note(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// start keeps our own runtime alive, or waits for the given one to answer. fail
+// is told if that can't work.
+func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.Logger) {
+	if r.bundle != nil {
+		group.Go("bundle", func(ctx context.Context) {
+			if err := r.bundle.Run(ctx); err != nil {
+				fail(err)
+			}
+		})
+		return
+	}
+	group.Go("wait for the runtime", func(ctx context.Context) { r.await(ctx, log) })
+}
+
+// await notes when a runtime that we do not manage answers.
+func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
+	said := false
+	for ctx.Err() == nil {
+		err := askReady(ctx, r.endpoint)
+		if err == nil {
+			note(r.up)
+			return
+		}
+		if !said {
+			log.Warn("waiting for the container runtime", "endpoint", r.endpoint, "err", err)
+			said = true
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+const askTimeout = 5 * time.Second
+
+// askReady asks once whether the runtime at an endpoint can run pods.
+func askReady(ctx context.Context, endpoint string) error {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.Ready(ctx), client.Close())
+}
+
+// connect waits until the runtime is up and returns a client of it.
+func (r *containerRuntime) connect(ctx context.Context, c *config.Config, log *slog.Logger) (*cri.Client, error) {
+	select {
+	case <-r.up:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	client, err := cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout})
+	if err != nil {
+		return nil, err
+	}
+	v, err := client.Version(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w", errors.Join(err, client.Close()))
+	}
+	log.Info("the container runtime is ready", "runtime", v.Name, "version", v.Version, "endpoint", r.endpoint)
+	return client, nil
+}

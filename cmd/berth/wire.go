@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"berth/internal/agent"
+	"berth/internal/cgroup"
+	"berth/internal/config"
+	"berth/internal/cri"
+	"berth/internal/desired"
+	"berth/internal/execute"
+	"berth/internal/gc"
+	"berth/internal/image"
+	"berth/internal/observe"
+	"berth/internal/pod"
+	"berth/internal/render"
+	"berth/internal/run"
+	"berth/internal/status"
+	"berth/internal/worker"
+)
+
+// This file is the only place that knows all parts of the road. It makes them
+// and puts them together.
+
+const (
+	auditEvery        = time.Minute
+	listEvery         = time.Second // of a runtime without events
+	housekeepingEvery = time.Minute
+)
+
+// node is the road of a pod on one runtime.
+type node struct {
+	agent    *agent.Agent
+	statuses *status.Store
+	images   *image.Manager
+	observer *observe.Observer
+	pool     *worker.Pool
+	group    *run.Group
+}
+
+// newNode makes the parts. They stand still until start.
+func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, error) {
+	n := &node{statuses: status.NewStore(), group: run.NewGroup(ctx, log)}
+	running, err := client.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	podsDir := filepath.Join(c.RootDir, "pods")
+	n.agent, err = agent.New(agent.Config{
+		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses,
+		InRuntime: client.List, OnDisk: gc.Dirs{Pods: podsDir, Logs: c.PodLogsDir}.List,
+		Running: running, Housekeeping: housekeepingEvery,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.observer, err = observe.New(observe.Config{
+		Runtime: client, Log: log, Audit: auditEvery, Fallback: listEvery, Changed: n.agent.Changed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.images, err = image.New(n.group.Context(), image.Config{
+		Runtime: client, Log: log, Parallel: c.ParallelPulls, Wake: n.agent.Changed, Explain: cri.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	executor, err := newExecutor(c, client, n, podsDir, log)
+	if err != nil {
+		return nil, err
+	}
+	n.pool, err = worker.New(n.group.Context(), worker.Config{
+		Hands: executor, Observer: n.observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone,
+	})
+	return n, err
+}
+
+func newExecutor(c *config.Config, client *cri.Client, n *node, podsDir string, log *slog.Logger) (*execute.Executor, error) {
+	cgroups, err := cgroup.Open()
+	if err != nil {
+		return nil, err
+	}
+	dns, err := machineDNS("/etc/resolv.conf")
+	if err != nil {
+		return nil, err
+	}
+	ips, err := hostIPs(c.NodeIP)
+	if err != nil {
+		return nil, err
+	}
+	return execute.New(execute.Config{
+		Runtime: client, Images: n.images, Statuses: n.statuses, Slots: execute.NewSlots(c.StartSlots), Log: log,
+		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
+		HostIPs:      ips,
+		PodsDir:      podsDir,
+		Backoff:      c.Backoff,
+		RemoveCgroup: cgroups.Remove,
+		Mounted:      gc.Mounted,
+		Explain:      cri.Reason,
+		Forget:       n.observer.Forget,
+	})
+}
+
+// start sets the parts in motion. snapshots is what the sources send.
+func (n *node) start(snapshots <-chan pod.Snapshot) {
+	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
+	n.group.Go("observer", n.observer.Run)
+}
+
+// stop ends the parts and leaves the pods as they are.
+func (n *node) stop() {
+	n.group.Stop()
+	n.pool.Stop()
+	n.images.Stop()
+}
+
+// runtimeIsBack makes everybody look again: nobody told of what happened meanwhile.
+func (n *node) runtimeIsBack() {
+	n.observer.Relist()
+	n.pool.LookAtAll()
+}

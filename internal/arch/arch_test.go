@@ -1,0 +1,171 @@
+// Package arch checks the shape of the house: who may import whom, and which
+// packages stay pure. Change the tables when the design changes, and say why in
+// docs/adr.
+package arch
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport lists, for every package below internal/, the packages of berth that
+// it may import. A pod travels one way; so do imports.
+var mayImport = map[string][]string{
+	// The words, and what everybody stands on.
+	"pod": {},
+	"run": {},
+
+	// Where pods come from.
+	"manifest":        {"pod", "manifest/strict"},
+	"manifest/strict": {},
+	"config":          {"manifest/strict", "plan", "pod"},
+	"source":          {"manifest", "pod", "run"},
+
+	// The road: decisions.
+	"merge":   {"pod"},
+	"desired": {"pod"},
+	"admit":   {"pod"},
+	"plan":    {"pod"},
+	"render":  {"plan", "pod"},
+	"status":  {"pod"},
+
+	// The road: what moves a pod along.
+	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
+	"worker":  {"pod", "run"},
+	"execute": {"image", "plan", "pod", "render", "status"},
+	"image":   {"pod", "run"},
+	"observe": {"cri", "pod", "run"},
+	"cri":     {"pod"},
+	"gc":      {"pod"},
+	"cgroup":  {},
+
+	// Beside the road.
+	"bundle":     {"cgroup", "ociarchive", "run"},
+	"ociarchive": {},
+	"crilog":     {"run"},
+	"server":     {"crilog", "pod", "run", "server/api"},
+	"server/api": {"pod"},
+	"client":     {"server/api"},
+	"table":      {},
+
+	// For tests.
+	"fake": {"cri", "pod", "render"},
+	"arch": {},
+}
+
+// pure packages decide. They read no clock, no file and no network.
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "plan", "render"}
+
+// impure are the imports that a pure package can't have.
+var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}
+
+// only lists who may import what the rest of the house must not see.
+var only = map[string][]string{
+	"k8s.io/cri-api/pkg/apis/runtime/v1": {"cri", "render"},
+	"k8s.io/kubernetes":                  {},
+	"github.com/spf13/cobra":             {},
+}
+
+func TestImportsPointDownTheRoad(t *testing.T) {
+	for pkg, files := range packages(t) {
+		allowed, listed := mayImport[pkg]
+		if !listed {
+			t.Errorf("package %s is not in the table: add it, with what it may import", pkg)
+			continue
+		}
+		for file, imports := range files {
+			for _, path := range imports {
+				ours, isOurs := strings.CutPrefix(path, "berth/internal/")
+				if isOurs && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s, and %s may not", file, ours, pkg)
+				}
+				for forbidden, by := range only {
+					if (path == forbidden || strings.HasPrefix(path, forbidden+"/")) && !slices.Contains(by, pkg) {
+						t.Errorf("%s imports %s, which only %v may", file, path, by)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPurePackagesStayPure(t *testing.T) {
+	all := packages(t)
+	for _, pkg := range pure {
+		if len(all[pkg]) == 0 {
+			t.Errorf("pure package %s has no files: is the table out of date?", pkg)
+		}
+		for file, imports := range all[pkg] {
+			for _, path := range imports {
+				if slices.Contains(impure, path) {
+					t.Errorf("%s imports %s: %s is pure", file, path, pkg)
+				}
+			}
+		}
+	}
+}
+
+func TestPurePackagesReadNoClock(t *testing.T) {
+	for _, pkg := range pure {
+		for _, file := range sources(t, filepath.Join("..", pkg)) {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range clockCalls(parsed) {
+				t.Errorf("%s reads the clock by time.%s: time is an argument in pure code", file, call)
+			}
+		}
+	}
+}
+
+// packages returns the imports of every file that is not a test, by package.
+func packages(t *testing.T) map[string]map[string][]string {
+	t.Helper()
+	out := map[string]map[string][]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || d.Name() == "testdata" {
+			return err
+		}
+		pkg, err := filepath.Rel("..", path)
+		if err != nil {
+			return err
+		}
+		for _, file := range sources(t, path) {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			if out[pkg] == nil {
+				out[pkg] = map[string][]string{}
+			}
+			for _, spec := range parsed.Imports {
+				name, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					return err
+				}
+				out[pkg][file] = append(out[pkg][file], name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func sources(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+}

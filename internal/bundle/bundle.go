@@ -1,0 +1,180 @@
+// Package bundle is the container runtime that berth brings along: a containerd
+// of its own with a bridge network, for machines that have no runtime yet.
+//
+// Everything lives below berth's root directory:
+//
+//	containerd/         images, snapshots, metadata: survives Teardown
+//	containerd.toml     the configuration, written anew at each start
+//	images/             image archives that users drop in
+//	imported.json       which of them are in the runtime already
+//	cni/conf, cni/ipam  the network and the addresses that it gave out
+//	log/containerd.log  what containerd says
+//	run/                sockets, mounts, pid file: gone after Teardown
+//
+// Run keeps one containerd alive: it adopts the one that an earlier agent left
+// behind, or starts one, and starts another when it dies. containerd and the
+// containers are no part of the agent's life: when Run ends, they stay. Teardown
+// is what ends them.
+//
+// Run is the only writer of the files above, and Teardown the only one that
+// removes them; the caller sees to it that one agent at a time owns a root.
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// SandboxImage is the image that holds a pod's namespaces open.
+const SandboxImage = "localhost/berth-pause:1"
+
+// defaultBridge is the link that connects the pods of this machine.
+const defaultBridge = "berth0"
+
+// Config says where the runtime lives and whom it tells.
+type Config struct {
+	Root    string       // berth's root directory, absolute
+	Libexec string       // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
+	PodCIDR netip.Prefix // the addresses of the pods
+	Bridge  string       // name of the bridge; empty for berth0
+
+	// Ready asks the endpoint over CRI whether runtime and network are ready.
+	Ready func(ctx context.Context, endpoint string) error
+
+	// Up and Down tell of every change, in order, from one goroutine. They must
+	// not block. Up comes after the images of the folder are there.
+	Up   func()
+	Down func(cause error)
+
+	// Imported names the images of an archive that has just been taken in.
+	Imported func(names []string)
+
+	Log *slog.Logger
+}
+
+// Runtime is the managed containerd of one root directory.
+type Runtime struct {
+	cfg   Config
+	paths paths
+	log   *slog.Logger
+}
+
+// New checks the configuration. It touches nothing.
+func New(cfg Config) (*Runtime, error) {
+	if !filepath.IsAbs(cfg.Root) {
+		return nil, fmt.Errorf("root directory %q must be an absolute path", cfg.Root)
+	}
+	if !filepath.IsAbs(cfg.Libexec) {
+		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
+	}
+	if cfg.Ready == nil || cfg.Log == nil {
+		return nil, errors.New("bundle needs a readiness check and a logger")
+	}
+	if err := checkPodCIDR(cfg.PodCIDR); err != nil {
+		return nil, err
+	}
+	if cfg.Bridge == "" {
+		cfg.Bridge = defaultBridge
+	}
+	if err := checkLinkName(cfg.Bridge); err != nil {
+		return nil, err
+	}
+	p, err := newPaths(cfg.Root, cfg.Libexec)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Up == nil {
+		cfg.Up = func() {}
+	}
+	if cfg.Down == nil {
+		cfg.Down = func(error) {}
+	}
+	if cfg.Imported == nil {
+		cfg.Imported = func([]string) {}
+	}
+	return &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}, nil
+}
+
+// Endpoint is where the runtime answers CRI calls.
+func (r *Runtime) Endpoint() string { return "unix://" + r.paths.socket }
+
+// Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
+// only where trying again would not help: programs or rights that are missing.
+func (r *Runtime) Run(ctx context.Context) error {
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	s := supervisor{
+		launcher: newLauncher(r.paths, r.log),
+		ready:    func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
+		attend:   r.attend,
+		up:       r.cfg.Up,
+		down:     r.cfg.Down,
+		log:      r.log,
+	}
+	s.run(ctx)
+	return nil
+}
+
+// prepare makes the directories and writes both configurations. Nothing is
+// written that is there already, because containerd watches the network's.
+func (r *Runtime) prepare() error {
+	if err := r.paths.checkPrograms(); err != nil {
+		return err
+	}
+	for _, dir := range r.paths.dirs() {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make directory of the runtime: %w", err)
+		}
+	}
+	network, err := renderNetwork(r.paths, r.cfg.Bridge, r.cfg.PodCIDR)
+	if err != nil {
+		return err
+	}
+	if err := writeIfChanged(r.paths.network, network); err != nil {
+		return err
+	}
+	mayLower, err := mayLowerOOMScore()
+	if err != nil {
+		return err
+	}
+	config, err := renderConfig(r.paths, mayLower)
+	if err != nil {
+		return err
+	}
+	return writeIfChanged(r.paths.config, config)
+}
+
+// writeIfChanged puts content in place at once, or not at all.
+func writeIfChanged(path string, content []byte) error {
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, content, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Waits of the supervision, in one place.
+const (
+	firstRestartDelay = time.Second
+	maxRestartDelay   = 30 * time.Second
+	healthyAfter      = time.Minute // of health: then a death counts as the first again
+	readyPoll         = 50 * time.Millisecond
+	readyTimeout      = 5 * time.Second  // of one question
+	readyPatience     = 30 * time.Second // then the log says that it takes long
+	firstImportWait   = 30 * time.Second // for the images of the folder, before Up
+)

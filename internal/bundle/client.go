@@ -1,0 +1,114 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	images "github.com/containerd/containerd/api/services/images/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// criNamespace is where containerd keeps what belongs to CRI.
+const criNamespace = "k8s.io"
+
+// criManagedLabel is what containerd's CRI service puts on an image once it has
+// noticed it.
+const criManagedLabel = "io.cri-containerd.image"
+
+// client speaks containerd's own API, for what CRI has no words for: taking in
+// images from a file.
+type client struct {
+	conn   *grpc.ClientConn
+	images images.ImagesClient
+	log    *slog.Logger
+}
+
+func newClient(socket string, log *slog.Logger) (*client, error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
+	}
+	return &client{conn: conn, images: images.NewImagesClient(conn), log: log}, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+func inNamespace(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace)
+}
+
+// labels returns the labels of an image, and whether it is there.
+func (c *client) labels(ctx context.Context, name string) (map[string]string, bool, error) {
+	resp, err := c.images.Get(inNamespace(ctx), &images.GetImageRequest{Name: name})
+	if status.Code(err) == codes.NotFound {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("look up image %s: %w", name, plain(err))
+	}
+	return resp.GetImage().GetLabels(), true, nil
+}
+
+// present tells whether all of the images are there.
+func (c *client) present(ctx context.Context, names []string) (bool, error) {
+	for _, name := range names {
+		if _, ok, err := c.labels(ctx, name); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+const (
+	noticePoll  = 20 * time.Millisecond
+	noticeGrace = 50 * time.Millisecond
+	noticeLimit = 5 * time.Second
+)
+
+// awaitNoticed returns when CRI knows the images. It hears of them by an event, marks
+// them, and updates its own list right after: hence a moment of grace.
+func (c *client) awaitNoticed(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	for _, name := range names {
+		for {
+			labels, _, err := c.labels(ctx, name)
+			if err != nil {
+				return err
+			}
+			if labels[criManagedLabel] != "" {
+				break
+			}
+			if err := wait(ctx, noticePoll); err != nil {
+				return fmt.Errorf("wait until CRI knows image %s: %w", name, err)
+			}
+		}
+	}
+	return wait(ctx, noticeGrace)
+}
+
+// plain takes the wrapping of the transport off an error that containerd sent. One
+// that says that containerd is not there keeps it.
+func plain(err error) error {
+	if s, ok := status.FromError(err); ok && !isUnavailable(err) && s.Message() != "" {
+		return errors.New(s.Message())
+	}
+	return err
+}
+
+// isUnavailable tells a runtime that is away from one that refused.
+func isUnavailable(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	default:
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	}
+}

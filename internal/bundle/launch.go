@@ -1,0 +1,171 @@
+package bundle
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// launcher starts the containerd of one root, and finds the one that runs already.
+type launcher struct {
+	paths paths
+	procs procTable
+	log   *slog.Logger
+}
+
+func newLauncher(p paths, log *slog.Logger) *launcher {
+	return &launcher{paths: p, procs: procTable{dir: "/proc"}, log: log}
+}
+
+// pidRecord is the content of the pid file.
+type pidRecord struct {
+	PID    int    `json:"pid"`
+	Start  uint64 `json:"start"`
+	Config string `json:"config"` // digest of the configuration that it was started with
+}
+
+// adopt takes hold of the containerd of this root that runs already, if one does.
+func (l *launcher) adopt() (process, error) {
+	h, err := l.running()
+	if h == nil || err != nil {
+		return nil, err // not h: a nil *handle is no nil process
+	}
+	record, err := l.readPidFile()
+	current, cerr := l.configDigest()
+	if err == nil && cerr == nil && record.matches(h.info) && record.Config != "" && record.Config != current {
+		l.log.Warn("the running containerd has an older configuration: the new one counts from its next start", "pid", h.pid())
+	}
+	if err != nil || !record.matches(h.info) {
+		if err := l.writePidFile(h.info, ""); err != nil {
+			h.close()
+			return nil, err
+		}
+	}
+	l.log.Info("adopted the running containerd", "pid", h.pid())
+	return h, nil
+}
+
+// running finds the containerd of this root: first by the pid file, and if that is
+// lost or wrong, among all processes.
+func (l *launcher) running() (*handle, error) {
+	if record, err := l.readPidFile(); err == nil {
+		info, err := l.procs.read(record.PID)
+		if err == nil && record.matches(info) && !info.zombie && l.paths.isContainerd(info) {
+			if h, err := l.procs.open(info); err == nil {
+				return h, nil
+			}
+		}
+	}
+	found, err := l.procs.find(l.paths.isContainerd)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range found {
+		h, err := l.procs.open(info)
+		if errors.Is(err, errProcessGone) {
+			continue
+		}
+		return h, err
+	}
+	return nil, nil
+}
+
+func (r pidRecord) matches(i procInfo) bool { return r.PID == i.pid && r.Start == i.start }
+
+// start runs containerd in a session of its own, with the log file as its output:
+// nothing ties it to the agent, whose end it does not notice.
+func (l *launcher) start() (process, error) {
+	out, err := os.OpenFile(l.paths.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open containerd's log: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	config, err := l.configDigest()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(l.paths.containerd, "--config", l.paths.config)
+	cmd.Dir = "/"
+	cmd.Env = environment(os.Environ(), l.paths.libexec)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start containerd: %w", err)
+	}
+	// A child keeps its pid until it is reaped, so nobody else can be read here.
+	info, err := l.procs.read(cmd.Process.Pid)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read process of containerd: %w", err), kill(cmd))
+	}
+	h, err := l.procs.open(info)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("containerd ended at once: %w", err), kill(cmd))
+	}
+	h.cmd = cmd
+	if err := l.writePidFile(info, config); err != nil {
+		h.close()
+		return nil, errors.Join(err, kill(cmd))
+	}
+	l.log.Info("started containerd", "pid", h.pid())
+	return h, nil
+}
+
+func kill(cmd *exec.Cmd) error {
+	_ = cmd.Process.Kill()
+	return cmd.Wait()
+}
+
+// environment is the agent's, but for the path, which begins with our programs (the
+// shim is looked for there) and knows where iptables lives, and for what would make
+// containerd talk to the agent's service manager.
+func environment(own []string, libexec string) []string {
+	var path string
+	env := slices.DeleteFunc(slices.Clone(own), func(kv string) bool {
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "PATH" {
+			path = value
+		}
+		return name == "PATH" || name == "NOTIFY_SOCKET" || name == "LISTEN_FDS" || name == "LISTEN_PID" || name == "WATCHDOG_USEC"
+	})
+	dirs := []string{libexec}
+	for _, dir := range append(strings.Split(path, ":"), "/usr/local/sbin", "/usr/sbin", "/usr/bin", "/sbin", "/bin") {
+		if dir != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return append(env, "PATH="+strings.Join(dirs, ":"))
+}
+
+func (l *launcher) configDigest() (string, error) {
+	config, err := os.ReadFile(l.paths.config)
+	if err != nil {
+		return "", fmt.Errorf("read containerd's configuration: %w", err)
+	}
+	sum := sha256.Sum256(config)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func (l *launcher) readPidFile() (pidRecord, error) {
+	var record pidRecord
+	content, err := os.ReadFile(l.paths.pidFile)
+	if err != nil {
+		return record, err
+	}
+	return record, json.Unmarshal(content, &record)
+}
+
+func (l *launcher) writePidFile(info procInfo, config string) error {
+	content, err := json.Marshal(pidRecord{PID: info.pid, Start: info.start, Config: config})
+	if err != nil {
+		return fmt.Errorf("write pid file: %w", err)
+	}
+	return writeIfChanged(l.paths.pidFile, append(content, '\n'))
+}

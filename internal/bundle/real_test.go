@@ -1,0 +1,282 @@
+//go:build real
+
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/cgroup"
+	"berth/internal/ociarchive"
+)
+
+// The tests run in a network namespace of their own, so that no link and no rule of
+// theirs is seen by anybody else: the test program starts itself again in a new one.
+const inNetns = "BERTH_TEST_NETNS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(inNetns) != "" {
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inNetns+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "tests in a network namespace (root is needed):", err)
+		os.Exit(1)
+	}
+}
+
+// machine is one root directory, and what the machine looked like before.
+type machine struct {
+	t       *testing.T
+	root    string
+	libexec string
+	before  map[string][]string
+	log     *logBuffer
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	libexec, err := filepath.Abs("../../bin/libexec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.MkdirTemp("", "brt") // short: sockets are below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = os.RemoveAll(root)
+		groups, err := cgroup.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := groups.Remove(context.Background(), "/"+filepath.Base(root)); err != nil {
+			t.Error(err)
+		}
+	})
+	m := &machine{t: t, root: root, libexec: libexec, log: &logBuffer{}}
+	m.before = m.look()
+	return m
+}
+
+// look lists whatever a runtime could leave behind.
+func (m *machine) look() map[string][]string {
+	m.t.Helper()
+	mounts, err := mountsBelow(m.root)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	seen := map[string][]string{"mounts": mounts}
+	for _, l := range links {
+		seen["links"] = append(seen["links"], l.Attrs().Name)
+	}
+	for _, save := range []string{"iptables-save", "ip6tables-save"} {
+		out, err := exec.Command(save).Output()
+		if err != nil {
+			m.t.Fatal(save, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			// The built-in chains, without rules, are made by looking at them.
+			if strings.HasPrefix(line, "-A") || strings.HasPrefix(line, ":CNI") {
+				seen[save] = append(seen[save], line)
+			}
+		}
+	}
+	procs, err := procTable{dir: "/proc"}.find(func(i procInfo) bool {
+		// Containers are known by their cgroup, whose parent bears the name of the root.
+		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", i.pid))
+		return strings.Contains(strings.Join(i.args, " "), m.root) || strings.Contains(string(groups), filepath.Base(m.root))
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range procs {
+		seen["processes"] = append(seen["processes"], fmt.Sprint(p.exe, " ", p.args))
+	}
+	results, err := filepath.Glob(cniResults + "/berth-*")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	seen["cached results"] = results
+	return seen
+}
+
+func (m *machine) mustBeAsBefore() {
+	m.t.Helper()
+	after := m.look()
+	for _, what := range []string{"mounts", "links", "iptables-save", "ip6tables-save", "processes", "cached results"} {
+		if !slices.Equal(m.before[what], after[what]) {
+			m.t.Errorf("%s before: %v\nafter: %v", what, m.before[what], after[what])
+		}
+	}
+	for _, dir := range []string{"run", "cni"} {
+		if _, err := os.Stat(filepath.Join(m.root, dir)); !os.IsNotExist(err) {
+			m.t.Errorf("%s is still there (%v)", dir, err)
+		}
+	}
+}
+
+// mustShow makes sure that looking would find what a pod leaves behind.
+func (m *machine) mustShow(kinds ...string) {
+	m.t.Helper()
+	now := m.look()
+	for _, what := range kinds {
+		if slices.Equal(m.before[what], now[what]) {
+			m.t.Errorf("%s are not seen while a pod runs: %v", what, now[what])
+		}
+	}
+	if !slices.ContainsFunc(now["links"], func(name string) bool { return strings.HasPrefix(name, limitPrefix) }) {
+		m.t.Errorf("no link limits the traffic: %v", now["links"])
+	}
+}
+
+// agent is one run of the supervision, as the agent would have it.
+type agent struct {
+	m        *machine
+	rt       *Runtime
+	up       chan time.Time
+	down     chan time.Time
+	imported chan []string
+	stop     func()
+}
+
+func (m *machine) runtime(a *agent) *Runtime {
+	m.t.Helper()
+	rt, err := New(Config{
+		Root: m.root, Libexec: m.libexec, PodCIDR: netip.MustParsePrefix("10.213.0.0/24"),
+		Ready:    criReady,
+		Up:       func() { a.up <- time.Now() },
+		Down:     func(error) { a.down <- time.Now() },
+		Imported: func(names []string) { a.imported <- names },
+		Log:      slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return rt
+}
+
+func (m *machine) startAgent() *agent {
+	m.t.Helper()
+	a := &agent{m: m, up: make(chan time.Time, 10), down: make(chan time.Time, 10), imported: make(chan []string, 10)}
+	a.rt = m.runtime(a)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.rt.Run(ctx) }()
+	a.stop = func() {
+		m.t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			m.t.Error("Run:", err)
+		}
+		ended <- nil
+	}
+	m.t.Cleanup(func() { // runs after the one below
+		if err := a.rt.Teardown(context.Background()); err != nil {
+			m.t.Error(err)
+		}
+	})
+	m.t.Cleanup(a.stop)
+	return a
+}
+
+func (a *agent) pid() int {
+	a.m.t.Helper()
+	h, err := newLauncher(a.rt.paths, slog.New(slog.DiscardHandler)).running()
+	if err != nil || h == nil {
+		a.m.t.Fatal("containerd does not run", err)
+	}
+	h.close()
+	return h.pid()
+}
+
+func receive[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(60 * time.Second):
+		t.Fatal("waited too long for: ", what)
+		panic("not reached")
+	}
+}
+
+func dial(endpoint string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+func criReady(ctx context.Context, endpoint string) error {
+	conn, err := dial(endpoint)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	resp, err := cri.NewRuntimeServiceClient(conn).Status(ctx, &cri.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	for _, c := range resp.GetStatus().GetConditions() {
+		if (c.Type == "RuntimeReady" || c.Type == "NetworkReady") && !c.Status {
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	return nil
+}
+
+// archive makes an image whose program does nothing, for as long as it is let.
+func (m *machine) archive(tag string, write func(io.Writer, ociarchive.Image) error) []byte {
+	m.t.Helper()
+	program, err := os.ReadFile(filepath.Join(m.libexec, "pause"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	image := sandboxImage(program)
+	image.Tag, image.User = tag, ""
+	var out bytes.Buffer
+	if err := write(&out, image); err != nil {
+		m.t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func (m *machine) drop(file string, content []byte) {
+	m.t.Helper()
+	dir := filepath.Join(m.root, "images")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}

@@ -1,0 +1,75 @@
+package bundle
+
+import (
+	"os"
+	"strings"
+	"time"
+)
+
+// stamp tells one content of a file from another.
+type stamp struct {
+	Size    int64     `json:"size"`
+	ModTime time.Time `json:"modTime"`
+}
+
+func stampOf(info os.FileInfo) stamp { return stamp{Size: info.Size(), ModTime: info.ModTime()} }
+
+func (s stamp) equal(o stamp) bool { return s.Size == o.Size && s.ModTime.Equal(o.ModTime) }
+
+// settleFor is how long a file must stay as it is before it counts as complete.
+const settleFor = time.Second
+
+// settling decides when a file is complete. Nothing in a folder says so: a copy
+// that is under way looks like a small file. But it changes.
+type settling struct {
+	seen map[string]sighting
+}
+
+type sighting struct {
+	stamp stamp
+	since time.Time
+}
+
+// look says how long to wait before the file is worth another look; 0 means that
+// it is complete.
+func (s *settling) look(name string, now time.Time, is stamp) time.Duration {
+	was, ok := s.seen[name]
+	if !ok || !was.stamp.equal(is) {
+		was = sighting{stamp: is, since: now}
+		s.seen[name] = was
+	}
+	// A file that was moved here may have been complete for long. One from the future
+	// (clocks differ) counts from when it was first seen.
+	quiet := max(now.Sub(was.since), now.Sub(is.ModTime))
+	return max(settleFor-quiet, 0)
+}
+
+// archiveName returns the name of a file without the ending of an image archive.
+// Hidden files are ignored: copying tools write to them first.
+func archiveName(file string) (string, bool) {
+	if strings.HasPrefix(file, ".") {
+		return "", false
+	}
+	for _, ending := range []string{".tar", ".tar.gz", ".tgz"} {
+		if name, ok := strings.CutSuffix(file, ending); ok && name != "" {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// localPrefix names images for which an archive gives only a tag: localhost/ and
+// the name of the file, in the letters that a reference may have.
+func localPrefix(name string) string {
+	clean := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, strings.ToLower(name))
+	clean = strings.Trim(clean, "-")
+	if clean == "" {
+		clean = "image"
+	}
+	return "localhost/" + clean
+}

@@ -1,0 +1,55 @@
+// Package config turns flags and a KubeletConfiguration file into one value that
+// has been checked, and that nobody changes afterwards.
+//
+// The file is the kubelet's, so that what people have goes on working. A field
+// that does not exist is an error; one that exists and berth does not honour yet
+// is named in Config.NotHonoured, so that nobody believes in vain.
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"berth/internal/plan"
+)
+
+// Config is how one agent is to work.
+type Config struct {
+	RootDir  string
+	NodeName string
+	NodeIP   netip.Addr // not valid: to be found out
+
+	ManifestDir     string        // a folder or a single file; empty: none
+	ManifestCheck   time.Duration // between two looks at it
+	ManifestURL     string        // empty: none
+	ManifestHeaders map[string][]string
+	URLCheck        time.Duration
+
+	RuntimeEndpoint string // empty: the bundled one
+	ImageEndpoint   string // empty: the same
+	RuntimeTimeout  time.Duration
+	PodCIDR         netip.Prefix // of the bundled network
+
+	CgroupRoot    string
+	PodLogsDir    string
+	StartSlots    int
+	ParallelPulls int
+	Backoff       plan.Backoff
+
+	Verbosity int
+
+	// NotHonoured names the fields of the file that are set and have no effect yet.
+	NotHonoured []string
+}
+
+// Defaults, where they are berth's own and not the kubelet's.
+const (
+	DefaultRootDir   = "/var/lib/berth"
+	DefaultManifests = "/etc/berth/manifests"
+	defaultPodCIDR   = "10.88.0.0/16"
+	defaultCgroup    = "/berth"
+	defaultLogsDir   = "/var/log/pods"
+	defaultPulls     = 4
+	defaultTimeout   = 2 * time.Minute
+	defaultCheck     = 20 * time.Second
+)

@@ -1,0 +1,42 @@
+package config
+
+import "github.com/spf13/pflag"
+
+// Flags are what a command line gives. One that was not given is empty.
+type Flags struct {
+	Manifests       string
+	ManifestURL     string
+	ManifestHeaders []string
+	ConfigFile      string
+	RuntimeEndpoint string
+	ImageEndpoint   string
+	Hostname        string
+	NodeIP          string
+	PodCIDR         string
+	StartSlots      int
+	Verbosity       int
+}
+
+// AddTo defines the flags. --root-dir is not among them: every command has it.
+func (f *Flags) AddTo(set *pflag.FlagSet) {
+	set.StringVar(&f.Manifests, "manifests", "", "folder (or file) that holds pod manifests (default \""+DefaultManifests+"\")")
+	set.StringVar(&f.ManifestURL, "manifest-url", "", "URL that answers with pod manifests")
+	set.StringArrayVar(&f.ManifestHeaders, "manifest-url-header", nil, "header to send to --manifest-url, as 'name: value' (may be repeated)")
+	set.StringVar(&f.ConfigFile, "config", "", "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1)")
+	set.StringVar(&f.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime, as unix:///path (default: the bundled containerd)")
+	set.StringVar(&f.ImageEndpoint, "image-service-endpoint", "", "socket of the image service (default: the container runtime's)")
+	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default \""+defaultPodCIDR+"\")")
+	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
+	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")
+	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
+	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")
+	set.SetNormalizeFunc(normalize)
+}
+
+// normalize lets people use the kubelet's name of a flag for berth's.
+func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "pod-manifest-path" {
+		name = "manifests"
+	}
+	return pflag.NormalizedName(name)
+}

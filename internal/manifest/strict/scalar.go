@@ -1,0 +1,169 @@
+package strict
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// scalar writes a text, a bool or a number as a Go type of that kind wants it.
+func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
+	if n.Kind != yaml.ScalarNode {
+		w.refuse(n, at, "must be a single %s, but is %s", kindName(t), describe(n))
+		return
+	}
+	tag := n.ShortTag()
+	switch kindName(t) {
+	case "text":
+		if tag != tagString && tag != tagTime {
+			w.refuse(n, at, "must be text, but is %s: put it in quotes", describe(n))
+			return
+		}
+		w.text(n.Value)
+	case "bool":
+		b, ok := truth(n)
+		if !ok {
+			w.refuse(n, at, "must be true or false, but is %s", describe(n))
+			return
+		}
+		w.out.WriteString(strconv.FormatBool(b))
+	case "whole number":
+		w.integer(n, t, at)
+	default:
+		if tag != tagInt && tag != tagFloat {
+			w.refuse(n, at, "must be a number, but is %s", describe(n))
+			return
+		}
+		w.plain(n, at)
+	}
+}
+
+func (w *walker) integer(n *yaml.Node, t reflect.Type, at *field.Path) {
+	if n.ShortTag() != tagInt {
+		w.refuse(n, at, "must be a whole number, but is %s", describe(n))
+		return
+	}
+	// The value is written, not the text of it: 0644 in YAML is 420 in JSON.
+	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uintptr {
+		var u uint64
+		if err := n.Decode(&u); err == nil && !t.OverflowUint(u) {
+			w.out.WriteString(strconv.FormatUint(u, 10))
+			return
+		}
+	} else {
+		var i int64
+		if err := n.Decode(&i); err == nil && !t.OverflowInt(i) {
+			w.out.WriteString(strconv.FormatInt(i, 10))
+			return
+		}
+	}
+	w.refuse(n, at, "%s is too large or too small", shorten(n.Value))
+}
+
+// plain writes a scalar as what the text itself says that it is.
+func (w *walker) plain(n *yaml.Node, at *field.Path) {
+	switch n.ShortTag() {
+	case tagString, tagTime, tagMerge:
+		w.text(n.Value)
+	case tagBool:
+		b, _ := truth(n)
+		w.out.WriteString(strconv.FormatBool(b))
+	case tagInt, tagFloat:
+		w.number(n, at)
+	default:
+		w.refuse(n, at, "the tag %s is not supported", shorten(n.ShortTag()))
+	}
+}
+
+func (w *walker) number(n *yaml.Node, at *field.Path) {
+	if json.Valid([]byte(n.Value)) {
+		w.out.WriteString(n.Value)
+		return
+	}
+	var number any
+	if err := n.Decode(&number); err != nil {
+		w.refuse(n, at, "%s is not a number: %v", shorten(n.Value), err)
+		return
+	}
+	raw, err := json.Marshal(number)
+	if err != nil {
+		w.refuse(n, at, "must be a finite number, but is %s", shorten(n.Value))
+		return
+	}
+	w.out.Write(raw)
+}
+
+func (w *walker) text(s string) {
+	// Text always marshals: what is not UTF-8 is replaced.
+	raw, _ := json.Marshal(s)
+	w.out.Write(raw)
+}
+
+// truth reads a bool. The words of YAML 1.1 count too, as they do for kubectl.
+func truth(n *yaml.Node) (value, ok bool) {
+	switch n.ShortTag() {
+	case tagBool:
+		return strings.EqualFold(n.Value, "true"), true
+	case tagString:
+		if n.Style != 0 {
+			return false, false
+		}
+		switch strings.ToLower(n.Value) {
+		case "yes", "on":
+			return true, true
+		case "no", "off":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	default:
+		return "whole number"
+	}
+}
+
+// describe names what stands at a node, for a message.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	value := shorten(n.Value)
+	switch n.ShortTag() {
+	case tagString, tagTime:
+		return fmt.Sprintf("the text %q", value)
+	case tagBool:
+		return "the bool " + value
+	case tagInt, tagFloat:
+		return "the number " + value
+	case tagNull:
+		return "null"
+	default:
+		return value
+	}
+}
+
+// shorten keeps a message readable whatever was quoted in it.
+func shorten(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

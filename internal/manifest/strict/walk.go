@@ -1,0 +1,205 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	maxDepth   = 100     // of nesting; a pod needs about fifteen
+	maxAliased = 100_000 // values that aliases may add
+	maxErrors  = 20      // of one document; more help nobody
+)
+
+const (
+	tagString = "!!str"
+	tagInt    = "!!int"
+	tagFloat  = "!!float"
+	tagBool   = "!!bool"
+	tagNull   = "!!null"
+	tagTime   = "!!timestamp"
+	tagMerge  = "!!merge"
+)
+
+// walker writes a node as the JSON that a Go type expects, and notes where it
+// can't.
+type walker struct {
+	shift  int
+	out    bytes.Buffer
+	errs   []Error
+	fields map[reflect.Type]map[string]reflect.Type
+
+	inAlias int // how many aliases are being expanded around the current value
+	aliased int // how many values were written on behalf of aliases
+}
+
+// refuse notes a mistake and leaves a null in the place of the value, which
+// keeps the JSON well formed.
+func (w *walker) refuse(n *yaml.Node, at *field.Path, format string, args ...any) {
+	w.note(n, at, format, args...)
+	w.out.WriteString("null")
+}
+
+func (w *walker) note(n *yaml.Node, at *field.Path, format string, args ...any) {
+	if len(w.errs) >= maxErrors {
+		return
+	}
+	e := Error{Line: n.Line + w.shift, Message: fmt.Sprintf(format, args...)}
+	if at != nil {
+		e.Field = at.String()
+	}
+	w.errs = append(w.errs, e)
+}
+
+func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
+	if depth > maxDepth {
+		w.refuse(n, at, "nested too deeply")
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		w.inAlias++
+		defer func() { w.inAlias-- }()
+		n = n.Alias
+	}
+	if w.inAlias > 0 && !w.spend(1) {
+		w.refuse(n, at, "the aliases in the text expand to too many values")
+		return
+	}
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagNull {
+		w.out.WriteString("null")
+		return
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[Skip]():
+		w.out.WriteString("null")
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		w.own(n, t, at, depth)
+	case t.Kind() == reflect.Struct:
+		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+			ft, ok := w.fieldsOf(t)[p.key.Value]
+			path := at.Child(p.key.Value)
+			if !ok {
+				w.note(p.key, path, "unknown field%s", nearMiss(w.fieldsOf(t), p.key.Value))
+			}
+			return ft, path, ok
+		})
+	case t.Kind() == reflect.Map:
+		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+			return t.Elem(), at.Key(p.key.Value), true
+		})
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		w.bytes(n, at)
+	case t.Kind() == reflect.Slice:
+		w.list(n, t.Elem(), at, depth)
+	case t.Kind() == reflect.Interface:
+		w.untyped(n, at, depth)
+	default:
+		w.scalar(n, t, at)
+	}
+}
+
+// spend counts values that an alias stands for, and tells whether that is still
+// bearable.
+func (w *walker) spend(values int) bool {
+	w.aliased += values
+	return w.aliased <= maxAliased
+}
+
+// nearMiss helps with a field that is only written in another case.
+func nearMiss(fields map[string]reflect.Type, name string) string {
+	for known := range fields {
+		if strings.EqualFold(known, name) {
+			return fmt.Sprintf(": it is spelled %q", known)
+		}
+	}
+	return ""
+}
+
+// fieldsOf maps the JSON names of a struct's fields to their types.
+func (w *walker) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if known, ok := w.fields[t]; ok {
+		return known
+	}
+	known := make(map[string]reflect.Type)
+	w.fields[t] = known
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case name != "":
+			known[name] = f.Type
+		case f.Anonymous:
+			for inner, ft := range w.fieldsOf(f.Type) {
+				known[inner] = ft
+			}
+		default:
+			known[f.Name] = f.Type
+		}
+	}
+	return known
+}
+
+// own handles a type that reads its own JSON, such as a quantity or a time.
+func (w *walker) own(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
+	begin, before := w.out.Len(), len(w.errs)
+	w.untyped(n, at, depth)
+	if len(w.errs) > before {
+		return
+	}
+	raw := w.out.Bytes()[begin:]
+	if err := json.Unmarshal(raw, reflect.New(t).Interface()); err != nil {
+		w.note(n, at, "invalid value %s: %v", shorten(string(raw)), err)
+	}
+}
+
+// untyped writes a value of which only its owner knows what it should be.
+func (w *walker) untyped(n *yaml.Node, at *field.Path, depth int) {
+	anything := reflect.TypeFor[any]()
+	switch n.Kind {
+	case yaml.MappingNode:
+		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+			return anything, at.Child(p.key.Value), true
+		})
+	case yaml.SequenceNode:
+		w.list(n, anything, at, depth)
+	default:
+		w.plain(n, at)
+	}
+}
+
+func (w *walker) list(n *yaml.Node, elem reflect.Type, at *field.Path, depth int) {
+	if n.Kind != yaml.SequenceNode {
+		w.refuse(n, at, "must be a list, but is %s", describe(n))
+		return
+	}
+	w.out.WriteByte('[')
+	for i, c := range n.Content {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		w.value(c, elem, at.Index(i), depth+1)
+	}
+	w.out.WriteByte(']')
+}
+
+func (w *walker) bytes(n *yaml.Node, at *field.Path) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != tagString {
+		w.refuse(n, at, "must be text in base64, but is %s", describe(n))
+		return
+	}
+	if _, err := base64.StdEncoding.DecodeString(n.Value); err != nil {
+		w.refuse(n, at, "must be text in base64: %v", err)
+		return
+	}
+	w.text(n.Value)
+}

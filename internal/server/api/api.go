@@ -1,0 +1,90 @@
+// Package api holds the words of berth's local API: what the server on the
+// socket writes and its client reads. It is plain HTTP with JSON and text.
+//
+//	GET /v1/pods                              List
+//	GET /v1/pods?watch=1                      a stream of Event, one per line
+//	GET /v1/pods/{name}/log                   the log of a container, as text
+//	GET /v1/namespaces/{ns}/pods/{name}/log   the same
+//	GET /v1/version                           Version
+//	GET /healthz                              ok
+//
+// Pods are chosen with ?namespace= and ?name=. A name is that of the pod, or
+// that of its manifest, without the node's name at the end. An answer other than
+// 200 has a body of one line of text that says what is wrong.
+package api
+
+import (
+	"path/filepath"
+	"runtime"
+
+	"berth/internal/pod"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// SocketPath is where the server of a root directory listens.
+func SocketPath(rootDir string) string { return filepath.Join(rootDir, "berth.sock") }
+
+// Group is the system's group whose members may talk to the server.
+const Group = "berth"
+
+// List is all pods, and the manifests that were refused.
+type List struct {
+	Pods    v1.PodList    `json:"pods"`
+	Refused []pod.Refusal `json:"refused"`
+}
+
+// EventType says what an Event tells.
+type EventType string
+
+const (
+	// Added, Modified and Deleted tell of a pod.
+	Added    EventType = "ADDED"
+	Modified EventType = "MODIFIED"
+	Deleted  EventType = "DELETED"
+	// Refused tells of a manifest that could not be taken in, and Resolved that
+	// this refusal no longer stands.
+	Refused  EventType = "REFUSED"
+	Resolved EventType = "RESOLVED"
+	// Synced comes once, after the events that tell the state at the beginning.
+	Synced EventType = "SYNCED"
+)
+
+// Event is one line of a watch. A watch tells the state as it is, not each step
+// to it: changes that come faster than they are read are told as one.
+type Event struct {
+	Type    EventType    `json:"type"`
+	Pod     *v1.Pod      `json:"pod,omitempty"`
+	Refusal *pod.Refusal `json:"refusal,omitempty"`
+}
+
+// Version is what a binary of berth is.
+type Version struct {
+	Version   string `json:"version"`
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"`
+}
+
+// NewVersion describes this binary, which was built as version.
+func NewVersion(version string) Version {
+	return Version{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// The query of a log request.
+const (
+	QueryContainer  = "container"
+	QueryFollow     = "follow"
+	QueryPrevious   = "previous"
+	QueryTail       = "tail"  // a number of lines
+	QuerySince      = "since" // a time as of RFC 3339, or an age such as 5m
+	QueryTimestamps = "timestamps"
+	QueryLimitBytes = "limitBytes"
+)
+
+// Headers of a log answer. ErrorTrailer comes after the text, and says why it
+// ended early.
+const (
+	HeaderContainer  = "Berth-Container"  // whose log it is
+	HeaderContainers = "Berth-Containers" // all that the pod has, if none was named
+	ErrorTrailer     = "Berth-Error"
+)

@@ -1,0 +1,135 @@
+// Package server is berth's local API on a unix socket: what runs, why a
+// manifest was refused, and the logs of containers. Package api describes it.
+//
+// The server only reads. It asks for the state when it needs it, and is told no
+// more than "something changed": a reader that is slow, or stopped, holds up its
+// own connection and nothing else.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"berth/internal/crilog"
+	"berth/internal/pod"
+	"berth/internal/run"
+	"berth/internal/server/api"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Pods is where the server reads the state.
+type Pods interface {
+	// List returns all pods with their present status, and the refusals that
+	// stand. The server does not write to what it is given.
+	List() ([]*v1.Pod, []pod.Refusal)
+	// Watch returns a channel that holds a value whenever List has something new
+	// since the last value was taken. It has room for one and sending to it never
+	// blocks. It is let go of when ctx ends.
+	Watch(ctx context.Context) <-chan struct{}
+}
+
+// Logs is where the server finds the logs.
+type Logs interface {
+	// LogPath returns the file that a container of a pod logs to, and a channel
+	// that is closed when the container has ended (closed already if it had).
+	// The id is the runtime's, without the name of the runtime before it. The
+	// error is fs.ErrNotExist if the runtime has no such container.
+	LogPath(ctx context.Context, uid pod.UID, containerID string) (path string, done <-chan struct{}, err error)
+}
+
+const (
+	defaultStreams = 256
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 4 << 10 // of a request; none has a body
+	headerTimeout  = 5 * time.Second
+	answerTimeout  = 30 * time.Second // for what is not a stream
+	idleTimeout    = time.Minute
+	stopTimeout    = 3 * time.Second
+)
+
+// Config is what a Server needs.
+type Config struct {
+	Pods    Pods
+	Logs    Logs
+	Version string
+	Log     *slog.Logger
+	Streams int // how many watches and logs may be open at a time; 0 means 256
+}
+
+// Server answers on the local API.
+type Server struct {
+	pods    Pods
+	logs    Logs
+	version api.Version
+	log     *slog.Logger
+	streams chan struct{} // holds a value for each open stream
+}
+
+// New returns a server, or what its config lacks.
+func New(c Config) (*Server, error) {
+	switch {
+	case c.Pods == nil, c.Logs == nil, c.Log == nil:
+		return nil, errors.New("server: Pods, Logs and Log are needed")
+	case c.Streams < 0:
+		return nil, fmt.Errorf("server: Streams is %d, and can't be below 0", c.Streams)
+	}
+	if c.Streams == 0 {
+		c.Streams = defaultStreams
+	}
+	return &Server{
+		pods: c.Pods, logs: c.Logs, log: c.Log,
+		version: api.NewVersion(c.Version),
+		streams: make(chan struct{}, c.Streams),
+	}, nil
+}
+
+// Serve answers on l until ctx ends, then ends the streams, waits for a short
+// while until all requests are done, and closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	reader := crilog.NewReader(s.log)
+	defer func() { _ = reader.Close() }()
+
+	h := &http.Server{
+		Handler:           http.MaxBytesHandler(s.routes(reader), maxBodyBytes),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	group := run.NewGroup(ctx, s.log)
+	group.Go("local API", func(context.Context) { served <- h.Serve(l) })
+	defer group.Stop()
+
+	select {
+	case err := <-served:
+		return errors.Join(fmt.Errorf("serve the local API: %w", err), h.Close())
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := h.Shutdown(stop); err != nil {
+		// A reader that does not read: it is cut off.
+		_ = h.Close()
+	}
+	<-served
+	return nil
+}
+
+func (s *Server) routes(reader *crilog.Reader) http.Handler {
+	logs := s.stream(func(w http.ResponseWriter, r *http.Request) *problem { return s.serveLog(w, r, reader) })
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/pods", s.servePods)
+	mux.HandleFunc("GET /v1/pods/{name}/log", logs)
+	mux.HandleFunc("GET /v1/namespaces/{namespace}/pods/{name}/log", logs)
+	mux.HandleFunc("GET /v1/version", s.answer(func(*http.Request) (any, *problem) { return s.version, nil }))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	return mux
+}

@@ -1,0 +1,102 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/internal/pod"
+)
+
+// FileConfig says where the manifests are.
+type FileConfig struct {
+	Path  string        // a folder, or a single file; absolute
+	Node  string        // the name of this node
+	Every time.Duration // how often to look without being told of a change
+	State string        // where the last good pods are remembered; empty for nowhere
+	Log   *slog.Logger
+}
+
+// File is a folder of manifests: every *.yaml, *.yml and *.json in it. Its
+// folders, hidden files and backups are left alone.
+type File struct {
+	FileConfig
+	in intake
+}
+
+// NewFile checks the configuration.
+func NewFile(c FileConfig) (*File, error) {
+	err := checkNode(c.Node)
+	if !filepath.IsAbs(c.Path) {
+		err = errors.Join(err, fmt.Errorf("the path %q is not absolute", c.Path))
+	}
+	if c.Every <= 0 {
+		err = errors.Join(err, fmt.Errorf("looking every %s is not possible", c.Every))
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("there is no log"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the source of files: %w", err)
+	}
+	c.Path = filepath.Clean(c.Path)
+	c.Node = strings.ToLower(c.Node)
+	return &File{FileConfig: c, in: intake{node: c.Node, source: pod.SourceFile}}, nil
+}
+
+// Run sends snapshots until the context ends.
+func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
+	w, err := newInotify()
+	if err != nil {
+		f.Log.Warn("changes to manifests will be seen late", "every", f.Every, "why", err)
+		f.run(ctx, out, blind{})
+		return
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			f.Log.Warn("could not stop watching files", "why", err)
+		}
+	}()
+	f.run(ctx, out, w)
+}
+
+func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
+	l := &fileLoop{
+		File: f, watch: w, send: sender{out: out},
+		store:   lastGood{path: f.State, in: f.in},
+		files:   map[string]*file{},
+		missing: map[string]time.Time{},
+		pace:    pace{every: f.Every},
+	}
+	if !l.restore(ctx) {
+		return
+	}
+	timer := time.NewTimer(0) // the first look
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-w.Events():
+			if !l.concerns(e.Name) {
+				continue
+			}
+			l.pace.event(time.Now())
+		case <-w.Errors():
+			// Events were lost: something happened.
+			l.pace.event(time.Now())
+		case <-timer.C:
+			now := time.Now()
+			again := l.look(now)
+			if l.dirty && !l.report(ctx) {
+				return
+			}
+			l.pace.looked(now, again)
+		}
+		timer.Reset(time.Until(l.pace.next))
+	}
+}

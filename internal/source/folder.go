@@ -1,0 +1,154 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// listing is what a folder was seen to hold.
+type listing struct {
+	dir     string   // the folder to watch
+	id      folderID // which one it was: another may take its name
+	mounted bool     // it is where a filesystem is mounted
+	files   []string // paths of manifests, sorted
+}
+
+type folderID struct{ device, inode uint64 }
+
+// list looks into a folder, or at a single file.
+func list(path string) (listing, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return listFolder(path, info)
+	case err == nil:
+		return listFile(path, true)
+	case errors.Is(err, fs.ErrNotExist) && isManifest(filepath.Base(path)):
+		return listFile(path, false)
+	default:
+		return listing{}, fmt.Errorf("look for manifests: %w", err)
+	}
+}
+
+func listFile(path string, there bool) (listing, error) {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return listing{}, fmt.Errorf("look for the manifest %s: %w", path, err)
+	}
+	l := listing{dir: dir, id: identify(info), mounted: isMounted(dir)}
+	if there {
+		l.files = []string{path}
+	}
+	return l, nil
+}
+
+func listFolder(dir string, info fs.FileInfo) (listing, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return listing{}, fmt.Errorf("list manifests: %w", err)
+	}
+	l := listing{dir: dir, id: identify(info), mounted: isMounted(dir)}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if isManifest(e.Name()) && !isFolder(path, e) {
+			l.files = append(l.files, path)
+		}
+	}
+	slices.Sort(l.files)
+	return l, nil
+}
+
+// isFolder also follows links. One that leads nowhere is no folder: reading it
+// will tell what is wrong.
+func isFolder(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// isManifest tells by its name whether a file is a manifest. Hidden files and
+// what editors leave behind are not.
+func isManifest(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return !strings.ContainsAny(name[:1], ".#~")
+	default:
+		return false
+	}
+}
+
+func identify(info fs.FileInfo) folderID {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return folderID{}
+	}
+	return folderID{device: uint64(s.Dev), inode: s.Ino}
+}
+
+// isMounted is false where the kernel can't tell.
+func isMounted(dir string) bool {
+	var s unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, dir, 0, 0, &s); err != nil {
+		return false
+	}
+	return s.Attributes_mask&s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// errUnsettled says that a file changed while it was read.
+var errUnsettled = errors.New("the file is being written")
+
+// readManifest reads a file that may be anything: large, a pipe, half written.
+func readManifest(path string) (data []byte, err error) {
+	// Opening a pipe without this flag would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if before.Size() > maxManifest {
+		return nil, tooLarge(path)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxManifest {
+		return nil, tooLarge(path)
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime()) {
+		return nil, errUnsettled
+	}
+	return data, nil
+}
+
+func tooLarge(name string) error {
+	return fmt.Errorf("%s has more than %d MB: split it", name, maxManifest>>20)
+}

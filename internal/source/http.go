@@ -1,0 +1,215 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+// httpTimeout is how long one request may take.
+const httpTimeout = 10 * time.Second
+
+// HTTPConfig says where the manifests are.
+type HTTPConfig struct {
+	URL    string
+	Header http.Header   // sent with every request, to that host only
+	Node   string        // the name of this node
+	Every  time.Duration // how often to ask
+	State  string        // where the last good pods are remembered; empty for nowhere
+	Log    *slog.Logger
+}
+
+// HTTP is a URL that answers with a Pod, a PodList or several documents.
+type HTTP struct {
+	HTTPConfig
+	in     intake
+	origin string // the URL as users may see it: without passwords and queries
+	client *http.Client
+}
+
+// NewHTTP checks the configuration.
+func NewHTTP(c HTTPConfig) (*HTTP, error) {
+	err := checkNode(c.Node)
+	u, parseErr := url.Parse(c.URL)
+	switch {
+	case parseErr != nil:
+		err = errors.Join(err, parseErr)
+	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		err = errors.Join(err, fmt.Errorf("the URL %q must begin with http:// or https:// and name a host", u.Redacted()))
+	}
+	if c.Every <= 0 {
+		err = errors.Join(err, fmt.Errorf("asking every %s is not possible", c.Every))
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("there is no log"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the source of a URL: %w", err)
+	}
+	c.Node = strings.ToLower(c.Node)
+	origin := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	h := &HTTP{HTTPConfig: c, in: intake{node: c.Node, source: pod.SourceHTTP}, origin: origin.String()}
+	h.client = &http.Client{
+		Timeout: httpTimeout,
+		// The machine's proxy settings are not for this: a proxy would get to see
+		// the manifests and the headers.
+		Transport:     &http.Transport{Proxy: nil, ForceAttemptHTTP2: true, MaxIdleConns: 1},
+		CheckRedirect: h.mayFollow,
+	}
+	return h, nil
+}
+
+// mayFollow keeps the headers from being handed to another host.
+func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
+	first := before[0]
+	if len(before) > 5 {
+		return errors.New("too many redirects")
+	}
+	secret := len(h.Header) > 0 || first.URL.User != nil
+	elsewhere := next.URL.Host != first.URL.Host || next.URL.Scheme != first.URL.Scheme
+	if secret && elsewhere {
+		return fmt.Errorf("it redirects to another host (%s), which must not get the headers: use that URL instead", next.URL.Host)
+	}
+	return nil
+}
+
+// Run sends snapshots until the context ends.
+func (h *HTTP) Run(ctx context.Context, out chan<- pod.Snapshot) {
+	defer h.client.CloseIdleConnections()
+	l := &httpLoop{HTTP: h, send: sender{out: out}, store: lastGood{path: h.State, in: h.in}}
+	if !l.restore(ctx) {
+		return
+	}
+	ticker := time.NewTicker(h.Every)
+	defer ticker.Stop()
+	for {
+		l.ask(ctx)
+		if ctx.Err() != nil || !l.report(ctx) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// httpLoop is the state of a running HTTP.
+type httpLoop struct {
+	*HTTP
+	send  sender
+	store lastGood
+
+	ready   bool // it answered with a manifest at least once
+	sum     [sha256.Size]byte
+	pods    []*v1.Pod // in force
+	refused []pod.Refusal
+	failing string // the kind of failure that lasts, see fail
+
+	storeFault fault
+}
+
+func (l *httpLoop) restore(ctx context.Context) bool {
+	m, err := l.store.load()
+	if err != nil {
+		l.Log.Warn("the last good pods are not known", "why", err)
+	}
+	l.pods = m.pods[l.origin]
+	return len(l.pods) == 0 || l.report(ctx)
+}
+
+// ask fetches the manifest and takes in what is new.
+func (l *httpLoop) ask(ctx context.Context) {
+	data, kind, err := l.fetch(ctx)
+	if err != nil {
+		l.fail(kind, err)
+		return
+	}
+	sum := sha256.Sum256(data)
+	if l.ready && l.failing == "" && l.sum == sum {
+		return
+	}
+	last := l.pods
+	l.failing = ""
+	l.sum = sum
+	l.pods, l.refused = l.in.take(l.origin, data, last)
+	// An answer with nothing good in it says nothing about what should run.
+	isNew := func(p *v1.Pod) bool { return !slices.Contains(last, p) }
+	l.ready = l.ready || len(l.refused) == 0 || slices.ContainsFunc(l.pods, isNew)
+}
+
+// fail notes that the URL gave nothing. The message of a failure may differ each
+// time (it names ports, for one), so it is kept as long as the kind is the same.
+func (l *httpLoop) fail(kind string, err error) {
+	if l.failing == kind {
+		return
+	}
+	l.failing = kind
+	l.refused = l.in.refuseAll(l.origin, err.Error(), l.pods)
+}
+
+// fetch returns what the URL answers, or a failure and its kind.
+func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
+	if err != nil {
+		return nil, "request", err
+	}
+	for name, values := range h.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		// The wrapper repeats the URL, which may hold a token.
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return nil, "request", fmt.Errorf("ask for manifests: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // reading it has told what there is to tell
+	if response.StatusCode != http.StatusOK {
+		return nil, response.Status, fmt.Errorf("ask for manifests: the server answers %q", response.Status)
+	}
+	data, err = io.ReadAll(io.LimitReader(response.Body, maxManifest+1))
+	if err != nil {
+		return nil, "body", fmt.Errorf("read manifests: %w", err)
+	}
+	if len(data) > maxManifest {
+		return nil, "size", tooLarge("the answer")
+	}
+	return data, "", nil
+}
+
+// report remembers what is good, and then sends it if it is new. Until the URL
+// has answered once, that is a Restore: nobody knows yet what should run.
+func (l *httpLoop) report(ctx context.Context) bool {
+	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: l.pods, Refused: l.refused}
+	if l.ready {
+		s.Op = pod.Set
+	} else if len(s.Pods) == 0 && len(s.Refused) == 0 {
+		return true
+	}
+	if l.ready && (l.storeFault.on || !l.send.knows(s)) {
+		if err := l.store.save(memory{pods: map[string][]*v1.Pod{l.origin: l.pods}}); err != nil {
+			l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
+		} else {
+			l.storeFault.end(l.Log, "the last good pods are remembered again")
+		}
+	}
+	return l.send.send(ctx, s)
+}

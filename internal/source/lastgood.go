@@ -1,0 +1,154 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// stateVersion is raised when the form of the state file changes.
+const stateVersion = 1
+
+// lastGood is the memory of a source: the pods that were good, by origin. It is
+// the only writer of its file.
+type lastGood struct {
+	path  string // empty to remember nothing
+	in    intake
+	wrote []byte // what the file holds
+}
+
+// memory is what a lastGood holds.
+type memory struct {
+	mounted bool // the folder was a mount point
+	pods    map[string][]*v1.Pod
+}
+
+// stateFile is the form of a memory on disk. The pods are manifests: they are
+// read back as such, with all checks.
+type stateFile struct {
+	Version int                          `json:"version"`
+	Node    string                       `json:"node"`
+	Mounted bool                         `json:"mounted,omitempty"`
+	Origins map[string][]json.RawMessage `json:"origins"`
+}
+
+// load reads what was remembered. A file that can't be used is set aside, and
+// the memory is empty then.
+func (l *lastGood) load() (memory, error) {
+	empty := memory{pods: map[string][]*v1.Pod{}}
+	if l.path == "" {
+		return empty, nil
+	}
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	}
+	if err != nil {
+		return empty, fmt.Errorf("read the last good pods: %w", err)
+	}
+	m, err := l.decode(raw)
+	if err != nil {
+		aside := l.path + ".corrupt"
+		return empty, errors.Join(fmt.Errorf("read the last good pods from %s, which is set aside as %s: %w", l.path, aside, err), os.Rename(l.path, aside))
+	}
+	l.wrote = raw
+	return m, nil
+}
+
+func (l *lastGood) decode(raw []byte) (memory, error) {
+	m := memory{pods: map[string][]*v1.Pod{}}
+	var s stateFile
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return m, err
+	}
+	if s.Version != stateVersion {
+		return m, fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
+	}
+	if s.Node != l.in.node {
+		return m, nil // the pods of another node: this one was renamed
+	}
+	m.mounted = s.Mounted
+	for origin, manifests := range s.Origins {
+		for _, text := range manifests {
+			pods, refused := l.in.take(origin, text, nil)
+			if len(refused) > 0 {
+				return m, fmt.Errorf("a pod of %s: %s", origin, refused[0].Message)
+			}
+			m.pods[origin] = append(m.pods[origin], pods...)
+		}
+	}
+	return m, nil
+}
+
+// save writes m if it differs from what is on disk. A crash at any moment leaves
+// either the old file or the new one.
+func (l *lastGood) save(m memory) error {
+	if l.path == "" {
+		return nil
+	}
+	raw, err := l.encode(m)
+	if err != nil {
+		return fmt.Errorf("encode the last good pods: %w", err)
+	}
+	if bytes.Equal(raw, l.wrote) {
+		return nil
+	}
+	if err := writeFile(l.path, raw); err != nil {
+		return fmt.Errorf("write the last good pods: %w", err)
+	}
+	l.wrote = raw
+	return nil
+}
+
+func (l *lastGood) encode(m memory) ([]byte, error) {
+	s := stateFile{Version: stateVersion, Node: l.in.node, Mounted: m.mounted, Origins: map[string][]json.RawMessage{}}
+	for origin, pods := range m.pods {
+		for _, p := range pods {
+			raw, err := json.Marshal(p)
+			if err != nil {
+				return nil, err
+			}
+			s.Origins[origin] = append(s.Origins[origin], raw)
+		}
+	}
+	return json.Marshal(s)
+}
+
+// writeFile replaces a file in one step. Manifests may hold secrets, so only the
+// owner can read it.
+func writeFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	// One writer, one name: a crash leaves at most this one file behind.
+	temp := path + ".tmp"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename in dir last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

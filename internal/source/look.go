@@ -1,0 +1,206 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+// file is what is known of one manifest.
+type file struct {
+	read    bool // since the start, and without an error
+	sum     [sha256.Size]byte
+	pods    []*v1.Pod // in force
+	refused []pod.Refusal
+}
+
+// fileLoop is the state of a running File.
+type fileLoop struct {
+	*File
+	watch watcher
+	send  sender
+	store lastGood
+	pace  pace
+
+	files   map[string]*file
+	missing map[string]time.Time // files that were not there at the last look, since when
+	mounted bool                 // the folder was a mount point when it was last believed
+	ready   bool                 // the folder was read at least once
+	dirty   bool                 // something is to be reported
+	watched folderID
+
+	// What is wrong at present, so that it is logged once.
+	folderFault, watchFault, storeFault fault
+}
+
+// restore sends what was remembered from before a restart.
+func (l *fileLoop) restore(ctx context.Context) bool {
+	m, err := l.store.load()
+	if err != nil {
+		l.Log.Warn("the last good pods are not known", "why", err)
+	}
+	l.mounted = m.mounted
+	for path, pods := range m.pods {
+		if path == l.Path || filepath.Dir(path) == l.Path {
+			l.files[path] = &file{pods: pods}
+		}
+	}
+	if len(l.files) == 0 {
+		return true
+	}
+	return l.send.send(ctx, l.snapshot(pod.Restore))
+}
+
+// concerns tells whether an event may be about a manifest. Names with two dots
+// are how Kubernetes swaps all files of a folder at once.
+func (l *fileLoop) concerns(name string) bool {
+	base := filepath.Base(name)
+	return name == l.Path || isManifest(base) || strings.HasPrefix(base, "..")
+}
+
+// look reads the folder once. It returns how soon to look again, or zero if
+// there is no hurry.
+func (l *fileLoop) look(now time.Time) time.Duration {
+	found, err := list(l.Path)
+	if err == nil && l.keepWatch(found) {
+		// What happened between the list and the watch was told to nobody.
+		found, err = list(l.Path)
+	}
+	if err == nil {
+		err = l.doubtful(found)
+	}
+	if err != nil {
+		l.folderFault.begin(l.Log, "manifests can't be read: nothing changes until they can", err)
+		clear(l.missing)
+		return retry
+	}
+	l.folderFault.end(l.Log, "manifests can be read again")
+	l.dirty = l.dirty || !l.ready || l.mounted != found.mounted
+	l.ready, l.mounted = true, found.mounted
+
+	there := make(map[string]bool)
+	again := time.Duration(0)
+	for _, path := range found.files {
+		data, err := readManifest(path)
+		switch {
+		case errors.Is(err, errUnsettled):
+			there[path] = true
+			again = doubt
+		case errors.Is(err, fs.ErrNotExist) && !isLink(path):
+			// It went away just now.
+		default:
+			there[path] = true
+			l.take(path, data, err)
+		}
+	}
+	if l.forget(there, now) {
+		again = doubt
+	}
+	return again
+}
+
+// doubtful refuses to believe that a folder is empty if it used to be a mount
+// point and is none now: most likely it is just not mounted.
+func (l *fileLoop) doubtful(found listing) error {
+	if l.mounted && !found.mounted && len(found.files) == 0 {
+		return fmt.Errorf("%s used to be a mount point, and is an empty folder now: mount it, or put a manifest there", l.Path)
+	}
+	return nil
+}
+
+// keepWatch makes sure that the folder that was listed is the one being watched.
+// It returns true if the watch is new.
+func (l *fileLoop) keepWatch(found listing) bool {
+	if l.watched == found.id && l.watch.Watches(found.dir) {
+		return false
+	}
+	l.watched = folderID{}
+	if err := l.watch.Watch(found.dir); err != nil {
+		l.watchFault.begin(l.Log, "changes to manifests will be seen late", err)
+		return false
+	}
+	l.watchFault.end(l.Log, "changes to manifests are seen at once again")
+	l.watched = found.id
+	return true
+}
+
+// take takes in what reading a file gave, if that is new.
+func (l *fileLoop) take(path string, data []byte, err error) {
+	known := l.files[path]
+	if known == nil {
+		known = &file{}
+		l.files[path] = known
+	}
+	if err != nil {
+		refused := l.in.refuseAll(path, err.Error(), known.pods)
+		l.dirty = l.dirty || !slices.Equal(refused, known.refused)
+		known.read, known.refused = false, refused
+		return
+	}
+	sum := sha256.Sum256(data)
+	if known.read && known.sum == sum {
+		return
+	}
+	known.read, known.sum = true, sum
+	known.pods, known.refused = l.in.take(path, data, known.pods)
+	l.dirty = true
+}
+
+// forget drops the files that are no longer there, once they were away long
+// enough: many editors replace a file by removing it first. It returns true if
+// that is still open for some.
+func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
+	for path := range l.files {
+		since, away := l.missing[path]
+		switch {
+		case there[path]:
+			delete(l.missing, path)
+		case !away:
+			l.missing[path] = now
+		case now.Sub(since) >= doubt:
+			delete(l.files, path)
+			delete(l.missing, path)
+			l.dirty = true
+		}
+	}
+	return len(l.missing) > 0
+}
+
+// report remembers what is good, and then sends it. It returns false if the
+// context ended first.
+func (l *fileLoop) report(ctx context.Context) bool {
+	m := memory{mounted: l.mounted, pods: map[string][]*v1.Pod{}}
+	for path, f := range l.files {
+		if len(f.pods) > 0 {
+			m.pods[path] = f.pods
+		}
+	}
+	err := l.store.save(m)
+	if err != nil {
+		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
+	} else {
+		l.storeFault.end(l.Log, "the last good pods are remembered again")
+	}
+	l.dirty = err != nil // to be tried again at the next look
+	return l.send.send(ctx, l.snapshot(pod.Set))
+}
+
+func (l *fileLoop) snapshot(op pod.Op) pod.Snapshot {
+	s := pod.Snapshot{Source: pod.SourceFile, Op: op}
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+		s.Pods = append(s.Pods, l.files[path].pods...)
+		s.Refused = append(s.Refused, l.files[path].refused...)
+	}
+	return s
+}

@@ -1,0 +1,60 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watcher tells of events in a folder. They are hints: the folder is always
+// looked at itself.
+type watcher interface {
+	Events() <-chan fsnotify.Event
+	Errors() <-chan error
+	// Watches tells whether dir is being watched. The kernel ends a watch by
+	// itself when its folder goes away.
+	Watches(dir string) bool
+	// Watch watches dir, and only dir, from now on.
+	Watch(dir string) error
+}
+
+// inotify is the watcher of the kernel.
+type inotify struct{ *fsnotify.Watcher }
+
+func newInotify() (inotify, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return inotify{}, fmt.Errorf("start watching files: %w", err)
+	}
+	return inotify{w}, nil
+}
+
+func (w inotify) Events() <-chan fsnotify.Event { return w.Watcher.Events }
+
+func (w inotify) Errors() <-chan error { return w.Watcher.Errors }
+
+func (w inotify) Watches(dir string) bool { return slices.Contains(w.WatchList(), dir) }
+
+func (w inotify) Watch(dir string) error {
+	for _, old := range w.WatchList() {
+		// It may have ended between the two calls, which is as good.
+		_ = w.Remove(old)
+	}
+	if err := w.Add(dir); err != nil {
+		return fmt.Errorf("watch %s: %w", dir, err)
+	}
+	return nil
+}
+
+// blind sees no events, for a machine that has no watches left. What changes is
+// found by looking now and then.
+type blind struct{}
+
+func (blind) Events() <-chan fsnotify.Event { return nil }
+
+func (blind) Errors() <-chan error { return nil }
+
+func (blind) Watches(string) bool { return true }
+
+func (blind) Watch(string) error { return nil }

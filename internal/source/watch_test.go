@@ -1,0 +1,63 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// These are on the real watches of the kernel, and in real time.
+
+func TestRealEdits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	must(t, err)
+	out, stop := start(f.Run)
+	defer stop()
+	wantNext(t, out, "SET ")
+
+	path := filepath.Join(dir, "a.yaml")
+	write(t, path, web("a", "1"))
+	wantNext(t, out, "SET a-n=1")
+
+	// As editors do: another file, renamed over the old one.
+	write(t, filepath.Join(dir, ".a.yaml.new"), web("a", "2"))
+	must(t, os.Rename(filepath.Join(dir, ".a.yaml.new"), path))
+	wantNext(t, out, "SET a-n=2")
+
+	// As other editors do: the old one is moved away first.
+	must(t, os.Rename(path, path+"~"))
+	write(t, path, web("a", "3"))
+	wantNext(t, out, "SET a-n=3")
+
+	must(t, os.Remove(path))
+	wantNext(t, out, "SET ")
+}
+
+func TestARealFolderThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "m")
+	must(t, os.Mkdir(dir, 0o700))
+	write(t, filepath.Join(dir, "a.yaml"), web("a", "1"))
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	must(t, err)
+	out, stop := start(f.Run)
+	defer stop()
+	wantNext(t, out, "SET a-n=1")
+
+	must(t, os.RemoveAll(dir+".old"))
+	must(t, os.Rename(dir, dir+".old"))
+	must(t, os.Mkdir(dir, 0o700))
+	write(t, filepath.Join(dir, "b.yaml"), web("b", "1"))
+	for have := ""; have != "SET b-n=1"; {
+		have = tell(next(t, out)) // first with the old pod, until its file is believed to be gone
+		if have != "SET b-n=1" && have != "SET a-n=1 b-n=1" {
+			t.Fatalf("unexpected %q", have)
+		}
+	}
+	// The new folder is watched.
+	write(t, filepath.Join(dir, "c.yaml"), web("c", "1"))
+	wantNext(t, out, "SET b-n=1 c-n=1")
+}
