@@ -31,6 +31,9 @@ var podFeatures = []podFeature{
 	{"readinessGates", func(s *v1.PodSpec) bool { return len(s.ReadinessGates) > 0 }},
 	{"runtimeClassName", func(s *v1.PodSpec) bool { return s.RuntimeClassName != nil && *s.RuntimeClassName != "" }},
 	{"overhead", func(s *v1.PodSpec) bool { return len(s.Overhead) > 0 }},
+	{"hostAliases", func(s *v1.PodSpec) bool { return len(s.HostAliases) > 0 }},
+	{"hostnameOverride", func(s *v1.PodSpec) bool { return s.HostnameOverride != nil }},
+	{"setHostnameAsFQDN", func(s *v1.PodSpec) bool { return s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN }},
 	{"hostUsers: false", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }},
 	{"resourceClaims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"resources", func(s *v1.PodSpec) bool {

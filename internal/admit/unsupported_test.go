@@ -62,6 +62,10 @@ func TestUnsupportedFeatures(t *testing.T) {
 			c.SupplementalGroupsPolicy = new(v1.SupplementalGroupsPolicyStrict)
 		}),
 
+		inPod + "hostAliases":       func(s *v1.PodSpec, _ *v1.Container) { s.HostAliases = make([]v1.HostAlias, 1) },
+		inPod + "hostnameOverride":  func(s *v1.PodSpec, _ *v1.Container) { s.HostnameOverride = new("other") },
+		inPod + "setHostnameAsFQDN": func(s *v1.PodSpec, _ *v1.Container) { s.SetHostnameAsFQDN = new(true) },
+
 		inContainer + "volumeMounts":       func(_ *v1.PodSpec, c *v1.Container) { c.VolumeMounts = make([]v1.VolumeMount, 1) },
 		inContainer + "volumeDevices":      func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
 		inContainer + "livenessProbe":      func(_ *v1.PodSpec, c *v1.Container) { c.LivenessProbe = &v1.Probe{} },
@@ -122,7 +126,7 @@ func TestSupportedAndIgnored(t *testing.T) {
 	s.Affinity = &v1.Affinity{}
 	s.NodeSelector = map[string]string{"disk": "fast"}
 	s.Priority = new(int32(5))
-	s.HostAliases = []v1.HostAlias{{IP: "10.0.0.1"}}
+	s.SetHostnameAsFQDN = new(false)
 	s.SecurityContext = &v1.PodSecurityContext{
 		RunAsNonRoot:             new(true),
 		SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
@@ -189,8 +193,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		reflect.TypeFor[v1.PodSpec](): {
 			// Done by berth.
 			"containers", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
-			"shareProcessNamespace", "os", "nodeName", "dnsPolicy", "dnsConfig", "hostname", "subdomain", "hostAliases",
-			"setHostnameAsFQDN", "hostnameOverride",
+			"shareProcessNamespace", "os", "nodeName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
 			// Left aside.
 			"nodeSelector", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
 			"affinity", "schedulerName", "tolerations", "priorityClassName", "priority", "enableServiceLinks",

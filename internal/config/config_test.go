@@ -1,0 +1,139 @@
+package config
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"berth/internal/plan"
+)
+
+var machine = Machine{Hostname: "Box", Processors: 2, WorkDir: "/home/me"}
+
+func TestDefaults(t *testing.T) {
+	c, err := Load(DefaultRootDir, Flags{}, nil, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		RootDir: "/var/lib/berth", NodeName: "box", ManifestDir: "/etc/berth/manifests",
+		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
+		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods",
+		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff,
+	}
+	if !reflect.DeepEqual(*c, want) {
+		t.Errorf("got  %+v\nwant %+v", *c, want)
+	}
+}
+
+const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func TestTheFileIsHonouredAndFlagsWin(t *testing.T) {
+	file := []byte(header + `
+staticPodPath: /pods
+fileCheckFrequency: 5s
+podCIDR: 10.1.0.0/24
+cgroupRoot: /mine
+maxParallelImagePulls: 7
+serializeImagePulls: false
+crashLoopBackOff: {maxContainerRestartPeriod: 4s}
+logging: {verbosity: 3}
+`)
+	c, err := Load("/srv/berth", Flags{PodCIDR: "10.2.0.0/24", Hostname: "node-1"}, file, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ManifestDir != "/pods" || c.ManifestCheck != 5*time.Second || c.CgroupRoot != "/mine" || c.ParallelPulls != 7 || c.Verbosity != 3 {
+		t.Errorf("the file is not honoured: %+v", c)
+	}
+	if c.Backoff.Max != 4*time.Second || c.Backoff.Initial != 4*time.Second {
+		t.Errorf("backoff %+v", c.Backoff)
+	}
+	if c.PodCIDR != netip.MustParsePrefix("10.2.0.0/24") || c.NodeName != "node-1" {
+		t.Errorf("flags must win: %+v", c)
+	}
+	if c.PodLogsDir != "/srv/berth/log/pods" {
+		t.Errorf("logs belong below a root of its own, not in %s", c.PodLogsDir)
+	}
+	if len(c.NotHonoured) != 0 {
+		t.Errorf("not honoured: %v", c.NotHonoured)
+	}
+}
+
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	c, err := Load("/r", Flags{}, []byte(header+"maxPods: 50\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"evictionHard", "logging.format", "maxPods"}; !slices.Equal(c.NotHonoured, want) {
+		t.Errorf("got %v, want %v", c.NotHonoured, want)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags Flags
+		file  string
+		want  []string
+	}{
+		"an unknown field":    {file: header + "maxPodz: 3\n", want: []string{"maxPodz", "line 3"}},
+		"a doubled field":     {file: header + "maxPods: 3\nmaxPods: 4\n", want: []string{"maxPods", "line 4"}},
+		"another kind":        {file: "apiVersion: v1\nkind: Pod\n", want: []string{"v1 Pod", "KubeletConfiguration"}},
+		"two documents":       {file: header + "---\n" + header, want: []string{"2 documents"}},
+		"no YAML":             {file: header + "a: [\n", want: []string{"line"}},
+		"a bad node name":     {flags: Flags{Hostname: "not a name"}, want: []string{"--hostname-override"}},
+		"a bad address":       {flags: Flags{NodeIP: "10.0.0"}, want: []string{"--node-ip"}},
+		"a bad URL":           {flags: Flags{ManifestURL: "ftp://x"}, want: []string{"--manifest-url", "https://"}},
+		"a bad header":        {flags: Flags{ManifestHeaders: []string{"nocolon"}}, want: []string{"--manifest-url-header", "name: value"}},
+		"a bad endpoint":      {flags: Flags{RuntimeEndpoint: "tcp://1.2.3.4:5"}, want: []string{"--container-runtime-endpoint", "unix:///"}},
+		"a lonely image part": {flags: Flags{ImageEndpoint: "unix:///x"}, want: []string{"--image-service-endpoint", "--container-runtime-endpoint"}},
+		"an address as CIDR":  {flags: Flags{PodCIDR: "10.0.0.1/24"}, want: []string{"10.0.0.0/24"}},
+		"a tiny network":      {flags: Flags{PodCIDR: "10.0.0.0/30"}, want: []string{"too small"}},
+		"negative slots":      {flags: Flags{StartSlots: -1}, want: []string{"--start-slots"}},
+		"a negative time":     {file: header + "fileCheckFrequency: -1s\n", want: []string{"fileCheckFrequency"}},
+		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},
+		"pulls at odds":       {file: header + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"maxParallelImagePulls"}},
+		"a long backoff":      {file: header + "crashLoopBackOff: {maxContainerRestartPeriod: 1h}\n", want: []string{"maxContainerRestartPeriod"}},
+		"two at once":         {flags: Flags{NodeIP: "x", PodCIDR: "y"}, want: []string{"--node-ip", "--pod-cidr"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file []byte
+			if test.file != "" {
+				file = []byte(test.file)
+			}
+			_, err := Load("/r", test.flags, file, machine)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheKubeletsNameOfAFlag(t *testing.T) {
+	var f Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.AddTo(set)
+	if err := set.Parse([]string{"--pod-manifest-path", "pods", "--manifest-url-header", "A: b", "--manifest-url-header", "A: c"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load("/r", f, nil, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ManifestDir != "/home/me/pods" {
+		t.Errorf("manifests %q", c.ManifestDir)
+	}
+	if got := c.ManifestHeaders["A"]; !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("headers %v", c.ManifestHeaders)
+	}
+}
