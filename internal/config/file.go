@@ -3,107 +3,76 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"strings"
+	"slices"
 
-	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 
 	"berth/internal/manifest/strict"
 )
 
-const (
-	fileVersion = "kubelet.config.k8s.io/v1beta1"
-	fileKind    = "KubeletConfiguration"
-)
-
-// honoured is the list of the fields that berth acts on. A field of a struct
-// counts as one if any path below it is listed.
-func honoured(path string) bool {
-	switch path {
-	case "staticPodPath",
-		"staticPodURL",
-		"staticPodURLHeader",
-		"fileCheckFrequency",
-		"httpCheckFrequency",
-		"containerRuntimeEndpoint",
-		"imageServiceEndpoint",
-		"podCIDR",
-		"cgroupRoot",
-		"podLogsDir",
-		"runtimeRequestTimeout",
-		"maxParallelImagePulls",
-		"serializeImagePulls",
-		"crashLoopBackOff.maxContainerRestartPeriod",
-		"logging.verbosity":
-		return true
-	default:
-		return false
-	}
+// honoured are the fields of a KubeletConfiguration that have an effect. The list
+// grows with the agent.
+var honoured = map[string]bool{
+	"apiVersion": true, "kind": true,
+	"staticPodPath": true, "fileCheckFrequency": true,
+	"staticPodURL": true, "staticPodURLHeader": true, "httpCheckFrequency": true,
+	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "runtimeRequestTimeout": true,
+	"podCIDR": true, "cgroupRoot": true, "podLogsDir": true,
+	"serializeImagePulls": true, "maxParallelImagePulls": true,
+	"crashLoopBackOff": true, "logging.verbosity": true,
 }
 
-// partly lists the fields of which berth acts on something within.
-func partly(path string) bool { return path == "crashLoopBackOff" || path == "logging" }
-
-// file is a configuration file that was read.
-type file struct {
-	kubeletv1beta1.KubeletConfiguration
-	doc strict.Document
+// readFile decodes a KubeletConfiguration and names the fields that are set in it
+// and not honoured.
+func readFile(data []byte) (*kubeletconfig.KubeletConfiguration, []string, error) {
+	documents, problems := strict.Documents(data)
+	if len(problems) > 0 {
+		return nil, nil, named(problems)
+	}
+	if len(documents) != 1 {
+		return nil, nil, fmt.Errorf("it holds %d documents, and must hold one KubeletConfiguration", len(documents))
+	}
+	d := documents[0]
+	if kind := d.Text("apiVersion") + " " + d.Text("kind"); kind != kubeletconfig.SchemeGroupVersion.String()+" KubeletConfiguration" {
+		return nil, nil, fmt.Errorf("line %d: apiVersion and kind are %q, want %s KubeletConfiguration", d.Line(), kind, kubeletconfig.SchemeGroupVersion)
+	}
+	var c kubeletconfig.KubeletConfiguration
+	if problems := d.Decode(&c); len(problems) > 0 {
+		return nil, nil, named(problems)
+	}
+	ignored, err := notHonoured(data)
+	return &c, ignored, err
 }
 
-// readFile decodes a configuration file. Nothing at all is as good as no file.
-func readFile(data []byte) (file, []error) {
-	var f file
-	if data == nil {
-		return f, nil
+// named puts its line before each mistake.
+func named(mistakes []strict.Error) error {
+	var all []error
+	for _, m := range mistakes {
+		all = append(all, fmt.Errorf("line %d: %w", m.Line, m))
 	}
-	docs, found := strict.Documents(data)
-	var errs []error
-	for _, e := range found {
-		errs = append(errs, fmt.Errorf("config file, line %d: %w", e.Line, e))
-	}
-	if len(errs) > 0 {
-		return f, errs
-	}
-	if len(docs) != 1 || !docs[0].IsObject() {
-		return f, []error{fmt.Errorf("config file: it must hold one %s, and holds %d documents", fileKind, len(docs))}
-	}
-	f.doc = docs[0]
-	if version, kind := f.doc.Text("apiVersion"), f.doc.Text("kind"); version != fileVersion || kind != fileKind {
-		return f, []error{fmt.Errorf("config file: it must be of apiVersion %s and kind %s, and is of %q and %q", fileVersion, fileKind, version, kind)}
-	}
-	for _, e := range f.doc.Decode(&f.KubeletConfiguration) {
-		errs = append(errs, fmt.Errorf("config file, line %d: %w", e.Line, e))
-	}
-	return f, errs
+	return errors.Join(all...)
 }
 
-// named says which field of the file a value came from.
-func (f file) named(field string) string {
-	return fmt.Sprintf("config file, line %d: %s", f.doc.LineOf(field), field)
-}
-
-// unheeded names the fields that are set and that berth does not act on.
-func (f file) unheeded() []string {
-	return unheeded(reflect.ValueOf(f.KubeletConfiguration), "")
-}
-
-func unheeded(v reflect.Value, prefix string) []string {
-	var names []string
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		path := prefix + name
-		switch value := v.Field(i); {
-		case name == "" || value.IsZero() || honoured(path):
-		case partly(path):
-			names = append(names, unheeded(value, path+".")...)
-		default:
-			names = append(names, path)
+// notHonoured names the fields that a file sets to no effect.
+func notHonoured(data []byte) ([]string, error) {
+	var set map[string]any
+	if err := yaml.Unmarshal(data, &set); err != nil {
+		return nil, err
+	}
+	var out []string
+	for field, value := range set {
+		if field != "logging" {
+			out = append(out, field)
+			continue
+		}
+		if fields, ok := value.(map[string]any); ok {
+			for name := range fields {
+				out = append(out, field+"."+name)
+			}
 		}
 	}
-	return names
-}
-
-// problem is an error about one flag or field.
-func problem(name, format string, args ...any) error {
-	return errors.New(name + ": " + fmt.Sprintf(format, args...))
+	out = slices.DeleteFunc(out, func(field string) bool { return honoured[field] })
+	slices.Sort(out)
+	return out, nil
 }

@@ -1,164 +1,234 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"berth/internal/plan"
 )
 
-// Load makes a Config. data is the content of the configuration file, or nil;
-// hostname is the name of the machine. The warnings are the names of fields in
-// the file that have no effect yet.
-func Load(flags *Flags, data []byte, hostname string) (Config, []string, error) {
-	f, errs := readFile(data)
-	if len(errs) > 0 {
-		return Config{}, nil, fmt.Errorf("load the configuration: %w", errors.Join(errs...))
+// Machine is what the defaults depend on.
+type Machine struct {
+	Hostname   string
+	Processors int
+	WorkDir    string // relative paths on the command line start here
+}
+
+// Load puts flags and the content of the configuration file (nil if there is
+// none) together. Flags win. All mistakes are reported at once.
+func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
+	k := &kubeletconfig.KubeletConfiguration{}
+	c := &Config{}
+	if file != nil {
+		var err error
+		if k, c.NotHonoured, err = readFile(file); err != nil {
+			return nil, fmt.Errorf("configuration file %s: %w", f.ConfigFile, err)
+		}
 	}
-	l := loader{flags: flags, file: f}
-	l.paths()
-	l.node(hostname)
-	l.sources()
-	l.runtime()
-	l.limits()
+	l := &loader{machine: m}
+
+	c.RootDir = l.path("--root-dir", rootDir)
+	c.NodeName = strings.ToLower(strings.TrimSpace(first(f.Hostname, m.Hostname)))
+	if problems := validation.IsDNS1123Subdomain(c.NodeName); len(problems) > 0 {
+		l.fail("--hostname-override", c.NodeName, "not the name of a node: %s", problems[0])
+	}
+	if f.NodeIP != "" {
+		c.NodeIP = parse(l, "--node-ip", f.NodeIP, netip.ParseAddr)
+	}
+
+	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
+	c.ManifestURL = l.url(first(f.ManifestURL, k.StaticPodURL))
+	if c.ManifestDir == "" && c.ManifestURL == "" {
+		c.ManifestDir = DefaultManifests
+	}
+	c.ManifestHeaders = l.headers(f.ManifestHeaders, k.StaticPodURLHeader)
+	c.ManifestCheck = l.duration("fileCheckFrequency", k.FileCheckFrequency, defaultCheck)
+	c.URLCheck = l.duration("httpCheckFrequency", k.HTTPCheckFrequency, defaultCheck)
+
+	c.RuntimeEndpoint = l.endpoint("--container-runtime-endpoint", first(f.RuntimeEndpoint, k.ContainerRuntimeEndpoint))
+	c.ImageEndpoint = l.endpoint("--image-service-endpoint", first(f.ImageEndpoint, k.ImageServiceEndpoint))
+	if c.ImageEndpoint != "" && c.RuntimeEndpoint == "" {
+		l.fail("--image-service-endpoint", c.ImageEndpoint, "give --container-runtime-endpoint, too: the bundled runtime brings its own images")
+	}
+	c.RuntimeTimeout = l.duration("runtimeRequestTimeout", k.RuntimeRequestTimeout, defaultTimeout)
+	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR, defaultPodCIDR))
+
+	c.CgroupRoot = l.cgroup(first(k.CgroupRoot, defaultCgroup))
+	c.PodLogsDir = l.path("podLogsDir", first(k.PodLogsDir, logsDir(c.RootDir)))
+	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
+	c.ParallelPulls = l.pulls(k)
+	c.Backoff = l.backoff(k)
+	c.Verbosity = first(f.Verbosity, int(k.Logging.Verbosity))
+
 	if len(l.errs) > 0 {
-		return Config{}, nil, fmt.Errorf("load the configuration: %w", errors.Join(l.errs...))
+		return nil, errors.Join(l.errs...)
 	}
-	return l.c, f.unheeded(), nil
+	return c, nil
 }
 
-// loader fills a Config field by field, and gathers what is wrong.
+// first returns the first value that was given.
+func first[T comparable](values ...T) T {
+	var zero T
+	for _, v := range values {
+		if v != zero {
+			return v
+		}
+	}
+	return zero
+}
+
+// logsDir is where pods log to: the place that log shippers know, unless the
+// agent was given a root directory of its own.
+func logsDir(root string) string {
+	if root == DefaultRootDir {
+		return defaultLogsDir
+	}
+	return filepath.Join(root, "log", "pods")
+}
+
+// loader checks one setting after the other and remembers what is wrong.
 type loader struct {
-	flags *Flags
-	file  file
-	c     Config
-	errs  []error
+	machine Machine
+	errs    []error
 }
 
-func (l *loader) fail(name, format string, args ...any) {
-	l.errs = append(l.errs, problem(name, format, args...))
+func (l *loader) fail(setting, value, format string, args ...any) {
+	l.errs = append(l.errs, fmt.Errorf("%s: %q: %s", setting, value, fmt.Sprintf(format, args...)))
 }
 
-// choice is a value, and what users call it.
-type choice struct{ value, name string }
-
-// pick takes the flag if it was given, else the file's value if there is one,
-// else the default that the flag holds.
-func (l *loader) pick(flag, fromFlag, field, fromFile string) choice {
-	if !l.flags.changed(flag) && fromFile != "" {
-		return choice{fromFile, l.file.named(field)}
+func parse[T any](l *loader, setting, value string, f func(string) (T, error)) T {
+	v, err := f(value)
+	if err != nil {
+		l.fail(setting, value, "%v", err)
 	}
-	return choice{fromFlag, "--" + flag}
+	return v
 }
 
-// path checks a path on this machine.
-func (l *loader) path(c choice) string {
-	if c.value == "" {
-		l.fail(c.name, "a path is needed")
+func (l *loader) path(setting, value string) string {
+	if value == "" {
 		return ""
 	}
-	if !filepath.IsAbs(c.value) {
-		l.fail(c.name, "%q must be an absolute path, which begins with a slash", c.value)
+	if !filepath.IsAbs(value) {
+		value = filepath.Join(l.machine.WorkDir, value)
 	}
-	if strings.ContainsFunc(c.value, func(r rune) bool { return r < ' ' }) {
-		l.fail(c.name, "%q holds control characters", c.value)
+	if strings.ContainsAny(value, "\n\x00") {
+		l.fail(setting, value, "not a path")
 	}
-	return filepath.Clean(c.value)
+	return filepath.Clean(value)
 }
 
-// duration takes the file's value if there is one, and checks its range.
-func (l *loader) duration(field string, value, standard, least, most time.Duration) time.Duration {
-	if value == 0 {
-		return standard
+func (l *loader) url(value string) string {
+	if value == "" {
+		return ""
 	}
-	if value < least || value > most {
-		l.fail(l.file.named(field), "%s must be between %s and %s", value, least, most)
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		l.fail("--manifest-url (staticPodURL)", value, "not a URL: want http://HOST/PATH or https://HOST/PATH")
 	}
 	return value
 }
 
-func (l *loader) paths() {
-	// Sockets live below the root, and the path of a socket must be short.
-	const longestRoot = 80
-	root := choice{l.flags.rootDir, "--" + flagRootDir}
-	l.c.RootDir = l.path(root)
-	if len(l.c.RootDir) > longestRoot {
-		l.fail(root.name, "%q is longer than %d bytes: sockets below it could not be opened", l.c.RootDir, longestRoot)
+func (l *loader) headers(flags []string, file map[string][]string) map[string][]string {
+	if len(flags) == 0 {
+		return file
 	}
-	if l.c.RootDir == "/" {
-		l.fail(root.name, "it can't be the root of the filesystem: choose a folder of its own")
-	}
-
-	logs := filepath.Join(l.c.RootDir, "log", "pods")
-	if l.c.RootDir == DefaultRootDir {
-		logs = DefaultPodLogsDir
-	}
-	l.c.PodLogsDir = logs
-	if dir := l.file.PodLogsDir; dir != "" {
-		l.c.PodLogsDir = l.path(choice{dir, l.file.named("podLogsDir")})
-	}
-	l.c.CgroupRoot = DefaultCgroupRoot
-	if cgroup := l.file.CgroupRoot; cgroup != "" {
-		l.c.CgroupRoot = l.path(choice{cgroup, l.file.named("cgroupRoot")})
-	}
-}
-
-func (l *loader) node(hostname string) {
-	l.c.NodeName = strings.ToLower(strings.TrimSpace(cmp.Or(l.flags.hostname, hostname)))
-	for _, message := range validation.IsDNS1123Subdomain(l.c.NodeName) {
-		if l.flags.hostname != "" {
-			l.fail("--"+flagHostname, "%q can't be the name of a node: %s", l.c.NodeName, message)
-		} else {
-			l.fail("--"+flagHostname, "the host's name %q can't be the name of a node, give another: %s", l.c.NodeName, message)
+	out := http.Header{}
+	for _, h := range flags {
+		name, value, ok := strings.Cut(h, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(h, "\r\n") {
+			l.fail("--manifest-url-header", h, "want 'name: value'")
+			continue
 		}
-		break // the messages are about the same thing
+		out.Add(name, strings.TrimSpace(value))
 	}
-	l.nodeIPs()
-	l.podCIDR()
+	return out
 }
 
-func (l *loader) limits() {
-	const longestCrashLoop, mostSlots = 5 * time.Minute, 1000
-	l.c.CrashLoopMax = longestCrashLoop
-	if p := l.file.CrashLoopBackOff.MaxContainerRestartPeriod; p != nil {
-		const field = "crashLoopBackOff.maxContainerRestartPeriod"
-		l.c.CrashLoopMax = p.Duration
-		if p.Duration < time.Second || p.Duration > longestCrashLoop {
-			l.fail(l.file.named(field), "%s must be between 1s and %s", p.Duration, longestCrashLoop)
+func (l *loader) duration(setting string, d metav1.Duration, otherwise time.Duration) time.Duration {
+	if d.Duration < 0 {
+		l.fail(setting, d.Duration.String(), "must not be negative")
+	}
+	return first(d.Duration, otherwise)
+}
+
+func (l *loader) endpoint(setting, value string) string {
+	if value == "" || strings.HasPrefix(value, "unix:///") {
+		return value
+	}
+	if strings.HasPrefix(value, "/") {
+		return "unix://" + value
+	}
+	l.fail(setting, value, "not a socket: want unix:///path/to/socket")
+	return value
+}
+
+// minPodBits is how large a pod network must be at least: room for the network's
+// own addresses and two pods.
+const minPodBits = 3
+
+func (l *loader) podCIDR(value string) netip.Prefix {
+	p := parse(l, "--pod-cidr (podCIDR)", value, netip.ParsePrefix)
+	if !p.IsValid() {
+		return p
+	}
+	if p.Masked() != p {
+		l.fail("--pod-cidr (podCIDR)", value, "an address within a network: did you mean %s?", p.Masked())
+	}
+	if p.Addr().BitLen()-p.Bits() < minPodBits {
+		l.fail("--pod-cidr (podCIDR)", value, "too small for any pods: want /%d or larger", p.Addr().BitLen()-minPodBits)
+	}
+	return p
+}
+
+func (l *loader) cgroup(value string) string {
+	if !strings.HasPrefix(value, "/") || filepath.Clean(value) != value || value == "/" {
+		l.fail("cgroupRoot", value, "want an absolute path below the top, such as %s", defaultCgroup)
+	}
+	return value
+}
+
+func (l *loader) atLeast(setting string, value, least int) int {
+	if value < least {
+		l.fail(setting, fmt.Sprint(value), "must be %d or more", least)
+	}
+	return value
+}
+
+func (l *loader) pulls(k *kubeletconfig.KubeletConfiguration) int {
+	serial := k.SerializeImagePulls != nil && *k.SerializeImagePulls
+	if k.MaxParallelImagePulls == nil {
+		if serial {
+			return 1
 		}
+		return defaultPulls
 	}
-	l.c.StartSlots = l.flags.startSlots
-	if n := l.c.StartSlots; n < 0 || n > mostSlots {
-		l.fail("--"+flagStartSlots, "%d must be between 0 and %d", n, mostSlots)
+	if serial && *k.MaxParallelImagePulls > 1 {
+		l.fail("maxParallelImagePulls", fmt.Sprint(*k.MaxParallelImagePulls), "can't be more than 1 while serializeImagePulls is true")
 	}
-	l.c.Verbosity = l.flags.verbosity
-	if !l.flags.changed(flagVerbosity) {
-		l.c.Verbosity = int(l.file.Logging.Verbosity)
-	}
-	if l.c.Verbosity < 0 {
-		l.fail("--"+flagVerbosity, "%d must not be negative", l.c.Verbosity)
-	}
-	l.pulls()
+	return l.atLeast("maxParallelImagePulls", int(*k.MaxParallelImagePulls), 1)
 }
 
-// pulls follows the kubelet: one image at a time, unless the file says that
-// several may be pulled or that there is no order.
-func (l *loader) pulls() {
-	serial, most := l.file.SerializeImagePulls, l.file.MaxParallelImagePulls
-	switch {
-	case most != nil && *most < 1:
-		l.fail(l.file.named("maxParallelImagePulls"), "%d must be at least 1", *most)
-	case most != nil && *most > 1 && serial != nil && *serial:
-		l.fail(l.file.named("maxParallelImagePulls"), "%d can't be pulled at a time while serializeImagePulls is true", *most)
-	case most != nil:
-		l.c.ParallelPulls = int(*most)
-	case serial != nil && !*serial:
-		l.c.ParallelPulls = 0
-	default:
-		l.c.ParallelPulls = 1
+func (l *loader) backoff(k *kubeletconfig.KubeletConfiguration) plan.Backoff {
+	b := plan.DefaultBackoff
+	longest := k.CrashLoopBackOff.MaxContainerRestartPeriod
+	if longest == nil {
+		return b
 	}
+	if longest.Duration < time.Second || longest.Duration > b.Max {
+		l.fail("crashLoopBackOff.maxContainerRestartPeriod", longest.Duration.String(), "must be between 1s and %s", b.Max)
+		return b
+	}
+	b.Max = longest.Duration
+	b.Initial = min(b.Initial, b.Max)
+	return b
 }
