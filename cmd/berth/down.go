@@ -68,11 +68,10 @@ func down(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err := stopAllPods(ctx, c, rt, log); err != nil {
 		return err
 	}
-	if rt.bundle == nil {
-		return nil
-	}
-	if err := rt.bundle.Teardown(ctx); err != nil {
-		return err
+	if rt.bundle != nil {
+		if err := rt.bundle.Teardown(ctx); err != nil {
+			return err
+		}
 	}
 	cgroups, err := cgroup.Open()
 	if err != nil {

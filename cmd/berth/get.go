@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/client"
 	"berth/internal/pod"
 	"berth/internal/server/api"
-
-	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 )
 
 func newGetCommand() *cobra.Command {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"berth/internal/pod"
 )
 
 func TestGetPods(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/client"
-
 	"github.com/spf13/cobra"
+
+	"berth/internal/client"
 )
 
 // logFlags are those flags of 'logs' that are not yet as a request has them.

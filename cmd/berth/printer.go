@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/pod"
-	"berth/internal/table"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
+
+	"berth/internal/pod"
+	"berth/internal/table"
 )
 
 // podPrinter prints pods in the way that -o asks for. It may be given more

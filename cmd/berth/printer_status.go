@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
 )
 
 // summary is what a row of the table tells of a pod, in kubectl's words.

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/pod"
 )
 
 func waiting(reason string) v1.ContainerState {

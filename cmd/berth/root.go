@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"berth/internal/client"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth/internal/client"
 )
 
 const (

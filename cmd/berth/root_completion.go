@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/client"
-
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/client"
 )
 
 // completionTimeout is how long somebody who pressed the tab key waits.

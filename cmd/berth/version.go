@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"berth/internal/server/api"
-
 	"github.com/spf13/cobra"
+
+	"berth/internal/server/api"
 )
 
 // versionTimeout is how long the version of the agent is waited for.

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/server/api"
-
 	"golang.org/x/sys/unix"
+
+	"berth/internal/server/api"
 )
 
 const (

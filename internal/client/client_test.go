@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/server/api"
-
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/server/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

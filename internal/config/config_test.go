@@ -95,6 +95,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		"an address as CIDR":  {flags: Flags{PodCIDR: "10.0.0.1/24"}, want: []string{"10.0.0.0/24"}},
 		"a tiny network":      {flags: Flags{PodCIDR: "10.0.0.0/30"}, want: []string{"too small"}},
 		"negative slots":      {flags: Flags{StartSlots: -1}, want: []string{"--start-slots"}},
+		"a bad header name":   {flags: Flags{ManifestURL: "http://x/", ManifestHeaders: []string{"a b: c"}}, want: []string{"--manifest-url-header"}},
+		"headers for nobody":  {flags: Flags{ManifestHeaders: []string{"a: b"}}, want: []string{"no --manifest-url"}},
+		"no time at all":      {file: header + "httpCheckFrequency: 1ms\n", want: []string{"httpCheckFrequency", "1s or more"}},
+		"a loopback network":  {flags: Flags{PodCIDR: "127.0.0.0/8"}, want: []string{"--pod-cidr"}},
 		"a negative time":     {file: header + "fileCheckFrequency: -1s\n", want: []string{"fileCheckFrequency"}},
 		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},
 		"pulls at odds":       {file: header + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"maxParallelImagePulls"}},
@@ -123,7 +127,7 @@ func TestTheKubeletsNameOfAFlag(t *testing.T) {
 	var f Flags
 	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	f.AddTo(set)
-	if err := set.Parse([]string{"--pod-manifest-path", "pods", "--manifest-url-header", "A: b", "--manifest-url-header", "A: c"}); err != nil {
+	if err := set.Parse([]string{"--pod-manifest-path", "pods", "--manifest-url", "http://x/", "--manifest-url-header", "A: b", "--manifest-url-header", "A: c"}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load("/r", f, nil, machine)
@@ -135,5 +139,12 @@ func TestTheKubeletsNameOfAFlag(t *testing.T) {
 	}
 	if got := c.ManifestHeaders["A"]; !slices.Equal(got, []string{"b", "c"}) {
 		t.Errorf("headers %v", c.ManifestHeaders)
+	}
+}
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	_, err := Load("/r", Flags{ManifestURL: "ftp://me:geheim@host/", ManifestHeaders: []string{"geheim", "x y: geheim"}}, nil, machine)
+	if err == nil || strings.Contains(err.Error(), "geheim") {
+		t.Fatalf("the error tells a secret, or there is none: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -43,7 +44,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 		l.fail("--hostname-override", c.NodeName, "not the name of a node: %s", problems[0])
 	}
 	if f.NodeIP != "" {
-		c.NodeIP = parse(l, "--node-ip", f.NodeIP, netip.ParseAddr)
+		c.NodeIP = l.nodeIP(f.NodeIP)
 	}
 
 	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
@@ -52,6 +53,9 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 		c.ManifestDir = DefaultManifests
 	}
 	c.ManifestHeaders = l.headers(f.ManifestHeaders, k.StaticPodURLHeader)
+	if len(c.ManifestHeaders) > 0 && c.ManifestURL == "" {
+		l.fail("--manifest-url-header (staticPodURLHeader)", "", "there is no --manifest-url to send it to")
+	}
 	c.ManifestCheck = l.duration("fileCheckFrequency", k.FileCheckFrequency, defaultCheck)
 	c.URLCheck = l.duration("httpCheckFrequency", k.HTTPCheckFrequency, defaultCheck)
 
@@ -106,12 +110,14 @@ func (l *loader) fail(setting, value, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s: %q: %s", setting, value, fmt.Sprintf(format, args...)))
 }
 
-func parse[T any](l *loader, setting, value string, f func(string) (T, error)) T {
-	v, err := f(value)
+func (l *loader) nodeIP(value string) netip.Addr {
+	ip, err := netip.ParseAddr(value)
 	if err != nil {
-		l.fail(setting, value, "%v", err)
+		l.fail("--node-ip", value, "not an IP address")
+	} else if ip.IsUnspecified() || ip.IsMulticast() {
+		l.fail("--node-ip", value, "not the address of a machine")
 	}
-	return v
+	return ip
 }
 
 func (l *loader) path(setting, value string) string {
@@ -127,36 +133,60 @@ func (l *loader) path(setting, value string) string {
 	return filepath.Clean(value)
 }
 
+// url checks a URL. It may hold a password, which stays out of the error.
 func (l *loader) url(value string) string {
 	if value == "" {
 		return ""
 	}
 	u, err := url.Parse(value)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		l.fail("--manifest-url (staticPodURL)", value, "not a URL: want http://HOST/PATH or https://HOST/PATH")
+		shown := ""
+		if err == nil {
+			shown = u.Redacted()
+		}
+		l.fail("--manifest-url (staticPodURL)", shown, "not a URL: want http://HOST/PATH or https://HOST/PATH")
 	}
 	return value
 }
 
+// headers checks the headers of the flags, or else of the file. Their values may
+// be secrets, which stay out of the error.
 func (l *loader) headers(flags []string, file map[string][]string) map[string][]string {
-	if len(flags) == 0 {
-		return file
-	}
 	out := http.Header{}
 	for _, h := range flags {
-		name, value, ok := strings.Cut(h, ":")
-		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(h, "\r\n") {
-			l.fail("--manifest-url-header", h, "want 'name: value'")
-			continue
+		name, value, found := strings.Cut(h, ":")
+		if !found {
+			l.fail("--manifest-url-header", "...", "want 'name: value'")
 		}
-		out.Add(name, strings.TrimSpace(value))
+		l.header(out, "--manifest-url-header", strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if len(flags) == 0 {
+		for name, values := range file {
+			for _, value := range values {
+				l.header(out, "staticPodURLHeader", name, value)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }
 
+func (l *loader) header(to http.Header, setting, name, value string) {
+	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		l.fail(setting, name, "not a header: want 'name: value'")
+		return
+	}
+	to.Add(name, value)
+}
+
+// minDuration keeps a typing error from making the agent spin.
+const minDuration = time.Second
+
 func (l *loader) duration(setting string, d metav1.Duration, otherwise time.Duration) time.Duration {
-	if d.Duration < 0 {
-		l.fail(setting, d.Duration.String(), "must not be negative")
+	if d.Duration != 0 && d.Duration < minDuration {
+		l.fail(setting, d.Duration.String(), "must be %s or more", minDuration)
 	}
 	return first(d.Duration, otherwise)
 }
@@ -177,15 +207,17 @@ func (l *loader) endpoint(setting, value string) string {
 const minPodBits = 3
 
 func (l *loader) podCIDR(value string) netip.Prefix {
-	p := parse(l, "--pod-cidr (podCIDR)", value, netip.ParsePrefix)
-	if !p.IsValid() {
-		return p
-	}
-	if p.Masked() != p {
-		l.fail("--pod-cidr (podCIDR)", value, "an address within a network: did you mean %s?", p.Masked())
-	}
-	if p.Addr().BitLen()-p.Bits() < minPodBits {
-		l.fail("--pod-cidr (podCIDR)", value, "too small for any pods: want /%d or larger", p.Addr().BitLen()-minPodBits)
+	const setting = "--pod-cidr (podCIDR)"
+	p, err := netip.ParsePrefix(value)
+	switch {
+	case err != nil:
+		l.fail(setting, value, "not a network: want something like %s", defaultPodCIDR)
+	case p.Masked() != p:
+		l.fail(setting, value, "an address within a network: did you mean %s?", p.Masked())
+	case p.Addr().IsLoopback() || p.Addr().IsMulticast():
+		l.fail(setting, value, "not a network that pods can have")
+	case p.Addr().BitLen()-p.Bits() < minPodBits:
+		l.fail(setting, value, "too small for any pods: want /%d or larger", p.Addr().BitLen()-minPodBits)
 	}
 	return p
 }

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"berth/internal/run"
-
 	"github.com/fsnotify/fsnotify"
+
+	"berth/internal/run"
 )
 
 // changes tells of changes in the folders of logs. It carries no more than "look

@@ -168,17 +168,13 @@ func drop(p *v1.Pod) {
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	p.Status = v1.PodStatus{}
 
+	p.ObjectMeta = metav1.ObjectMeta{
+		Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels, Annotations: p.Annotations,
+		DeletionTimestamp: p.DeletionTimestamp, // for validation to find
+	}
 	for _, key := range []string{pod.AnnotationSource, pod.AnnotationSeen, pod.AnnotationHash, pod.AnnotationMirror} {
 		delete(p.Annotations, key)
 	}
-	p.SelfLink = ""
-	p.ResourceVersion = ""
-	p.Generation = 0
-	p.CreationTimestamp = metav1.Time{}
-	p.DeletionGracePeriodSeconds = nil
-	p.ManagedFields = nil
-	p.OwnerReferences = nil
-	p.Finalizers = nil
 
 	p.Spec.NodeName = ""
 	p.Spec.ServiceAccountName = ""

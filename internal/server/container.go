@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
 )
 
 // annotationDefaultContainer names the container that people mean when they

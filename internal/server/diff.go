@@ -1,11 +1,11 @@
 package server
 
 import (
-	"berth/internal/pod"
-	"berth/internal/server/api"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"berth/internal/pod"
+	"berth/internal/server/api"
 )
 
 // told is what a watcher was told. It is no larger than the state itself,

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/pod"
 	"berth/internal/server/api"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 func TestDiff(t *testing.T) {

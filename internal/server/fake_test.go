@@ -14,11 +14,11 @@ import (
 	"sync"
 	"testing"
 
-	"berth/internal/pod"
-
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/pod"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

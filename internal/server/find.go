@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
 )
 
 // problem is an answer other than 200: its code, and the text for the user.

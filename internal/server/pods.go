@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"berth/internal/pod"
-	"berth/internal/server/api"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/pod"
+	"berth/internal/server/api"
 )
 
 func (s *Server) servePods(w http.ResponseWriter, r *http.Request) {

@@ -15,12 +15,12 @@ import (
 	"net/http"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/crilog"
 	"berth/internal/pod"
 	"berth/internal/run"
 	"berth/internal/server/api"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // Pods is where the server reads the state.

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/pod"
 	"berth/internal/server/api"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 func TestNewRefusesAnIncompleteConfig(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -22,8 +24,10 @@ import (
 type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
-	dirs   []string
 	fail   error
+
+	mu   sync.Mutex
+	dirs []string
 }
 
 func newFakeWatch() *fakeWatch {
@@ -31,14 +35,44 @@ func newFakeWatch() *fakeWatch {
 }
 
 func (w *fakeWatch) Events() <-chan fsnotify.Event { return w.events }
-func (w *fakeWatch) Errors() <-chan error          { return w.errs }
-func (w *fakeWatch) Watches(string) bool           { return len(w.dirs) > 0 }
+
+func (w *fakeWatch) Errors() <-chan error { return w.errs }
+
+func (w *fakeWatch) Watches(string) bool { return len(w.watched()) > 0 }
+
 func (w *fakeWatch) Watch(dir string) error {
 	if w.fail != nil {
 		return w.fail
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.dirs = append(w.dirs, dir)
 	return nil
+}
+
+// watched lists the folders of all calls to Watch.
+func (w *fakeWatch) watched() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.dirs)
+}
+
+// logText is a log that can be read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logText) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
 }
 
 // rig is a File on a folder of its own, in fake time.
@@ -47,12 +81,12 @@ type rig struct {
 	dir   string
 	state string
 	watch *fakeWatch
-	log   *bytes.Buffer
+	log   *logText
 }
 
 func newRig(t *testing.T) *rig {
 	base := t.TempDir()
-	r := &rig{t: t, dir: filepath.Join(base, "manifests"), state: filepath.Join(base, "state.json"), watch: newFakeWatch(), log: &bytes.Buffer{}}
+	r := &rig{t: t, dir: filepath.Join(base, "manifests"), state: filepath.Join(base, "state.json"), watch: newFakeWatch(), log: &logText{}}
 	must(t, os.Mkdir(r.dir, 0o700))
 	return r
 }
@@ -73,7 +107,7 @@ func (r *rig) event(name string) {
 	r.watch.events <- fsnotify.Event{Name: r.file(name), Op: fsnotify.Write}
 }
 
-func (r *rig) logged(text string) int { return strings.Count(r.log.String(), text) }
+func (r *rig) logged(text string) int { return r.log.count(text) }
 
 // inBubble runs a scenario in fake time.
 func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
@@ -268,13 +302,13 @@ func TestAVanishedFolderRemovesNothing(t *testing.T) {
 		}
 
 		// Another folder takes its place: it is watched, and what it holds counts.
-		watches := len(r.watch.dirs)
+		watches := len(r.watch.watched())
 		must(t, os.Rename(r.dir, r.dir+".away"))
 		must(t, os.Mkdir(r.dir, 0o700))
 		r.event("a.yaml")
 		wantNext(t, out, "SET ")
-		if len(r.watch.dirs) != watches+1 {
-			t.Errorf("watched %q", r.watch.dirs)
+		if len(r.watch.watched()) != watches+1 {
+			t.Errorf("watched %q", r.watch.watched())
 		}
 	})
 }
@@ -338,8 +372,8 @@ func TestASingleFile(t *testing.T) {
 		out, stop := r.startAt(r.file("a.yaml"))
 		defer stop()
 		wantNext(t, out, "SET a-n=1")
-		if r.watch.dirs[0] != r.dir {
-			t.Errorf("watched %q", r.watch.dirs)
+		if r.watch.watched()[0] != r.dir {
+			t.Errorf("watched %q", r.watch.watched())
 		}
 		must(t, os.Remove(r.file("a.yaml")))
 		r.event("a.yaml")

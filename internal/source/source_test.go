@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/manifest"
 	"berth/internal/pod"
@@ -87,11 +86,12 @@ func start(run func(context.Context, chan<- pod.Snapshot)) (<-chan pod.Snapshot,
 	}
 }
 
+// write writes a file in one step, so that a slow machine never shows half of it.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	temp := filepath.Join(filepath.Dir(path), ".temp")
+	must(t, os.WriteFile(temp, []byte(text), 0o600))
+	must(t, os.Rename(temp, path))
 }
 
 func must(t *testing.T, err error) {

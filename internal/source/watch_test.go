@@ -47,10 +47,10 @@ func TestARealFolderThatIsReplaced(t *testing.T) {
 	defer stop()
 	wantNext(t, out, "SET a-n=1")
 
-	must(t, os.RemoveAll(dir+".old"))
+	must(t, os.Mkdir(dir+".new", 0o700))
+	write(t, filepath.Join(dir+".new", "b.yaml"), web("b", "1"))
 	must(t, os.Rename(dir, dir+".old"))
-	must(t, os.Mkdir(dir, 0o700))
-	write(t, filepath.Join(dir, "b.yaml"), web("b", "1"))
+	must(t, os.Rename(dir+".new", dir))
 	for have := ""; have != "SET b-n=1"; {
 		have = tell(next(t, out)) // first with the old pod, until its file is believed to be gone
 		if have != "SET b-n=1" && have != "SET a-n=1 b-n=1" {

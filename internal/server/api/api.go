@@ -17,9 +17,9 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"berth/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
 )
 
 // SocketPath is where the server of a root directory listens.
