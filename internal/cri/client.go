@@ -1,8 +1,9 @@
 // Package cri talks to a container runtime over the Container Runtime Interface
 // and turns its answers into the words of package pod.
 //
-// It keeps no state but its connections. Every call has a deadline, says in its
-// error what was asked for, and is made once: whoever called decides on a retry.
+// It keeps no state but its connections. Every call but a pull has a deadline,
+// says in its error what was asked for, and is made once: whoever called decides
+// on a retry.
 package cri
 
 import (
@@ -74,7 +75,7 @@ func New(c Config) (*Client, error) {
 }
 
 func dial(endpoint string) (*grpc.ClientConn, error) {
-	if !strings.HasPrefix(endpoint, "unix:///") {
+	if path, ok := strings.CutPrefix(endpoint, "unix:///"); !ok || path == "" {
 		return nil, fmt.Errorf("runtime endpoint %q: want unix:///path/to/socket", endpoint)
 	}
 	// A runtime that was restarted is back within a second. gRPC's own backoff

@@ -1,10 +1,12 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -85,10 +87,21 @@ func (c *Client) list(ctx context.Context, labels map[string]string) (map[pod.UI
 		}
 	}
 	for _, o := range out {
-		slices.SortFunc(o.Sandboxes, func(a, b pod.Sandbox) int { return b.CreatedAt.Compare(a.CreatedAt) })
-		slices.SortFunc(o.Containers, func(a, b pod.Container) int { return b.CreatedAt.Compare(a.CreatedAt) })
+		slices.SortFunc(o.Sandboxes, newestSandbox)
+		slices.SortFunc(o.Containers, newestContainer)
 	}
 	return out, nil
+}
+
+// newestSandbox and newestContainer put what was made last in front. The number
+// of the attempt goes before the time: a machine without a battery may have made
+// the later one in an earlier year.
+func newestSandbox(a, b pod.Sandbox) int {
+	return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+}
+
+func newestContainer(a, b pod.Container) int {
+	return cmp.Or(cmp.Compare(b.RestartCount, a.RestartCount), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 func sandbox(s *runtimeapi.PodSandbox) pod.Sandbox {
@@ -147,7 +160,18 @@ func (c *Client) addStatus(ctx context.Context, to *pod.Container) error {
 	if ref := s.GetImageRef(); ref != "" {
 		to.ImageRef = ref
 	}
+	if startBrokenOff(s) {
+		to.State = pod.ContainerCreated
+	}
 	return nil
+}
+
+// startBrokenOff tells whether a container counts as dead only because whoever
+// was starting it went away in the middle: an agent that was killed, for example.
+// It never ran, so it is as if nobody had asked for its start.
+func startBrokenOff(s *runtimeapi.ContainerStatus) bool {
+	return s.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && s.GetStartedAt() == 0 &&
+		s.GetReason() == "StartError" && strings.HasSuffix(s.GetMessage(), context.Canceled.Error())
 }
 
 func (c *Client) sandboxIPs(ctx context.Context, id string) ([]string, error) {
@@ -179,7 +203,7 @@ type Event struct {
 }
 
 // Events calls each for every event until the stream breaks or ctx ends. opened
-// is called once the runtime accepted the subscription.
+// is called once the runtime was asked: one without events says so after that.
 func (c *Client) Events(ctx context.Context, opened func(), each func(Event)) error {
 	stream, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {

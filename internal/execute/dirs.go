@@ -2,9 +2,11 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -36,6 +38,9 @@ func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.PodsDir, 
 // removeDirs removes what makeDirs made, with all that is in it. A directory in
 // which something is mounted stays: behind a mount is somebody's data.
 func (e *Executor) removeDirs(p *v1.Pod) error {
+	if err := safeAsPath(p); err != nil {
+		return err
+	}
 	for _, dir := range []string{e.podDir(p.UID), e.Node.LogDir(p.Namespace, p.Name, p.UID)} {
 		at, err := e.Mounted(dir)
 		if err != nil {
@@ -47,6 +52,20 @@ func (e *Executor) removeDirs(p *v1.Pod) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("remove what the pod left: %w", err)
 		}
+	}
+	return nil
+}
+
+// safeAsPath refuses names that would lead out of the directories of pods. Those
+// of an orphan come from the runtime, and nobody checked them.
+func safeAsPath(p *v1.Pod) error {
+	for _, name := range []string{string(p.UID), p.Namespace, p.Name} {
+		if name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) {
+			return fmt.Errorf("%q can't be a part of a path: remove what pod %s left by hand", name, pod.Ref(p))
+		}
+	}
+	if p.UID == "" {
+		return errors.New("a pod without a UID has no directory of its own")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type Runtime interface {
 
 // Images says how things stand with an image.
 type Images interface {
-	Ensure(ctx context.Context, uid pod.UID, image string, policy v1.PullPolicy) image.State
+	Ensure(ctx context.Context, uid pod.UID, c *v1.Container) image.State
 	Release(uid pod.UID)
 }
 

@@ -65,7 +65,9 @@ func (s *Slots) next() {
 		s.free++
 		return
 	}
-	close(heap.Pop(&s.queue).(*waiter).turn)
+	first := s.queue[0]
+	heap.Pop(&s.queue)
+	close(first.turn)
 }
 
 type waiter struct {
@@ -95,7 +97,7 @@ func (q waiters) Swap(i, j int) {
 }
 
 func (q *waiters) Push(x any) {
-	w := x.(*waiter)
+	w := x.(*waiter) //nolint:errcheck // heap hands on what Take gave it
 	w.index = len(*q)
 	*q = append(*q, w)
 }

@@ -2,7 +2,6 @@ package execute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,14 +28,16 @@ func startMissing(e *Executor, ctx context.Context, t *task) error {
 	}
 	// Once begun, a call to the runtime is not broken off: a half-made sandbox is
 	// more trouble than one that is stopped a moment later.
-	ctx = context.WithoutCancel(ctx)
+	unbroken := context.WithoutCancel(ctx)
 
 	in := sandboxOf(t)
-	var errs []error
 	for _, a := range t.plan.Actions {
+		if err := ctx.Err(); err != nil {
+			return err // the pod is to be stopped, or the agent: nothing more is begun
+		}
 		switch a := a.(type) {
 		case plan.CreateSandbox:
-			id, err := e.createSandbox(ctx, t, a)
+			id, err := e.createSandbox(unbroken, t, a)
 			if err != nil {
 				return err
 			}
@@ -45,12 +46,12 @@ func startMissing(e *Executor, ctx context.Context, t *task) error {
 			if images[a.Name].Ref == "" {
 				continue
 			}
-			if err := e.startContainer(ctx, t, a, in, images[a.Name].Ref); err != nil {
-				errs = append(errs, err) // its neighbours are started all the same
+			if err := e.startContainer(unbroken, t, a, in, images[a.Name].Ref); err != nil {
+				t.failed = append(t.failed, err)
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // askForImages returns, by container, how things stand with the images of those
@@ -62,8 +63,7 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 		if !ok {
 			continue
 		}
-		c := containerOf(t.pod, start.Name)
-		state := e.Images.Ensure(ctx, t.pod.UID, c.Image, c.ImagePullPolicy)
+		state := e.Images.Ensure(ctx, t.pod.UID, containerOf(t.pod, start.Name))
 		out[start.Name] = state
 		if state.Ref == "" {
 			t.notes[start.Name] = status.Note{Reason: state.Reason, Message: state.Message}
@@ -107,9 +107,7 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 	began := time.Now()
 	id, err := e.Runtime.RunSandbox(ctx, render.Sandbox(t.pod, a, e.Node))
 	if err != nil {
-		for i := range t.pod.Spec.Containers {
-			t.notes[t.pod.Spec.Containers[i].Name] = status.Note{Reason: pod.ReasonContainerCreating, Message: e.Explain(err)}
-		}
+		t.allWait(e.Explain(err))
 		return "", fmt.Errorf("create sandbox: %w", err)
 	}
 	e.Log.Info("sandbox made", "pod", pod.Ref(t.pod), "sandbox", id, "attempt", a.Attempt, "took", time.Since(began).Round(time.Millisecond))

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,14 +20,24 @@ type task struct {
 	plan  plan.Plan
 	notes map[string]status.Note // why containers are not running
 
-	did bool      // something was changed in the runtime
-	due time.Time // when to come back
+	did    bool      // something was changed in the runtime
+	due    time.Time // when to come back
+	failed []error   // of single containers, which hold nobody else back
 }
 
 // comeBack asks for another sync at that time, if none is due before.
 func (t *task) comeBack(at time.Time) {
 	if !at.IsZero() && (t.due.IsZero() || at.Before(t.due)) {
 		t.due = at
+	}
+}
+
+// allWait notes why none of the containers that are to be started can be.
+func (t *task) allWait(message string) {
+	for _, a := range t.plan.Actions {
+		if start, ok := a.(plan.StartContainer); ok {
+			t.notes[start.Name] = status.Note{Reason: pod.ReasonContainerCreating, Message: message}
+		}
 	}
 }
 
@@ -62,6 +73,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 			break
 		}
 	}
+	err = errors.Join(append(t.failed, err)...)
 	e.remember(p.UID, t.notes)
 	if err != nil || !t.did { // else the next sync, which follows at once, knows better
 		e.publish(p, have, t.notes, false)
@@ -77,7 +89,11 @@ func networkReady(e *Executor, ctx context.Context, t *task) error {
 	}
 	for _, a := range t.plan.Actions {
 		if _, ok := a.(plan.CreateSandbox); ok {
-			return e.Runtime.Ready(ctx)
+			err := e.Runtime.Ready(ctx)
+			if err != nil {
+				t.allWait(e.Explain(err))
+			}
+			return err
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,19 +71,25 @@ type Manager struct {
 
 // entry is an image that somebody waits for. It is there as long as they do.
 type entry struct {
-	waiters  map[pod.UID]waiter
+	waiters  map[waiter]progress
 	cancel   context.CancelFunc // of the pull that runs; nil if none does
 	err      error              // of the last pull
 	failedAt time.Time
 	backoff  time.Duration // from failedAt to the next try
 }
 
-// waiter is how far a pod has come with an image.
-type waiter int
+// waiter is a container that waits for its image. It waits for one at a time.
+type waiter struct {
+	uid       pod.UID
+	container string
+}
+
+// progress is how far a waiter has come.
+type progress int
 
 const (
-	asked  waiter = iota
-	served        // the pull that it asked for succeeded
+	asked  progress = iota
+	served          // the pull that it asked for succeeded
 )
 
 // New returns a manager whose pulls end when ctx does. Stop waits for them.
@@ -104,9 +111,11 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 // Stop ends all pulls.
 func (m *Manager) Stop() { m.group.Stop() }
 
-// Ensure says how things stand with an image, and starts a pull if one is due.
-// With pull policy Always, every call after a start asks for a pull of its own.
-func (m *Manager) Ensure(ctx context.Context, uid pod.UID, image string, policy v1.PullPolicy) State {
+// Ensure says how things stand with the image of a container, and starts a pull
+// if one is due. With pull policy Always, it asks for a pull of its own before
+// every start.
+func (m *Manager) Ensure(ctx context.Context, uid pod.UID, c *v1.Container) State {
+	image, who := c.Image, waiter{uid, c.Name}
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
 		return State{
 			Reason:  pod.ReasonInvalidImageName,
@@ -120,21 +129,26 @@ func (m *Manager) Ensure(ctx context.Context, uid pod.UID, image string, policy 
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for other := range m.images {
+		if other != image {
+			m.leave(other, who) // its spec was edited
+		}
+	}
 	e := m.images[image]
-	if ref != "" && (policy != v1.PullAlways || (e != nil && e.waiters[uid] == served)) {
-		m.leave(image, uid)
+	if ref != "" && (c.ImagePullPolicy != v1.PullAlways || (e != nil && e.waiters[who] == served)) {
+		m.leave(image, who)
 		return State{Ref: ref}
 	}
 	if e == nil {
-		e = &entry{waiters: map[pod.UID]waiter{}}
+		e = &entry{waiters: map[waiter]progress{}}
 		m.images[image] = e
 	}
-	e.waiters[uid] = asked
-	if policy == v1.PullNever {
+	e.waiters[who] = asked
+	if c.ImagePullPolicy == v1.PullNever {
 		return State{
 			Reason:  pod.ReasonErrImageNeverPull,
 			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", image),
-			Until:   time.Now().Add(maxBackoff), // somebody may load it by hand,
+			Until:   time.Now().Add(maxBackoff), // somebody may load it by hand
 		}
 	}
 	if e.cancel == nil {
@@ -185,18 +199,33 @@ func (m *Manager) finish(ctx context.Context, image string, e *entry, err error)
 		return nil // nobody waits any more
 	}
 	e.cancel = nil
+	failedBefore := e.err != nil
 	e.err = err
-	if err != nil {
+	switch {
+	case err != nil:
 		e.failedAt = time.Now()
 		e.backoff = min(max(firstBackoff, 2*e.backoff), maxBackoff)
-		m.Log.Warn("can't pull image", "image", image, "err", err, "again in", e.backoff)
-	}
-	var uids []pod.UID
-	for uid := range e.waiters {
-		if err == nil {
-			e.waiters[uid] = served
+		if !failedBefore { // once; the status of the pods tells the rest
+			m.Log.Warn("can't pull image; trying again", "image", image, "err", err)
 		}
-		uids = append(uids, uid)
+	default:
+		e.backoff = 0
+		for who := range e.waiters {
+			e.waiters[who] = served
+		}
+		if failedBefore {
+			m.Log.Info("image pulled after all", "image", image)
+		}
+	}
+	return e.pods(nil)
+}
+
+// pods adds those who wait for the image to uids, each once.
+func (e *entry) pods(uids []pod.UID) []pod.UID {
+	for who := range e.waiters {
+		if !slices.Contains(uids, who.uid) {
+			uids = append(uids, who.uid)
+		}
 	}
 	return uids
 }
@@ -205,17 +234,22 @@ func (m *Manager) finish(ctx context.Context, image string, e *entry, err error)
 func (m *Manager) Release(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for image := range m.images {
-		m.leave(image, uid)
+	for image, e := range m.images {
+		for who := range e.waiters {
+			if who.uid == uid {
+				m.leave(image, who)
+			}
+		}
 	}
 }
 
-func (m *Manager) leave(image string, uid pod.UID) {
+// leave ends the wait of one, if it waits. The caller holds the lock.
+func (m *Manager) leave(image string, who waiter) {
 	e := m.images[image]
 	if e == nil {
 		return
 	}
-	delete(e.waiters, uid)
+	delete(e.waiters, who)
 	if len(e.waiters) > 0 {
 		return
 	}
@@ -231,9 +265,7 @@ func (m *Manager) Recheck(ctx context.Context) {
 	m.mu.Lock()
 	var uids []pod.UID
 	for _, e := range m.images {
-		for uid := range e.waiters {
-			uids = append(uids, uid)
-		}
+		uids = e.pods(uids)
 	}
 	m.mu.Unlock()
 	for _, uid := range uids {

@@ -26,9 +26,14 @@ func (o *Observer) Run(ctx context.Context) {
 
 // events keeps a subscription open and says on streaming whether it has one.
 func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
-	say := func(up bool) {
+	open := false
+	say := func(isOpen bool) {
+		if isOpen == open {
+			return // a runtime that is down is not listed at every attempt
+		}
+		open = isOpen
 		select {
-		case streaming <- up:
+		case streaming <- isOpen:
 		case <-ctx.Done():
 		}
 	}

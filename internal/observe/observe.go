@@ -69,7 +69,12 @@ func New(c Config) (*Observer, error) {
 // than the last sign of a change.
 func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
 	o.mu.Lock()
-	if e := o.known[uid]; e != nil && e.state.At.After(since) && e.state.At.After(e.changedAt) {
+	e := o.known[uid]
+	if e == nil {
+		e = &entry{} // what happens while it is read for the first time is noted here
+		o.known[uid] = e
+	}
+	if e.state.At.After(since) && e.state.At.After(e.changedAt) {
 		state := e.state
 		o.mu.Unlock()
 		return state, nil
@@ -85,10 +90,7 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.known[uid] == nil {
-		o.known[uid] = &entry{}
-	}
-	if e := o.known[uid]; !at.Before(e.state.At) { // else somebody read it later, and finished first
+	if !at.Before(e.state.At) { // else somebody read it later, and finished first
 		e.state = state
 	}
 	return state, nil

@@ -64,8 +64,13 @@ func expandAll(in []string, vars []variable) []string {
 	return out
 }
 
+// maxString is the longest argument or variable that Linux hands to a program.
+const maxString = 128 << 10
+
 // expand replaces $(NAME) by the value of NAME. $$ stands for a dollar sign, and
-// a name that is not known is left as it is.
+// a name that is not known is left as it is. So are those with which the text
+// would be longer than any program can be given: a few variables that double one
+// another would fill the memory.
 func expand(s string, vars []variable) string {
 	var out strings.Builder
 	for {
@@ -82,9 +87,10 @@ func expand(s string, vars []variable) string {
 			value, known := lookup(name, vars)
 			switch {
 			case !closed:
-				out.WriteString("$" + after)
+				// No name can follow, only dollar signs.
+				out.WriteString("$" + strings.ReplaceAll(after, "$$", "$"))
 				return out.String()
-			case known:
+			case known && out.Len()+len(value) <= maxString:
 				out.WriteString(value)
 			default:
 				out.WriteString("$(" + name + ")")

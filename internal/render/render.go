@@ -17,11 +17,11 @@ import (
 	"berth/internal/pod"
 )
 
-// SandboxConfig and ContainerConfig are the runtime's words for what is made here.
-type (
-	SandboxConfig   = runtimeapi.PodSandboxConfig
-	ContainerConfig = runtimeapi.ContainerConfig
-)
+// SandboxConfig is the runtime's word for what a sandbox is made of.
+type SandboxConfig = runtimeapi.PodSandboxConfig
+
+// ContainerConfig is the runtime's word for what a container is made of.
+type ContainerConfig = runtimeapi.ContainerConfig
 
 // Node is what a pod takes over from the machine it runs on.
 type Node struct {

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -55,11 +57,11 @@ func security(p *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerSecurityCont
 		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
 	}
 	if !out.Privileged {
-		out.MaskedPaths, out.ReadonlyPaths = maskedPaths, readonlyPaths
+		out.MaskedPaths, out.ReadonlyPaths = slices.Clone(maskedPaths), slices.Clone(readonlyPaths)
 	}
 	if s := p.Spec.SecurityContext; s != nil {
 		out.RunAsUser, out.RunAsGroup = number(s.RunAsUser), number(s.RunAsGroup)
-		out.SupplementalGroups = s.SupplementalGroups
+		out.SupplementalGroups = slices.Clone(s.SupplementalGroups)
 		seccomp(out, s.SeccompProfile)
 	}
 	s := c.SecurityContext

@@ -13,62 +13,123 @@ import (
 
 // conditions derives the conditions of a pod, in the order in which they come true.
 func conditions(in Input, s *v1.PodStatus) []v1.PodCondition {
-	sandbox := in.Have.Sandbox()
-	sandboxReady := sandbox != nil && sandbox.State == pod.SandboxReady
-	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
-
-	seen := s.StartTime.Time
-	network := seen
-	if sandbox != nil {
-		network = sandbox.CreatedAt
+	known := fact{holds: true, since: s.StartTime.Time}
+	network := hasNetwork(in.Have, s)
+	ready := isReady(s, network)
+	return []v1.PodCondition{
+		condition(in, v1.PodReadyToStartContainers, network),
+		condition(in, v1.PodInitialized, known),
+		condition(in, v1.PodReady, ready),
+		condition(in, v1.ContainersReady, ready),
+		condition(in, v1.PodScheduled, known),
 	}
-	var unready []string
-	ready := network
-	for i := range s.ContainerStatuses {
-		c := &s.ContainerStatuses[i]
-		if !c.Ready {
-			unready = append(unready, c.Name)
-		} else if c.State.Running != nil && c.State.Running.StartedAt.After(ready) {
-			ready = c.State.Running.StartedAt.Time
+}
+
+// fact is what a condition says.
+type fact struct {
+	holds           bool
+	since           time.Time // as far as the runtime can tell; zero: it can't
+	reason, message string    // why it does not hold
+}
+
+func hasNetwork(have pod.Observed, s *v1.PodStatus) fact {
+	sandbox := have.Sandbox()
+	if sandbox == nil {
+		return fact{since: s.StartTime.Time}
+	}
+	if sandbox.State == pod.SandboxReady {
+		return fact{holds: true, since: sandbox.CreatedAt}
+	}
+	// When a sandbox died is not told. Its last container ended with it or before.
+	var lastEnd time.Time
+	for _, c := range have.Containers {
+		if c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
+			lastEnd = c.FinishedAt
 		}
 	}
-	why := v1.PodCondition{Reason: "ContainersNotReady", Message: fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))}
-	if s.Phase == v1.PodSucceeded {
-		why = v1.PodCondition{Reason: "PodCompleted"}
-	}
-	isReady := len(unready) == 0 && !ended
+	return fact{since: lastEnd}
+}
 
-	return []v1.PodCondition{
-		condition(in, v1.PodReadyToStartContainers, sandboxReady, network, v1.PodCondition{}),
-		condition(in, v1.PodInitialized, true, seen, v1.PodCondition{}),
-		condition(in, v1.PodReady, isReady, ready, why),
-		condition(in, v1.ContainersReady, isReady, ready, why),
-		condition(in, v1.PodScheduled, true, seen, v1.PodCondition{}),
+// isReady holds since the last container became ready. It does not hold since
+// the first of those that are not ready ended.
+func isReady(s *v1.PodStatus, network fact) fact {
+	var unready []string
+	var lastStart, firstEnd time.Time
+	if network.holds {
+		lastStart = network.since
+	}
+	for i := range s.ContainerStatuses {
+		c := &s.ContainerStatuses[i]
+		if c.Ready {
+			if c.State.Running != nil && c.State.Running.StartedAt.After(lastStart) {
+				lastStart = c.State.Running.StartedAt.Time
+			}
+			continue
+		}
+		unready = append(unready, c.Name)
+		if end := endOf(c, s.StartTime.Time); firstEnd.IsZero() || (!end.IsZero() && end.Before(firstEnd)) {
+			firstEnd = end
+		}
+	}
+	switch {
+	case s.Phase == v1.PodSucceeded:
+		return fact{since: firstEnd, reason: "PodCompleted"}
+	case s.Phase == v1.PodFailed:
+		return fact{since: firstEnd, reason: "PodFailed"}
+	case len(unready) > 0:
+		return fact{
+			since: firstEnd, reason: "ContainersNotReady",
+			message: fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " ")),
+		}
+	default:
+		return fact{holds: true, since: lastStart}
+	}
+}
+
+// endOf is when a container ended, or ifNever if it never ran.
+func endOf(c *v1.ContainerStatus, ifNever time.Time) time.Time {
+	switch {
+	case c.State.Terminated != nil:
+		return c.State.Terminated.FinishedAt.Time
+	case c.LastTerminationState.Terminated != nil:
+		return c.LastTerminationState.Terminated.FinishedAt.Time
+	default:
+		return ifNever
 	}
 }
 
 // condition keeps the transition time of a condition that did not change. One
-// that is new gets the time at which the fact came true, if that is known: so
-// an agent that was restarted says the same as the one before it.
-func condition(in Input, kind v1.PodConditionType, is bool, since time.Time, ifNot v1.PodCondition) v1.PodCondition {
+// that did, or is new, gets the time at which the fact came true, if that is
+// known: so an agent that was restarted says the same as the one before it.
+func condition(in Input, kind v1.PodConditionType, f fact) v1.PodCondition {
 	out := v1.PodCondition{Type: kind, Status: v1.ConditionTrue, ObservedGeneration: in.Pod.Generation}
-	if !is {
-		out.Status, out.Reason, out.Message = v1.ConditionFalse, ifNot.Reason, ifNot.Message
-		since = in.Now
+	if !f.holds {
+		out.Status, out.Reason, out.Message = v1.ConditionFalse, f.reason, f.message
 	}
-	out.LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
-	if in.Before == nil {
-		return out
+	at := f.since.Truncate(time.Second)
+	if f.since.IsZero() {
+		at = in.Now.Truncate(time.Second)
 	}
-	for _, before := range in.Before.Conditions {
-		if before.Type != kind {
-			continue
-		}
-		if before.Status == out.Status {
-			out.LastTransitionTime = before.LastTransitionTime
-		} else {
-			out.LastTransitionTime = metav1.NewTime(in.Now.Truncate(time.Second))
+	if before := conditionBefore(in, kind); before != nil {
+		switch {
+		case before.Status == out.Status:
+			at = before.LastTransitionTime.Time
+		case at.Before(before.LastTransitionTime.Time): // it was otherwise after that
+			at = in.Now.Truncate(time.Second)
 		}
 	}
+	out.LastTransitionTime = metav1.NewTime(at)
 	return out
+}
+
+func conditionBefore(in Input, kind v1.PodConditionType) *v1.PodCondition {
+	if in.Before == nil {
+		return nil
+	}
+	for i := range in.Before.Conditions {
+		if in.Before.Conditions[i].Type == kind {
+			return &in.Before.Conditions[i]
+		}
+	}
+	return nil
 }

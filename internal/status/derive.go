@@ -41,9 +41,7 @@ func Derive(in Input) v1.PodStatus {
 	if len(in.HostIPs) > 0 {
 		s.HostIP = in.HostIPs[0]
 	}
-	if start := startTime(in); !start.IsZero() {
-		s.StartTime = &metav1.Time{Time: start}
-	}
+	s.StartTime = &metav1.Time{Time: startTime(in)}
 	for _, ip := range podIPs(in) {
 		s.PodIPs = append(s.PodIPs, v1.PodIP{IP: ip})
 	}
@@ -70,16 +68,19 @@ func Failed(p *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	}
 }
 
-// startTime is when the node first took note of the pod. A restarted agent finds
-// it on the sandbox.
+// startTime is when the node first took note of the pod. It is written on the
+// sandbox, where a restarted agent finds it.
 func startTime(in Input) time.Time {
 	if in.Before != nil && in.Before.StartTime != nil {
 		return in.Before.StartTime.Time
 	}
+	start := in.Now
 	if n := len(in.Have.Sandboxes); n > 0 && !in.Have.Sandboxes[n-1].FirstSeen.IsZero() {
-		return in.Have.Sandboxes[n-1].FirstSeen.Truncate(time.Second)
+		start = in.Have.Sandboxes[n-1].FirstSeen
+	} else if seen := pod.FirstSeen(in.Pod); !seen.IsZero() {
+		start = seen
 	}
-	return in.Now.Truncate(time.Second)
+	return start.Truncate(time.Second)
 }
 
 func podIPs(in Input) []string {
@@ -107,34 +108,30 @@ func phase(in Input, containers []v1.ContainerStatus) v1.PodPhase {
 	if in.Before != nil && (in.Before.Phase == v1.PodSucceeded || in.Before.Phase == v1.PodFailed) {
 		return in.Before.Phase // the end is the end
 	}
-	var waiting, running, failed, ended int
+	failed, neverRan := 0, 0
 	for i := range containers {
 		c := &containers[i]
 		switch {
 		case c.State.Running != nil:
-			running++
 		case c.State.Terminated != nil:
-			ended++
 			if c.State.Terminated.ExitCode != 0 {
 				failed++
 			}
-		case c.LastTerminationState.Terminated != nil:
-			ended++ // between two runs
+		case c.LastTerminationState.Terminated != nil: // between two runs
 		default:
-			waiting++
+			neverRan++
 		}
 	}
-	started := running + ended
 	switch {
 	case in.Finished && failed > 0:
 		return v1.PodFailed
 	case in.Finished:
 		return v1.PodSucceeded
-	case waiting > 0 && (in.Before == nil || in.Before.Phase != v1.PodRunning):
+	case in.Before != nil && in.Before.Phase == v1.PodRunning:
+		return v1.PodRunning // it was up: from here on it only ends
+	case neverRan > 0:
 		return v1.PodPending
-	case started > 0:
-		return v1.PodRunning
 	default:
-		return v1.PodPending
+		return v1.PodRunning
 	}
 }

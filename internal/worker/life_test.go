@@ -104,8 +104,14 @@ func TestLifeNeverGoesBack(t *testing.T) {
 		for range 30 {
 			grace := r.Int64N(60)
 			e := [...]event{
-				desire{podWithGrace(grace)}, desire{deleted(grace)}, stop{&grace, "x"}, stop{nil, "y"},
-				remove{}, finished{}, stopped{}, erased{},
+				desire{podWithGrace(grace)},
+				desire{deleted(grace)},
+				stop{&grace, "x"},
+				stop{nil, "y"},
+				remove{},
+				finished{},
+				stopped{},
+				erased{},
 			}[r.IntN(8)]
 			before := l
 			l = l.on(e)

@@ -1,0 +1,127 @@
+package gc
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"berth/internal/pod"
+)
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListFindsWhoLeftSomething(t *testing.T) {
+	root := t.TempDir()
+	d := Dirs{Pods: filepath.Join(root, "pods"), Logs: filepath.Join(root, "logs")}
+	if got, err := d.List(); err != nil || got == nil || len(got) != 0 {
+		t.Fatalf("before there are directories: %v, %v", got, err)
+	}
+	mkdir(t, filepath.Join(d.Pods, "data-only"))
+	mkdir(t, filepath.Join(d.Pods, "both"))
+	mkdir(t, filepath.Join(d.Logs, "shop_web_both"))
+	mkdir(t, filepath.Join(d.Logs, "shop_db_logs-only"))
+	mkdir(t, filepath.Join(d.Logs, "not-ours"))
+	mkdir(t, filepath.Join(d.Logs, "not_ours_at_all"))
+	for _, file := range []string{filepath.Join(d.Pods, "file"), filepath.Join(d.Logs, "a_b_file")} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.List()
+	want := map[pod.UID]*pod.Observed{
+		"data-only": {UID: "data-only"},
+		"both":      {UID: "both", Namespace: "shop", Name: "web"},
+		"logs-only": {UID: "logs-only", Namespace: "shop", Name: "db"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestADirectoryThatCanNotBeReadIsNotAnEmptyOne(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []Dirs{{Pods: file, Logs: t.TempDir()}, {Pods: t.TempDir(), Logs: file}} {
+		if _, err := d.List(); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+const table = `22 1 0:20 / / rw,relatime - overlay overlay rw
+23 22 0:21 / /proc rw - proc proc rw
+30 22 0:30 / /var/lib/berth/pods/a/volumes/data rw shared:1 - tmpfs tmpfs rw
+31 22 0:31 / /var/lib/berth/pods/b\040c/with\011tab\134and\012more rw - tmpfs tmpfs rw
+32 22 0:32 / /var/lib/berth/pods/whole rw - tmpfs tmpfs rw
+33 22 0:33 / /var/lib/berth/pods/odd\9x\04 rw - tmpfs tmpfs rw
+short line
+`
+
+func TestMountsAreFoundInTheKernelsTable(t *testing.T) {
+	const pods = "/var/lib/berth/pods/"
+	for dir, want := range map[string]string{
+		pods + "a":              pods + "a/volumes/data",
+		pods + "a/volumes/data": pods + "a/volumes/data",
+		pods + "a/volumes/dat":  "", // the beginning of a name is not a directory above
+		pods + "none":           "",
+		pods + "b c":            pods + "b c/with\ttab\\and\nmore",
+		pods + "b":              "",
+		pods + "whole":          pods + "whole",
+		pods + `odd\9x\04`:      pods + `odd\9x\04`, // not an escape: as it is
+		"/proc":                 "/proc",
+		"/":                     "/",
+	} {
+		if got := mountedIn(table, dir); got != want {
+			t.Errorf("%s: got %q, want %q", dir, got, want)
+		}
+	}
+}
+
+func TestMountedAsksTheKernel(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		"/proc":                       "/proc",
+		dir:                           "",
+		filepath.Join(dir, "is-gone"): "",
+	} {
+		if got, err := Mounted(path); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", path, got, err)
+		}
+	}
+}
+
+// The root directory may be a link to a larger disk.
+func TestAMountBehindALinkIsFound(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/proc", link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Mounted(link); err != nil || got != "/proc" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func FuzzUnescape(f *testing.F) {
+	f.Add(`/a\040b`)
+	f.Add(`\`)
+	f.Add(`\777\12`)
+	f.Fuzz(func(t *testing.T, s string) {
+		got := unescape(s)
+		if !strings.Contains(s, `\`) && got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+		escaped := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(s)
+		if unescape(escaped) != s {
+			t.Errorf("%q, escaped, became %q", s, unescape(escaped))
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package status
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func wasTold(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestTheStoreTellsWhatIsNew(t *testing.T) {
+	s := NewStore()
+	if _, ok := s.Get("a"); ok {
+		t.Fatal("an empty store has a status")
+	}
+	if !s.Set("a", v1.PodStatus{Phase: v1.PodPending, StartTime: ptr(noon)}) {
+		t.Error("the first status is new")
+	}
+	if s.Set("a", v1.PodStatus{Phase: v1.PodPending, StartTime: ptr(noon.Local())}) {
+		t.Error("the same time in another zone is the same status")
+	}
+	if !s.Set("a", v1.PodStatus{Phase: v1.PodRunning, StartTime: ptr(noon)}) {
+		t.Error("another phase is new")
+	}
+	if got, ok := s.Get("a"); !ok || got.Phase != v1.PodRunning {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+	s.Forget("a")
+	if _, ok := s.Get("a"); ok {
+		t.Error("a forgotten status is still there")
+	}
+}
+
+func TestAWatcherIsToldOnceHoweverMuchChanged(t *testing.T) {
+	s := NewStore()
+	changed, stop := s.Watch()
+	other, stopOther := s.Watch()
+	defer stopOther()
+	if wasTold(changed) {
+		t.Fatal("nothing has changed yet")
+	}
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("b", v1.PodStatus{Phase: v1.PodPending})
+	s.Touch()
+	if !wasTold(changed) || wasTold(changed) {
+		t.Error("want to be told exactly once")
+	}
+	if s.Set("a", v1.PodStatus{Phase: v1.PodPending}); wasTold(changed) {
+		t.Error("told of a status that is as it was")
+	}
+	if s.Forget("a"); !wasTold(changed) {
+		t.Error("not told that a pod is gone")
+	}
+
+	stop()
+	stop() // once more does no harm
+	if s.Touch(); wasTold(changed) {
+		t.Error("told after the watch ended")
+	}
+	if !wasTold(other) {
+		t.Error("the end of one watch ended another")
+	}
+}
