@@ -19,16 +19,16 @@ import (
 func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get",
-		Short: "Show what runs on this machine",
+		Short: "Show what runs on this machine, and what happened to it",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't get %q: it can get pods", args[0]))
+				return usageError(cmd, fmt.Sprintf("berth can't get %q: it can get pods and events", args[0]))
 			}
-			return usageError(cmd, "say what to get: 'berth get pods'")
+			return usageError(cmd, "say what to get: 'berth get pods' or 'berth get events'")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
 	}
-	cmd.AddCommand(newGetPodsCommand())
+	cmd.AddCommand(newGetPodsCommand(), newGetEventsCommand())
 	return cmd
 }
 

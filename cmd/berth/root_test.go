@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/event"
 	"berth/internal/pod"
 	"berth/internal/server"
 	"berth/internal/server/api"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeAgent is a berth with a state that tests set, behind the real server.
 type fakeAgent struct {
 	rootDir string
+	events  *event.Store
 
 	mu      sync.Mutex
 	pods    []*v1.Pod
@@ -82,8 +84,12 @@ func newRootDir(t *testing.T) string {
 
 func startAgent(t *testing.T) *fakeAgent {
 	t.Helper()
-	a := &fakeAgent{rootDir: newRootDir(t), changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	s, err := server.New(server.Config{Pods: a, Logs: a, Version: "agent-version", Log: slog.New(slog.DiscardHandler)})
+	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &fakeAgent{rootDir: newRootDir(t), events: events, changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	s, err := server.New(server.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +163,25 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"get pods", "error: berth is not running on " + dir + " (no socket at " + dir + "/berth.sock): start it with 'berth run', or give its root with --root-dir"},
 		{"logs x", "error: berth is not running on"},
 		{"gte pods", `error: unknown command "gte" for "berth"`},
-		{"get", "error: say what to get: 'berth get pods' (see 'berth get --help')"},
-		{"get nodes", `error: berth can't get "nodes": it can get pods`},
+		{"get", "error: say what to get: 'berth get pods' or 'berth get events' (see 'berth get --help')"},
+		{"get nodes", `error: berth can't get "nodes": it can get pods and events`},
 		{"get pods --nope", "error: unknown flag: --nope (see 'berth get pods --help')"},
 		{"get pods a b", "error: give one pod, or none for all"},
 		{"get pods -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name`},
 		{"get pods -A -n x", "error: --namespace and --all-namespaces exclude each other"},
 		{"get pods -n a/b", `error: "a/b" is not the name of a namespace`},
 		{"get pods Not_A_Name", `error: "Not_A_Name" is not the name of a pod: write NAME or pod/NAME`},
+		{"get events web", `error: "web" is one word too many (see 'berth get events --help')`},
+		{"get events -o name", `error: output "name" is not known: it can be any of wide, json, yaml`},
+		{"get events -A -n x", "error: --namespace and --all-namespaces exclude each other"},
+		{"get events -n a/b", `error: "a/b" is not the name of a namespace`},
+		{"get events --for a_b", `error: "a_b" is not the name of a pod`},
+		{"get events", "error: berth is not running on"},
+		{"describe", "error: say what to describe: 'berth describe pod POD' (see 'berth describe --help')"},
+		{"describe web", `error: berth can't describe "web": it can describe pods, as in 'berth describe pod POD'`},
+		{"describe pod", "error: give the name of one pod (see 'berth describe pod --help')"},
+		{"describe pod ..", `error: ".." is not the name of a pod`},
+		{"describe pod x -n a/b", `error: "a/b" is not the name of a namespace`},
 		{"logs", "error: give the name of one pod (see 'berth logs --help')"},
 		{"logs ..", `error: ".." is not the name of a pod`},
 		{"logs x --tail -2", "error: --tail is -2: give a number of lines, or -1 for all"},
@@ -190,7 +207,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"get", "pods", "--help"}, {"logs", "--help"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"get", "pods", "--help"}, {"get", "events", "--help"}, {"describe", "pod", "--help"}, {"logs", "--help"}, {"completion", "bash"}} {
 		var out, stderr bytes.Buffer
 		if code := berth(t.Context(), &out, &stderr, args...); code != 0 || out.Len() == 0 || stderr.Len() > 0 {
 			t.Errorf("berth %v: got code %d, %d bytes, stderr %q", args, code, out.Len(), stderr.String())
@@ -210,6 +227,11 @@ func TestCompletion(t *testing.T) {
 		{[]string{"get", "pods", "web-node-1", ""}, ""},
 		{[]string{"get", "pods", "-n", ""}, "x y"},
 		{[]string{"get", "pods", "-o", ""}, "wide json yaml name"},
+		{[]string{"get", "events", "--for", "w"}, "wall-node-1 web-node-1"},
+		{[]string{"get", "events", "-o", ""}, "wide json yaml"},
+		{[]string{"get", "events", ""}, ""},
+		{[]string{"describe", "pod", "d"}, "db-node-1"},
+		{[]string{"describe", "pod", "-n", ""}, "x y"},
 		{[]string{"logs", "d"}, "db-node-1"},
 		{[]string{"logs", "web", "-c", ""}, "app side"},
 		{[]string{"logs", "web", "-c", "s"}, "side"},

@@ -57,7 +57,7 @@ type Config struct {
 // Agent is the sync loop and what it knows.
 type Agent struct {
 	Config
-	workers Workers
+	workers Workers // set when the loop begins, under the lock of view: readers may come before
 
 	updates chan pod.Update
 	changed chan pod.UID
@@ -118,7 +118,9 @@ func send[T any](ctx context.Context, to chan<- T, what T) {
 
 // Run is the loop. snapshots is what the sources send.
 func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
+	a.view.mu.Lock()
 	a.workers = workers
+	a.view.mu.Unlock()
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
 	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })

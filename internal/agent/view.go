@@ -42,7 +42,10 @@ func (a *Agent) showPods() {
 func (a *Agent) List() ([]*v1.Pod, []pod.Refusal) {
 	a.view.mu.Lock()
 	defer a.view.mu.Unlock()
-	lives := a.workers.Lives()
+	var lives map[pod.UID]worker.Life
+	if a.workers != nil { // else the loop has not begun
+		lives = a.workers.Lives()
+	}
 	pods := map[pod.UID]*v1.Pod{}
 	for _, p := range a.Desired.Pods() {
 		pods[p.UID] = p

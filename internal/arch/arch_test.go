@@ -43,12 +43,14 @@ var mayImport = map[string][]string{
 	"observe": {"cri", "pod", "run"},
 	"cri":     {"pod"},
 	"gc":      {"pod"},
+	"hook":    {"pod"},
 	"cgroup":  {},
 
 	// Beside the road.
 	"bundle":     {"cgroup", "ociarchive", "run"},
 	"ociarchive": {},
 	"crilog":     {"run"},
+	"event":      {"pod"},
 	"server":     {"crilog", "pod", "run", "server/api"},
 	"server/api": {"pod"},
 	"client":     {"server/api"},

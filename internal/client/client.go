@@ -94,9 +94,12 @@ func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 // Watch calls tell with the present state and then with each change, until ctx
 // ends, tell returns an error, or berth goes away.
 func (c *Client) Watch(ctx context.Context, f Filter, tell func(api.Event) error) error {
-	q := f.query()
+	return c.watch(ctx, "/v1/pods", f.query(), tell)
+}
+
+func (c *Client) watch(ctx context.Context, path string, q url.Values, tell func(api.Event) error) error {
 	q.Set("watch", "1")
-	r, err := c.get(ctx, "/v1/pods", q)
+	r, err := c.get(ctx, path, q)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ func (f fakeLogs) write(t *testing.T, id string, lines ...string) {
 type station struct {
 	t      *testing.T
 	pods   *fakePods
+	events *fakeEvents
 	logs   fakeLogs
 	path   string
 	client *http.Client
@@ -106,11 +107,11 @@ type station struct {
 func start(t *testing.T, streams int) *station {
 	t.Helper()
 	s := &station{
-		t: t, pods: &fakePods{}, path: socketPath(t),
+		t: t, pods: &fakePods{}, events: &fakeEvents{changed: make(chan struct{}, 1)}, path: socketPath(t),
 		logs: fakeLogs{folder: t.TempDir(), done: make(chan struct{})},
 	}
 	server, err := New(Config{
-		Pods: s.pods, Logs: s.logs, Version: "1.2.3", Streams: streams, Log: discard(),
+		Pods: s.pods, Logs: s.logs, Events: s.events, Version: "1.2.3", Streams: streams, Log: discard(),
 	})
 	if err != nil {
 		t.Fatal(err)

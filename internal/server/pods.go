@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 
 	v1 "k8s.io/api/core/v1"
@@ -41,39 +40,12 @@ func (s *Server) list(f filter) (*api.List, *problem) {
 	return list, nil
 }
 
-// serveWatch tells the state and then what changes of it. It reads the state
-// when the reader has taken all that came before, so that changes which come
-// faster are told as one, and nothing piles up.
+// serveWatch tells the pods, and then what changes of them.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f filter) *problem {
-	ctx := r.Context()
-	changed := s.pods.Watch(ctx) // before the first look, so that no change is missed
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
-	flush := http.NewResponseController(w).Flush
-
 	var was told
-	for synced := false; ; synced = true {
+	return tellChanges(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
 		pods, refused := s.pods.List()
-		now, events := was.next(f.choose(pods), refused)
-		was = now
-		if !synced {
-			events = append(events, api.Event{Type: api.Synced})
-		}
-		for _, e := range events {
-			if err := out.Encode(e); err != nil {
-				return nil // the reader is gone
-			}
-		}
-		if err := flush(); err != nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, open := <-changed:
-			if !open {
-				return nil
-			}
-		}
-	}
+		was, events = was.next(f.choose(pods), refused)
+		return events
+	})
 }

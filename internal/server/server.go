@@ -1,5 +1,6 @@
-// Package server is berth's local API on a unix socket: what runs, why a
-// manifest was refused, and the logs of containers. Package api describes it.
+// Package server is berth's local API on a unix socket: what runs, what happened
+// to it, why a manifest was refused, and the logs of containers. Package api
+// describes it.
 //
 // The server only reads. It asks for the state when it needs it, and is told no
 // more than "something changed": a reader that is slow, or stopped, holds up its
@@ -34,6 +35,16 @@ type Pods interface {
 	Watch(ctx context.Context) <-chan struct{}
 }
 
+// Events is where the server reads what happened to pods.
+type Events interface {
+	// List returns the events of the pods of a namespace, a name and a UID, each
+	// of which may be empty. The newest comes last. The server does not write to
+	// what it is given, and nobody else does any more.
+	List(namespace, name string, uid pod.UID) []*v1.Event
+	// Watch is to List as that of Pods is to theirs.
+	Watch(ctx context.Context) <-chan struct{}
+}
+
 // Logs is where the server finds the logs.
 type Logs interface {
 	// LogPath returns the file that a container of a pod logs to, and a channel
@@ -57,6 +68,7 @@ const (
 type Config struct {
 	Pods    Pods
 	Logs    Logs
+	Events  Events // nil if nobody records any
 	Version string
 	Log     *slog.Logger
 	Streams int // how many watches and logs may be open at a time; 0 means 256
@@ -66,6 +78,7 @@ type Config struct {
 type Server struct {
 	pods    Pods
 	logs    Logs
+	events  Events
 	version api.Version
 	log     *slog.Logger
 	streams chan struct{} // holds a value for each open stream
@@ -82,8 +95,11 @@ func New(c Config) (*Server, error) {
 	if c.Streams == 0 {
 		c.Streams = defaultStreams
 	}
+	if c.Events == nil {
+		c.Events = noEvents{}
+	}
 	return &Server{
-		pods: c.Pods, logs: c.Logs, log: c.Log,
+		pods: c.Pods, logs: c.Logs, events: c.Events, log: c.Log,
 		version: api.NewVersion(c.Version),
 		streams: make(chan struct{}, c.Streams),
 	}, nil
@@ -129,6 +145,7 @@ func (s *Server) routes(reader *crilog.Reader) http.Handler {
 	mux.HandleFunc("GET /v1/pods", s.servePods)
 	mux.HandleFunc("GET /v1/pods/{name}/log", logs)
 	mux.HandleFunc("GET /v1/namespaces/{namespace}/pods/{name}/log", logs)
+	mux.HandleFunc("GET /v1/events", s.serveEvents)
 	mux.HandleFunc("GET /v1/version", s.answer(func(*http.Request) (any, *problem) { return s.version, nil }))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return mux

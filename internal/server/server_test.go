@@ -91,8 +91,8 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 	}
 }
 
-// events reads a watch.
-func (s *station) events(url string) func() api.Event {
+// watch reads a watch, event by event.
+func (s *station) watch(url string) func() api.Event {
 	s.t.Helper()
 	lines := json.NewDecoder(bufio.NewReader(s.open(url).Body))
 	return func() api.Event {
@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 	s := start(t, 0)
 	a := newPod("x", "a")
 	s.pods.set(nil, a, newPod("y", "other"))
-	next := s.events("/v1/pods?watch=1&namespace=x")
+	next := s.watch("/v1/pods?watch=1&namespace=x")
 	want := func(texts ...string) {
 		t.Helper()
 		for _, text := range texts {
@@ -141,7 +141,7 @@ func TestASlowWatcherBlocksNobodyAndMissesNothing(t *testing.T) {
 	a := newPod("x", "a")
 	a.Annotations["big"] = strings.Repeat("x", 1<<20)
 	s.pods.set(nil, a)
-	next := s.events("/v1/pods?watch=1")
+	next := s.watch("/v1/pods?watch=1")
 
 	// When the pod changes a thousand times
 	const changes = 1000

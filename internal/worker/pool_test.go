@@ -207,6 +207,34 @@ func TestFailuresAreRetriedWithGrowingPauses(t *testing.T) {
 	})
 }
 
+func TestAPodThatAlwaysHasSomethingToDoDoesNotSpin(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		h.outcome = pod.Outcome{Again: true}
+		p.Desire(named("a", pod.SourceAPI))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if calls := len(h.did()); calls < 20 || calls > 50 {
+			t.Fatalf("%d syncs in ten seconds", calls)
+		}
+	})
+}
+
+func TestADueTimeCountsAlsoIfTheStepFailed(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		h.fail["sync a"] = 1000
+		h.outcome = pod.Outcome{Due: time.Now().Add(20 * time.Second)}
+		p.Desire(named("a", pod.SourceAPI))
+		time.Sleep(19 * time.Second) // retries alone come after 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 seconds
+		synctest.Wait()
+		before := len(h.did())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if after := len(h.did()); before != 6 || after == before {
+			t.Fatalf("%d syncs before the time that was asked for, %d after it", before, after)
+		}
+	})
+}
+
 func TestAStaticPodWaitsForItsPredecessor(t *testing.T) {
 	bench(t, func(t *testing.T, p *Pool, h *hands) {
 		old, edited := named("old", pod.SourceFile), named("new", pod.SourceFile)

@@ -25,6 +25,7 @@ type worker struct {
 	lastAction time.Time // nothing observed before this may be acted on
 	stopBegan  time.Time
 	failures   int // in a row
+	rounds     int // in which something was done, in a row
 }
 
 // tell applies an event and wakes the goroutine.
@@ -95,25 +96,57 @@ func (w *worker) step(ctx context.Context) {
 
 	switch {
 	case ctx.Err() != nil:
+		return
 	case err != nil && interrupted:
 		w.look() // there is something newer to do: at once
+		return
 	case err != nil:
-		w.failures++
-		wait := retryAfter(w.failures)
-		w.pool.Log.Warn("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "in", wait, "err", err)
-		w.pool.Later(w.uid, time.Now().Add(wait))
+		w.retry(l, err)
 	default:
-		w.failures = 0
+		w.succeeded(l)
 		if result != nil {
 			w.tell(result)
 		}
-		if outcome.Again {
-			w.look()
-		}
-		if !outcome.Due.IsZero() {
-			w.pool.Later(w.uid, outcome.Due)
+		overdue := !outcome.Due.IsZero() && !outcome.Due.After(time.Now())
+		if outcome.Again || overdue {
+			w.again()
+		} else {
+			w.rounds = 0
 		}
 	}
+	if outcome.Due.After(time.Now()) {
+		w.pool.Later(w.uid, outcome.Due)
+	}
+}
+
+// again looks once more at once: something was done. A pod for which there is
+// always something to do, because the runtime never does it, has to wait.
+func (w *worker) again() {
+	if w.rounds++; w.rounds > maxRounds {
+		w.pool.Later(w.uid, time.Now().Add(firstRetry))
+		return
+	}
+	w.look()
+}
+
+// retry asks for another attempt after a pause that grows. It is said once that
+// a step fails; how it goes on is for developers.
+func (w *worker) retry(l life, err error) {
+	w.failures++
+	wait := retryAfter(w.failures)
+	log := w.pool.Log.Debug
+	if w.failures == 1 {
+		log = w.pool.Log.Warn
+	}
+	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", wait, "err", err)
+	w.pool.Later(w.uid, time.Now().Add(wait))
+}
+
+func (w *worker) succeeded(l life) {
+	if w.failures > 1 {
+		w.pool.Log.Info("pod step works again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempts", w.failures+1)
+	}
+	w.failures = 0
 }
 
 // act performs the step of a phase and returns the event that ends it, if any.
@@ -158,6 +191,9 @@ func (w *worker) timeLeft(grace int64) time.Duration {
 const (
 	firstRetry = 500 * time.Millisecond
 	maxRetry   = 30 * time.Second
+
+	// maxRounds is more than any pod needs to get from nothing to running.
+	maxRounds = 20
 )
 
 // retryAfter is how long to wait after that many failures in a row.

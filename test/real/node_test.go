@@ -29,6 +29,7 @@ type node struct {
 	config    string
 	podCIDR   string
 	program   string // berth, or whatever it is called
+	socket    string // of the container runtime
 
 	agent *agent // nil if none was started
 }
@@ -49,6 +50,7 @@ func newNode(t *testing.T) *node {
 		root: filepath.Join(dir, "root"), manifests: filepath.Join(dir, "manifests"), config: filepath.Join(dir, "config.yaml"),
 		podCIDR: fmt.Sprintf("10.201.%d.0/24", count.Add(1)%256),
 	}
+	n.socket = filepath.Join(n.root, "run", "containerd.sock")
 	t.Cleanup(n.removeFiles)
 	n.netns = newNetns(t, n.name)
 	t.Cleanup(n.end)
@@ -124,6 +126,9 @@ func (n *node) end() {
 	n.agent.kill()
 	if got := n.berth("down"); got.code != 0 {
 		n.t.Errorf("berth down: code %d: %s", got.code, got.stderr)
+	}
+	if left := n.cgroups(); len(left) > 0 {
+		n.t.Errorf("cgroups are left: %v", left)
 	}
 	for pid, text := range n.processes() {
 		n.t.Errorf("process %d is left: %s", pid, text)

@@ -156,6 +156,21 @@ func (n *node) waitGone(names ...string) {
 	})
 }
 
+// waitAnswer waits until a server of the node's network answers. A container
+// runs for a moment before its server listens.
+func (n *node) waitAnswer(address, path string) string {
+	n.t.Helper()
+	var got string
+	n.wait("an answer from "+address, 10*time.Second, func() string {
+		var err error
+		if got, err = n.get(address, path); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return got
+}
+
 // isRunning tells whether all of a pod is up, and stays.
 func isRunning(p v1.Pod) bool {
 	if p.Status.Phase != v1.PodRunning || p.DeletionTimestamp != nil || p.Status.PodIP == "" {

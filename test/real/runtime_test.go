@@ -25,12 +25,10 @@ import (
 // runtimeLimit is for one look at the runtime.
 const runtimeLimit = 20 * time.Second
 
-func (n *node) socket() string { return filepath.Join(n.root, "run", "containerd.sock") }
-
 // ask calls the runtime of this node.
 func ask[T any](n *node, call func(context.Context, cri.RuntimeServiceClient) (T, error)) (T, error) {
 	var none T
-	conn, err := grpc.NewClient("unix://"+n.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+n.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return none, err
 	}

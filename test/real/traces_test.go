@@ -99,6 +99,10 @@ func (n *node) mounts() []string {
 	return filter(n.mountTable(), func(point string) bool { return strings.HasPrefix(point, n.dir+"/") })
 }
 
+func (n *node) cgroups() []string {
+	return filter(walk(n, "/sys/fs/cgroup"), func(path string) bool { return strings.Contains(path, n.name) })
+}
+
 // processes finds what runs for this node: its name is in the arguments, the
 // program, the working directory or the cgroup, or it is in the node's network.
 func (n *node) processes() map[int]string {
@@ -117,11 +121,14 @@ func (n *node) processes() map[int]string {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A process may end while it is looked at: then all of these are empty.
 		dir := filepath.Join("/proc", e.Name())
+		exe, err := os.Readlink(filepath.Join(dir, "exe"))
+		if err != nil {
+			continue // it has ended, and only waits for its parent to take note
+		}
+		// It may end while it is looked at: then the rest is empty.
 		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		cgroups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
 		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		where, err := os.Stat(filepath.Join(dir, "ns", "net"))
 		inside := err == nil && os.SameFile(where, network)
@@ -137,10 +144,8 @@ func walk(n *node, dir string) []string {
 	n.t.Helper()
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it went away meanwhile
-		}
-		if d.IsDir() || !strings.HasPrefix(path, "/sys/") { // in /sys the files are the kernel's
+		// What can't be read went away meanwhile. In /sys the files are the kernel's.
+		if err == nil && (d.IsDir() || !strings.HasPrefix(path, "/sys/")) {
 			found = append(found, path)
 		}
 		return nil

@@ -5,12 +5,15 @@
 //	GET /v1/pods?watch=1                      a stream of Event, one per line
 //	GET /v1/pods/{name}/log                   the log of a container, as text
 //	GET /v1/namespaces/{ns}/pods/{name}/log   the same
+//	GET /v1/events                            v1.EventList, what happened last is at the end
+//	GET /v1/events?watch=1                    a stream of Event, one per line
 //	GET /v1/version                           Version
 //	GET /healthz                              ok
 //
-// Pods are chosen with ?namespace= and ?name=. A name is that of the pod, or
-// that of its manifest, without the node's name at the end. An answer other than
-// 200 has a body of one line of text that says what is wrong.
+// Pods are chosen with ?namespace= and ?name=, and events by the pod that they
+// are of, with ?namespace=, ?pod= and ?uid=. A name is that of the pod, or that of
+// its manifest, without the node's name at the end. An answer other than 200 has a
+// body of one line of text that says what is wrong.
 package api
 
 import (
@@ -38,7 +41,8 @@ type List struct {
 type EventType string
 
 const (
-	// Added, Modified and Deleted tell of a pod.
+	// Added, Modified and Deleted tell of a pod. The first two also tell of what
+	// happened to a pod, for the first time and again.
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"
 	Deleted  EventType = "DELETED"
@@ -56,6 +60,7 @@ type Event struct {
 	Type    EventType    `json:"type"`
 	Pod     *v1.Pod      `json:"pod,omitempty"`
 	Refusal *pod.Refusal `json:"refusal,omitempty"`
+	Event   *v1.Event    `json:"event,omitempty"`
 }
 
 // Version is what a binary of berth is.

@@ -1,0 +1,26 @@
+package agent_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"berth/internal/agent"
+	"berth/internal/desired"
+	"berth/internal/pod"
+	"berth/internal/status"
+)
+
+func TestReadersMayComeBeforeTheLoopBegins(t *testing.T) {
+	nothing := map[pod.UID]*pod.Observed{}
+	a, err := agent.New(agent.Config{
+		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Housekeeping: time.Minute,
+		InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
+		OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },
+	})
+	must(t, err)
+	if pods, refused := a.List(); len(pods) != 0 || len(refused) != 0 {
+		t.Errorf("got %v and %v, want nothing", pods, refused)
+	}
+}

@@ -1,0 +1,169 @@
+package hook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+const (
+	// userAgent is what servers know from the kubelet.
+	userAgent = "kube-lifecycle/1.36"
+	// maxRedirects is how many are followed.
+	maxRedirects = 10
+	// bodyPatience is how long the text of a failed answer is waited for. The status
+	// is known by then, so a server that stalls need not use up the hook's time.
+	bodyPatience = time.Second
+)
+
+// newTransport makes one connection for every request.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		// The machine's proxy does not know the pods of the machine.
+		Proxy:              nil,
+		DisableKeepAlives:  true,
+		DisableCompression: true, // the text of an answer is to be shown, not saved
+		// A pod's certificate names a service and comes from anywhere; the request
+		// goes to its address. The kubelet doesn't check it either.
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
+		MaxResponseHeaderBytes: 256 << 10,
+	}
+}
+
+// httpGet succeeds with any answer below 400. That includes a redirect to another
+// host: the server did answer, and the agent is not sent elsewhere by a pod.
+func (r *Runner) httpGet(ctx context.Context, t Target, g *v1.HTTPGetAction) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := newRequest(ctx, t, g)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: r.transport, CheckRedirect: mayFollow}
+	resp, err := client.Do(req)
+	if req.URL.Scheme == "https" && errors.Is(err, http.ErrSchemeMismatch) {
+		r.log.Info("the server of an HTTPS hook speaks plain HTTP; asking once more without TLS",
+			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", shown(req.URL))
+		req = withoutTLS(ctx, req)
+		resp, err = client.Do(req)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", shown(req.URL), withoutURL(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusBadRequest {
+		if resp.StatusCode >= http.StatusMultipleChoices {
+			r.log.Info("a hook was answered with a redirect to another host, which is not followed",
+				"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", shown(req.URL), "status", resp.StatusCode)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: status %d%s", shown(req.URL), resp.StatusCode, beginning(resp.Body, cancel))
+}
+
+func newRequest(ctx context.Context, t Target, g *v1.HTTPGetAction) (*http.Request, error) {
+	scheme := strings.ToLower(string(g.Scheme))
+	switch scheme {
+	case "":
+		scheme = "http"
+	case "http", "https":
+	default:
+		return nil, fmt.Errorf("scheme %q is neither HTTP nor HTTPS", g.Scheme)
+	}
+	at, err := address(t, g.Host, g.Port)
+	if err != nil {
+		return nil, err
+	}
+	path, _, _ := strings.Cut(g.Path, "#")
+	u, err := url.ParseRequestURI("/" + strings.TrimPrefix(path, "/"))
+	if err != nil {
+		path, _, _ = strings.Cut(path, "?")
+		return nil, fmt.Errorf("path %q is not one of a URL: %w", path, withoutURL(err))
+	}
+	u.Scheme, u.Host = scheme, at
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown(u), withoutURL(err))
+	}
+	setHeaders(req, g.HTTPHeaders)
+	return req, nil
+}
+
+func setHeaders(req *http.Request, headers []v1.HTTPHeader) {
+	for _, h := range headers {
+		if http.CanonicalHeaderKey(h.Name) == "Host" {
+			req.Host = h.Value // net/http does not look for it among the headers
+			continue
+		}
+		req.Header.Add(h.Name, h.Value)
+	}
+	if _, set := req.Header["User-Agent"]; !set {
+		req.Header.Set("User-Agent", userAgent)
+	}
+	if _, set := req.Header["Accept"]; !set {
+		req.Header.Set("Accept", "*/*")
+	}
+}
+
+// mayFollow keeps a hook on the host that it was meant for.
+func mayFollow(next *http.Request, before []*http.Request) error {
+	first := before[0]
+	if !strings.EqualFold(next.URL.Hostname(), first.URL.Hostname()) {
+		return http.ErrUseLastResponse
+	}
+	if len(before) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	if first.URL.Scheme == "https" && next.URL.Scheme != "https" {
+		dropSecrets(next)
+	}
+	return nil
+}
+
+// withoutTLS is the same request over plain HTTP.
+func withoutTLS(ctx context.Context, req *http.Request) *http.Request {
+	plain := req.Clone(ctx)
+	plain.URL.Scheme = "http"
+	dropSecrets(plain)
+	return plain
+}
+
+// dropSecrets is for what was meant to be sent over TLS, and no longer is.
+func dropSecrets(req *http.Request) {
+	req.Header.Del("Authorization")
+	req.Header.Del("Cookie")
+}
+
+// beginning returns what body starts with, as it goes into an error.
+func beginning(body io.Reader, giveUp func()) string {
+	timer := time.AfterFunc(bodyPatience, giveUp)
+	defer timer.Stop()
+	raw, _ := io.ReadAll(io.LimitReader(body, 2*maxOutput)) // what came is enough
+	if text := head(printable(string(raw)), maxOutput); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// shown is u as users may read it: queries carry passwords at times.
+func shown(u *url.URL) string {
+	return head((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxWhat)
+}
+
+// withoutURL removes the URL that net/http puts before its errors.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}

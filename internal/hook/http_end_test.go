@@ -1,0 +1,110 @@
+package hook
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// mute accepts connections, tells of each, and never says a word.
+func mute(t *testing.T) (intstr.IntOrString, <-chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, done := make(chan struct{}, 10), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			accepted <- struct{}{}
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return intstr.FromInt32(portOf(t, l.Addr().String())), accepted
+}
+
+func TestHTTPEndsWithItsContext(t *testing.T) {
+	for _, scheme := range []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS} {
+		t.Run(string(scheme), func(t *testing.T) {
+			r, _ := runnerOf(t, noExec)
+			port, accepted := mute(t)
+			h := get(port, "/")
+			h.HTTPGet.Scheme = scheme
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- r.Run(ctx, target(), h) }()
+			<-accepted
+
+			cancel()
+
+			err := <-ended
+			wantError(t, err, "httpGet", "interrupted")
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%q is not context.Canceled", err)
+			}
+		})
+	}
+}
+
+func TestHTTPEndsWithItsDeadline(t *testing.T) {
+	r, _ := runnerOf(t, noExec)
+	port, _ := mute(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+
+	err := r.Run(ctx, target(), get(port, "/"))
+
+	wantError(t, err, "httpGet", "not done in time")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%q is not context.DeadlineExceeded", err)
+	}
+}
+
+func TestStalledTextDoesNotHoldUpTheStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Given a server that fails, and does not finish its sentence.
+		ours, theirs := net.Pipe()
+		served := make(chan error)
+		go func() {
+			defer theirs.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(theirs)); err != nil {
+				served <- err
+				return
+			}
+			_, err := fmt.Fprint(theirs, "HTTP/1.1 503 Unavailable\r\nContent-Length: 100\r\n\r\nnot n")
+			_, _ = io.Copy(io.Discard, theirs) // until the other side hangs up
+			served <- err
+		}()
+		r, _ := runnerOf(t, noExec)
+		r.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+		began := time.Now()
+
+		// When its hook runs without a deadline.
+		err := r.Run(t.Context(), target(), get(intstr.FromInt32(80), "/"))
+
+		// Then the failure is known soon, with what was said.
+		wantError(t, err, "status 503: not n")
+		if took := time.Since(began); took != bodyPatience {
+			t.Errorf("took %s, want %s", took, bodyPatience)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
