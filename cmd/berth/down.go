@@ -92,7 +92,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	n, err := newNode(ctx, c, client, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	n, err := newNode(ctx, c, client, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)

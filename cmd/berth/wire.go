@@ -39,11 +39,12 @@ type node struct {
 	observer *observe.Observer
 	pool     *worker.Pool
 	group    *run.Group
+	log      *slog.Logger
 }
 
 // newNode makes the parts. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, error) {
-	n := &node{statuses: status.NewStore(), group: run.NewGroup(ctx, log)}
+	n := &node{statuses: status.NewStore(), group: run.NewGroup(ctx, log), log: log}
 	running, err := client.List(ctx)
 	if err != nil {
 		return nil, err
@@ -111,11 +112,23 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("observer", n.observer.Run)
 }
 
+// stopPatience is for how long a call to a runtime that hangs may hold up the end.
+const stopPatience = 10 * time.Second
+
 // stop ends the parts and leaves the pods as they are.
 func (n *node) stop() {
-	n.group.Stop()
-	n.pool.Stop()
-	n.images.Stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.group.Stop()
+		n.pool.Stop()
+		n.images.Stop()
+	}()
+	select {
+	case <-done:
+	case <-time.After(stopPatience):
+		n.log.Warn("the runtime does not answer: ending without its answer")
+	}
 }
 
 // runtimeIsBack makes everybody look again: nobody told of what happened meanwhile.

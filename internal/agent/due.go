@@ -100,7 +100,7 @@ func (h dueHeap) Swap(i, j int) {
 }
 
 func (h *dueHeap) Push(x any) {
-	item := x.(*dueItem)
+	item := x.(*dueItem) //nolint:errcheck // heap hands on what add gave it
 	item.index = len(*h)
 	*h = append(*h, item)
 }

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -115,7 +116,7 @@ func TestEndOfAProcessIsHeardOf(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != errProcessGone {
+	if err := <-ended; !errors.Is(err, errProcessGone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -137,7 +138,7 @@ func TestStoppedProcessEnds(t *testing.T) {
 func TestReusedPidIsNotOpened(t *testing.T) {
 	_, info, table := sleeper(t)
 	info.start-- // another process had this pid before
-	if h, err := table.open(info); err != errProcessGone {
+	if h, err := table.open(info); !errors.Is(err, errProcessGone) {
 		t.Errorf("got %v, %v", h, err)
 	}
 }

@@ -241,7 +241,7 @@ func criReady(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	resp, err := cri.NewRuntimeServiceClient(conn).Status(ctx, &cri.StatusRequest{})
 	if err != nil {
 		return err

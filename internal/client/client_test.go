@@ -107,7 +107,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 	})
 	t.Run("a refusal is told in the server's words", func(t *testing.T) {
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "pod \"x\" not found", 404) })
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "pod \"x\" not found", http.StatusNotFound)
+		})
 		_, err := c.Pods(t.Context(), Filter{Name: "x"})
 		wantError(t, err, `pod "x" not found`)
 		if strings.HasSuffix(err.Error(), "\n") {
@@ -115,7 +117,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 	})
 	t.Run("a refusal without words", func(t *testing.T) {
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		_, err := c.Version(t.Context())
 		wantError(t, err, "answered 500")
 	})

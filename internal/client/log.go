@@ -69,7 +69,7 @@ type Log struct {
 
 // Log asks for a log.
 func (c *Client) Log(ctx context.Context, l LogRequest) (*Log, error) {
-	r, err := c.get(ctx, l.path(), l.query())
+	r, err := c.get(ctx, l.path(), l.query()) //nolint:bodyclose // Log.Close does
 	if err != nil {
 		return nil, err
 	}

@@ -48,13 +48,12 @@ func (d *decoder) decode(b []byte) {
 func (d *decoder) takeHead(b []byte) int {
 	held := len(d.pending)
 	room := min(len(b), maxHead-held)
-	all := append(d.pending, b[:room]...)
-	n, complete := headLen(all)
+	d.pending = append(d.pending, b[:room]...)
+	n, complete := headLen(d.pending)
 	if !complete {
-		d.pending = all
 		return room
 	}
-	d.startLine(all[:n])
+	d.startLine(d.pending[:n])
 	return n - held
 }
 

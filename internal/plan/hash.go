@@ -10,8 +10,7 @@ import (
 
 // A hash covers what the runtime is told when a container or sandbox is made,
 // and so what can't be changed without making it anew. What the agent does from
-// outside (probes, hooks, pull policy) is left out, and so are resources, which
-// can be changed in place.
+// outside (probes, hooks, pull policy) is left out.
 
 // ContainerHash names the spec that a container is made from.
 func ContainerHash(c *v1.Container) string {
@@ -24,12 +23,13 @@ func ContainerHash(c *v1.Container) string {
 		VolumeMounts    []v1.VolumeMount
 		VolumeDevices   []v1.VolumeDevice
 		SecurityContext *v1.SecurityContext
+		Resources       v1.ResourceRequirements
 		MessagePath     string
 		Stdin, Once     bool
 		TTY             bool
 	}{
 		c.Image, c.Command, c.Args, c.WorkingDir, c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices,
-		c.SecurityContext, c.TerminationMessagePath, c.Stdin, c.StdinOnce, c.TTY,
+		c.SecurityContext, c.Resources, c.TerminationMessagePath, c.Stdin, c.StdinOnce, c.TTY,
 	})
 }
 

@@ -99,7 +99,7 @@ func identify(info fs.FileInfo) folderID {
 	if !ok {
 		return folderID{}
 	}
-	return folderID{device: uint64(s.Dev), inode: s.Ino}
+	return folderID{device: s.Dev, inode: s.Ino}
 }
 
 // isMounted is false where the kernel can't tell.
