@@ -30,8 +30,8 @@ x           web-node-1   2/2     Running   0          90s
 y           db-node-1    1/1     Running   0          90s
 `},
 		{"get po -n x -o wide", `
-NAME         READY   STATUS    RESTARTS   AGE   IP         NODE
-web-node-1   2/2     Running   0          90s   10.0.0.7   node-1
+NAME         READY   STATUS    RESTARTS   AGE   IP         NODE     MESSAGE
+web-node-1   2/2     Running   0          90s   10.0.0.7   node-1   <none>
 `},
 		{"get pod db", `
 NAME        READY   STATUS    RESTARTS   AGE

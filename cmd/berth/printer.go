@@ -84,7 +84,7 @@ func (t *tablePrinter) header() []string {
 		cells = slices.Insert(cells, 0, "NAMESPACE")
 	}
 	if t.wide {
-		cells = append(cells, "IP", "NODE")
+		cells = append(cells, "IP", "NODE", "MESSAGE")
 	}
 	return cells
 }
@@ -103,7 +103,7 @@ func (t *tablePrinter) row(p *v1.Pod, now time.Time, gone bool) []string {
 		cells = slices.Insert(cells, 0, p.Namespace)
 	}
 	if t.wide {
-		cells = append(cells, orNone(p.Status.PodIP), orNone(p.Spec.NodeName))
+		cells = append(cells, orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(message(p)))
 	}
 	return cells
 }
@@ -192,6 +192,27 @@ func refusalText(r pod.Refusal) string {
 	text := where + ": " + oneLine(r.Message)
 	if len(more) > 0 {
 		text += " (" + strings.Join(more, "; ") + ")"
+	}
+	return text
+}
+
+// maxMessage keeps a row on a line of its own. 'describe' shows all of it.
+const maxMessage = 100
+
+// message is what there is to say of a pod that is not as it should be: where its
+// termination stands, why it ended, or why a container waits.
+func message(p *v1.Pod) string {
+	text := p.Status.Message
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if w := list[i].State.Waiting; text == "" && w != nil {
+				text = w.Message
+			}
+		}
+	}
+	text = oneLine(text)
+	if runes := []rune(text); len(runes) > maxMessage {
+		text = string(runes[:maxMessage-3]) + "..."
 	}
 	return text
 }

@@ -125,10 +125,10 @@ func TestRow(t *testing.T) {
 		gone bool
 		want string
 	}{
-		{p, false, "x|web-node-1|1/1|Running|2 (5s ago)|2d2h|10.0.0.7|node-1"},
-		{p, true, "x|web-node-1|1/1|Deleted|2 (5s ago)|2d2h|10.0.0.7|node-1"},
-		{young, false, "x|young-node-1|1/1|Running|0|30s|10.0.0.7|node-1"},
-		{bare, false, "x|bare|0/0|Pending|0|<unknown>|<none>|<none>"},
+		{p, false, "x|web-node-1|1/1|Running|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
+		{p, true, "x|web-node-1|1/1|Deleted|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
+		{young, false, "x|young-node-1|1/1|Running|0|30s|10.0.0.7|node-1|<none>"},
+		{bare, false, "x|bare|0/0|Pending|0|<unknown>|<none>|<none>|<none>"},
 	}
 	for _, c := range cases {
 		if got := strings.Join((&tablePrinter{wide: true, namespaces: true}).row(c.pod, now, c.gone), "|"); got != c.want {
@@ -156,6 +156,23 @@ func TestRefusalText(t *testing.T) {
 		c.change(&r)
 		if got := refusalText(r); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMessageOfAPod(t *testing.T) {
+	waiting := v1.ContainerStatus{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Message: "Back-off\npulling"}}}
+	for name, test := range map[string]struct {
+		status v1.PodStatus
+		want   string
+	}{
+		"nothing to say":         {v1.PodStatus{}, ""},
+		"a container that waits": {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{}, waiting}}, "Back-off pulling"},
+		"the pod goes first":     {v1.PodStatus{Message: "Terminating", ContainerStatuses: []v1.ContainerStatus{waiting}}, "Terminating"},
+		"too long":               {v1.PodStatus{Message: strings.Repeat("x", 200)}, strings.Repeat("x", 97) + "..."},
+	} {
+		if got := message(&v1.Pod{Status: test.status}); got != test.want {
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	}
 	defer n.stop()
 	local, err := server.New(server.Config{
-		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Version: version, Log: log,
+		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.events, Version: version, Log: log,
 	})
 	if err != nil {
 		return err

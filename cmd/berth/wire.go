@@ -10,9 +10,12 @@ import (
 	"berth/internal/cgroup"
 	"berth/internal/config"
 	"berth/internal/cri"
+	"berth/internal/crilog"
 	"berth/internal/desired"
+	"berth/internal/event"
 	"berth/internal/execute"
 	"berth/internal/gc"
+	"berth/internal/hook"
 	"berth/internal/image"
 	"berth/internal/observe"
 	"berth/internal/pod"
@@ -38,20 +41,38 @@ type node struct {
 	images   *image.Manager
 	observer *observe.Observer
 	pool     *worker.Pool
+	events   *event.Store
+	recorder *event.Recorder
 	group    *run.Group
+	last     *run.Group // what takes note of the end of all others
 	log      *slog.Logger
 }
 
 // newNode makes the parts. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, error) {
-	n := &node{statuses: status.NewStore(), group: run.NewGroup(ctx, log), log: log}
+	n := &node{
+		statuses: status.NewStore(), log: log,
+		group: run.NewGroup(ctx, log), last: run.NewGroup(context.WithoutCancel(ctx), log),
+	}
 	running, err := client.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := client.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.events, err = event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	n.recorder, err = event.New(event.Config{Node: c.NodeName, Store: n.events, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	podsDir := filepath.Join(c.RootDir, "pods")
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses,
+		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses, Events: n.recorder,
 		InRuntime: client.List, OnDisk: gc.Dirs{Pods: podsDir, Logs: c.PodLogsDir}.List,
 		Running: running, Housekeeping: housekeepingEvery,
 	})
@@ -70,7 +91,7 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	if err != nil {
 		return nil, err
 	}
-	executor, err := newExecutor(c, client, n, podsDir, log)
+	executor, err := newExecutor(c, client, n, podsDir, v.Name, log)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +101,9 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	return n, err
 }
 
-func newExecutor(c *config.Config, client *cri.Client, n *node, podsDir string, log *slog.Logger) (*execute.Executor, error) {
+func newExecutor(
+	c *config.Config, client *cri.Client, n *node, podsDir, runtimeName string, log *slog.Logger,
+) (*execute.Executor, error) {
 	cgroups, err := cgroup.Open()
 	if err != nil {
 		return nil, err
@@ -93,11 +116,19 @@ func newExecutor(c *config.Config, client *cri.Client, n *node, podsDir string, 
 	if err != nil {
 		return nil, err
 	}
+	hooks, err := hook.New(hook.Config{Exec: client.Exec, Explain: cri.Reason, Log: log})
+	if err != nil {
+		return nil, err
+	}
 	return execute.New(execute.Config{
-		Runtime: client, Images: n.images, Statuses: n.statuses, Slots: execute.NewSlots(c.StartSlots), Log: log,
+		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Statuses: n.statuses,
+		Slots: execute.NewSlots(c.StartSlots), Log: log,
 		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
 		HostIPs:      ips,
 		PodsDir:      podsDir,
+		LinksDir:     c.LogLinksDir,
+		RuntimeName:  runtimeName,
+		LastLines:    crilog.LastLines,
 		Backoff:      c.Backoff,
 		RemoveCgroup: cgroups.Remove,
 		Mounted:      gc.Mounted,
@@ -110,6 +141,7 @@ func newExecutor(c *config.Config, client *cri.Client, n *node, podsDir string, 
 func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.observer.Run)
+	n.last.Go("events", n.recorder.Run)
 }
 
 // stopPatience is for how long a call to a runtime that hangs may hold up the end.
@@ -123,6 +155,7 @@ func (n *node) stop() {
 		n.group.Stop()
 		n.pool.Stop()
 		n.images.Stop()
+		n.last.Stop()
 	}()
 	select {
 	case <-done:

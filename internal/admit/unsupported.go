@@ -24,11 +24,7 @@ type podFeature struct {
 }
 
 var podFeatures = []podFeature{
-	{"initContainers", func(s *v1.PodSpec) bool { return len(s.InitContainers) > 0 }},
-	{"ephemeralContainers", func(s *v1.PodSpec) bool { return len(s.EphemeralContainers) > 0 }},
 	{"volumes", func(s *v1.PodSpec) bool { return len(s.Volumes) > 0 }},
-	{"activeDeadlineSeconds", func(s *v1.PodSpec) bool { return s.ActiveDeadlineSeconds != nil }},
-	{"readinessGates", func(s *v1.PodSpec) bool { return len(s.ReadinessGates) > 0 }},
 	{"runtimeClassName", func(s *v1.PodSpec) bool { return s.RuntimeClassName != nil && *s.RuntimeClassName != "" }},
 	{"overhead", func(s *v1.PodSpec) bool { return len(s.Overhead) > 0 }},
 	{"hostAliases", func(s *v1.PodSpec) bool { return len(s.HostAliases) > 0 }},
@@ -61,9 +57,6 @@ var containerFeatures = []containerFeature{
 	{"livenessProbe", container(func(c *v1.Container) bool { return c.LivenessProbe != nil })},
 	{"readinessProbe", container(func(c *v1.Container) bool { return c.ReadinessProbe != nil })},
 	{"startupProbe", container(func(c *v1.Container) bool { return c.StartupProbe != nil })},
-	{"lifecycle", container(func(c *v1.Container) bool { return c.Lifecycle != nil && *c.Lifecycle != v1.Lifecycle{} })},
-	{"restartPolicy", container(func(c *v1.Container) bool { return c.RestartPolicy != nil })},
-	{"restartPolicyRules", container(func(c *v1.Container) bool { return len(c.RestartPolicyRules) > 0 })},
 	{"envFrom", container(func(c *v1.Container) bool { return len(c.EnvFrom) > 0 })},
 	{"env.valueFrom.fieldRef other than " + strings.Join(fieldPaths, ", "), env(func(s *v1.EnvVarSource) bool {
 		return s.FieldRef != nil && !slices.Contains(fieldPaths, s.FieldRef.FieldPath)
@@ -99,14 +92,9 @@ func checkFeatures(p *v1.Pod) *Rejection {
 			fields = append(fields, "spec."+f.field)
 		}
 	}
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		for _, f := range containerFeatures {
-			if f.used(&p.Spec, c) {
-				fields = append(fields, fmt.Sprintf("spec.containers[%s].%s", c.Name, f.field))
-			}
-		}
-	}
+	fields = append(fields, unsupportedIn(&p.Spec, "initContainers", p.Spec.InitContainers)...)
+	fields = append(fields, unsupportedIn(&p.Spec, "containers", p.Spec.Containers)...)
+	fields = append(fields, unsupportedIn(&p.Spec, "ephemeralContainers", ephemeral(&p.Spec))...)
 	if len(fields) == 0 {
 		return nil
 	}
@@ -115,6 +103,27 @@ func checkFeatures(p *v1.Pod) *Rejection {
 		message += fmt.Sprintf("; and %d more", more)
 	}
 	return &Rejection{Reason: pod.ReasonFeatureUnsupported, Message: message}
+}
+
+func unsupportedIn(s *v1.PodSpec, list string, containers []v1.Container) []string {
+	var fields []string
+	for i := range containers {
+		c := &containers[i]
+		for _, f := range containerFeatures {
+			if f.used(s, c) {
+				fields = append(fields, fmt.Sprintf("spec.%s[%s].%s", list, c.Name, f.field))
+			}
+		}
+	}
+	return fields
+}
+
+func ephemeral(s *v1.PodSpec) []v1.Container {
+	var out []v1.Container
+	for _, c := range s.EphemeralContainers {
+		out = append(out, v1.Container(c.EphemeralContainerCommon))
+	}
+	return out
 }
 
 func podSecurity(used func(*v1.PodSecurityContext) bool) func(*v1.PodSpec) bool {

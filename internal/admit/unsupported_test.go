@@ -34,13 +34,7 @@ func TestUnsupportedFeatures(t *testing.T) {
 
 	// Each row has its case: what is set, and the field that the message names.
 	tests := map[string]func(*v1.PodSpec, *v1.Container){
-		inPod + "initContainers":      func(s *v1.PodSpec, _ *v1.Container) { s.InitContainers = []v1.Container{{Name: "i"}} },
-		inPod + "ephemeralContainers": func(s *v1.PodSpec, _ *v1.Container) { s.EphemeralContainers = make([]v1.EphemeralContainer, 1) },
-		inPod + "volumes":             func(s *v1.PodSpec, _ *v1.Container) { s.Volumes = []v1.Volume{{Name: "v"}} },
-		inPod + "activeDeadlineSeconds": func(s *v1.PodSpec, _ *v1.Container) {
-			s.ActiveDeadlineSeconds = new(int64)
-		},
-		inPod + "readinessGates":   func(s *v1.PodSpec, _ *v1.Container) { s.ReadinessGates = make([]v1.PodReadinessGate, 1) },
+		inPod + "volumes":          func(s *v1.PodSpec, _ *v1.Container) { s.Volumes = []v1.Volume{{Name: "v"}} },
 		inPod + "runtimeClassName": func(s *v1.PodSpec, _ *v1.Container) { s.RuntimeClassName = new("kata") },
 		inPod + "overhead":         func(s *v1.PodSpec, _ *v1.Container) { s.Overhead = gpu },
 		inPod + "hostUsers: false": func(s *v1.PodSpec, _ *v1.Container) { s.HostUsers = new(false) },
@@ -66,15 +60,12 @@ func TestUnsupportedFeatures(t *testing.T) {
 		inPod + "hostnameOverride":  func(s *v1.PodSpec, _ *v1.Container) { s.HostnameOverride = new("other") },
 		inPod + "setHostnameAsFQDN": func(s *v1.PodSpec, _ *v1.Container) { s.SetHostnameAsFQDN = new(true) },
 
-		inContainer + "volumeMounts":       func(_ *v1.PodSpec, c *v1.Container) { c.VolumeMounts = make([]v1.VolumeMount, 1) },
-		inContainer + "volumeDevices":      func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
-		inContainer + "livenessProbe":      func(_ *v1.PodSpec, c *v1.Container) { c.LivenessProbe = &v1.Probe{} },
-		inContainer + "readinessProbe":     func(_ *v1.PodSpec, c *v1.Container) { c.ReadinessProbe = &v1.Probe{} },
-		inContainer + "startupProbe":       func(_ *v1.PodSpec, c *v1.Container) { c.StartupProbe = &v1.Probe{} },
-		inContainer + "lifecycle":          func(_ *v1.PodSpec, c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{}} },
-		inContainer + "restartPolicy":      func(_ *v1.PodSpec, c *v1.Container) { c.RestartPolicy = new(v1.ContainerRestartPolicyAlways) },
-		inContainer + "restartPolicyRules": func(_ *v1.PodSpec, c *v1.Container) { c.RestartPolicyRules = make([]v1.ContainerRestartRule, 1) },
-		inContainer + "envFrom":            func(_ *v1.PodSpec, c *v1.Container) { c.EnvFrom = make([]v1.EnvFromSource, 1) },
+		inContainer + "volumeMounts":   func(_ *v1.PodSpec, c *v1.Container) { c.VolumeMounts = make([]v1.VolumeMount, 1) },
+		inContainer + "volumeDevices":  func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
+		inContainer + "livenessProbe":  func(_ *v1.PodSpec, c *v1.Container) { c.LivenessProbe = &v1.Probe{} },
+		inContainer + "readinessProbe": func(_ *v1.PodSpec, c *v1.Container) { c.ReadinessProbe = &v1.Probe{} },
+		inContainer + "startupProbe":   func(_ *v1.PodSpec, c *v1.Container) { c.StartupProbe = &v1.Probe{} },
+		inContainer + "envFrom":        func(_ *v1.PodSpec, c *v1.Container) { c.EnvFrom = make([]v1.EnvFromSource, 1) },
 		inContainer + "env.valueFrom.fieldRef other than metadata.name, metadata.namespace, metadata.uid, spec.nodeName": from(
 			v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}),
 		inContainer + "env.valueFrom.resourceFieldRef": from(v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{}}),
@@ -186,13 +177,24 @@ func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
 	}
 }
 
+func TestFeaturesOfEveryKindOfContainerAreRefused(t *testing.T) {
+	p := newPod("web")
+	mounts := make([]v1.VolumeMount, 1)
+	p.Spec.InitContainers = []v1.Container{{Name: "setup", VolumeMounts: mounts}}
+	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", VolumeMounts: mounts}}}
+	want := "not supported yet: spec.initContainers[setup].volumeMounts; spec.ephemeralContainers[debug].volumeMounts"
+	if got := Check(p, nil, Node{}); got == nil || got.Message != want {
+		t.Errorf("got %+v, wanted %q", got, want)
+	}
+}
+
 // A new version of the API may bring new fields. Each has to be thought about:
 // it gets a row in the table, or its name goes here.
 func TestNoFieldIsForgotten(t *testing.T) {
 	fine := map[reflect.Type][]string{
 		reflect.TypeFor[v1.PodSpec](): {
 			// Done by berth.
-			"containers", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
+			"containers", "initContainers", "ephemeralContainers", "activeDeadlineSeconds", "readinessGates", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
 			"shareProcessNamespace", "os", "nodeName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
 			// Left aside.
 			"nodeSelector", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
@@ -201,7 +203,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		},
 		reflect.TypeFor[v1.Container](): {
 			"name", "image", "command", "args", "workingDir", "ports", "imagePullPolicy", "stdin", "stdinOnce", "tty",
-			"resizePolicy", "terminationMessagePath", "terminationMessagePolicy",
+			"resizePolicy", "terminationMessagePath", "terminationMessagePolicy", "lifecycle", "restartPolicy", "restartPolicyRules",
 		},
 		reflect.TypeFor[v1.PodSecurityContext](): {
 			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups",

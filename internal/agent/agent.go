@@ -32,6 +32,11 @@ type Workers interface {
 	Lives() map[pod.UID]worker.Life
 }
 
+// Events take note of what happens to pods. They never block.
+type Events interface {
+	Record(p *v1.Pod, kind, reason, message string)
+}
+
 // Config is what an Agent is made of.
 type Config struct {
 	Log      *slog.Logger
@@ -39,6 +44,7 @@ type Config struct {
 	Sources  []string // those that must have spoken before anything is cleaned up
 	Desired  *desired.Set
 	Statuses *status.Store
+	Events   Events
 
 	// InRuntime and OnDisk list the pods of which there is anything.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
@@ -78,8 +84,8 @@ type Agent struct {
 
 // New returns an agent. It does nothing until Run.
 func New(c Config) (*Agent, error) {
-	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.InRuntime == nil || c.OnDisk == nil {
-		return nil, errors.New("agent: log, desired, statuses, inRuntime and onDisk are required")
+	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.InRuntime == nil || c.OnDisk == nil {
+		return nil, errors.New("agent: log, desired, statuses, events, inRuntime and onDisk are required")
 	}
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")

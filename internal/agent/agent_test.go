@@ -32,6 +32,8 @@ import (
 type node struct {
 	t         *testing.T
 	runtime   *fake.Runtime
+	hooks     *fake.Hooks
+	events    *fake.Events
 	agent     *agent.Agent
 	images    *image.Manager
 	snapshots chan pod.Snapshot
@@ -47,13 +49,13 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
-	n := &node{t: t, runtime: r, snapshots: make(chan pod.Snapshot)}
+	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, snapshots: make(chan pod.Snapshot)}
 
 	running, err := r.List(ctx)
 	must(t, err)
 	statuses := status.NewStore()
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: admit.Node{}, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses,
+		Log: log, Node: admit.Node{}, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		InRuntime: r.List, OnDisk: gc.Dirs{Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs")}.List,
 		Running: running, Housekeeping: time.Minute,
 	})
@@ -63,11 +65,12 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Events: n.events, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
-		PodsDir: filepath.Join(dir, "pods"), Backoff: plan.DefaultBackoff,
+		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
-		Explain: error.Error, Forget: observer.Forget,
+		LastLines: func(string, int64, int) string { return "the log" },
+		Explain:   error.Error, Forget: observer.Forget,
 	})
 	must(t, err)
 	pool, err := worker.New(ctx, worker.Config{Hands: executor, Observer: observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone})

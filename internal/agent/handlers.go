@@ -49,6 +49,7 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 		}
 		if rejection := a.admit(p); rejection != nil {
 			a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", rejection.Reason, "message", rejection.Message)
+			a.Events.Record(p, v1.EventTypeWarning, rejection.Reason, rejection.Message)
 			a.rejected[p.UID] = true
 			a.Statuses.Set(p.UID, status.Failed(p, rejection.Reason, rejection.Message, time.Now()))
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/agent"
 	"berth/internal/desired"
+	"berth/internal/fake"
 	"berth/internal/pod"
 	"berth/internal/status"
 )
@@ -15,7 +16,7 @@ import (
 func TestReadersMayComeBeforeTheLoopBegins(t *testing.T) {
 	nothing := map[pod.UID]*pod.Observed{}
 	a, err := agent.New(agent.Config{
-		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Housekeeping: time.Minute,
+		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Events: &fake.Events{}, Housekeeping: time.Minute,
 		InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 		OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 	})

@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	// The road: what moves a pod along.
 	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
 	"worker":  {"pod", "run"},
-	"execute": {"image", "plan", "pod", "render", "status"},
+	"execute": {"event", "hook", "image", "plan", "pod", "render", "status"},
 	"image":   {"pod", "run"},
 	"observe": {"cri", "pod", "run"},
 	"cri":     {"pod"},
@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"table":      {},
 
 	// For tests.
-	"fake": {"cri", "pod", "render"},
+	"fake": {"cri", "hook", "pod", "render"},
 	"arch": {},
 }
 

@@ -31,7 +31,8 @@ type Config struct {
 	PodCIDR         netip.Prefix // of the bundled network
 
 	CgroupRoot    string
-	PodLogsDir    string
+	PodLogsDir    string // holds a directory of logs for each pod
+	LogLinksDir   string // holds a link to the log of each container
 	StartSlots    int
 	ParallelPulls int
 	Backoff       plan.Backoff

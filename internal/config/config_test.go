@@ -23,7 +23,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		RootDir: "/var/lib/berth", NodeName: "box", ManifestDir: "/etc/berth/manifests",
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
-		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods",
+		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
 		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff,
 	}
 	if !reflect.DeepEqual(*c, want) {

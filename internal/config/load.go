@@ -69,6 +69,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 
 	c.CgroupRoot = l.cgroup(first(k.CgroupRoot, defaultCgroup))
 	c.PodLogsDir = l.path("podLogsDir", first(k.PodLogsDir, logsDir(c.RootDir)))
+	c.LogLinksDir = filepath.Join(filepath.Dir(c.PodLogsDir), "containers")
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
 	c.ParallelPulls = l.pulls(k)
 	c.Backoff = l.backoff(k)

@@ -1,21 +1,20 @@
 // Package execute does what was decided: it performs the steps of a pod's sync,
 // its stop and its end, and publishes the pod's status on the way.
 //
-// Every step can be done again: it looks at what is there first. The Executor
-// remembers, per pod, only why its containers could not be started; all else is
-// in the runtime. It retries nothing: a step that fails ends the sync, and the
-// worker comes back.
+// Every step can be done again: it looks at what is there first. What the Executor
+// remembers of a pod is what the runtime can't tell (see memory.go). It retries
+// nothing: a step that fails ends the sync, and the worker comes back.
 package execute
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/hook"
 	"berth/internal/image"
 	"berth/internal/plan"
 	"berth/internal/pod"
@@ -41,89 +40,79 @@ type Images interface {
 	Release(uid pod.UID)
 }
 
+// Hooks run what a container asks for after its start and before its stop.
+type Hooks interface {
+	Run(ctx context.Context, t hook.Target, h *v1.LifecycleHandler) error
+}
+
+// Events take note of what happens to pods. They never block.
+type Events interface {
+	Record(p *v1.Pod, kind, reason, message string)
+	RecordContainer(p *v1.Pod, container, kind, reason, message string)
+}
+
 // Config is what an Executor is made of.
 type Config struct {
 	Runtime  Runtime
 	Images   Images
+	Hooks    Hooks
+	Events   Events
 	Statuses *status.Store
 	Slots    *Slots
 	Log      *slog.Logger
 	Node     render.Node
 	HostIPs  []string
 	PodsDir  string // holds a directory of data for each pod
-	Backoff  plan.Backoff
+	LinksDir string // holds a link to the log of each container
+	// RuntimeName is how container ids begin in a status.
+	RuntimeName string
+	Backoff     plan.Backoff
 	// RemoveCgroup removes the cgroup of a pod that has no process left.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// Mounted returns a mount at or below a directory, or "".
 	Mounted func(dir string) (string, error)
 	// Explain turns an error of the runtime into words for a status.
 	Explain func(error) string
+	// LastLines returns the end of a container's log, for its last words.
+	LastLines func(path string, lines int64, bytes int) string
 	// Forget is told that nothing of a pod is left.
 	Forget func(pod.UID)
 }
 
 // Executor performs the steps of all pods. Each pod's are performed by one
-// worker, so nothing here needs to be locked but the table of notes.
+// worker, so nothing of a pod needs to be locked.
 type Executor struct {
 	Config
-
-	mu    sync.Mutex
-	notes map[pod.UID]map[string]status.Note
+	memories memories
 }
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, statuses, slots and log are required")
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Events == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+		return nil, errors.New("execute: runtime, images, hooks, events, statuses, slots and log are required")
 	}
-	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil {
-		return nil, errors.New("execute: removeCgroup, mounted, explain and forget are required")
+	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil {
+		return nil, errors.New("execute: removeCgroup, mounted, explain, forget and lastLines are required")
 	}
-	if c.PodsDir == "" || c.Node.LogsDir == "" {
-		return nil, errors.New("execute: the directories of pods and logs are required")
+	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
+		return nil, errors.New("execute: the directories of pods, logs and links are required")
 	}
 	if err := c.Backoff.Validate(); err != nil {
 		return nil, err
 	}
-	return &Executor{Config: c, notes: map[pod.UID]map[string]status.Note{}}, nil
+	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
 
 // publish derives the status of a pod and stores it for its readers.
-func (e *Executor) publish(p *v1.Pod, have pod.Observed, notes map[string]status.Note, finished bool) {
-	in := status.Input{
-		Pod: p, Have: have, Notes: notes, HostIPs: e.HostIPs, Finished: finished, Now: time.Now(),
-	}
-	if before, ok := e.Statuses.Get(p.UID); ok {
+func (e *Executor) publish(in status.Input) v1.PodStatus {
+	m := e.memories.of(in.Pod.UID)
+	in.Notes, in.Ended, in.Stopping = m.notes, m.ended, m.stopping
+	in.Have = e.withLastWords(in.Pod, in.Have, m)
+	in.HostIPs, in.Runtime, in.Now = e.HostIPs, e.RuntimeName, time.Now()
+	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
 		in.Before = &before
 	}
-	e.Statuses.Set(p.UID, status.Derive(in))
-}
-
-func (e *Executor) remember(uid pod.UID, notes map[string]status.Note) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(notes) == 0 {
-		delete(e.notes, uid)
-		return
-	}
-	e.notes[uid] = notes
-}
-
-// remembered returns the notes on those containers that the plan still wants to
-// start, together with what the plan itself says of the others.
-func (e *Executor) remembered(uid pod.UID, p plan.Plan) map[string]status.Note {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	notes := map[string]status.Note{}
-	for _, a := range p.Actions {
-		if start, ok := a.(plan.StartContainer); ok {
-			if note, ok := e.notes[uid][start.Name]; ok {
-				notes[start.Name] = note
-			}
-		}
-	}
-	for _, w := range p.Waits {
-		notes[w.Container] = status.Note{Reason: w.Reason, Message: w.Message}
-	}
-	return notes
+	s := status.Derive(in)
+	e.Statuses.Set(in.Pod.UID, s)
+	return s
 }

@@ -56,6 +56,8 @@ type node struct {
 	*Executor
 	t         *testing.T
 	runtime   *fake.Runtime
+	hooks     *fake.Hooks
+	events    *fake.Events
 	shelf     *shelf
 	dir       string
 	cgroups   []string
@@ -66,7 +68,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, events: &fake.Events{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -78,12 +80,13 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Events: n.events, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"},
-		PodsDir: filepath.Join(n.dir, "pods"), Backoff: plan.DefaultBackoff,
+		PodsDir: filepath.Join(n.dir, "pods"), LinksDir: filepath.Join(n.dir, "links"), Backoff: plan.DefaultBackoff,
 		RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
 		Mounted:      func(string) (string, error) { return n.mounted, nil },
 		Explain:      func(err error) string { return "why: " + err.Error() },
+		LastLines:    func(string, int64, int) string { return "the log" },
 		Forget:       func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
 	}
 }

@@ -7,22 +7,35 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/event"
 	"berth/internal/image"
 	"berth/internal/plan"
 	"berth/internal/pod"
 	"berth/internal/render"
-	"berth/internal/status"
 )
 
 // startMissing makes the sandbox and starts the containers that the plan asks
-// for. Images are asked for first, so that they are pulled while the pod waits
-// for its slot; a container whose image is not there yet is left for later.
+// for, then runs the hooks of those that have one. Images are asked for first, so
+// that they are pulled while the pod waits for its slot; a container whose image
+// is not there yet is left for later. The slot is given back before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
 	images := e.askForImages(ctx, t)
+	started, err := e.makeStartCalls(ctx, t, images)
+	e.runPostStarts(ctx, t, started)
+	return err
+}
+
+// started is a container that was just started.
+type started struct {
+	spec *v1.Container
+	id   string
+}
+
+func (e *Executor) makeStartCalls(ctx context.Context, t *task, images map[string]image.State) ([]started, error) {
 	if t.plan.FirstStart() && anythingToStart(t.plan, images) {
 		release, err := e.Slots.Take(ctx, t.pod)
 		if err != nil {
-			return fmt.Errorf("wait for a start slot: %w", err)
+			return nil, fmt.Errorf("wait for a start slot: %w", err)
 		}
 		defer release()
 	}
@@ -31,27 +44,31 @@ func startMissing(e *Executor, ctx context.Context, t *task) error {
 	unbroken := context.WithoutCancel(ctx)
 
 	in := sandboxOf(t)
+	var out []started
 	for _, a := range t.plan.Actions {
 		if err := ctx.Err(); err != nil {
-			return err // the pod is to be stopped, or the agent: nothing more is begun
+			return out, err // the pod is to be stopped, or the agent: nothing more is begun
 		}
 		switch a := a.(type) {
 		case plan.CreateSandbox:
 			id, err := e.createSandbox(unbroken, t, a)
 			if err != nil {
-				return err
+				return out, err
 			}
 			in = sandbox{id: id, attempt: a}
 		case plan.StartContainer:
 			if images[a.Name].Ref == "" {
 				continue
 			}
-			if err := e.startContainer(unbroken, t, a, in, images[a.Name].Ref); err != nil {
-				t.failed = append(t.failed, err)
+			id, err := e.startContainer(unbroken, t, a, in, images[a.Name].Ref)
+			if err != nil {
+				t.failed = append(t.failed, fmt.Errorf("container %s: %w", a.Name, err))
+				continue
 			}
+			out = append(out, started{pod.ContainerSpec(t.pod, a.Name), id})
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // askForImages returns, by container, how things stand with the images of those
@@ -63,10 +80,12 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 		if !ok {
 			continue
 		}
-		state := e.Images.Ensure(ctx, t.pod.UID, containerOf(t.pod, start.Name))
+		spec := pod.ContainerSpec(t.pod, start.Name)
+		state := e.Images.Ensure(ctx, t.pod.UID, spec)
 		out[start.Name] = state
+		e.tellOfImage(t, spec, state)
 		if state.Ref == "" {
-			t.notes[start.Name] = status.Note{Reason: state.Reason, Message: state.Message}
+			t.note(start.Name, state.Reason, state.Message)
 			t.comeBack(state.Until)
 		}
 	}
@@ -108,6 +127,7 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 	id, err := e.Runtime.RunSandbox(ctx, render.Sandbox(t.pod, a, e.Node))
 	if err != nil {
 		t.allWait(e.Explain(err))
+		e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.Explain(err))
 		return "", fmt.Errorf("create sandbox: %w", err)
 	}
 	e.Log.Info("sandbox made", "pod", pod.Ref(t.pod), "sandbox", id, "attempt", a.Attempt, "took", time.Since(began).Round(time.Millisecond))
@@ -115,33 +135,36 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 }
 
 // startContainer makes a container and starts it.
-func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) error {
+func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) (string, error) {
 	t.did = true
 	began := time.Now()
-	spec := containerOf(t.pod, a.Name)
-	id, err := e.Runtime.CreateContainer(ctx, in.id,
-		render.Container(t.pod, spec, a, imageRef, e.Node),
-		render.Sandbox(t.pod, in.attempt, e.Node))
+	spec := pod.ContainerSpec(t.pod, a.Name)
+	words, err := e.prepareLastWords(t.pod, spec, a.RestartCount)
 	if err != nil {
-		t.notes[a.Name] = status.Note{Reason: pod.ReasonCreateContainerError, Message: e.Explain(err)}
-		return fmt.Errorf("container %s: %w", a.Name, err)
+		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
+		return "", err
 	}
+	config := render.Container(t.pod, spec, a, render.Resolved{ImageRef: imageRef, LastWords: words}, e.Node)
+	id, err := e.Runtime.CreateContainer(ctx, in.id, config, render.Sandbox(t.pod, in.attempt, e.Node))
+	if err != nil {
+		return "", e.startFailed(t, a.Name, pod.ReasonCreateContainerError, err)
+	}
+	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Created, "Created container "+a.Name)
 	if err := e.Runtime.StartContainer(ctx, id); err != nil {
-		t.notes[a.Name] = status.Note{Reason: pod.ReasonRunContainerError, Message: e.Explain(err)}
-		return fmt.Errorf("container %s: %w", a.Name, err)
+		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
 	}
-	delete(t.notes, a.Name)
+	delete(t.memory.notes, a.Name)
+	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
 	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
 		"took", time.Since(began).Round(time.Millisecond))
-	return nil
+	if err := e.linkLog(t.pod, spec, id, a.RestartCount); err != nil {
+		e.Log.Warn("can't link the log of a container", "pod", pod.Ref(t.pod), "container", a.Name, "err", err)
+	}
+	return id, nil
 }
 
-// containerOf returns the spec of a container that the plan named, so it is there.
-func containerOf(p *v1.Pod, name string) *v1.Container {
-	for i := range p.Spec.Containers {
-		if p.Spec.Containers[i].Name == name {
-			return &p.Spec.Containers[i]
-		}
-	}
-	panic("execute: the plan names container " + name + ", which the pod does not have")
+func (e *Executor) startFailed(t *task, container, reason string, err error) error {
+	t.note(container, reason, e.Explain(err))
+	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.Explain(err))
+	return err
 }

@@ -10,34 +10,38 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/event"
 	"berth/internal/plan"
 	"berth/internal/pod"
+	"berth/internal/status"
 )
 
 // stopUnwanted stops the sandboxes and containers that the plan wants gone
 // before anything is started.
 func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
-	grace := time.Duration(pod.Grace(t.pod)) * time.Second
+	deadline := time.Now().Add(time.Duration(pod.Grace(t.pod)) * time.Second)
+	var unwanted []pod.Container
 	for _, a := range t.plan.Actions {
-		var err error
 		switch a := a.(type) {
 		case plan.StopSandbox:
 			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Why)
-			err = e.stopSandbox(ctx, t.have, a.ID, grace)
+			e.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
+			t.did = true
+			if err := e.stopSandbox(ctx, t, a.ID, deadline); err != nil {
+				return err
+			}
 		case plan.StopContainer:
 			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Why)
-			err = e.Runtime.StopContainer(ctx, a.ID, grace)
+			unwanted = append(unwanted, containersOf(t.have, func(c pod.Container) bool { return c.ID == a.ID })...)
 		case plan.DropContainer:
-			err = e.Runtime.RemoveContainer(ctx, a.ID)
-		default:
-			continue
+			t.did = true
+			if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		t.did = true
 	}
-	return nil
+	t.did = t.did || len(unwanted) > 0
+	return e.stopContainers(ctx, t.pod, unwanted, t.memory, deadline)
 }
 
 // removeDead removes what nobody asks for any more.
@@ -45,11 +49,8 @@ func removeDead(e *Executor, ctx context.Context, t *task) error {
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
 		case plan.RemoveContainer:
-			if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
+			if err := e.removeContainer(ctx, t, a); err != nil {
 				return err
-			}
-			if err := os.Remove(a.LogPath); err != nil && !errors.Is(err, os.ErrNotExist) && a.LogPath != "" {
-				return fmt.Errorf("remove the log of a container that is gone: %w", err)
 			}
 		case plan.RemoveSandbox:
 			if err := e.Runtime.RemoveSandbox(ctx, a.ID); err != nil {
@@ -63,41 +64,93 @@ func removeDead(e *Executor, ctx context.Context, t *task) error {
 	return nil
 }
 
-// Stop ends all that runs of a pod. It is done when the observation that it is
-// given shows nothing alive.
-func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, why string) (bool, error) {
-	e.Images.Release(p.UID)
-	e.remember(p.UID, nil)
-	if !have.Running() {
-		e.publish(p, have, nil, plan.Next(p, have, e.Backoff, time.Now()).Finished)
-		if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
-			return false, err
-		}
-		return true, nil
+func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveContainer) error {
+	if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
+		return err
 	}
-	e.Log.Info("stopping pod", "pod", pod.Ref(p), "uid", p.UID, "why", why, "grace", grace.Round(time.Millisecond))
-	if err := e.stopContainers(ctx, have.Containers, grace); err != nil {
-		return false, err
+	delete(t.memory.lastWords, a.ID)
+	delete(t.memory.preStops, a.ID)
+	if err := e.unlinkLog(a.ID); err != nil {
+		return err
 	}
-	for _, s := range have.Sandboxes {
-		if err := e.Runtime.StopSandbox(ctx, s.ID); err != nil {
-			return false, err
-		}
+	if err := os.Remove(a.LogPath); err != nil && !errors.Is(err, os.ErrNotExist) && a.LogPath != "" {
+		return fmt.Errorf("remove the log of a container that is gone: %w", err)
 	}
-	return false, nil
+	return nil
 }
 
-// Erase removes all that is left of a pod: containers, sandboxes, directories.
+// Stop ends all that runs of a pod: its containers in their order, within grace
+// in all, then its sandboxes. It is done when the observation that it is given
+// shows nothing alive.
+func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, why string) (bool, error) {
+	e.Images.Release(p.UID)
+	m := e.memories.of(p.UID)
+	m.notes = map[string]status.Note{}
+	if !have.Running() {
+		return true, e.stopped(ctx, p, have, m)
+	}
+	e.Log.Info("stopping pod", "pod", pod.Ref(p), "uid", p.UID, "why", why, "grace", grace.Round(time.Millisecond))
+	e.showStop(p, have, m, "stopping containers")
+	if err := e.stopContainers(ctx, p, have.Containers, m, time.Now().Add(grace)); err != nil {
+		return false, err
+	}
+	e.showStop(p, have, m, "stopping the sandbox")
+	return false, e.stopSandboxes(ctx, have, m)
+}
+
+// stopped sees to what is left of a pod in which nothing runs any more.
+func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m *memory) error {
+	if err := e.stopSandboxes(ctx, have, m); err != nil { // one that died by itself still holds its address
+		return err
+	}
+	e.showStop(p, have, m, "removing the cgroup")
+	if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
+		return err
+	}
+	m.stopping = nil
+	finished := plan.Next(p, have, e.Backoff, time.Now()).Finished
+	e.publish(status.Input{Pod: p, Have: have, Finished: finished, Stopped: true})
+	return nil
+}
+
+// showStop lets readers see how far the stop of a pod has come.
+func (e *Executor) showStop(p *v1.Pod, have pod.Observed, m *memory, step string) {
+	m.standsAt(step)
+	e.publish(status.Input{Pod: p, Have: have, Finished: plan.Next(p, have, e.Backoff, time.Now()).Finished})
+}
+
+// stopSandboxes stops every sandbox once, the dead ones too: until they are
+// stopped they keep their address and their ports.
+func (e *Executor) stopSandboxes(ctx context.Context, have pod.Observed, m *memory) error {
+	for _, s := range have.Sandboxes {
+		if m.sandboxes[s.ID] && s.State == pod.SandboxNotReady {
+			continue
+		}
+		if err := e.Runtime.StopSandbox(ctx, s.ID); err != nil {
+			return err
+		}
+		m.sandboxes[s.ID] = true
+	}
+	return nil
+}
+
+// Erase removes all that is left of a pod: containers, sandboxes, cgroup,
+// directories, links. After that, nobody knows of it.
 func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) error {
+	m := e.memories.of(p.UID)
+	e.showStop(p, have, m, "removing what is left")
 	for _, c := range have.Containers {
 		if err := e.Runtime.RemoveContainer(ctx, c.ID); err != nil {
 			return err
 		}
-	}
-	for _, s := range have.Sandboxes {
-		if err := e.Runtime.StopSandbox(ctx, s.ID); err != nil { // it frees the address of a dead one, too
+		if err := e.unlinkLog(c.ID); err != nil {
 			return err
 		}
+	}
+	if err := e.stopSandboxes(ctx, have, m); err != nil {
+		return err
+	}
+	for _, s := range have.Sandboxes {
 		if err := e.Runtime.RemoveSandbox(ctx, s.ID); err != nil {
 			return err
 		}
@@ -109,33 +162,48 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 		return err
 	}
 	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
+	e.memories.forget(p.UID)
 	e.Statuses.Forget(p.UID)
 	e.Forget(p.UID)
 	return nil
 }
 
-func (e *Executor) stopSandbox(ctx context.Context, have pod.Observed, id string, grace time.Duration) error {
-	var inside []pod.Container
-	for _, c := range have.Containers {
-		if c.SandboxID == id {
-			inside = append(inside, c)
-		}
-	}
-	if err := e.stopContainers(ctx, inside, grace); err != nil {
+func (e *Executor) stopSandbox(ctx context.Context, t *task, id string, deadline time.Time) error {
+	inside := containersOf(t.have, func(c pod.Container) bool { return c.SandboxID == id })
+	if err := e.stopContainers(ctx, t.pod, inside, t.memory, deadline); err != nil {
 		return err
 	}
 	return e.Runtime.StopSandbox(ctx, id)
 }
 
-// stopContainers stops those that are alive, all at the same time.
-func (e *Executor) stopContainers(ctx context.Context, containers []pod.Container, grace time.Duration) error {
-	errs := make([]error, len(containers))
-	var wg sync.WaitGroup
-	for i, c := range containers {
-		if c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown {
-			wg.Go(func() { errs[i] = e.Runtime.StopContainer(ctx, c.ID, grace) })
+func containersOf(have pod.Observed, is func(pod.Container) bool) []pod.Container {
+	var out []pod.Container
+	for _, c := range have.Containers {
+		if is(c) {
+			out = append(out, c)
 		}
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return out
+}
+
+// stopContainers stops those that are alive, wave after wave, those of a wave at
+// the same time. All of it, hooks included, has one deadline: after that, what
+// is left is killed.
+func (e *Executor) stopContainers(ctx context.Context, p *v1.Pod, containers []pod.Container, m *memory, deadline time.Time) error {
+	for _, wave := range plan.StopOrder(p, containers) {
+		errs := make([]error, len(wave))
+		var wg sync.WaitGroup
+		for i, c := range wave {
+			wg.Go(func() {
+				e.Events.RecordContainer(p, c.Name, v1.EventTypeNormal, event.Killing, "Stopping container "+c.Name)
+				e.preStop(ctx, p, c, m, deadline)
+				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -101,8 +101,8 @@ func TestAPodThatWaitsForAnImageCanBeStopped(t *testing.T) {
 		}
 		n.stopped(p)
 		n.expectState(p, "app", "ContainerCreating: ") // it no longer tries, so it no longer fails
-		if len(n.notes) != 0 {
-			t.Errorf("still noted: %v", n.notes)
+		if notes := n.memories.of(p.UID).notes; len(notes) != 0 {
+			t.Errorf("still noted: %v", notes)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestEraseLeavesNothingAndMayBeDoneAgain(t *testing.T) {
 }
 
 func TestAnEraseThatFailedGoesOnWhereItStood(t *testing.T) {
-	for _, call := range []string{"RemoveContainer", "StopSandbox", "RemoveSandbox"} {
+	for _, call := range []string{"RemoveContainer", "RemoveSandbox"} {
 		onNode(t, 1, func(n *node) {
 			p := web("a", "app")
 			n.settle(p)

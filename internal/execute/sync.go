@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/event"
 	"berth/internal/plan"
 	"berth/internal/pod"
 	"berth/internal/status"
@@ -15,10 +16,10 @@ import (
 
 // task is one sync of one pod, handed from step to step.
 type task struct {
-	pod   *v1.Pod
-	have  pod.Observed
-	plan  plan.Plan
-	notes map[string]status.Note // why containers are not running
+	pod    *v1.Pod
+	have   pod.Observed
+	plan   plan.Plan
+	memory *memory
 
 	did    bool      // something was changed in the runtime
 	due    time.Time // when to come back
@@ -32,11 +33,16 @@ func (t *task) comeBack(at time.Time) {
 	}
 }
 
+// note says why a container does not run.
+func (t *task) note(container, reason, message string) {
+	t.memory.notes[container] = status.Note{Reason: reason, Message: message}
+}
+
 // allWait notes why none of the containers that are to be started can be.
 func (t *task) allWait(message string) {
 	for _, a := range t.plan.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
-			t.notes[start.Name] = status.Note{Reason: pod.ReasonContainerCreating, Message: message}
+			t.note(start.Name, pod.ReasonContainerCreating, message)
 		}
 	}
 }
@@ -58,11 +64,15 @@ var syncSteps = []step{
 
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
-	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now())}
-	t.notes = e.remembered(p.UID, t.plan)
-	e.publish(p, have, t.notes, t.plan.Finished)
+	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID)}
+	t.memory.recall(t.plan)
+	e.tellOfWaits(t)
+	shown := e.publish(status.Input{Pod: p, Have: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {
-		return pod.Outcome{Finished: true}, nil
+		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
+	}
+	if over := e.pastDeadline(t, shown); over {
+		return pod.Outcome{Finished: true, Why: t.memory.ended.Message}, nil
 	}
 	t.comeBack(t.plan.Due())
 
@@ -74,11 +84,28 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 		}
 	}
 	err = errors.Join(append(t.failed, err)...)
-	e.remember(p.UID, t.notes)
 	if err != nil || !t.did { // else the next sync, which follows at once, knows better
-		e.publish(p, have, t.notes, false)
+		e.publish(status.Input{Pod: p, Have: have, RestartingAll: t.plan.RestartingAll})
 	}
 	return pod.Outcome{Again: t.did, Due: t.due}, err
+}
+
+// pastDeadline tells whether the pod has been active for longer than it may, and
+// asks to come back when that will be so.
+func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
+	if t.pod.Spec.ActiveDeadlineSeconds == nil || shown.StartTime == nil {
+		return false
+	}
+	deadline := shown.StartTime.Add(time.Duration(*t.pod.Spec.ActiveDeadlineSeconds) * time.Second)
+	if time.Now().Before(deadline) {
+		t.comeBack(deadline)
+		return false
+	}
+	t.memory.ended = &status.Ended{
+		Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline",
+	}
+	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, t.memory.ended.Message)
+	return true
 }
 
 // networkReady holds a pod back until the runtime has a network for it. Pods that
@@ -92,6 +119,7 @@ func networkReady(e *Executor, ctx context.Context, t *task) error {
 			err := e.Runtime.Ready(ctx)
 			if err != nil {
 				t.allWait(e.Explain(err))
+				e.Events.Record(t.pod, v1.EventTypeWarning, event.NetworkNotReady, "network is not ready: "+e.Explain(err))
 			}
 			return err
 		}

@@ -223,7 +223,7 @@ func TestAFinishedPodIsSaidToBe(t *testing.T) {
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		n.settle(p)
 		n.exit(p, "app", 0)
-		if outcome := n.settle(p); outcome != (pod.Outcome{Finished: true}) {
+		if outcome := n.settle(p); !outcome.Finished || outcome.Again {
 			t.Errorf("got %+v", outcome)
 		}
 		if s, _ := n.Statuses.Get("a"); s.Phase != v1.PodSucceeded {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type Runtime struct {
 	busy, most int
 	calls      map[string]int
 	listeners  map[chan cri.Event]struct{}
+	stops      []Stop
 	mute       bool
 }
 
@@ -40,6 +42,7 @@ type sandboxRecord struct {
 	pod.Sandbox
 	uid             pod.UID
 	name, namespace string
+	logs            string
 }
 
 type containerRecord struct {
@@ -97,6 +100,20 @@ func (r *Runtime) Calls(call string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls[call]
+}
+
+// Stop is the stop of a container that ran.
+type Stop struct {
+	Container string
+	Grace     time.Duration
+	At        time.Time
+}
+
+// Stops returns the stops so far, in order.
+func (r *Runtime) Stops() []Stop {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.stops)
 }
 
 // MostSandboxesAtOnce returns how many RunSandbox calls were ever under way together.
@@ -174,10 +191,13 @@ func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig) 
 		return "", err
 	}
 	uid := pod.UID(config.Labels[pod.LabelPodUID])
-	s := &sandboxRecord{uid: uid, name: config.Metadata.Name, namespace: config.Metadata.Namespace}
+	s := &sandboxRecord{uid: uid, name: config.Metadata.Name, namespace: config.Metadata.Namespace, logs: config.LogDirectory}
 	s.Sandbox = pod.Sandbox{
 		ID: r.id("sandbox"), Attempt: config.Metadata.Attempt, State: pod.SandboxReady, CreatedAt: time.Now(),
 		Hash: config.Annotations[pod.AnnotationSpecHash], IPs: []string{fmt.Sprintf("10.0.0.%d", r.ids%250+1)},
+	}
+	if seen, err := time.Parse(time.RFC3339Nano, config.Annotations[pod.AnnotationSeen]); err == nil {
+		s.FirstSeen = seen
 	}
 	r.sandboxes[s.ID] = s
 	r.tell(uid)
@@ -232,11 +252,16 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	if err != nil {
 		return "", err
 	}
+	grace, err := strconv.ParseInt(config.Annotations[pod.AnnotationGrace], 10, 64)
+	if err != nil {
+		return "", err
+	}
 	c := &containerRecord{uid: s.uid}
 	c.Container = pod.Container{
 		ID: r.id("container"), Name: config.Metadata.Name, SandboxID: sandbox, State: pod.ContainerCreated,
 		Image: config.Image.Image, ImageRef: config.Image.Image, CreatedAt: time.Now(),
 		Hash: config.Annotations[pod.AnnotationSpecHash], RestartCount: int32(config.Metadata.Attempt), Backoff: backoff,
+		Grace: grace, LogPath: filepath.Join(s.logs, config.LogPath),
 	}
 	r.containers[c.ID] = c
 	r.tell(s.uid)
@@ -260,13 +285,14 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 }
 
 // StopContainer implements execute.Runtime.
-func (r *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration) error {
+func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	if err := r.enter(ctx, "StopContainer"); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.containers[id]; c != nil && c.State == pod.ContainerRunning {
+		r.stops = append(r.stops, Stop{Container: c.Name, Grace: grace, At: time.Now()})
 		r.end(c, 0)
 	}
 	return nil

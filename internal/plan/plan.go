@@ -8,7 +8,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -80,6 +79,8 @@ type Plan struct {
 	Waits   []Wait
 	// Finished is set when nothing of the pod runs and nothing of it ever will.
 	Finished bool
+	// RestartingAll is set while all containers are restarted because one asked for it.
+	RestartingAll bool
 }
 
 // Due is when a plan should be made again even if nothing happens. It is zero
@@ -112,243 +113,67 @@ func (p Plan) FirstStart() bool {
 
 // Next returns what moves have towards want.
 func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
-	var p Plan
-	if p.Finished = finished(want, have); p.Finished {
-		return p
+	v := look(want, have, rules, now)
+	if _, ended := v.ended(); ended {
+		return Plan{Finished: true}
 	}
+	var d decisions
+	v.ephemeral(&d)
+	v.containers(&d)
 
-	wantSandbox := SandboxHash(want)
-	sandbox := have.Sandbox()
-	usable := sandbox != nil && sandbox.State == pod.SandboxReady && (sandbox.Hash == "" || sandbox.Hash == wantSandbox)
-
-	var stops, drops, starts []Action
-	for i := range want.Spec.Containers {
-		c := &want.Spec.Containers[i]
-		d := decide(want, c, have, usable, rules, now)
-		if d.stop != nil {
-			stops = append(stops, *d.stop)
-		}
-		if d.drop != nil {
-			drops = append(drops, *d.drop)
-		}
-		if d.start != nil {
-			starts = append(starts, *d.start)
-		}
-		if d.wait != nil {
-			p.Waits = append(p.Waits, *d.wait)
-		}
+	p := Plan{Waits: d.waits, RestartingAll: v.restartingAll()}
+	starting := len(d.starts) > 0
+	p.Actions = append(p.Actions, stopSandboxes(have, v.usable, starting)...)
+	if v.usable { // else they go with their sandbox
+		p.Actions = append(p.Actions, d.stops...)
+		p.Actions = append(p.Actions, v.stopUnwanted()...)
 	}
-	if usable {
-		stops = append(stops, stopUnwanted(want, have, sandbox.ID)...)
-	} else {
-		stops = nil // they go with their sandbox
+	p.Actions = append(p.Actions, d.drops...)
+	if starting && !v.usable {
+		p.Actions = append(p.Actions, CreateSandbox{
+			Attempt: nextAttempt(have), Hash: SandboxHash(want), FirstSeen: firstSeen(have),
+		})
 	}
-
-	p.Actions = append(p.Actions, stopSandboxes(have, usable, len(starts) > 0)...)
-	p.Actions = append(p.Actions, stops...)
-	p.Actions = append(p.Actions, drops...)
-	if len(starts) > 0 {
-		if !usable {
-			p.Actions = append(p.Actions, CreateSandbox{
-				Attempt: nextAttempt(have), Hash: wantSandbox, FirstSeen: firstSeen(have),
-			})
-		}
-		p.Actions = append(p.Actions, starts...)
-	}
-	p.Actions = append(p.Actions, garbage(want, have, usable)...)
+	p.Actions = append(p.Actions, d.starts...)
+	p.Actions = append(p.Actions, v.garbage()...)
 	return p
 }
 
-// finished tells whether every container ended for good.
-func finished(want *v1.Pod, have pod.Observed) bool {
-	for i := range want.Spec.Containers {
-		c := have.Container(want.Spec.Containers[i].Name)
-		if c == nil || c.State != pod.ContainerExited || restarts(want, c) {
-			return false
-		}
-	}
-	return true
+// view is a pod and what there is of it, as the rules look at it.
+type view struct {
+	want  *v1.Pod
+	have  pod.Observed
+	rules Backoff
+	now   time.Time
+
+	usable bool // the newest sandbox can be used
+	// triggers asked for a restart of all, one after the other, and bounds tells
+	// what that makes outdated: see restartall.go.
+	triggers []*pod.Container
+	bounds   []bound
 }
 
-// restarts tells whether the restart policy lets a dead container come back.
-func restarts(want *v1.Pod, dead *pod.Container) bool {
-	switch want.Spec.RestartPolicy {
-	case v1.RestartPolicyNever:
-		return false
-	case v1.RestartPolicyOnFailure:
-		return dead.ExitCode != 0
-	default:
-		return true
-	}
+func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
+	v := &view{want: want, have: have, rules: rules, now: now}
+	s := have.Sandbox()
+	v.usable = s != nil && s.State == pod.SandboxReady && (s.Hash == "" || s.Hash == SandboxHash(want))
+	v.findTrigger()
+	return v
 }
 
-// decision is what becomes of one container of the spec. A container may be
-// stopped and started in the same plan.
-type decision struct {
-	stop  *StopContainer
-	drop  *DropContainer
-	start *StartContainer
-	wait  *Wait
+// current returns the container of that name that counts: the newest one in the
+// sandbox in use, unless all were asked to restart since it was made.
+func (v *view) current(name string) *pod.Container {
+	c := v.have.Container(name)
+	if c == nil || !v.usable || c.SandboxID != v.have.Sandboxes[0].ID || v.outdated(c) {
+		return nil
+	}
+	return c
 }
 
-func decide(want *v1.Pod, c *v1.Container, have pod.Observed, usable bool, rules Backoff, now time.Time) decision {
-	hash := ContainerHash(c)
-	cur := have.Container(c.Name)
-	if cur == nil {
-		return decision{start: &StartContainer{Name: c.Name, Hash: hash}}
-	}
-	changed := cur.Hash != "" && cur.Hash != hash
-	inPlace := usable && cur.SandboxID == have.Sandboxes[0].ID
-
-	switch cur.State {
-	case pod.ContainerRunning:
-		if inPlace && !changed {
-			return decision{}
-		}
-		d := decision{start: &StartContainer{Name: c.Name, Hash: hash, RestartCount: cur.RestartCount + 1}}
-		if changed {
-			d.stop = &StopContainer{ID: cur.ID, Name: c.Name, Why: "its spec changed"}
-		} else if want.Spec.RestartPolicy == v1.RestartPolicyNever {
-			d.start = nil // it goes with its sandbox, and that was its one life
-		} else {
-			d.start.Backoff = cur.Backoff
-		}
-		return d
-
-	case pod.ContainerCreated:
-		return decision{
-			drop:  &DropContainer{ID: cur.ID},
-			start: &StartContainer{Name: c.Name, Hash: hash, RestartCount: cur.RestartCount, Backoff: cur.Backoff},
-		}
-
-	case pod.ContainerUnknown:
-		// Once it is stopped it is an exited one, and the next plan decides.
-		return decision{stop: &StopContainer{ID: cur.ID, Name: c.Name, Why: "the runtime lost track of it"}}
-	}
-
-	if !restarts(want, cur) {
-		return decision{}
-	}
-	start := &StartContainer{Name: c.Name, Hash: hash, RestartCount: cur.RestartCount + 1}
-	if changed {
-		return decision{start: start} // a new spec is a new chance
-	}
-	until, next := rules.after(cur, now)
-	if now.Before(until) {
-		return decision{wait: &Wait{
-			Container: c.Name,
-			Until:     until,
-			Reason:    pod.ReasonCrashLoopBackOff,
-			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s(%s)",
-				until.Sub(cur.FinishedAt), c.Name, pod.FullName(want), want.UID),
-		}}
-	}
-	start.Backoff = next
-	return decision{start: start}
-}
-
-// stopSandboxes stops every live sandbox but the one that stays in use. One that
-// died by itself still holds its address and its host ports: it is stopped
-// before another takes its place.
-func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
-	var out []Action
-	for i, s := range have.Sandboxes {
-		switch {
-		case i == 0 && usable:
-		case i == 0 && s.State == pod.SandboxReady:
-			out = append(out, StopSandbox{ID: s.ID, Why: "its spec changed"})
-		case s.State == pod.SandboxReady:
-			out = append(out, StopSandbox{ID: s.ID, Why: "a newer one took its place"})
-		case alive(have, s.ID):
-			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, but containers of it are not"})
-		case i == 0 && replaced:
-			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, and another takes its place"})
-		}
-	}
-	return out
-}
-
-func alive(have pod.Observed, sandboxID string) bool {
-	return slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
-		return c.SandboxID == sandboxID && mayRun(c)
-	})
-}
-
-// mayRun tells whether a container runs, or may do so for all that is known.
-func mayRun(c pod.Container) bool {
-	return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown
-}
-
-// stopUnwanted stops containers of the sandbox in use that the spec no longer
-// has, and all but the newest of those that run twice.
-func stopUnwanted(want *v1.Pod, have pod.Observed, sandboxID string) []Action {
-	var out []Action
-	newest := map[string]bool{}
-	for _, c := range have.Containers {
-		first := !newest[c.Name]
-		newest[c.Name] = true
-		if c.SandboxID != sandboxID || !mayRun(c) {
-			continue
-		}
-		switch {
-		case !inSpec(want, c.Name):
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "the spec no longer has it"})
-		case !first:
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "a newer one took its place"})
-		}
-	}
-	return out
-}
-
-func inSpec(want *v1.Pod, name string) bool {
-	return slices.ContainsFunc(want.Spec.Containers, func(c v1.Container) bool { return c.Name == name })
-}
-
-// garbage removes dead containers but for the newest of each name, which users
-// ask about ("why did it restart", "logs of the one before"), those that were
-// made and will never be started, and dead sandboxes in which nothing is left.
-func garbage(want *v1.Pod, have pod.Observed, usable bool) []Action {
-	var out []Action
-	keptDead := map[string]bool{}
-	left := map[string]int{}
-	seen := map[string]bool{}
-	for _, c := range have.Containers {
-		first := !seen[c.Name]
-		seen[c.Name] = true
-		wanted := inSpec(want, c.Name)
-		stillborn := c.State == pod.ContainerCreated && (!first || !wanted)
-		dead := c.State == pod.ContainerExited && (keptDead[c.Name] || !wanted)
-		if stillborn || dead {
-			out = append(out, RemoveContainer{ID: c.ID, LogPath: c.LogPath})
-			continue
-		}
-		if c.State == pod.ContainerExited {
-			keptDead[c.Name] = true
-		}
-		left[c.SandboxID]++
-	}
-	for i, s := range have.Sandboxes {
-		inUse := i == 0 && usable
-		if !inUse && s.State == pod.SandboxNotReady && left[s.ID] == 0 {
-			out = append(out, RemoveSandbox{ID: s.ID})
-		}
-	}
-	return out
-}
-
-func nextAttempt(have pod.Observed) uint32 {
-	var next uint32
-	for _, s := range have.Sandboxes {
-		next = max(next, s.Attempt+1)
-	}
-	return next
-}
-
-// firstSeen is when the pod was first seen by the agent that made its oldest
-// sandbox. A later agent saw it later.
-func firstSeen(have pod.Observed) time.Time {
-	if n := len(have.Sandboxes); n > 0 {
-		return have.Sandboxes[n-1].FirstSeen
-	}
-	return time.Time{}
+// initialized tells whether the init containers are behind the pod: one of its
+// main containers was made in the sandbox in use. That is so even if the init
+// containers were collected long ago.
+func (v *view) initialized() bool {
+	return slices.ContainsFunc(v.want.Spec.Containers, func(c v1.Container) bool { return v.current(c.Name) != nil })
 }

@@ -124,4 +124,6 @@ type Outcome struct {
 	Due time.Time
 	// Finished says that nothing of the pod runs and nothing of it ever will.
 	Finished bool
+	// Why says why it is finished.
+	Why string
 }

@@ -15,6 +15,7 @@ const (
 	ReasonRunContainerError     = "RunContainerError"
 	ReasonCreatePodSandboxError = "CreatePodSandboxError"
 	ReasonNetworkNotReady       = "NetworkNotReady"
+	ReasonPostStartHookError    = "PostStartHookError"
 )
 
 // Reasons for which a container ended, or a pod did not run.
@@ -23,6 +24,7 @@ const (
 	ReasonError                  = "Error"
 	ReasonOOMKilled              = "OOMKilled"
 	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
+	ReasonDeadlineExceeded       = "DeadlineExceeded"
 	ReasonNodePorts              = "NodePorts"
 	ReasonPodOSNotSupported      = "PodOSNotSupported"
 	ReasonFeatureUnsupported     = "PodFeatureUnsupported"

@@ -8,6 +8,7 @@ package render
 import (
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -69,12 +70,24 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
 	}
 }
 
+// Resolved is what a container needs and its spec can't tell.
+type Resolved struct {
+	ImageRef  string
+	LastWords LastWords
+}
+
+// LastWords is the file in which a container may leave a message about its end.
+// It is empty if the container does not want one.
+type LastWords struct {
+	HostPath, ContainerPath string
+}
+
 // Container renders one container of p.
-func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, imageRef string, n Node) *ContainerConfig {
+func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n Node) *ContainerConfig {
 	env := environment(p, c, n)
 	return &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.RestartCount)},
-		Image:      &runtimeapi.ImageSpec{Image: imageRef, UserSpecifiedImage: c.Image},
+		Image:      &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
 		Command:    expandAll(c.Command, env),
 		Args:       expandAll(c.Args, env),
 		WorkingDir: c.WorkingDir,
@@ -91,15 +104,34 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, imageRef strin
 			pod.AnnotationBackoff:      a.Backoff.String(),
 			pod.AnnotationGrace:        strconv.FormatInt(pod.Grace(p), 10),
 		},
-		LogPath:   LogFile(c.Name, a.RestartCount),
-		Stdin:     c.Stdin,
-		StdinOnce: c.StdinOnce,
-		Tty:       c.TTY,
+		Mounts:     mounts(r),
+		StopSignal: stopSignal(c),
+		LogPath:    LogFile(c.Name, a.RestartCount),
+		Stdin:      c.Stdin,
+		StdinOnce:  c.StdinOnce,
+		Tty:        c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       resources(c),
 			SecurityContext: security(p, c),
 		},
 	}
+}
+
+func mounts(r Resolved) []*runtimeapi.Mount {
+	if r.LastWords.HostPath == "" {
+		return nil
+	}
+	return []*runtimeapi.Mount{{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath}}
+}
+
+// stopSignal is what a container wants to be told to end with. Most leave that to
+// their image.
+func stopSignal(c *v1.Container) runtimeapi.Signal {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_RUNTIME_DEFAULT
+	}
+	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
+	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
 // LogFile is where a container logs to, within the log directory of its pod.

@@ -84,7 +84,7 @@ func TestALaterSandboxKeepsTheFirstSeenTime(t *testing.T) {
 func TestAContainerOfAPod(t *testing.T) {
 	p := webPod()
 	a := plan.StartContainer{Name: "app", Hash: "hash", RestartCount: 3, Backoff: 40 * time.Second}
-	got := Container(p, &p.Spec.Containers[0], a, "sha256:1", node)
+	got := Container(p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1"}, node)
 	same(t, got, &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: "app", Attempt: 3},
 		Image:      &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "localhost/app:1"},
@@ -115,7 +115,7 @@ func TestRenderingIsPure(t *testing.T) {
 	untouched := p.DeepCopy()
 	create, start := plan.CreateSandbox{Hash: "s"}, plan.StartContainer{Name: "app", Hash: "c"}
 	sandbox := Sandbox(p, create, node)
-	container := Container(p, &p.Spec.Containers[0], start, "sha256:1", node)
+	container := Container(p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"}, node)
 	wantSandbox, wantContainer := proto.Clone(sandbox), proto.Clone(container)
 
 	// Whoever gets a message may change it.
@@ -125,7 +125,7 @@ func TestRenderingIsPure(t *testing.T) {
 	container.Command[0] = "y"
 
 	same(t, Sandbox(p, create, node), wantSandbox)
-	same(t, Container(p, &p.Spec.Containers[0], start, "sha256:1", node), wantContainer)
+	same(t, Container(p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"}, node), wantContainer)
 	if !reflect.DeepEqual(p, untouched) {
 		t.Error("the pod was changed")
 	}
@@ -188,5 +188,29 @@ func TestAPodOnTheMachinesNetworkMapsNoPorts(t *testing.T) {
 	p.Spec.HostNetwork = true
 	if got := Sandbox(p, plan.CreateSandbox{}, node).PortMappings; got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestLastWordsAreMounted(t *testing.T) {
+	p := webPod()
+	words := LastWords{HostPath: "/pods/1/words", ContainerPath: "/dev/termination-log"}
+	got := Container(p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{LastWords: words}, node)
+	if len(got.Mounts) != 1 || got.Mounts[0].HostPath != words.HostPath || got.Mounts[0].ContainerPath != words.ContainerPath || got.Mounts[0].Readonly {
+		t.Errorf("mounts %v", got.Mounts)
+	}
+}
+
+func TestStopSignals(t *testing.T) {
+	for name, want := range map[v1.Signal]runtimeapi.Signal{
+		v1.SIGTERM: runtimeapi.Signal_SIGTERM, v1.SIGUSR1: runtimeapi.Signal_SIGUSR1,
+		v1.SIGRTMINPLUS3: runtimeapi.Signal_SIGRTMINPLUS3, v1.SIGRTMAXMINUS2: runtimeapi.Signal_SIGRTMAXMINUS2,
+	} {
+		c := &v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &name}}
+		if got := stopSignal(c); got != want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+	if got := stopSignal(&v1.Container{}); got != runtimeapi.Signal_RUNTIME_DEFAULT {
+		t.Errorf("none given: got %s", got)
 	}
 }

@@ -1,8 +1,7 @@
 package status
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,29 +10,56 @@ import (
 	"berth/internal/pod"
 )
 
-// conditions derives the conditions of a pod, in the order in which they come true.
-func conditions(in Input, s *v1.PodStatus) []v1.PodCondition {
-	known := fact{holds: true, since: s.StartTime.Time}
-	network := hasNetwork(in.Have, s)
-	ready := isReady(s, network)
-	return []v1.PodCondition{
-		condition(in, v1.PodReadyToStartContainers, network),
-		condition(in, v1.PodInitialized, known),
-		condition(in, v1.PodReady, ready),
-		condition(in, v1.ContainersReady, ready),
-		condition(in, v1.PodScheduled, known),
+// conditions derives the conditions of a pod, in the order in which they come
+// true. What others wrote on the pod comes after them, and stays as it is.
+func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
+	network := v.hasNetwork(s)
+	containers := v.containersReady(s, network)
+	out := []v1.PodCondition{
+		v.condition(v1.PodReadyToStartContainers, network),
+		v.condition(v1.PodInitialized, v.initialized(s)),
+		v.condition(v1.PodReady, v.ready(s, containers)),
+		v.condition(v1.ContainersReady, containers),
+		v.condition(v1.PodScheduled, fact{holds: true, since: s.StartTime.Time}),
 	}
+	if v.RestartingAll {
+		out = append(out, v.condition(v1.AllContainersRestarting, fact{holds: true}))
+	}
+	return v.appendOthers(out)
+}
+
+// appendOthers adds the conditions that are not ours: readiness gates, and that
+// somebody wants the pod gone (DisruptionTarget, which the agent writes as well).
+func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
+	add := func(c v1.PodCondition) {
+		known := func(o v1.PodCondition) bool { return o.Type == c.Type }
+		if c.Type != v1.AllContainersRestarting && !slices.ContainsFunc(out, known) {
+			out = append(out, c)
+		}
+	}
+	for _, c := range v.Pod.Status.Conditions {
+		add(c)
+	}
+	if v.Before != nil {
+		for _, c := range v.Before.Conditions {
+			// What others took off a pod of the API server does not come back.
+			if c.Type == v1.DisruptionTarget || pod.Source(v.Pod) != pod.SourceAPI {
+				add(c)
+			}
+		}
+	}
+	return out
 }
 
 // fact is what a condition says.
 type fact struct {
 	holds           bool
-	since           time.Time // as far as the runtime can tell; zero: it can't
-	reason, message string    // why it does not hold
+	since           time.Time // as far as it can be told; zero: it can't
+	reason, message string
 }
 
-func hasNetwork(have pod.Observed, s *v1.PodStatus) fact {
-	sandbox := have.Sandbox()
+func (v *view) hasNetwork(s *v1.PodStatus) fact {
+	sandbox := v.Have.Sandbox()
 	if sandbox == nil {
 		return fact{since: s.StartTime.Time}
 	}
@@ -42,93 +68,48 @@ func hasNetwork(have pod.Observed, s *v1.PodStatus) fact {
 	}
 	// When a sandbox died is not told. Its last container ended with it or before.
 	var lastEnd time.Time
-	for _, c := range have.Containers {
-		if c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
+	for i := range v.Have.Containers {
+		if c := &v.Have.Containers[i]; c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
 			lastEnd = c.FinishedAt
 		}
 	}
 	return fact{since: lastEnd}
 }
 
-// isReady holds since the last container became ready. It does not hold since
-// the first of those that are not ready ended.
-func isReady(s *v1.PodStatus, network fact) fact {
-	var unready []string
-	var lastStart, firstEnd time.Time
-	if network.holds {
-		lastStart = network.since
-	}
-	for i := range s.ContainerStatuses {
-		c := &s.ContainerStatuses[i]
-		if c.Ready {
-			if c.State.Running != nil && c.State.Running.StartedAt.After(lastStart) {
-				lastStart = c.State.Running.StartedAt.Time
-			}
-			continue
-		}
-		unready = append(unready, c.Name)
-		if end := endOf(c, s.StartTime.Time); firstEnd.IsZero() || (!end.IsZero() && end.Before(firstEnd)) {
-			firstEnd = end
-		}
-	}
-	switch {
-	case s.Phase == v1.PodSucceeded:
-		return fact{since: firstEnd, reason: "PodCompleted"}
-	case s.Phase == v1.PodFailed:
-		return fact{since: firstEnd, reason: "PodFailed"}
-	case len(unready) > 0:
-		return fact{
-			since: firstEnd, reason: "ContainersNotReady",
-			message: fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " ")),
-		}
-	default:
-		return fact{holds: true, since: lastStart}
-	}
-}
-
-// endOf is when a container ended, or ifNever if it never ran.
-func endOf(c *v1.ContainerStatus, ifNever time.Time) time.Time {
-	switch {
-	case c.State.Terminated != nil:
-		return c.State.Terminated.FinishedAt.Time
-	case c.LastTerminationState.Terminated != nil:
-		return c.LastTerminationState.Terminated.FinishedAt.Time
-	default:
-		return ifNever
-	}
-}
-
 // condition keeps the transition time of a condition that did not change. One
 // that did, or is new, gets the time at which the fact came true, if that is
 // known: so an agent that was restarted says the same as the one before it.
-func condition(in Input, kind v1.PodConditionType, f fact) v1.PodCondition {
-	out := v1.PodCondition{Type: kind, Status: v1.ConditionTrue, ObservedGeneration: in.Pod.Generation}
-	if !f.holds {
-		out.Status, out.Reason, out.Message = v1.ConditionFalse, f.reason, f.message
+func (v *view) condition(which v1.PodConditionType, f fact) v1.PodCondition {
+	out := v1.PodCondition{
+		Type: which, Status: v1.ConditionFalse, Reason: f.reason, Message: f.message, ObservedGeneration: v.Pod.Generation,
+	}
+	if f.holds {
+		out.Status = v1.ConditionTrue
 	}
 	at := f.since.Truncate(time.Second)
 	if f.since.IsZero() {
-		at = in.Now.Truncate(time.Second)
+		at = v.Now.Truncate(time.Second)
 	}
-	if before := conditionBefore(in, kind); before != nil {
+	if before := conditionOf(v.Before, which); before != nil {
 		switch {
 		case before.Status == out.Status:
 			at = before.LastTransitionTime.Time
 		case at.Before(before.LastTransitionTime.Time): // it was otherwise after that
-			at = in.Now.Truncate(time.Second)
+			at = v.Now.Truncate(time.Second)
 		}
 	}
 	out.LastTransitionTime = metav1.NewTime(at)
 	return out
 }
 
-func conditionBefore(in Input, kind v1.PodConditionType) *v1.PodCondition {
-	if in.Before == nil {
+// conditionOf returns the condition of that type, or nil.
+func conditionOf(s *v1.PodStatus, which v1.PodConditionType) *v1.PodCondition {
+	if s == nil {
 		return nil
 	}
-	for i := range in.Before.Conditions {
-		if in.Before.Conditions[i].Type == kind {
-			return &in.Before.Conditions[i]
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == which {
+			return &s.Conditions[i]
 		}
 	}
 	return nil

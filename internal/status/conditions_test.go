@@ -4,16 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/pod"
 )
-
-func ptr(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
 
 // told lists the conditions that change in the life of a pod, as TYPE=STATUS@second reason.
 func told(s v1.PodStatus) []string {
@@ -220,6 +216,10 @@ func TestQOSClass(t *testing.T) {
 		}
 		if got := qosClass(p); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+		p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers[:1], p.Spec.Containers[1:]
+		if got := qosClass(p); got != test.want {
+			t.Errorf("%s, the first an init container: got %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -7,53 +7,107 @@ import (
 	"berth/internal/pod"
 )
 
-// containerStatus describes one container of the spec by the newest of its name
-// in the runtime and the one before it.
-func containerStatus(in Input, c *v1.Container) v1.ContainerStatus {
-	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(false)}
-	cur, last := newestTwo(in.Have, c.Name)
-	if last != nil && last.State == pod.ContainerExited {
-		out.LastTerminationState.Terminated = terminated(last)
-	}
-	note, noted := in.Notes[c.Name]
+// kind is what a container is to its pod.
+type kind int
 
+const (
+	mainContainer kind = iota
+	initContainer      // runs before the main ones, to its end
+	sidecar            // starts with the init containers and goes on
+	ephemeral          // added to look into a running pod
+)
+
+// container describes one container of the spec by the newest of its name in the
+// runtime and the one before it. Its place is that among the containers of its kind.
+func (v *view) container(name, image string, is kind, place int) v1.ContainerStatus {
+	out := v1.ContainerStatus{Name: name, Image: image}
+	if is != ephemeral { // nobody waits for those to be started or ready
+		out.Started = new(false)
+	}
+	cur, last := newestTwo(v.Have, name)
 	if cur == nil {
-		if !noted {
-			note = Note{Reason: pod.ReasonContainerCreating}
-		}
-		out.State.Waiting = waiting(note)
-		return out
+		return v.absent(out, is, place)
+	}
+	if last != nil && last.State == pod.ContainerExited {
+		out.LastTerminationState.Terminated = v.terminated(last)
 	}
 	out.RestartCount = cur.RestartCount
-	out.ContainerID = containerID(cur)
+	out.ContainerID = v.idPrefix + cur.ID
 	out.ImageID = cur.ImageRef
 
+	_, noted := v.Notes[name]
+	ahead := (is == initContainer || is == sidecar) && place > v.reached
 	switch cur.State {
 	case pod.ContainerRunning:
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
-		out.Ready = true
-		out.Started = new(true)
 	case pod.ContainerExited:
-		if noted && !in.Finished {
+		if (noted || ahead) && !v.ending {
 			// It will run again: its end becomes the last state.
-			out.State.Waiting = waiting(note)
-			out.LastTerminationState.Terminated = terminated(cur)
+			out.State.Waiting = v.waiting(name)
+			out.LastTerminationState.Terminated = v.terminated(cur)
 		} else {
-			out.State.Terminated = terminated(cur)
+			out.State.Terminated = v.terminated(cur)
 		}
 	case pod.ContainerCreated:
-		if !noted {
-			note = Note{Reason: pod.ReasonContainerCreating}
-		}
-		out.State.Waiting = waiting(note)
+		out.State.Waiting = v.waiting(name)
 	default:
-		out.State.Terminated = &v1.ContainerStateTerminated{
-			ExitCode: 137, Reason: pod.ReasonContainerStatusUnknown,
-			Message:     "The runtime can't tell what became of the container",
-			ContainerID: containerID(cur),
-		}
+		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
+	}
+
+	started := out.State.Running != nil && saysYes(v.Started, cur.ID)
+	switch is {
+	case ephemeral:
+	case initContainer:
+		out.Started = &started
+		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
+	default:
+		out.Started = &started
+		out.Ready = started && saysYes(v.Ready, cur.ID)
 	}
 	return out
+}
+
+// absent completes the description of a container that the runtime does not have:
+// it was not made yet, or it was removed after its end.
+func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerStatus {
+	behind := is == initContainer && place < v.reached
+	before := v.statusBefore(out.Name)
+	ended := before != nil && before.State.Terminated != nil
+	switch {
+	case behind && !(ended && before.Ready): // it succeeded, or the pod had not come so far
+		out.State.Terminated = &v1.ContainerStateTerminated{Reason: pod.ReasonCompleted}
+		out.Ready = true
+	case ended && (behind || v.ending):
+		return *before
+	case v.ending && before != nil && before.State.Running != nil:
+		out.RestartCount = before.RestartCount
+		out.State.Terminated = lost("The container was gone when the pod ended", before.ContainerID)
+	default:
+		out.State.Waiting = v.waiting(out.Name)
+	}
+	return out
+}
+
+func (v *view) statusBefore(container string) *v1.ContainerStatus {
+	if v.Before == nil {
+		return nil
+	}
+	for _, list := range [][]v1.ContainerStatus{
+		v.Before.InitContainerStatuses, v.Before.ContainerStatuses, v.Before.EphemeralContainerStatuses,
+	} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// saysYes reads the result of a check. Where nothing is checked, all is well.
+func saysYes(results map[string]bool, id string) bool {
+	result, checked := results[id]
+	return result || !checked
 }
 
 func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
@@ -70,18 +124,27 @@ func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 	return cur, nil
 }
 
-func waiting(n Note) *v1.ContainerStateWaiting {
+// waiting says why a container does not run yet. Users know two words for "it is
+// coming": the one for a pod with init containers leaves open which of them it is.
+func (v *view) waiting(name string) *v1.ContainerStateWaiting {
+	n := v.Notes[name]
+	if n.Reason == "" || n.Reason == pod.ReasonContainerCreating {
+		n.Reason = pod.ReasonContainerCreating
+		if len(v.Pod.Spec.InitContainers) > 0 {
+			n.Reason = pod.ReasonPodInitializing
+		}
+	}
 	return &v1.ContainerStateWaiting{Reason: n.Reason, Message: n.Message}
 }
 
-func terminated(c *pod.Container) *v1.ContainerStateTerminated {
+func (v *view) terminated(c *pod.Container) *v1.ContainerStateTerminated {
 	out := &v1.ContainerStateTerminated{
 		ExitCode:    c.ExitCode,
 		Reason:      c.Reason,
 		Message:     c.Message,
 		StartedAt:   metav1.NewTime(c.StartedAt),
 		FinishedAt:  metav1.NewTime(c.FinishedAt),
-		ContainerID: containerID(c),
+		ContainerID: v.idPrefix + c.ID,
 	}
 	if out.Reason == "" {
 		out.Reason = pod.ReasonCompleted
@@ -92,6 +155,9 @@ func terminated(c *pod.Container) *v1.ContainerStateTerminated {
 	return out
 }
 
-// containerID is written as users know it: the runtime's name, then the id. All
-// runtimes that berth meets speak CRI, so the name is that of the one it ships.
-func containerID(c *pod.Container) string { return "containerd://" + c.ID }
+// lost is the end of a container of which nobody knows how it ended.
+func lost(message, id string) *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{
+		ExitCode: 137, Reason: pod.ReasonContainerStatusUnknown, Message: message, ContainerID: id,
+	}
+}

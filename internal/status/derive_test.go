@@ -3,79 +3,11 @@ package status
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
 )
-
-var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-
-func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
-
-// story builds the input of Derive, a pod of containers app and log by default.
-type story struct{ Input }
-
-func given(policy v1.RestartPolicy, containers ...string) *story {
-	p := &v1.Pod{}
-	p.Name, p.Namespace, p.UID, p.Generation = "web", "default", "uid", 3
-	p.Annotations = map[string]string{pod.AnnotationSeen: at(0).Format(time.RFC3339Nano)}
-	p.Spec.RestartPolicy = policy
-	for _, name := range containers {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: name, Image: "localhost/" + name + ":1"})
-	}
-	return &story{Input{Pod: p, HostIPs: []string{"192.0.2.1", "2001:db8::1"}, Notes: map[string]Note{}, Now: at(60)}}
-}
-
-func (s *story) sandbox(state pod.SandboxState) *story {
-	s.Have.Sandboxes = []pod.Sandbox{{
-		ID: "sandbox", State: state, CreatedAt: at(1), IPs: []string{"10.0.0.2", "fd00::2"}, FirstSeen: at(0),
-	}}
-	return s
-}
-
-// add puts a container before those that are there, as the newest of its name.
-func (s *story) add(c pod.Container) *story {
-	c.SandboxID, c.ImageRef, c.CreatedAt = "sandbox", "sha256:"+c.Name, c.StartedAt
-	s.Have.Containers = append([]pod.Container{c}, s.Have.Containers...)
-	return s
-}
-
-func (s *story) running(name, id string, restarts int32, since float64) *story {
-	return s.add(pod.Container{ID: id, Name: name, State: pod.ContainerRunning, RestartCount: restarts, StartedAt: at(since)})
-}
-
-func (s *story) exited(name, id string, restarts, code int32, from, to float64) *story {
-	return s.add(pod.Container{
-		ID: id, Name: name, State: pod.ContainerExited, RestartCount: restarts, ExitCode: code, StartedAt: at(from), FinishedAt: at(to),
-	})
-}
-
-func (s *story) note(container, reason, message string) *story {
-	s.Notes[container] = Note{reason, message}
-	return s
-}
-
-func (s *story) finished() *story { s.Finished = true; return s }
-
-func (s *story) before(b v1.PodStatus) *story { s.Before = &b; return s }
-
-func (s *story) derive() v1.PodStatus { return Derive(s.Input) }
-
-// summary is what a user sees of a container at a glance.
-func summary(c v1.ContainerStatus) string {
-	switch {
-	case c.State.Running != nil:
-		return "running"
-	case c.State.Terminated != nil:
-		return "terminated: " + c.State.Terminated.Reason
-	case c.State.Waiting != nil:
-		return "waiting: " + c.State.Waiting.Reason
-	default:
-		return "nothing"
-	}
-}
 
 func TestPhaseAndContainerStates(t *testing.T) {
 	const always, never, onFailure = v1.RestartPolicyAlways, v1.RestartPolicyNever, v1.RestartPolicyOnFailure
@@ -220,7 +152,8 @@ func TestARunningContainerShowsTheOneBeforeIt(t *testing.T) {
 }
 
 func BenchmarkDerive(b *testing.B) {
-	s := given(v1.RestartPolicyAlways, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j").sandbox(pod.SandboxReady)
+	s := given(v1.RestartPolicyAlways, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j").after("x", "y", "+z").sandbox(pod.SandboxReady)
+	s.exited("x", "x", 0, 0, 1, 2).exited("y", "y", 0, 0, 1, 2).running("z", "z", 0, 2)
 	for _, c := range s.Pod.Spec.Containers {
 		s.exited(c.Name, "old-"+c.Name, 0, 1, 2, 3).running(c.Name, c.Name, 1, 4)
 	}

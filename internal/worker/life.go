@@ -57,7 +57,7 @@ type (
 	// remove says that the source no longer has the pod.
 	remove struct{}
 	// finished says that all of its containers ended for good.
-	finished struct{}
+	finished struct{ why string }
 	// stopped says that nothing of the pod runs.
 	stopped struct{}
 	// erased says that nothing of the pod is left.
@@ -97,7 +97,7 @@ func (l life) on(e event) life {
 		l.again = nil // it was added again, and removed again
 		return l.end(pod.Grace(l.pod), "its source no longer has it")
 	case finished:
-		return l.end(pod.Grace(l.pod), "its containers ended")
+		return l.end(pod.Grace(l.pod), e.why)
 	case stopped:
 		if l.phase == Terminating {
 			l.phase = Terminated

@@ -162,7 +162,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
 		}
 		if err == nil && outcome.Finished {
-			return outcome, finished{}, nil
+			return outcome, finished{outcome.Why}, nil
 		}
 		return outcome, nil, err
 	case Terminating:

@@ -1,0 +1,87 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/hook"
+)
+
+// Hooks note which hooks were run. Exec hooks take as long, and fail, as told.
+type Hooks struct {
+	mu   sync.Mutex
+	ran  []string
+	take map[string]time.Duration
+	fail map[string]error
+}
+
+// Takes makes the exec hook with that command take so long.
+func (h *Hooks) Takes(command string, d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.take == nil {
+		h.take = map[string]time.Duration{}
+	}
+	h.take[command] = d
+}
+
+// Fails makes the exec hook with that command fail.
+func (h *Hooks) Fails(command string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fail == nil {
+		h.fail = map[string]error{}
+	}
+	h.fail[command] = err
+}
+
+// Ran returns the commands of the exec hooks that were run, in order.
+func (h *Hooks) Ran() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.ran)
+}
+
+// Run implements execute.Hooks.
+func (h *Hooks) Run(ctx context.Context, _ hook.Target, handler *v1.LifecycleHandler) error {
+	command := handler.Exec.Command[0]
+	h.mu.Lock()
+	h.ran = append(h.ran, command)
+	take, err := h.take[command], h.fail[command]
+	h.mu.Unlock()
+	select {
+	case <-time.After(take):
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Events keep what was recorded, as "reason message".
+type Events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// Record implements execute.Events.
+func (e *Events) Record(_ *v1.Pod, _, reason, message string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, reason+" "+message)
+}
+
+// RecordContainer implements execute.Events.
+func (e *Events) RecordContainer(p *v1.Pod, _, kind, reason, message string) {
+	e.Record(p, kind, reason, message)
+}
+
+// All returns what was recorded.
+func (e *Events) All() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.all)
+}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+// ended tells whether nothing of the pod will run again, and since when: all of
+// its main containers ended for good, or an init container did and failed.
+// Sidecars and what was added for debugging have no say in it.
+func (v *view) ended() (at time.Time, ended bool) {
+	if failed := v.failedInit(); failed != nil {
+		return failed.FinishedAt, true
+	}
+	for i := range v.want.Spec.Containers {
+		spec := &v.want.Spec.Containers[i]
+		c := v.have.Container(spec.Name)
+		if c == nil || c.State != pod.ContainerExited || v.outdated(c) || verdictOn(v.want, spec, c) != final {
+			return time.Time{}, false
+		}
+		if c.FinishedAt.After(at) {
+			at = c.FinishedAt
+		}
+	}
+	return at, true
+}
+
+// failedInit returns the init container that failed for good, if there is one.
+// A failure is history once something that comes after it was made.
+func (v *view) failedInit() *pod.Container {
+	for i := range v.want.Spec.InitContainers {
+		spec := &v.want.Spec.InitContainers[i]
+		c := v.have.Container(spec.Name)
+		if c == nil || c.State != pod.ContainerExited || c.ExitCode == 0 || v.outdated(c) {
+			continue
+		}
+		if verdictOn(v.want, spec, c) == final && !v.passed(i, c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// passed tells whether a later init container or a main one was made after c, a
+// container of the init container at that place.
+func (v *view) passed(place int, c *pod.Container) bool {
+	for i := range v.have.Containers {
+		newer := &v.have.Containers[i]
+		if newer.ID == c.ID {
+			return false
+		}
+		for j := range v.want.Spec.Containers {
+			if v.want.Spec.Containers[j].Name == newer.Name {
+				return true
+			}
+		}
+		for _, later := range v.want.Spec.InitContainers[place+1:] {
+			if later.Name == newer.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endInDoubt tells whether the pod may turn out to have ended once its old sandbox
+// is down: how a container ends that goes down with it can decide on that. Then
+// nothing is begun before it is known.
+func (v *view) endInDoubt() bool {
+	for i := range v.want.Spec.InitContainers {
+		spec := &v.want.Spec.InitContainers[i]
+		if c := v.have.Container(spec.Name); c != nil && mayRun(*c) && !v.mayComeBack(spec) {
+			return true
+		}
+	}
+	doubt := false
+	for i := range v.want.Spec.Containers {
+		spec := &v.want.Spec.Containers[i]
+		switch c := v.have.Container(spec.Name); {
+		case c == nil, v.outdated(c), c.State == pod.ContainerCreated:
+			return false
+		case c.State == pod.ContainerExited && verdictOn(v.want, spec, c) != final:
+			return false
+		case mayRun(*c):
+			p := policyOf(v.want, spec)
+			if p != v1.ContainerRestartPolicyNever && p != v1.ContainerRestartPolicyOnFailure {
+				return false
+			}
+			doubt = true
+		}
+	}
+	return doubt
+}

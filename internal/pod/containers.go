@@ -1,0 +1,42 @@
+package pod
+
+import v1 "k8s.io/api/core/v1"
+
+// A pod has containers of several kinds. These find one by its name, which is
+// unique among all of them.
+
+// ContainerSpec returns the spec of a container, whatever its kind, or nil.
+func ContainerSpec(p *v1.Pod, name string) *v1.Container {
+	for i := range p.Spec.Containers {
+		if p.Spec.Containers[i].Name == name {
+			return &p.Spec.Containers[i]
+		}
+	}
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == name {
+			return &p.Spec.InitContainers[i]
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == name {
+			spec := v1.Container(p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+			return &spec
+		}
+	}
+	return nil
+}
+
+// IsInit tells whether a container of p is an init container or a sidecar.
+func IsInit(p *v1.Pod, name string) bool {
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// IsSidecar tells whether an init container is one that goes on beside the others.
+func IsSidecar(initContainer *v1.Container) bool {
+	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
