@@ -70,10 +70,24 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	if err != nil {
 		return nil, err
 	}
+	cgroups, err := cgroup.Open()
+	if err != nil {
+		return nil, err
+	}
 	podsDir := filepath.Join(c.RootDir, "pods")
+	dirs := gc.Dirs{
+		Pods: podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir,
+		Cgroups: func() ([]string, error) { return cgroups.Children(c.CgroupRoot) },
+	}
+	leftovers := func() (map[pod.UID]*pod.Observed, error) {
+		if err := dirs.RemoveDeadLinks(); err != nil {
+			return nil, err
+		}
+		return dirs.List()
+	}
 	n.agent, err = agent.New(agent.Config{
 		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses, Events: n.recorder,
-		InRuntime: client.List, OnDisk: gc.Dirs{Pods: podsDir, Logs: c.PodLogsDir}.List,
+		InRuntime: client.List, OnDisk: leftovers,
 		Running: running, Housekeeping: housekeepingEvery,
 	})
 	if err != nil {
@@ -91,7 +105,7 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	if err != nil {
 		return nil, err
 	}
-	executor, err := newExecutor(c, client, n, podsDir, v.Name, log)
+	executor, err := newExecutor(c, client, cgroups, n, podsDir, v.Name, log)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +116,8 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 }
 
 func newExecutor(
-	c *config.Config, client *cri.Client, n *node, podsDir, runtimeName string, log *slog.Logger,
+	c *config.Config, client *cri.Client, cgroups *cgroup.Tree, n *node, podsDir, runtimeName string, log *slog.Logger,
 ) (*execute.Executor, error) {
-	cgroups, err := cgroup.Open()
-	if err != nil {
-		return nil, err
-	}
 	dns, err := machineDNS("/etc/resolv.conf")
 	if err != nil {
 		return nil, err

@@ -204,3 +204,27 @@ func TestLastWordsAreReadFromTheFileOrTheLog(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEphemeralContainerIsAddedToARunningPodAndHasOneLife(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.wants(webPod("a"))
+		before := n.app("a").ContainerID
+		p := webPod("a")
+		p.Spec.EphemeralContainers = []v1.EphemeralContainer{{
+			EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: testImage}, TargetContainerName: "app",
+		}}
+		n.wants(p)
+		expectRunning(n, "a", "app", "debug")
+		must(t, n.runtime.Exit("a", "debug", 1))
+		time.Sleep(time.Hour)
+		expectRunning(n, "a", "app")
+		if after := n.app("a").ContainerID; after != before {
+			t.Fatalf("the main container was restarted: %s, before %s", after, before)
+		}
+		if s := n.pod("a").Status.EphemeralContainerStatuses; len(s) != 1 || s[0].State.Terminated == nil {
+			t.Fatalf("got %+v", s)
+		}
+	})
+}

@@ -1,4 +1,4 @@
-// Package cgroup removes control groups that berth or its runtime made.
+// Package cgroup finds and removes control groups that berth or its runtime made.
 //
 // A cgroup is named by its path from the top of the hierarchy, such as
 // /berth/pod123. With cgroup v1 each controller has a hierarchy of its own, and the
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,23 @@ const (
 // moment, and is tried again; one that has processes is an error in the end.
 func (t *Tree) Remove(ctx context.Context, path string) error {
 	return t.each(path, func(dir string) error { return removeTree(ctx, dir) })
+}
+
+// Children returns the names of the cgroups right below one, in any hierarchy.
+func (t *Tree) Children(path string) ([]string, error) {
+	found := map[string]bool{}
+	for _, mount := range t.mounts {
+		entries, err := os.ReadDir(filepath.Join(mount, path))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("list cgroups: %w", err)
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				found[e.Name()] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // RemoveIfEmpty removes a cgroup that has neither processes nor other cgroups in it,

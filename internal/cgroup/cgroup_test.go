@@ -152,3 +152,16 @@ func exists(t *testing.T, elem ...string) bool {
 	}
 	return err == nil
 }
+
+func TestChildrenOfAllHierarchies(t *testing.T) {
+	cpu, memory := t.TempDir(), t.TempDir()
+	for _, dir := range []string{filepath.Join(cpu, "berth/podb"), filepath.Join(memory, "berth/poda"), filepath.Join(memory, "berth/podb")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := At(cpu, memory, t.TempDir()).Children("/berth")
+	if want := []string{"poda", "podb"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}

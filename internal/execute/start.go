@@ -144,7 +144,11 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
 	}
-	config := render.Container(t.pod, spec, a, render.Resolved{ImageRef: imageRef, LastWords: words}, e.Node)
+	resolved := render.Resolved{ImageRef: imageRef, LastWords: words}
+	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
+		resolved.TargetID = target.ID
+	}
+	config := render.Container(t.pod, spec, a, resolved, e.Node)
 	id, err := e.Runtime.CreateContainer(ctx, in.id, config, render.Sandbox(t.pod, in.attempt, e.Node))
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateContainerError, err)

@@ -16,11 +16,24 @@ import (
 type Dirs struct {
 	Pods string // holds a directory for each pod, by UID
 	Logs string // holds a directory for each pod, by namespace_name_UID
+	// Links holds a link to the log of each container.
+	Links string
+	// Cgroups lists the cgroups of pods, each named pod and UID.
+	Cgroups func() ([]string, error)
 }
 
-// List returns the pods that have a directory, whoever they are.
+// List returns the pods that have a directory or a cgroup, whoever they are.
 func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	out := map[pod.UID]*pod.Observed{}
+	cgroups, err := d.Cgroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range cgroups {
+		if uid, ok := strings.CutPrefix(name, "pod"); ok && uid != "" {
+			out[pod.UID(uid)] = &pod.Observed{UID: pod.UID(uid)}
+		}
+	}
 	data, err := subdirectories(d.Pods)
 	if err != nil {
 		return nil, err
@@ -39,6 +52,31 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 		}
 	}
 	return out, nil
+}
+
+// RemoveDeadLinks removes the links to logs of pods that are not there any more.
+// Links that lead elsewhere are not ours.
+func (d Dirs) RemoveDeadLinks() error {
+	entries, err := os.ReadDir(d.Links)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for dead links to logs: %w", err)
+	}
+	for _, e := range entries {
+		link := filepath.Join(d.Links, e.Name())
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, d.Logs+"/") {
+			continue
+		}
+		if _, err := os.Stat(target); errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("remove a dead link to a log: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 func subdirectories(dir string) ([]string, error) {

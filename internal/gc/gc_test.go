@@ -1,9 +1,11 @@
 package gc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ func mkdir(t *testing.T, path string) {
 
 func TestListFindsWhoLeftSomething(t *testing.T) {
 	root := t.TempDir()
-	d := Dirs{Pods: filepath.Join(root, "pods"), Logs: filepath.Join(root, "logs")}
+	d := Dirs{Pods: filepath.Join(root, "pods"), Logs: filepath.Join(root, "logs"), Cgroups: none}
 	if got, err := d.List(); err != nil || got == nil || len(got) != 0 {
 		t.Fatalf("before there are directories: %v, %v", got, err)
 	}
@@ -50,7 +52,7 @@ func TestADirectoryThatCanNotBeReadIsNotAnEmptyOne(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []Dirs{{Pods: file, Logs: t.TempDir()}, {Pods: t.TempDir(), Logs: file}} {
+	for _, d := range []Dirs{{Pods: file, Logs: t.TempDir(), Cgroups: none}, {Pods: t.TempDir(), Logs: file, Cgroups: none}} {
 		if _, err := d.List(); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("got %v", err)
 		}
@@ -124,4 +126,42 @@ func FuzzUnescape(f *testing.F) {
 			t.Errorf("%q, escaped, became %q", s, unescape(escaped))
 		}
 	})
+}
+
+func none() ([]string, error) { return nil, nil }
+
+func TestPodsThatLeftOnlyACgroupAreListed(t *testing.T) {
+	d := Dirs{Pods: t.TempDir(), Logs: t.TempDir(), Cgroups: func() ([]string, error) { return []string{"pod17", "other", "pod"}, nil }}
+	got, err := d.List()
+	if err != nil || len(got) != 1 || got["17"] == nil {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	d.Cgroups = func() ([]string, error) { return nil, errors.New("no cgroups here") }
+	if _, err := d.List(); err == nil {
+		t.Fatal("nobody was told that cgroups can't be listed")
+	}
+}
+
+func TestOnlyOurDeadLinksAreRemoved(t *testing.T) {
+	logs, links := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(logs, "0.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{
+		"alive.log": filepath.Join(logs, "0.log"), "dead.log": filepath.Join(logs, "1.log"), "foreign.log": "/nowhere/1.log",
+	} {
+		if err := os.Symlink(target, filepath.Join(links, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (Dirs{Logs: logs, Links: links}).RemoveDeadLinks(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(links, "*"))
+	if want := []string{filepath.Join(links, "alive.log"), filepath.Join(links, "foreign.log")}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("got %v, %v, want %v", left, err, want)
+	}
+	if err := (Dirs{Logs: logs, Links: filepath.Join(links, "not")}).RemoveDeadLinks(); err != nil {
+		t.Errorf("no links at all are fine: %v", err)
+	}
 }

@@ -26,6 +26,17 @@ func ContainerSpec(p *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
+// EphemeralTarget names the container whose processes an ephemeral container is
+// to see, or "".
+func EphemeralTarget(p *v1.Pod, name string) string {
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == name {
+			return p.Spec.EphemeralContainers[i].TargetContainerName
+		}
+	}
+	return ""
+}
+
 // IsInit tells whether a container of p is an init container or a sidecar.
 func IsInit(p *v1.Pod, name string) bool {
 	for i := range p.Spec.InitContainers {

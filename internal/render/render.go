@@ -74,6 +74,8 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
 type Resolved struct {
 	ImageRef  string
 	LastWords LastWords
+	// TargetID is the container whose processes an ephemeral one is to see.
+	TargetID string
 }
 
 // LastWords is the file in which a container may leave a message about its end.
@@ -112,7 +114,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 		Tty:        c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       resources(c),
-			SecurityContext: security(p, c),
+			SecurityContext: security(p, c, r.TargetID),
 		},
 	}
 }

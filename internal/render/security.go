@@ -50,11 +50,14 @@ var (
 
 // security renders who a container is and what it may do. What the container
 // says wins over what its pod says.
-func security(p *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerSecurityContext {
+func security(p *v1.Pod, c *v1.Container, targetID string) *runtimeapi.LinuxContainerSecurityContext {
 	out := &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions: namespaces(p),
 		Privileged:       privileged(c),
 		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+	}
+	if targetID != "" {
+		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, targetID
 	}
 	if !out.Privileged {
 		out.MaskedPaths, out.ReadonlyPaths = slices.Clone(maskedPaths), slices.Clone(readonlyPaths)

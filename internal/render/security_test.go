@@ -28,7 +28,7 @@ func securePod() *v1.Pod {
 
 func TestWhatTheContainerSaysWinsOverItsPod(t *testing.T) {
 	p := securePod()
-	same(t, security(p, &p.Spec.Containers[0]), &runtimeapi.LinuxContainerSecurityContext{
+	same(t, security(p, &p.Spec.Containers[0], ""), &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		RunAsUser:          &runtimeapi.Int64Value{Value: 2000},
 		RunAsGroup:         &runtimeapi.Int64Value{Value: 1001},
@@ -39,7 +39,7 @@ func TestWhatTheContainerSaysWinsOverItsPod(t *testing.T) {
 		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
 		MaskedPaths:        maskedPaths, ReadonlyPaths: readonlyPaths,
 	})
-	same(t, security(p, &p.Spec.Containers[1]), &runtimeapi.LinuxContainerSecurityContext{
+	same(t, security(p, &p.Spec.Containers[1], ""), &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		RunAsUser:          &runtimeapi.Int64Value{Value: 1000},
 		RunAsGroup:         &runtimeapi.Int64Value{Value: 1001},
@@ -56,7 +56,7 @@ func TestZeroValuesCount(t *testing.T) {
 	p.Spec.Containers[0].SecurityContext.RunAsUser = new(int64)
 	p.Spec.Containers[0].SecurityContext.RunAsGroup = new(int64)
 	p.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true)
-	got := security(p, &p.Spec.Containers[0])
+	got := security(p, &p.Spec.Containers[0], "")
 	if got.RunAsUser.GetValue() != 0 || got.RunAsUser == nil || got.RunAsGroup.GetValue() != 0 || got.RunAsGroup == nil || got.NoNewPrivs {
 		t.Errorf("got %v", got)
 	}
@@ -65,11 +65,11 @@ func TestZeroValuesCount(t *testing.T) {
 func TestAPrivilegedContainerSeesAll(t *testing.T) {
 	p := webPod()
 	p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{Privileged: new(true)}
-	got := security(p, &p.Spec.Containers[1])
+	got := security(p, &p.Spec.Containers[1], "")
 	if !got.Privileged || got.MaskedPaths != nil || got.ReadonlyPaths != nil {
 		t.Errorf("got %v", got)
 	}
-	if security(p, &p.Spec.Containers[0]).Privileged {
+	if security(p, &p.Spec.Containers[0], "").Privileged {
 		t.Error("its neighbour is privileged, too")
 	}
 	if !Sandbox(p, plan.CreateSandbox{}, node).Linux.SecurityContext.Privileged {
@@ -94,7 +94,7 @@ func TestNamespaces(t *testing.T) {
 			p := webPod()
 			test.edit(&p.Spec)
 			same(t, Sandbox(p, plan.CreateSandbox{}, node).Linux.SecurityContext.NamespaceOptions, test.want)
-			same(t, security(p, &p.Spec.Containers[0]).NamespaceOptions, test.want)
+			same(t, security(p, &p.Spec.Containers[0], "").NamespaceOptions, test.want)
 		})
 	}
 }

@@ -70,15 +70,15 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 // absent completes the description of a container that the runtime does not have:
 // it was not made yet, or it was removed after its end.
 func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerStatus {
-	behind := is == initContainer && place < v.reached
+	behind := is == initContainer && place < v.reached // so it succeeded, whoever saw it
 	before := v.statusBefore(out.Name)
 	ended := before != nil && before.State.Terminated != nil
 	switch {
-	case behind && !(ended && before.Ready): // it succeeded, or the pod had not come so far
+	case ended && (before.Ready || !behind) && (behind || v.ending):
+		return *before
+	case behind:
 		out.State.Terminated = &v1.ContainerStateTerminated{Reason: pod.ReasonCompleted}
 		out.Ready = true
-	case ended && (behind || v.ending):
-		return *before
 	case v.ending && before != nil && before.State.Running != nil:
 		out.RestartCount = before.RestartCount
 		out.State.Terminated = lost("The container was gone when the pod ended", before.ContainerID)

@@ -36,6 +36,14 @@ func TestHowAPodEnds(t *testing.T) {
 			up(always).ended("Evicted", "").stopping("stopping containers", 20),
 			"Failed | app running started ready", "Evicted", "Terminating since 2030-01-01T12:00:20Z: stopping containers",
 		},
+		"its time was up in a crash loop: it does not come back": {
+			given(always, "app").exited("app", "a", 4, 1, 2, 3).note("app", pod.ReasonCrashLoopBackOff, "").ended("DeadlineExceeded", ""),
+			"Failed | app terminated: Error", "DeadlineExceeded", "",
+		},
+		"not ended: containers that were removed come back": {
+			given(always, "app", "log").before(given(always, "app", "log").running("app", "a", 0, 2).exited("log", "b", 0, 0, 2, 3).derive()),
+			"Running | app waiting: ContainerCreating, log waiting: ContainerCreating", "", "",
+		},
 		"the reason stays, though the agent that knew it is gone": {
 			given(always, "app").sandbox(pod.SandboxNotReady).exited("app", "a", 0, 0, 2, 30).before(failed),
 			"Failed | app terminated: Completed", "Evicted", "The machine ran short of memory",

@@ -82,6 +82,16 @@ func TestInitSidecarAndEphemeralContainers(t *testing.T) {
 			"Pending | setup terminated: Completed ready, net running started, load " + wait + " | app " + wait,
 			"False@0 ContainersNotInitialized: containers with incomplete status: [load]",
 		},
+		"the sidecar just ended, and is not yet started again": {
+			job(always).exited("setup", "s", 0, 0, 2, 3).exited("net", "n", 0, 1, 4, 5),
+			"Pending | setup terminated: Completed ready, net terminated: Error, load " + wait + " | app " + wait,
+			"False@0 ContainersNotInitialized: containers with incomplete status: [net load]",
+		},
+		"the second of two sidecars just ended": {
+			given(always, "app").after("+net", "+dns").sandbox(pod.SandboxReady).running("net", "n", 0, 2).exited("dns", "d", 0, 1, 3, 4),
+			"Pending | net running started ready, dns terminated: Error | app " + wait,
+			"False@0 ContainersNotInitialized: containers with incomplete status: [dns]",
+		},
 		"the sidecar crashed before the last init container ended": {
 			job(always).exited("setup", "s", 0, 0, 2, 3).exited("net", "n", 0, 2, 4, 6).running("load", "l", 0, 5).
 				note("net", pod.ReasonCrashLoopBackOff, ""),

@@ -97,13 +97,17 @@ func TestReadinessGates(t *testing.T) {
 		given *story
 		want  string
 	}{
-		"no gates":                              {up(), "True@2"},
-		"nobody spoke":                          {up("lb"), "False@0 ReadinessGatesNotReady: " + lbMissing},
-		"shut":                                  {written(up("lb"), condition("lb", v1.ConditionFalse, 5)), `False@5 ReadinessGatesNotReady: the status of pod readiness gate "lb" is not "True", but False`},
-		"not known":                             {written(up("lb"), condition("lb", v1.ConditionUnknown, 5)), `False@5 ReadinessGatesNotReady: the status of pod readiness gate "lb" is not "True", but Unknown`},
-		"one of two open":                       {written(up("dns", "lb"), condition("dns", v1.ConditionTrue, 9)), "False@0 ReadinessGatesNotReady: " + lbMissing},
-		"one shut, one not":                     {written(up("lb", "dns"), condition("dns", v1.ConditionFalse, 9)), "False@0 ReadinessGatesNotReady: " + lbMissing + `, the status of pod readiness gate "dns" is not "True", but False`},
-		"open":                                  {written(up("lb"), condition("lb", v1.ConditionTrue, 9)), "True@9"},
+		"no gates":          {up(), "True@2"},
+		"nobody spoke":      {up("lb"), "False@0 ReadinessGatesNotReady: " + lbMissing},
+		"shut":              {written(up("lb"), condition("lb", v1.ConditionFalse, 5)), `False@5 ReadinessGatesNotReady: the status of pod readiness gate "lb" is not "True", but False`},
+		"not known":         {written(up("lb"), condition("lb", v1.ConditionUnknown, 5)), `False@5 ReadinessGatesNotReady: the status of pod readiness gate "lb" is not "True", but Unknown`},
+		"one of two open":   {written(up("dns", "lb"), condition("dns", v1.ConditionTrue, 9)), "False@0 ReadinessGatesNotReady: " + lbMissing},
+		"one shut, one not": {written(up("lb", "dns"), condition("dns", v1.ConditionFalse, 9)), "False@0 ReadinessGatesNotReady: " + lbMissing + `, the status of pod readiness gate "dns" is not "True", but False`},
+		"open":              {written(up("lb"), condition("lb", v1.ConditionTrue, 9)), "True@9"},
+		"both shut, the second before the first": {
+			written(up("lb", "dns"), condition("lb", v1.ConditionFalse, 9), condition("dns", v1.ConditionFalse, 7)),
+			`False@7 ReadinessGatesNotReady: the status of pod readiness gate "lb" is not "True", but False, the status of pod readiness gate "dns" is not "True", but False`,
+		},
 		"open before its containers were ready": {written(up("lb"), condition("lb", v1.ConditionTrue, 1)), "True@2"},
 		"open, the rest is probed":              {written(up("lb").ready("a", true), condition("lb", v1.ConditionTrue, 9)), "True@60"},
 		"open, as it was before":                {up("lb").before(v1.PodStatus{Conditions: []v1.PodCondition{condition("lb", v1.ConditionTrue, 9)}}), "True@9"},
