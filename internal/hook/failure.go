@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxOutput bounds what is shown of a command's output or of an HTTP answer.
+	// maxOutput bounds what is shown of a command's output.
 	maxOutput = 1 << 10
 	// maxWhat and maxWhy bound the two halves of a failure's text.
 	maxWhat = 256

@@ -5,11 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -21,9 +19,6 @@ const (
 	userAgent = "kube-lifecycle/1.36"
 	// maxRedirects is how many are followed.
 	maxRedirects = 10
-	// bodyPatience is how long the text of a failed answer is waited for. The status
-	// is known by then, so a server that stalls need not use up the hook's time.
-	bodyPatience = time.Second
 )
 
 // newTransport makes one connection for every request.
@@ -40,11 +35,10 @@ func newTransport() *http.Transport {
 	}
 }
 
-// httpGet succeeds with any answer below 400. That includes a redirect to another
-// host: the server did answer, and the agent is not sent elsewhere by a pod.
+// httpGet succeeds with any answer, as users of the kubelet know it: the hook is
+// about telling the container something, not about what it answers. An answer
+// that looks like a failure, or a redirect to another host, is logged.
 func (r *Runner) httpGet(ctx context.Context, t Target, g *v1.HTTPGetAction) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	req, err := newRequest(ctx, t, g)
 	if err != nil {
 		return err
@@ -61,14 +55,11 @@ func (r *Runner) httpGet(ctx context.Context, t Target, g *v1.HTTPGetAction) err
 		return fmt.Errorf("%s: %w", shown(req.URL), withoutURL(err))
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode < http.StatusBadRequest {
-		if resp.StatusCode >= http.StatusMultipleChoices {
-			r.log.Info("a hook was answered with a redirect to another host, which is not followed",
-				"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", shown(req.URL), "status", resp.StatusCode)
-		}
-		return nil
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		r.log.Info("a hook was answered, but not with success", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
+			"url", shown(req.URL), "status", resp.StatusCode)
 	}
-	return fmt.Errorf("%s: status %d%s", shown(req.URL), resp.StatusCode, beginning(resp.Body, cancel))
+	return nil
 }
 
 func newRequest(ctx context.Context, t Target, g *v1.HTTPGetAction) (*http.Request, error) {
@@ -142,17 +133,6 @@ func withoutTLS(ctx context.Context, req *http.Request) *http.Request {
 func dropSecrets(req *http.Request) {
 	req.Header.Del("Authorization")
 	req.Header.Del("Cookie")
-}
-
-// beginning returns what body starts with, as it goes into an error.
-func beginning(body io.Reader, giveUp func()) string {
-	timer := time.AfterFunc(bodyPatience, giveUp)
-	defer timer.Stop()
-	raw, _ := io.ReadAll(io.LimitReader(body, 2*maxOutput)) // what came is enough
-	if text := head(printable(string(raw)), maxOutput); text != "" {
-		return ": " + text
-	}
-	return ""
 }
 
 // shown is u as users may read it: queries carry passwords at times.

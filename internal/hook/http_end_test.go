@@ -1,15 +1,10 @@
 package hook
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,37 +69,4 @@ func TestHTTPEndsWithItsDeadline(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%q is not context.DeadlineExceeded", err)
 	}
-}
-
-func TestStalledTextDoesNotHoldUpTheStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// Given a server that fails, and does not finish its sentence.
-		ours, theirs := net.Pipe()
-		served := make(chan error)
-		go func() {
-			defer theirs.Close()
-			if _, err := http.ReadRequest(bufio.NewReader(theirs)); err != nil {
-				served <- err
-				return
-			}
-			_, err := fmt.Fprint(theirs, "HTTP/1.1 503 Unavailable\r\nContent-Length: 100\r\n\r\nnot n")
-			_, _ = io.Copy(io.Discard, theirs) // until the other side hangs up
-			served <- err
-		}()
-		r, _ := runnerOf(t, noExec)
-		r.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
-		began := time.Now()
-
-		// When its hook runs without a deadline.
-		err := r.Run(t.Context(), target(), get(intstr.FromInt32(80), "/"))
-
-		// Then the failure is known soon, with what was said.
-		wantError(t, err, "status 503: not n")
-		if took := time.Since(began); took != bodyPatience {
-			t.Errorf("took %s, want %s", took, bodyPatience)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -61,9 +61,9 @@ func TestHTTPSFallsBackOnce(t *testing.T) {
 	r, _ := runnerOf(t, noExec)
 	w := newWeb(t, "127.0.0.1:0", false, refuses)
 
-	err := r.Run(t.Context(), target(), withSecrets(get(w.port, "/")))
-
-	wantError(t, err, "http://127.0.0.1", "status 500: no")
+	if err := r.Run(t.Context(), target(), withSecrets(get(w.port, "/"))); err != nil {
+		t.Fatal(err)
+	}
 	if len(w.asked) != 1 {
 		t.Errorf("asked %d times", len(w.asked))
 	}

@@ -98,6 +98,11 @@ func TestHowAPodEnds(t *testing.T) {
 			given(always, "app").after("setup").sandbox(pod.SandboxReady).exited("setup", "s", 0, 0, 2, 3).exited("app", "a", 0, 0, 4, 5).remade(6).stopped(),
 			"Succeeded | setup terminated: Completed ready | app terminated: Completed", "", "",
 		},
+		"stopped after its init container ran well in a new sandbox": {
+			given(always, "app").after("setup").sandbox(pod.SandboxReady).exited("setup", "s", 0, 0, 2, 3).exited("app", "a", 0, 0, 4, 5).remade(6).
+				exited("setup", "s2", 1, 0, 7, 8).stopped(),
+			"Succeeded | setup terminated: Completed ready last=Completed | app terminated: Completed", "", "",
+		},
 		"stopped, and its containers were removed": {
 			given(always, "app", "log").stopped().before(
 				given(always, "app", "log").exited("app", "a", 0, 0, 2, 3).exited("log", "b", 0, 0, 2, 3).derive()),

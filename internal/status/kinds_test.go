@@ -178,6 +178,12 @@ func TestInitSidecarAndEphemeralContainers(t *testing.T) {
 				" | app terminated: Completed",
 			"False@31 ContainersNotInitialized: containers with incomplete status: [setup net]",
 		},
+		"the sandbox was remade, and the sidecar runs in it": {
+			given(always, "app").after("+net").sandbox(pod.SandboxReady).exited("net", "n", 0, 137, 4, 30).exited("app", "a", 0, 137, 7, 30).
+				remade(31).running("net", "n2", 1, 32),
+			"Running | net running started ready last=Error | app terminated: Error",
+			"True@32",
+		},
 		"an old failure of an init container is history": {
 			job(never).exited("setup", "s", 0, 1, 2, 3).exited("app", "a", 0, 0, 7, 30).finished(),
 			"Succeeded | setup terminated: Error, net " + wait + ", load terminated: Completed ready | app terminated: Completed",
