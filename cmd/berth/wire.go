@@ -87,6 +87,7 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	}
 	n.agent, err = agent.New(agent.Config{
 		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses, Events: n.recorder,
+		Publish: standalone{}.Publish, Reassert: standalone{}.Publish,
 		InRuntime: client.List, OnDisk: leftovers,
 		Running: running, Housekeeping: housekeepingEvery,
 	})
@@ -131,7 +132,7 @@ func newExecutor(
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Statuses: n.statuses,
+		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Upstream: standalone{}, Statuses: n.statuses,
 		Slots: execute.NewSlots(c.StartSlots), Log: log,
 		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
 		HostIPs:      ips,

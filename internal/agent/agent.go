@@ -46,6 +46,11 @@ type Config struct {
 	Statuses *status.Store
 	Events   Events
 
+	// Reassert is told that somebody else overwrote the status of a pod.
+	Reassert func(p *v1.Pod, s v1.PodStatus)
+	// Publish is told the status of a pod that has no worker.
+	Publish func(p *v1.Pod, s v1.PodStatus)
+
 	// InRuntime and OnDisk list the pods of which there is anything.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
 	OnDisk    func() (map[pod.UID]*pod.Observed, error)
@@ -84,8 +89,8 @@ type Agent struct {
 
 // New returns an agent. It does nothing until Run.
 func New(c Config) (*Agent, error) {
-	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.InRuntime == nil || c.OnDisk == nil {
-		return nil, errors.New("agent: log, desired, statuses, events, inRuntime and onDisk are required")
+	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Reassert == nil || c.Publish == nil || c.InRuntime == nil || c.OnDisk == nil {
+		return nil, errors.New("agent: log, desired, statuses, events, reassert, publish, inRuntime and onDisk are required")
 	}
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")

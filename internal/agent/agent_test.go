@@ -34,6 +34,7 @@ type node struct {
 	runtime   *fake.Runtime
 	hooks     *fake.Hooks
 	events    *fake.Events
+	upstream  *fake.Upstream
 	agent     *agent.Agent
 	images    *image.Manager
 	snapshots chan pod.Snapshot
@@ -49,13 +50,14 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
-	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, snapshots: make(chan pod.Snapshot)}
+	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
 
 	running, err := r.List(ctx)
 	must(t, err)
 	statuses := status.NewStore()
 	n.agent, err = agent.New(agent.Config{
 		Log: log, Node: admit.Node{}, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
+		Publish: n.upstream.Publish, Reassert: n.upstream.Publish,
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,
@@ -67,7 +69,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Events: n.events, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },

@@ -21,8 +21,10 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	switch u.Op {
 	case pod.Add, pod.Restore:
 		a.handleAdditions(u.Pods)
-	case pod.Change, pod.Delete, pod.Reconcile:
+	case pod.Change, pod.Delete:
 		a.handleChanges(u.Pods)
+	case pod.Reconcile:
+		a.handleReconciles(u.Pods)
 	case pod.Remove:
 		a.handleRemovals(u.Pods)
 	default:
@@ -51,7 +53,9 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 			a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", rejection.Reason, "message", rejection.Message)
 			a.Events.Record(p, v1.EventTypeWarning, rejection.Reason, rejection.Message)
 			a.rejected[p.UID] = true
-			a.Statuses.Set(p.UID, status.Failed(p, rejection.Reason, rejection.Message, time.Now()))
+			s := status.Failed(p, rejection.Reason, rejection.Message, time.Now())
+			a.Statuses.Set(p.UID, s)
+			a.Publish(p, s)
 			continue
 		}
 		a.admitted[p.UID] = true
@@ -79,6 +83,20 @@ func (a *Agent) admit(p *v1.Pod) *admit.Rejection {
 func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Upsert(p)
+		if !pod.IsMirror(p) && !a.rejected[p.UID] {
+			a.workers.Desire(p)
+		}
+	}
+}
+
+// handleReconciles deals with pods whose status somebody else overwrote: what
+// runs here is what counts, and is said again.
+func (a *Agent) handleReconciles(pods []*v1.Pod) {
+	for _, p := range pods {
+		a.Desired.Upsert(p)
+		if s, ok := a.Statuses.Get(p.UID); ok {
+			a.Reassert(p, s)
+		}
 		if !pod.IsMirror(p) && !a.rejected[p.UID] {
 			a.workers.Desire(p)
 		}

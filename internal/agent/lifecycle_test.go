@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/fake"
 	"berth/internal/pod"
@@ -225,6 +226,47 @@ func TestAnEphemeralContainerIsAddedToARunningPodAndHasOneLife(t *testing.T) {
 		}
 		if s := n.pod("a").Status.EphemeralContainerStatuses; len(s) != 1 || s[0].State.Terminated == nil {
 			t.Fatalf("got %+v", s)
+		}
+	})
+}
+
+func TestADeletedPodIsReleasedOnceNothingOfItRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.wants(webPod("a"))
+		n.runtime.Delay("StopContainer", 3*time.Second)
+		p := webPod("a")
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(10))
+		n.wants(p)
+		if got := n.upstream.Released(); len(got) != 0 {
+			t.Fatal("it was released while it ran")
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if got := n.upstream.Released(); !slices.Equal(got, []string{p.Name}) {
+			t.Fatalf("released %v", got)
+		}
+		if phase := n.upstream.Published(p.Name).Phase; phase != v1.PodSucceeded {
+			t.Fatalf("its last word was %s", phase)
+		}
+	})
+}
+
+func TestAPodThatEndedAndIsDeletedAfterwardsIsReleased(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		p := webPod("job")
+		p.Spec.RestartPolicy = v1.RestartPolicyNever
+		n.wants(p)
+		must(t, n.runtime.Exit("job", "app", 0))
+		n.expectPhase("job", v1.PodSucceeded)
+		deleted := p.DeepCopy()
+		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		n.wants(deleted)
+		if got := n.upstream.Released(); !slices.Equal(got, []string{p.Name}) {
+			t.Fatalf("released %v", got)
 		}
 	})
 }

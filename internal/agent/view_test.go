@@ -16,7 +16,8 @@ import (
 func TestReadersMayComeBeforeTheLoopBegins(t *testing.T) {
 	nothing := map[pod.UID]*pod.Observed{}
 	a, err := agent.New(agent.Config{
-		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Events: &fake.Events{}, Housekeeping: time.Minute,
+		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Events: &fake.Events{},
+		Publish: (&fake.Upstream{}).Publish, Reassert: (&fake.Upstream{}).Publish, Housekeeping: time.Minute,
 		InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 		OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 	})

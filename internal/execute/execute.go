@@ -24,6 +24,7 @@ import (
 
 // Runtime is what the executor needs of a runtime.
 type Runtime interface {
+	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
 	Ready(ctx context.Context) error
 	RunSandbox(ctx context.Context, config *render.SandboxConfig) (string, error)
 	StopSandbox(ctx context.Context, id string) error
@@ -51,12 +52,25 @@ type Events interface {
 	RecordContainer(p *v1.Pod, container, kind, reason, message string)
 }
 
+// Upstream is whoever else wants to know of the pods of this node: an API server,
+// or nobody. Publish and Release never block.
+type Upstream interface {
+	// Publish is told every status that is new.
+	Publish(p *v1.Pod, s v1.PodStatus)
+	// Release is told that nothing of a pod that was deleted runs any more, and
+	// nothing that it held is held.
+	Release(p *v1.Pod)
+	// Mirror sees to it that a static pod can be seen there.
+	Mirror(ctx context.Context, p *v1.Pod) error
+}
+
 // Config is what an Executor is made of.
 type Config struct {
 	Runtime  Runtime
 	Images   Images
 	Hooks    Hooks
 	Events   Events
+	Upstream Upstream
 	Statuses *status.Store
 	Slots    *Slots
 	Log      *slog.Logger
@@ -88,8 +102,8 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Events == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, events, statuses, slots and log are required")
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+		return nil, errors.New("execute: runtime, images, hooks, events, upstream, statuses, slots and log are required")
 	}
 	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil {
 		return nil, errors.New("execute: removeCgroup, mounted, explain, forget and lastLines are required")
@@ -113,6 +127,8 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 		in.Before = &before
 	}
 	s := status.Derive(in)
-	e.Statuses.Set(in.Pod.UID, s)
+	if e.Statuses.Set(in.Pod.UID, s) {
+		e.Upstream.Publish(in.Pod, s)
+	}
 	return s
 }

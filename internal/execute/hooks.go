@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 }
 
 func (e *Executor) postStart(ctx context.Context, t *task, c started) error {
-	err := e.Hooks.Run(ctx, e.target(t.pod, c.spec, c.id), c.spec.Lifecycle.PostStart)
+	err := e.runPostStart(ctx, t.pod, c)
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
@@ -42,6 +43,24 @@ func (e *Executor) postStart(ctx context.Context, t *task, c started) error {
 		e.Log.Warn("can't stop a container whose postStart hook failed", "pod", pod.Ref(t.pod), "container", c.spec.Name, "err", stopErr)
 	}
 	return err
+}
+
+// runPostStart runs one hook. The sandbox may have been made just before, so that
+// no status tells the address of the pod yet.
+func (e *Executor) runPostStart(ctx context.Context, p *v1.Pod, c started) error {
+	h := c.spec.Lifecycle.PostStart
+	target := e.target(p, c.spec, c.id)
+	if connects := h.HTTPGet != nil || h.TCPSocket != nil; connects && !p.Spec.HostNetwork {
+		have, err := e.Runtime.Pod(ctx, p.UID)
+		if err != nil {
+			return fmt.Errorf("find the address of the pod: %w", err)
+		}
+		target.PodIP = ""
+		if s := have.Sandbox(); s != nil && len(s.IPs) > 0 {
+			target.PodIP = s.IPs[0]
+		}
+	}
+	return e.Hooks.Run(ctx, target, h)
 }
 
 // preStop runs the hook of a container that is about to be stopped, until the

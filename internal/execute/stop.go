@@ -110,6 +110,10 @@ func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m 
 	m.stopping = nil
 	finished := plan.Next(p, have, e.Backoff, time.Now()).Finished
 	e.publish(status.Input{Pod: p, Have: have, Finished: finished, Stopped: true})
+	if p.DeletionTimestamp != nil && !m.released {
+		m.released = true
+		e.Upstream.Release(p)
+	}
 	return nil
 }
 

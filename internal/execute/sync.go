@@ -56,6 +56,7 @@ type step struct {
 // syncSteps is the road of a pod through this package, in order.
 var syncSteps = []step{
 	{"wait for the network", networkReady},
+	{"show a static pod", mirrorPod},
 	{"make directories", makeDirs},
 	{"stop what must go", stopUnwanted},
 	{"start what is missing", startMissing},
@@ -106,6 +107,17 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 	}
 	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, t.memory.ended.Message)
 	return true
+}
+
+// mirrorPod lets a static pod be seen where others look for pods. That it can't
+// be is no reason not to run it.
+func mirrorPod(e *Executor, ctx context.Context, t *task) error {
+	if pod.IsStatic(t.pod) {
+		if err := e.Upstream.Mirror(ctx, t.pod); err != nil {
+			e.Log.Debug("can't show a static pod", "pod", pod.Ref(t.pod), "err", err)
+		}
+	}
+	return nil
 }
 
 // networkReady holds a pod back until the runtime has a network for it. Pods that

@@ -85,3 +85,50 @@ func (e *Events) All() []string {
 	defer e.mu.Unlock()
 	return slices.Clone(e.all)
 }
+
+// Upstream notes what it is told.
+type Upstream struct {
+	mu        sync.Mutex
+	published map[string]v1.PodStatus
+	released  []string
+	mirrored  []string
+}
+
+// Publish implements execute.Upstream.
+func (u *Upstream) Publish(p *v1.Pod, s v1.PodStatus) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.published == nil {
+		u.published = map[string]v1.PodStatus{}
+	}
+	u.published[p.Name] = s
+}
+
+// Release implements execute.Upstream.
+func (u *Upstream) Release(p *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.released = append(u.released, p.Name)
+}
+
+// Mirror implements execute.Upstream.
+func (u *Upstream) Mirror(_ context.Context, p *v1.Pod) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.mirrored = append(u.mirrored, p.Name)
+	return nil
+}
+
+// Published returns the last status of a pod that was published.
+func (u *Upstream) Published(name string) v1.PodStatus {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.published[name]
+}
+
+// Released returns the names of the pods that were released.
+func (u *Upstream) Released() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.released)
+}

@@ -125,8 +125,11 @@ func (l life) end(grace int64, why string) life {
 // work tells whether there is something to do in this state even if nothing
 // was observed.
 func (l life) work() bool {
-	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && l.removed)
+	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && (l.removed || l.deleted()))
 }
+
+// deleted tells whether the source has the pod and wants it gone.
+func (l life) deleted() bool { return l.pod.DeletionTimestamp != nil }
 
 // interrupts tells whether what is being done for before is out of date in l:
 // the pod is to be stopped, or sooner than it was.

@@ -173,6 +173,10 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		}
 		return pod.Outcome{}, stopped{}, nil
 	default:
+		if !l.removed { // it ended, and was deleted after that: its source has to be told
+			_, err := w.pool.Hands.Stop(ctx, l.pod, have, 0, l.why)
+			return pod.Outcome{}, nil, err
+		}
 		err = w.pool.Hands.Erase(ctx, l.pod, have)
 		w.lastAction = time.Now()
 		return pod.Outcome{}, erased{}, err
