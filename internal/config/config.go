@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/plan"
 )
 
@@ -37,10 +39,25 @@ type Config struct {
 	ParallelPulls int
 	Backoff       plan.Backoff
 
+	Cluster Cluster
+
 	Verbosity int
 
 	// NotHonoured names the fields of the file that are set and have no effect yet.
 	NotHonoured []string
+}
+
+// Cluster is how a node joins one. Without a kubeconfig it does not.
+type Cluster struct {
+	Kubeconfig   string
+	Register     bool
+	Labels       map[string]string
+	Taints       []v1.Taint
+	MaxPods      int
+	Lease        time.Duration // how long the node counts as alive after its last sign
+	StatusUpdate time.Duration // between two looks at what changed
+	StatusReport time.Duration // between two reports if nothing did
+	QPS, Burst   int
 }
 
 // Defaults, where they are berth's own and not the kubelet's.
@@ -53,4 +70,11 @@ const (
 	defaultPulls     = 4
 	defaultTimeout   = 2 * time.Minute
 	defaultCheck     = 20 * time.Second
+
+	defaultMaxPods      = 110
+	defaultLease        = 40 * time.Second
+	defaultStatusUpdate = 10 * time.Second
+	defaultStatusReport = 5 * time.Minute
+	defaultQPS          = 50
+	defaultBurst        = 100
 )

@@ -25,6 +25,9 @@ func TestDefaults(t *testing.T) {
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
 		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
 		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff,
+		Cluster: Cluster{
+			Register: true, MaxPods: 110, Lease: 40 * time.Second, StatusUpdate: 10 * time.Second, StatusReport: 5 * time.Minute, QPS: 50, Burst: 100,
+		},
 	}
 	if !reflect.DeepEqual(*c, want) {
 		t.Errorf("got  %+v\nwant %+v", *c, want)
@@ -66,11 +69,11 @@ logging: {verbosity: 3}
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	c, err := Load("/r", Flags{}, []byte(header+"maxPods: 50\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
+	c, err := Load("/r", Flags{}, []byte(header+"podPidsLimit: 50\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"evictionHard", "logging.format", "maxPods"}; !slices.Equal(c.NotHonoured, want) {
+	if want := []string{"evictionHard", "logging.format", "podPidsLimit"}; !slices.Equal(c.NotHonoured, want) {
 		t.Errorf("got %v, want %v", c.NotHonoured, want)
 	}
 }
@@ -98,6 +101,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"a bad header name":   {flags: Flags{ManifestURL: "http://x/", ManifestHeaders: []string{"a b: c"}}, want: []string{"--manifest-url-header"}},
 		"headers for nobody":  {flags: Flags{ManifestHeaders: []string{"a: b"}}, want: []string{"no --manifest-url"}},
 		"no time at all":      {file: header + "httpCheckFrequency: 1ms\n", want: []string{"httpCheckFrequency", "1s or more"}},
+		"a bad label":         {flags: Flags{NodeLabels: map[string]string{"a b": "c"}}, want: []string{"--node-labels"}},
+		"no pods at all":      {file: header + "maxPods: -1\n", want: []string{"maxPods"}},
 		"a loopback network":  {flags: Flags{PodCIDR: "127.0.0.0/8"}, want: []string{"--pod-cidr"}},
 		"a negative time":     {file: header + "fileCheckFrequency: -1s\n", want: []string{"fileCheckFrequency"}},
 		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},

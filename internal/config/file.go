@@ -21,6 +21,8 @@ var honoured = map[string]bool{
 	"podCIDR": true, "cgroupRoot": true, "podLogsDir": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true,
 	"crashLoopBackOff": true, "logging.verbosity": true,
+	"registerNode": true, "registerWithTaints": true, "maxPods": true, "kubeAPIQPS": true, "kubeAPIBurst": true,
+	"nodeStatusUpdateFrequency": true, "nodeStatusReportFrequency": true, "nodeLeaseDurationSeconds": true,
 }
 
 // readFile decodes a KubeletConfiguration and names the fields that are set in it

@@ -13,6 +13,8 @@ type Flags struct {
 	Hostname        string
 	NodeIP          string
 	PodCIDR         string
+	Kubeconfig      string
+	NodeLabels      map[string]string
 	StartSlots      int
 	Verbosity       int
 }
@@ -28,6 +30,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default \""+defaultPodCIDR+"\")")
 	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
 	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")
+	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach an API server: join its cluster as a node")
+	set.StringToStringVar(&f.NodeLabels, "node-labels", nil, "labels of this node in the cluster, as key=value,...")
 	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
 	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")
 	set.SetNormalizeFunc(normalize)

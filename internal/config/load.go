@@ -49,7 +49,8 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 
 	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
 	c.ManifestURL = l.url(first(f.ManifestURL, k.StaticPodURL))
-	if c.ManifestDir == "" && c.ManifestURL == "" {
+	c.Cluster = l.cluster(f, k)
+	if c.ManifestDir == "" && c.ManifestURL == "" && c.Cluster.Kubeconfig == "" {
 		c.ManifestDir = DefaultManifests
 	}
 	c.ManifestHeaders = l.headers(f.ManifestHeaders, k.StaticPodURLHeader)

@@ -130,6 +130,7 @@ func container(c *runtimeapi.Container) pod.Container {
 		ImageRef:     c.ImageRef,
 		CreatedAt:    timeOf(c.CreatedAt),
 		Hash:         c.Annotations[pod.AnnotationSpecHash],
+		Round:        int(number(c.Annotations[pod.AnnotationRound], 0)),
 		RestartCount: int32(number(c.Annotations[pod.AnnotationRestartCount], int64(c.GetMetadata().GetAttempt()))),
 		Grace:        number(c.Annotations[pod.AnnotationGrace], pod.DefaultGrace),
 	}

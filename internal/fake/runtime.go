@@ -256,11 +256,15 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	if err != nil {
 		return "", err
 	}
+	round, err := strconv.Atoi(config.Annotations[pod.AnnotationRound])
+	if err != nil {
+		return "", err
+	}
 	c := &containerRecord{uid: s.uid}
 	c.Container = pod.Container{
 		ID: r.id("container"), Name: config.Metadata.Name, SandboxID: sandbox, State: pod.ContainerCreated,
 		Image: config.Image.Image, ImageRef: config.Image.Image, CreatedAt: time.Now(),
-		Hash: config.Annotations[pod.AnnotationSpecHash], RestartCount: int32(config.Metadata.Attempt), Backoff: backoff,
+		Hash: config.Annotations[pod.AnnotationSpecHash], RestartCount: int32(config.Metadata.Attempt), Backoff: backoff, Round: round,
 		Grace: grace, LogPath: filepath.Join(s.logs, config.LogPath),
 	}
 	r.containers[c.ID] = c

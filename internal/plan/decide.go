@@ -42,7 +42,7 @@ func (v *view) ephemeral(d *decisions) {
 // once these let them.
 func (v *view) containers(d *decisions) {
 	if until, waiting := v.restartAllAt(); waiting {
-		d.waits = append(d.waits, v.crashLoop(v.trigger(), until))
+		d.waits = append(d.waits, v.crashLoop(v.trigger, until))
 		return // the others are stopped meanwhile, see stopUnwanted
 	}
 	var main decisions
@@ -110,10 +110,10 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	hash := ContainerHash(spec)
 	last := v.have.Container(spec.Name)
 	if last == nil {
-		d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: hash})
+		d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: hash, Round: v.round})
 		return
 	}
-	next := StartContainer{Name: spec.Name, Hash: hash, RestartCount: last.RestartCount + 1, Backoff: last.Backoff}
+	next := StartContainer{Name: spec.Name, Hash: hash, Round: v.round, RestartCount: last.RestartCount + 1, Backoff: last.Backoff}
 	changed := last.Hash != "" && last.Hash != hash
 	current := v.current(spec.Name) != nil
 
@@ -155,7 +155,7 @@ func (v *view) decideOnDead(d *decisions, spec *v1.Container, last *pod.Containe
 		d.starts = append(d.starts, next)
 		return
 	}
-	if rerun && last.ExitCode == 0 || v.outdated(last) && last.ID != v.trigger().ID {
+	if rerun && last.ExitCode == 0 || v.outdated(last) && !v.asksForAll(last) {
 		d.starts = append(d.starts, next) // it has to begin anew, and nothing went wrong with it
 		return
 	}

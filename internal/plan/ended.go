@@ -29,7 +29,6 @@ func (v *view) ended() (at time.Time, ended bool) {
 }
 
 // failedInit returns the init container that failed for good, if there is one.
-// A failure is history once something that comes after it was made.
 func (v *view) failedInit() *pod.Container {
 	for i := range v.want.Spec.InitContainers {
 		spec := &v.want.Spec.InitContainers[i]
@@ -37,33 +36,11 @@ func (v *view) failedInit() *pod.Container {
 		if c == nil || c.State != pod.ContainerExited || c.ExitCode == 0 || v.outdated(c) {
 			continue
 		}
-		if verdictOn(v.want, spec, c) == final && !v.passed(i, c) {
+		if verdictOn(v.want, spec, c) == final {
 			return c
 		}
 	}
 	return nil
-}
-
-// passed tells whether a later init container or a main one was made after c, a
-// container of the init container at that place.
-func (v *view) passed(place int, c *pod.Container) bool {
-	for i := range v.have.Containers {
-		newer := &v.have.Containers[i]
-		if newer.ID == c.ID {
-			return false
-		}
-		for j := range v.want.Spec.Containers {
-			if v.want.Spec.Containers[j].Name == newer.Name {
-				return true
-			}
-		}
-		for _, later := range v.want.Spec.InitContainers[place+1:] {
-			if later.Name == newer.Name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // endInDoubt tells whether the pod may turn out to have ended once its old sandbox

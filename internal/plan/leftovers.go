@@ -59,7 +59,7 @@ func (v *view) stopUnwanted() []Action {
 		case !first:
 			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "a newer one took its place"})
 		case v.outdated(&c):
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "container " + v.trigger().Name + " asked for a restart of all"})
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: v.whyAll()})
 		}
 	}
 	return out
@@ -70,21 +70,19 @@ func isEphemeral(p *v1.Pod, name string) bool {
 }
 
 // garbage removes dead containers but for the newest of each name, which users
-// ask about ("why did it restart", "logs of the one before"), and but for those
-// that asked for a restart of all as long as that goes on. It also removes those
-// that were made and will never be started, and dead sandboxes in which nothing is left.
+// ask about ("why did it restart", "logs of the one before"), those that were
+// made and will never be started, and dead sandboxes in which nothing is left.
 func (v *view) garbage() []Action {
 	var out []Action
 	keptDead := map[string]bool{}
 	left := map[string]int{}
 	seen := map[string]bool{}
-	triggers := v.keptTriggers()
 	for _, c := range v.have.Containers {
 		first := !seen[c.Name]
 		seen[c.Name] = true
 		wanted := pod.ContainerSpec(v.want, c.Name) != nil
 		stillborn := c.State == pod.ContainerCreated && (!first || !wanted)
-		dead := c.State == pod.ContainerExited && (keptDead[c.Name] || !wanted) && !triggers[c.ID]
+		dead := c.State == pod.ContainerExited && (keptDead[c.Name] || !wanted)
 		if stillborn || dead {
 			out = append(out, RemoveContainer{ID: c.ID, LogPath: c.LogPath})
 			continue

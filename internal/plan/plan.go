@@ -44,7 +44,8 @@ type (
 	// StartContainer makes and starts a container in the newest sandbox.
 	StartContainer struct {
 		Name         string
-		Hash         string
+		Hash         string // of its spec
+		Round        int    // how many restarts of all came before it
 		RestartCount int32
 		Backoff      time.Duration // to be waited after its end
 	}
@@ -147,17 +148,17 @@ type view struct {
 	now   time.Time
 
 	usable bool // the newest sandbox can be used
-	// triggers asked for a restart of all, one after the other, and bounds tells
-	// what that makes outdated: see restartall.go.
-	triggers []*pod.Container
-	bounds   []bound
+	// round counts the restarts of all containers, and trigger is the container
+	// that asked for one that has yet to begin: see restartall.go.
+	round   int
+	trigger *pod.Container
 }
 
 func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
 	v.usable = s != nil && s.State == pod.SandboxReady && (s.Hash == "" || s.Hash == SandboxHash(want))
-	v.findTrigger()
+	v.findRound()
 	return v
 }
 

@@ -62,6 +62,7 @@ type Container struct {
 	LogPath    string
 
 	Hash         string        // AnnotationSpecHash, as given when it was made
+	Round        int           // how many restarts of all containers came before it
 	RestartCount int32         // how many of the same name came before
 	Backoff      time.Duration // how long to wait after its end before the next
 	Grace        int64         // seconds that it has to stop
@@ -78,6 +79,7 @@ const (
 
 	AnnotationSpecHash     = "berth.dev/spec-hash"
 	AnnotationBackoff      = "berth.dev/backoff"
+	AnnotationRound        = "berth.dev/round"
 	AnnotationRestartCount = "io.kubernetes.container.restartCount"
 	AnnotationGrace        = "io.kubernetes.pod.terminationGracePeriod"
 )

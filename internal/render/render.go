@@ -104,6 +104,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 			pod.AnnotationSpecHash:     a.Hash,
 			pod.AnnotationRestartCount: strconv.Itoa(int(a.RestartCount)),
 			pod.AnnotationBackoff:      a.Backoff.String(),
+			pod.AnnotationRound:        strconv.Itoa(a.Round),
 			pod.AnnotationGrace:        strconv.FormatInt(pod.Grace(p), 10),
 		},
 		Mounts:     mounts(r),

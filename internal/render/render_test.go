@@ -96,7 +96,7 @@ func TestAContainerOfAPod(t *testing.T) {
 			pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1", pod.LabelContainerName: "app",
 		},
 		Annotations: map[string]string{
-			pod.AnnotationSpecHash: "hash", pod.AnnotationRestartCount: "3", pod.AnnotationBackoff: "40s", pod.AnnotationGrace: "7",
+			pod.AnnotationSpecHash: "hash", pod.AnnotationRestartCount: "3", pod.AnnotationBackoff: "40s", pod.AnnotationRound: "0", pod.AnnotationGrace: "7",
 		},
 		LogPath: "app/3.log", Stdin: true, StdinOnce: true, Tty: true,
 		Linux: &runtimeapi.LinuxContainerConfig{
