@@ -126,6 +126,7 @@ func (n *node) processes() map[int]string {
 		if err != nil {
 			continue // it has ended, and only waits for its parent to take note
 		}
+		exe = strings.TrimSuffix(exe, " (deleted)") // it was built anew meanwhile
 		// It may end while it is looked at: then the rest is empty.
 		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		cgroups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))

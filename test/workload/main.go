@@ -8,8 +8,13 @@
 //	log N                       write N numbered lines, then sleep
 //	count                       write a numbered line each 100 ms
 //	stderr TEXT                 write TEXT to stderr, then sleep
+//	diary NAME LINGER [LIFE]    note start and SIGTERM, and end LINGER after that, or by itself after LIFE
+//	cling NAME                  note start and SIGTERM, and go on all the same
+//	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
+//	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
+//	complain TEXT CODE          write TEXT to stderr, then end with that code
 //
-// All but stubborn end at once on SIGTERM, with 0.
+// All but stubborn, cling and hook end at once on SIGTERM, with 0.
 package main
 
 import (
@@ -59,6 +64,18 @@ func run(args []string) (code int, err error) {
 		count(ctx)
 	case is(args, "stderr", 1):
 		fmt.Fprintln(os.Stderr, args[1])
+	case is(args, "diary", 2):
+		return 0, keepDiary(ctx, args[1], args[2], "0s")
+	case is(args, "diary", 3):
+		return 0, keepDiary(ctx, args[1], args[2], args[3])
+	case is(args, "cling", 1):
+		cling(ctx, args[1])
+	case is(args, "hook", 3):
+		return hook(args[1], args[2], args[3])
+	case is(args, "lastwords", 2):
+		return leave("/dev/termination-log", args[1], args[2])
+	case is(args, "complain", 2):
+		return leave("/dev/stderr", args[1], args[2])
 	default:
 		return 0, fmt.Errorf("arguments %q are not understood", args)
 	}

@@ -1,0 +1,104 @@
+//go:build real
+
+package real
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/event"
+)
+
+// graceMargin is how much later than the end of its grace a container may be
+// killed: the runtime counts in whole seconds.
+const graceMargin = 2 * time.Second
+
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	// given pods that end as they are told, or don't, with hooks and without
+	n := newNode(t)
+	one := func(name string, grace int64, preStop string, args ...string) *v1.Pod {
+		p := newPod(name, args...)
+		p.Spec.TerminationGracePeriodSeconds = &grace
+		if preStop != "" {
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: execHook("hook", "hook", preStop, "0")}
+		}
+		return p
+	}
+	n.apply("pods.yaml",
+		one("polite", 20, "1s", "diary", "app", "0s"),
+		one("stubborn", 3, "", "cling", "app"),
+		one("shared", 4, "2s", "cling", "app"),
+		one("endless", 2, "1m", "cling", "app"),
+	)
+	n.start()
+	pods := n.waitRunning("polite", "stubborn", "shared", "endless")
+	logs := map[string]*diaries{}
+	for name, p := range pods {
+		logs[name] = n.openDiaries(p)
+	}
+	seen := n.watch()
+
+	// when they are removed
+	removed := time.Now()
+	n.remove("pods.yaml")
+
+	// then one can read where that stands
+	n.wait("the step of a termination", 10*time.Second, func() string {
+		table := n.must("get", "pods", "-o", "wide")
+		return boolText(strings.Contains(table, "Terminating since ") && strings.Contains(table, "stopping containers"))
+	})
+	ends := map[string]v1.Pod{}
+	for name := range pods {
+		ends[name], _ = seen.waitGone(name)
+		seen.mustGoForward(name)
+	}
+	code := func(name string, want int32) {
+		t.Helper()
+		if end := app(ends[name]).State.Terminated; end == nil || end.ExitCode != want {
+			t.Errorf("%s ended with %s, and not with %d", name, summary(ends[name]), want)
+		}
+	}
+	killed := func(name string, from time.Time, grace time.Duration) {
+		t.Helper()
+		code(name, 137)
+		at := logs[name].read().at("app", "alive")
+		t.Logf("%s: killed %s after it was removed", name, at.Sub(removed).Round(time.Millisecond))
+		if at.Before(removed.Add(grace)) {
+			t.Errorf("%s was killed %s after it was removed, and had %s", name, at.Sub(removed), grace)
+		}
+		if at.After(from.Add(grace + graceMargin)) {
+			t.Errorf("%s was killed %s after its stop began, and had %s", name, at.Sub(from), grace)
+		}
+	}
+
+	// the one that ends on the signal gets it after its hook, and ends at once
+	polite := logs["polite"].read()
+	polite.mustBeInOrder("hook start", "hook end", "app term", "app end")
+	code("polite", 0)
+	if took := polite.at("app", "end").Sub(removed); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+
+	// the one that does not is killed when its time is over
+	stubborn := logs["stubborn"].read()
+	killed("stubborn", stubborn.at("app", "term"), 3*time.Second)
+
+	// hook and signal share that time
+	shared := logs["shared"].read()
+	shared.mustBeInOrder("hook start", "hook end", "app term")
+	killed("shared", shared.at("hook", "start"), 4*time.Second)
+
+	// and a hook that does not end is no way to get more of it
+	killed("endless", logs["endless"].read().at("hook", "start"), 2*time.Second)
+	n.waitEvent(pods["endless"], event.FailedPreStopHook)
+	n.mustHaveNothing()
+}
+
+// execHook is a hook that runs the workload in the container.
+func execHook(args ...string) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: append([]string{"/workload"}, args...)}}
+}
