@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"manifest/strict": {},
 	"config":          {"manifest/strict", "plan", "pod"},
 	"source":          {"manifest", "pod", "run"},
+	"mirror":          {"pod"}, // the other way: what the API server is shown of static pods
 
 	// The road: decisions.
 	"merge":   {"pod"},
@@ -33,7 +34,7 @@ var mayImport = map[string][]string{
 	"admit":   {"pod"},
 	"plan":    {"pod"},
 	"render":  {"plan", "pod"},
-	"status":  {"pod"},
+	"status":  {"pod", "run"}, // the writer has goroutines; what it writes is decided purely
 
 	// The road: what moves a pod along.
 	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
@@ -45,6 +46,10 @@ var mayImport = map[string][]string{
 	"gc":      {"pod"},
 	"hook":    {"pod"},
 	"cgroup":  {},
+
+	// This machine in a cluster.
+	"kubeapi": {},
+	"node":    {"run"},
 
 	// Beside the road.
 	"bundle":     {"cgroup", "ociarchive", "run"},

@@ -1,0 +1,54 @@
+package mirror
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// omit takes out of a spec what refers to other objects of the API server, and
+// returns what that was. A volume becomes an empty one, so that its mounts hold.
+func omit(spec *v1.PodSpec) []string {
+	var omitted []string
+	note := func(what string, is bool) {
+		if is {
+			omitted = append(omitted, what)
+		}
+	}
+	note("serviceAccountName", spec.ServiceAccountName != "")
+	note("imagePullSecrets", len(spec.ImagePullSecrets) > 0)
+	note("resourceClaims", len(spec.ResourceClaims) > 0)
+	note("ephemeralContainers", len(spec.EphemeralContainers) > 0)
+	spec.ServiceAccountName, spec.DeprecatedServiceAccount = "", ""
+	spec.ImagePullSecrets, spec.ResourceClaims, spec.EphemeralContainers = nil, nil, nil
+
+	for i := range spec.Volumes {
+		if source := &spec.Volumes[i].VolumeSource; !standsAlone(source) {
+			note("volume "+spec.Volumes[i].Name, true)
+			*source = v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
+		}
+	}
+	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			note("envFrom of "+c.Name, len(c.EnvFrom) > 0)
+			c.EnvFrom, c.Resources.Claims = nil, nil
+			c.Env = slices.DeleteFunc(c.Env, func(e v1.EnvVar) bool {
+				refers := e.ValueFrom != nil && (e.ValueFrom.SecretKeyRef != nil || e.ValueFrom.ConfigMapKeyRef != nil)
+				note("env "+e.Name+" of "+c.Name, refers)
+				return refers
+			})
+		}
+	}
+	return omitted
+}
+
+// standsAlone tells whether a volume needs no other object. Those that are not
+// known to are taken for ones that do.
+func standsAlone(s *v1.VolumeSource) bool {
+	if s.Projected != nil {
+		return !slices.ContainsFunc(s.Projected.Sources, func(p v1.VolumeProjection) bool { return p.DownwardAPI == nil })
+	}
+	return s.EmptyDir != nil || s.HostPath != nil || s.DownwardAPI != nil || s.Image != nil || s.NFS != nil || s.FC != nil ||
+		*s == v1.VolumeSource{} // which the server takes for an empty directory
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// keepLease renews the Lease, by which the cluster knows that this node lives.
+// It has an owner, and so begins when the Node is known.
+func (r *Reporter) keepLease(ctx context.Context) {
+	select {
+	case <-r.known:
+	case <-ctx.Done():
+		return
+	}
+	trouble := &outage{log: r.config.Log, what: "renew the lease of this node"}
+	var held *coordination.Lease
+	for {
+		began := time.Now()
+		renewed, err := r.renew(ctx, held)
+		held = renewed
+		wait, wake := r.config.Lease/4-time.Since(began), r.wakeLease
+		switch {
+		case err != nil:
+			wait, wake = trouble.failed(ctx, err), nil
+			if r.config.Reconnect != nil && trouble.failures%stuckAfter == 0 {
+				r.config.Reconnect()
+			}
+		case trouble.over():
+			// The cluster may have given this node up meanwhile.
+			r.doubt()
+		}
+		if !pause(ctx, wait, wake) {
+			return
+		}
+	}
+}
+
+// renew returns the lease as the server has it now, or nil if it is to be read
+// before the next attempt.
+func (r *Reporter) renew(ctx context.Context, held *coordination.Lease) (*coordination.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(callTimeout, r.config.Lease/4))
+	defer cancel()
+	name := r.config.Settings.Name
+	leases := r.config.Client.CoordinationV1().Leases(v1.NamespaceNodeLease)
+	if held != nil {
+		renewed, err := leases.Update(ctx, r.renewal(held), metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			return renewed, nil
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			return nil, fmt.Errorf("renew lease %s: %w", name, err)
+		}
+		// Servers call it a conflict if the lease is gone, and it goes with the Node
+		// that owns it.
+		r.doubt()
+	}
+	found, err := leases.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		made, err := leases.Create(ctx, r.renewal(nil), metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("make lease %s: %w", name, err)
+		}
+		return made, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read lease %s: %w", name, err)
+	}
+	renewed, err := leases.Update(ctx, r.renewal(found), metav1.UpdateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("renew lease %s: %w", name, err)
+	}
+	return renewed, nil
+}
+
+func (r *Reporter) renewal(held *coordination.Lease) *coordination.Lease {
+	return renewal(held, r.config.Settings.Name, r.uid(), r.config.Lease, time.Now())
+}
+
+// renewal is the lease that follows one that is held, or nil. Its time never goes
+// back: a controller takes a node whose clock was set back for dead.
+func renewal(held *coordination.Lease, node string, owner types.UID, lasts time.Duration, now time.Time) *coordination.Lease {
+	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: v1.NamespaceNodeLease}}
+	if held != nil {
+		lease = held.DeepCopy()
+		if before := held.Spec.RenewTime; before != nil && !now.After(before.Time) {
+			now = before.Add(time.Millisecond)
+		}
+	}
+	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: owner}}
+	seconds, at := int32(lasts/time.Second), metav1.NewMicroTime(now)
+	lease.Spec.HolderIdentity = &node
+	lease.Spec.LeaseDurationSeconds = &seconds
+	lease.Spec.RenewTime = &at
+	return lease
+}

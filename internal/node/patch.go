@@ -1,0 +1,151 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Patches are strategic merges. Each names the UID, so that a Node which was
+// deleted and made anew by somebody else is noticed and not written over.
+
+// replace, in a list of a patch, makes the list take the place of what was there.
+// In an object it can't be used: servers drop one that was not there before.
+const (
+	directive = "$patch"
+	replace   = "replace"
+)
+
+type object = map[string]any
+
+// statusPatch leads from what a Node shows to what it is to show. Our conditions
+// are in it in full even if they seem to be there: whoever changed them since we
+// looked is overruled. The rest is in it only if it differs.
+func statusPatch(shown *v1.Node, want *v1.NodeStatus) ([]byte, error) {
+	have := &shown.Status
+	status := object{"conditions": ours(want.Conditions)}
+	if !same(have.Capacity, want.Capacity) {
+		status["capacity"] = resources(have.Capacity, want.Capacity)
+	}
+	if !same(have.Allocatable, want.Allocatable) {
+		status["allocatable"] = resources(have.Allocatable, want.Allocatable)
+	}
+	if !same(have.Addresses, want.Addresses) {
+		// Merged, two addresses of one type would become one.
+		list := []any{object{directive: replace}}
+		for _, a := range want.Addresses {
+			list = append(list, a)
+		}
+		status["addresses"] = list
+	}
+	if !same(have.DaemonEndpoints, want.DaemonEndpoints) {
+		status["daemonEndpoints"] = want.DaemonEndpoints
+	}
+	if !same(have.Images, want.Images) {
+		status["images"] = want.Images // nil removes them
+	}
+	if !same(have.RuntimeHandlers, want.RuntimeHandlers) {
+		status["runtimeHandlers"] = want.RuntimeHandlers
+	}
+	if !same(have.NodeInfo, want.NodeInfo) {
+		info, err := whole(want.NodeInfo, "swap")
+		if err != nil {
+			return nil, err
+		}
+		status["nodeInfo"] = info
+	}
+	if !same(have.Features, want.Features) {
+		status["features"] = nil
+		if want.Features != nil {
+			features, err := whole(want.Features, "supplementalGroupsPolicy")
+			if err != nil {
+				return nil, err
+			}
+			status["features"] = features
+		}
+	}
+	return encode(object{"metadata": object{"uid": shown.UID}, "status": status})
+}
+
+// whole makes an object that names every field, so that nothing stays of what was
+// there. The optional one is null if the value has none.
+func whole(value any, optional string) (object, error) {
+	text, err := encode(value)
+	if err != nil {
+		return nil, err
+	}
+	out := object{optional: nil}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("make a patch of the node: %w", err)
+	}
+	return out, nil
+}
+
+// resources are those that differ, and null for those to be removed. One that
+// others announced is not repeated: they may have changed it since.
+func resources(have, want v1.ResourceList) object {
+	out := object{}
+	for name := range have {
+		if _, wanted := want[name]; !wanted {
+			out[string(name)] = nil
+		}
+	}
+	for name, q := range want {
+		if was, shown := have[name]; !shown || was.Cmp(q) != 0 {
+			out[string(name)] = q
+		}
+	}
+	return out
+}
+
+// metadataPatch gives a Node that exists the labels and annotations that are
+// ours. It is nil if they are there.
+func metadataPatch(shown, built *v1.Node) ([]byte, error) {
+	labels, annotations := map[string]string{}, map[string]string{}
+	for _, key := range kept {
+		if value, given := built.Labels[key]; given && shown.Labels[key] != value {
+			labels[key] = value
+		}
+	}
+	for key, value := range built.Annotations {
+		if shown.Annotations[key] != value {
+			annotations[key] = value
+		}
+	}
+	if len(labels) == 0 && len(annotations) == 0 {
+		return nil, nil
+	}
+	return encode(object{"metadata": object{"uid": shown.UID, "labels": labels, "annotations": annotations}})
+}
+
+func encode(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("make a patch of the node: %w", err)
+	}
+	return text, nil
+}
+
+func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// sameStatus tells whether two statuses say the same, whenever they said it.
+func sameStatus(a, b v1.NodeStatus) bool { return same(timeless(a), timeless(b)) }
+
+func timeless(s v1.NodeStatus) v1.NodeStatus {
+	s.Conditions = append([]v1.NodeCondition(nil), s.Conditions...)
+	for i := range s.Conditions {
+		s.Conditions[i].LastHeartbeatTime = metav1.Time{}
+	}
+	return s
+}
+
+// weighs tells whether a difference matters to a scheduler or to somebody who
+// waits for it. An image more or less does not.
+func weighs(have, want v1.NodeStatus) bool {
+	return !same(have.Capacity, want.Capacity) || !same(have.Allocatable, want.Allocatable) ||
+		!same(have.Addresses, want.Addresses) || !same(have.NodeInfo, want.NodeInfo) ||
+		len(transitions(have.Conditions, want.Conditions)) > 0
+}

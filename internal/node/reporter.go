@@ -1,0 +1,227 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/kubernetes"
+
+	"berth/internal/run"
+)
+
+// Defaults, as those of the kubelet.
+const (
+	defaultUpdate = 10 * time.Second
+	defaultReport = 5 * time.Minute
+	defaultLease  = 40 * time.Second
+)
+
+const (
+	// callTimeout bounds one request. It is shorter than the time between two
+	// renewals of a lease.
+	callTimeout = 8 * time.Second
+	// askTimeout bounds how long the runtime is asked for what it is and has.
+	askTimeout = 30 * time.Second
+	// factsEvery is how often the machine and its runtime are looked at.
+	factsEvery = time.Minute
+	// factsSoon is how soon a runtime that has not told its name is asked again.
+	factsSoon = 5 * time.Second
+	// firstWord is how long a Node that exists keeps its status after a start
+	// while nothing is known of the runtime: a restarted agent is no news.
+	firstWord = 10 * time.Second
+	// urgentGap is how long after a patch the next may follow. In a row of
+	// urgent ones it doubles, up to the usual interval.
+	urgentGap = 500 * time.Millisecond
+	// stuckAfter is how many renewals in a row fail before the connection is
+	// blamed.
+	stuckAfter = 3
+)
+
+// Events takes in what happens to the Node. It must not block.
+type Events interface {
+	RecordNode(kind, reason, message string)
+}
+
+// Config is what a Reporter needs.
+type Config struct {
+	Settings Settings
+	Client   kubernetes.Interface // for heartbeats; nothing else should hold it up
+	Events   Events
+	Log      *slog.Logger
+
+	// Where facts come from. They are called once a minute, by one goroutine.
+	Machine   func() (Machine, error)
+	Addresses func() ([]string, error)
+	Runtime   func(context.Context) (Runtime, error)
+
+	// Reconnect is called when renewals of the lease keep failing: the connection
+	// may be dead without anybody having said so. May be nil.
+	Reconnect func()
+
+	// DontRegister waits for a Node that somebody else makes.
+	DontRegister bool
+
+	Update time.Duration // between two patches of a status that changes; zero: 10 s
+	Report time.Duration // between two patches of one that does not; zero: 5 min
+	Lease  time.Duration // for how long a lease is good; a quarter of it later it is renewed; zero: 40 s
+}
+
+// Reporter keeps the Node and the Lease of this machine. Its methods may be
+// called by anybody at any time, and do not block.
+type Reporter struct {
+	config Config
+
+	known     chan struct{} // closed once the Node is known
+	wakeFacts chan struct{}
+	wakeNode  chan struct{}
+	wakeLease chan struct{}
+
+	mu     sync.Mutex
+	node   *v1.Node // as the server showed it last, and never written to; nil: never yet
+	stale  bool     // node may be out of date, or gone: to be read before the next patch
+	facts  Facts
+	health Health
+	heard  struct{ runtime, network bool } // whether there was any word on them
+}
+
+var errNoWord = errors.New("nothing is known of it yet")
+
+// New returns a reporter, or what its config lacks. Until SetRuntime and
+// SetNetwork are called the node is not ready.
+func New(c Config) (*Reporter, error) {
+	if c.Client == nil || c.Events == nil || c.Log == nil || c.Machine == nil || c.Addresses == nil || c.Runtime == nil {
+		return nil, errors.New("node: Client, Events, Log, Machine, Addresses and Runtime are needed")
+	}
+	if err := c.Settings.check(); err != nil {
+		return nil, err
+	}
+	c.Update, c.Report, c.Lease = cmp.Or(c.Update, defaultUpdate), cmp.Or(c.Report, defaultReport), cmp.Or(c.Lease, defaultLease)
+	if c.Update < time.Second || c.Report < c.Update || c.Lease < time.Second {
+		return nil, fmt.Errorf("node: a status every %v to %v and a lease of %v can't be kept", c.Update, c.Report, c.Lease)
+	}
+	return &Reporter{
+		config:    c,
+		known:     make(chan struct{}),
+		wakeFacts: make(chan struct{}, 1),
+		wakeNode:  make(chan struct{}, 1),
+		wakeLease: make(chan struct{}, 1),
+		health:    Health{Runtime: errNoWord, Network: errNoWord},
+	}, nil
+}
+
+// Run keeps Node and Lease until ctx ends.
+func (r *Reporter) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, r.config.Log)
+	defer group.Stop()
+	r.config.Events.RecordNode(v1.EventTypeNormal, "Starting", "Starting berth, in the place of a kubelet")
+	r.readMachine()
+	group.Go("node facts", r.keepFacts)
+	group.Go("node status", r.keepNode)
+	group.Go("node lease", r.keepLease)
+	<-ctx.Done()
+}
+
+// Known is closed once the server has our Node.
+func (r *Reporter) Known() <-chan struct{} { return r.known }
+
+// Node is our Node as the server last showed it, or nil. It must not be written to.
+func (r *Reporter) Node() *v1.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.node
+}
+
+// SetRuntime says whether the container runtime works: nil, or why not.
+func (r *Reporter) SetRuntime(err error) {
+	r.change(func(h *Health) { h.Runtime, r.heard.runtime = err, true })
+	if err == nil {
+		nudge(r.wakeFacts) // it may have come back as another one
+	}
+}
+
+// SetNetwork says whether the network of pods works: nil, or why not.
+func (r *Reporter) SetNetwork(err error) {
+	r.change(func(h *Health) { h.Network, r.heard.network = err, true })
+}
+
+// SetShutdown says why this machine goes down, or nil if it does not.
+func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdown = err }) }
+
+// SetPressure says what this machine runs out of.
+func (r *Reporter) SetPressure(p Pressure) { r.change(func(h *Health) { h.Pressure = p }) }
+
+// change wakes the writer of the Node if what it has to say is another.
+func (r *Reporter) change(f func(*Health)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, heard := r.health, r.heard
+	f(&r.health)
+	if heard != r.heard || before.whyNot() != r.health.whyNot() || before.Pressure != r.health.Pressure {
+		nudge(r.wakeNode)
+	}
+}
+
+// Seen may be told by whoever watches our Node what it saw, or nil when the Node
+// was deleted. Without it that is noticed too, but later.
+func (r *Reporter) Seen(node *v1.Node) {
+	shown := r.Node()
+	switch {
+	case shown == nil:
+		// It is about to be read anyway.
+	case node == nil || node.UID != shown.UID:
+		r.doubt()
+	case newer(node, shown):
+		r.learn(node)
+		nudge(r.wakeNode)
+	}
+}
+
+// newer tells whether a is a later version of b.
+func newer(a, b *v1.Node) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err != nil || order > 0
+}
+
+// doubt has the Node read again before it is written.
+func (r *Reporter) doubt() {
+	r.mu.Lock()
+	r.stale = true
+	r.mu.Unlock()
+	nudge(r.wakeNode)
+}
+
+// learn takes in what the server answered.
+func (r *Reporter) learn(node *v1.Node) {
+	r.mu.Lock()
+	before := r.node
+	r.node = node
+	r.mu.Unlock()
+	switch {
+	case before == nil:
+		close(r.known)
+	case before.UID != node.UID:
+		nudge(r.wakeLease) // its owner is another
+	case before.Spec.Unschedulable != node.Spec.Unschedulable:
+		reason := "NodeSchedulable"
+		if node.Spec.Unschedulable {
+			reason = "NodeNotSchedulable"
+		}
+		r.config.Events.RecordNode(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
+	}
+}
+
+// uid is that of our Node, once it is known.
+func (r *Reporter) uid() types.UID {
+	if node := r.Node(); node != nil {
+		return node.UID
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const (
+	defaultMaxPods   = 110
+	defaultMaxImages = 50
+	// maxNames is how many names of one image are shown.
+	maxNames = 5
+)
+
+// Status is what a Node is to show, given what it shows now. What others put
+// there is kept. It reads no clock and touches nothing.
+func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v1.NodeStatus {
+	want := *shown.DeepCopy()
+	ours := capacity(f.Machine, s)
+	want.Capacity = overlay(shown.Capacity, ours)
+	// What others announced as capacity, pods may have: the cluster counts on the
+	// node to say so.
+	want.Allocatable = overlay(want.Capacity, allocatable(ours, s))
+	want.Conditions = conditions(h, shown.Conditions, now)
+	want.Addresses = addresses(f.Addresses, s)
+	want.DaemonEndpoints.KubeletEndpoint.Port = s.Port
+	want.NodeInfo = nodeInfo(f, s)
+	want.Images = largest(f.Runtime.Images, s.MaxImages)
+	want.RuntimeHandlers = f.Runtime.Handlers
+	want.Features = f.Runtime.Features
+	return want
+}
+
+func addresses(ips []string, s Settings) []v1.NodeAddress {
+	var out []v1.NodeAddress
+	for _, ip := range ips {
+		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
+	}
+	return append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: s.hostname()})
+}
+
+func nodeInfo(f Facts, s Settings) v1.NodeSystemInfo {
+	m := f.Machine
+	info := v1.NodeSystemInfo{
+		MachineID:       m.MachineID,
+		SystemUUID:      m.SystemUUID,
+		BootID:          m.BootID,
+		KernelVersion:   m.Kernel,
+		OSImage:         m.OSImage,
+		KubeletVersion:  KubeletVersion(s.Version),
+		OperatingSystem: runtime.GOOS,
+		Architecture:    runtime.GOARCH,
+	}
+	if f.Runtime.Name != "" {
+		info.ContainerRuntimeVersion = f.Runtime.Name + "://" + f.Runtime.Version
+	}
+	if m.Swap > 0 {
+		info.Swap = &v1.NodeSwapStatus{Capacity: &m.Swap}
+	}
+	return info
+}
+
+// largest are the images that it would cost most to pull again: a scheduler
+// likes to know where they are.
+func largest(images []v1.ContainerImage, limit int) []v1.ContainerImage {
+	if limit == 0 {
+		limit = defaultMaxImages
+	}
+	// Equal sizes go by name, so that the same images always make the same list.
+	sorted := slices.SortedStableFunc(slices.Values(images), func(a, b v1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), strings.Compare(firstName(a), firstName(b)))
+	})
+	if limit > 0 && len(sorted) > limit {
+		sorted = sorted[:limit]
+	}
+	for i := range sorted {
+		names := sorted[i].Names
+		sorted[i].Names = names[:min(len(names), maxNames):min(len(names), maxNames)]
+	}
+	return sorted
+}
+
+func firstName(image v1.ContainerImage) string {
+	if len(image.Names) == 0 {
+		return ""
+	}
+	return image.Names[0]
+}
+
+// capacity is all that the machine has.
+func capacity(m Machine, s Settings) v1.ResourceList {
+	pods := cmp.Or(s.MaxPods, defaultMaxPods)
+	if s.PodsPerCore > 0 {
+		pods = min(pods, s.PodsPerCore*int64(m.CPUs))
+	}
+	out := v1.ResourceList{
+		v1.ResourceCPU:              *resource.NewQuantity(int64(m.CPUs), resource.DecimalSI),
+		v1.ResourceMemory:           *resource.NewQuantity(m.Memory, resource.BinarySI),
+		v1.ResourceEphemeralStorage: *resource.NewQuantity(m.Storage, resource.BinarySI),
+		v1.ResourcePods:             *resource.NewQuantity(pods, resource.DecimalSI),
+	}
+	for size, bytes := range m.HugePages {
+		out[hugePages(size)] = *resource.NewQuantity(bytes, resource.BinarySI)
+	}
+	return out
+}
+
+// hugePages is the name of the resource for pages of a size in bytes.
+func hugePages(size int64) v1.ResourceName {
+	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
+}
+
+// allocatable is what of the capacity pods may have.
+func allocatable(capacity v1.ResourceList, s Settings) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name, all := range capacity {
+		left := all.DeepCopy()
+		left.Sub(s.Reserved[name])
+		left.Sub(s.Evict[name].of(all))
+		if name == v1.ResourceMemory {
+			// Huge pages are taken out of memory for good.
+			for other, q := range capacity {
+				if isHugePages(other) {
+					left.Sub(q)
+				}
+			}
+		}
+		if left.Sign() < 0 {
+			left = *resource.NewQuantity(0, all.Format)
+		}
+		out[name] = left
+	}
+	return out
+}
+
+func isHugePages(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+func (t Threshold) of(all resource.Quantity) resource.Quantity {
+	if t.Percent == 0 {
+		return t.Quantity
+	}
+	return *resource.NewQuantity(int64(t.Percent/100*float64(all.Value())), all.Format)
+}
+
+// overlay is what others announced and what is ours, which wins. Huge pages are
+// always ours: a size that the kernel no longer offers is gone.
+func overlay(others, ours v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name, q := range others {
+		if !isHugePages(name) {
+			out[name] = q
+		}
+	}
+	for name, q := range ours {
+		out[name] = q
+	}
+	return out
+}

@@ -1,0 +1,26 @@
+package node
+
+import "strings"
+
+// Kubernetes is the version of the kubelet whose place berth takes. Schedulers,
+// installers and kubectl compare it with that of the API server.
+const Kubernetes = "v1.36.3"
+
+// KubeletVersion is the version that a Node shows: that of Kubernetes, with
+// berth's own as build metadata, which comparisons leave out.
+func KubeletVersion(berth string) string {
+	own := strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '.', r == '-':
+			return r
+		default:
+			return '-'
+		}
+	}, strings.TrimPrefix(berth, "v"))
+	// Semantic versions have no empty word between two dots.
+	words := strings.FieldsFunc(own, func(r rune) bool { return r == '.' })
+	if len(words) == 0 {
+		return Kubernetes
+	}
+	return Kubernetes + "+berth-" + strings.Join(words, ".")
+}

@@ -1,0 +1,216 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// writer writes the Node. It belongs to the goroutine of keepNode.
+type writer struct {
+	*Reporter
+	started time.Time
+	last    time.Time     // when the status was last written
+	urgent  time.Time     // when it was last written out of turn
+	gap     time.Duration // how long the next such patch has to wait after last
+	// pending are our conditions that changed and that the server does not have
+	// yet. Their events are told, and their times stay.
+	pending []v1.NodeCondition
+}
+
+// keepNode registers the Node and keeps its status.
+func (r *Reporter) keepNode(ctx context.Context) {
+	w := &writer{Reporter: r, started: time.Now(), gap: urgentGap}
+	trouble := &outage{log: r.config.Log, what: "report this node to the API server"}
+	for {
+		wait, err := w.step(ctx)
+		wake := r.wakeNode
+		if err != nil {
+			// What changes meanwhile is in the next attempt, and does not hurry it.
+			wait, wake = trouble.failed(ctx, err), nil
+		} else {
+			trouble.over()
+		}
+		if !pause(ctx, wait, wake) {
+			return
+		}
+	}
+}
+
+// step does what is due, and returns how long nothing is if nothing changes.
+func (w *writer) step(ctx context.Context) (time.Duration, error) {
+	looked, err := w.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	w.mu.Lock()
+	node, facts, health, heard := w.node, w.facts, w.health, w.heard.runtime && w.heard.network
+	w.mu.Unlock()
+	if until := w.started.Add(firstWord); !heard && now.Before(until) {
+		return until.Sub(now), nil
+	}
+
+	before := *node.Status.DeepCopy()
+	for _, c := range w.pending {
+		before.Conditions = put(before.Conditions, c)
+	}
+	want := Status(facts, w.config.Settings, health, before, now)
+	for _, c := range transitions(before.Conditions, want.Conditions) {
+		w.record(c)
+		w.pending = put(w.pending, c)
+	}
+
+	differs, urgent := !sameStatus(node.Status, want), weighs(node.Status, want)
+	due := w.last.Add(w.config.Report)
+	switch {
+	case looked && differs:
+		due = now
+	case urgent:
+		due = w.last.Add(w.gap)
+	case differs:
+		due = w.last.Add(w.config.Update)
+	}
+	if now.Before(due) {
+		return due.Sub(now), nil
+	}
+	if err := w.patch(ctx, node, &want); err != nil {
+		return 0, err
+	}
+	w.wrote(urgent)
+	return 0, nil
+}
+
+// patch writes the status. If that fails, for whatever reason, the Node is read
+// before the next attempt: it may be gone, another one, or changed by those who
+// thought that we are.
+func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) error {
+	body, err := statusPatch(node, want)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := w.config.Client.CoreV1().Nodes().Patch(
+		ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	if err != nil {
+		w.doubt()
+		return fmt.Errorf("patch the status of node %s: %w", node.Name, err)
+	}
+	w.pending = nil
+	w.learn(answer)
+	return nil
+}
+
+// wrote notes that the server has our status. Urgent news that keep coming have
+// to wait longer and longer, so that a flapping runtime is no load on the server.
+func (w *writer) wrote(urgent bool) {
+	w.last = time.Now()
+	if !urgent {
+		return
+	}
+	if w.last.Sub(w.urgent) < w.gap+w.config.Update {
+		w.gap = min(2*w.gap, w.config.Update)
+	} else {
+		w.gap = urgentGap
+	}
+	w.urgent = w.last
+}
+
+func (w *writer) record(c v1.NodeCondition) {
+	reason, message := tell(w.config.Settings.Name, c)
+	w.config.Events.RecordNode(v1.EventTypeNormal, reason, message)
+}
+
+// look makes sure that the server has our Node and that we know it. It tells
+// whether it had to be read.
+func (w *writer) look(ctx context.Context) (bool, error) {
+	w.mu.Lock()
+	first := w.node == nil
+	due := first || w.stale
+	w.stale = false // a doubt that comes up while we read stays
+	w.mu.Unlock()
+	if !due {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := w.read(ctx, first); err != nil {
+		w.doubt()
+		return true, err
+	}
+	return true, nil
+}
+
+// read takes in the Node that the server has, or gives it one.
+func (w *writer) read(ctx context.Context, first bool) error {
+	node, err := w.config.Client.CoreV1().Nodes().Get(ctx, w.config.Settings.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return w.register(ctx)
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", w.config.Settings.Name, err)
+	default:
+		return w.adopt(ctx, node, first)
+	}
+}
+
+// build is the Node that the server should have.
+func (w *writer) build() *v1.Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Build(w.facts, w.config.Settings, w.health, time.Now())
+}
+
+// register makes the Node.
+func (w *writer) register(ctx context.Context) error {
+	built := w.build()
+	if w.config.DontRegister {
+		return fmt.Errorf("node %s is not there and berth was told not to register it: make it, or allow it to register", built.Name)
+	}
+	node, err := w.config.Client.CoreV1().Nodes().Create(ctx, built, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("register node %s: %w", built.Name, err)
+	}
+	w.config.Log.Info("registered the node", "node", node.Name)
+	for _, c := range transitions(w.pending, node.Status.Conditions) {
+		// That a new node is not ready yet is no news.
+		if c.Type != v1.NodeReady || c.Status == v1.ConditionTrue {
+			w.record(c)
+		}
+	}
+	w.pending = nil
+	w.wrote(false)
+	w.learn(node)
+	return nil
+}
+
+// adopt takes over a Node that exists: our labels and annotations are put right,
+// and those of others stay.
+func (w *writer) adopt(ctx context.Context, node *v1.Node, first bool) error {
+	built := w.build()
+	was, is := node.Status.NodeInfo.BootID, built.Status.NodeInfo.BootID
+	rebooted := first && was != "" && is != "" && was != is
+	patch, err := metadataPatch(node, built)
+	if err != nil {
+		return err
+	}
+	if patch != nil {
+		node, err = w.config.Client.CoreV1().Nodes().Patch(
+			ctx, node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("patch the labels of node %s: %w", built.Name, err)
+		}
+	}
+	if rebooted {
+		w.config.Events.RecordNode(v1.EventTypeWarning, "Rebooted",
+			fmt.Sprintf("Node %s has been rebooted, boot id: %s", node.Name, is))
+	}
+	w.learn(node)
+	return nil
+}

@@ -1,0 +1,40 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// outage notes how requests to the API server go. That they fail is said once, and
+// once that they no longer do.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // of the first failure in a row; zero if the last request went well
+	fault fault
+}
+
+// note takes in the result of a request, and returns for how long they have failed.
+func (o *outage) note(ctx context.Context, log *slog.Logger, err error) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil:
+		o.since = time.Time{}
+		o.fault.end(log, "the API server tells of pods again")
+		return 0
+	case errors.Is(ctx.Err(), context.Canceled):
+		return 0 // the source is being stopped
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return 0 // the way of a server to ask for a new list
+	}
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	o.fault.begin(log, "the API server does not tell of pods; those that are known stay as they are", err)
+	return time.Since(o.since)
+}

@@ -1,0 +1,283 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"berth/internal/pod"
+	"berth/internal/run"
+)
+
+// requestTimeout is how long one request may take. A server that hangs holds up
+// one of the writer's goroutines for no longer.
+const requestTimeout = 10 * time.Second
+
+// WriterConfig is what a Writer is made of.
+type WriterConfig struct {
+	Client  corev1.PodsGetter // clientset.CoreV1()
+	Log     *slog.Logger
+	Workers int // how many requests are made at a time
+}
+
+// Writer brings statuses to the API server. Nothing here waits for the server but
+// the goroutines of Run.
+//
+// For every pod it holds the status that is wanted and the one that the server is
+// known to hold: from the source, or from the answer to the last patch, whichever is
+// newer. What differs is patched, so nothing is read before it is written. Only the
+// newest status of a pod is kept, and tried until the server takes it.
+//
+// The work queue hands a pod to one goroutine at a time: a pod's statuses arrive
+// in order, those of different pods at the same time.
+type Writer struct {
+	WriterConfig
+	queue  *workqueue.Typed[pod.UID]
+	faults *faults
+
+	mu   sync.Mutex
+	pods map[pod.UID]*written
+}
+
+// written is what the writer knows of one pod. Writer.mu guards it.
+type written struct {
+	namespace, name string
+
+	held    v1.PodStatus // by the API server, as far as we know
+	version string       // the resource version at which that was so
+
+	want   *v1.PodStatus // never changed in place; nil: nothing was asked for
+	dirty  bool          // want is still to be written
+	urgent bool          // others wait for it
+
+	remove    bool // the object is to be deleted, once nothing is dirty
+	gone      bool // the object is no longer there
+	forgotten bool // drop this as soon as the object is deleted
+
+	failures int
+	waiting  *time.Timer // until the next attempt; nil if it need not wait
+}
+
+// NewWriter returns a writer. It writes while Run runs; what is asked for before
+// is kept.
+func NewWriter(c WriterConfig) (*Writer, error) {
+	if c.Client == nil || c.Log == nil {
+		return nil, errors.New("status writer: client and log are required")
+	}
+	if c.Workers < 1 {
+		return nil, fmt.Errorf("status writer: %d workers can't write anything", c.Workers)
+	}
+	w := &Writer{WriterConfig: c, pods: map[pod.UID]*written{}, faults: newFaults(c.Log)}
+	w.queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[pod.UID]{Queue: &lanes{isUrgent: w.isUrgent}})
+	return w, nil
+}
+
+// Run writes until the context ends. What is not written by then is derived and
+// written again by the next agent.
+func (w *Writer) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, w.Log)
+	for range w.Workers {
+		group.Go("status writer", w.work)
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+	group.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.pods {
+		e.stopWaiting()
+	}
+}
+
+// Write asks for a status. p is the pod as the API server was last seen to have it,
+// or its mirror pod if it is a static one. Write never blocks.
+//
+// It costs nothing if there is nothing new: a status that is asked for again is
+// written again only if p says that somebody else has overwritten it.
+func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
+	w.mu.Lock()
+	e := w.entry(p)
+	overwritten := e.see(p)
+	if e.gone || (!overwritten && e.want != nil && equality.Semantic.DeepEqual(*e.want, s)) {
+		w.mu.Unlock()
+		return
+	}
+	e.want, e.dirty = &s, true
+	e.urgent = e.urgent || isUrgent(e.held, s)
+	waits := e.waiting != nil
+	w.mu.Unlock()
+	if !waits {
+		w.queue.Add(p.UID)
+	}
+}
+
+// Delete takes the object of a pod off the API server, at once and for good: it is
+// for a pod of which nothing is left on this node. The last status that was asked
+// for is written before.
+func (w *Writer) Delete(p *v1.Pod) {
+	w.mu.Lock()
+	e := w.entry(p)
+	e.see(p)
+	if e.gone || e.remove {
+		w.mu.Unlock()
+		return
+	}
+	e.remove, e.urgent = true, true
+	waits := e.waiting != nil
+	w.mu.Unlock()
+	if !waits {
+		w.queue.Add(p.UID)
+	}
+}
+
+// Forget drops what is known of a pod that is no longer at the API server. A
+// deletion that was asked for is still seen through.
+func (w *Writer) Forget(uid pod.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.pods[uid]
+	switch {
+	case e == nil:
+	case e.remove && !e.gone:
+		e.forgotten = true
+	default:
+		w.drop(uid, e)
+	}
+}
+
+// drop is called with the lock held.
+func (w *Writer) drop(uid pod.UID, e *written) {
+	e.stopWaiting()
+	w.faults.end(uid)
+	delete(w.pods, uid)
+}
+
+func (e *written) stopWaiting() {
+	if e.waiting != nil {
+		e.waiting.Stop()
+		e.waiting = nil
+	}
+}
+
+// entry is called with the lock held.
+func (w *Writer) entry(p *v1.Pod) *written {
+	e := w.pods[p.UID]
+	if e == nil {
+		e = &written{namespace: p.Namespace, name: p.Name}
+		w.pods[p.UID] = e
+	}
+	return e
+}
+
+// see takes in what the API server holds, unless something newer is known. It
+// tells whether that is another status than the one that was known.
+func (e *written) see(p *v1.Pod) bool {
+	if e.version != "" && !isNewer(p.ResourceVersion, e.version) {
+		return false
+	}
+	other := !equality.Semantic.DeepEqual(e.held, p.Status)
+	e.held, e.version = p.Status, p.ResourceVersion
+	return other
+}
+
+// isNewer compares resource versions. A server whose versions can't be compared
+// is believed whatever it says last.
+func isNewer(a, b string) bool {
+	if a == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return order > 0 || (err != nil && a != b)
+}
+
+func (w *Writer) isUrgent(uid pod.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.pods[uid]
+	return e != nil && e.urgent
+}
+
+// work writes one pod after the other.
+func (w *Writer) work(ctx context.Context) {
+	for {
+		uid, ended := w.queue.Get()
+		if ended || ctx.Err() != nil {
+			return
+		}
+		w.turn(ctx, uid)
+		w.queue.Done(uid)
+	}
+}
+
+// turn writes what there is to write of a pod: a status, a deletion, or both.
+func (w *Writer) turn(ctx context.Context, uid pod.UID) {
+	w.mu.Lock()
+	e := w.pods[uid]
+	if e == nil || e.gone || e.waiting != nil || (!e.dirty && !e.remove) {
+		w.mu.Unlock()
+		return
+	}
+	held, want, dirty, remove := e.held, e.want, e.dirty, e.remove
+	e.urgent = false
+	w.mu.Unlock()
+
+	if dirty {
+		updated, err := w.patch(ctx, e, uid, held, *want)
+		if !w.settle(ctx, uid, e, err, func() { e.wrote(updated, want) }) {
+			return
+		}
+	}
+	if remove {
+		err := w.delete(ctx, e, uid)
+		w.settle(ctx, uid, e, err, func() { e.gone = true })
+	}
+}
+
+// wrote takes in the answer to a patch; nil: there was nothing to patch.
+func (e *written) wrote(updated *v1.Pod, want *v1.PodStatus) {
+	if e.want == want {
+		e.dirty = false
+	}
+	if updated != nil {
+		e.see(updated)
+	}
+}
+
+// patch sends what differs. It returns no pod if nothing does.
+func (w *Writer) patch(ctx context.Context, e *written, uid pod.UID, held, want v1.PodStatus) (*v1.Pod, error) {
+	raw, err := patch(uid, held, want)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	updated, err := w.Client.Pods(e.namespace).Patch(ctx, e.name, types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return nil, fmt.Errorf("patch the status of pod %s/%s: %w", e.namespace, e.name, err)
+	}
+	return updated, nil
+}
+
+func (w *Writer) delete(ctx context.Context, e *written, uid pod.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	now := int64(0)
+	err := w.Client.Pods(e.namespace).Delete(ctx, e.name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(uid)),
+	})
+	if err != nil {
+		return fmt.Errorf("delete pod %s/%s: %w", e.namespace, e.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// ours are the conditions that a node writes. DisruptionTarget is not among them:
+// whoever disturbs a pod writes it, and the node only if nobody did.
+var ours = []v1.PodConditionType{
+	v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
+	v1.AllContainersRestarting, v1.PodResizePending, v1.PodResizeInProgress,
+}
+
+// patch returns the strategic merge patch that turns the status that the API server
+// holds into the one that we want, or nil if it says that already. With the UID in
+// it, the server refuses it for another pod of the same name.
+//
+// What others write stays out of it: their conditions, and the fields that carry
+// takes over. Conditions are merged by their type, so the server keeps those that
+// a patch does not name.
+func patch(uid types.UID, held, want v1.PodStatus) ([]byte, error) {
+	want = carry(held, want)
+	conditions, err := conditionsPatch(held.Conditions, want.Conditions)
+	if err != nil {
+		return nil, fmt.Errorf("compare the conditions: %w", err)
+	}
+	held.Conditions, want.Conditions = nil, nil
+	fields, err := fieldsPatch(held, want)
+	if err != nil {
+		return nil, fmt.Errorf("compare the status with the one that the API server holds: %w", err)
+	}
+	if len(conditions) > 0 {
+		fields["conditions"] = conditions
+	}
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	replaceAddresses(fields, "podIPs", want.PodIPs)
+	replaceAddresses(fields, "hostIPs", want.HostIPs)
+	out, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   fields,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the patch: %w", err)
+	}
+	return out, nil
+}
+
+// carry returns the wanted status with all in it that is not ours to say.
+func carry(held, want v1.PodStatus) v1.PodStatus {
+	want.NominatedNodeName = held.NominatedNodeName
+	want.ResourceClaimStatuses = held.ResourceClaimStatuses
+	want.ExtendedResourceClaimStatus = held.ExtendedResourceClaimStatus
+	want.NodeAllocatableResourceClaimStatuses = held.NodeAllocatableResourceClaimStatuses
+	if held.QOSClass != "" {
+		want.QOSClass = held.QOSClass // the server computed it, and never changes it
+	}
+	if want.ObservedGeneration == 0 {
+		want.ObservedGeneration = held.ObservedGeneration
+	}
+	var conditions []v1.PodCondition
+	for _, c := range want.Conditions {
+		before := conditionOf(&held, c.Type)
+		if !slices.Contains(ours, c.Type) && (c.Type != v1.DisruptionTarget || before != nil) {
+			continue
+		}
+		if before != nil && c.ObservedGeneration == 0 {
+			c.ObservedGeneration = before.ObservedGeneration
+		}
+		conditions = append(conditions, c)
+	}
+	want.Conditions = conditions
+	return want
+}
+
+// fieldsPatch is the patch of all but the conditions.
+func fieldsPatch(held, want v1.PodStatus) (map[string]any, error) {
+	heldJSON, err := json.Marshal(held)
+	if err != nil {
+		return nil, err
+	}
+	wantJSON, err := json.Marshal(want)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := strategicpatch.CreateTwoWayMergePatch(heldJSON, wantJSON, v1.PodStatus{})
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	return fields, json.Unmarshal(raw, &fields)
+}
+
+// conditionsPatch names the conditions of ours that differ, and those that go. The
+// library would also set the order of all conditions, and take all away when we
+// have none.
+func conditionsPatch(held, want []v1.PodCondition) ([]any, error) {
+	var out []any
+	for _, c := range want {
+		fields, err := asMap(c)
+		if err != nil {
+			return nil, err
+		}
+		if before := conditionOf(&v1.PodStatus{Conditions: held}, c.Type); before != nil {
+			was, err := asMap(*before)
+			if err != nil {
+				return nil, err
+			}
+			if reflect.DeepEqual(was, fields) {
+				continue
+			}
+			for key := range was {
+				if _, stays := fields[key]; !stays {
+					fields[key] = nil
+				}
+			}
+		}
+		out = append(out, fields)
+	}
+	for _, c := range held {
+		stays := conditionOf(&v1.PodStatus{Conditions: want}, c.Type) != nil
+		if !stays && slices.Contains(ours, c.Type) {
+			out = append(out, map[string]any{"$patch": "delete", "type": c.Type})
+		}
+	}
+	return out, nil
+}
+
+// asMap returns a value as it goes over the wire.
+func asMap(value any) (map[string]any, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	return out, json.Unmarshal(raw, &out)
+}
+
+// replaceAddresses makes a changed list of addresses stand for all of it. Lists of
+// addresses are merged by default, which would keep one that we never heard of.
+func replaceAddresses[T any](fields map[string]any, list string, want []T) {
+	_, changed := fields[list]
+	if _, reordered := fields["$setElementOrder/"+list]; !changed && !reordered {
+		return
+	}
+	delete(fields, "$setElementOrder/"+list)
+	replaced := []any{map[string]any{"$patch": "replace"}}
+	for _, address := range want {
+		replaced = append(replaced, address)
+	}
+	fields[list] = replaced
+}
+
+// isUrgent tells whether others wait for this change: whether traffic may go to the
+// pod, and where it is.
+func isUrgent(held, want v1.PodStatus) bool {
+	return isReady(held) != isReady(want) || held.PodIP != want.PodIP
+}
+
+func isReady(s v1.PodStatus) bool {
+	c := conditionOf(&s, v1.PodReady)
+	return c != nil && c.Status == v1.ConditionTrue
+}
