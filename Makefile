@@ -25,7 +25,7 @@ lint  := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) ":" } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) ":" } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: root build bin/images/hello.tar ## run the pods of examples/ in the foreground, as root (ROOT=/var/lib/berth)
@@ -55,6 +55,10 @@ test-fast: ## the tests that need neither root nor a container runtime
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
 	go test -tags real -count=1 -timeout 30m ./test/real/...
+
+.PHONY: test-cluster
+test-cluster: root setup build cluster-parts ## the tests in a real cluster, as root (its parts take minutes to build, once)
+	go test -tags real -count=1 -timeout 30m ./test/cluster/...
 
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
@@ -140,3 +144,26 @@ bin/examples/hello: examples/hello/main.go go.mod | setup
 bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/ociarchive/*.go)
 	@mkdir -p $(@D)
 	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello
+
+# A control plane for tests, and kubectl, as pinned below test/cluster/parts.
+
+kubernetes          := test/cluster/parts/kubernetes
+etcd                := test/cluster/parts/etcd
+kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
+
+.PHONY: cluster-parts
+cluster-parts: bin/cluster/etcd $(kubernetes_programs) ## build etcd, the Kubernetes control plane and kubectl in bin/cluster
+
+# Both of these tell a version: one to whoever asks the program, one to the servers it calls.
+$(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | setup
+	version=$$(go list -C $(kubernetes) -m -f '{{.Version}}' k8s.io/kubernetes); \
+	IFS=v. read -r _ major minor _ <<<"$$version"; \
+	stamps=; for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do \
+		stamps+=" -X $$package.gitVersion=$$version -X $$package.gitMajor=$$major -X $$package.gitMinor=$$minor"; done; \
+	CGO_ENABLED=0 go build -C $(kubernetes) $(flags) -ldflags "-s -w $$stamps" \
+		-o '$(CURDIR)/bin/cluster/' $(addprefix k8s.io/kubernetes/cmd/,$(notdir $(kubernetes_programs)))
+	@touch $(kubernetes_programs)
+
+bin/cluster/etcd: $(etcd)/go.mod $(etcd)/go.sum Makefile | setup
+	CGO_ENABLED=0 go build -C $(etcd) $(flags) -ldflags "-s -w" -o '$(CURDIR)/$@' go.etcd.io/etcd/server/v3
+	@touch $@

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"berth/internal/cgroup"
 	"berth/internal/config"
 	"berth/internal/cri"
+	"berth/internal/desired"
 	"berth/internal/pod"
 	"berth/internal/run"
 )
@@ -93,7 +95,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	n, err := newNode(ctx, c, client, []string{pod.SourceFile}, log)
+	n, err := newNode(ctx, c, client, desired.New(), standalone{}, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err
 	}
@@ -120,11 +122,17 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 	}
 }
 
-// podsLeft counts the pods that the runtime has or a worker is not done with.
+// podsLeft counts the pods of which there is anything in the runtime or on the
+// disk, or that a worker is not done with.
 func podsLeft(ctx context.Context, client *cri.Client, n *node) (int, error) {
+	left, err := n.onDisk()
+	if err != nil {
+		return 0, err
+	}
 	inRuntime, err := client.List(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return max(len(inRuntime), len(n.pool.Lives())), nil
+	maps.Copy(left, inRuntime)
+	return max(len(left), len(n.pool.Lives())), nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth/internal/config"
+	"berth/internal/desired"
 	"berth/internal/pod"
 	"berth/internal/run"
 	"berth/internal/server"
@@ -113,7 +114,18 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return whyEnded(ctx, err)
 	}
 	defer func() { _ = client.Close() }()
-	n, err := newNode(ctx, c, client, names, log)
+	wanted := desired.New()
+	var up upstream = standalone{}
+	if c.Cluster.Kubeconfig != "" {
+		joined, err := newCluster(c, client, wanted, log)
+		if err != nil {
+			return err
+		}
+		sources, names = append(sources, joined.pods), append(names, pod.SourceAPI)
+		joined.start(group, client)
+		up = joined
+	}
+	n, err := newNode(ctx, c, client, wanted, up, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}

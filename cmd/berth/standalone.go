@@ -1,14 +1,24 @@
 package main
 
 import (
-	"context"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/agent"
+	"berth/internal/execute"
+	"berth/internal/pod"
 )
+
+// upstream is whoever else wants to know of the pods of this node.
+type upstream interface {
+	agent.Upstream
+	execute.Upstream
+}
 
 // standalone is the upstream of a machine that has no API server.
 type standalone struct{}
 
-func (standalone) Publish(*v1.Pod, v1.PodStatus)         {}
-func (standalone) Release(*v1.Pod)                       {}
-func (standalone) Mirror(context.Context, *v1.Pod) error { return nil }
+func (standalone) Publish(*v1.Pod, v1.PodStatus) {}
+func (standalone) Release(*v1.Pod)               {}
+func (standalone) Mirror(*v1.Pod)                {}
+func (standalone) Unmirror(*v1.Pod)              {}
+func (standalone) Forget(pod.UID)                {}

@@ -41,6 +41,7 @@ type node struct {
 	images   *image.Manager
 	observer *observe.Observer
 	pool     *worker.Pool
+	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	events   *event.Store
 	recorder *event.Recorder
 	group    *run.Group
@@ -49,7 +50,9 @@ type node struct {
 }
 
 // newNode makes the parts. They stand still until start.
-func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, error) {
+func newNode(
+	ctx context.Context, c *config.Config, client *cri.Client, wanted *desired.Set, up upstream, sources []string, log *slog.Logger,
+) (*node, error) {
 	n := &node{
 		statuses: status.NewStore(), log: log,
 		group: run.NewGroup(ctx, log), last: run.NewGroup(context.WithoutCancel(ctx), log),
@@ -79,16 +82,16 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 		Pods: podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir,
 		Cgroups: func() ([]string, error) { return cgroups.Children(c.CgroupRoot) },
 	}
-	leftovers := func() (map[pod.UID]*pod.Observed, error) {
+	n.onDisk = func() (map[pod.UID]*pod.Observed, error) {
 		if err := dirs.RemoveDeadLinks(); err != nil {
 			return nil, err
 		}
 		return dirs.List()
 	}
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Sources: sources, Desired: desired.New(), Statuses: n.statuses, Events: n.recorder,
-		Publish: standalone{}.Publish, Reassert: standalone{}.Publish,
-		InRuntime: client.List, OnDisk: leftovers,
+		Log: log, Sources: sources, Desired: wanted, Statuses: n.statuses, Events: n.recorder,
+		Upstream:  up,
+		InRuntime: client.List, OnDisk: n.onDisk,
 		Running: running, Housekeeping: housekeepingEvery,
 	})
 	if err != nil {
@@ -106,7 +109,7 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 	if err != nil {
 		return nil, err
 	}
-	executor, err := newExecutor(c, client, cgroups, n, podsDir, v.Name, log)
+	executor, err := newExecutor(c, client, cgroups, n, up, podsDir, v.Name, log)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func newNode(ctx context.Context, c *config.Config, client *cri.Client, sources 
 }
 
 func newExecutor(
-	c *config.Config, client *cri.Client, cgroups *cgroup.Tree, n *node, podsDir, runtimeName string, log *slog.Logger,
+	c *config.Config, client *cri.Client, cgroups *cgroup.Tree, n *node, up upstream, podsDir, runtimeName string, log *slog.Logger,
 ) (*execute.Executor, error) {
 	dns, err := machineDNS("/etc/resolv.conf")
 	if err != nil {
@@ -132,7 +135,7 @@ func newExecutor(
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Upstream: standalone{}, Statuses: n.statuses,
+		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Upstream: up, Statuses: n.statuses,
 		Slots: execute.NewSlots(c.StartSlots), Log: log,
 		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
 		HostIPs:      ips,

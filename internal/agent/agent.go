@@ -37,6 +37,17 @@ type Events interface {
 	Record(p *v1.Pod, kind, reason, message string)
 }
 
+// Upstream is whoever else wants to know of the pods of this node: an API server,
+// or nobody. None of it ever blocks.
+type Upstream interface {
+	// Publish is told a status that has to be seen there.
+	Publish(p *v1.Pod, s v1.PodStatus)
+	// Unmirror is told that a mirror pod has lost its static pod.
+	Unmirror(mirror *v1.Pod)
+	// Forget is told that a pod is gone there.
+	Forget(uid pod.UID)
+}
+
 // Config is what an Agent is made of.
 type Config struct {
 	Log      *slog.Logger
@@ -45,11 +56,7 @@ type Config struct {
 	Desired  *desired.Set
 	Statuses *status.Store
 	Events   Events
-
-	// Reassert is told that somebody else overwrote the status of a pod.
-	Reassert func(p *v1.Pod, s v1.PodStatus)
-	// Publish is told the status of a pod that has no worker.
-	Publish func(p *v1.Pod, s v1.PodStatus)
+	Upstream Upstream
 
 	// InRuntime and OnDisk list the pods of which there is anything.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
@@ -89,8 +96,8 @@ type Agent struct {
 
 // New returns an agent. It does nothing until Run.
 func New(c Config) (*Agent, error) {
-	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Reassert == nil || c.Publish == nil || c.InRuntime == nil || c.OnDisk == nil {
-		return nil, errors.New("agent: log, desired, statuses, events, reassert, publish, inRuntime and onDisk are required")
+	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Upstream == nil || c.InRuntime == nil || c.OnDisk == nil {
+		return nil, errors.New("agent: log, desired, statuses, events, upstream, inRuntime and onDisk are required")
 	}
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")

@@ -57,7 +57,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	statuses := status.NewStore()
 	n.agent, err = agent.New(agent.Config{
 		Log: log, Node: admit.Node{}, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
-		Publish: n.upstream.Publish, Reassert: n.upstream.Publish,
+		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,

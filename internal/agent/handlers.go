@@ -47,7 +47,8 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {
-			continue // its static pod is what runs
+			a.handleMirror(p)
+			continue
 		}
 		if rejection := a.admit(p); rejection != nil {
 			a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", rejection.Reason, "message", rejection.Message)
@@ -55,7 +56,7 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 			a.rejected[p.UID] = true
 			s := status.Failed(p, rejection.Reason, rejection.Message, time.Now())
 			a.Statuses.Set(p.UID, s)
-			a.Publish(p, s)
+			a.Upstream.Publish(p, s)
 			continue
 		}
 		a.admitted[p.UID] = true
@@ -83,7 +84,10 @@ func (a *Agent) admit(p *v1.Pod) *admit.Rejection {
 func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Upsert(p)
-		if !pod.IsMirror(p) && !a.rejected[p.UID] {
+		switch {
+		case pod.IsMirror(p):
+			a.handleMirror(p)
+		case !a.rejected[p.UID]:
 			a.workers.Desire(p)
 		}
 	}
@@ -93,27 +97,47 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 // runs here is what counts, and is said again.
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
-		a.Desired.Upsert(p)
-		if s, ok := a.Statuses.Get(p.UID); ok {
-			a.Reassert(p, s)
-		}
-		if !pod.IsMirror(p) && !a.rejected[p.UID] {
-			a.workers.Desire(p)
+		if s, ok := a.Statuses.Get(p.UID); ok && !pod.IsMirror(p) {
+			a.Desired.Upsert(p)
+			a.Upstream.Publish(p, s)
 		}
 	}
+	a.handleChanges(pods)
+}
+
+// handleMirror deals with what the API server has of a static pod: it gets the
+// status of the pod that runs, and that pod's worker sees to the rest. Without
+// such a pod it has to go.
+func (a *Agent) handleMirror(mirror *v1.Pod) {
+	static, ok := a.Desired.StaticOf(mirror)
+	if !ok {
+		if a.allReady() {
+			a.Upstream.Unmirror(mirror)
+		}
+		return
+	}
+	if s, ok := a.Statuses.Get(static.UID); ok {
+		a.Upstream.Publish(static, s)
+	}
+	a.workers.Look(static.UID)
 }
 
 func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
+		static, hadStatic := a.Desired.StaticOf(p)
 		a.Desired.Remove(p.UID)
 		delete(a.admitted, p.UID)
 		if a.rejected[p.UID] {
 			delete(a.rejected, p.UID)
 			a.Statuses.Forget(p.UID)
 		}
-		if !pod.IsMirror(p) {
+		switch {
+		case !pod.IsMirror(p):
 			a.workers.Remove(p)
+		case hadStatic:
+			a.workers.Look(static.UID) // its mirror is to be made again
 		}
+		a.Upstream.Forget(p.UID)
 	}
 }
 

@@ -49,6 +49,9 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		a.Log.Debug("housekeeping failed; next time", "err", l.err)
 		return
 	}
+	for _, mirror := range a.Desired.OrphanedMirrors() {
+		a.Upstream.Unmirror(mirror)
+	}
 	lives := a.workers.Lives()
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)

@@ -52,7 +52,9 @@ func (a *Agent) List() ([]*v1.Pod, []pod.Refusal) {
 	}
 	leaving := map[pod.UID]time.Time{}
 	for uid, l := range lives {
-		if l.Removed && l.Phase != worker.Gone {
+		_, told := a.Statuses.Get(uid)
+		erased := l.Phase == worker.Gone || l.Phase == worker.Terminated && !told
+		if l.Removed && !erased {
 			pods[uid] = l.Pod
 			leaving[uid] = a.view.leaving[uid]
 			if leaving[uid].IsZero() {

@@ -53,7 +53,7 @@ type Events interface {
 }
 
 // Upstream is whoever else wants to know of the pods of this node: an API server,
-// or nobody. Publish and Release never block.
+// or nobody. None of it ever blocks.
 type Upstream interface {
 	// Publish is told every status that is new.
 	Publish(p *v1.Pod, s v1.PodStatus)
@@ -61,7 +61,7 @@ type Upstream interface {
 	// nothing that it held is held.
 	Release(p *v1.Pod)
 	// Mirror sees to it that a static pod can be seen there.
-	Mirror(ctx context.Context, p *v1.Pod) error
+	Mirror(p *v1.Pod)
 }
 
 // Config is what an Executor is made of.

@@ -34,7 +34,10 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 
 func (e *Executor) postStart(ctx context.Context, t *task, c started) error {
 	err := e.runPostStart(ctx, t.pod, c)
-	if err == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		err = nil // the pod is to go: how its hooks end does not matter any more
+	}
+	if err == nil {
 		return nil
 	}
 	e.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())

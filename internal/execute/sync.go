@@ -109,13 +109,10 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 	return true
 }
 
-// mirrorPod lets a static pod be seen where others look for pods. That it can't
-// be is no reason not to run it.
-func mirrorPod(e *Executor, ctx context.Context, t *task) error {
+// mirrorPod lets a static pod be seen where others look for pods.
+func mirrorPod(e *Executor, _ context.Context, t *task) error {
 	if pod.IsStatic(t.pod) {
-		if err := e.Upstream.Mirror(ctx, t.pod); err != nil {
-			e.Log.Debug("can't show a static pod", "pod", pod.Ref(t.pod), "err", err)
-		}
+		e.Upstream.Mirror(t.pod)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth/internal/hook"
 )
@@ -92,6 +93,8 @@ type Upstream struct {
 	published map[string]v1.PodStatus
 	released  []string
 	mirrored  []string
+
+	unmirrored []string
 }
 
 // Publish implements execute.Upstream.
@@ -112,12 +115,28 @@ func (u *Upstream) Release(p *v1.Pod) {
 }
 
 // Mirror implements execute.Upstream.
-func (u *Upstream) Mirror(_ context.Context, p *v1.Pod) error {
+func (u *Upstream) Mirror(p *v1.Pod) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.mirrored = append(u.mirrored, p.Name)
-	return nil
 }
+
+// Unmirror implements agent.Upstream.
+func (u *Upstream) Unmirror(mirror *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.unmirrored = append(u.unmirrored, mirror.Name)
+}
+
+// Unmirrored returns the names of the mirror pods that were to go.
+func (u *Upstream) Unmirrored() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.unmirrored)
+}
+
+// Forget implements agent.Upstream.
+func (u *Upstream) Forget(types.UID) {}
 
 // Published returns the last status of a pod that was published.
 func (u *Upstream) Published(name string) v1.PodStatus {

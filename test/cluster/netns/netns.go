@@ -1,0 +1,110 @@
+// Package netns makes network namespaces, and does things inside of them: no link,
+// address or port in one is seen elsewhere. It needs root.
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Namespace is one network namespace, known by name to `ip netns`.
+type Namespace struct {
+	name string
+	file *os.File
+}
+
+// New makes a namespace in which nothing but loopback is up.
+func New(name string) (*Namespace, error) {
+	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("make network namespace %s: %w: %s", name, err, out)
+	}
+	ns := &Namespace{name: name}
+	if err := ns.prepare(); err != nil {
+		return nil, errors.Join(err, ns.Remove())
+	}
+	return ns, nil
+}
+
+func (ns *Namespace) prepare() error {
+	file, err := os.Open(ns.Path())
+	if err != nil {
+		return err
+	}
+	ns.file = file
+	_, err = ns.Run("ip", "link", "set", "lo", "up")
+	return err
+}
+
+// Name is what `ip netns` calls the namespace.
+func (ns *Namespace) Name() string { return ns.name }
+
+// Path is where the namespace is mounted.
+func (ns *Namespace) Path() string { return filepath.Join("/run/netns", ns.name) }
+
+// Remove gives the name back. What still runs inside keeps the namespace alive.
+func (ns *Namespace) Remove() error {
+	if ns.file != nil {
+		_ = ns.file.Close()
+	}
+	if out, err := exec.Command("ip", "netns", "delete", ns.name).CombinedOutput(); err != nil {
+		return fmt.Errorf("remove network namespace %s: %w: %s", ns.name, err, out)
+	}
+	return nil
+}
+
+// Inside calls f on a thread that is in the namespace. What f starts is in it, too;
+// what f leaves to other goroutines is not.
+func (ns *Namespace) Inside(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			done <- err
+			return // and the thread with us, since it is locked
+		}
+		defer home.Close()
+		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter network namespace %s: %w", ns.name, err)
+			return
+		}
+		err = f()
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread() // it is as it was, so others may have it
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// Run runs a command inside, and returns what it printed.
+func (ns *Namespace) Run(name string, args ...string) (string, error) {
+	var out []byte
+	err := ns.Inside(func() (err error) {
+		out, err = exec.Command(name, args...).CombinedOutput()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s %v: %w: %s", name, args, err, out)
+	}
+	return string(out), nil
+}
+
+// Dial connects from inside to a numeric address. It has the signature that HTTP
+// transports and client-go ask for.
+func (ns *Namespace) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var conn net.Conn
+	err := ns.Inside(func() (err error) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
