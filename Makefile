@@ -45,7 +45,7 @@ clean: ## remove what was built
 ## Tests and checks
 
 .PHONY: test
-test: root setup test-fast test-real ## all tests, as root
+test: root setup test-fast test-real test-cluster ## all tests, as root
 
 .PHONY: test-fast
 test-fast: ## the tests that need neither root nor a container runtime

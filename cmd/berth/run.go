@@ -116,6 +116,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	defer func() { _ = client.Close() }()
 	wanted := desired.New()
 	var up upstream = standalone{}
+	var registered <-chan struct{} // never, without a cluster
 	if c.Cluster.Kubeconfig != "" {
 		joined, err := newCluster(c, client, wanted, log)
 		if err != nil {
@@ -123,7 +124,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		}
 		sources, names = append(sources, joined.pods), append(names, pod.SourceAPI)
 		joined.start(group, client)
-		up = joined
+		up, registered = joined, joined.node.Known()
 	}
 	n, err := newNode(ctx, c, client, wanted, up, names, log)
 	if err != nil {
@@ -153,6 +154,9 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 			n.runtimeIsBack()
 		case <-rt.imported:
 			n.images.Recheck(ctx)
+		case <-registered:
+			n.pool.LookAtAll() // static pods that run already can be mirrored now
+			registered = nil
 		case <-ctx.Done():
 			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 			return whyEnded(ctx, ctx.Err())

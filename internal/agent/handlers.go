@@ -15,8 +15,12 @@ import (
 
 // handleUpdate takes in what changed in a source.
 func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
+	log := a.Log.Info
+	if u.Op == pod.Reconcile {
+		log = a.Log.Debug // mostly the echo of our own statuses
+	}
 	for _, p := range u.Pods {
-		a.Log.Info("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
+		log("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
 	}
 	switch u.Op {
 	case pod.Add, pod.Restore:
@@ -122,6 +126,16 @@ func (a *Agent) handleMirror(mirror *v1.Pod) {
 	a.workers.Look(static.UID)
 }
 
+// dropMirrors asks for the end of mirror pods that have lost their static pod.
+func (a *Agent) dropMirrors() {
+	if !a.allReady() {
+		return
+	}
+	for _, mirror := range a.Desired.OrphanedMirrors() {
+		a.Upstream.Unmirror(mirror)
+	}
+}
+
 func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
 		static, hadStatic := a.Desired.StaticOf(p)
@@ -177,6 +191,7 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 
 func (a *Agent) handleGone(uid pod.UID) {
 	delete(a.Running, uid)
+	a.dropMirrors()
 	a.showPods()
 }
 

@@ -49,9 +49,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		a.Log.Debug("housekeeping failed; next time", "err", l.err)
 		return
 	}
-	for _, mirror := range a.Desired.OrphanedMirrors() {
-		a.Upstream.Unmirror(mirror)
-	}
+	a.dropMirrors()
 	lives := a.workers.Lives()
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)

@@ -36,6 +36,9 @@ func running(n *node, uid pod.UID) []string {
 	all, err := n.runtime.List(n.t.Context())
 	must(n.t, err)
 	var names []string
+	if all[uid] == nil {
+		return nil
+	}
 	for _, c := range all[uid].Containers {
 		if c.State == pod.ContainerRunning {
 			names = append(names, c.Name)
@@ -268,5 +271,27 @@ func TestAPodThatEndedAndIsDeletedAfterwardsIsReleased(t *testing.T) {
 		if got := n.upstream.Released(); !slices.Equal(got, []string{p.Name}) {
 			t.Fatalf("released %v", got)
 		}
+	})
+}
+
+func TestAMirrorPodGoesSoonAfterItsStaticPod(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		static := webPod("a")
+		n.wants(static)
+		mirror := static.DeepCopy()
+		mirror.UID = "mirror"
+		mirror.Annotations = map[string]string{pod.AnnotationMirror: "hash"}
+		n.snapshots <- pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: []*v1.Pod{mirror}}
+		synctest.Wait()
+		if phase := n.upstream.Published(static.Name).Phase; phase != v1.PodRunning {
+			t.Fatalf("the mirror was shown %q", phase)
+		}
+		n.wants()
+		if got := n.upstream.Unmirrored(); !slices.Contains(got, mirror.Name) {
+			t.Fatalf("unmirrored %v", got)
+		}
+		expectRunning(n, "a")
 	})
 }

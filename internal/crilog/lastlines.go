@@ -9,7 +9,7 @@ import (
 // them. A log that can't be read has none.
 func LastLines(path string, lines int64, limit int) string {
 	reader := NewReader(slog.New(slog.DiscardHandler))
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	out := lastBytes{limit: limit}
 	if err := reader.Copy(context.Background(), &out, path, Options{Tail: lines}); err != nil {
 		return ""

@@ -167,8 +167,7 @@ func TestHTTPIgnoresTheProxy(t *testing.T) {
 func TestHTTPFailures(t *testing.T) {
 	r, _ := runnerOf(t, noExec)
 	w := newWeb(t, "127.0.0.1:0", false, func(rw http.ResponseWriter, req *http.Request) {
-		switch req.URL.Path {
-		case "/loop":
+		if req.URL.Path == "/loop" {
 			http.Redirect(rw, req, "/loop", http.StatusFound)
 		}
 	})

@@ -27,8 +27,10 @@ type model struct {
 }
 
 func newModel(w *world) *model {
-	return &model{w: w, seen: map[string]bool{}, lived: map[string]bool{}, done: map[string]bool{}, final: map[string]bool{},
-		old: map[string]bool{}}
+	return &model{
+		w: w, seen: map[string]bool{}, lived: map[string]bool{}, done: map[string]bool{}, final: map[string]bool{},
+		old: map[string]bool{},
+	}
 }
 
 // note takes note of the containers that ended, in the order in which they did.
