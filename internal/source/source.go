@@ -1,5 +1,5 @@
 // Package source brings in the pods of this node: from a folder of manifests
-// (File) and from a URL (HTTP).
+// (File), from a URL (HTTP) and from an API server (API).
 //
 // A source sends snapshots: all of its pods, each time anew, when something
 // changed. Its promise is that a mistake never takes a running pod down:

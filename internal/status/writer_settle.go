@@ -87,7 +87,7 @@ func isGone(err error) bool {
 	case apierrors.IsConflict(err):
 		// Conflicts of other kinds pass. No name of a pod has a space in it.
 		message := status.Status().Message
-		return strings.Contains(message, "Precondition failed: UID") || strings.Contains(message, "uid mismatch")
+		return strings.Contains(message, " UID in ") || strings.Contains(message, "uid mismatch")
 	case apierrors.IsInvalid(err) && status.Status().Details != nil:
 		for _, cause := range status.Status().Details.Causes {
 			if cause.Field == "metadata.uid" {

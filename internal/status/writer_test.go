@@ -107,17 +107,12 @@ func (p servedPods) Delete(_ context.Context, name string, o metav1.DeleteOption
 	return p.s.serve(name, func(held *v1.Pod) error {
 		p.s.deletes = append(p.s.deletes, o)
 		if *o.Preconditions.UID != held.UID {
-			return otherUID(name)
+			return apierrors.NewConflict(podResource, name, errors.New("the UID in the precondition (x) does not match the UID in record (y)"))
 		}
 		p.s.requests = append(p.s.requests, "delete "+name)
 		delete(p.s.pods, name)
 		return nil
 	})
-}
-
-// otherUID is how the server words it.
-func otherUID(name string) error {
-	return apierrors.NewConflict(podResource, name, errors.New("Precondition failed: UID in precondition: x, UID in object meta: y"))
 }
 
 // serve serves a request for a pod.
@@ -162,7 +157,9 @@ func (s *server) patch(p *v1.Pod, raw []byte) (*v1.Pod, error) {
 		return nil, err
 	}
 	if updated.UID != p.UID {
-		return nil, otherUID(p.Name)
+		err := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, p.Name, nil)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Field: "metadata.uid", Message: "field is immutable"}}
+		return nil, err
 	}
 	s.version++
 	updated.ResourceVersion = strconv.Itoa(s.version)
@@ -351,11 +348,9 @@ func TestTheWriterLeavesAPodThatIsGone(t *testing.T) {
 	for name, change := range map[string]func(s *server){
 		"no longer there":     func(s *server) { delete(s.pods, "a") },
 		"another of its name": func(s *server) { s.put("a", "other") },
-		"as validation words it": func(s *server) {
+		"a conflict with it": func(s *server) {
 			s.fail = func(string) error {
-				err := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil)
-				err.ErrStatus.Details.Causes = []metav1.StatusCause{{Field: "metadata.uid", Message: "field is immutable"}}
-				return err
+				return apierrors.NewConflict(podResource, "a", errors.New("Precondition failed: UID in precondition: x, UID in object meta: y"))
 			}
 		},
 	} {

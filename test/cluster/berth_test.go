@@ -189,6 +189,9 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 
+	// A container is added to the running pod, as kubectl debug does.
+	web = addDebugContainer(t, admin, "web")
+
 	// The agent is killed and comes back: the container is the same.
 	before := web.Status.ContainerStatuses[0].ContainerID
 	b.kill(syscall.SIGKILL)
@@ -207,6 +210,25 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 	for _, name := range []string{"web", "job", "later"} {
 		awaitPod(t, admin, name, "gone", isGone)
 	}
+}
+
+func addDebugContainer(t *testing.T, admin kubernetes.Interface, name string) *corev1.Pod {
+	t.Helper()
+	p := awaitPod(t, admin, name, "ready", isReady)
+	before := p.Status.ContainerStatuses[0].ContainerID
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: workloadImage, Args: []string{"sleep"}},
+		TargetContainerName:      "app",
+	}}
+	_, err := admin.CoreV1().Pods("default").UpdateEphemeralContainers(t.Context(), name, p, metav1.UpdateOptions{})
+	must(t, err)
+	p = awaitPod(t, admin, name, "being debugged", func(p *corev1.Pod) bool {
+		return p != nil && len(p.Status.EphemeralContainerStatuses) == 1 && p.Status.EphemeralContainerStatuses[0].State.Running != nil
+	})
+	if after := p.Status.ContainerStatuses[0].ContainerID; after != before {
+		t.Errorf("the main container changed: %s, before %s", after, before)
+	}
+	return p
 }
 
 func TestAStaticPodHasAMirrorThatCannotStopIt(t *testing.T) {
