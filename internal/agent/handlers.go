@@ -69,9 +69,10 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 }
 
 // admit asks whether a pod may run here. One that ran before the agent was
-// restarted was asked then, and one that is being deleted only has to be stopped.
+// restarted was asked then, and one that is being deleted, or has ended, only has
+// to be stopped.
 func (a *Agent) admit(p *v1.Pod) *admit.Rejection {
-	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil {
+	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return nil
 	}
 	lives := a.workers.Lives()
@@ -91,7 +92,7 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 		switch {
 		case pod.IsMirror(p):
 			a.handleMirror(p)
-		case !a.rejected[p.UID]:
+		case !a.rejected[p.UID] || p.DeletionTimestamp != nil: // one that never ran has to be released, too
 			a.workers.Desire(p)
 		}
 	}

@@ -295,3 +295,41 @@ func TestAMirrorPodGoesSoonAfterItsStaticPod(t *testing.T) {
 		expectRunning(n, "a")
 	})
 }
+
+func TestARejectedPodThatIsDeletedIsReleased(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		p := webPod("a")
+		p.Spec.Volumes = []v1.Volume{{Name: "data"}} // which berth can't do yet
+		n.wants(p)
+		n.expectPhase("a", v1.PodFailed)
+		deleted := p.DeepCopy()
+		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		n.wants(deleted)
+		if got := n.upstream.Released(); !slices.Equal(got, []string{p.Name}) {
+			t.Fatalf("released %v", got)
+		}
+		if s := n.upstream.Published(p.Name); s.Phase != v1.PodFailed || s.Reason != pod.ReasonFeatureUnsupported {
+			t.Fatalf("its last word was %s, %s", s.Phase, s.Reason)
+		}
+		if made := n.runtime.Calls("RunSandbox"); made != 0 {
+			t.Fatal("it ran")
+		}
+	})
+}
+
+func TestAPodThatEndedBeforeTheAgentCameIsNotRunAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		p := webPod("a")
+		p.Annotations, p.Status = nil, v1.PodStatus{Phase: v1.PodSucceeded}
+		n.snapshots <- pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: []*v1.Pod{p}}
+		time.Sleep(time.Minute)
+		if made := n.runtime.Calls("RunSandbox"); made != 0 {
+			t.Fatal("it ran again")
+		}
+		n.expectPhase("a", v1.PodSucceeded)
+	})
+}

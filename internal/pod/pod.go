@@ -119,6 +119,12 @@ func IsMirror(p *v1.Pod) bool {
 // Source returns the source that merge noted on p.
 func Source(p *v1.Pod) string { return p.Annotations[AnnotationSource] }
 
+// HasEnded tells whether the source of p says that it has run to its end. Such a
+// pod never runs again, whatever became of its containers.
+func HasEnded(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
 // FullName is the name of a pod within its node: name_namespace.
 func FullName(p *v1.Pod) string { return p.Name + "_" + p.Namespace }
 

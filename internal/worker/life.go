@@ -83,8 +83,11 @@ func (l life) on(e event) life {
 			return l
 		}
 		l.pod = e.pod
-		if e.pod.DeletionTimestamp != nil {
+		switch {
+		case e.pod.DeletionTimestamp != nil:
 			return l.end(pod.Grace(e.pod), "it was deleted")
+		case pod.HasEnded(e.pod):
+			return l.end(pod.Grace(e.pod), "it ended before")
 		}
 	case stop:
 		grace := pod.Grace(l.pod)

@@ -88,6 +88,14 @@ func TestAPodAddedAgainWhileItGoesWaitsForItsTurn(t *testing.T) {
 	}
 }
 
+func TestAPodThatHasEndedBeforeNeverRuns(t *testing.T) {
+	p := podWithGrace(30)
+	p.Status.Phase = v1.PodFailed
+	if l := born(p); l.phase != Terminating {
+		t.Fatalf("phase %s", l.phase)
+	}
+}
+
 func TestTheFirstReasonStays(t *testing.T) {
 	l := born(podWithGrace(30)).on(stop{nil, "evicted"}).on(remove{})
 	if l.why != "evicted" {

@@ -189,6 +189,15 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 
+	// What the node can't do is refused with a reason.
+	refused := workloadPod("refused", "sleep")
+	refused.Spec.Volumes = []corev1.Volume{{Name: "data"}}
+	_, err = pods.Create(t.Context(), refused, create)
+	must(t, err)
+	awaitPod(t, admin, "refused", "refused", func(p *corev1.Pod) bool {
+		return p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason == "PodFeatureUnsupported"
+	})
+
 	// A container is added to the running pod, as kubectl debug does.
 	web = addDebugContainer(t, admin, "web")
 
@@ -203,11 +212,12 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 		t.Errorf("the container changed: %+v, before %s", after, before)
 	}
 
-	// What is deleted goes, the job too.
-	for _, name := range []string{"web", "job", "later"} {
+	// What is deleted goes, whether it runs, ran, or never did.
+	all := []string{"web", "job", "later", "refused"}
+	for _, name := range all {
 		must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
-	for _, name := range []string{"web", "job", "later"} {
+	for _, name := range all {
 		awaitPod(t, admin, name, "gone", isGone)
 	}
 }
