@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
@@ -65,13 +67,38 @@ type Config struct {
 
 // Clients are the clients of one API server.
 type Clients struct {
-	General   kubernetes.Interface
-	Heartbeat kubernetes.Interface
-	Events    kubernetes.Interface
+	General   *Client
+	Heartbeat *Client
+	Events    *Client
 	Server    string // its address, for people to read
 
 	connections *connrotation.ConnectionTracker
 }
+
+// Client speaks to the groups of the API that a node needs. client-go's own set
+// of clients has all of them, and makes the program larger by millions of bytes.
+type Client struct {
+	core         *corev1.CoreV1Client
+	coordination *coordinationv1.CoordinationV1Client
+}
+
+func newClient(config *rest.Config, over *http.Client) (*Client, error) {
+	core, err := corev1.NewForConfigAndClient(config, over)
+	if err != nil {
+		return nil, err
+	}
+	coordination, err := coordinationv1.NewForConfigAndClient(config, over)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{core, coordination}, nil
+}
+
+// CoreV1 is the group of pods, nodes and events.
+func (c *Client) CoreV1() corev1.CoreV1Interface { return c.core }
+
+// CoordinationV1 is the group of leases.
+func (c *Client) CoordinationV1() coordinationv1.CoordinationV1Interface { return c.coordination }
 
 // Reconnect drops all connections; the clients make new ones when they need
 // them. It helps when the server has vanished without a word, and after a
@@ -120,16 +147,20 @@ func (c Config) clients(base *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.General, err = kubernetes.NewForConfigAndClient(general, shared); err != nil {
+	if out.General, err = newClient(general, shared); err != nil {
 		return nil, err
 	}
-	if out.Events, err = kubernetes.NewForConfigAndClient(limited(base, c.EventQPS, c.EventBurst), shared); err != nil {
+	if out.Events, err = newClient(limited(base, c.EventQPS, c.EventBurst), shared); err != nil {
 		return nil, err
 	}
 
 	heartbeat := limited(base, noLimit, 0)
 	heartbeat.Timeout = cmp.Or(c.HeartbeatTimeout, defaultHeartbeatTimeout)
-	out.Heartbeat, err = kubernetes.NewForConfig(heartbeat)
+	own, err := rest.HTTPClientFor(heartbeat)
+	if err != nil {
+		return nil, err
+	}
+	out.Heartbeat, err = newClient(heartbeat, own)
 	return out, err
 }
 

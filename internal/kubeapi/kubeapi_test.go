@@ -14,7 +14,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // kubeconfig is a file that leads to a server.
@@ -101,7 +100,7 @@ func TestTheServerSeesWhoAsksAndInWhichFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []kubernetes.Interface{clients.General, clients.Heartbeat, clients.Events} {
+		for _, c := range []*Client{clients.General, clients.Heartbeat, clients.Events} {
 			if _, err := c.CoreV1().Nodes().Create(t.Context(), &v1.Node{}, metav1.CreateOptions{}); err == nil {
 				t.Fatal("there is no such server")
 			}
@@ -124,7 +123,7 @@ func TestHeartbeatsHaveTheirOwnConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := func(c kubernetes.Interface) string {
+	from := func(c *Client) string {
 		_, _ = c.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
 		return s.last().RemoteAddr
 	}
@@ -150,7 +149,7 @@ func TestOnlyHeartbeatsAreNotHeldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		client kubernetes.Interface
+		client *Client
 		want   float32
 	}{"general": {clients.General, 50}, "events": {clients.Events, 7}} {
 		if got := c.client.CoreV1().RESTClient().GetRateLimiter().QPS(); got != c.want {

@@ -12,7 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"berth/internal/run"
 )
@@ -50,10 +51,16 @@ type Events interface {
 	RecordNode(kind, reason, message string)
 }
 
+// Client is what a Reporter needs of an API server.
+type Client interface {
+	CoreV1() corev1.CoreV1Interface
+	CoordinationV1() coordinationv1.CoordinationV1Interface
+}
+
 // Config is what a Reporter needs.
 type Config struct {
 	Settings Settings
-	Client   kubernetes.Interface // for heartbeats; nothing else should hold it up
+	Client   Client // for heartbeats; nothing else should hold it up
 	Events   Events
 	Log      *slog.Logger
 

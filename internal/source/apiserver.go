@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -41,9 +41,14 @@ const (
 	apiLongOutage = 3 * time.Second
 )
 
+// APIClient is what the source needs of a set of clients.
+type APIClient interface {
+	CoreV1() corev1.CoreV1Interface
+}
+
 // APIConfig says which API server to ask, and for which node.
 type APIConfig struct {
-	Client kubernetes.Interface
+	Client APIClient
 	Node   string // the name of this node
 	Log    *slog.Logger
 
