@@ -92,7 +92,6 @@ type Upstream struct {
 	mu        sync.Mutex
 	published map[string]v1.PodStatus
 	released  []string
-	mirrored  []string
 
 	unmirrored []string
 }
@@ -115,11 +114,7 @@ func (u *Upstream) Release(p *v1.Pod) {
 }
 
 // Mirror implements execute.Upstream.
-func (u *Upstream) Mirror(p *v1.Pod) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.mirrored = append(u.mirrored, p.Name)
-}
+func (u *Upstream) Mirror(*v1.Pod) {}
 
 // Unmirror implements agent.Upstream.
 func (u *Upstream) Unmirror(mirror *v1.Pod) {
