@@ -1,9 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 )
@@ -20,7 +26,27 @@ func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster
 		StatusReport: l.duration("nodeStatusReportFrequency", k.NodeStatusReportFrequency, defaultStatusReport),
 		QPS:          defaultQPS,
 		Burst:        l.atLeast("kubeAPIBurst", first(int(k.KubeAPIBurst), defaultBurst), 1),
+		Bootstrap:    l.path("--bootstrap-kubeconfig", f.Bootstrap),
+		ProviderID:   first(f.ProviderID, k.ProviderID),
+		PodsPerCore:  l.atLeast("podsPerCore", int(k.PodsPerCore), 0),
+		MaxImages:    defaultMaxImages,
+		EventQPS:     defaultEventQPS,
+		EventBurst:   first(int(k.EventBurst), defaultEventBurst),
+		ContentType:  k.ContentType,
 	}
+	if k.NodeStatusMaxImages != nil {
+		c.MaxImages = int(*k.NodeStatusMaxImages)
+	}
+	if k.EventRecordQPS != nil {
+		c.EventQPS = int(*k.EventRecordQPS)
+		if c.EventQPS == 0 {
+			c.EventQPS = -1 // the kubelet's word for no limit
+		}
+	}
+	if len(f.Taints) > 0 {
+		c.Taints = l.taints(f.Taints)
+	}
+	l.certificates(&c, f, k)
 	if k.KubeAPIQPS != nil {
 		c.QPS = l.atLeast("kubeAPIQPS", int(*k.KubeAPIQPS), 1)
 	}
@@ -36,4 +62,92 @@ func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster
 		}
 	}
 	return c
+}
+
+// certificates reads how the node shows who it is.
+func (l *loader) certificates(c *Cluster, f Flags, k *kubeletconfig.KubeletConfiguration) {
+	c.CertDir = l.path("--cert-dir", first(f.CertDir, filepath.Join(l.rootDir, "pki")))
+	c.TLSCert = l.path("tlsCertFile", k.TLSCertFile)
+	c.TLSKey = l.path("tlsPrivateKeyFile", k.TLSPrivateKeyFile)
+	c.ServingBootstrap = k.ServerTLSBootstrap
+	// Who was given a certificate for a year expects the node to live longer.
+	c.Rotate = k.RotateCertificates || c.Bootstrap != ""
+	if c.Bootstrap != "" && c.Kubeconfig == "" {
+		l.fail("--bootstrap-kubeconfig", c.Bootstrap, "give --kubeconfig, too: it says where the kubeconfig is to be written")
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		l.fail("tlsCertFile, tlsPrivateKeyFile", c.TLSCert+c.TLSKey, "one is of no use without the other")
+	}
+	if c.ServingBootstrap && c.TLSCert != "" {
+		l.fail("serverTLSBootstrap", "true", "the node can't both ask for a certificate and use tlsCertFile")
+	}
+}
+
+// taints reads taints as kubectl writes them: key=value:effect or key:effect.
+func (l *loader) taints(given []string) []v1.Taint {
+	var out []v1.Taint
+	for _, text := range given {
+		what, effect, found := strings.Cut(text, ":")
+		key, value, _ := strings.Cut(what, "=")
+		t := v1.Taint{Key: key, Value: value, Effect: v1.TaintEffect(effect)}
+		effects := []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}
+		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+		if !found || len(problems) > 0 || !slices.Contains(effects, t.Effect) {
+			l.fail("--register-with-taints", text, "not a taint: want key=value:NoSchedule, PreferNoSchedule or NoExecute")
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// reserved adds up what the system and the agent keep for themselves.
+func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList {
+	out := v1.ResourceList{}
+	for setting, list := range map[string]map[string]string{"kubeReserved": k.KubeReserved, "systemReserved": k.SystemReserved} {
+		for name, amount := range list {
+			q, err := resource.ParseQuantity(amount)
+			known := []string{string(v1.ResourceCPU), string(v1.ResourceMemory), string(v1.ResourceEphemeralStorage), "pid"}
+			if err != nil || q.Sign() < 0 || !slices.Contains(known, name) {
+				l.fail(setting, name+": "+amount, "want amounts of cpu, memory, ephemeral-storage or pid, such as 500m or 1Gi")
+				continue
+			}
+			sum := out[v1.ResourceName(name)]
+			sum.Add(q)
+			out[v1.ResourceName(name)] = sum
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// criticalPriority is where the priorities of system classes begin.
+const criticalPriority = 2_000_000_000
+
+// shutdown reads how long pods may take to end when the machine goes down. The two
+// periods of the kubelet are the short form of two priorities.
+func (l *loader) shutdown(k *kubeletconfig.KubeletConfiguration) []ShutdownPeriod {
+	all, critical := k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration
+	if len(k.ShutdownGracePeriodByPodPriority) > 0 {
+		if all != 0 || critical != 0 {
+			l.fail("shutdownGracePeriodByPodPriority", "", "can't be used beside shutdownGracePeriod")
+		}
+		var out []ShutdownPeriod
+		for _, p := range k.ShutdownGracePeriodByPodPriority {
+			if p.ShutdownGracePeriodSeconds < 0 {
+				l.fail("shutdownGracePeriodByPodPriority", fmt.Sprint(p.ShutdownGracePeriodSeconds), "a period can't be negative")
+			}
+			out = append(out, ShutdownPeriod{p.Priority, time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
+		}
+		slices.SortFunc(out, func(a, b ShutdownPeriod) int { return cmp.Compare(a.Priority, b.Priority) })
+		return out
+	}
+	switch {
+	case all < 0 || critical < 0 || critical > all:
+		l.fail("shutdownGracePeriod", all.String(), "must not be negative, nor shorter than shutdownGracePeriodCriticalPods (%s)", critical)
+	case all > 0:
+		return []ShutdownPeriod{{0, all - critical}, {criticalPriority, critical}}
+	}
+	return nil
 }

@@ -39,6 +39,18 @@ type Config struct {
 	ParallelPulls int
 	Backoff       plan.Backoff
 
+	// Reserved is what pods can't have of the machine: it is for the system and
+	// for the agent.
+	Reserved v1.ResourceList
+	// UnsafeSysctls are the kernel settings that pods may change although others
+	// may feel it, as names or as beginnings that end in *.
+	UnsafeSysctls []string
+	ClusterDNS    []string // the name servers of pods that want the cluster's
+	ClusterDomain string
+	// Shutdown says how long pods may take to end when the machine goes down, from
+	// the lowest priority to the highest. Empty: nobody waits for them.
+	Shutdown []ShutdownPeriod
+
 	Cluster Cluster
 
 	Verbosity int
@@ -47,17 +59,42 @@ type Config struct {
 	NotHonoured []string
 }
 
+// ShutdownPeriod is how long pods of a priority, and of those up to the next one,
+// may take to end.
+type ShutdownPeriod struct {
+	Priority int32
+	Period   time.Duration
+}
+
 // Cluster is how a node joins one. Without a kubeconfig it does not.
 type Cluster struct {
-	Kubeconfig   string
+	Kubeconfig string
+	// Bootstrap is a kubeconfig with which to ask for a certificate. The answer is
+	// kept in CertDir, and Kubeconfig is made from it. Empty: Kubeconfig is there.
+	Bootstrap string
+	CertDir   string
+	// Rotate says that the client certificate is renewed before it runs out.
+	Rotate bool
+	// ServingBootstrap says that the cluster is asked for the certificate of the
+	// node's own API. Without it, TLSCert and TLSKey are used, or else one that the
+	// node signed itself.
+	ServingBootstrap bool
+	TLSCert, TLSKey  string
+
 	Register     bool
 	Labels       map[string]string
 	Taints       []v1.Taint
+	ProviderID   string
 	MaxPods      int
+	PodsPerCore  int
+	MaxImages    int           // in the status of the node; negative: all
 	Lease        time.Duration // how long the node counts as alive after its last sign
 	StatusUpdate time.Duration // between two looks at what changed
 	StatusReport time.Duration // between two reports if nothing did
 	QPS, Burst   int
+	// Of events. Negative: without a limit.
+	EventQPS, EventBurst int
+	ContentType          string // of requests; empty: protobuf
 }
 
 // Defaults, where they are berth's own and not the kubelet's.
@@ -77,4 +114,7 @@ const (
 	defaultStatusReport = 5 * time.Minute
 	defaultQPS          = 50
 	defaultBurst        = 100
+	defaultEventQPS     = 50
+	defaultEventBurst   = 100
+	defaultMaxImages    = 50
 )

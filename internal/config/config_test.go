@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/plan"
 )
@@ -27,10 +28,41 @@ func TestDefaults(t *testing.T) {
 		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff,
 		Cluster: Cluster{
 			Register: true, MaxPods: 110, Lease: 40 * time.Second, StatusUpdate: 10 * time.Second, StatusReport: 5 * time.Minute, QPS: 50, Burst: 100,
+			CertDir: "/var/lib/berth/pki", EventQPS: 50, EventBurst: 100, MaxImages: 50,
 		},
 	}
 	if !reflect.DeepEqual(*c, want) {
 		t.Errorf("got  %+v\nwant %+v", *c, want)
+	}
+}
+
+func TestHowANodeIsToBeInItsCluster(t *testing.T) {
+	file := []byte(header + `
+kubeReserved: {cpu: 100m, memory: 1Gi}
+systemReserved: {cpu: 200m}
+shutdownGracePeriod: 30s
+shutdownGracePeriodCriticalPods: 10s
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+eventRecordQPS: 0
+nodeStatusMaxImages: -1
+`)
+	c, err := Load("/r", Flags{Kubeconfig: "k", Bootstrap: "b", Taints: []string{"gpu=yes:NoSchedule", "new:NoExecute"}}, file, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cpu := c.Reserved.Cpu().String(); cpu != "300m" {
+		t.Errorf("%s of the processors are reserved", cpu)
+	}
+	if want := []ShutdownPeriod{{0, 20 * time.Second}, {2_000_000_000, 10 * time.Second}}; !slices.Equal(c.Shutdown, want) {
+		t.Errorf("shutdown %v, want %v", c.Shutdown, want)
+	}
+	want := []v1.Taint{{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}, {Key: "new", Effect: v1.TaintEffectNoExecute}}
+	if !reflect.DeepEqual(c.Cluster.Taints, want) {
+		t.Errorf("taints %v", c.Cluster.Taints)
+	}
+	if !c.Cluster.Rotate || c.Cluster.Bootstrap != "/home/me/b" || c.Cluster.EventQPS >= 0 || c.Cluster.MaxImages != -1 || len(c.NotHonoured) != 0 {
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -108,6 +140,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},
 		"pulls at odds":       {file: header + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"maxParallelImagePulls"}},
 		"a long backoff":      {file: header + "crashLoopBackOff: {maxContainerRestartPeriod: 1h}\n", want: []string{"maxContainerRestartPeriod"}},
+		"half a certificate":  {file: header + "tlsCertFile: /a\n", want: []string{"tlsPrivateKeyFile"}},
+		"two certificates":    {file: header + "tlsCertFile: /a\ntlsPrivateKeyFile: /b\nserverTLSBootstrap: true\n", want: []string{"serverTLSBootstrap"}},
+		"nowhere to write to": {flags: Flags{Bootstrap: "/boot"}, want: []string{"--bootstrap-kubeconfig", "--kubeconfig"}},
+		"a bad taint":         {flags: Flags{Taints: []string{"a=b:Sometimes"}}, want: []string{"--register-with-taints", "NoExecute"}},
+		"a bad reservation":   {file: header + "kubeReserved: {memory: lots}\n", want: []string{"kubeReserved", "lots"}},
+		"a bad DNS server":    {file: header + "clusterDNS: [dns]\n", want: []string{"clusterDNS", "dns"}},
+		"periods at odds":     {file: header + "shutdownGracePeriod: 5s\nshutdownGracePeriodCriticalPods: 10s\n", want: []string{"shutdownGracePeriod"}},
 		"two at once":         {flags: Flags{NodeIP: "x", PodCIDR: "y"}, want: []string{"--node-ip", "--pod-cidr"}},
 	} {
 		t.Run(name, func(t *testing.T) {

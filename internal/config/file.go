@@ -22,6 +22,10 @@ var honoured = map[string]bool{
 	"serializeImagePulls": true, "maxParallelImagePulls": true,
 	"crashLoopBackOff": true, "logging.verbosity": true,
 	"registerNode": true, "registerWithTaints": true, "maxPods": true, "kubeAPIQPS": true, "kubeAPIBurst": true,
+	"rotateCertificates": true, "serverTLSBootstrap": true, "tlsCertFile": true, "tlsPrivateKeyFile": true,
+	"eventRecordQPS": true, "eventBurst": true, "contentType": true, "providerID": true, "podsPerCore": true, "nodeStatusMaxImages": true,
+	"kubeReserved": true, "systemReserved": true, "allowedUnsafeSysctls": true, "clusterDNS": true, "clusterDomain": true,
+	"shutdownGracePeriod": true, "shutdownGracePeriodCriticalPods": true, "shutdownGracePeriodByPodPriority": true,
 	"nodeStatusUpdateFrequency": true, "nodeStatusReportFrequency": true, "nodeLeaseDurationSeconds": true,
 }
 

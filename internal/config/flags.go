@@ -14,7 +14,11 @@ type Flags struct {
 	NodeIP          string
 	PodCIDR         string
 	Kubeconfig      string
+	Bootstrap       string
+	CertDir         string
 	NodeLabels      map[string]string
+	Taints          []string
+	ProviderID      string
 	StartSlots      int
 	Verbosity       int
 }
@@ -31,6 +35,10 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
 	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")
 	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach an API server: join its cluster as a node")
+	set.StringVar(&f.Bootstrap, "bootstrap-kubeconfig", "", "file with which to ask for a client certificate if --kubeconfig is not there yet")
+	set.StringVar(&f.CertDir, "cert-dir", "", "folder for the certificates of this node (default: pki below the root directory)")
+	set.StringSliceVar(&f.Taints, "register-with-taints", nil, "taints of this node when it joins the cluster, as key=value:effect,...")
+	set.StringVar(&f.ProviderID, "provider-id", "", "what the cloud calls this machine")
 	set.StringToStringVar(&f.NodeLabels, "node-labels", nil, "labels of this node in the cluster, as key=value,...")
 	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
 	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")

@@ -37,8 +37,8 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 		}
 	}
 	l := &loader{machine: m}
-
 	c.RootDir = l.path("--root-dir", rootDir)
+	l.rootDir = c.RootDir
 	c.NodeName = strings.ToLower(strings.TrimSpace(first(f.Hostname, m.Hostname)))
 	if problems := validation.IsDNS1123Subdomain(c.NodeName); len(problems) > 0 {
 		l.fail("--hostname-override", c.NodeName, "not the name of a node: %s", problems[0])
@@ -74,6 +74,10 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
 	c.ParallelPulls = l.pulls(k)
 	c.Backoff = l.backoff(k)
+	c.Reserved = l.reserved(k)
+	c.UnsafeSysctls = k.AllowedUnsafeSysctls
+	c.ClusterDNS, c.ClusterDomain = l.addresses("clusterDNS", k.ClusterDNS), k.ClusterDomain
+	c.Shutdown = l.shutdown(k)
 	c.Verbosity = first(f.Verbosity, int(k.Logging.Verbosity))
 
 	if len(l.errs) > 0 {
@@ -105,6 +109,7 @@ func logsDir(root string) string {
 // loader checks one setting after the other and remembers what is wrong.
 type loader struct {
 	machine Machine
+	rootDir string
 	errs    []error
 }
 
@@ -120,6 +125,15 @@ func (l *loader) nodeIP(value string) netip.Addr {
 		l.fail("--node-ip", value, "not the address of a machine")
 	}
 	return ip
+}
+
+func (l *loader) addresses(setting string, values []string) []string {
+	for _, value := range values {
+		if _, err := netip.ParseAddr(value); err != nil {
+			l.fail(setting, value, "not an IP address")
+		}
+	}
+	return values
 }
 
 func (l *loader) path(setting, value string) string {

@@ -66,6 +66,10 @@ type Container struct {
 	RestartCount int32         // how many of the same name came before
 	Backoff      time.Duration // how long to wait after its end before the next
 	Grace        int64         // seconds that it has to stop
+
+	// Health is what its probes say. The runtime does not know: whoever hands an
+	// observation to a decision adds it.
+	Health Health
 }
 
 // Labels and annotations on what berth makes in a runtime. The labels are the
