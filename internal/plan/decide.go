@@ -79,7 +79,7 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 		case pod.IsSidecar(spec):
 			before := len(d.starts)
 			v.decide(d, spec)
-			up := c != nil && c.State == pod.ContainerRunning && len(d.starts) == before
+			up := c != nil && isUp(c) && len(d.starts) == before
 			if !initialized && !up {
 				return false
 			}
@@ -91,6 +91,12 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 		}
 	}
 	return true
+}
+
+// isUp tells whether a container runs and, if a probe has a say in it, is done
+// with its start.
+func isUp(c *pod.Container) bool {
+	return c.State == pod.ContainerRunning && (c.Health.Started == nil || *c.Health.Started)
 }
 
 // initReached is the place of the last init container of which there is one in
@@ -135,6 +141,9 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: "its spec changed"})
 			next.Backoff = 0
 			d.starts = append(d.starts, next)
+		case current && last.Health.Dead != "":
+			// How it goes on is for the plan that sees how it ended.
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: last.Health.Dead, Grace: last.Health.Grace})
 		case current:
 		case v.outdated(last) || changed || v.mayComeBack(spec):
 			d.starts = append(d.starts, next) // the old one is stopped before, see stopUnwanted and stopSandboxes

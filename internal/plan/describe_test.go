@@ -31,7 +31,11 @@ func describeAction(a Action) string {
 	case StopSandbox:
 		return fmt.Sprintf("stop sandbox %s: %s", a.ID, a.Why)
 	case StopContainer:
-		return fmt.Sprintf("stop %s: %s", a.ID, a.Why)
+		within := ""
+		if a.Grace != nil {
+			within = fmt.Sprintf(" within %ds", *a.Grace)
+		}
+		return fmt.Sprintf("stop %s%s: %s", a.ID, within, a.Why)
 	case DropContainer:
 		return "drop " + a.ID
 	case CreateSandbox:

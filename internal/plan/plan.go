@@ -28,9 +28,10 @@ type (
 	}
 	// StopContainer stops one container. What it is called and why is for people.
 	StopContainer struct {
-		ID   string
-		Name string
-		Why  string
+		ID    string
+		Name  string
+		Why   string
+		Grace *int64 // seconds that it has; nil: as many as the pod
 	}
 	// DropContainer removes a container that was made but never started, so that
 	// its name is free again.

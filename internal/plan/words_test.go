@@ -184,6 +184,19 @@ func (s *scenario) befall(word string, args []string, opt map[string]string) err
 			}
 		}
 		return errors.New("no dead one is there")
+	case "starting":
+		c.Health.Started = new(false)
+	case "started":
+		c.Health.Started = new(true)
+	case "unhealthy":
+		c.Health.Dead = "liveness probe failed"
+		if opt["grace"] != "" {
+			seconds, err := strconv.ParseInt(opt["grace"], 10, 64)
+			if err != nil {
+				return err
+			}
+			c.Health.Grace = &seconds
+		}
 	case "twin":
 		twin := *c
 		twin.ID, twin.CreatedAt = twin.ID+"-twin", s.tick()

@@ -54,7 +54,7 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
 	}
 
-	started := out.State.Running != nil && saysYes(v.Started, cur.ID)
+	started := out.State.Running != nil && saysYes(cur.Health.Started)
 	switch is {
 	case ephemeral:
 	case initContainer:
@@ -62,7 +62,7 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
 	default:
 		out.Started = &started
-		out.Ready = started && saysYes(v.Ready, cur.ID)
+		out.Ready = started && saysYes(cur.Health.Ready)
 	}
 	return out
 }
@@ -104,11 +104,9 @@ func (v *view) statusBefore(container string) *v1.ContainerStatus {
 	return nil
 }
 
-// saysYes reads the result of a check. Where nothing is checked, all is well.
-func saysYes(results map[string]bool, id string) bool {
-	result, checked := results[id]
-	return result || !checked
-}
+// saysYes reads what probes say. Where nothing is probed, all is well: a container
+// is started as soon as it runs, and ready as soon as it is started.
+func saysYes(result *bool) bool { return result == nil || *result }
 
 func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 	for i := range have.Containers {

@@ -37,17 +37,12 @@ type Stopping struct {
 // Input is all that a status is derived from.
 type Input struct {
 	Pod     *v1.Pod
-	Have    pod.Observed
+	Have    pod.Observed // with the health of its containers
 	Notes   map[string]Note // by container
 	Before  *v1.PodStatus   // the status until now, or nil
 	HostIPs []string
 	Runtime string // its name, with which container ids begin; empty: containerd
 	Now     time.Time
-
-	// What probes and postStart hooks say, by container id. A container without an
-	// entry is started as soon as it runs, and ready as soon as it is started.
-	Started map[string]bool
-	Ready   map[string]bool
 
 	RestartingAll bool // a container asked for a restart of all, and that goes on
 

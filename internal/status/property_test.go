@@ -11,7 +11,7 @@ import (
 
 // anything is an observation that need not make sense.
 func anything(r *rand.Rand, s *story) {
-	s.Have, s.Notes, s.Started, s.Ready = pod.Observed{}, map[string]Note{}, map[string]bool{}, map[string]bool{}
+	s.Have, s.Notes = pod.Observed{}, map[string]Note{}
 	for i := range r.IntN(3) {
 		s.Have.Sandboxes = append(s.Have.Sandboxes, pod.Sandbox{
 			ID: string(rune('A' + i)), State: pod.SandboxState(r.IntN(2)), CreatedAt: at(float64(r.IntN(50))),
@@ -28,10 +28,10 @@ func anything(r *rand.Rand, s *story) {
 			s.Notes[name] = Note{Reason: pod.ReasonCrashLoopBackOff}
 		}
 		if r.IntN(3) == 0 {
-			s.Started[id] = r.IntN(2) == 0
+			s.started(id, r.IntN(2) == 0)
 		}
 		if r.IntN(3) == 0 {
-			s.Ready[id] = r.IntN(2) == 0
+			s.ready(id, r.IntN(2) == 0)
 		}
 	}
 }

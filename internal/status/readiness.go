@@ -73,10 +73,8 @@ func (v *view) notSince(s *v1.PodStatus) time.Time {
 // isProbed tells whether something beside the runtime has a say in whether a
 // container is started or ready. When it said so is not known.
 func (v *view) isProbed(c *v1.ContainerStatus) bool {
-	id := strings.TrimPrefix(c.ContainerID, v.idPrefix)
-	_, started := v.Started[id]
-	_, ready := v.Ready[id]
-	return started || ready
+	cur, _ := newestTwo(v.Have, c.Name)
+	return cur != nil && (cur.Health.Started != nil || cur.Health.Ready != nil)
 }
 
 // containersReady holds since the last container became ready. It does not hold

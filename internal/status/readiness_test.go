@@ -19,7 +19,7 @@ func TestProbesAndHooksHaveASay(t *testing.T) {
 		ready string
 	}{
 		"nothing is probed": {up(), "Running | app running started ready, log running started ready", "True@3"},
-		"the postStart hook still runs": {
+		"the startup probe has not succeeded": {
 			up().started("a", false),
 			"Running | app running, log running started ready", "False@0 ContainersNotReady: containers with unready status: [app]",
 		},
@@ -64,7 +64,7 @@ func TestASidecarCountsForReadiness(t *testing.T) {
 	if got.Phase != v1.PodRunning {
 		t.Errorf("phase %s", got.Phase)
 	}
-	s.Ready["n"] = true
+	s.ready("n", true)
 	if c := say(s.before(got).now(99).derive(), v1.PodReady); c != "True@99" {
 		t.Errorf("ready: %s", c)
 	}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,21 +99,20 @@ func (s *story) stopping(step string, since float64) *story {
 
 func (s *story) now(seconds float64) *story { s.Now = at(seconds); return s }
 
-// started and ready give the result of a probe or hook on a container.
+// started and ready give the result of a probe of a container.
 func (s *story) started(id string, is bool) *story {
-	if s.Started == nil {
-		s.Started = map[string]bool{}
-	}
-	s.Started[id] = is
+	s.byID(id).Health.Started = &is
 	return s
 }
 
 func (s *story) ready(id string, is bool) *story {
-	if s.Ready == nil {
-		s.Ready = map[string]bool{}
-	}
-	s.Ready[id] = is
+	s.byID(id).Health.Ready = &is
 	return s
+}
+
+func (s *story) byID(id string) *pod.Container {
+	at := slices.IndexFunc(s.Have.Containers, func(c pod.Container) bool { return c.ID == id })
+	return &s.Have.Containers[at]
 }
 
 // remade puts a new sandbox before the one that is there, which is dead.
