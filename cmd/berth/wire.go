@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/agent"
 	"berth/internal/cgroup"
 	"berth/internal/config"
@@ -135,7 +137,7 @@ func newExecutor(
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: client, Images: n.images, Hooks: hooks, Events: n.recorder, Upstream: up, Statuses: n.statuses,
+		Runtime: client, Images: n.images, Hooks: hooks, Probes: unprobed{}, Events: n.recorder, Upstream: up, Statuses: n.statuses,
 		Slots: execute.NewSlots(c.StartSlots), Log: log,
 		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
 		HostIPs:      ips,
@@ -183,3 +185,11 @@ func (n *node) runtimeIsBack() {
 	n.observer.Relist()
 	n.pool.LookAtAll()
 }
+
+// unprobed stands in until probes are built.
+type unprobed struct{}
+
+func (unprobed) Watch(*v1.Pod, pod.Observed) {}
+func (unprobed) Health(string) pod.Health    { return pod.Health{} }
+func (unprobed) Stop(pod.UID)                {}
+func (unprobed) Forget(pod.UID)              {}

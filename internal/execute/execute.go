@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,6 +47,17 @@ type Hooks interface {
 	Run(ctx context.Context, t hook.Target, h *v1.LifecycleHandler) error
 }
 
+// Probes ask containers how they are. None of it ever blocks.
+type Probes interface {
+	// Watch begins to probe the containers that run, and ends it for those that do not.
+	Watch(p *v1.Pod, have pod.Observed)
+	// Health is what is known of a container that is watched.
+	Health(containerID string) pod.Health
+	// Stop is told that a pod is being stopped: it is not to be restarted any more.
+	Stop(uid pod.UID)
+	Forget(uid pod.UID)
+}
+
 // Events take note of what happens to pods. They never block.
 type Events interface {
 	Record(p *v1.Pod, kind, reason, message string)
@@ -69,6 +81,7 @@ type Config struct {
 	Runtime  Runtime
 	Images   Images
 	Hooks    Hooks
+	Probes   Probes
 	Events   Events
 	Upstream Upstream
 	Statuses *status.Store
@@ -102,8 +115,8 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, events, upstream, statuses, slots and log are required")
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+		return nil, errors.New("execute: runtime, images, hooks, probes, events, upstream, statuses, slots and log are required")
 	}
 	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil {
 		return nil, errors.New("execute: removeCgroup, mounted, explain, forget and lastLines are required")
@@ -121,7 +134,7 @@ func New(c Config) (*Executor, error) {
 func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
 	in.Notes, in.Ended, in.Stopping = m.notes, m.ended, m.stopping
-	in.Have = e.withLastWords(in.Pod, in.Have, m)
+	in.Have = e.withLastWords(in.Pod, e.withHealth(in.Have), m)
 	in.HostIPs, in.Runtime, in.Now = e.HostIPs, e.RuntimeName, time.Now()
 	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
 		in.Before = &before
@@ -131,4 +144,15 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 		e.Upstream.Publish(in.Pod, s)
 	}
 	return s
+}
+
+// withHealth adds what probes know to what the runtime knows.
+func (e *Executor) withHealth(have pod.Observed) pod.Observed {
+	have.Containers = slices.Clone(have.Containers)
+	for i := range have.Containers {
+		if c := &have.Containers[i]; c.State == pod.ContainerRunning {
+			c.Health = e.Probes.Health(c.ID)
+		}
+	}
+	return have
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 // stopUnwanted stops the sandboxes and containers that the plan wants gone
 // before anything is started.
 func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
-	deadline := time.Now().Add(time.Duration(pod.Grace(t.pod)) * time.Second)
+	deadline := deadlineIn(pod.Grace(t.pod))
 	var unwanted []pod.Container
+	var givenUp []plan.StopContainer
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
 		case plan.StopSandbox:
@@ -32,7 +34,11 @@ func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
 			}
 		case plan.StopContainer:
 			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Why)
-			unwanted = append(unwanted, containersOf(t.have, func(c pod.Container) bool { return c.ID == a.ID })...)
+			if a.Grace != nil {
+				givenUp = append(givenUp, a)
+				continue
+			}
+			unwanted = append(unwanted, withID(t.have, a.ID)...)
 		case plan.DropContainer:
 			t.did = true
 			if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
@@ -40,8 +46,23 @@ func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
 			}
 		}
 	}
-	t.did = t.did || len(unwanted) > 0
-	return e.stopContainers(ctx, t.pod, unwanted, t.memory, deadline)
+	t.did = t.did || len(unwanted)+len(givenUp) > 0
+	var stops sync.WaitGroup
+	errs := make([]error, len(givenUp))
+	for i, a := range givenUp { // each has its own time, and none waits for another
+		stops.Go(func() { errs[i] = e.stopContainers(ctx, t.pod, withID(t.have, a.ID), t.memory, deadlineIn(*a.Grace)) })
+	}
+	err := e.stopContainers(ctx, t.pod, unwanted, t.memory, deadline)
+	stops.Wait()
+	return errors.Join(append(errs, err)...)
+}
+
+func deadlineIn(seconds int64) time.Time {
+	return time.Now().Add(time.Duration(seconds) * time.Second)
+}
+
+func withID(have pod.Observed, id string) []pod.Container {
+	return containersOf(have, func(c pod.Container) bool { return c.ID == id })
 }
 
 // removeDead removes what nobody asks for any more.
@@ -84,6 +105,7 @@ func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveCo
 // shows nothing alive.
 func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, why string) (bool, error) {
 	e.Images.Release(p.UID)
+	e.Probes.Stop(p.UID)
 	m := e.memories.of(p.UID)
 	m.notes = map[string]status.Note{}
 	if !have.Running() {
@@ -166,6 +188,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 		return err
 	}
 	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
+	e.Probes.Forget(p.UID)
 	e.memories.forget(p.UID)
 	e.Statuses.Forget(p.UID)
 	e.Forget(p.UID)
@@ -199,7 +222,7 @@ func (e *Executor) stopContainers(ctx context.Context, p *v1.Pod, containers []p
 		var wg sync.WaitGroup
 		for i, c := range wave {
 			wg.Go(func() {
-				e.Events.RecordContainer(p, c.Name, v1.EventTypeNormal, event.Killing, "Stopping container "+c.Name)
+				e.Events.RecordContainer(p, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
 				e.preStop(ctx, p, c, m, deadline)
 				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
 			})
@@ -210,4 +233,13 @@ func (e *Executor) stopContainers(ctx context.Context, p *v1.Pod, containers []p
 		}
 	}
 	return nil
+}
+
+// whyKilled is what users read about a container that is being stopped.
+func whyKilled(c pod.Container) string {
+	if c.Health.Dead == "" {
+		return "Stopping container " + c.Name
+	}
+	probe, _, _ := strings.Cut(c.Health.Dead, " ")
+	return fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, strings.ToLower(probe))
 }

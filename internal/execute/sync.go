@@ -65,6 +65,8 @@ var syncSteps = []step{
 
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
+	e.Probes.Watch(p, have) // before anybody asks what they say
+	have = e.withHealth(have)
 	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID)}
 	t.memory.recall(t.plan)
 	e.tellOfWaits(t)

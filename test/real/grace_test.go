@@ -28,14 +28,19 @@ func TestGracePeriod(t *testing.T) {
 		}
 		return p
 	}
-	n.apply("pods.yaml",
+	slept := one("slept", 20, "", "diary", "app", "0s")
+	slept.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 2}}}
+	signalled := one("signalled", 20, "", "usr1", "app")
+	signalled.Spec.OS = &v1.PodOS{Name: v1.Linux} // whose signals they are
+	signalled.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: new(v1.SIGUSR1)}
+	n.apply("pods.yaml", slept, signalled,
 		one("polite", 20, "1s", "diary", "app", "0s"),
 		one("stubborn", 3, "", "cling", "app"),
 		one("shared", 4, "2s", "cling", "app"),
 		one("endless", 2, "1m", "cling", "app"),
 	)
 	n.start()
-	pods := n.waitRunning("polite", "stubborn", "shared", "endless")
+	pods := n.waitRunning("polite", "stubborn", "shared", "endless", "slept", "signalled")
 	logs := map[string]*diaries{}
 	for name, p := range pods {
 		logs[name] = n.openDiaries(p)
@@ -82,6 +87,20 @@ func TestGracePeriod(t *testing.T) {
 	if took := polite.at("app", "end").Sub(removed); took > 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
+
+	// a hook may just let time pass
+	if rest := logs["slept"].read().at("app", "term").Sub(removed); rest < 2*time.Second {
+		t.Errorf("SIGTERM came %s after the pod was removed, and the hook takes 2s", rest)
+	}
+	code("slept", 0)
+
+	// a container gets the signal that it wants
+	signals := logs["signalled"].read()
+	signals.mustBeInOrder("app start", "app usr1", "app end")
+	if _, found := signals.find("app", "term"); found {
+		t.Errorf("SIGTERM was sent as well: %s", signals)
+	}
+	code("signalled", 0)
 
 	// the one that does not is killed when its time is over
 	stubborn := logs["stubborn"].read()

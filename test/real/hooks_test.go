@@ -16,8 +16,8 @@ import (
 
 func TestPostStartHooks(t *testing.T) {
 	t.Parallel()
-	// given a pod whose hook fails, one whose hook is answered by another container of it,
-	// and one whose hook takes long
+	// given a pod whose hook fails, one whose hooks are answered by another container of it,
+	// one whose hook takes long, and one whose hook nobody answers
 	n := newNode(t)
 	n.configure("crashLoopBackOff:\n  maxContainerRestartPeriod: 3s\n")
 	fails := newPod("fails", "diary", "app", "0s")
@@ -25,10 +25,15 @@ func TestPostStartHooks(t *testing.T) {
 	works := newPod("works", "serve", ":8080")
 	asks := newContainer("asks", "sleep")
 	asks.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}}}
-	works.Spec.Containers = append(works.Spec.Containers, asks)
+	connects, rests := newContainer("connects", "sleep"), newContainer("rests", "sleep")
+	connects.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
+	rests.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+	works.Spec.Containers = append(works.Spec.Containers, asks, connects, rests)
+	lonely := newPod("lonely", "sleep")
+	lonely.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
 	hangs := newPod("hangs", "diary", "app", "0s")
 	hangs.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hook", "hook", "1m", "0")}
-	n.apply("pods.yaml", fails, works)
+	n.apply("pods.yaml", fails, works, lonely)
 	n.apply("hangs.yaml", hangs)
 	n.start()
 
@@ -63,6 +68,12 @@ func TestPostStartHooks(t *testing.T) {
 		if e.Type != v1.EventTypeNormal {
 			t.Errorf("%s: %s", e.Reason, e.Message)
 		}
+	}
+
+	// and one that can't connect is told where to
+	refused := n.waitEvent(n.pod("lonely"), event.FailedPostStartHook)
+	if !strings.Contains(refused.Message, ":8080") || !strings.Contains(refused.Message, "refused") {
+		t.Errorf("the event says %q", refused.Message)
 	}
 
 	// when the third is removed, then it does not wait for its hook

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +16,7 @@ import (
 //
 //	start   it runs
 //	term    it got SIGTERM
+//	usr1    it got SIGUSR1
 //	alive   it has not been killed yet
 //	end     it ends by itself
 
@@ -61,6 +64,25 @@ func cling(ctx context.Context, name string) {
 			told = nil
 		case <-time.After(beat):
 			note(os.Stdout, name, "alive")
+		}
+	}
+}
+
+// awaitUSR1 ends on SIGUSR1, and not on SIGTERM.
+func awaitUSR1(ctx context.Context, name string) {
+	usr1 := make(chan os.Signal, 1)
+	signal.Notify(usr1, syscall.SIGUSR1)
+	note(os.Stdout, name, "start")
+	told := ctx.Done()
+	for {
+		select {
+		case <-told:
+			note(os.Stdout, name, "term")
+			told = nil
+		case <-usr1:
+			note(os.Stdout, name, "usr1")
+			note(os.Stdout, name, "end")
+			return
 		}
 	}
 }

@@ -10,11 +10,12 @@
 //	stderr TEXT                 write TEXT to stderr, then sleep
 //	diary NAME LINGER [LIFE]    note start and SIGTERM, and end LINGER after that, or by itself after LIFE
 //	cling NAME                  note start and SIGTERM, and go on all the same
+//	usr1 NAME                   note start, SIGTERM and SIGUSR1, and end on the second of these
 //	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //
-// All but stubborn, cling and hook end at once on SIGTERM, with 0.
+// All but stubborn, cling, usr1 and hook end at once on SIGTERM, with 0.
 package main
 
 import (
@@ -70,6 +71,9 @@ func run(args []string) (code int, err error) {
 		return 0, keepDiary(ctx, args[1], args[2], args[3])
 	case is(args, "cling", 1):
 		cling(ctx, args[1])
+	case is(args, "usr1", 1):
+		awaitUSR1(ctx, args[1])
+		return 0, nil
 	case is(args, "hook", 3):
 		return hook(args[1], args[2], args[3])
 	case is(args, "lastwords", 2):

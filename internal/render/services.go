@@ -1,0 +1,91 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// masterService is the API server as pods of every namespace know it.
+const (
+	masterService   = "kubernetes"
+	masterNamespace = v1.NamespaceDefault
+)
+
+// serviceVariables are the addresses of services, in the form that programs have
+// looked for since there are containers: NAME_SERVICE_HOST and its kin. Pods that
+// want no links still learn where the API server is.
+func serviceVariables(p *v1.Pod, services []*v1.Service) []variable {
+	links := p.Spec.EnableServiceLinks == nil || *p.Spec.EnableServiceLinks
+	chosen := map[string]*v1.Service{}
+	for _, s := range services {
+		if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == v1.ClusterIPNone || len(s.Spec.Ports) == 0 {
+			continue
+		}
+		master := s.Namespace == masterNamespace && s.Name == masterService
+		switch {
+		case links && s.Namespace == p.Namespace:
+			chosen[s.Name] = s // a service of its own goes before the master of that name
+		case master && chosen[s.Name] == nil:
+			chosen[s.Name] = s
+		}
+	}
+	var sorted []*v1.Service
+	for _, s := range chosen {
+		sorted = append(sorted, s)
+	}
+	slices.SortFunc(sorted, func(a, b *v1.Service) int { return cmp.Compare(a.Name, b.Name) })
+
+	var out []variable
+	for _, s := range sorted {
+		out = append(out, variablesOf(s)...)
+	}
+	return out
+}
+
+func variablesOf(s *v1.Service) []variable {
+	name := variableName(s.Name)
+	host := s.Spec.ClusterIP
+	first := &s.Spec.Ports[0]
+	out := []variable{
+		{name + "_SERVICE_HOST", host},
+		{name + "_SERVICE_PORT", strconv.Itoa(int(first.Port))},
+	}
+	for i := range s.Spec.Ports {
+		if port := &s.Spec.Ports[i]; port.Name != "" {
+			out = append(out, variable{name + "_SERVICE_PORT_" + variableName(port.Name), strconv.Itoa(int(port.Port))})
+		}
+	}
+	out = append(out, variable{name + "_PORT", portURL(host, first)})
+	for i := range s.Spec.Ports {
+		port := &s.Spec.Ports[i]
+		prefix := fmt.Sprintf("%s_PORT_%d_%s", name, port.Port, portProtocol(port))
+		out = append(out,
+			variable{prefix, portURL(host, port)},
+			variable{prefix + "_PROTO", strings.ToLower(portProtocol(port))},
+			variable{prefix + "_PORT", strconv.Itoa(int(port.Port))},
+			variable{prefix + "_ADDR", host},
+		)
+	}
+	return out
+}
+
+func portURL(host string, port *v1.ServicePort) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return fmt.Sprintf("%s://%s:%d", strings.ToLower(portProtocol(port)), host, port.Port)
+}
+
+func portProtocol(port *v1.ServicePort) string {
+	return string(cmp.Or(port.Protocol, v1.ProtocolTCP))
+}
+
+// variableName makes the name of a variable out of that of a service or port.
+func variableName(s string) string {
+	return strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
+}
