@@ -30,15 +30,18 @@ func (f *failure) Unwrap() error { return f.cause }
 // newFailure puts the words together. Much of them was written by the pod, so
 // they are made printable here, whatever way they came.
 func newFailure(what, why string, cause error) error {
-	text := head(printable(what), maxWhat)
+	text := OneLine(what, maxWhat)
 	switch {
 	case errors.Is(cause, context.DeadlineExceeded):
 		text += ": not done in time"
 	case errors.Is(cause, context.Canceled):
 		text += ": interrupted"
 	}
-	return &failure{text: text + ": " + head(printable(why), maxWhy), cause: cause}
+	return &failure{text: text + ": " + OneLine(why, maxWhy), cause: cause}
 }
+
+// OneLine returns s on one line of at most size bytes, fit to be printed anywhere.
+func OneLine(s string, size int) string { return head(printable(s), size) }
 
 // printable returns s on one line, without anything that a terminal would act on.
 func printable(s string) string {

@@ -8,6 +8,10 @@
 // and the stop signal after it can share one.
 //
 // Nothing is kept between two hooks: no connection, no goroutine.
+//
+// A probe reaches a container in the same way as a hook does. So what makes up a
+// request (Address, NewRequest, NewTransport, MayFollow) and what makes an answer
+// fit to be shown (ShownURL, OneLine) is there for package probe, too.
 package hook
 
 import (
@@ -57,10 +61,10 @@ func New(c Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the runner of hooks: %w", err)
 	}
-	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: newTransport()}, nil
+	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: NewTransport()}, nil
 }
 
-// Target is the container whose hook is run.
+// Target is the container whose hook is run, or which is probed.
 type Target struct {
 	Pod         *v1.Pod
 	Container   *v1.Container
@@ -137,7 +141,7 @@ func (r *Runner) command(ctx context.Context, t Target, command []string) error 
 }
 
 func connect(ctx context.Context, t Target, a *v1.TCPSocketAction) error {
-	at, err := address(t, a.Host, a.Port)
+	at, err := Address(t, a.Host, a.Port)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ const (
 	maxRedirects = 10
 )
 
-// newTransport makes one connection for every request.
-func newTransport() *http.Transport {
+// NewTransport makes one connection for every request.
+func NewTransport() *http.Transport {
 	return &http.Transport{
 		// The machine's proxy does not know the pods of the machine.
 		Proxy:              nil,
@@ -39,30 +39,32 @@ func newTransport() *http.Transport {
 // about telling the container something, not about what it answers. An answer
 // that looks like a failure, or a redirect to another host, is logged.
 func (r *Runner) httpGet(ctx context.Context, t Target, g *v1.HTTPGetAction) error {
-	req, err := newRequest(ctx, t, g)
+	req, err := NewRequest(ctx, t, g, userAgent)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: r.transport, CheckRedirect: mayFollow}
+	client := &http.Client{Transport: r.transport, CheckRedirect: MayFollow}
 	resp, err := client.Do(req)
 	if req.URL.Scheme == "https" && errors.Is(err, http.ErrSchemeMismatch) {
 		r.log.Info("the server of an HTTPS hook speaks plain HTTP; asking once more without TLS",
-			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", shown(req.URL))
+			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", ShownURL(req.URL))
 		req = withoutTLS(ctx, req)
 		resp, err = client.Do(req)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", shown(req.URL), withoutURL(err))
+		return fmt.Errorf("%s: %w", ShownURL(req.URL), withoutURL(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		r.log.Info("a hook was answered, but not with success", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
-			"url", shown(req.URL), "status", resp.StatusCode)
+			"url", ShownURL(req.URL), "status", resp.StatusCode)
 	}
 	return nil
 }
 
-func newRequest(ctx context.Context, t Target, g *v1.HTTPGetAction) (*http.Request, error) {
+// NewRequest is what g asks the target for. The user agent is the one that is
+// named unless g has a header for it.
+func NewRequest(ctx context.Context, t Target, g *v1.HTTPGetAction, agent string) (*http.Request, error) {
 	scheme := strings.ToLower(string(g.Scheme))
 	switch scheme {
 	case "":
@@ -71,7 +73,7 @@ func newRequest(ctx context.Context, t Target, g *v1.HTTPGetAction) (*http.Reque
 	default:
 		return nil, fmt.Errorf("scheme %q is neither HTTP nor HTTPS", g.Scheme)
 	}
-	at, err := address(t, g.Host, g.Port)
+	at, err := Address(t, g.Host, g.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +86,13 @@ func newRequest(ctx context.Context, t Target, g *v1.HTTPGetAction) (*http.Reque
 	u.Scheme, u.Host = scheme, at
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(u), withoutURL(err))
+		return nil, fmt.Errorf("%s: %w", ShownURL(u), withoutURL(err))
 	}
-	setHeaders(req, g.HTTPHeaders)
+	setHeaders(req, g.HTTPHeaders, agent)
 	return req, nil
 }
 
-func setHeaders(req *http.Request, headers []v1.HTTPHeader) {
+func setHeaders(req *http.Request, headers []v1.HTTPHeader, agent string) {
 	for _, h := range headers {
 		if http.CanonicalHeaderKey(h.Name) == "Host" {
 			req.Host = h.Value // net/http does not look for it among the headers
@@ -99,15 +101,16 @@ func setHeaders(req *http.Request, headers []v1.HTTPHeader) {
 		req.Header.Add(h.Name, h.Value)
 	}
 	if _, set := req.Header["User-Agent"]; !set {
-		req.Header.Set("User-Agent", userAgent)
+		req.Header.Set("User-Agent", agent)
 	}
 	if _, set := req.Header["Accept"]; !set {
 		req.Header.Set("Accept", "*/*")
 	}
 }
 
-// mayFollow keeps a hook on the host that it was meant for.
-func mayFollow(next *http.Request, before []*http.Request) error {
+// MayFollow keeps a request on the host that it was meant for. A redirect to
+// another one is handed to the caller as the answer.
+func MayFollow(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	if !strings.EqualFold(next.URL.Hostname(), first.URL.Hostname()) {
 		return http.ErrUseLastResponse
@@ -135,8 +138,8 @@ func dropSecrets(req *http.Request) {
 	req.Header.Del("Cookie")
 }
 
-// shown is u as users may read it: queries carry passwords at times.
-func shown(u *url.URL) string {
+// ShownURL is u as users may read it: queries carry passwords at times.
+func ShownURL(u *url.URL) string {
 	return head((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxWhat)
 }
 

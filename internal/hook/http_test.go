@@ -249,7 +249,7 @@ func TestShownLeavesSecretsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := shown(u); got != "https://web:8443/a%20b" {
+	if got := ShownURL(u); got != "https://web:8443/a%20b" {
 		t.Errorf("shown as %s", got)
 	}
 }

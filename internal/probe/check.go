@@ -1,0 +1,128 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"berth/internal/hook"
+)
+
+const (
+	// tries is how often a check is made that can't be made.
+	tries = 3
+	// maxOutput bounds what is kept and shown of an answer.
+	maxOutput = 1 << 10
+	// maxRead bounds what is read of an answer.
+	maxRead = 10 << 10
+)
+
+// answer is what came of asking.
+type answer struct {
+	outcome Outcome
+	output  string
+	warning bool // it is a success, and yet not what one would expect
+}
+
+func success(output string) answer { return answer{outcome: Success, output: output} }
+func failure(output string) answer { return answer{outcome: Failure, output: output} }
+func unknown(output string) answer { return answer{outcome: Unknown, output: output} }
+
+// failed is what an error on the way to the container says about it: usually that
+// it does not answer. But if this machine has run out of something, no container
+// is to be restarted for that.
+func failed(words string, err error) answer {
+	for _, ours := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, ours) {
+			return unknown(words)
+		}
+	}
+	return failure(words)
+}
+
+// check asks until there is an answer, a few times at most. It also tells how
+// long that took; the wait for a slot does not count.
+func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Duration) {
+	if q.probe.Exec != nil {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		case <-ctx.Done():
+			return unknown(ctx.Err().Error()), 0
+		}
+	}
+	began := time.Now()
+	for range tries {
+		a = m.ask(ctx, q)
+		if a.outcome != Unknown || ctx.Err() != nil {
+			break
+		}
+	}
+	a.output = shown(a.output)
+	return a, time.Since(began)
+}
+
+// shown is the text of an answer as it may be shown: whoever is probed may say
+// anything, and at any length.
+func shown(text string) string {
+	return hook.OneLine(text[:min(len(text), maxRead)], maxOutput)
+}
+
+// ask asks once.
+func (m *Manager) ask(ctx context.Context, q question) answer {
+	timeout := rulesOf(q.probe).timeout
+	switch p := q.probe; {
+	case p.Exec != nil:
+		return m.command(ctx, q, p.Exec.Command, timeout)
+	case p.HTTPGet != nil:
+		return m.httpGet(ctx, q, p.HTTPGet, timeout)
+	case p.TCPSocket != nil:
+		at, err := q.address(p.TCPSocket.Host, p.TCPSocket.Port)
+		if err != nil {
+			return unknown(err.Error())
+		}
+		return connect(ctx, at, timeout)
+	case p.GRPC != nil:
+		return grpcHealth(ctx, q, p.GRPC, timeout)
+	default:
+		return unknown("the probe asks for nothing: set one of exec, httpGet, tcpSocket, grpc")
+	}
+}
+
+// command succeeds with exit code 0.
+func (m *Manager) command(ctx context.Context, q question, command []string, timeout time.Duration) answer {
+	if len(command) == 0 {
+		return unknown("the command is empty")
+	}
+	if m.config.Expand != nil {
+		command = m.config.Expand(q.target.Container, command)
+	}
+	output, exitCode, err := m.config.Exec(ctx, q.target.ContainerID, command, timeout)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure(fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(command, " "), timeout))
+	case err != nil:
+		return unknown(m.config.Explain(err))
+	case exitCode == 0:
+		return success(string(output))
+	case len(output) == 0:
+		return failure(fmt.Sprintf("the command ended with exit code %d and said nothing", exitCode))
+	default:
+		return failure(string(output))
+	}
+}
+
+// connect succeeds when somebody listens.
+func connect(ctx context.Context, at string, timeout time.Duration) answer {
+	d := net.Dialer{Timeout: timeout}
+	conn, err := d.DialContext(ctx, "tcp", at)
+	if err != nil {
+		return failed(err.Error(), err)
+	}
+	conn.Close()
+	return success("connected to " + at)
+}

@@ -1,0 +1,169 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/pod"
+)
+
+const (
+	// savePause is the shortest time between two writes, and saveAgain the time
+	// after one that failed.
+	savePause = time.Second
+	saveAgain = 10 * time.Second
+	// unclaimed is for how long after a restart results are kept of containers
+	// that nobody has asked to watch.
+	unclaimed = time.Hour
+
+	stateVersion = 1 // raised when the form of the file changes
+	maxState     = 16 << 20
+)
+
+// entry is what is kept of one container.
+type entry struct {
+	Pod     pod.UID `json:"pod"`
+	Started *bool   `json:"started,omitempty"`
+	Ready   *bool   `json:"ready,omitempty"`
+	Dead    string  `json:"dead,omitempty"`
+	Grace   *int64  `json:"grace,omitempty"`
+}
+
+func (e entry) health() pod.Health {
+	return pod.Health{Started: e.Started, Ready: e.Ready, Dead: e.Dead, Grace: e.Grace}
+}
+
+// state is the form of the file.
+type state struct {
+	Version    int              `json:"version"`
+	Containers map[string]entry `json:"containers"`
+}
+
+// keep writes the state file whenever it is out of date, at once, but not too
+// often: what happens meanwhile is written together.
+func (m *Manager) keep(ctx context.Context) {
+	for {
+		select {
+		case <-m.dirty:
+		case <-ctx.Done():
+			return
+		}
+		pause := savePause
+		if !m.save() {
+			pause = saveAgain
+			m.changed()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// save brings the state file up to date and tells whether it could.
+func (m *Manager) save() bool {
+	err := m.file.write(m.state(time.Now()))
+	switch failed := err != nil; {
+	case failed && !m.file.failing:
+		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
+	case !failed && m.file.failing:
+		m.config.Log.Info("the results of probes are written down again")
+	}
+	m.file.failing = err != nil
+	return err == nil
+}
+
+// state is what the file should hold.
+func (m *Manager) state(now time.Time) state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.born) > unclaimed {
+		clear(m.saved)
+	}
+	s := state{Version: stateVersion, Containers: make(map[string]entry, len(m.saved)+len(m.containers))}
+	for id, e := range m.saved {
+		s.Containers[id] = e
+	}
+	for id, c := range m.containers {
+		h := c.health
+		s.Containers[id] = entry{Pod: c.uid, Started: h.Started, Ready: h.Ready, Dead: h.Dead, Grace: h.Grace}
+	}
+	return s
+}
+
+// stateFile is the file that results are kept in.
+type stateFile struct {
+	path    string // empty: there is none
+	wrote   []byte // what it holds
+	failing bool   // the last write went wrong
+}
+
+// load reads the file. If it can't be used nothing is remembered, and the next
+// write replaces it.
+func (f *stateFile) load() (map[string]entry, error) {
+	none := map[string]entry{}
+	if f.path == "" {
+		return none, nil
+	}
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxState))
+	if err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	var s state
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	if s.Version != stateVersion {
+		return none, fmt.Errorf("read %s: its version is %d, and %d is known", f.path, s.Version, stateVersion)
+	}
+	if s.Containers == nil {
+		return none, nil
+	}
+	f.wrote = raw
+	return s.Containers, nil
+}
+
+// write replaces the file in one step if it holds anything else. It need not
+// outlive the machine, since no container does, so it is not forced to disk.
+func (f *stateFile) write(s state) error {
+	if f.path == "" {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", f.path, err)
+	}
+	if bytes.Equal(raw, f.wrote) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	temp := f.path + ".tmp"
+	err = os.WriteFile(temp, raw, 0o600)
+	if err == nil {
+		err = os.Rename(temp, f.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	f.wrote = raw
+	return nil
+}

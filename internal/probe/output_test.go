@@ -1,0 +1,29 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func FuzzShown(f *testing.F) {
+	for _, s := range []string{"", "all is well", "two\nlines\r\n", "\x1b[31mred", "\xff\xfe", "a\u202eb", strings.Repeat("ä", maxOutput), strings.Repeat("\x00", 2*maxRead)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := shown(s)
+		if len(got) > maxOutput || !utf8.ValidString(got) {
+			t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
+		}
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Errorf("%q is in %q", r, got)
+			}
+		}
+		if len(s) <= maxOutput && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(s) &&
+			got != strings.Join(strings.Fields(s), " ") {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}

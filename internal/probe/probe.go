@@ -1,0 +1,184 @@
+// Package probe asks containers how they are: whether they have started, whether
+// they live, whether they are ready for work. It decides nothing about pods: what it
+// finds out is there to be read (Health, Last), and when it changes, the loop of the
+// agent is told to look at the pod again.
+//
+//	Watch ──▶ containers ──▶ queue ──▶ a goroutine per check ──▶ tally ──▶ Health
+//	             ▲        one timer    exec, httpGet, ...          │
+//	             └───────────── opened, held, next time ◀──────────┴──▶ events, results
+//
+// Only the Manager writes its tables, under one lock that nobody holds while waiting.
+// What always holds:
+//   - A probe runs once at a time. There is one goroutine for each that runs and one
+//     for the time of all of them, so what hangs costs one goroutine until its timeout.
+//   - What is known belongs to a container ID and dies with it.
+//   - A check that could not be made (the runtime does not answer, the port has no
+//     such name) says nothing about the container: it changes nothing but what is shown.
+//   - What is known of a container is on disk about a second after it has changed.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/hook"
+	"berth/internal/pod"
+	"berth/internal/run"
+)
+
+// Events take note of what happens to containers. They never block.
+type Events interface {
+	RecordContainer(p *v1.Pod, container, kind, reason, message string)
+}
+
+// Config is what a Manager is made of.
+type Config struct {
+	// Exec runs a command in a container. An error that is a
+	// context.DeadlineExceeded says that the command did not end in time.
+	Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (output []byte, exitCode int32, err error)
+	// Explain puts an error of Exec into words for users.
+	Explain func(error) string
+	// Expand fills the variables of a container into a command. Nil: commands are
+	// run as they stand.
+	Expand func(c *v1.Container, command []string) []string
+	Events Events
+	Log    *slog.Logger
+
+	// HostIP is where pods are that use the network of the node.
+	HostIP string
+	// StateFile is where results outlive the agent. Empty: nowhere.
+	StateFile string
+	// ExecSlots is how many commands run at a time.
+	ExecSlots int
+
+	// Observe is told of each check, if it is there: the kind of the probe, what
+	// came of it, and how long it took.
+	Observe func(p *v1.Pod, container, kind string, result Outcome, took time.Duration)
+}
+
+// Outcome is what came of one check.
+type Outcome string
+
+// The words are those of the metric that people know.
+const (
+	Success Outcome = "successful"
+	Failure Outcome = "failed"
+	// Unknown is for a check that could not be made.
+	Unknown Outcome = "unknown"
+)
+
+// Result is what the last check of one probe found.
+type Result struct {
+	Kind    string // Startup, Liveness, Readiness
+	At      time.Time
+	Outcome Outcome
+	Output  string // one short line that is safe to print
+	InARow  int    // how many checks ended like that, the last one included
+}
+
+// Manager probes containers.
+type Manager struct {
+	// Results that changed what is known. Whoever reads them must go on reading.
+	Liveness, Readiness, Startup <-chan pod.ProbeResult
+
+	config    Config
+	results   [kinds]chan pod.ProbeResult
+	slots     chan struct{} // for commands
+	transport *http.Transport
+	born      time.Time
+
+	wake  chan struct{} // the queue has a new head
+	dirty chan struct{} // the state file is out of date
+	file  stateFile     // of whoever saves: one at a time
+
+	mu         sync.Mutex
+	containers map[string]*container // by ID
+	pods       map[pod.UID]*watched
+	saved      map[string]entry // from before a restart, not watched yet
+	queue      queue
+}
+
+// watched is a pod some of whose containers are probed.
+type watched struct {
+	containers map[string]*container // by ID
+	stopping   bool
+}
+
+// New returns a manager that knows what the state file holds. It probes nothing
+// until Run.
+func New(c Config) (*Manager, error) {
+	var err error
+	if c.Exec == nil || c.Explain == nil || c.Events == nil || c.Log == nil {
+		err = errors.Join(err, errors.New("exec, explain, events and log are required"))
+	}
+	if c.ExecSlots < 1 {
+		err = errors.Join(err, fmt.Errorf("%d commands at a time are none: at least one must be allowed", c.ExecSlots))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the manager of probes: %w", err)
+	}
+	m := &Manager{
+		config:     c,
+		slots:      make(chan struct{}, c.ExecSlots),
+		transport:  hook.NewTransport(),
+		born:       time.Now(),
+		wake:       make(chan struct{}, 1),
+		dirty:      make(chan struct{}, 1),
+		file:       stateFile{path: c.StateFile},
+		containers: map[string]*container{},
+		pods:       map[pod.UID]*watched{},
+	}
+	for k := range m.results {
+		m.results[k] = make(chan pod.ProbeResult)
+	}
+	m.Startup, m.Liveness, m.Readiness = m.results[startup], m.results[liveness], m.results[readiness]
+	if m.saved, err = m.file.load(); err != nil {
+		// What it held is found out again, by and by.
+		c.Log.Warn("the results of earlier probes are lost; containers are not ready until they are probed again", "err", err)
+	}
+	return m, nil
+}
+
+// Run probes until ctx ends. Nothing of it goes on when it returns.
+func (m *Manager) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, m.config.Log)
+	group.Go("results of probes to disk", m.keep)
+	m.dispatch(ctx, group)
+	group.Stop()
+	m.save()
+}
+
+// Health is what is known of a container. For one that is not watched yet it is
+// what was known before the agent was restarted; for any other, nothing.
+func (m *Manager) Health(containerID string) pod.Health {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.containers[containerID]; c != nil {
+		return c.health
+	}
+	return m.saved[containerID].health()
+}
+
+// Last returns the last result of each probe of a container that has one.
+func (m *Manager) Last(containerID string) []Result {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.containers[containerID]
+	if c == nil {
+		return nil
+	}
+	var out []Result
+	for _, p := range c.probes {
+		if p != nil && !p.last.At.IsZero() {
+			out = append(out, p.last)
+		}
+	}
+	return out
+}
