@@ -118,23 +118,6 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 // ErrNotReady marks the answer of a runtime that is there, but can't run pods yet.
 var ErrNotReady = errors.New("not ready")
 
-// Ready returns nil if the runtime can make containers and has a network for them.
-func (c *Client) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	r, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})
-	if err != nil {
-		return fmt.Errorf("ask the runtime for its status: %w", err)
-	}
-	for _, cond := range r.GetStatus().GetConditions() {
-		required := cond.Type == runtimeapi.RuntimeReady || cond.Type == runtimeapi.NetworkReady
-		if required && !cond.Status {
-			return fmt.Errorf("%s: %w: %s: %s", cond.Type, ErrNotReady, cond.Reason, cond.Message)
-		}
-	}
-	return nil
-}
-
 // IsNotFound tells whether err is the runtime's word that it has no such thing.
 func IsNotFound(err error) bool { return code(err) == codes.NotFound }
 

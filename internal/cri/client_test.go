@@ -52,27 +52,14 @@ func TestImagesMayBeAnotherServersBusiness(t *testing.T) {
 	}
 }
 
-func TestReadyNeedsTheRuntimeAndItsNetwork(t *testing.T) {
-	for name, test := range map[string]struct {
-		conditions []*runtimeapi.RuntimeCondition
-		want       string
-	}{
-		"both":       {[]*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true}}, ""},
-		"no network": {[]*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Reason: "R", Message: "no plugin"}}, "NetworkReady: not ready: R: no plugin"},
-		"no runtime": {[]*runtimeapi.RuntimeCondition{{Type: "RuntimeReady"}, {Type: "NetworkReady", Status: true}}, "RuntimeReady: not ready: : "},
-		"others":     {[]*runtimeapi.RuntimeCondition{{Type: "ContainerdHasNoDeprecationWarnings"}}, ""},
-	} {
-		err := clientOf(t, &server{conditions: test.conditions}).Ready(t.Context())
-		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, ErrNotReady) || err.Error() != test.want) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-}
-
 func TestMakingAndStartingReturnsIDs(t *testing.T) {
-	c := clientOf(t, &server{})
-	if id, err := c.RunSandbox(t.Context(), &runtimeapi.PodSandboxConfig{}); id != "new-sandbox" || err != nil {
+	s := &server{}
+	c := clientOf(t, s)
+	if id, err := c.RunSandbox(t.Context(), &runtimeapi.PodSandboxConfig{}, "gvisor"); id != "new-sandbox" || err != nil {
 		t.Errorf("sandbox: got %q, %v", id, err)
+	}
+	if handler := request[*runtimeapi.RunPodSandboxRequest](t, s, "RunPodSandbox").RuntimeHandler; handler != "gvisor" {
+		t.Errorf("the sandbox is run by %q", handler)
 	}
 	if id, err := c.CreateContainer(t.Context(), "s", nil, nil); id != "new-container" || err != nil {
 		t.Errorf("container: got %q, %v", id, err)
@@ -88,7 +75,7 @@ func calls(c *Client) map[string]func(context.Context) error {
 		"Version":          func(ctx context.Context) error { _, err := c.Version(ctx); return err },
 		"Status":           func(ctx context.Context) error { return c.Ready(ctx) },
 		"ListPodSandbox":   func(ctx context.Context) error { _, err := c.List(ctx); return err },
-		"RunPodSandbox":    func(ctx context.Context) error { _, err := c.RunSandbox(ctx, nil); return err },
+		"RunPodSandbox":    func(ctx context.Context) error { _, err := c.RunSandbox(ctx, nil, ""); return err },
 		"StopPodSandbox":   func(ctx context.Context) error { return c.StopSandbox(ctx, "the-id") },
 		"RemovePodSandbox": func(ctx context.Context) error { return c.RemoveSandbox(ctx, "the-id") },
 		"CreateContainer":  func(ctx context.Context) error { _, err := c.CreateContainer(ctx, "the-id", nil, nil); return err },
@@ -97,6 +84,18 @@ func calls(c *Client) map[string]func(context.Context) error {
 		"RemoveContainer":  func(ctx context.Context) error { return c.RemoveContainer(ctx, "the-id") },
 		"ImageStatus":      func(ctx context.Context) error { _, err := c.ImageRef(ctx, "image"); return err },
 		"PullImage":        func(ctx context.Context) error { return c.PullImage(ctx, "image") },
+		"ListImages":       func(ctx context.Context) error { _, err := c.Images(ctx); return err },
+		"RemoveImage":      func(ctx context.Context) error { return c.RemoveImage(ctx, "image") },
+		"ImageFsInfo":      func(ctx context.Context) error { _, err := c.Filesystems(ctx); return err },
+		"ContainerStats":   func(ctx context.Context) error { _, err := c.ContainerStats(ctx, "the-id"); return err },
+		"Exec":             func(ctx context.Context) error { _, err := c.ExecURL(ctx, "the-id", nil, Streams{}); return err },
+		"Attach":           func(ctx context.Context) error { _, err := c.AttachURL(ctx, "the-id", Streams{}); return err },
+		"PortForward":      func(ctx context.Context) error { _, err := c.PortForwardURL(ctx, "the-id"); return err },
+
+		"ListPodSandboxStats":      func(ctx context.Context) error { _, err := c.Stats(ctx); return err },
+		"ReopenContainerLog":       func(ctx context.Context) error { return c.ReopenLog(ctx, "the-id") },
+		"UpdateContainerResources": func(ctx context.Context) error { return c.UpdateContainer(ctx, "the-id", nil) },
+		"CheckpointContainer":      func(ctx context.Context) error { return c.Checkpoint(ctx, "the-id", "/a.tar", 0) },
 	}
 }
 
@@ -121,7 +120,7 @@ func TestAFailureKeepsItsCauseAndItsWords(t *testing.T) {
 func TestWhatIsGoneIsStoppedAndRemoved(t *testing.T) {
 	s := &server{fails: map[string]error{}}
 	all := calls(clientOf(t, s))
-	for _, call := range []string{"StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer"} {
+	for _, call := range []string{"StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer", "RemoveImage"} {
 		s.fails[call] = notFound("the-id")
 		if err := all[call](t.Context()); err != nil {
 			t.Errorf("%s: %v", call, err)

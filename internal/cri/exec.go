@@ -33,8 +33,7 @@ func (c *Client) Exec(
 	}
 	// The deadline of the call is exact. The runtime is told as well, in its whole
 	// seconds, because not every runtime kills a command whose caller is gone.
-	seconds := int64((max(timeout, 0) + time.Second - 1) / time.Second)
-	r, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: seconds})
+	r, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: wholeSeconds(timeout)})
 	switch {
 	case err == nil:
 		return joined(r.Stdout, r.Stderr), r.ExitCode, nil

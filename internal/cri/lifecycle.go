@@ -8,11 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RunSandbox makes and starts a sandbox and returns its id.
-func (c *Client) RunSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
+// RunSandbox makes and starts a sandbox and returns its id. The handler is the one
+// of the runtime that is to run it; empty: its default.
+func (c *Client) RunSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	r, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	r, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}
@@ -64,8 +65,7 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+c.timeout)
 	defer cancel()
-	seconds := int64((grace + time.Second - 1) / time.Second)
-	_, err := c.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: seconds})
+	_, err := c.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
 	return unlessGone(err, "stop container", id)
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/pod"
@@ -30,6 +31,7 @@ type server struct {
 	networks   map[string]*runtimeapi.PodSandboxNetworkStatus // likewise
 	images     map[string]string
 	conditions []*runtimeapi.RuntimeCondition
+	answers    map[string]proto.Message                // of calls that are answered with it, whatever they ask
 	events     chan *runtimeapi.ContainerEventResponse // nil: there are none
 
 	hangs bool             // no call is ever answered
@@ -60,6 +62,9 @@ func (s *server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	}
 	if err := s.fails[call]; err != nil {
 		return nil, err
+	}
+	if answer := s.answers[call]; answer != nil {
+		return answer, nil
 	}
 	return next(ctx, req)
 }

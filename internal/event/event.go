@@ -1,5 +1,5 @@
-// Package event tells what happens to pods: an image was pulled, a container
-// was started, a probe failed.
+// Package event tells what happens to pods and to the node: an image was pulled,
+// a container was started, a probe failed, memory runs out.
 //
 // Whoever does something to a pod hands a sentence about it to the Recorder,
 // and goes on at once. A goroutine counts repeated events as one, combines
@@ -7,11 +7,14 @@
 // is left into the Store. The Store keeps the newest events in memory for
 // readers, and in a file, from which a restarted agent goes on.
 //
+// In a cluster an APISink writes the same to the API server, at its own pace.
+//
 // The Recorder is the only writer of a Store. An event that was handed out is
 // never written to: one that happens again replaces it under the same name.
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -21,11 +24,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record/util"
 )
 
 const (
-	component  = "berth"
+	// defaultComponent is who tells of events.
+	defaultComponent = "berth"
+
 	maxMessage = 1 << 10 // bytes
 	maxReason  = 128     // bytes; API servers take no more
 )
@@ -37,6 +43,12 @@ func refer(p *v1.Pod, container string) v1.ObjectReference {
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
 		FieldPath: fieldPath(p, container),
 	}
+}
+
+// referNode names a node as kubelets do: kubectl looks for events of nodes whose
+// UID is a name.
+func referNode(name string) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
 
 // fieldPath is where a container stands in the spec of its pod.
@@ -58,12 +70,13 @@ func fieldPath(p *v1.Pod, container string) string {
 	return fmt.Sprintf("spec.%s{%s}", field, container)
 }
 
-// newEvent is an event that happened once, as told by a node.
-func newEvent(node string, about v1.ObjectReference, kind, reason, message string, now time.Time) *v1.Event {
+// newEvent is an event that happened once, as told by a component of a node.
+func newEvent(component, node string, about v1.ObjectReference, kind, reason, message string, now time.Time) *v1.Event {
 	at := metav1.NewTime(now)
 	return &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: about.Namespace,
+			// What is in no namespace has its events in the default one.
+			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
 			// Chance makes a name unique even if the clock is set back.
 			Name: util.GenerateEventName(about.Name, rand.Int64()),
 		},

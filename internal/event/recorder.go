@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type Config struct {
 	Node  string // the name of this node, which events are told from
 	Store *Store
 	Log   *slog.Logger
+	// Component is who tells of events; empty: berth. In a cluster, people and alerts
+	// look for those of the kubelet.
+	Component string
 	// Sink is given what the store is given, if there is one: an event, and if it
 	// has happened before, the patch that makes the event of that name into this
 	// one. It is called by one goroutine, and what it does not return from holds
@@ -45,6 +49,7 @@ func New(c Config) (*Recorder, error) {
 	if c.Node == "" || c.Store == nil || c.Log == nil {
 		return nil, errors.New("event: Node, Store and Log are needed")
 	}
+	c.Component = cmp.Or(c.Component, defaultComponent)
 	r := &Recorder{
 		config: c,
 		queue:  make(chan *v1.Event, queueLength),
@@ -74,17 +79,25 @@ func (r *Recorder) Recordf(p *v1.Pod, kind, reason, format string, args ...any) 
 
 // RecordContainer tells what happened to one container of a pod.
 func (r *Recorder) RecordContainer(p *v1.Pod, container, kind, reason, message string) {
-	e := newEvent(r.config.Node, refer(p, container), kind, reason, message, time.Now())
-	select {
-	case r.queue <- e:
-	default:
-		r.dropped.Add(1)
-	}
+	r.tell(refer(p, container), kind, reason, message)
 }
 
 // RecordContainerf is RecordContainer with a format for the message.
 func (r *Recorder) RecordContainerf(p *v1.Pod, container, kind, reason, format string, args ...any) {
 	r.RecordContainer(p, container, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// RecordNode tells what happened to this node. It never blocks.
+func (r *Recorder) RecordNode(kind, reason, message string) {
+	r.tell(referNode(r.config.Node), kind, reason, message)
+}
+
+func (r *Recorder) tell(about v1.ObjectReference, kind, reason, message string) {
+	select {
+	case r.queue <- newEvent(r.config.Component, r.config.Node, about, kind, reason, message, time.Now()):
+	default:
+		r.dropped.Add(1)
+	}
 }
 
 // Dropped is how many events were lost because they came faster than they could
@@ -115,11 +128,11 @@ func (r *Recorder) take(told *v1.Event) {
 		r.config.Log.Debug("an event has no patch", "event", told.Name, "err", err)
 	}
 	if result == nil || result.Skip {
-		return // too many of this pod
+		return // too many of this pod or node
 	}
 	e := result.Event
 	// What combines several events is made without these.
-	e.ReportingController, e.ReportingInstance = component, r.config.Node
+	e.ReportingController, e.ReportingInstance = r.config.Component, r.config.Node
 	r.config.Store.Add(e)
 	if r.config.Sink != nil {
 		r.config.Sink(e, result.Patch)

@@ -124,6 +124,24 @@ func TestAnEventSaysWhatWhereAndWho(t *testing.T) {
 	}
 }
 
+// Kubectl looks for the events of a node by its name in the place of its UID.
+func TestAnEventOfTheNodeIsFoundByItsName(t *testing.T) {
+	r := newRecorder(t, Config{Component: "kubelet"})
+	r.RecordNode(v1.EventTypeWarning, "Rebooted", "again")
+	r.RecordNode(v1.EventTypeWarning, "Rebooted", "again")
+	takeIn(r)
+	events := r.config.Store.List("", "", "")
+	if len(events) != 1 || events[0].Count != 2 || events[0].Namespace != "default" {
+		t.Fatalf("got %+v", events)
+	}
+	if about := events[0].InvolvedObject; about != (v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "node-1"}) {
+		t.Errorf("it is about %+v", about)
+	}
+	if from := events[0].Source; from != (v1.EventSource{Component: "kubelet", Host: "node-1"}) || events[0].ReportingController != "kubelet" {
+		t.Errorf("it is from %+v", from)
+	}
+}
+
 func TestFieldPath(t *testing.T) {
 	for name, want := range map[string]string{
 		"":      "",

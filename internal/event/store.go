@@ -135,10 +135,10 @@ func (s *Store) write(e *v1.Event) {
 	s.failing = err != nil
 }
 
-// List returns the events of pods, the newest last. An empty namespace, name or
-// UID does not matter. The name is that of the pod or, if there is no event of
-// such a pod, that of its manifest, without the name of the node. The caller
-// must not write to the events.
+// List returns events, the newest last. An empty namespace, name or UID does not
+// matter. The name is that of a pod or, if there is no event of such a pod, that
+// of its manifest, without the name of the node. The caller must not write to the
+// events.
 func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,8 @@ func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
 	for _, e := range s.events {
 		about := &e.InvolvedObject
 		switch {
-		case namespace != "" && about.Namespace != namespace, uid != "" && about.UID != uid:
+		case namespace != "" && e.Namespace != namespace, uid != "" && about.UID != uid:
+		case name != "" && about.Kind != "Pod":
 		case name == "" || about.Name == name:
 			exact = append(exact, e)
 		case about.Name == name+"-"+e.Source.Host:

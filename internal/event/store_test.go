@@ -19,7 +19,7 @@ import (
 
 // started is an event of a pod, which n tells from others.
 func started(podName string, n int) *v1.Event {
-	e := newEvent("node-1", refer(newPod("x", podName), ""), v1.EventTypeNormal, Started, fmt.Sprint(podName, " ", n), time.Now())
+	e := newEvent(defaultComponent, "node-1", refer(newPod("x", podName), ""), v1.EventTypeNormal, Started, fmt.Sprint(podName, " ", n), time.Now())
 	e.Name = fmt.Sprint(podName, ".", n)
 	return e
 }
@@ -44,7 +44,7 @@ func TestAStoreKeepsTheNewest(t *testing.T) {
 func TestList(t *testing.T) {
 	s := openStore(t, StoreConfig{})
 	other := started("web-node-1", 1)
-	other.InvolvedObject.Namespace, other.InvolvedObject.UID = "y", "uid-other"
+	other.Namespace, other.InvolvedObject.Namespace, other.InvolvedObject.UID = "y", "y", "uid-other"
 	s.Add(started("web-node-1", 0))
 	s.Add(started("db", 0))
 	s.Add(other)
@@ -64,6 +64,14 @@ func TestList(t *testing.T) {
 		if got := s.List(c.namespace, c.name, pod.UID(c.uid)); len(got) != c.want {
 			t.Errorf("%+v: got %d events, want %d", c, len(got), c.want)
 		}
+	}
+	// What happens to the node is in the default namespace, and to no pod
+	s.Add(newEvent(defaultComponent, "node-1", referNode("node-1"), v1.EventTypeNormal, "NodeReady", "up", time.Now()))
+	if got := s.List("default", "", "node-1"); len(got) != 1 {
+		t.Errorf("got %d events of the node", len(got))
+	}
+	if got := s.List("", "node-1", ""); len(got) != 0 {
+		t.Errorf("got %d events of a pod that is not there", len(got))
 	}
 	// A pod of just that name goes before one of the manifest
 	s.Add(started("web", 0))

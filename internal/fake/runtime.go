@@ -178,7 +178,7 @@ func (r *Runtime) id(prefix string) string {
 func (r *Runtime) Ready(ctx context.Context) error { return r.enter(ctx, "Ready") }
 
 // RunSandbox implements execute.Runtime.
-func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig) (string, error) {
+func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig, _ string) (string, error) {
 	r.mu.Lock()
 	r.busy++
 	r.most = max(r.most, r.busy)

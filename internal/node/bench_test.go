@@ -95,7 +95,11 @@ func start(t *testing.T, c *cluster, change func(*Config)) *bench {
 
 // startReady runs a reporter of a healthy machine until all is told.
 func startReady(t *testing.T, c *cluster) *bench {
-	b := start(t, c, nil)
+	return startReadyWith(t, c, nil)
+}
+
+func startReadyWith(t *testing.T, c *cluster, change func(*Config)) *bench {
+	b := start(t, c, change)
 	b.SetRuntime(nil)
 	b.SetNetwork(nil)
 	after(time.Second)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -30,6 +31,9 @@ type cluster struct {
 	calls []call
 	fault error // what every call is answered with
 	made  int   // nodes
+
+	watches []watch.Interface // that were opened
+	silent  bool              // watches show nothing
 }
 
 type call struct {
@@ -44,6 +48,7 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	c.client.PrependReactor("patch", "nodes", c.patch)
 	c.client.PrependReactor("update", "leases", c.update)
 	c.client.PrependReactor("*", "*", c.fail)
+	c.client.PrependWatchReactor("nodes", c.watch)
 	return c
 }
 
@@ -110,6 +115,38 @@ func (c *cluster) update(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), "box", err)
 	}
 	return false, nil, nil
+}
+
+func (c *cluster) watch(a clienttesting.Action) (bool, watch.Interface, error) {
+	_, _, _ = c.note(a)
+	restrictions := as[clienttesting.WatchAction](c.t, a).GetWatchRestrictions()
+	if got := restrictions.Fields.String(); got != "metadata.name=box" {
+		c.t.Errorf("watched %q", got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fault != nil {
+		return true, nil, c.fault
+	}
+	var w watch.Interface = watch.NewRaceFreeFake()
+	if !c.silent {
+		var err error
+		if w, err = c.client.Tracker().Watch(a.GetResource(), ""); err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.watches = append(c.watches, w)
+	return true, w, nil
+}
+
+// breakOff ends the watches that are open, as servers do.
+func (c *cluster) breakOff() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.watches {
+		w.Stop()
+	}
+	c.watches = nil
 }
 
 func (c *cluster) tracked() *v1.Node {

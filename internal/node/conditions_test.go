@@ -67,6 +67,22 @@ func TestTheTimeOfATransitionStays(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsSetIsNoNews(t *testing.T) {
+	first := conditions(Health{}, nil, noon)
+	for name, now := range map[string]time.Time{"back": noon.Add(-time.Hour), "forward": noon.AddDate(30, 0, 0)} {
+		then := conditions(Health{}, first, now)
+		if changed := transitions(first, then); len(changed) != 0 {
+			t.Errorf("set %s: transitions %v", name, changed)
+		}
+		if !sameStatus(v1.NodeStatus{Conditions: first}, v1.NodeStatus{Conditions: then}) {
+			t.Errorf("set %s: it is to be written at once", name)
+		}
+		if c := find(then, v1.NodeReady); !c.LastTransitionTime.Time.Equal(noon) || !c.LastHeartbeatTime.Time.Equal(now) {
+			t.Errorf("set %s: %v", name, c)
+		}
+	}
+}
+
 func TestEveryConditionHasItsEvent(t *testing.T) {
 	var got []string
 	for _, h := range []Health{{}, {Runtime: errors.New("x"), Pressure: Pressure{true, true, true}}} {

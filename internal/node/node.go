@@ -2,15 +2,15 @@
 // the status of the Node true, and renews the Lease that says it lives.
 //
 // What the Node is to say is decided by pure functions: Build, Status and the
-// patches that lead there. A Reporter does the rest. Three goroutines of its own
-// look at the machine, write the Node, and renew the Lease, so that a runtime or a
-// server that hangs holds up nothing else.
+// patches that lead there. A Reporter does the rest. Four goroutines of its own
+// look at the machine, write the Node, renew the Lease, and watch what others do to
+// the Node, so that a runtime or a server that hangs holds up nothing else.
 //
 // The Reporter is the only one here that writes the Node. It keeps what the
 // server last answered, and compares with that: a patch says what differs, the
 // answer shows what others changed meanwhile, and no read goes before a write. Only
 // after a write has failed, or when something hints at a change, is the Node read
-// again. What others put on it (labels, taints, conditions, resources) stays.
+// again. Others read it from here (Node): it is never written to, but replaced. What others put on it (labels, taints, conditions, resources) stays.
 package node
 
 import (

@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -69,6 +68,20 @@ type Config struct {
 	Addresses func() ([]string, error)
 	Runtime   func(context.Context) (Runtime, error)
 
+	// Watch is for a watch of the Node: what others do to it is seen as they do it.
+	// It must be a client without a timeout, which would end the watch again and
+	// again. nil: there is none, and what others do is noticed later.
+	Watch corev1.NodesGetter
+
+	// Registered is called when the server has a Node of ours that is another than
+	// before: at first, and again after it was deleted or all of the server's data is
+	// gone. Whatever was shown there for the one before may have to be shown anew.
+	// It must not block. May be nil.
+	Registered func(uid types.UID, again bool)
+	// Changed is called when Node has other labels, taints, allocatable resources or
+	// another UID than before. It must not block. May be nil.
+	Changed func()
+
 	// Reconnect is called when renewals of the lease keep failing: the connection
 	// may be dead without anybody having said so. May be nil.
 	Reconnect func()
@@ -91,12 +104,13 @@ type Reporter struct {
 	wakeNode  chan struct{}
 	wakeLease chan struct{}
 
-	mu     sync.Mutex
-	node   *v1.Node // as the server showed it last, and never written to; nil: never yet
-	stale  bool     // node may be out of date, or gone: to be read before the next patch
-	facts  Facts
-	health Health
-	heard  struct{ runtime, network bool } // whether there was any word on them
+	mu       sync.Mutex
+	node     *v1.Node // as the server showed it last, and never written to; nil: never yet
+	stale    bool     // node may be out of date, or gone: to be read before the next patch
+	endWatch func()   // ends the watch that is open; nil: there is none yet
+	facts    Facts
+	health   Health
+	heard    struct{ runtime, network bool } // whether there was any word on them
 }
 
 var errNoWord = errors.New("nothing is known of it yet")
@@ -133,17 +147,10 @@ func (r *Reporter) Run(ctx context.Context) {
 	group.Go("node facts", r.keepFacts)
 	group.Go("node status", r.keepNode)
 	group.Go("node lease", r.keepLease)
+	if r.config.Watch != nil {
+		group.Go("node watch", r.keepWatch)
+	}
 	<-ctx.Done()
-}
-
-// Known is closed once the server has our Node.
-func (r *Reporter) Known() <-chan struct{} { return r.known }
-
-// Node is our Node as the server last showed it, or nil. It must not be written to.
-func (r *Reporter) Node() *v1.Node {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.node
 }
 
 // SetRuntime says whether the container runtime works: nil, or why not.
@@ -168,67 +175,17 @@ func (r *Reporter) SetPressure(p Pressure) { r.change(func(h *Health) { h.Pressu
 // change wakes the writer of the Node if what it has to say is another.
 func (r *Reporter) change(f func(*Health)) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	before, heard := r.health, r.heard
 	f(&r.health)
-	if heard != r.heard || before.whyNot() != r.health.whyNot() || before.Pressure != r.health.Pressure {
+	after := r.health
+	if heard != r.heard || before.whyNot() != after.whyNot() || before.Pressure != after.Pressure {
 		nudge(r.wakeNode)
 	}
-}
-
-// Seen may be told by whoever watches our Node what it saw, or nil when the Node
-// was deleted. Without it that is noticed too, but later.
-func (r *Reporter) Seen(node *v1.Node) {
-	shown := r.Node()
-	switch {
-	case shown == nil:
-		// It is about to be read anyway.
-	case node == nil || node.UID != shown.UID:
-		r.doubt()
-	case newer(node, shown):
-		r.learn(node)
-		nudge(r.wakeNode)
-	}
-}
-
-// newer tells whether a is a later version of b.
-func newer(a, b *v1.Node) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err != nil || order > 0
-}
-
-// doubt has the Node read again before it is written.
-func (r *Reporter) doubt() {
-	r.mu.Lock()
-	r.stale = true
-	r.mu.Unlock()
-	nudge(r.wakeNode)
-}
-
-// learn takes in what the server answered.
-func (r *Reporter) learn(node *v1.Node) {
-	r.mu.Lock()
-	before := r.node
-	r.node = node
 	r.mu.Unlock()
 	switch {
-	case before == nil:
-		close(r.known)
-	case before.UID != node.UID:
-		nudge(r.wakeLease) // its owner is another
-	case before.Spec.Unschedulable != node.Spec.Unschedulable:
-		reason := "NodeSchedulable"
-		if node.Spec.Unschedulable {
-			reason = "NodeNotSchedulable"
-		}
-		r.config.Events.RecordNode(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
+	case before.Shutdown == nil && after.Shutdown != nil:
+		r.config.Events.RecordNode(v1.EventTypeNormal, "Shutdown", "The machine goes down: "+after.Shutdown.Error())
+	case before.Shutdown != nil && after.Shutdown == nil:
+		r.config.Events.RecordNode(v1.EventTypeNormal, "Shutdown", "The machine does not go down after all")
 	}
-}
-
-// uid is that of our Node, once it is known.
-func (r *Reporter) uid() types.UID {
-	if node := r.Node(); node != nil {
-		return node.UID
-	}
-	return ""
 }

@@ -99,7 +99,14 @@ func TestReadyFollowsRuntimeAndNetworkWithinASecond(t *testing.T) {
 		b.SetPressure(Pressure{Memory: true})
 		b.SetShutdown(errors.New("power"))
 		synctest.Wait()
-		if got := b.events.take(); !slices.Equal(got, []string{"Normal NodeNotReady", "Normal NodeReady", "Normal NodeHasInsufficientMemory", "Normal NodeNotReady"}) {
+		if got := b.events.take(); !slices.Equal(got, []string{"Normal NodeNotReady", "Normal NodeReady", "Normal Shutdown", "Normal NodeHasInsufficientMemory", "Normal NodeNotReady"}) {
+			t.Errorf("events %q", got)
+		}
+		after(30 * time.Second)
+		b.SetPressure(Pressure{})
+		b.SetShutdown(nil)
+		synctest.Wait()
+		if got := b.events.take(); !slices.Equal(got, []string{"Normal Shutdown", "Normal NodeHasSufficientMemory", "Normal NodeReady"}) {
 			t.Errorf("events %q", got)
 		}
 	})
@@ -197,7 +204,7 @@ func TestWhatOthersChangeIsSeen(t *testing.T) {
 		after(time.Minute)
 		b.take()
 		// A device is announced, and the node cordoned.
-		b.Seen(b.put(func(n *v1.Node) {
+		b.seen(b.put(func(n *v1.Node) {
 			n.ResourceVersion = "2000"
 			n.Status.Capacity["example.com/dongle"] = n.Status.Capacity[v1.ResourceCPU]
 			n.Spec.Unschedulable = true
@@ -212,7 +219,7 @@ func TestWhatOthersChangeIsSeen(t *testing.T) {
 		}
 		old := b.shown().DeepCopy()
 		old.ResourceVersion, old.Status = "1", v1.NodeStatus{}
-		b.Seen(old)
+		b.seen(old)
 		after(time.Second)
 		b.expect("when an old one is seen")
 	})

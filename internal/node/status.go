@@ -37,6 +37,9 @@ func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v
 	return want
 }
 
+// Allocatable is what all pods may have together of a machine.
+func Allocatable(m Machine, s Settings) v1.ResourceList { return allocatable(capacity(m, s), s) }
+
 func addresses(ips []string, s Settings) []v1.NodeAddress {
 	var out []v1.NodeAddress
 	for _, ip := range ips {

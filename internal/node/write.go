@@ -103,7 +103,7 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 		return fmt.Errorf("patch the status of node %s: %w", node.Name, err)
 	}
 	w.pending = nil
-	w.learn(answer)
+	w.learn(answer, node)
 	return nil
 }
 
@@ -131,8 +131,8 @@ func (w *writer) record(c v1.NodeCondition) {
 // whether it had to be read.
 func (w *writer) look(ctx context.Context) (bool, error) {
 	w.mu.Lock()
-	first := w.node == nil
-	due := first || w.stale
+	before := w.node
+	due := before == nil || w.stale
 	w.stale = false // a doubt that comes up while we read stays
 	w.mu.Unlock()
 	if !due {
@@ -140,23 +140,24 @@ func (w *writer) look(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := w.read(ctx, first); err != nil {
+	if err := w.read(ctx, before); err != nil {
 		w.doubt()
 		return true, err
 	}
 	return true, nil
 }
 
-// read takes in the Node that the server has, or gives it one.
-func (w *writer) read(ctx context.Context, first bool) error {
+// read takes in the Node that the server has, or gives it one. before is the one
+// that was known when the read was decided on.
+func (w *writer) read(ctx context.Context, before *v1.Node) error {
 	node, err := w.config.Client.CoreV1().Nodes().Get(ctx, w.config.Settings.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return w.register(ctx)
+		return w.register(ctx, before)
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", w.config.Settings.Name, err)
 	default:
-		return w.adopt(ctx, node, first)
+		return w.adopt(ctx, node, before)
 	}
 }
 
@@ -168,7 +169,7 @@ func (w *writer) build() *v1.Node {
 }
 
 // register makes the Node.
-func (w *writer) register(ctx context.Context) error {
+func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	built := w.build()
 	if w.config.DontRegister {
 		return fmt.Errorf("node %s is not there and berth was told not to register it: make it, or allow it to register", built.Name)
@@ -186,16 +187,16 @@ func (w *writer) register(ctx context.Context) error {
 	}
 	w.pending = nil
 	w.wrote(false)
-	w.learn(node)
+	w.learn(node, before)
 	return nil
 }
 
 // adopt takes over a Node that exists: our labels and annotations are put right,
 // and those of others stay.
-func (w *writer) adopt(ctx context.Context, node *v1.Node, first bool) error {
+func (w *writer) adopt(ctx context.Context, node, before *v1.Node) error {
 	built := w.build()
 	was, is := node.Status.NodeInfo.BootID, built.Status.NodeInfo.BootID
-	rebooted := first && was != "" && is != "" && was != is
+	rebooted := before == nil && was != "" && is != "" && was != is
 	patch, err := metadataPatch(node, built)
 	if err != nil {
 		return err
@@ -211,6 +212,6 @@ func (w *writer) adopt(ctx context.Context, node *v1.Node, first bool) error {
 		w.config.Events.RecordNode(v1.EventTypeWarning, "Rebooted",
 			fmt.Sprintf("Node %s has been rebooted, boot id: %s", node.Name, is))
 	}
-	w.learn(node)
+	w.learn(node, before)
 	return nil
 }

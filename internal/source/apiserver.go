@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -69,6 +70,9 @@ type APIConfig struct {
 type API struct {
 	APIConfig
 	outage outage
+
+	mu       sync.Mutex
+	endWatch context.CancelFunc // of what is watched now; nil: nothing is yet
 }
 
 // NewAPI checks the configuration.
@@ -91,20 +95,46 @@ func NewAPI(c APIConfig) (*API, error) {
 // were listed once and Ready is closed.
 func (a *API) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	pods := newGathered()
-	reflector := cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
+	group := run.NewGroup(ctx, a.Log)
+	defer group.Stop()
+	group.Go("reflector of pods", func(ctx context.Context) { a.reflect(ctx, pods) })
+	a.deliver(group.Context(), pods, out)
+}
+
+// Relist has the pods listed and watched from anew. It is for whoever knows that the
+// server has other data than before: such a server is silent to those who watch from a
+// version that it has not got to yet. Until the list is there, the pods stay as they
+// are. It does not block.
+func (a *API) Relist() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.endWatch != nil {
+		a.endWatch()
+	}
+}
+
+// reflect keeps pods as the server has them, until the context ends.
+func (a *API) reflect(ctx context.Context, pods *gathered) {
+	for ctx.Err() == nil {
+		one, end := context.WithCancel(ctx)
+		a.mu.Lock()
+		a.endWatch = end
+		a.mu.Unlock()
+		// It would log every failure. That is done where the requests are made: once.
+		a.reflector(pods).RunWithContext(klog.NewContext(one, klog.Logger{}))
+		end()
+	}
+}
+
+// reflector makes one that knows of no version yet.
+func (a *API) reflector(pods *gathered) *cache.Reflector {
+	return cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
 		Name: "pods of " + a.Node,
 		Backoff: &wait.Backoff{
 			Duration: apiFirstPause, Factor: 2, Jitter: 1, Cap: apiLongPause,
 			Steps: int(apiLongPause / apiFirstPause),
 		},
 	})
-	group := run.NewGroup(ctx, a.Log)
-	defer group.Stop()
-	group.Go("reflector of pods", func(ctx context.Context) {
-		// It would log every failure. That is done where the requests are made: once.
-		reflector.RunWithContext(klog.NewContext(ctx, klog.Logger{}))
-	})
-	a.deliver(group.Context(), pods, out)
 }
 
 // deliver sends what was gathered. A snapshot that nobody took yet is replaced by
@@ -167,7 +197,8 @@ func (a *API) listWatch() cache.ListerWatcher {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = ours
 			w, err := client.Watch(ctx, o)
-			if away := a.outage.note(ctx, a.Log, err); away > apiLongOutage {
+			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself: it would be tried again without a pause
+			if away := a.outage.note(ctx, a.Log, err); away > apiLongOutage && !streamed {
 				// A server whose database was wiped or restored meanwhile would keep
 				// silent until it gets to the version at which we want to go on. So
 				// the pods are listed next: it tells then if that version is not there.

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"berth/internal/pod"
 )
@@ -292,6 +293,36 @@ func TestAPISourceResumesALostWatch(t *testing.T) {
 	})
 }
 
+// Nothing is told by a watch from a version that the server has not got to yet, and
+// so somebody else may have to say that the server's data is other data.
+func TestAPISourceListsAnewWhenItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newAPIServer(t)
+		source := apiSource(t, APIConfig{Client: server.client})
+		source.Relist() // before it runs there is nothing to do
+		server.put("a", "x:1")
+		out, stop := start(source.Run)
+		defer stop()
+		wantNext(t, out, "SET a=x:1")
+		synctest.Wait()
+		server.asked()
+
+		server.mu.Lock()
+		server.version, server.pods, server.watch = 5, map[string]*v1.Pod{}, nil
+		server.mu.Unlock()
+		server.put("b", "x:2")
+		wantNone(t, out, time.Minute)
+		source.Relist()
+		wantNext(t, out, "SET b=x:2")
+		synctest.Wait()
+		if asked := server.asked(); strings.Join(asked, ", ") != "list, watch 6" {
+			t.Errorf("asked for %v", asked)
+		}
+		server.put("b", "x:3")
+		wantNext(t, out, "SET b=x:3")
+	})
+}
+
 // An API server that is away is asked rarely, which is said once. When it is
 // back, what happened meanwhile is known within 5 s.
 func TestAPISourceOutlivesAnOutage(t *testing.T) {
@@ -336,6 +367,36 @@ func TestAPISourceOutlivesAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// client-go lists anew at once when it is told that a version is gone, again and again.
+func TestAPISourceDoesNotSpinWhileTheServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newAPIServer(t)
+		server.failure = apierrors.NewServiceUnavailable("away")
+		a, err := NewAPI(APIConfig{Client: server.client, Node: "box", Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods, ok := a.listWatch().(cache.WatcherWithContext)
+		if !ok {
+			t.Fatal("it can't be watched")
+		}
+		fails := func(streamed bool) error {
+			_, err := pods.WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &streamed})
+			return err
+		}
+		if err := fails(false); err == nil || apierrors.IsResourceExpired(err) {
+			t.Errorf("just away: %v", err)
+		}
+		time.Sleep(apiLongOutage + time.Second)
+		if err := fails(false); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch that was lost for long must end in a list: %v", err)
+		}
+		if err := fails(true); err == nil || apierrors.IsResourceExpired(err) {
+			t.Errorf("a list: %v", err)
+		}
+	})
 }
 
 func TestAPISourceRemembersBeforeItTells(t *testing.T) {

@@ -1,0 +1,83 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Info is how a runtime is doing, and what it can do.
+type Info struct {
+	// Runtime and Network say why the runtime can't make containers and why it has no
+	// network for them. Both are of ErrNotReady, or nil.
+	Runtime, Network error
+
+	Handlers []Handler // by name; that without a name is the default
+	// SupplementalGroups tells whether the policy of a pod for supplemental groups
+	// is kept.
+	SupplementalGroups bool
+	// HostNetworkUserNamespaces tells whether a pod on the network of the host can
+	// have users of its own.
+	HostNetworkUserNamespaces bool
+}
+
+// Handler is a way to run containers that a RuntimeClass can choose.
+type Handler struct {
+	Name                    string
+	RecursiveReadOnlyMounts bool
+	UserNamespaces          bool
+}
+
+// Info asks the runtime how it is doing. A runtime that answers and is not ready is
+// no error.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})
+	if err != nil {
+		return Info{}, fmt.Errorf("ask the runtime for its status: %w", err)
+	}
+	info := Info{
+		SupplementalGroups:        r.GetFeatures().GetSupplementalGroupsPolicy(),
+		HostNetworkUserNamespaces: r.GetFeatures().GetUserNamespacesHostNetwork(),
+	}
+	for _, cond := range r.GetStatus().GetConditions() {
+		switch {
+		case cond.GetStatus():
+		case cond.GetType() == runtimeapi.RuntimeReady:
+			info.Runtime = notReady(cond)
+		case cond.GetType() == runtimeapi.NetworkReady:
+			info.Network = notReady(cond)
+		}
+	}
+	for _, h := range r.GetRuntimeHandlers() {
+		info.Handlers = append(info.Handlers, Handler{
+			Name:                    h.GetName(),
+			RecursiveReadOnlyMounts: h.GetFeatures().GetRecursiveReadOnlyMounts(),
+			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
+		})
+	}
+	// Runtimes tell them in any order, and a new order is no news.
+	slices.SortFunc(info.Handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
+	return info, nil
+}
+
+func notReady(c *runtimeapi.RuntimeCondition) error {
+	return fmt.Errorf("%s: %w: %s: %s", c.GetType(), ErrNotReady, c.GetReason(), c.GetMessage())
+}
+
+// Ready returns nil if the runtime can make containers and has a network for them.
+func (c *Client) Ready(ctx context.Context) error {
+	info, err := c.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.Runtime != nil:
+		return info.Runtime
+	default:
+		return info.Network
+	}
+}

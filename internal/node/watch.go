@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// watchFor is how long a watch lasts at least. Chance makes it up to twice as
+	// long, so that many nodes do not begin anew together.
+	watchFor = 5 * time.Minute
+	// tooShort is a watch that is a failure, and not to be begun again at once.
+	tooShort = time.Second
+)
+
+// errWatchRenewed ends a watch of a Node that is no more.
+var errWatchRenewed = errors.New("the node is another")
+
+// keepWatch takes in what others do to the Node as they do it. Each watch begins
+// with a list: it is of one object, and so a place to go on from, which a server may
+// have forgotten, is nothing to keep.
+func (r *Reporter) keepWatch(ctx context.Context) {
+	select {
+	case <-r.known:
+	case <-ctx.Done():
+		return
+	}
+	trouble := &outage{log: r.config.Log, what: "watch this node at the API server"}
+	for ctx.Err() == nil {
+		one, end := context.WithCancelCause(ctx)
+		r.mu.Lock()
+		r.endWatch = func() { end(errWatchRenewed) }
+		r.mu.Unlock()
+		err := r.watchOnce(one, func() { trouble.over() })
+		renewed := errors.Is(context.Cause(one), errWatchRenewed)
+		end(nil)
+		if err == nil || renewed || ctx.Err() != nil {
+			continue
+		}
+		pause(ctx, trouble.failed(ctx, err), nil)
+	}
+}
+
+// watchOnce lists and watches our Node until the watch ends. An error says that it
+// should not be begun again at once. works is called when it has lasted for a while.
+func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
+	began := time.Now()
+	nodes := r.config.Watch.Nodes()
+	ours := fields.OneTermEqualSelector(metav1.ObjectNameField, r.config.Settings.Name).String()
+	from, err := r.list(ctx, ours)
+	if err != nil {
+		return err
+	}
+	lasts := int64((watchFor + rand.N(watchFor)) / time.Second)
+	w, err := nodes.Watch(ctx, metav1.ListOptions{FieldSelector: ours, ResourceVersion: from, TimeoutSeconds: &lasts})
+	if err != nil {
+		return fmt.Errorf("watch node %s: %w", r.config.Settings.Name, err)
+	}
+	defer w.Stop()
+	settled := time.NewTimer(tooShort)
+	defer settled.Stop()
+	for {
+		select {
+		case <-settled.C:
+			works()
+		case e, open := <-w.ResultChan():
+			switch {
+			case !open && time.Since(began) < tooShort:
+				return errors.New("the watch ended as soon as it began")
+			case !open:
+				return nil
+			}
+			if err := r.notice(e); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// list takes in the Node as it is, or that it is not, and returns where a watch has
+// to begin.
+func (r *Reporter) list(ctx context.Context, selector string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	before := r.uid()
+	list, err := r.config.Watch.Nodes().List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return "", fmt.Errorf("list node %s: %w", r.config.Settings.Name, err)
+	}
+	if len(list.Items) == 0 {
+		r.missed(before)
+	}
+	for i := range list.Items {
+		r.seen(&list.Items[i])
+	}
+	return list.ResourceVersion, nil
+}
+
+func (r *Reporter) notice(e watch.Event) error {
+	node, isNode := e.Object.(*v1.Node)
+	switch {
+	case e.Type == watch.Error:
+		return fmt.Errorf("watch node %s: %w", r.config.Settings.Name, apierrors.FromObject(e.Object))
+	case !isNode:
+		return fmt.Errorf("watch node %s: a %T came", r.config.Settings.Name, e.Object)
+	case e.Type == watch.Deleted:
+		r.missed(node.UID)
+	default:
+		r.seen(node)
+	}
+	return nil
+}
