@@ -10,6 +10,7 @@ package kubeapi
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,10 +20,9 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/connrotation"
 )
 
@@ -63,6 +63,12 @@ type Config struct {
 
 	ContentType      string        // empty: Protobuf
 	HeartbeatTimeout time.Duration // zero: a time that fits the kubelet's lease
+
+	// ClientCertificate, if it is set, is asked at each new connection for the
+	// certificate to show, instead of the one that the kubeconfig has. Nil is
+	// none. A connection that is there keeps what it was made with: call Reconnect
+	// when the certificate has changed.
+	ClientCertificate func() *tls.Certificate
 }
 
 // Clients are the clients of one API server.
@@ -74,31 +80,6 @@ type Clients struct {
 
 	connections *connrotation.ConnectionTracker
 }
-
-// Client speaks to the groups of the API that a node needs. client-go's own set
-// of clients has all of them, and makes the program larger by millions of bytes.
-type Client struct {
-	core         *corev1.CoreV1Client
-	coordination *coordinationv1.CoordinationV1Client
-}
-
-func newClient(config *rest.Config, over *http.Client) (*Client, error) {
-	core, err := corev1.NewForConfigAndClient(config, over)
-	if err != nil {
-		return nil, err
-	}
-	coordination, err := coordinationv1.NewForConfigAndClient(config, over)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{core, coordination}, nil
-}
-
-// CoreV1 is the group of pods, nodes and events.
-func (c *Client) CoreV1() corev1.CoreV1Interface { return c.core }
-
-// CoordinationV1 is the group of leases.
-func (c *Client) CoordinationV1() coordinationv1.CoordinationV1Interface { return c.coordination }
 
 // Reconnect drops all connections; the clients make new ones when they need
 // them. It helps when the server has vanished without a word, and after a
@@ -143,7 +124,7 @@ func (c Config) clients(base *rest.Config) (*Clients, error) {
 	}
 
 	general := limited(base, c.QPS, c.Burst)
-	shared, err := rest.HTTPClientFor(general)
+	shared, err := c.httpClient(general)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +137,32 @@ func (c Config) clients(base *rest.Config) (*Clients, error) {
 
 	heartbeat := limited(base, noLimit, 0)
 	heartbeat.Timeout = cmp.Or(c.HeartbeatTimeout, defaultHeartbeatTimeout)
-	own, err := rest.HTTPClientFor(heartbeat)
+	own, err := c.httpClient(heartbeat)
 	if err != nil {
 		return nil, err
 	}
 	out.Heartbeat, err = newClient(heartbeat, own)
 	return out, err
+}
+
+func (c Config) httpClient(config *rest.Config) (*http.Client, error) {
+	if c.ClientCertificate == nil {
+		return rest.HTTPClientFor(config)
+	}
+	t, err := config.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	// Those of the kubeconfig would win.
+	t.TLS.CertFile, t.TLS.CertData, t.TLS.KeyFile, t.TLS.KeyData = "", nil, "", nil
+	t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: func() (*tls.Certificate, error) {
+		return c.ClientCertificate(), nil
+	}}
+	over, err := transport.New(t)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: over, Timeout: config.Timeout}, nil
 }
 
 func limited(base *rest.Config, qps float32, burst int) *rest.Config {
@@ -170,8 +171,14 @@ func limited(base *rest.Config, qps float32, burst int) *rest.Config {
 	return config
 }
 
-// Load reads the kubeconfig at path. Files that it names are found beside it,
-// and are read again whenever they change.
+// Load reads the kubeconfig at path, once. Files that it names are found beside
+// it, and client-go reads them again:
+//   - client-certificate and client-key at each new connection, and every five
+//     minutes; when they have changed it drops the connections that it has
+//   - certificate-authority every five minutes, for new connections
+//   - tokenFile every minute, and after the server refused the token
+//
+// What stands in the kubeconfig itself stays as it was when it was loaded.
 func Load(path string) (*rest.Config, error) {
 	if path == "" {
 		return nil, errors.New("a kubeconfig is needed: say with --kubeconfig where it is")

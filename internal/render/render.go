@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/node/util/sysctl"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/plan"
@@ -61,6 +62,7 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: n.Cgroup(p.UID),
+			Sysctls:      sysctls(p),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 				NamespaceOptions: namespaces(p),
 				Privileged:       anyPrivileged(p),
@@ -72,8 +74,10 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
 
 // Resolved is what a container needs and its spec can't tell.
 type Resolved struct {
-	ImageRef  string
-	LastWords LastWords
+	ImageRef    string
+	Environment []Variable
+	Mounts      []Mount
+	LastWords   LastWords
 	// TargetID is the container whose processes an ephemeral one is to see.
 	TargetID string
 }
@@ -86,7 +90,7 @@ type LastWords struct {
 
 // Container renders one container of p.
 func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n Node) *ContainerConfig {
-	env := environment(p, c, n)
+	env := r.Environment
 	return &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.RestartCount)},
 		Image:      &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
@@ -121,10 +125,32 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 }
 
 func mounts(r Resolved) []*runtimeapi.Mount {
-	if r.LastWords.HostPath == "" {
-		return nil
+	var out []*runtimeapi.Mount
+	for _, m := range r.Mounts {
+		mount := &runtimeapi.Mount{
+			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
+			SelinuxRelabel: m.SELinuxRelabel, Propagation: propagation(m.Propagation),
+		}
+		if m.Image != "" {
+			mount.Image, mount.ImageSubPath = &runtimeapi.ImageSpec{Image: m.Image}, m.SubPath
+		}
+		out = append(out, mount)
 	}
-	return []*runtimeapi.Mount{{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath}}
+	if r.LastWords.HostPath != "" {
+		out = append(out, &runtimeapi.Mount{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath})
+	}
+	return out
+}
+
+func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
+	switch mode {
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	default:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+	}
 }
 
 // stopSignal is what a container wants to be told to end with. Most leave that to
@@ -205,6 +231,18 @@ func dns(p *v1.Pod, machine DNS) *runtimeapi.DNSConfig {
 		}
 	}
 	return &out
+}
+
+// sysctls are the kernel settings of a pod, by the names that the kernel knows.
+func sysctls(p *v1.Pod) map[string]string {
+	if p.Spec.SecurityContext == nil || len(p.Spec.SecurityContext.Sysctls) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, s := range p.Spec.SecurityContext.Sysctls {
+		out[sysctl.NormalizeName(s.Name)] = s.Value
+	}
+	return out
 }
 
 func portMappings(p *v1.Pod) []*runtimeapi.PortMapping {

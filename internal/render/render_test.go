@@ -84,7 +84,8 @@ func TestALaterSandboxKeepsTheFirstSeenTime(t *testing.T) {
 func TestAContainerOfAPod(t *testing.T) {
 	p := webPod()
 	a := plan.StartContainer{Name: "app", Hash: "hash", RestartCount: 3, Backoff: 40 * time.Second}
-	got := Container(p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1"}, node)
+	env := []Variable{{"WHO", "nobody"}, {"WHO", "world"}, {"GREETING", "hello world"}}
+	got := Container(p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1", Environment: env}, node)
 	same(t, got, &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: "app", Attempt: 3},
 		Image:      &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "localhost/app:1"},

@@ -65,6 +65,9 @@ func security(p *v1.Pod, c *v1.Container, targetID string) *runtimeapi.LinuxCont
 	if s := p.Spec.SecurityContext; s != nil {
 		out.RunAsUser, out.RunAsGroup = number(s.RunAsUser), number(s.RunAsGroup)
 		out.SupplementalGroups = slices.Clone(s.SupplementalGroups)
+		if s.FSGroup != nil { // or it could not use what its volumes hold
+			out.SupplementalGroups = append(out.SupplementalGroups, *s.FSGroup)
+		}
 		seccomp(out, s.SeccompProfile)
 	}
 	s := c.SecurityContext

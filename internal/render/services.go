@@ -19,7 +19,7 @@ const (
 // serviceVariables are the addresses of services, in the form that programs have
 // looked for since there are containers: NAME_SERVICE_HOST and its kin. Pods that
 // want no links still learn where the API server is.
-func serviceVariables(p *v1.Pod, services []*v1.Service) []variable {
+func serviceVariables(p *v1.Pod, services []*v1.Service) []Variable {
 	links := p.Spec.EnableServiceLinks == nil || *p.Spec.EnableServiceLinks
 	chosen := map[string]*v1.Service{}
 	for _, s := range services {
@@ -40,35 +40,35 @@ func serviceVariables(p *v1.Pod, services []*v1.Service) []variable {
 	}
 	slices.SortFunc(sorted, func(a, b *v1.Service) int { return cmp.Compare(a.Name, b.Name) })
 
-	var out []variable
+	var out []Variable
 	for _, s := range sorted {
 		out = append(out, variablesOf(s)...)
 	}
 	return out
 }
 
-func variablesOf(s *v1.Service) []variable {
+func variablesOf(s *v1.Service) []Variable {
 	name := variableName(s.Name)
 	host := s.Spec.ClusterIP
 	first := &s.Spec.Ports[0]
-	out := []variable{
+	out := []Variable{
 		{name + "_SERVICE_HOST", host},
 		{name + "_SERVICE_PORT", strconv.Itoa(int(first.Port))},
 	}
 	for i := range s.Spec.Ports {
 		if port := &s.Spec.Ports[i]; port.Name != "" {
-			out = append(out, variable{name + "_SERVICE_PORT_" + variableName(port.Name), strconv.Itoa(int(port.Port))})
+			out = append(out, Variable{name + "_SERVICE_PORT_" + variableName(port.Name), strconv.Itoa(int(port.Port))})
 		}
 	}
-	out = append(out, variable{name + "_PORT", portURL(host, first)})
+	out = append(out, Variable{name + "_PORT", portURL(host, first)})
 	for i := range s.Spec.Ports {
 		port := &s.Spec.Ports[i]
 		prefix := fmt.Sprintf("%s_PORT_%d_%s", name, port.Port, portProtocol(port))
 		out = append(out,
-			variable{prefix, portURL(host, port)},
-			variable{prefix + "_PROTO", strings.ToLower(portProtocol(port))},
-			variable{prefix + "_PORT", strconv.Itoa(int(port.Port))},
-			variable{prefix + "_ADDR", host},
+			Variable{prefix, portURL(host, port)},
+			Variable{prefix + "_PROTO", strings.ToLower(portProtocol(port))},
+			Variable{prefix + "_PORT", strconv.Itoa(int(port.Port))},
+			Variable{prefix + "_ADDR", host},
 		)
 	}
 	return out

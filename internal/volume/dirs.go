@@ -1,0 +1,96 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	volumesDir  = "volumes"
+	subPathsDir = "volume-subpaths"
+)
+
+// dataDir is the directory of a volume, there or not.
+func (j *job) dataDir(kindDir, name string) string {
+	return filepath.Join(j.dir, volumesDir, kindDir, name)
+}
+
+// ownDir makes a directory that any user of the pod can write to. It appears
+// complete, so one that is there was finished, and may have been changed by a
+// container since: it is left alone.
+func (j *job) ownDir(kindDir, name string) (string, error) {
+	dir := j.dataDir(kindDir, name)
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	fresh := filepath.Join(filepath.Dir(dir), "."+name) // no volume has such a name
+	if err := os.Mkdir(fresh, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	if err := own(fresh, -1, j.group, openMode(j.group)); err != nil {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	return dir, nil
+}
+
+// memoryDir makes a directory with a file system of its own that is held in memory.
+func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
+	dir := j.dataDir(kindDir, name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("make its directory: %w", err)
+	}
+	mounted, err := j.m.cfg.Mounter.IsMount(dir)
+	if err != nil || mounted {
+		return dir, err
+	}
+	mode := openMode(j.group)
+	text := fmt.Sprintf("mode=%04o", unixMode(mode))
+	if j.group >= 0 {
+		text += fmt.Sprintf(",gid=%d", j.group)
+	}
+	if options != "" {
+		text += "," + options
+	}
+	if err := j.m.cfg.Mounter.Mount(fstype, dir, text); err != nil {
+		return "", fmt.Errorf("mount %s on %s: %w", fstype, dir, err)
+	}
+	return dir, nil
+}
+
+// openMode is the mode of a volume's directory. With an fsGroup, what is made in
+// it belongs to that group.
+func openMode(group int) fs.FileMode {
+	if group >= 0 {
+		return 0o777 | fs.ModeSetgid
+	}
+	return 0o777
+}
+
+// unixMode writes a mode as the kernel does.
+func unixMode(m fs.FileMode) uint32 {
+	out := uint32(m.Perm())
+	if m&fs.ModeSetgid != 0 {
+		out |= 0o2000
+	}
+	return out
+}
+
+// own gives a file that is ours, and no symbolic link, to a user and a group (-1:
+// as it is), and then its mode, since a change of owner takes bits of it away.
+func own(path string, uid, gid int, mode fs.FileMode) error {
+	if uid >= 0 || gid >= 0 {
+		if err := os.Lchown(path, uid, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}

@@ -1,0 +1,96 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func setupHostPath(_ context.Context, j *job, v *v1.Volume) (place, error) {
+	return j.hostPath(v.Name, v.HostPath)
+}
+
+// hostPath is checked once in the life of an agent: what runs already goes on
+// when, say, a socket of the host is away for a moment.
+func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, error) {
+	if at, ok := j.m.known(j.pod.UID, volume); ok {
+		return at, nil
+	}
+	if !filepath.IsAbs(source.Path) {
+		return place{}, fmt.Errorf("hostPath %q is not an absolute path", source.Path)
+	}
+	path := filepath.Clean(source.Path)
+	j.task.say(fmt.Sprintf("set up volume %q: look at %s", volume, path))
+	want := v1.HostPathUnset
+	if source.Type != nil {
+		want = *source.Type
+	}
+	if err := checkHostPath(path, want); err != nil {
+		return place{}, err
+	}
+	return place{path: path}, nil
+}
+
+// hostTypes says what each type of hostPath has to be.
+var hostTypes = map[v1.HostPathType]struct {
+	words string
+	is    func(fs.FileMode) bool
+}{
+	v1.HostPathDirectory:         {"a directory", fs.FileMode.IsDir},
+	v1.HostPathDirectoryOrCreate: {"a directory", fs.FileMode.IsDir},
+	v1.HostPathFile:              {"a file", fs.FileMode.IsRegular},
+	v1.HostPathFileOrCreate:      {"a file", fs.FileMode.IsRegular},
+	v1.HostPathSocket:            {"a socket", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }},
+	v1.HostPathCharDev:           {"a character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }},
+	v1.HostPathBlockDev: {"a block device", func(m fs.FileMode) bool {
+		return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0
+	}},
+}
+
+func checkHostPath(path string, want v1.HostPathType) error {
+	if want == v1.HostPathUnset {
+		return nil // whatever is there, or will be made by the runtime
+	}
+	rule, known := hostTypes[want]
+	if !known {
+		return fmt.Errorf("hostPath type %q is not known", want)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		switch want {
+		case v1.HostPathDirectoryOrCreate:
+			return makeHostDir(path)
+		case v1.HostPathFileOrCreate:
+			return makeHostFile(path)
+		}
+		return fmt.Errorf("hostPath type check failed: %s is not %s: it does not exist", path, rule.words)
+	}
+	if err != nil {
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	if !rule.is(info.Mode()) {
+		return fmt.Errorf("hostPath type check failed: %s is not %s", path, rule.words)
+	}
+	return nil
+}
+
+func makeHostDir(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("hostPath: %w", err)
+	}
+	return nil
+}
+
+// makeHostFile makes a file, but not the directory that it is in.
+func makeHostFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("hostPath: %w", err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,71 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// defaultTokenLife is how many seconds a token is good for if the pod does not say.
+const defaultTokenLife = int64(3600)
+
+func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	source := v.Projected
+	optional := slices.ContainsFunc(source.Sources, func(s v1.VolumeProjection) bool {
+		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional))
+	})
+	return j.content(dirProjected, v.Name, inMemory, optional, func(p payload) error {
+		for i := range source.Sources {
+			if err := j.projection(ctx, p, &source.Sources[i], source.DefaultMode); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// projection adds the files of one source.
+func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection, mode *int32) error {
+	switch {
+	case s.Secret != nil:
+		return j.secret(ctx, p, s.Secret.Name, s.Secret.Items, mode, s.Secret.Optional)
+	case s.ConfigMap != nil:
+		return j.configMap(ctx, p, s.ConfigMap.Name, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
+	case s.DownwardAPI != nil:
+		return j.downward(p, s.DownwardAPI.Items, mode)
+	case s.ServiceAccountToken != nil:
+		return j.token(ctx, p, s.ServiceAccountToken, mode)
+	case s.ClusterTrustBundle != nil:
+		return errors.New("the source clusterTrustBundle is not supported: take the bundle from a configMap")
+	case s.PodCertificate != nil:
+		return errors.New("the source podCertificate is not supported: take the certificate from a secret")
+	default:
+		return errors.New("a source is of no kind that is supported: secret, configMap, downwardAPI, serviceAccountToken")
+	}
+}
+
+// token adds a token of the pod's service account. If it is known who is to read
+// it, nobody else can.
+func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenProjection, defaultMode *int32) error {
+	life := defaultTokenLife
+	if s.ExpirationSeconds != nil {
+		life = *s.ExpirationSeconds
+	}
+	token, _, refreshAt, err := j.m.cfg.Objects.Token(ctx, j.pod, s.Audience, life)
+	if err != nil {
+		return fmt.Errorf("get a token of the service account: %w", err)
+	}
+	j.renew(refreshAt)
+	mode, err := fileMode(defaultMode)
+	if err != nil {
+		return err
+	}
+	user := oneUser(j.pod)
+	if user >= 0 || j.group >= 0 {
+		mode = 0o600
+	}
+	return p.add(s.Path, file{data: []byte(token), mode: mode, uid: user})
+}

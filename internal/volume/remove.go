@@ -1,0 +1,103 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// batch is how many entries of a directory are looked at in one go.
+	batch = 512
+	// maxOpen is how deep a removal goes before it flattens the tree: each level
+	// keeps a file open, and a container can nest as deep as it likes.
+	maxOpen = 64
+)
+
+// removeTree removes a directory in dir with all that is in it. It follows no
+// symbolic link, and stops with an error at a mount point. Not being there is fine.
+func removeTree(dir *os.File, name string) error {
+	r := &remover{}
+	return r.tree(dir, name, 0)
+}
+
+// remover removes one tree. What is too deep in it is moved to its top, where it
+// is found again, also by the removal that follows on a crash.
+type remover struct {
+	top   *os.File
+	moved int
+}
+
+func (r *remover) tree(parent *os.File, name string, depth int) error {
+	dir, err := openIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.EXDEV):
+		return fmt.Errorf("%s is still a mount point", filepath.Join(parent.Name(), name))
+	case err != nil:
+		return err
+	}
+	defer dir.Close()
+	if depth == 0 {
+		r.top = dir
+	}
+	// Begin anew after each batch: a directory that changes may not be listed in full.
+	for {
+		if _, err := dir.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		entries, err := dir.ReadDir(batch)
+		if len(entries) == 0 {
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			break
+		}
+		for _, e := range entries {
+			if err := r.entry(dir, e, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return unlink(parent, name, unix.AT_REMOVEDIR)
+}
+
+func (r *remover) entry(dir *os.File, e fs.DirEntry, depth int) error {
+	switch {
+	case !e.IsDir():
+		return unlink(dir, e.Name(), 0)
+	case depth < maxOpen:
+		return r.tree(dir, e.Name(), depth+1)
+	default:
+		return r.moveUp(dir, e.Name())
+	}
+}
+
+func (r *remover) moveUp(dir *os.File, name string) error {
+	for {
+		to := ".removed-" + strconv.Itoa(r.moved)
+		r.moved++
+		err := unix.Renameat2(int(dir.Fd()), name, int(r.top.Fd()), to, unix.RENAME_NOREPLACE)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "move", Path: filepath.Join(dir.Name(), name), Err: err}
+		}
+	}
+}
+
+func unlink(dir *os.File, name string, flags int) error {
+	err := unix.Unlinkat(int(dir.Fd()), name, flags)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return &os.PathError{Op: "remove", Path: filepath.Join(dir.Name(), name), Err: err}
+}

@@ -1,0 +1,28 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func setupSecret(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	source := v.Secret
+	return j.content(dirSecret, v.Name, inMemory, isTrue(source.Optional), func(p payload) error {
+		return j.secret(ctx, p, source.SecretName, source.Items, source.DefaultMode, source.Optional)
+	})
+}
+
+// secret adds the files of a Secret.
+func (j *job) secret(ctx context.Context, p payload, name string, items []v1.KeyToPath, mode *int32, optional *bool) error {
+	o, err := j.m.cfg.Objects.Secret(ctx, j.pod, name)
+	if err != nil {
+		if isTrue(optional) && apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fetchError("secret", name, err)
+	}
+	return p.keys(fmt.Sprintf("secret %q", name), o.Data, items, mode, optional)
+}

@@ -1,0 +1,135 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/pod"
+)
+
+// Teardown unmounts and removes the volumes of a pod whose containers are gone. It
+// may be called again, and for a pod that is not known. Nothing is removed while
+// anything is mounted.
+func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
+	if _, err := m.podDir(uid); err != nil {
+		return err
+	}
+	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
+		return struct{}{}, m.teardown(ctx, t, uid)
+	})
+	if err != nil {
+		return fmt.Errorf("take down the volumes of pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
+	m.forget(uid)
+	pods, err := openDir(m.cfg.PodsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer pods.Close()
+	dir, err := openIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// Parts of volumes first: they hold the volumes.
+	for _, part := range []string{subPathsDir, volumesDir} {
+		if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), part)); err != nil {
+			return err
+		}
+	}
+	for _, part := range []string{subPathsDir, volumesDir} {
+		t.say("remove " + filepath.Join(dir.Name(), part))
+		if err := removeTree(dir, part); err != nil {
+			return err
+		}
+	}
+	m.settle(dir.Name())
+	return nil
+}
+
+// settle forgets what did not go in a directory, now that it has.
+func (m *Manager) settle(dir string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.stuck, func(at string, _ time.Time) bool { return strings.HasPrefix(at, dir+"/") })
+}
+
+// unmountBelow looks until nothing is left, since a mount may hide another one of
+// the same place.
+func (m *Manager) unmountBelow(ctx context.Context, t *task, pods *os.File, dir string) error {
+	const rounds = 10
+	for range rounds {
+		mounts, err := m.cfg.Mounter.Below(dir)
+		if err != nil || len(mounts) == 0 {
+			return err
+		}
+		var errs []error
+		for _, at := range mounts {
+			t.say("unmount " + at.Path)
+			if err := isStraight(pods, at.Path); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			errs = append(errs, m.unmount(ctx, at))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("unmount below %s: new mounts keep appearing", dir)
+}
+
+// isStraight makes sure that the way to a mount point has no symbolic link: the
+// mount table was read before, and a container may have changed the way since.
+func isStraight(pods *os.File, path string) error {
+	rel, err := filepath.Rel(pods.Name(), filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	parent, err := openIn(pods, rel, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return fmt.Errorf("unmount %s: the way to it has changed: %w", path, err)
+	}
+	parent.Close()
+	return nil
+}
+
+// unmount says since when a mount does not go.
+func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
+	began := time.Now()
+	err := m.cfg.Mounter.Unmount(ctx, at)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		delete(m.stuck, at.Path)
+		return nil
+	}
+	since, ok := m.stuck[at.Path]
+	if !ok {
+		since = began
+		m.stuck[at.Path] = began
+	}
+	if errors.Is(err, unix.EBUSY) {
+		err = errors.New("it is in use")
+	}
+	return fmt.Errorf("unmount %s (%s), tried for %s: %w", at.Path, at.FSType, time.Since(since).Round(100*time.Millisecond), err)
+}

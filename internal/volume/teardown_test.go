@@ -1,0 +1,185 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestTeardownAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.objects.secrets["s"] = &v1.Secret{Data: map[string][]byte{"a": []byte("1")}}
+	p := podWith(secretVolume("s"))
+	p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "scratch", VolumeSource: emptyDir("", "")})
+	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "scratch", MountPath: "/s", SubPath: "x"})
+	w.setup(p)
+	w.dir(p)
+	kept := filepath.Join(w.cfg.PodsDir, "u-1", "etc-hosts")
+	if err := os.WriteFile(kept, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+
+	for range 2 {
+		if err := w.m.Teardown(t.Context(), p.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if len(w.mounter.mounts) > 0 {
+		t.Error("still mounted:", w.mounter.mounts)
+	}
+	if got := w.mounter.done[2:]; strings.Join(got, ", ") != "unmount 1, unmount vol" {
+		t.Error(got)
+	}
+	left, err := os.ReadDir(filepath.Join(w.cfg.PodsDir, "u-1"))
+	if err != nil || len(left) != 1 || left[0].Name() != "etc-hosts" {
+		t.Error(left, err)
+	}
+	if err := w.m.Teardown(t.Context(), "never-seen"); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.mount(p, nil); err == nil {
+		t.Error("a volume that is gone can still be mounted")
+	}
+}
+
+func TestAMountThatIsInUseKeepsEverything(t *testing.T) {
+	w := newWorld(t)
+	p := podWith(emptyDir(v1.StorageMediumMemory, ""))
+	w.setup(p)
+	dir := w.dir(p)
+	data := filepath.Join(dir, "data")
+	if err := os.WriteFile(data, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.mounter.busy = dir
+
+	for range 2 {
+		err := w.m.Teardown(t.Context(), p.UID)
+		if err == nil || !strings.Contains(err.Error(), "unmount "+dir+" (tmpfs), tried for ") {
+			t.Error(err)
+		}
+	}
+
+	if _, err := os.Stat(data); err != nil {
+		t.Error(err)
+	}
+	if len(w.m.stuck) != 1 {
+		t.Error(w.m.stuck)
+	}
+	w.mounter.busy = ""
+	if err := w.m.Teardown(t.Context(), p.UID); err != nil || len(w.m.stuck) != 0 {
+		t.Error(err, w.m.stuck)
+	}
+}
+
+func TestAnUnmountThatHangsBlocksOnlyItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := podWith(emptyDir(v1.StorageMediumMemory, ""))
+		other := podWith(emptyDir("", ""))
+		other.UID = "u-2"
+		w.setup(p)
+		w.setup(other)
+		dir := w.dir(p)
+		w.mounter.block = make(chan struct{})
+
+		for _, age := range []string{"1m0s", "2m0s"} {
+			err := w.m.Teardown(t.Context(), p.UID)
+			if want := "take down the volumes of pod u-1: unmount " + dir + ": not done after " + age; err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		if err := w.m.Teardown(t.Context(), other.UID); err != nil {
+			t.Error(err)
+		}
+
+		close(w.mounter.block)
+		if err := w.m.Teardown(t.Context(), p.UID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRemovalFollowsNoLink(t *testing.T) {
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	p := podWith(emptyDir("", ""))
+	w.setup(p)
+	for i, target := range []string{outside, filepath.Join(outside, "precious"), "../../../../.."} {
+		if err := os.Symlink(target, filepath.Join(w.dir(p), fmt.Sprint("link", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.m.Teardown(t.Context(), p.UID); err != nil {
+		t.Error(err)
+	}
+	// Nor is the volumes directory itself followed, should it be a link.
+	if err := os.Symlink(outside, filepath.Join(w.cfg.PodsDir, "u-1", "volumes")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.m.Teardown(t.Context(), p.UID); err == nil {
+		t.Error("a link in the place of volumes is taken for granted")
+	}
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeepAndWideTreesAreRemoved(t *testing.T) {
+	top := t.TempDir()
+	tree := filepath.Join(top, "tree")
+	wide := filepath.Join(tree, "wide")
+	if err := os.MkdirAll(wide, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*batch + 7 {
+		if err := os.WriteFile(filepath.Join(wide, fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a removal left that was cut off.
+	if err := os.MkdirAll(filepath.Join(tree, ".removed-0", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// Deeper than a path can be long, and than a removal keeps open.
+	at, err := os.OpenRoot(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("deep", 10)
+	for range 200 {
+		if err := at.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		next, err := at.OpenRoot(name)
+		_ = at.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = next
+	}
+	_ = at.Close()
+	dir, err := openDir(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+
+	if err := removeTree(dir, "tree"); err != nil {
+		t.Fatal(err)
+	}
+
+	if left, err := os.ReadDir(top); len(left) > 0 || err != nil {
+		t.Error(left, err)
+	}
+}

@@ -1,0 +1,267 @@
+// Package volume makes the volumes of pods: it is the only writer below
+// <pods>/<uid>/volumes and <pods>/<uid>/volume-subpaths.
+//
+// Setup brings every volume of a pod to what it should be, and is called in every
+// sync: it compares, and writes only what differs. Mounts says what one container
+// is shown. Teardown undoes everything; it knows nothing but the disk and the
+// mount table, so it works after a restart and for pods that nobody remembers.
+//
+// What always holds:
+//   - A directory is there before something is mounted on it, so whatever is
+//     mounted is found again below the pod's directory.
+//   - The files of a configMap, secret, downwardAPI or projected volume change all
+//     at once: readers go through one symbolic link, which is swapped.
+//   - Secrets and tokens are held in memory, never on the disk.
+//   - A name from outside becomes a path only after it was checked, and a path in a
+//     volume is opened by the kernel such that it can't leave the volume.
+//   - Nothing is removed across a mount point or through a symbolic link.
+//   - Whatever touches a file system runs in a guard: one that hangs keeps its own
+//     pod waiting, and nobody else.
+//
+// A kind of volume is a file and a line in the table kinds.
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/fields"
+	"berth/internal/pod"
+)
+
+// Objects are what pods refer to. An object that is not there is an error for
+// which apierrors.IsNotFound holds.
+type Objects interface {
+	ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error)
+	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
+	// Token returns a token of the pod's service account, and when to ask again.
+	Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error)
+	PersistentVolumeClaim(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolumeClaim, error)
+	PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolume, error)
+}
+
+// Config is what volumes need of the world.
+type Config struct {
+	PodsDir string // a pod's directory is <PodsDir>/<uid>
+	Objects Objects
+	Mounter Mounter
+
+	NodeName    string
+	NodeLabels  func() map[string]string // of this node; a local volume may be bound to some
+	Allocatable func() v1.ResourceList   // what the node has to give
+	HostIPs     func() []string
+
+	// RecursiveReadOnly tells whether the runtime of a pod can make a mount read-only
+	// with all that is below it.
+	RecursiveReadOnly func(*v1.Pod) bool
+
+	// Patience is how long a call waits for a file system before it says that it
+	// hangs. Zero: 20 s.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+const defaultPatience = 20 * time.Second
+
+// Manager makes and removes volumes. It may be used from several goroutines; what
+// is done to one pod is done one after the other.
+type Manager struct {
+	cfg   Config
+	guard *guard
+
+	mu    sync.Mutex
+	pods  map[pod.UID]map[string]place // the volumes that are set up, by name
+	stuck map[string]time.Time         // mounts that did not go, and since when
+}
+
+// New checks the configuration.
+func New(c Config) (*Manager, error) {
+	var err error
+	for _, need := range []struct {
+		ok   bool
+		what string
+	}{
+		{filepath.IsAbs(c.PodsDir), "the directory of pods is not an absolute path"},
+		{c.Objects != nil, "there is no source of objects"},
+		{c.Mounter != nil, "there is nothing that mounts"},
+		{c.NodeName != "", "the node has no name"},
+		{c.NodeLabels != nil, "there are no labels of the node"},
+		{c.Allocatable != nil, "it is not known what the node has to give"},
+		{c.HostIPs != nil, "there are no addresses of the node"},
+		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
+		{c.Patience >= 0, "patience is negative"},
+		{c.Log != nil, "there is no log"},
+	} {
+		if !need.ok {
+			err = errors.Join(err, errors.New(need.what))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the manager of volumes: %w", err)
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	if c.PodsDir, err = realDir(c.PodsDir); err != nil {
+		return nil, fmt.Errorf("make the manager of volumes: %w", err)
+	}
+	return &Manager{
+		cfg: c, guard: newGuard(c.Patience),
+		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{},
+	}, nil
+}
+
+// realDir makes a directory and returns it as the mount table names it.
+func realDir(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// place is where a volume is, and what containers may do there.
+type place struct {
+	path     string
+	readOnly bool // whatever the container asks for
+	owned    bool // made for this pod, so it may be given the pod's SELinux label
+	fixed    bool // its content is given: a subPath that is not there is a mistake
+}
+
+// job is one round of setting up the volumes of one pod.
+type job struct {
+	m     *Manager
+	pod   *v1.Pod
+	dir   string // of the pod
+	group int    // fsGroup, or -1
+	facts fields.Facts
+	task  *task
+	due   time.Time // the earliest moment at which something wants to be renewed
+}
+
+// Setup makes all volumes of p be there, with their newest content. ips are the
+// addresses of the pod, as far as they are known. due is when to call it again
+// even if nothing happens; zero is never. An error is of type Errors, or tells that
+// a file system hangs.
+func (m *Manager) Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error) {
+	dir, err := m.podDir(p.UID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(p.Spec.Volumes) == 0 {
+		return time.Time{}, nil
+	}
+	return guarded(ctx, m.guard, p.UID, func(ctx context.Context, t *task) (time.Time, error) {
+		j := &job{
+			m: m, pod: p, dir: dir, group: fsGroup(p), task: t,
+			facts: fields.Facts{NodeName: m.cfg.NodeName, HostIPs: m.cfg.HostIPs(), PodIPs: ips},
+		}
+		err := j.run(ctx)
+		return j.due, err
+	})
+}
+
+func (j *job) run(ctx context.Context) error {
+	var failed Errors
+	used := usedVolumes(&j.pod.Spec)
+	for i := range j.pod.Spec.Volumes {
+		v := &j.pod.Spec.Volumes[i]
+		if !used[v.Name] {
+			continue // nobody would see it, so nothing should wait for it
+		}
+		j.task.say(fmt.Sprintf("set up volume %q", v.Name))
+		at, err := j.volume(ctx, v)
+		if err != nil {
+			failed = append(failed, &Error{Volume: v.Name, Usable: at.path != "", Err: err})
+		}
+		if at.path != "" {
+			j.m.remember(j.pod.UID, v.Name, at)
+		}
+	}
+	if len(failed) > 0 {
+		return failed
+	}
+	return nil
+}
+
+// renew asks for another round at a time.
+func (j *job) renew(at time.Time) {
+	if !at.IsZero() && (j.due.IsZero() || at.Before(j.due)) {
+		j.due = at
+	}
+}
+
+func usedVolumes(s *v1.PodSpec) map[string]bool {
+	used := map[string]bool{}
+	note := func(mounts []v1.VolumeMount, devices []v1.VolumeDevice) {
+		for _, m := range mounts {
+			used[m.Name] = true
+		}
+		for _, d := range devices {
+			used[d.Name] = true
+		}
+	}
+	for i := range s.InitContainers {
+		note(s.InitContainers[i].VolumeMounts, s.InitContainers[i].VolumeDevices)
+	}
+	for i := range s.Containers {
+		note(s.Containers[i].VolumeMounts, s.Containers[i].VolumeDevices)
+	}
+	for i := range s.EphemeralContainers {
+		note(s.EphemeralContainers[i].VolumeMounts, s.EphemeralContainers[i].VolumeDevices)
+	}
+	return used
+}
+
+func (m *Manager) remember(uid pod.UID, volume string, at place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pods[uid] == nil {
+		m.pods[uid] = map[string]place{}
+	}
+	m.pods[uid][volume] = at
+}
+
+func (m *Manager) known(uid pod.UID, volume string) (place, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.pods[uid][volume]
+	return at, ok
+}
+
+func (m *Manager) forget(uid pod.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+}
+
+// podDir is where everything of a pod is. The UID of an orphan comes from the
+// runtime or from the disk, and nobody has checked it.
+func (m *Manager) podDir(uid pod.UID) (string, error) {
+	if err := checkName(string(uid)); err != nil {
+		return "", fmt.Errorf("the UID of a pod can't name a directory: %w", err)
+	}
+	return filepath.Join(m.cfg.PodsDir, string(uid)), nil
+}
+
+// checkName accepts what is one component of a path and nothing else.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("it is empty")
+	case name == "." || name == "..", strings.ContainsAny(name, "/\x00"):
+		return fmt.Errorf("%q is not a plain name", name)
+	case len(name) > maxComponent:
+		return fmt.Errorf("it is longer than %d bytes", maxComponent)
+	default:
+		return nil
+	}
+}
