@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth/internal/config"
 	"berth/internal/cri"
@@ -15,6 +16,7 @@ import (
 	"berth/internal/mirror"
 	machine "berth/internal/node"
 	"berth/internal/pod"
+	"berth/internal/refs"
 	"berth/internal/run"
 	"berth/internal/source"
 	"berth/internal/status"
@@ -27,33 +29,39 @@ type cluster struct {
 	writer  *status.Writer
 	mirrors *mirror.Manager
 	wanted  *desired.Set
-	pods    podSource
+	pods    *source.API
+	// registered says that the cluster has a Node of ours, and again when it is
+	// another one: whatever belongs to it has to be made anew.
+	registered chan struct{}
+	// ready is closed once the Node and the services of the cluster are known. No pod
+	// is acted on before.
+	ready chan struct{}
 }
 
 // statusWorkers is how many statuses are written at a time.
 const statusWorkers = 4
 
-func newCluster(c *config.Config, client *cri.Client, wanted *desired.Set, log *slog.Logger) (*cluster, error) {
-	clients, err := kubeapi.New(kubeapi.Config{
+func newClients(c *config.Config) (*kubeapi.Clients, error) {
+	return kubeapi.New(kubeapi.Config{
 		Kubeconfig: c.Cluster.Kubeconfig, UserAgent: kubeapi.UserAgent(version, machine.Kubernetes),
 		QPS: float32(c.Cluster.QPS), Burst: c.Cluster.Burst,
+		EventQPS: float32(c.Cluster.EventQPS), EventBurst: c.Cluster.EventBurst, ContentType: c.Cluster.ContentType,
 	})
-	if err != nil {
-		return nil, err
-	}
-	u := &cluster{clients: clients, wanted: wanted}
+}
+
+func newCluster(
+	c *config.Config, clients *kubeapi.Clients, client *cri.Client, wanted *desired.Set, events machine.Events, log *slog.Logger,
+) (*cluster, error) {
+	u := &cluster{clients: clients, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
+	var err error
 	u.node, err = machine.New(machine.Config{
-		Settings: machine.Settings{
-			Name: c.NodeName, Version: version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, MaxPods: int64(c.Cluster.MaxPods),
-		},
-		Client: clients.Heartbeat, Events: nodeEvents{log}, Log: log,
-		Machine:   machine.Host{Storage: c.RootDir}.Read,
-		Addresses: func() ([]string, error) { return hostIPs(c.NodeIP) },
-		Runtime: func(ctx context.Context) (machine.Runtime, error) {
-			v, err := client.Version(ctx)
-			return machine.Runtime{Name: v.Name, Version: v.Version}, err
-		},
-		Reconnect: clients.Reconnect, DontRegister: !c.Cluster.Register,
+		Settings: nodeSettings(c),
+		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
+		Machine:    machine.Host{Storage: c.RootDir}.Read,
+		Addresses:  func() ([]string, error) { return hostIPs(c.NodeIP) },
+		Runtime:    func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
+		Registered: u.onRegistered,
+		Reconnect:  clients.Reconnect, DontRegister: !c.Cluster.Register,
 		Update: c.Cluster.StatusUpdate, Report: c.Cluster.StatusReport, Lease: c.Cluster.Lease,
 	})
 	if err != nil {
@@ -67,12 +75,62 @@ func newCluster(c *config.Config, client *cri.Client, wanted *desired.Set, log *
 	if err != nil {
 		return nil, err
 	}
-	u.pods, err = source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: u.node.Known()})
+	u.pods, err = source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: u.ready})
 	return u, err
 }
 
+// onRegistered is told that the cluster has a Node of ours. If it is not the first
+// one, the server may have lost more than the Node.
+func (u *cluster) onRegistered(_ types.UID, again bool) {
+	if again {
+		u.pods.Relist()
+	}
+	select {
+	case u.registered <- struct{}{}:
+	default:
+	}
+}
+
+// runtimeFacts is what a Node says of its container runtime.
+func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, error) {
+	v, err := client.Version(ctx)
+	if err != nil {
+		return machine.Runtime{}, err
+	}
+	out := machine.Runtime{Name: v.Name, Version: v.Version}
+	info, err := client.Info(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &info.SupplementalGroups}
+	for _, h := range info.Handlers {
+		out.Handlers = append(out.Handlers, v1.NodeRuntimeHandler{Name: h.Name, Features: &v1.NodeRuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: &h.RecursiveReadOnlyMounts, UserNamespaces: &h.UserNamespaces,
+		}})
+	}
+	images, err := client.Images(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, i := range images {
+		out.Images = append(out.Images, v1.ContainerImage{Names: slices.Concat(i.Digests, i.Tags), SizeBytes: i.Size})
+	}
+	return out, nil
+}
+
 // start keeps the node, the statuses and the mirror pods of this machine true.
-func (u *cluster) start(group *run.Group, client *cri.Client) {
+func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API) {
+	group.Go("objects", objects.Run)
+	group.Go("node and services", func(ctx context.Context) {
+		for _, known := range []<-chan struct{}{u.node.Known(), objects.Known()} {
+			select {
+			case <-known:
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(u.ready)
+	})
 	group.Go("node", u.node.Run)
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
@@ -85,14 +143,12 @@ const askEvery = 5 * time.Second
 // watchRuntime lets the node be as ready as its runtime is.
 func (u *cluster) watchRuntime(ctx context.Context, client *cri.Client) {
 	for {
-		err := client.Ready(ctx)
-		if errors.Is(err, cri.ErrNotReady) { // it answers, and has no network yet
-			u.node.SetRuntime(nil)
-			u.node.SetNetwork(err)
-		} else {
-			u.node.SetRuntime(err)
-			u.node.SetNetwork(err)
+		info, err := client.Info(ctx)
+		if err != nil {
+			info.Runtime, info.Network = err, err
 		}
+		u.node.SetRuntime(info.Runtime)
+		u.node.SetNetwork(info.Network)
 		select {
 		case <-time.After(askEvery):
 		case <-ctx.Done():
@@ -132,10 +188,3 @@ func (u *cluster) Unmirror(mirrorPod *v1.Pod) { u.mirrors.Delete(mirrorPod) }
 
 // Forget drops what is known of a pod that is gone from the API server.
 func (u *cluster) Forget(uid pod.UID) { u.writer.Forget(uid) }
-
-// nodeEvents tells what happens to the node to whoever reads the log.
-type nodeEvents struct{ log *slog.Logger }
-
-func (e nodeEvents) RecordNode(kind, reason, message string) {
-	e.log.Info("node event", "type", kind, "reason", reason, "message", message)
-}

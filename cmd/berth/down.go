@@ -13,7 +13,6 @@ import (
 	"berth/internal/cgroup"
 	"berth/internal/config"
 	"berth/internal/cri"
-	"berth/internal/desired"
 	"berth/internal/pod"
 	"berth/internal/run"
 )
@@ -95,7 +94,9 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	n, err := newNode(ctx, c, client, desired.New(), standalone{}, []string{pod.SourceFile}, log)
+	alone := *c
+	alone.Cluster.Kubeconfig = "" // its cluster has no say in this
+	n, _, err := assemble(ctx, &alone, client, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ may the members of group "berth" if there is such a group.`,
 	}
 	root.PersistentFlags().String(flagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
-	root.AddCommand(newRunCommand(), newDownCommand(), newGetCommand(), newDescribeCommand(), newLogsCommand(), newVersionCommand(version))
+	root.AddCommand(newRunCommand(), newDownCommand(), newDrainCommand(), newGetCommand(), newDescribeCommand(), newLogsCommand(), newVersionCommand(version))
 	_ = root.MarkPersistentFlagDirname(flagRootDir)
 	return root
 }

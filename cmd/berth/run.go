@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth/internal/config"
+	"berth/internal/cri"
 	"berth/internal/desired"
 	"berth/internal/pod"
 	"berth/internal/run"
@@ -114,25 +115,13 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return whyEnded(ctx, err)
 	}
 	defer func() { _ = client.Close() }()
-	wanted := desired.New()
-	var up upstream = standalone{}
-	var registered <-chan struct{} // never, without a cluster
-	if c.Cluster.Kubeconfig != "" {
-		joined, err := newCluster(c, client, wanted, log)
-		if err != nil {
-			return err
-		}
-		sources, names = append(sources, joined.pods), append(names, pod.SourceAPI)
-		joined.start(group, client)
-		up, registered = joined, joined.node.Known()
-	}
-	n, err := newNode(ctx, c, client, wanted, up, names, log)
+	n, joined, err := assemble(ctx, c, client, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
 	defer n.stop()
 	local, err := server.New(server.Config{
-		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.events, Version: version, Log: log,
+		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Version: version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -140,6 +129,11 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
+	var registered <-chan struct{} // never, without a cluster
+	if joined != nil {
+		sources, registered = append(sources, joined.pods), joined.registered
+		joined.start(group, client, n.objects.API)
+	}
 	for _, s := range sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
 	}
@@ -156,12 +150,40 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 			n.images.Recheck(ctx)
 		case <-registered:
 			n.pool.LookAtAll() // static pods that run already can be mirrored now
-			registered = nil
 		case <-ctx.Done():
 			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 			return whyEnded(ctx, ctx.Err())
 		}
 	}
+}
+
+// assemble makes the road of a pod, and what joins this machine to a cluster if it
+// is to be in one.
+func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, *cluster, error) {
+	in := surroundings{client: client, wanted: desired.New(), upstream: standalone{}, sources: sources}
+	var err error
+	if in.capacity, err = newCapacity(c); err != nil {
+		return nil, nil, err
+	}
+	if c.Cluster.Kubeconfig != "" {
+		if in.clients, err = newClients(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	if in.diary, err = newDiary(ctx, c, in.clients, log); err != nil {
+		return nil, nil, err
+	}
+	var joined *cluster
+	if in.clients != nil {
+		joined, err = newCluster(c, in.clients, client, in.wanted, in.diary.recorder, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		in.upstream, in.capacity.inCluster = joined, joined.node.Node
+		in.sources = append(in.sources, pod.SourceAPI)
+	}
+	n, err := newNode(ctx, c, in, log)
+	return n, joined, err
 }
 
 // whyEnded is nil if err only says that we were asked to end.

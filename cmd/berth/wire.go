@@ -14,16 +14,19 @@ import (
 	"berth/internal/cri"
 	"berth/internal/crilog"
 	"berth/internal/desired"
-	"berth/internal/event"
 	"berth/internal/execute"
 	"berth/internal/gc"
 	"berth/internal/hook"
 	"berth/internal/image"
+	"berth/internal/kubeapi"
 	"berth/internal/observe"
 	"berth/internal/pod"
+	"berth/internal/probe"
+	"berth/internal/refs"
 	"berth/internal/render"
 	"berth/internal/run"
 	"berth/internal/status"
+	"berth/internal/volume"
 	"berth/internal/worker"
 )
 
@@ -34,6 +37,8 @@ const (
 	auditEvery        = time.Minute
 	listEvery         = time.Second // of a runtime without events
 	housekeepingEvery = time.Minute
+
+	execProbes = 8 // at a time: each is a process in a container
 )
 
 // node is the road of a pod on one runtime.
@@ -43,35 +48,34 @@ type node struct {
 	images   *image.Manager
 	observer *observe.Observer
 	pool     *worker.Pool
+	probes   *probe.Manager
 	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
-	events   *event.Store
-	recorder *event.Recorder
+	objects  refs.Both
+	diary    *diary
 	group    *run.Group
-	last     *run.Group // what takes note of the end of all others
 	log      *slog.Logger
 }
 
+// surroundings is what the road of a pod leads through.
+type surroundings struct {
+	client   *cri.Client
+	clients  *kubeapi.Clients // nil without a cluster
+	wanted   *desired.Set
+	upstream upstream
+	diary    *diary
+	capacity *capacity
+	sources  []string // their names
+}
+
 // newNode makes the parts. They stand still until start.
-func newNode(
-	ctx context.Context, c *config.Config, client *cri.Client, wanted *desired.Set, up upstream, sources []string, log *slog.Logger,
-) (*node, error) {
-	n := &node{
-		statuses: status.NewStore(), log: log,
-		group: run.NewGroup(ctx, log), last: run.NewGroup(context.WithoutCancel(ctx), log),
-	}
+func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
+	n := &node{statuses: status.NewStore(), diary: in.diary, log: log, group: run.NewGroup(ctx, log)}
+	client := in.client
 	running, err := client.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v, err := client.Version(ctx)
-	if err != nil {
-		return nil, err
-	}
-	n.events, err = event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), Log: log})
-	if err != nil {
-		return nil, err
-	}
-	n.recorder, err = event.New(event.Config{Node: c.NodeName, Store: n.events, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +94,23 @@ func newNode(
 		}
 		return dirs.List()
 	}
+	ips, err := hostIPs(c.NodeIP)
+	if err != nil {
+		return nil, err
+	}
+	n.probes, err = probe.New(probe.Config{
+		Exec: client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: in.diary.recorder, Log: log,
+		HostIP: ips[0], StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes,
+	})
+	if err != nil {
+		return nil, err
+	}
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Sources: sources, Desired: wanted, Statuses: n.statuses, Events: n.recorder,
-		Upstream:  up,
+		Log: log, Node: in.capacity.admission, Sources: in.sources, Desired: in.wanted, Statuses: n.statuses, Events: in.diary.recorder,
+		Upstream:  in.upstream,
 		InRuntime: client.List, OnDisk: n.onDisk,
 		Running: running, Housekeeping: housekeepingEvery,
+		Liveness: n.probes.Liveness, Readiness: n.probes.Readiness, Startup: n.probes.Startup,
 	})
 	if err != nil {
 		return nil, err
@@ -111,7 +127,10 @@ func newNode(
 	if err != nil {
 		return nil, err
 	}
-	executor, err := newExecutor(c, client, cgroups, n, up, podsDir, v.Name, log)
+	if err := n.findObjects(in.clients); err != nil {
+		return nil, err
+	}
+	executor, err := newExecutor(ctx, c, in, n, cgroups, podsDir, v.Name, ips, log)
 	if err != nil {
 		return nil, err
 	}
@@ -121,23 +140,43 @@ func newNode(
 	return n, err
 }
 
+// findObjects makes what finds the objects that pods refer to.
+func (n *node) findObjects(clients *kubeapi.Clients) error {
+	var err error
+	n.objects.Local, err = refs.NewLocal(refs.LocalConfig{Log: n.log, Changed: n.agent.Changed})
+	if err == nil && clients != nil {
+		n.objects.API, err = refs.NewAPI(refs.APIConfig{Client: clients.General, Log: n.log, Changed: n.agent.Changed})
+	}
+	return err
+}
+
 func newExecutor(
-	c *config.Config, client *cri.Client, cgroups *cgroup.Tree, n *node, up upstream, podsDir, runtimeName string, log *slog.Logger,
+	ctx context.Context, c *config.Config, in surroundings, n *node, cgroups *cgroup.Tree, podsDir, runtimeName string, ips []string,
+	log *slog.Logger,
 ) (*execute.Executor, error) {
 	dns, err := machineDNS("/etc/resolv.conf")
 	if err != nil {
 		return nil, err
 	}
-	ips, err := hostIPs(c.NodeIP)
+	info, err := in.client.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := hook.New(hook.Config{Exec: client.Exec, Explain: cri.Reason, Log: log})
+	volumes, err := volume.New(volume.Config{
+		PodsDir: podsDir, Objects: n.objects, Mounter: volume.Kernel{}, NodeName: c.NodeName,
+		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return ips },
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, info.Handlers) }, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: client, Images: n.images, Hooks: hooks, Probes: unprobed{}, Events: n.recorder, Upstream: up, Statuses: n.statuses,
+		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: volumes,
+		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses,
 		Slots: execute.NewSlots(c.StartSlots), Log: log,
 		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
 		HostIPs:      ips,
@@ -146,6 +185,7 @@ func newExecutor(
 		RuntimeName:  runtimeName,
 		LastLines:    crilog.LastLines,
 		Backoff:      c.Backoff,
+		Allocatable:  in.capacity.forPods,
 		RemoveCgroup: cgroups.Remove,
 		Mounted:      gc.Mounted,
 		Explain:      cri.Reason,
@@ -153,11 +193,27 @@ func newExecutor(
 	})
 }
 
+// readOnlyBelow tells whether what is mounted below a read-only mount can be
+// read-only, too. Of a class, only what all handlers can do is known before its pod
+// is run.
+func readOnlyBelow(p *v1.Pod, handlers []cri.Handler) bool {
+	class := p.Spec.RuntimeClassName
+	all := len(handlers) > 0
+	for _, h := range handlers {
+		if h.Name == "" && (class == nil || *class == "") {
+			return h.RecursiveReadOnlyMounts
+		}
+		all = all && h.RecursiveReadOnlyMounts
+	}
+	return all
+}
+
 // start sets the parts in motion. snapshots is what the sources send.
 func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.observer.Run)
-	n.last.Go("events", n.recorder.Run)
+	n.group.Go("probes", n.probes.Run)
+	n.diary.start()
 }
 
 // stopPatience is for how long a call to a runtime that hangs may hold up the end.
@@ -171,7 +227,7 @@ func (n *node) stop() {
 		n.group.Stop()
 		n.pool.Stop()
 		n.images.Stop()
-		n.last.Stop()
+		n.diary.stop()
 	}()
 	select {
 	case <-done:
@@ -185,11 +241,3 @@ func (n *node) runtimeIsBack() {
 	n.observer.Relist()
 	n.pool.LookAtAll()
 }
-
-// unprobed stands in until probes are built.
-type unprobed struct{}
-
-func (unprobed) Watch(*v1.Pod, pod.Observed) {}
-func (unprobed) Health(string) pod.Health    { return pod.Health{} }
-func (unprobed) Stop(pod.UID)                {}
-func (unprobed) Forget(pod.UID)              {}

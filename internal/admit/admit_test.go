@@ -57,6 +57,11 @@ func TestHostPorts(t *testing.T) {
 		return v1.ContainerPort{ContainerPort: 80, HostPort: 8080, HostIP: ip, Protocol: protocol}
 	}
 	inside := v1.ContainerPort{ContainerPort: 8080}
+	initially := func(policy v1.ContainerRestartPolicy) *v1.Pod {
+		p := newPod("b")
+		p.Spec.InitContainers = []v1.Container{{Name: "first", RestartPolicy: &policy, Ports: []v1.ContainerPort{at("", "")}}}
+		return p
+	}
 	for name, test := range map[string]struct {
 		want, taken *v1.Pod
 		clash       bool
@@ -78,6 +83,8 @@ func TestHostPorts(t *testing.T) {
 		"on the host's network":         {onHost(newPod("a", inside)), newPod("b", at("", "")), true},
 		"both on the host's network":    {onHost(newPod("a", inside)), onHost(newPod("b", inside)), true},
 		"no port on the host's network": {onHost(newPod("a")), onHost(newPod("b", inside)), false},
+		"a sidecar's port":              {newPod("a", at("", "")), initially(v1.ContainerRestartPolicyAlways), true},
+		"an init container's port":      {newPod("a", at("", "")), initially(v1.ContainerRestartPolicyNever), false},
 		"an earlier version of itself":  {newPod("a", at("", "")), newPod("a", at("", "")), false},
 	} {
 		t.Run(name, func(t *testing.T) {

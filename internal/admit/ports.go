@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -17,34 +18,45 @@ type hostPort struct {
 	ip       netip.Addr // the zero address stands for all of them
 }
 
-func checkHostPorts(p *v1.Pod, running []*v1.Pod) *Rejection {
+func checkHostPorts(p *v1.Pod, others []*tenant) *Rejection {
 	wanted := hostPorts(p)
-	if len(wanted) == 0 {
-		return nil
-	}
-	for _, other := range running {
-		if other.UID == p.UID {
-			continue
-		}
-		for _, taken := range hostPorts(other) {
-			for _, want := range wanted {
-				if clash(want, taken) {
-					return &Rejection{
-						Reason:  pod.ReasonNodePorts,
-						Message: fmt.Sprintf("host port %s is already in use by pod %s", want, pod.Ref(other)),
-					}
-				}
-			}
+	for _, t := range others {
+		if port, taken := firstClash(wanted, t); taken {
+			return portTaken(port, t)
 		}
 	}
 	return nil
 }
 
+// firstClash returns the first of the wanted ports that another pod holds.
+func firstClash(wanted []hostPort, t *tenant) (hostPort, bool) {
+	if len(wanted) == 0 {
+		return hostPort{}, false
+	}
+	for _, taken := range hostPorts(t.Pod) {
+		for _, want := range wanted {
+			if clash(want, taken) {
+				return want, true
+			}
+		}
+	}
+	return hostPort{}, false
+}
+
+func portTaken(port hostPort, by *tenant) *Rejection {
+	return &Rejection{
+		Reason:  pod.ReasonNodePorts,
+		Message: fmt.Sprintf("host port %s is already in use by pod %s", port, pod.Ref(by.Pod)),
+	}
+}
+
 // hostPorts lists the ports of the machine that a pod occupies. On the host's
-// network, every port of a container is one.
+// network, every port of a container is one. Those of init containers are free
+// again soon, except for sidecars.
 func hostPorts(p *v1.Pod) []hostPort {
 	var out []hostPort
-	for _, c := range p.Spec.Containers {
+	lasting := slices.DeleteFunc(slices.Clone(p.Spec.InitContainers), func(c v1.Container) bool { return !pod.IsSidecar(&c) })
+	for _, c := range slices.Concat(lasting, p.Spec.Containers) {
 		for _, port := range c.Ports {
 			number := port.HostPort
 			if number == 0 && p.Spec.HostNetwork {

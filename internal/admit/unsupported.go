@@ -15,8 +15,8 @@ import (
 // that learns one takes its row out.
 //
 // Not in here, and left aside without a word: what only schedulers and admission
-// plugins read (tolerations, affinity, node selector, priority, scheduling
-// gates), service accounts, and image pull secrets.
+// plugins read (affinity to other pods, topology spread, scheduling gates),
+// service accounts, and image pull secrets.
 
 type podFeature struct {
 	field string
@@ -24,8 +24,7 @@ type podFeature struct {
 }
 
 var podFeatures = []podFeature{
-	{"volumes", func(s *v1.PodSpec) bool { return len(s.Volumes) > 0 }},
-	{"runtimeClassName", func(s *v1.PodSpec) bool { return s.RuntimeClassName != nil && *s.RuntimeClassName != "" }},
+	{"volumes other than " + strings.Join(volumeKinds, ", "), func(s *v1.PodSpec) bool { return slices.ContainsFunc(s.Volumes, isOtherVolume) }},
 	{"overhead", func(s *v1.PodSpec) bool { return len(s.Overhead) > 0 }},
 	{"hostAliases", func(s *v1.PodSpec) bool { return len(s.HostAliases) > 0 }},
 	{"hostnameOverride", func(s *v1.PodSpec) bool { return s.HostnameOverride != nil }},
@@ -35,8 +34,6 @@ var podFeatures = []podFeature{
 	{"resources", func(s *v1.PodSpec) bool {
 		return s.Resources != nil && len(s.Resources.Limits)+len(s.Resources.Requests)+len(s.Resources.Claims) > 0
 	}},
-	{"securityContext.fsGroup", podSecurity(func(c *v1.PodSecurityContext) bool { return c.FSGroup != nil })},
-	{"securityContext.sysctls", podSecurity(func(c *v1.PodSecurityContext) bool { return len(c.Sysctls) > 0 })},
 	{"securityContext.seLinuxOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.SELinuxOptions != nil })},
 	{"securityContext.windowsOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.WindowsOptions != nil })},
 	{"securityContext.seccompProfile of type Localhost", podSecurity(func(c *v1.PodSecurityContext) bool { return isLocalhost(c.SeccompProfile) })},
@@ -52,18 +49,7 @@ type containerFeature struct {
 }
 
 var containerFeatures = []containerFeature{
-	{"volumeMounts", container(func(c *v1.Container) bool { return len(c.VolumeMounts) > 0 })},
 	{"volumeDevices", container(func(c *v1.Container) bool { return len(c.VolumeDevices) > 0 })},
-	{"livenessProbe", container(func(c *v1.Container) bool { return c.LivenessProbe != nil })},
-	{"readinessProbe", container(func(c *v1.Container) bool { return c.ReadinessProbe != nil })},
-	{"startupProbe", container(func(c *v1.Container) bool { return c.StartupProbe != nil })},
-	{"envFrom", container(func(c *v1.Container) bool { return len(c.EnvFrom) > 0 })},
-	{"env.valueFrom.fieldRef other than " + strings.Join(fieldPaths, ", "), env(func(s *v1.EnvVarSource) bool {
-		return s.FieldRef != nil && !slices.Contains(fieldPaths, s.FieldRef.FieldPath)
-	})},
-	{"env.valueFrom.resourceFieldRef", env(func(s *v1.EnvVarSource) bool { return s.ResourceFieldRef != nil })},
-	{"env.valueFrom.configMapKeyRef", env(func(s *v1.EnvVarSource) bool { return s.ConfigMapKeyRef != nil })},
-	{"env.valueFrom.secretKeyRef", env(func(s *v1.EnvVarSource) bool { return s.SecretKeyRef != nil })},
 	{"env.valueFrom.fileKeyRef", env(func(s *v1.EnvVarSource) bool { return s.FileKeyRef != nil })},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
 	{"resources other than cpu, memory, ephemeral-storage", container(func(c *v1.Container) bool {
@@ -79,13 +65,18 @@ var containerFeatures = []containerFeature{
 	})},
 }
 
-// fieldPaths are the fields of a pod that a variable may take its value from.
-var fieldPaths = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName"}
+var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "persistentVolumeClaim"}
+
+// isOtherVolume tells whether a volume is of a kind that is not in volumeKinds.
+func isOtherVolume(v v1.Volume) bool {
+	return v.EmptyDir == nil && v.HostPath == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil &&
+		v.Projected == nil && v.PersistentVolumeClaim == nil
+}
 
 // maxNamed is how many features a message names.
 const maxNamed = 8
 
-func checkFeatures(p *v1.Pod) *Rejection {
+func checkFeatures(p *v1.Pod, _ Node) *Rejection {
 	var fields []string
 	for _, f := range podFeatures {
 		if f.used(&p.Spec) {

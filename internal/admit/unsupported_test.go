@@ -34,16 +34,15 @@ func TestUnsupportedFeatures(t *testing.T) {
 
 	// Each row has its case: what is set, and the field that the message names.
 	tests := map[string]func(*v1.PodSpec, *v1.Container){
-		inPod + "volumes":          func(s *v1.PodSpec, _ *v1.Container) { s.Volumes = []v1.Volume{{Name: "v"}} },
-		inPod + "runtimeClassName": func(s *v1.PodSpec, _ *v1.Container) { s.RuntimeClassName = new("kata") },
+		inPod + "volumes other than emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim": func(s *v1.PodSpec, _ *v1.Container) {
+			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
+		},
 		inPod + "overhead":         func(s *v1.PodSpec, _ *v1.Container) { s.Overhead = gpu },
 		inPod + "hostUsers: false": func(s *v1.PodSpec, _ *v1.Container) { s.HostUsers = new(false) },
 		inPod + "resourceClaims":   func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },
 		inPod + "resources": func(s *v1.PodSpec, _ *v1.Container) {
 			s.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1")}}
 		},
-		inPod + "securityContext.fsGroup":        onPod(func(c *v1.PodSecurityContext) { c.FSGroup = new(int64) }),
-		inPod + "securityContext.sysctls":        onPod(func(c *v1.PodSecurityContext) { c.Sysctls = make([]v1.Sysctl, 1) }),
 		inPod + "securityContext.seLinuxOptions": onPod(func(c *v1.PodSecurityContext) { c.SELinuxOptions = &v1.SELinuxOptions{} }),
 		inPod + "securityContext.windowsOptions": onPod(func(c *v1.PodSecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
 		inPod + "securityContext.seccompProfile of type Localhost": onPod(func(c *v1.PodSecurityContext) {
@@ -60,19 +59,9 @@ func TestUnsupportedFeatures(t *testing.T) {
 		inPod + "hostnameOverride":  func(s *v1.PodSpec, _ *v1.Container) { s.HostnameOverride = new("other") },
 		inPod + "setHostnameAsFQDN": func(s *v1.PodSpec, _ *v1.Container) { s.SetHostnameAsFQDN = new(true) },
 
-		inContainer + "volumeMounts":   func(_ *v1.PodSpec, c *v1.Container) { c.VolumeMounts = make([]v1.VolumeMount, 1) },
-		inContainer + "volumeDevices":  func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
-		inContainer + "livenessProbe":  func(_ *v1.PodSpec, c *v1.Container) { c.LivenessProbe = &v1.Probe{} },
-		inContainer + "readinessProbe": func(_ *v1.PodSpec, c *v1.Container) { c.ReadinessProbe = &v1.Probe{} },
-		inContainer + "startupProbe":   func(_ *v1.PodSpec, c *v1.Container) { c.StartupProbe = &v1.Probe{} },
-		inContainer + "envFrom":        func(_ *v1.PodSpec, c *v1.Container) { c.EnvFrom = make([]v1.EnvFromSource, 1) },
-		inContainer + "env.valueFrom.fieldRef other than metadata.name, metadata.namespace, metadata.uid, spec.nodeName": from(
-			v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}),
-		inContainer + "env.valueFrom.resourceFieldRef": from(v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{}}),
-		inContainer + "env.valueFrom.configMapKeyRef":  from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{}}),
-		inContainer + "env.valueFrom.secretKeyRef":     from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}),
-		inContainer + "env.valueFrom.fileKeyRef":       from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}),
-		inContainer + "resources.claims":               func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
+		inContainer + "volumeDevices":            func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
+		inContainer + "env.valueFrom.fileKeyRef": from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}),
+		inContainer + "resources.claims":         func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
 		inContainer + "resources other than cpu, memory, ephemeral-storage": func(_ *v1.PodSpec, c *v1.Container) {
 			c.Resources.Limits = gpu
 		},
@@ -163,26 +152,26 @@ func TestRunAsNonRoot(t *testing.T) {
 
 func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
 	p := newPod("web")
-	p.Spec.Volumes = make([]v1.Volume, 1)
+	p.Spec.HostAliases = make([]v1.HostAlias, 1)
 	p.Spec.Containers = nil
 	for i := range 20 {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{
-			Name: fmt.Sprintf("c%d", i), VolumeMounts: make([]v1.VolumeMount, 1),
+			Name: fmt.Sprintf("c%d", i), VolumeDevices: make([]v1.VolumeDevice, 1),
 		})
 	}
 	got := Check(p, nil, Node{})
-	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.volumes; spec.containers[c0].volumeMounts; ") ||
-		!strings.HasSuffix(got.Message, "spec.containers[c6].volumeMounts; and 13 more") {
+	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.hostAliases; spec.containers[c0].volumeDevices; ") ||
+		!strings.HasSuffix(got.Message, "spec.containers[c6].volumeDevices; and 13 more") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestFeaturesOfEveryKindOfContainerAreRefused(t *testing.T) {
 	p := newPod("web")
-	mounts := make([]v1.VolumeMount, 1)
-	p.Spec.InitContainers = []v1.Container{{Name: "setup", VolumeMounts: mounts}}
-	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", VolumeMounts: mounts}}}
-	want := "not supported yet: spec.initContainers[setup].volumeMounts; spec.ephemeralContainers[debug].volumeMounts"
+	devices := make([]v1.VolumeDevice, 1)
+	p.Spec.InitContainers = []v1.Container{{Name: "setup", VolumeDevices: devices}}
+	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", VolumeDevices: devices}}}
+	want := "not supported yet: spec.initContainers[setup].volumeDevices; spec.ephemeralContainers[debug].volumeDevices"
 	if got := Check(p, nil, Node{}); got == nil || got.Message != want {
 		t.Errorf("got %+v, wanted %q", got, want)
 	}
@@ -195,24 +184,25 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		reflect.TypeFor[v1.PodSpec](): {
 			// Done by berth.
 			"containers", "initContainers", "ephemeralContainers", "activeDeadlineSeconds", "readinessGates", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
-			"shareProcessNamespace", "os", "nodeName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
+			"shareProcessNamespace", "os", "nodeName", "nodeSelector", "affinity", "tolerations", "priority", "runtimeClassName", "enableServiceLinks", "serviceAccountName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
 			// Left aside.
-			"nodeSelector", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
-			"affinity", "schedulerName", "tolerations", "priorityClassName", "priority", "enableServiceLinks",
+			"serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
+			"schedulerName", "priorityClassName",
 			"preemptionPolicy", "topologySpreadConstraints", "schedulingGates", "schedulingGroup",
 		},
 		reflect.TypeFor[v1.Container](): {
 			"name", "image", "command", "args", "workingDir", "ports", "imagePullPolicy", "stdin", "stdinOnce", "tty",
 			"resizePolicy", "terminationMessagePath", "terminationMessagePolicy", "lifecycle", "restartPolicy", "restartPolicyRules",
+			"envFrom", "volumeMounts", "livenessProbe", "readinessProbe", "startupProbe",
 		},
 		reflect.TypeFor[v1.PodSecurityContext](): {
-			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups",
-			"fsGroupChangePolicy", "seLinuxChangePolicy", // only say how to do what is refused
+			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups", "fsGroup", "fsGroupChangePolicy", "sysctls",
+			"seLinuxChangePolicy", // only says how to do what is refused
 		},
 		reflect.TypeFor[v1.SecurityContext](): {
 			"capabilities", "privileged", "runAsUser", "runAsGroup", "readOnlyRootFilesystem", "allowPrivilegeEscalation",
 		},
-		reflect.TypeFor[v1.EnvVarSource](): {},
+		reflect.TypeFor[v1.EnvVarSource](): {"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"},
 	}
 	prefixes := map[reflect.Type]string{
 		reflect.TypeFor[v1.PodSecurityContext](): "securityContext.",

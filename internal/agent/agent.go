@@ -29,6 +29,9 @@ type Workers interface {
 	Orphan(pod.Observed)
 	Look(pod.UID)
 	LookAtAll()
+	// End stops a pod that its source still has, and Ended is closed when it has.
+	End(uid pod.UID, grace *int64, cause pod.Cause)
+	Ended(uid pod.UID) <-chan struct{}
 	Lives() map[pod.UID]worker.Life
 }
 
@@ -50,8 +53,9 @@ type Upstream interface {
 
 // Config is what an Agent is made of.
 type Config struct {
-	Log      *slog.Logger
-	Node     admit.Node
+	Log *slog.Logger
+	// Node is the machine as admission sees it now.
+	Node     func() admit.Node
 	Sources  []string // those that must have spoken before anything is cleaned up
 	Desired  *desired.Set
 	Statuses *status.Store
@@ -81,6 +85,7 @@ type Agent struct {
 	changed chan pod.UID
 	gone    chan pod.UID
 	found   chan leftovers
+	room    chan pod.UID // has been made for this pod
 	due     *dueQueue
 
 	// ---  below: only the loop
@@ -89,6 +94,7 @@ type Agent struct {
 	refused  map[string][]pod.Refusal
 	rejected map[pod.UID]bool
 	admitted map[pod.UID]bool
+	waiting  map[pod.UID]bool // for others to make room
 	sweeping bool
 
 	view *view
@@ -96,8 +102,8 @@ type Agent struct {
 
 // New returns an agent. It does nothing until Run.
 func New(c Config) (*Agent, error) {
-	if c.Log == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Upstream == nil || c.InRuntime == nil || c.OnDisk == nil {
-		return nil, errors.New("agent: log, desired, statuses, events, upstream, inRuntime and onDisk are required")
+	if c.Log == nil || c.Node == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Upstream == nil || c.InRuntime == nil || c.OnDisk == nil {
+		return nil, errors.New("agent: log, node, desired, statuses, events, upstream, inRuntime and onDisk are required")
 	}
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")
@@ -108,11 +114,13 @@ func New(c Config) (*Agent, error) {
 		changed:  make(chan pod.UID, 64),
 		gone:     make(chan pod.UID, 64),
 		found:    make(chan leftovers),
+		room:     make(chan pod.UID),
 		due:      newDueQueue(),
 		ready:    map[string]bool{},
 		refused:  map[string][]pod.Refusal{},
 		rejected: map[pod.UID]bool{},
 		admitted: map[pod.UID]bool{},
+		waiting:  map[pod.UID]bool{},
 		view:     &view{},
 	}, nil
 }
@@ -160,6 +168,8 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case r := <-a.Startup:
 			a.handleProbe(r)
+		case uid := <-a.room:
+			a.handleRoom(group, uid)
 		case uid := <-a.gone:
 			a.handleGone(uid)
 		case <-housekeeping.C:

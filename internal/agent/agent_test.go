@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth/internal/admit"
 	"berth/internal/agent"
@@ -36,6 +38,7 @@ type node struct {
 	events    *fake.Events
 	upstream  *fake.Upstream
 	agent     *agent.Agent
+	machine   admit.Node
 	images    *image.Manager
 	snapshots chan pod.Snapshot
 	stop      func()
@@ -56,7 +59,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	must(t, err)
 	statuses := status.NewStore()
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: admit.Node{}, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
+		Log: log, Node: func() admit.Node { return n.machine }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
@@ -69,12 +72,13 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: &fake.Probes{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: &fake.Probes{}, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
-		LastLines: func(string, int64, int) string { return "the log" },
-		Explain:   error.Error, Forget: observer.Forget,
+		LastLines:   func(string, int64, int) string { return "the log" },
+		Allocatable: func() v1.ResourceList { return nil },
+		Explain:     error.Error, Forget: observer.Forget,
 	})
 	must(t, err)
 	pool, err := worker.New(ctx, worker.Config{Hands: executor, Observer: observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone})
@@ -103,6 +107,13 @@ func must(t *testing.T, err error) {
 func (n *node) wants(pods ...*v1.Pod) {
 	n.t.Helper()
 	n.snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set, Pods: pods}
+	synctest.Wait()
+}
+
+// binds is what the API server has bound to the node from now on.
+func (n *node) binds(pods ...*v1.Pod) {
+	n.t.Helper()
+	n.snapshots <- pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: pods}
 	synctest.Wait()
 }
 
@@ -345,6 +356,52 @@ func TestAPodThatMayNotRunIsFailedAndOthersRun(t *testing.T) {
 		if reason := n.pod("b").Status.Reason; reason != pod.ReasonNodePorts {
 			t.Fatalf("reason %q", reason)
 		}
+	})
+}
+
+func TestACriticalPodTakesTheRoomOfAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.machine.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("1")}
+		n.runtime.Delay("StopContainer", 5*time.Second)
+		lowly, critical := webPod("low"), webPod("high")
+		critical.Spec.Priority = new(int32(2_000_001_000))
+		n.binds(lowly)
+		n.expectPhase("low", v1.PodRunning)
+
+		n.binds(lowly, critical)
+		n.binds(lowly, critical) // asked again, it is not ended twice
+		if made := n.runtime.Calls("RunSandbox"); made != 1 {
+			t.Fatal("the critical pod was started before there was room")
+		}
+		time.Sleep(6 * time.Second)
+		n.expectPhase("high", v1.PodRunning)
+		n.expectPhase("low", v1.PodFailed)
+		if got := n.pod("low").Status; got.Reason != pod.ReasonPreempting || !slices.ContainsFunc(got.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+		}) {
+			t.Errorf("the other one's status: %+v", got)
+		}
+	})
+}
+
+func TestACriticalPodThatGoesWhileItWaitsForRoomIsNotStarted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.machine.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("1")}
+		n.runtime.Delay("StopContainer", 5*time.Second)
+		lowly, critical := webPod("low"), webPod("high")
+		n.binds(lowly)
+		n.wants(critical) // a static one, which is always critical
+		n.wants()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if made := n.runtime.Calls("RunSandbox"); made != 1 {
+			t.Errorf("%d sandboxes were made", made)
+		}
+		n.expectPhase("low", v1.PodFailed)
 	})
 }
 

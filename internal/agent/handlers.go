@@ -2,15 +2,11 @@ package agent
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/admit"
 	"berth/internal/pod"
 	"berth/internal/run"
-	"berth/internal/status"
-	"berth/internal/worker"
 )
 
 // handleUpdate takes in what changed in a source.
@@ -24,7 +20,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	}
 	switch u.Op {
 	case pod.Add, pod.Restore:
-		a.handleAdditions(u.Pods)
+		a.handleAdditions(group, u.Pods)
 	case pod.Change, pod.Delete:
 		a.handleChanges(u.Pods)
 	case pod.Reconcile:
@@ -45,7 +41,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 
 // handleAdditions takes in new pods, the oldest first. A pod is desired before
 // it is admitted: whoever asks what should be here must be told of it.
-func (a *Agent) handleAdditions(pods []*v1.Pod) {
+func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(x, y *v1.Pod) int { return pod.Created(x).Compare(pod.Created(y)) })
 	for _, p := range pods {
@@ -54,36 +50,8 @@ func (a *Agent) handleAdditions(pods []*v1.Pod) {
 			a.handleMirror(p)
 			continue
 		}
-		if rejection := a.admit(p); rejection != nil {
-			a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", rejection.Reason, "message", rejection.Message)
-			a.Events.Record(p, v1.EventTypeWarning, rejection.Reason, rejection.Message)
-			a.rejected[p.UID] = true
-			s := status.Failed(p, rejection.Reason, rejection.Message, time.Now())
-			a.Statuses.Set(p.UID, s)
-			a.Upstream.Publish(p, s)
-			continue
-		}
-		a.admitted[p.UID] = true
-		a.workers.Desire(p)
+		a.takeIn(group, p)
 	}
-}
-
-// admit asks whether a pod may run here. One that ran before the agent was
-// restarted was asked then, and one that is being deleted, or has ended, only has
-// to be stopped.
-func (a *Agent) admit(p *v1.Pod) *admit.Rejection {
-	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
-		return nil
-	}
-	lives := a.workers.Lives()
-	var others []*v1.Pod
-	for _, other := range a.Desired.Pods() {
-		ended := lives[other.UID].Phase >= worker.Terminated
-		if other.UID != p.UID && a.admitted[other.UID] && !ended {
-			others = append(others, other)
-		}
-	}
-	return admit.Check(p, others, a.Node)
 }
 
 func (a *Agent) handleChanges(pods []*v1.Pod) {
@@ -92,7 +60,10 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 		switch {
 		case pod.IsMirror(p):
 			a.handleMirror(p)
-		case !a.rejected[p.UID] || p.DeletionTimestamp != nil: // one that never ran has to be released, too
+		case p.DeletionTimestamp != nil: // one that never ran has to be released, too
+			delete(a.waiting, p.UID)
+			a.workers.Desire(p)
+		case !a.rejected[p.UID] && !a.waiting[p.UID]:
 			a.workers.Desire(p)
 		}
 	}
@@ -142,6 +113,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		static, hadStatic := a.Desired.StaticOf(p)
 		a.Desired.Remove(p.UID)
 		delete(a.admitted, p.UID)
+		delete(a.waiting, p.UID)
 		if a.rejected[p.UID] {
 			delete(a.rejected, p.UID)
 			a.Statuses.Forget(p.UID)

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/admit"
 	"berth/internal/agent"
 	"berth/internal/desired"
 	"berth/internal/fake"
@@ -20,7 +21,8 @@ import (
 func TestReadersMayComeBeforeTheLoopBegins(t *testing.T) {
 	nothing := map[pod.UID]*pod.Observed{}
 	a, err := agent.New(agent.Config{
-		Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Events: &fake.Events{},
+		Node: func() admit.Node { return admit.Node{} },
+		Log:  slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: status.NewStore(), Events: &fake.Events{},
 		Upstream: &fake.Upstream{}, Housekeeping: time.Minute,
 		InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 		OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },
@@ -45,7 +47,8 @@ func TestAPodIsShownUntilItIsErasedAndNeverWithoutItsStatus(t *testing.T) {
 		nothing := map[pod.UID]*pod.Observed{}
 		statuses := status.NewStore()
 		a, err := agent.New(agent.Config{
-			Log: slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: statuses, Events: &fake.Events{},
+			Node: func() admit.Node { return admit.Node{} },
+			Log:  slog.New(slog.DiscardHandler), Desired: desired.New(), Statuses: statuses, Events: &fake.Events{},
 			Upstream: &fake.Upstream{}, Housekeeping: time.Minute,
 			InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
 			OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },

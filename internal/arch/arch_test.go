@@ -32,23 +32,28 @@ var mayImport = map[string][]string{
 	"merge":   {"pod"},
 	"desired": {"pod"},
 	"admit":   {"pod"},
+	"fields":  {"pod"},
 	"plan":    {"pod"},
-	"render":  {"plan", "pod"},
+	"render":  {"fields", "plan", "pod"},
 	"status":  {"pod", "run"}, // the writer has goroutines; what it writes is decided purely
 
 	// The road: what moves a pod along.
 	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
 	"worker":  {"pod", "run"},
-	"execute": {"event", "hook", "image", "plan", "pod", "render", "status"},
+	"execute": {"event", "fields", "hook", "image", "plan", "pod", "render", "status", "volume"},
 	"image":   {"pod", "run"},
 	"observe": {"cri", "pod", "run"},
 	"cri":     {"pod"},
 	"gc":      {"pod"},
 	"hook":    {"pod"},
+	"probe":   {"hook", "pod", "run"}, // both send requests to containers, in the same way
 	"cgroup":  {},
+	"refs":    {"pod", "run"},
+	"volume":  {"fields", "pod", "render"},
 
 	// This machine in a cluster.
 	"kubeapi": {},
+	"cert":    {"kubeapi", "run"},
 	"node":    {"run"},
 
 	// Beside the road.
@@ -67,7 +72,7 @@ var mayImport = map[string][]string{
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "plan", "render"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "plan", "render"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

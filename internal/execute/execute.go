@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 
 	"berth/internal/hook"
 	"berth/internal/image"
@@ -27,7 +28,7 @@ import (
 type Runtime interface {
 	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
 	Ready(ctx context.Context) error
-	RunSandbox(ctx context.Context, config *render.SandboxConfig) (string, error)
+	RunSandbox(ctx context.Context, config *render.SandboxConfig, handler string) (string, error)
 	StopSandbox(ctx context.Context, id string) error
 	RemoveSandbox(ctx context.Context, id string) error
 	CreateContainer(ctx context.Context, sandbox string, config *render.ContainerConfig, in *render.SandboxConfig) (string, error)
@@ -45,6 +46,29 @@ type Images interface {
 // Hooks run what a container asks for after its start and before its stop.
 type Hooks interface {
 	Run(ctx context.Context, t hook.Target, h *v1.LifecycleHandler) error
+}
+
+// Objects are what pods refer to. One that does not exist is an error for which
+// apierrors.IsNotFound holds.
+type Objects interface {
+	// Register is told of a pod that runs, so that what it refers to is at hand.
+	Register(p *v1.Pod)
+	Unregister(uid pod.UID)
+	ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error)
+	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
+	RuntimeClass(ctx context.Context, p *v1.Pod, name string) (*nodev1.RuntimeClass, error)
+	Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error)
+}
+
+// Volumes make what pods mount.
+type Volumes interface {
+	// Setup makes all volumes of a pod be there with their newest content, and says
+	// when it wants to be called again.
+	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
+	// Mounts is what one container is shown of them.
+	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
+	// Teardown undoes all of it. It may be called at any time after the containers ended.
+	Teardown(ctx context.Context, uid pod.UID) error
 }
 
 // Probes ask containers how they are. None of it ever blocks.
@@ -82,6 +106,8 @@ type Config struct {
 	Images   Images
 	Hooks    Hooks
 	Probes   Probes
+	Objects  Objects
+	Volumes  Volumes
 	Events   Events
 	Upstream Upstream
 	Statuses *status.Store
@@ -94,6 +120,8 @@ type Config struct {
 	// RuntimeName is how container ids begin in a status.
 	RuntimeName string
 	Backoff     plan.Backoff
+	// Allocatable is what pods may have of the machine.
+	Allocatable func() v1.ResourceList
 	// RemoveCgroup removes the cgroup of a pod that has no process left.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// Mounted returns a mount at or below a directory, or "".
@@ -115,11 +143,11 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, probes, events, upstream, statuses, slots and log are required")
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, events, upstream, statuses, slots and log are required")
 	}
-	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil {
-		return nil, errors.New("execute: removeCgroup, mounted, explain, forget and lastLines are required")
+	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil || c.Allocatable == nil {
+		return nil, errors.New("execute: removeCgroup, mounted, explain, forget, lastLines and allocatable are required")
 	}
 	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
 		return nil, errors.New("execute: the directories of pods, logs and links are required")

@@ -58,6 +58,8 @@ type node struct {
 	runtime   *fake.Runtime
 	hooks     *fake.Hooks
 	probes    *fake.Probes
+	objects   *fake.Objects
+	volumes   *fake.Volumes
 	events    *fake.Events
 	upstream  *fake.Upstream
 	shelf     *shelf
@@ -70,7 +72,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -82,13 +84,14 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(n.dir, "pods"), LinksDir: filepath.Join(n.dir, "links"), Backoff: plan.DefaultBackoff,
 		RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
 		Mounted:      func(string) (string, error) { return n.mounted, nil },
 		Explain:      func(err error) string { return "why: " + err.Error() },
 		LastLines:    func(string, int64, int) string { return "the log" },
+		Allocatable:  func() v1.ResourceList { return nil },
 		Forget:       func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
 	}
 }

@@ -124,7 +124,11 @@ func sandboxOf(t *task) sandbox {
 func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox) (string, error) {
 	t.did = true
 	began := time.Now()
-	id, err := e.Runtime.RunSandbox(ctx, render.Sandbox(t.pod, a, e.Node))
+	handler, err := e.handlerOf(ctx, t.pod)
+	var id string
+	if err == nil {
+		id, err = e.Runtime.RunSandbox(ctx, render.Sandbox(t.pod, a, e.Node), handler)
+	}
 	if err != nil {
 		t.allWait(e.Explain(err))
 		e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.Explain(err))
@@ -139,12 +143,15 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	t.did = true
 	began := time.Now()
 	spec := pod.ContainerSpec(t.pod, a.Name)
-	words, err := e.prepareLastWords(t.pod, spec, a.RestartCount)
+	resolved, err := e.resolve(ctx, t, spec)
 	if err != nil {
+		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
+	}
+	resolved.ImageRef = imageRef
+	if resolved.LastWords, err = e.prepareLastWords(t.pod, spec, a.RestartCount); err != nil {
 		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
 	}
-	resolved := render.Resolved{ImageRef: imageRef, LastWords: words}
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
@@ -165,6 +172,21 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 		e.Log.Warn("can't link the log of a container", "pod", pod.Ref(t.pod), "container", a.Name, "err", err)
 	}
 	return id, nil
+}
+
+// resolve finds what a container needs and its spec can't tell.
+func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container) (render.Resolved, error) {
+	var r render.Resolved
+	var err error
+	if r.Environment, err = e.environment(ctx, t, c); err != nil {
+		return r, err
+	}
+	env := map[string]string{}
+	for _, v := range r.Environment {
+		env[v.Name] = v.Value
+	}
+	r.Mounts, err = e.Volumes.Mounts(ctx, t.pod, c, env)
+	return r, err
 }
 
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {

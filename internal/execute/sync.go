@@ -58,6 +58,7 @@ var syncSteps = []step{
 	{"wait for the network", networkReady},
 	{"show a static pod", mirrorPod},
 	{"make directories", makeDirs},
+	{"set up volumes", setUpVolumes},
 	{"stop what must go", stopUnwanted},
 	{"start what is missing", startMissing},
 	{"remove what is dead", removeDead},
@@ -65,9 +66,11 @@ var syncSteps = []step{
 
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
+	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before anybody asks what they say
 	have = e.withHealth(have)
 	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID)}
+	e.renew(t)
 	t.memory.recall(t.plan)
 	e.tellOfWaits(t)
 	shown := e.publish(status.Input{Pod: p, Have: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
@@ -91,6 +94,17 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 		e.publish(status.Input{Pod: p, Have: have, RestartingAll: t.plan.RestartingAll})
 	}
 	return pod.Outcome{Again: t.did, Due: t.due}, err
+}
+
+// renew forgets how a pod ended that is to run again: only a new life is synced
+// after a stop. A pod that has nothing left to do keeps its last words.
+func (e *Executor) renew(t *task) {
+	if !t.memory.stopped || t.plan.Finished {
+		return
+	}
+	e.memories.forget(t.pod.UID)
+	e.Statuses.Forget(t.pod.UID)
+	t.memory = e.memories.of(t.pod.UID)
 }
 
 // pastDeadline tells whether the pod has been active for longer than it may, and

@@ -26,6 +26,7 @@ const (
 	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
 	ReasonDeadlineExceeded       = "DeadlineExceeded"
 	ReasonNodePorts              = "NodePorts"
+	ReasonPreempting             = "Preempting"
 	ReasonPodOSNotSupported      = "PodOSNotSupported"
 	ReasonFeatureUnsupported     = "PodFeatureUnsupported"
 )

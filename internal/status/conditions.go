@@ -25,7 +25,23 @@ func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 	if v.RestartingAll {
 		out = append(out, v.condition(v1.AllContainersRestarting, fact{holds: true}))
 	}
+	if v.disrupts() {
+		out = append(out, v.condition(v1.DisruptionTarget, fact{
+			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Ended.Disruption,
+		}))
+	}
 	return v.appendOthers(out)
+}
+
+// disrupts tells whether the agent is the one that disturbs the pod. If somebody
+// else said before that they do, their word stays.
+func (v *view) disrupts() bool {
+	othersDo := func(s *v1.PodStatus) bool {
+		c := conditionOf(s, v1.DisruptionTarget)
+		return c != nil && c.Status == v1.ConditionTrue && c.Reason != v1.PodReasonTerminationByKubelet
+	}
+	endedWell := v.Before != nil && v.Before.Phase == v1.PodSucceeded
+	return v.Ended != nil && v.Ended.Disruption != "" && !endedWell && !othersDo(&v.Pod.Status) && !othersDo(v.Before)
 }
 
 // appendOthers adds the conditions that are not ours: readiness gates, and that

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth/internal/pod"
 )
@@ -183,43 +182,5 @@ func TestARejectedPod(t *testing.T) {
 	got := Failed(p, "NodePorts", "port 80 is taken", noon)
 	if got.Phase != v1.PodFailed || got.Reason != "NodePorts" || got.Message != "Pod was rejected: port 80 is taken" || got.StartTime == nil {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestQOSClass(t *testing.T) {
-	list := func(cpu, memory string) v1.ResourceList {
-		out := v1.ResourceList{}
-		if cpu != "" {
-			out[v1.ResourceCPU] = resource.MustParse(cpu)
-		}
-		if memory != "" {
-			out[v1.ResourceMemory] = resource.MustParse(memory)
-		}
-		return out
-	}
-	full := v1.ResourceRequirements{Requests: list("1", "1Gi"), Limits: list("1000m", "1024Mi")}
-	for name, test := range map[string]struct {
-		containers []v1.ResourceRequirements
-		want       v1.PodQOSClass
-	}{
-		"nothing asked for":          {[]v1.ResourceRequirements{{}, {}}, v1.PodQOSBestEffort},
-		"zero asked for":             {[]v1.ResourceRequirements{{Requests: list("0", "0")}}, v1.PodQOSBestEffort},
-		"exactly what it may use":    {[]v1.ResourceRequirements{full, full}, v1.PodQOSGuaranteed},
-		"limits only":                {[]v1.ResourceRequirements{{Limits: list("1", "1Gi")}}, v1.PodQOSGuaranteed},
-		"one of two is guaranteed":   {[]v1.ResourceRequirements{full, {}}, v1.PodQOSBurstable},
-		"less than it may use":       {[]v1.ResourceRequirements{{Requests: list("1", "1Gi"), Limits: list("2", "1Gi")}}, v1.PodQOSBurstable},
-		"a limit for one of the two": {[]v1.ResourceRequirements{{Limits: list("1", "")}}, v1.PodQOSBurstable},
-	} {
-		p := &v1.Pod{}
-		for _, r := range test.containers {
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Resources: r})
-		}
-		if got := qosClass(p); got != test.want {
-			t.Errorf("%s: got %s, want %s", name, got, test.want)
-		}
-		p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers[:1], p.Spec.Containers[1:]
-		if got := qosClass(p); got != test.want {
-			t.Errorf("%s, the first an init container: got %s, want %s", name, got, test.want)
-		}
 	}
 }

@@ -22,10 +22,12 @@ type Note struct {
 }
 
 // Ended is why the agent ended a pod that would have gone on: its time was up, or
-// the machine ran short.
+// the machine ran short, or goes down.
 type Ended struct {
 	Reason  string
 	Message string
+	// Disruption is what the condition DisruptionTarget says. Empty: there is none.
+	Disruption string
 }
 
 // Stopping is where the termination of a pod stands, and since when.
@@ -37,7 +39,7 @@ type Stopping struct {
 // Input is all that a status is derived from.
 type Input struct {
 	Pod     *v1.Pod
-	Have    pod.Observed // with the health of its containers
+	Have    pod.Observed    // with the health of its containers
 	Notes   map[string]Note // by container
 	Before  *v1.PodStatus   // the status until now, or nil
 	HostIPs []string
@@ -57,7 +59,7 @@ type Input struct {
 func Derive(in Input) v1.PodStatus {
 	v := look(in)
 	p := in.Pod
-	s := v1.PodStatus{QOSClass: qosClass(p), ObservedGeneration: p.Generation}
+	s := v1.PodStatus{QOSClass: pod.QOSClass(p), ObservedGeneration: p.Generation}
 	for _, ip := range in.HostIPs {
 		s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip})
 	}
@@ -99,7 +101,7 @@ func Failed(p *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 		Phase:              v1.PodFailed,
 		Reason:             reason,
 		Message:            "Pod was rejected: " + message,
-		QOSClass:           qosClass(p),
+		QOSClass:           pod.QOSClass(p),
 		StartTime:          &metav1.Time{Time: now},
 		ObservedGeneration: p.Generation,
 	}

@@ -12,6 +12,9 @@ import (
 //	Syncing ────────────────────▶ Terminating ─────────▶ Terminated ────────────────▶ Gone
 //	kept as its spec says         being stopped          nothing runs; its            nothing
 //	                                                     last words can be read       is left
+//
+// There is one way back: a pod that a passing cause ended may be revived, and
+// begins a new life once it is stopped.
 type Phase int
 
 const (
@@ -33,12 +36,14 @@ type life struct {
 	// grace is how many seconds the pod has to stop. It counts from Terminating
 	// on, and only ever shrinks.
 	grace int64
-	// why the pod was stopped: the first reason stays.
-	why string
+	// cause is why the pod was stopped: the first one stays.
+	cause pod.Cause
 	// removed says that no source has the pod any more. It never turns back; a
 	// pod that is added again meanwhile waits in again.
 	removed bool
 	again   *v1.Pod
+	// revive says that a new life follows as soon as this one is stopped.
+	revive bool
 }
 
 // event is something that happens to a pod. Requests come from the agent,
@@ -52,8 +57,10 @@ type (
 	// means the pod's own.
 	stop struct {
 		grace *int64
-		why   string
+		cause pod.Cause
 	}
+	// revive says that what ended the pod has passed.
+	revive struct{}
 	// remove says that the source no longer has the pod.
 	remove struct{}
 	// finished says that all of its containers ended for good.
@@ -66,6 +73,7 @@ type (
 
 func (desire) isEvent()   {}
 func (stop) isEvent()     {}
+func (revive) isEvent()   {}
 func (remove) isEvent()   {}
 func (finished) isEvent() {}
 func (stopped) isEvent()  {}
@@ -85,26 +93,31 @@ func (l life) on(e event) life {
 		l.pod = e.pod
 		switch {
 		case e.pod.DeletionTimestamp != nil:
-			return l.end(pod.Grace(e.pod), "it was deleted")
+			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it was deleted"})
 		case pod.HasEnded(e.pod):
-			return l.end(pod.Grace(e.pod), "it ended before")
+			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it ended before"})
 		}
 	case stop:
 		grace := pod.Grace(l.pod)
 		if e.grace != nil {
 			grace = *e.grace
 		}
-		return l.end(grace, e.why)
+		return l.end(grace, e.cause)
+	case revive:
+		l.revive = l.phase >= Terminating && l.cause.Passing && !l.removed
+		return l.reborn()
 	case remove:
 		l.removed = true
+		l.revive = false
 		l.again = nil // it was added again, and removed again
-		return l.end(pod.Grace(l.pod), "its source no longer has it")
+		return l.end(pod.Grace(l.pod), pod.Cause{Why: "its source no longer has it"})
 	case finished:
-		return l.end(pod.Grace(l.pod), e.why)
+		return l.end(pod.Grace(l.pod), pod.Cause{Why: e.why})
 	case stopped:
 		if l.phase == Terminating {
 			l.phase = Terminated
 		}
+		return l.reborn()
 	case erased:
 		if l.phase == Terminated && l.removed {
 			l.phase = Gone
@@ -115,12 +128,21 @@ func (l life) on(e event) life {
 
 // end moves a pod that still runs to Terminating, and shortens the time of one
 // that is already there.
-func (l life) end(grace int64, why string) life {
+func (l life) end(grace int64, cause pod.Cause) life {
 	switch l.phase {
 	case Syncing:
-		l.phase, l.grace, l.why = Terminating, grace, why
+		l.phase, l.grace, l.cause = Terminating, grace, cause
 	case Terminating:
 		l.grace = min(l.grace, grace)
+		l.revive = false // it is asked to stop once more
+	}
+	return l
+}
+
+// reborn begins the new life of a pod that is stopped and to be revived.
+func (l life) reborn() life {
+	if l.phase == Terminated && l.revive {
+		return born(l.pod)
 	}
 	return l
 }

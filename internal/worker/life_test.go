@@ -6,6 +6,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/pod"
+)
+
+var (
+	asked    = pod.Cause{Why: "asked to"}
+	shutdown = pod.Cause{Why: "the machine goes down", Reason: "Terminated", Passing: true}
 )
 
 func podWithGrace(grace int64) *v1.Pod {
@@ -26,41 +33,41 @@ func deleted(grace int64) *v1.Pod {
 func TestTransitions(t *testing.T) {
 	in := map[string]life{
 		"syncing":           {phase: Syncing, pod: podWithGrace(30)},
-		"terminating":       {phase: Terminating, pod: podWithGrace(30), grace: 30, why: "first"},
-		"terminating, lost": {phase: Terminating, pod: podWithGrace(30), grace: 30, why: "first", removed: true},
-		"terminated":        {phase: Terminated, pod: podWithGrace(30), grace: 30, why: "first"},
-		"terminated, lost":  {phase: Terminated, pod: podWithGrace(30), grace: 30, why: "first", removed: true},
-		"gone":              {phase: Gone, pod: podWithGrace(30), grace: 30, why: "first", removed: true},
+		"terminating":       {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}},
+		"terminating, lost": {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
+		"terminated":        {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}},
+		"terminated, lost":  {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
+		"gone":              {phase: Gone, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
 	}
 	five := int64(5)
 	events := map[string]event{
-		"desire": desire{podWithGrace(30)}, "delete": desire{deleted(5)}, "stop": stop{&five, "asked"}, "stop, own grace": stop{nil, "asked"},
-		"remove": remove{}, "finished": finished{}, "stopped": stopped{}, "erased": erased{},
+		"desire": desire{podWithGrace(30)}, "delete": desire{deleted(5)}, "stop": stop{&five, asked}, "stop, own grace": stop{nil, asked},
+		"remove": remove{}, "finished": finished{}, "stopped": stopped{}, "erased": erased{}, "revive": revive{},
 	}
 	want := map[string]map[string]Phase{
 		"syncing": {
 			"desire": Syncing, "delete": Terminating, "stop": Terminating, "stop, own grace": Terminating,
-			"remove": Terminating, "finished": Terminating, "stopped": Syncing, "erased": Syncing,
+			"remove": Terminating, "finished": Terminating, "stopped": Syncing, "erased": Syncing, "revive": Syncing,
 		},
 		"terminating": {
 			"desire": Terminating, "delete": Terminating, "stop": Terminating, "stop, own grace": Terminating,
-			"remove": Terminating, "finished": Terminating, "stopped": Terminated, "erased": Terminating,
+			"remove": Terminating, "finished": Terminating, "stopped": Terminated, "erased": Terminating, "revive": Terminating,
 		},
 		"terminating, lost": {
 			"desire": Terminating, "delete": Terminating, "stop": Terminating, "stop, own grace": Terminating,
-			"remove": Terminating, "finished": Terminating, "stopped": Terminated, "erased": Terminating,
+			"remove": Terminating, "finished": Terminating, "stopped": Terminated, "erased": Terminating, "revive": Terminating,
 		},
 		"terminated": {
 			"desire": Terminated, "delete": Terminated, "stop": Terminated, "stop, own grace": Terminated,
-			"remove": Terminated, "finished": Terminated, "stopped": Terminated, "erased": Terminated,
+			"remove": Terminated, "finished": Terminated, "stopped": Terminated, "erased": Terminated, "revive": Terminated,
 		},
 		"terminated, lost": {
 			"desire": Terminated, "delete": Terminated, "stop": Terminated, "stop, own grace": Terminated,
-			"remove": Terminated, "finished": Terminated, "stopped": Terminated, "erased": Gone,
+			"remove": Terminated, "finished": Terminated, "stopped": Terminated, "erased": Gone, "revive": Terminated,
 		},
 		"gone": {
 			"desire": Gone, "delete": Gone, "stop": Gone, "stop, own grace": Gone,
-			"remove": Gone, "finished": Gone, "stopped": Gone, "erased": Gone,
+			"remove": Gone, "finished": Gone, "stopped": Gone, "erased": Gone, "revive": Gone,
 		},
 	}
 	for state, l := range in {
@@ -97,9 +104,9 @@ func TestAPodThatHasEndedBeforeNeverRuns(t *testing.T) {
 }
 
 func TestTheFirstReasonStays(t *testing.T) {
-	l := born(podWithGrace(30)).on(stop{nil, "evicted"}).on(remove{})
-	if l.why != "evicted" {
-		t.Fatalf("why = %q", l.why)
+	l := born(podWithGrace(30)).on(stop{nil, pod.Cause{Why: "evicted"}}).on(remove{})
+	if l.cause.Why != "evicted" {
+		t.Fatalf("cause %+v", l.cause)
 	}
 }
 
@@ -114,13 +121,14 @@ func TestLifeNeverGoesBack(t *testing.T) {
 			e := [...]event{
 				desire{podWithGrace(grace)},
 				desire{deleted(grace)},
-				stop{&grace, "x"},
-				stop{nil, "y"},
+				stop{&grace, pod.Cause{Why: "x"}},
+				stop{nil, pod.Cause{Why: "y"}},
+				revive{}, // nothing passes here
 				remove{},
 				finished{},
 				stopped{},
 				erased{},
-			}[r.IntN(8)]
+			}[r.IntN(9)]
 			before := l
 			l = l.on(e)
 			switch {
@@ -130,13 +138,44 @@ func TestLifeNeverGoesBack(t *testing.T) {
 				t.Fatalf("seed %d: %T skipped from %s to %s", seed, e, before.phase, l.phase)
 			case before.phase >= Terminating && l.grace > before.grace:
 				t.Fatalf("seed %d: %T lengthened the grace from %d to %d", seed, e, before.grace, l.grace)
-			case before.phase >= Terminating && l.why != before.why:
-				t.Fatalf("seed %d: %T changed the reason from %q to %q", seed, e, before.why, l.why)
+			case before.phase >= Terminating && l.cause != before.cause:
+				t.Fatalf("seed %d: %T changed the cause from %+v to %+v", seed, e, before.cause, l.cause)
 			case before.removed && !l.removed:
 				t.Fatalf("seed %d: %T brought a removed pod back", seed, e)
 			case l.phase == Gone && !l.removed:
 				t.Fatalf("seed %d: %T erased a pod that its source still has", seed, e)
 			}
 		}
+	}
+}
+
+func TestAPodThatAPassingCauseEndedIsRevived(t *testing.T) {
+	ended := func() life { return born(podWithGrace(30)).on(stop{nil, shutdown}) }
+	for name, test := range map[string]struct {
+		life life
+		want Phase
+	}{
+		"once it is stopped":                  {ended().on(stopped{}).on(revive{}), Syncing},
+		"while it is being stopped":           {ended().on(revive{}), Terminating},
+		"after that":                          {ended().on(revive{}).on(stopped{}), Syncing},
+		"asked to stop again meanwhile":       {ended().on(revive{}).on(stop{nil, shutdown}).on(stopped{}), Terminated},
+		"and then revived after all":          {ended().on(revive{}).on(stop{nil, shutdown}).on(revive{}).on(stopped{}), Syncing},
+		"removed meanwhile":                   {ended().on(revive{}).on(remove{}).on(stopped{}), Terminated},
+		"removed before":                      {ended().on(stopped{}).on(remove{}).on(revive{}), Terminated},
+		"deleted meanwhile":                   {ended().on(revive{}).on(desire{deleted(5)}).on(stopped{}), Terminated},
+		"deleted after it was stopped":        {ended().on(stopped{}).on(desire{deleted(5)}).on(revive{}), Terminating},
+		"it had ended before the cause came":  {born(podWithGrace(30)).on(finished{}).on(stop{nil, shutdown}).on(stopped{}).on(revive{}), Terminated},
+		"it lives: there is nothing to bring": {born(podWithGrace(30)).on(revive{}), Syncing},
+	} {
+		if test.life.phase != test.want {
+			t.Errorf("%s: got %s, want %s", name, test.life.phase, test.want)
+		}
+	}
+	if l := ended().on(stopped{}).on(revive{}); l.cause != (pod.Cause{}) || l.revive || l.grace != 0 {
+		t.Errorf("a new life remembers the old one: %+v", l)
+	}
+	newer := podWithGrace(10)
+	if l := ended().on(revive{}).on(desire{newer}).on(stopped{}); l.pod != newer {
+		t.Error("the new life is that of an older version")
 	}
 }

@@ -2,6 +2,7 @@
 // a time for it: the newest thing that is to be done.
 //
 // A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go).
+// A pod that ended never runs again, unless what ended it was to pass, and has.
 // Requests only change what is to be done; while a worker is busy they pile up
 // into one. Whatever fails is tried again here, with growing pauses, and nowhere else.
 //
@@ -25,11 +26,12 @@ import (
 // Hands do what a worker decides on. Every method may be called again after it
 // failed or was interrupted, and then goes on where it stood.
 type Hands interface {
-	// Sync brings a pod one step closer to its spec.
+	// Sync brings a pod one step closer to its spec. One that was stopped before
+	// has a new life.
 	Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error)
 	// Stop ends all that runs of a pod, by force once grace is over. It says that
 	// it is done when it is called and nothing runs any more.
-	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, why string) (done bool, err error)
+	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
 	// Erase removes all that is left of a pod.
 	Erase(ctx context.Context, p *v1.Pod, have pod.Observed) error
 }
@@ -110,11 +112,45 @@ func (p *Pool) Remove(gone *v1.Pod) {
 }
 
 // End stops a pod that its source still has. A nil grace means the pod's own.
-func (p *Pool) End(uid pod.UID, grace *int64, why string) {
+func (p *Pool) End(uid pod.UID, grace *int64, cause pod.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.tell(stop{grace: grace, why: why})
+		w.tell(stop{grace: grace, cause: cause})
+	}
+}
+
+// Ended returns a channel that is closed once nothing of a pod runs any more. It
+// is closed already if nothing does.
+func (p *Pool) Ended(uid pod.UID) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		return w.whenEnded()
+	}
+	nobody := make(chan struct{})
+	close(nobody)
+	return nobody
+}
+
+// Active returns the pods of which something may run.
+func (p *Pool) Active() []*v1.Pod {
+	var active []*v1.Pod
+	for _, l := range p.Lives() {
+		if l.Phase < Terminated {
+			active = append(active, l.Pod)
+		}
+	}
+	return active
+}
+
+// Revive says that what ended a pod has passed. It runs again, once it is
+// stopped, if the cause of its end was a passing one; else nothing happens.
+func (p *Pool) Revive(uid pod.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		w.tell(revive{})
 	}
 }
 
@@ -162,7 +198,7 @@ type Life struct {
 	Pod     *v1.Pod
 	Phase   Phase
 	Removed bool
-	Why     string
+	Cause   pod.Cause // of its end, if it is ending
 }
 
 // Lives returns the pods that have a worker.
@@ -172,14 +208,14 @@ func (p *Pool) Lives() map[pod.UID]Life {
 	out := make(map[pod.UID]Life, len(p.workers))
 	for uid, w := range p.workers {
 		l := w.now()
-		out[uid] = Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Why: l.why}
+		out[uid] = Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
 	}
 	return out
 }
 
 // start makes a worker. The caller holds the lock.
 func (p *Pool) start(uid pod.UID, l life) {
-	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l}
+	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
 	p.workers[uid] = w
 	w.look()
 	p.group.Go("worker "+string(uid), func(ctx context.Context) {

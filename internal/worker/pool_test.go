@@ -24,6 +24,7 @@ type hands struct {
 	hold    map[string]chan struct{}
 	fail    map[string]int
 	outcome pod.Outcome
+	causes  []pod.Cause // of the stops
 }
 
 func (h *hands) note(ctx context.Context, what string, p *v1.Pod) error {
@@ -59,12 +60,15 @@ func (h *hands) Sync(ctx context.Context, p *v1.Pod, _ pod.Observed) (pod.Outcom
 	return h.outcome, err
 }
 
-func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.Duration, _ string) (bool, error) {
+func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.Duration, cause pod.Cause) (bool, error) {
 	h.mu.Lock()
 	if !h.running[p.UID] {
 		h.mu.Unlock()
 		return true, nil
 	}
+	h.mu.Unlock()
+	h.mu.Lock()
+	h.causes = append(h.causes, cause)
 	h.mu.Unlock()
 	if err := h.note(ctx, "stop in "+grace.String(), p); err != nil {
 		return false, err
@@ -164,7 +168,7 @@ func TestAKillInterruptsASyncAndIsNotOverwritten(t *testing.T) {
 		h.mu.Lock()
 		h.running["a"] = true
 		h.mu.Unlock()
-		p.End("a", nil, "asked to")
+		p.End("a", nil, asked)
 		p.Desire(named("a", pod.SourceAPI)) // a newer version does not undo it
 		expect(t, h, "sync a", "stop in 30s a")
 		if l := p.Lives()["a"]; l.Phase != Terminated {
@@ -181,11 +185,11 @@ func TestAShorterGraceCutsAStopShort(t *testing.T) {
 		p.Desire(named("a", pod.SourceAPI))
 		synctest.Wait()
 		h.hold["stop in 30s a"] = make(chan struct{})
-		p.End("a", nil, "slowly")
+		p.End("a", nil, pod.Cause{Why: "slowly"})
 		expect(t, h, "sync a", "stop in 30s a")
 		time.Sleep(10 * time.Second)
 		grace := int64(12)
-		p.End("a", &grace, "quickly")
+		p.End("a", &grace, pod.Cause{Why: "quickly"})
 		expect(t, h, "sync a", "stop in 30s a", "stop in 2s a") // ten of the twelve seconds are over
 	})
 }
@@ -281,5 +285,80 @@ func TestAFinishedPodIsStoppedAndStays(t *testing.T) {
 		if l := p.Lives()["job"]; l.Phase != Terminated || l.Removed {
 			t.Fatalf("got %+v, want it Terminated and there", l)
 		}
+	})
+}
+
+func TestTheFirstCauseIsHandedToWhoeverStopsThePod(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		p.Desire(named("a", pod.SourceAPI))
+		synctest.Wait()
+		h.hold["stop in 30s a"] = make(chan struct{})
+		p.End("a", nil, shutdown)
+		synctest.Wait()
+		p.End("a", new(int64), asked)
+		expect(t, h, "sync a", "stop in 30s a", "stop in 0s a")
+		if !slices.Equal(h.causes, []pod.Cause{shutdown, shutdown}) {
+			t.Fatalf("got %+v", h.causes)
+		}
+		if l := p.Lives()["a"]; l.Cause != shutdown {
+			t.Fatalf("got %+v", l)
+		}
+	})
+}
+
+// isClosed tells whether a channel of which nothing is ever received is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestTheEndOfAPodCanBeWaitedFor(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		if !isClosed(p.Ended("nobody")) {
+			t.Fatal("nothing runs of a pod that nobody has")
+		}
+		p.Desire(named("a", pod.SourceAPI))
+		synctest.Wait()
+		h.hold["stop in 30s a"] = make(chan struct{})
+		p.End("a", nil, shutdown)
+		ended := p.Ended("a")
+		synctest.Wait()
+		if isClosed(ended) || len(p.Active()) != 1 {
+			t.Fatal("it still runs")
+		}
+		h.letGo("stop in 30s a")
+		<-ended
+		if len(p.Active()) != 0 || !isClosed(p.Ended("a")) {
+			t.Fatal("it has ended")
+		}
+	})
+}
+
+func TestARevivedPodIsSyncedAndCanBeStoppedAgain(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		p.Desire(named("a", pod.SourceFile))
+		synctest.Wait()
+		h.hold["stop in 30s a"] = make(chan struct{})
+		p.End("a", nil, shutdown)
+		synctest.Wait()
+		first := p.Ended("a")
+		p.Revive("a")
+		time.Sleep(10 * time.Second)
+		expect(t, h, "sync a", "stop in 30s a") // not before it is stopped
+		h.letGo("stop in 30s a")
+		expect(t, h, "sync a", "stop in 30s a", "sync a")
+		if !isClosed(first) || isClosed(p.Ended("a")) {
+			t.Fatal("each life has an end of its own")
+		}
+		p.End("a", nil, shutdown)
+		expect(t, h, "sync a", "stop in 30s a", "sync a", "stop in 30s a") // all of its grace, anew
+		p.Revive("a")
+		expect(t, h, "sync a", "stop in 30s a", "sync a", "stop in 30s a", "sync a")
+		p.Remove(named("a", pod.SourceFile))
+		expect(t, h, "sync a", "stop in 30s a", "sync a", "stop in 30s a", "sync a", "stop in 30s a", "erase a")
 	})
 }

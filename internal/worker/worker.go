@@ -17,6 +17,7 @@ type worker struct {
 
 	mu        sync.Mutex
 	life      life
+	ended     chan struct{}      // closed when nothing of the pod runs; another one in a new life
 	interrupt context.CancelFunc // of the step that runs; nil if none does
 	running   life               // what that step was started for
 
@@ -31,12 +32,30 @@ type worker struct {
 // tell applies an event and wakes the goroutine.
 func (w *worker) tell(e event) {
 	w.mu.Lock()
-	w.life = w.life.on(e)
+	before := w.life
+	w.life = before.on(e)
+	w.noteEnd(before.phase, w.life.phase)
 	if w.interrupt != nil && w.life.interrupts(w.running) {
 		w.interrupt()
 	}
 	w.mu.Unlock()
 	w.look()
+}
+
+// noteEnd lets go of those who wait for the end of a life. The caller holds the lock.
+func (w *worker) noteEnd(before, after Phase) {
+	if before < Terminated && (after >= Terminated || after < before) {
+		close(w.ended)
+	}
+	if after < before { // a new life
+		w.ended = make(chan struct{})
+	}
+}
+
+func (w *worker) whenEnded() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
 }
 
 // look wakes the goroutine: something about its pod may have changed. Many
@@ -157,6 +176,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 	}
 	switch l.phase {
 	case Syncing:
+		w.stopBegan = time.Time{}
 		outcome, err := w.pool.Hands.Sync(ctx, l.pod, have)
 		if err != nil || outcome.Again {
 			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
@@ -166,7 +186,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		}
 		return outcome, nil, err
 	case Terminating:
-		done, err := w.pool.Hands.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.why)
+		done, err := w.pool.Hands.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.cause)
 		w.lastAction = time.Now()
 		if err != nil || !done {
 			return pod.Outcome{Again: true}, nil, err
@@ -174,7 +194,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		return pod.Outcome{}, stopped{}, nil
 	default:
 		if !l.removed { // it ended, and was deleted after that: its source has to be told
-			_, err := w.pool.Hands.Stop(ctx, l.pod, have, 0, l.why)
+			_, err := w.pool.Hands.Stop(ctx, l.pod, have, 0, l.cause)
 			return pod.Outcome{}, nil, err
 		}
 		err = w.pool.Hands.Erase(ctx, l.pod, have)

@@ -1,0 +1,142 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/event"
+	"berth/internal/fields"
+	"berth/internal/pod"
+	"berth/internal/render"
+	"berth/internal/volume"
+)
+
+// environment resolves the variables of a container by what they refer to.
+func (e *Executor) environment(ctx context.Context, t *task, c *v1.Container) ([]render.Variable, error) {
+	r := render.References{
+		ConfigMaps: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
+		Facts:       fields.Facts{NodeName: e.Node.Name, HostIPs: e.HostIPs},
+		Allocatable: e.Allocatable(),
+	}
+	var err error
+	if r.Services, err = e.Objects.Services(ctx, t.pod); err != nil {
+		return nil, err
+	}
+	configMaps, secrets := namedIn(c)
+	for _, name := range configMaps {
+		if err := fetch(ctx, e.Objects.ConfigMap, t.pod, name, r.ConfigMaps); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range secrets {
+		if err := fetch(ctx, e.Objects.Secret, t.pod, name, r.Secrets); err != nil {
+			return nil, err
+		}
+	}
+	if asksForAddress(c) {
+		if r.Facts.PodIPs, err = e.addresses(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return render.Environment(t.pod, c, r)
+}
+
+// fetch puts an object into a map if it exists. Whether it may be missing is for
+// the one who reads the map to say.
+func fetch[T any](
+	ctx context.Context, get func(ctx context.Context, p *v1.Pod, name string) (T, error), p *v1.Pod, name string, into map[string]T,
+) error {
+	object, err := get(ctx, p, name)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	default:
+		into[name] = object
+	}
+	return nil
+}
+
+// namedIn returns the names of the ConfigMaps and Secrets that the variables of a
+// container are taken from.
+func namedIn(c *v1.Container) (configMaps, secrets []string) {
+	for _, from := range c.EnvFrom {
+		if from.ConfigMapRef != nil {
+			configMaps = append(configMaps, from.ConfigMapRef.Name)
+		}
+		if from.SecretRef != nil {
+			secrets = append(secrets, from.SecretRef.Name)
+		}
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+			configMaps = append(configMaps, e.ValueFrom.ConfigMapKeyRef.Name)
+		}
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			secrets = append(secrets, e.ValueFrom.SecretKeyRef.Name)
+		}
+	}
+	return configMaps, secrets
+}
+
+func asksForAddress(c *v1.Container) bool {
+	for _, e := range c.Env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP") {
+			return true
+		}
+	}
+	return false
+}
+
+// addresses returns those of the pod. Its sandbox may have been made just before,
+// so that nobody has observed it yet.
+func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
+	if t.pod.Spec.HostNetwork {
+		return e.HostIPs, nil
+	}
+	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.did {
+		return s.IPs, nil
+	}
+	have, err := e.Runtime.Pod(ctx, t.pod.UID)
+	if err != nil {
+		return nil, fmt.Errorf("find the address of the pod: %w", err)
+	}
+	if s := have.Sandbox(); s != nil {
+		return s.IPs, nil
+	}
+	return nil, nil
+}
+
+// handlerOf returns by which of its handlers the runtime is to run a pod: that of
+// its RuntimeClass. Without one it is the runtime's choice.
+func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
+	if p.Spec.RuntimeClassName == nil || *p.Spec.RuntimeClassName == "" {
+		return "", nil
+	}
+	class, err := e.Objects.RuntimeClass(ctx, p, *p.Spec.RuntimeClassName)
+	if err != nil {
+		return "", err
+	}
+	return class.Handler, nil
+}
+
+// setUpVolumes makes the volumes of a pod be there, with what they should hold now.
+// One that can't be renewed, and is there with what it held before, holds nobody up.
+func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
+	due, err := e.Volumes.Setup(ctx, t.pod, nil)
+	t.comeBack(due)
+	if err == nil {
+		return nil
+	}
+	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
+	if volume.Usable(err) {
+		t.failed = append(t.failed, err)
+		return nil
+	}
+	t.allWait(err.Error())
+	return err
+}
