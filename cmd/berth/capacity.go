@@ -16,7 +16,6 @@ type capacity struct {
 	name        string
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
-	shutdown  func() bool
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
@@ -37,7 +36,6 @@ func newCapacity(c *config.Config) (*capacity, error) {
 		kernel: m.Kernel, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
-		shutdown:    func() bool { return false },
 	}, nil
 }
 
@@ -55,7 +53,7 @@ func (c *capacity) labels() map[string]string {
 // admission is this machine as admission looks at it.
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
-		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls, ShuttingDown: c.shutdown(),
+		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

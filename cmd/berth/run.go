@@ -18,6 +18,7 @@ import (
 	"berth/internal/run"
 	"berth/internal/server"
 	"berth/internal/server/api"
+	"berth/internal/shutdown"
 	"berth/internal/source"
 )
 
@@ -120,8 +121,12 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return whyEnded(ctx, err)
 	}
 	defer n.stop()
+	goingDown, err := watchShutdown(c, n, joined, group, log)
+	if err != nil {
+		return err
+	}
 	local, err := server.New(server.Config{
-		Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Version: version, Log: log,
+		Drains: drains{goingDown}, Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Version: version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -184,6 +189,25 @@ func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources
 	}
 	n, err := newNode(ctx, c, in, log)
 	return n, joined, err
+}
+
+// watchShutdown makes what stops the pods of this machine when it goes down or is
+// drained.
+func watchShutdown(c *config.Config, n *node, joined *cluster, group *run.Group, log *slog.Logger) (*shutdown.Manager, error) {
+	settings := shutdown.Config{Pods: n.pool, Gate: n.agent, Log: log, Periods: c.Shutdown}
+	if joined != nil {
+		settings.Show = joined.node.SetShutdown
+	}
+	manager, err := shutdown.New(settings)
+	if err != nil || len(c.Shutdown) == 0 {
+		return manager, err
+	}
+	watcher, err := shutdown.NewWatcher(shutdown.WatcherConfig{Manager: manager, Log: log, Connect: shutdown.ConnectLogind})
+	if err != nil {
+		return nil, err
+	}
+	group.Go("shutdown of the machine", watcher.Run)
+	return manager, nil
 }
 
 // whyEnded is nil if err only says that we were asked to end.

@@ -16,6 +16,9 @@ import (
 // takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
 // taken in one after the other, so that none is promised what another was given.
 func (a *Agent) takeIn(group *run.Group, p *v1.Pod) {
+	if a.holdBack(p) {
+		return
+	}
 	switch d := a.admit(p); {
 	case d.Reject != nil:
 		a.reject(p, d.Reject)
@@ -42,7 +45,9 @@ func (a *Agent) admit(p *v1.Pod) admit.Decision {
 			others = append(others, other)
 		}
 	}
-	return admit.Decide(p, others, a.Node())
+	node := a.Node()
+	node.ShuttingDown = node.ShuttingDown || a.hold != nil
+	return admit.Decide(p, others, node)
 }
 
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {

@@ -32,6 +32,8 @@ type Workers interface {
 	// End stops a pod that its source still has, and Ended is closed when it has.
 	End(uid pod.UID, grace *int64, cause pod.Cause)
 	Ended(uid pod.UID) <-chan struct{}
+	// Revive says that what ended a pod has passed.
+	Revive(uid pod.UID)
 	Lives() map[pod.UID]worker.Life
 }
 
@@ -86,6 +88,7 @@ type Agent struct {
 	gone    chan pod.UID
 	found   chan leftovers
 	room    chan pod.UID // has been made for this pod
+	holds   chan holdRequest
 	due     *dueQueue
 
 	// ---  below: only the loop
@@ -94,7 +97,8 @@ type Agent struct {
 	refused  map[string][]pod.Refusal
 	rejected map[pod.UID]bool
 	admitted map[pod.UID]bool
-	waiting  map[pod.UID]bool // for others to make room
+	waiting  map[pod.UID]bool // for others to make room, or for the end of a hold
+	hold     *pod.Cause       // why no pod may start; nil: they may
 	sweeping bool
 
 	view *view
@@ -115,6 +119,7 @@ func New(c Config) (*Agent, error) {
 		gone:     make(chan pod.UID, 64),
 		found:    make(chan leftovers),
 		room:     make(chan pod.UID),
+		holds:    make(chan holdRequest),
 		due:      newDueQueue(),
 		ready:    map[string]bool{},
 		refused:  map[string][]pod.Refusal{},
@@ -170,6 +175,8 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case uid := <-a.room:
 			a.handleRoom(group, uid)
+		case r := <-a.holds:
+			a.handleHold(group, r)
 		case uid := <-a.gone:
 			a.handleGone(uid)
 		case <-housekeeping.C:

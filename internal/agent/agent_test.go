@@ -38,6 +38,7 @@ type node struct {
 	events    *fake.Events
 	upstream  *fake.Upstream
 	agent     *agent.Agent
+	pool      *worker.Pool
 	machine   admit.Node
 	images    *image.Manager
 	snapshots chan pod.Snapshot
@@ -81,16 +82,16 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 		Explain:     error.Error, Forget: observer.Forget,
 	})
 	must(t, err)
-	pool, err := worker.New(ctx, worker.Config{Hands: executor, Observer: observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone})
+	n.pool, err = worker.New(ctx, worker.Config{Hands: executor, Observer: observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone})
 	must(t, err)
 
 	group := run.NewGroup(ctx, log)
 	group.Go("observer", observer.Run)
-	group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, pool, n.snapshots) })
+	group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, n.snapshots) })
 	n.stop = func() {
 		cancel()
 		group.Stop()
-		pool.Stop()
+		n.pool.Stop()
 		n.images.Stop()
 	}
 	return n

@@ -113,9 +113,9 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		static, hadStatic := a.Desired.StaticOf(p)
 		a.Desired.Remove(p.UID)
 		delete(a.admitted, p.UID)
-		delete(a.waiting, p.UID)
-		if a.rejected[p.UID] {
+		if a.rejected[p.UID] || a.waiting[p.UID] {
 			delete(a.rejected, p.UID)
+			delete(a.waiting, p.UID)
 			a.Statuses.Forget(p.UID)
 		}
 		switch {

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
 	"manifest/strict": {},
-	"config":          {"manifest/strict", "plan", "pod"},
+	"config":          {"manifest/strict", "plan", "pod", "shutdown"},
 	"source":          {"manifest", "pod", "run"},
 	"mirror":          {"pod"}, // the other way: what the API server is shown of static pods
 
@@ -52,9 +52,10 @@ var mayImport = map[string][]string{
 	"volume":  {"fields", "pod", "render"},
 
 	// This machine in a cluster.
-	"kubeapi": {},
-	"cert":    {"kubeapi", "run"},
-	"node":    {"run"},
+	"kubeapi":  {},
+	"cert":     {"kubeapi", "run"},
+	"node":     {"run"},
+	"shutdown": {"pod", "run"},
 
 	// Beside the road.
 	"bundle":     {"cgroup", "ociarchive", "run"},

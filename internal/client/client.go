@@ -141,8 +141,13 @@ func (c *Client) getJSON(ctx context.Context, path string, q url.Values, into an
 
 // get returns an answer that is good. Its body is to be closed.
 func (c *Client) get(ctx context.Context, path string, q url.Values) (*http.Response, error) {
+	return c.do(ctx, http.MethodGet, path, q)
+}
+
+// do is get for all methods.
+func (c *Client) do(ctx context.Context, method, path string, q url.Values) (*http.Response, error) {
 	// The host is not used: there is but one at the other end of the socket.
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://berth"+path+"?"+q.Encode(), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, "http://berth"+path+"?"+q.Encode(), http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("make the request for %s: %w", path, err)
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"berth/internal/shutdown"
 )
 
 func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster {
@@ -122,32 +123,11 @@ func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList
 	return out
 }
 
-// criticalPriority is where the priorities of system classes begin.
-const criticalPriority = 2_000_000_000
-
-// shutdown reads how long pods may take to end when the machine goes down. The two
-// periods of the kubelet are the short form of two priorities.
-func (l *loader) shutdown(k *kubeletconfig.KubeletConfiguration) []ShutdownPeriod {
-	all, critical := k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration
-	if len(k.ShutdownGracePeriodByPodPriority) > 0 {
-		if all != 0 || critical != 0 {
-			l.fail("shutdownGracePeriodByPodPriority", "", "can't be used beside shutdownGracePeriod")
-		}
-		var out []ShutdownPeriod
-		for _, p := range k.ShutdownGracePeriodByPodPriority {
-			if p.ShutdownGracePeriodSeconds < 0 {
-				l.fail("shutdownGracePeriodByPodPriority", fmt.Sprint(p.ShutdownGracePeriodSeconds), "a period can't be negative")
-			}
-			out = append(out, ShutdownPeriod{p.Priority, time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
-		}
-		slices.SortFunc(out, func(a, b ShutdownPeriod) int { return cmp.Compare(a.Priority, b.Priority) })
-		return out
+// shutdown reads how long pods may take to end when the machine goes down.
+func (l *loader) shutdown(k *kubeletconfig.KubeletConfiguration) []shutdown.Period {
+	periods, err := shutdown.Periods(k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration, k.ShutdownGracePeriodByPodPriority)
+	if err != nil {
+		l.errs = append(l.errs, err)
 	}
-	switch {
-	case all < 0 || critical < 0 || critical > all:
-		l.fail("shutdownGracePeriod", all.String(), "must not be negative, nor shorter than shutdownGracePeriodCriticalPods (%s)", critical)
-	case all > 0:
-		return []ShutdownPeriod{{0, all - critical}, {criticalPriority, critical}}
-	}
-	return nil
+	return periods
 }

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/plan"
+	"berth/internal/shutdown"
 )
 
 // Config is how one agent is to work.
@@ -49,7 +50,7 @@ type Config struct {
 	ClusterDomain string
 	// Shutdown says how long pods may take to end when the machine goes down, from
 	// the lowest priority to the highest. Empty: nobody waits for them.
-	Shutdown []ShutdownPeriod
+	Shutdown []shutdown.Period
 
 	Cluster Cluster
 
@@ -57,13 +58,6 @@ type Config struct {
 
 	// NotHonoured names the fields of the file that are set and have no effect yet.
 	NotHonoured []string
-}
-
-// ShutdownPeriod is how long pods of a priority, and of those up to the next one,
-// may take to end.
-type ShutdownPeriod struct {
-	Priority int32
-	Period   time.Duration
 }
 
 // Cluster is how a node joins one. Without a kubeconfig it does not.

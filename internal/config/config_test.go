@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/plan"
+	"berth/internal/shutdown"
 )
 
 var machine = Machine{Hostname: "Box", Processors: 2, WorkDir: "/home/me"}
@@ -54,7 +55,7 @@ nodeStatusMaxImages: -1
 	if cpu := c.Reserved.Cpu().String(); cpu != "300m" {
 		t.Errorf("%s of the processors are reserved", cpu)
 	}
-	if want := []ShutdownPeriod{{0, 20 * time.Second}, {2_000_000_000, 10 * time.Second}}; !slices.Equal(c.Shutdown, want) {
+	if want := []shutdown.Period{{Priority: 0, For: 20 * time.Second}, {Priority: 2_000_000_000, For: 10 * time.Second}}; !slices.Equal(c.Shutdown, want) {
 		t.Errorf("shutdown %v, want %v", c.Shutdown, want)
 	}
 	want := []v1.Taint{{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}, {Key: "new", Effect: v1.TaintEffectNoExecute}}

@@ -98,6 +98,7 @@ type station struct {
 	t      *testing.T
 	pods   *fakePods
 	events *fakeEvents
+	drains *fakeDrains
 	logs   fakeLogs
 	path   string
 	client *http.Client
@@ -108,10 +109,11 @@ func start(t *testing.T, streams int) *station {
 	t.Helper()
 	s := &station{
 		t: t, pods: &fakePods{}, events: &fakeEvents{changed: make(chan struct{}, 1)}, path: socketPath(t),
-		logs: fakeLogs{folder: t.TempDir(), done: make(chan struct{})},
+		drains: newDrains(),
+		logs:   fakeLogs{folder: t.TempDir(), done: make(chan struct{})},
 	}
 	server, err := New(Config{
-		Pods: s.pods, Logs: s.logs, Events: s.events, Version: "1.2.3", Streams: streams, Log: discard(),
+		Pods: s.pods, Logs: s.logs, Events: s.events, Drains: s.drains, Version: "1.2.3", Streams: streams, Log: discard(),
 	})
 	if err != nil {
 		t.Fatal(err)

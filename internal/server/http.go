@@ -84,6 +84,18 @@ func (q *query) number(key string, otherwise int64) int64 {
 	return n
 }
 
+// duration is at least 0, which it is if the query does not have it.
+func (q *query) duration(key string) time.Duration {
+	if q.text(key) == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(q.text(key))
+	if err != nil || d < 0 {
+		q.wrong(key, "a time such as 30s or 5m")
+	}
+	return d
+}
+
 // time is a point in time, or an age before now.
 func (q *query) time(key string, now time.Time) time.Time {
 	if q.text(key) == "" {

@@ -1,8 +1,8 @@
 // Package server is berth's local API on a unix socket: what runs, what happened
-// to it, why a manifest was refused, and the logs of containers. Package api
-// describes it.
+// to it, why a manifest was refused, the logs of containers, and the drain of the
+// node. Package api describes it.
 //
-// The server only reads. It asks for the state when it needs it, and is told no
+// But for a drain, the server only reads. It asks for the state when it needs it, and is told no
 // more than "something changed": a reader that is slow, or stopped, holds up its
 // own connection and nothing else.
 package server
@@ -54,6 +54,15 @@ type Logs interface {
 	LogPath(ctx context.Context, uid pod.UID, containerID string) (path string, done <-chan struct{}, err error)
 }
 
+// Drains is who stops the pods of this node, and lets them run again.
+type Drains interface {
+	// Drain stops pods until that is done, or ctx ends. It tells how that goes, one
+	// event at a time, beginning with api.DrainBegan, and returns the pods that have
+	// not ended. If it may not be, there is an error before anything is told.
+	Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) (left []string, err error)
+	Undo(ctx context.Context) error
+}
+
 const (
 	defaultStreams = 256
 	maxHeaderBytes = 16 << 10
@@ -69,6 +78,7 @@ type Config struct {
 	Pods    Pods
 	Logs    Logs
 	Events  Events // nil if nobody records any
+	Drains  Drains // nil if this node can't be drained
 	Version string
 	Log     *slog.Logger
 	Streams int // how many watches and logs may be open at a time; 0 means 256
@@ -79,6 +89,7 @@ type Server struct {
 	pods    Pods
 	logs    Logs
 	events  Events
+	drains  Drains
 	version api.Version
 	log     *slog.Logger
 	streams chan struct{} // holds a value for each open stream
@@ -99,7 +110,7 @@ func New(c Config) (*Server, error) {
 		c.Events = noEvents{}
 	}
 	return &Server{
-		pods: c.Pods, logs: c.Logs, events: c.Events, log: c.Log,
+		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, log: c.Log,
 		version: api.NewVersion(c.Version),
 		streams: make(chan struct{}, c.Streams),
 	}, nil
@@ -146,6 +157,8 @@ func (s *Server) routes(reader *crilog.Reader) http.Handler {
 	mux.HandleFunc("GET /v1/pods/{name}/log", logs)
 	mux.HandleFunc("GET /v1/namespaces/{namespace}/pods/{name}/log", logs)
 	mux.HandleFunc("GET /v1/events", s.serveEvents)
+	mux.HandleFunc("POST /v1/drain", s.stream(s.serveDrain))
+	mux.HandleFunc("DELETE /v1/drain", s.answer(s.undoDrain))
 	mux.HandleFunc("GET /v1/version", s.answer(func(*http.Request) (any, *problem) { return s.version, nil }))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return mux

@@ -7,6 +7,8 @@
 //	GET /v1/namespaces/{ns}/pods/{name}/log   the same
 //	GET /v1/events                            v1.EventList, what happened last is at the end
 //	GET /v1/events?watch=1                    a stream of Event, one per line
+//	POST /v1/drain                            a stream of DrainEvent, one per line, while pods are stopped
+//	DELETE /v1/drain                          undoes that
 //	GET /v1/version                           Version
 //	GET /healthz                              ok
 //

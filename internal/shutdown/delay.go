@@ -1,0 +1,90 @@
+package shutdown
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	reloadPatience = 3 * time.Second
+	reloadLook     = 100 * time.Millisecond
+)
+
+// lengthen sees to it that logind waits for as long as all periods take: if it does
+// not, a file of ours tells it to, as the kubelet does. If that does not help, the
+// user is told what to do; a shutdown is held up all the same, for as long as
+// logind allows.
+func (w *Watcher) lengthen(ctx context.Context, logind Logind) error {
+	need := total(w.Manager.Periods)
+	have, err := logind.Delay(ctx)
+	if err != nil {
+		return err
+	}
+	if have < need {
+		var read time.Duration
+		if read, err = w.override(ctx, logind, need); err == nil {
+			have = read
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if have >= need {
+		w.short = false
+		return nil
+	}
+	if w.short {
+		return nil
+	}
+	w.short = true
+	if err == nil {
+		err = fmt.Errorf("%s changes nothing", w.DropIn)
+	}
+	w.Log.Warn(fmt.Sprintf("systemd waits no longer than %s for a shutdown, and the configured periods take %s: put 'InhibitDelayMaxSec=%d' under [Login] into /etc/systemd/logind.conf, and reload systemd-logind",
+		have, need, seconds(need)), "err", err)
+	return nil
+}
+
+// override writes the file, and waits until logind has read it. It returns for how
+// long logind waits then.
+func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duration) (time.Duration, error) {
+	text := fmt.Sprintf("# Written by berth, so that pods have the time to stop that its configuration gives them.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds(need))
+	if err := writeIfOther(w.DropIn, []byte(text)); err != nil {
+		return 0, err
+	}
+	if err := logind.Reload(ctx); err != nil {
+		return 0, err
+	}
+	patience := time.After(reloadPatience)
+	for {
+		have, err := logind.Delay(ctx)
+		if err != nil || have >= need {
+			return have, err
+		}
+		select {
+		case <-time.After(reloadLook):
+		case <-patience:
+			return have, nil
+		case <-ctx.Done():
+			return have, ctx.Err()
+		}
+	}
+}
+
+// seconds is a duration in whole seconds, no shorter than it is.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// writeIfOther writes a file that all may read, unless it says so already.
+func writeIfOther(path string, content []byte) error {
+	if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, content) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
+}
