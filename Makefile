@@ -14,6 +14,9 @@ SHELL       := /bin/bash
 # Where `make run` keeps its state.
 ROOT ?= /var/lib/berth
 
+# Where `make cluster` keeps its state, while it runs.
+CLUSTER_ROOT ?= /tmp/berth-cluster
+
 # This repository has more than one module on purpose, and no workspace.
 export GOWORK := off
 
@@ -34,6 +37,11 @@ run: root build bin/images/hello.tar ## run the pods of examples/ in the foregro
 		cp bin/images/hello.tar '$(ROOT)'/images/.hello.tar; \
 		mv '$(ROOT)'/images/.hello.tar '$(ROOT)'/images/hello.tar; }
 	exec bin/berth run --root-dir '$(ROOT)' --manifests examples
+
+.PHONY: cluster
+cluster: root build cluster-parts bin/images/hello.tar ## a Kubernetes cluster of two nodes to try out, in the foreground, as root
+	go build $(flags) -o bin/cluster/up ./test/cluster/up
+	exec bin/cluster/up -root '$(CLUSTER_ROOT)'
 
 .PHONY: build
 build: bin/berth libexec ## build bin/berth and its runtime in bin/libexec
@@ -57,7 +65,7 @@ test-real: root setup build ## the tests on the real container runtime, as root
 	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./test/real/...
 
 .PHONY: test-cluster
-test-cluster: root setup build cluster-parts ## the tests in a real cluster, as root (its parts take minutes to build, once)
+test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
 	go test -tags real -count=1 -timeout 30m ./test/cluster/...
 
 .PHONY: lint

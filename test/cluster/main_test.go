@@ -1,17 +1,22 @@
 //go:build real
 
 // Package cluster tests berth in a real Kubernetes cluster: etcd, API server,
-// controller manager and scheduler as upstream builds them (see control). Every test
-// has a cluster of its own, in a network namespace of its own.
+// controller manager and scheduler as upstream builds them (see control), and nodes
+// that are network namespaces (see lab).
+//
+// Tests that leave the nodes as they found them share one cluster of two (sharedLab),
+// each in a namespace of the API of its own. Those of them that are not parallel may
+// do to a node what they like, as long as they undo it: the others have not begun
+// yet. All other tests have a cluster of their own (newPlane, joinNode).
 //
 // Root and `make cluster-parts` are needed; `make test-cluster` does all of that.
 package cluster
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,12 +24,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"berth/test/cluster/control"
-	"berth/test/cluster/netns"
+	"berth/test/cluster/lab"
 )
 
 // atATime is how many tests run at the same time: a control plane that starts keeps a
 // core or two busy for some seconds.
 const atATime = "2"
+
+// labs are the folders of all labs. Their paths are short, as the roots of agents
+// have to be.
+const labs = "/tmp/bc-*"
 
 func TestMain(m *testing.M) {
 	if os.Geteuid() != 0 {
@@ -36,81 +45,119 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	if err := clearLabs(); err != nil {
+		fmt.Fprintln(os.Stderr, err) // it is in nobody's way
+	}
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
-// planeAddress is where every API server is, each in its own namespace.
-const planeAddress = "10.99.0.1"
-
-// newPlane starts a control plane. It ends with the test, and leaves nothing.
-func newPlane(t *testing.T, parts ...control.Part) *control.Plane {
-	t.Helper()
-	programs, err := filepath.Abs("../../bin/cluster")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "bc-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
+// clearLabs takes down what tests left that were killed.
+func clearLabs() error {
+	left, err := filepath.Glob(labs)
+	for _, dir := range left {
+		if failure := lab.Clear(labConfig(dir)); !errors.Is(failure, lab.ErrInUse) {
+			err = errors.Join(err, failure)
 		}
-	})
-	ns := newNamespace(t, filepath.Base(dir))
+	}
+	return err
+}
 
+func labConfig(dir string, parts ...control.Part) lab.Config {
+	return lab.Config{Name: filepath.Base(dir), Dir: dir, Programs: programs(), Parts: parts}
+}
+
+// programs is the folder of everything that is built.
+func programs() string {
+	path, err := filepath.Abs("../../bin")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// startLab starts a control plane in a folder of its own.
+func startLab(t *testing.T, parts ...control.Part) *lab.Lab {
+	t.Helper()
+	dir, err := os.MkdirTemp(filepath.Split(labs))
+	must(t, err)
+	config := labConfig(dir, parts...)
+	config.Images = []string{workloadArchive(t)}
 	began := time.Now()
-	plane, err := control.Start(t.Context(), control.Config{
-		Namespace: ns, Address: planeAddress, Programs: programs, Dir: dir, Parts: parts,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, err := lab.Start(t.Context(), config)
+	must(t, err)
 	t.Logf("the control plane was ready after %s", time.Since(began).Round(time.Millisecond))
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, part := range append([]control.Part{control.Etcd, control.APIServer}, parts...) {
-				t.Logf("log of %s:\n%s", part, plane.Tail(part))
-			}
-		}
-		if err := plane.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return plane
+	return l
 }
 
-// newNamespace makes a namespace with the plane's address. It sees to it that nothing
-// runs in it any more when the test is over.
-func newNamespace(t *testing.T, name string) *netns.Namespace {
-	t.Helper()
-	ns, err := netns.New(name)
-	if err != nil {
-		t.Fatal(err)
+// endLab takes everything down.
+func endLab(l *lab.Lab) error {
+	if err := l.Close(); err != nil {
+		return err
 	}
+	return os.RemoveAll(l.Dir())
+}
+
+// newPlane starts a control plane. It ends with the test, with the nodes that have
+// joined, and leaves nothing.
+func newPlane(t *testing.T, parts ...control.Part) *lab.Lab {
+	t.Helper()
+	l := startLab(t, parts...)
 	t.Cleanup(func() {
-		if left, err := exec.Command("ip", "netns", "pids", name).CombinedOutput(); err != nil || len(left) > 0 {
-			t.Errorf("no process should be left: %s (%v)", left, err)
-		}
-		if err := ns.Remove(); err != nil {
+		tellLogs(t, l, append([]control.Part{control.Etcd, control.APIServer}, parts...)...)
+		if err := endLab(l); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := ns.Run("ip", "address", "add", planeAddress+"/32", "dev", "lo"); err != nil {
-		t.Fatal(err)
+	return l
+}
+
+// tellLogs shows what a cluster has logged to whoever wants to know why the test failed.
+func tellLogs(t *testing.T, l *lab.Lab, parts ...control.Part) {
+	t.Helper()
+	if !t.Failed() {
+		return
 	}
-	return ns
+	for _, part := range parts {
+		t.Logf("log of %s:\n%s", part, l.Tail(part))
+	}
+	for _, n := range l.Nodes() {
+		t.Logf("log of node %s:\n%s", n.Name, n.Tail())
+	}
+}
+
+// joinNode starts an agent as a node of a control plane.
+func joinNode(t *testing.T, plane *lab.Lab, name string) *lab.Node {
+	t.Helper()
+	return joinNodeAs(t, plane, lab.NodeConfig{Name: name})
+}
+
+// joinNodeAs is joinNode for a node with settings of its own.
+func joinNodeAs(t *testing.T, plane *lab.Lab, c lab.NodeConfig) *lab.Node {
+	t.Helper()
+	n, err := plane.Join(c)
+	must(t, err)
+	return n
 }
 
 // clientOf talks to the API server as u.
-func clientOf(t *testing.T, plane *control.Plane, u control.User) *kubernetes.Clientset {
+func clientOf(t *testing.T, plane *lab.Lab, u control.User) *kubernetes.Clientset {
 	t.Helper()
 	client, err := plane.Client(u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
+}
+
+// kubectl runs the real one as the admin, and returns what it printed.
+func kubectl(t *testing.T, plane *lab.Lab, args ...string) string {
+	t.Helper()
+	out, err := plane.Kubectl(t.Context(), args...)
+	must(t, err)
+	return out
 }
 
 // must fails the test on an error.

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -81,7 +80,7 @@ func TestNodeMayOnlyDoWhatItsAgentHasTo(t *testing.T) {
 		try := c.try
 		if c.allowed {
 			// The API server takes a moment to notice which pod reads which secret.
-			try = func() error { return eventually(ctx, c.try) }
+			try = func() error { return retry(ctx, 5*time.Second, c.try) }
 		}
 		err := try()
 		switch {
@@ -89,23 +88,6 @@ func TestNodeMayOnlyDoWhatItsAgentHasTo(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 		case !c.allowed && !apierrors.IsForbidden(err):
 			t.Errorf("%s: want it forbidden, got: %v", c.what, err)
-		}
-	}
-}
-
-// eventually tries until there is no error, for a few seconds.
-func eventually(ctx context.Context, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return err
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestDrainAndUndo(t *testing.T) {
 	out := n.must("drain")
 
 	// then each is said to have stopped, the low priority first
-	for _, want := range []string{"2 to stop", "pod default/first-" + nodeName + " stopped (", "pod default/last-" + nodeName + " stopped (", "the node is drained"} {
+	for _, want := range []string{" to stop", "pod default/first-" + nodeName + " stopped (", "pod default/last-" + nodeName + " stopped (", "the node is drained"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -35,8 +36,21 @@ func Node(name string) User {
 // URL is that of the API server, as seen from nodes.
 func (p *Plane) URL() string { return "https://" + net.JoinHostPort(p.config.Address, apiPort) }
 
+// Address is that of the API server, as seen from nodes.
+func (p *Plane) Address() string { return p.config.Address }
+
 // Authority is the certificate that all servers of the cluster are checked with.
 func (p *Plane) Authority() []byte { return bytes.Clone(p.authority.cert) }
+
+// ServerCertificate is for a server at an address whom everybody in the cluster is to
+// trust.
+func (p *Plane) ServerCertificate(name string, address net.IP) (tls.Certificate, error) {
+	pair, err := p.authority.server(name, []string{name}, []net.IP{address})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(pair.cert, pair.key)
+}
 
 // RESTConfig is for clients in this process, which need not be in the namespace. They
 // may ask as often as they like.
@@ -65,21 +79,27 @@ func (p *Plane) Client(u User) (*kubernetes.Clientset, error) {
 // Kubeconfig writes a kubeconfig of u for programs that can reach the API server, and
 // returns the file. Nothing else is needed to use it.
 func (p *Plane) Kubeconfig(u User) (string, error) {
+	file := p.kubeconfigFile(u)
+	return file, p.WriteKubeconfig(file, u, p.URL())
+}
+
+// WriteKubeconfig is like Kubeconfig, for programs that reach the API server by
+// another URL, such as that of a proxy.
+func (p *Plane) WriteKubeconfig(file string, u User, url string) error {
 	pair, err := p.authority.client(u)
 	if err != nil {
-		return "", err
+		return err
 	}
 	const name = "berth"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: p.URL(), CertificateAuthorityData: p.authority.cert}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: p.authority.cert}
 	config.AuthInfos[u.Name] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: u.Name}
 	config.CurrentContext = name
-	file := p.kubeconfigFile(u)
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		return "", fmt.Errorf("write kubeconfig of %s: %w", u.Name, err)
+		return fmt.Errorf("write kubeconfig of %s: %w", u.Name, err)
 	}
-	return file, nil
+	return nil
 }
 
 func (p *Plane) kubeconfigFile(u User) string {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"berth/test/cluster/netns"
+	"berth/test/cluster/process"
 )
 
 // readyLimit is how long a part may take to answer.
@@ -64,7 +65,7 @@ type Plane struct {
 	config    Config
 	authority *authority
 	ready     *prober
-	processes map[Part]*process // those that are meant to run
+	processes map[Part]*process.Process // those that are meant to run
 }
 
 // Start makes keys, starts the parts and returns once all of them are ready.
@@ -77,7 +78,7 @@ func Start(ctx context.Context, c Config) (*Plane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start control plane: %w", err)
 	}
-	p := &Plane{config: c, authority: a, processes: map[Part]*process{}}
+	p := &Plane{config: c, authority: a, processes: map[Part]*process.Process{}}
 	if err := p.prepare(address); err != nil {
 		return nil, fmt.Errorf("prepare control plane in %s: %w", c.Dir, err)
 	}
@@ -144,11 +145,7 @@ func (p *Plane) launch(part Part) error {
 	if p.Running(part) {
 		return fmt.Errorf("start %s: it runs", part)
 	}
-	log, err := openLog(p.Log(part), maxLog)
-	if err != nil {
-		return err
-	}
-	running, err := launch(p.config.Namespace, log, filepath.Join(p.config.Programs, string(part)), p.args(part)...)
+	running, err := process.Start(p.config.Namespace, p.Log(part), filepath.Join(p.config.Programs, string(part)), p.args(part)...)
 	if err != nil {
 		return err
 	}
@@ -171,8 +168,8 @@ func (p *Plane) Await(ctx context.Context, part Part) error {
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
-		case <-running.ended:
-			return fmt.Errorf("%s ended: %s; its log says:\n%s", part, running.cmd.ProcessState, p.Tail(part))
+		case <-running.Ended():
+			return fmt.Errorf("%s ended: %s; its log says:\n%s", part, running.State(), p.Tail(part))
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w; its log says:\n%s", part, missing, p.Tail(part))
 		}
@@ -186,14 +183,14 @@ func (p *Plane) Stop(part Part) error {
 		return nil
 	}
 	delete(p.processes, part)
-	return running.stop()
+	return running.Stop()
 }
 
 // Kill ends a part without giving it a chance to do anything about it.
 func (p *Plane) Kill(part Part) {
 	if running, there := p.processes[part]; there {
 		delete(p.processes, part)
-		running.kill()
+		running.Kill()
 	}
 }
 
@@ -202,7 +199,7 @@ func (p *Plane) Pause(part Part) error {
 	if !p.Running(part) {
 		return fmt.Errorf("pause %s: it does not run", part)
 	}
-	return p.processes[part].pause()
+	return p.processes[part].Pause()
 }
 
 // Resume undoes Pause.
@@ -210,13 +207,13 @@ func (p *Plane) Resume(part Part) error {
 	if !p.Running(part) {
 		return fmt.Errorf("resume %s: it does not run", part)
 	}
-	return p.processes[part].resume()
+	return p.processes[part].Resume()
 }
 
 // Running tells whether a part was started and has not ended.
 func (p *Plane) Running(part Part) bool {
 	running, there := p.processes[part]
-	return there && running.running()
+	return there && running.Running()
 }
 
 // PID is the process of a part, or zero if it does not run.
@@ -224,14 +221,14 @@ func (p *Plane) PID(part Part) int {
 	if !p.Running(part) {
 		return 0
 	}
-	return p.processes[part].pid()
+	return p.processes[part].PID()
 }
 
 // Log is the file that a part writes to.
 func (p *Plane) Log(part Part) string { return filepath.Join(p.config.Dir, string(part)+".log") }
 
 // Tail is the end of a part's log, for messages.
-func (p *Plane) Tail(part Part) string { return tail(p.Log(part), 4<<10) }
+func (p *Plane) Tail(part Part) string { return process.Tail(p.Log(part), 4<<10) }
 
 // WipeEtcd restarts everything that runs with an empty store. The other parts are
 // restarted, too, for none of them copes with a store that went back in time.
@@ -258,8 +255,8 @@ func (p *Plane) Close() error {
 	var crashed []error
 	for _, part := range slices.Backward(order) {
 		running, there := p.processes[part]
-		if there && !running.running() {
-			crashed = append(crashed, fmt.Errorf("%s had ended by itself: %s", part, running.cmd.ProcessState))
+		if there && !running.Running() {
+			crashed = append(crashed, fmt.Errorf("%s had ended by itself: %s", part, running.State()))
 		}
 		p.Kill(part)
 	}

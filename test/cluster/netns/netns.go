@@ -11,13 +11,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is one network namespace, known by name to `ip netns`.
+// Namespace is one network namespace.
 type Namespace struct {
-	name string
+	name string // as `ip netns` knows it
+	path string
 	file *os.File
 }
 
@@ -26,34 +29,58 @@ func New(name string) (*Namespace, error) {
 	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make network namespace %s: %w: %s", name, err, out)
 	}
-	ns := &Namespace{name: name}
-	if err := ns.prepare(); err != nil {
+	ns, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ns.Run("ip", "link", "set", "lo", "up"); err != nil {
 		return nil, errors.Join(err, ns.Remove())
 	}
 	return ns, nil
 }
 
-func (ns *Namespace) prepare() error {
-	file, err := os.Open(ns.Path())
+// Open returns a namespace that is there, or an error that is [os.ErrNotExist].
+func Open(name string) (*Namespace, error) { return At(filepath.Join("/run/netns", name)) }
+
+// At returns the namespace of a file, which may be that of a process. One that `ip
+// netns` does not know can be worked in, but not removed.
+func At(path string) (*Namespace, error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("open network namespace: %w", err)
 	}
-	ns.file = file
-	_, err = ns.Run("ip", "link", "set", "lo", "up")
-	return err
+	return &Namespace{name: filepath.Base(path), path: path, file: file}, nil
 }
 
 // Name is what `ip netns` calls the namespace.
 func (ns *Namespace) Name() string { return ns.name }
 
 // Path is where the namespace is mounted.
-func (ns *Namespace) Path() string { return filepath.Join("/run/netns", ns.name) }
+func (ns *Namespace) Path() string { return ns.path }
+
+// Processes tells which processes are in the namespace.
+func (ns *Namespace) Processes() ([]int, error) {
+	out, err := exec.Command("ip", "netns", "pids", ns.name).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("list the processes in network namespace %s: %w: %s", ns.name, err, out)
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(out)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("list the processes in network namespace %s: %w", ns.name, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Close lets go of the namespace, which stays.
+func (ns *Namespace) Close() { _ = ns.file.Close() }
 
 // Remove gives the name back. What still runs inside keeps the namespace alive.
 func (ns *Namespace) Remove() error {
-	if ns.file != nil {
-		_ = ns.file.Close()
-	}
+	ns.Close()
 	if out, err := exec.Command("ip", "netns", "delete", ns.name).CombinedOutput(); err != nil {
 		return fmt.Errorf("remove network namespace %s: %w: %s", ns.name, err, out)
 	}
@@ -107,4 +134,14 @@ func (ns *Namespace) Dial(ctx context.Context, network, address string) (net.Con
 		return err
 	})
 	return conn, err
+}
+
+// Listen listens inside.
+func (ns *Namespace) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	var listener net.Listener
+	err := ns.Inside(func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, network, address)
+		return err
+	})
+	return listener, err
 }

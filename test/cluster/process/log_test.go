@@ -1,4 +1,4 @@
-package control
+package process
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 func TestLogStaysSmallAndKeepsTheEnd(t *testing.T) {
 	// Given a log, when far more is written than it may hold.
-	path := filepath.Join(t.TempDir(), "part.log")
+	path := filepath.Join(t.TempDir(), "program.log")
 	log, err := openLog(path, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +35,13 @@ func TestLogStaysSmallAndKeepsTheEnd(t *testing.T) {
 			t.Errorf("%s has %d bytes", file, info.Size())
 		}
 	}
-	if got := tail(path, 8); !strings.HasSuffix(got, "the end\n") {
+	if got := Tail(path, 8); !strings.HasSuffix(got, "the end\n") {
 		t.Errorf("the log ends with %q", got)
 	}
 }
 
-func TestPartsThatLogAfterTheirLogIsClosedGoOn(t *testing.T) {
-	log, err := openLog(filepath.Join(t.TempDir(), "part.log"), 1000)
+func TestProgramsThatLogAfterTheirLogIsClosedGoOn(t *testing.T) {
+	log, err := openLog(filepath.Join(t.TempDir(), "program.log"), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

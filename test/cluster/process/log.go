@@ -1,16 +1,16 @@
-package control
+package process
 
 import (
 	"os"
 	"sync"
 )
 
-// maxLog is how long the log of a part gets before it is set aside. Only one older
-// piece is kept: a part that floods its log for hours fills no disk.
+// maxLog is how long the log of a program gets before it is set aside. Only one older
+// piece is kept: one that floods its log for hours fills no disk.
 const maxLog = 16 << 20
 
 // logFile is a log that stays small. What is written to it is never refused, since a
-// part would stop or block if it was.
+// program would stop or block if it was.
 type logFile struct {
 	path  string
 	limit int
@@ -65,8 +65,8 @@ func (l *logFile) close() {
 	}
 }
 
-// tail returns the last most bytes of a file, for messages.
-func tail(path string, most int) string {
+// Tail returns the last most bytes of a file, for messages.
+func Tail(path string, most int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()

@@ -1,0 +1,81 @@
+package cert
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is the shortest time between two looks at files.
+const lookEvery = time.Second
+
+// files is a serving certificate that somebody else puts there and renews. The files
+// are looked at when somebody connects, so nothing is done while nobody does.
+type files struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	pair   *tls.Certificate // the last good one
+	seen   [2]os.FileInfo   // the files that it was read from
+	looked time.Time
+	broken bool // what is there now is of no use, and that was said
+}
+
+func newFiles(c ServingConfig) (*files, error) {
+	f := &files{cert: c.CertFile, key: c.KeyFile, log: c.Log, looked: time.Now()}
+	if err := f.load(); err != nil {
+		return nil, fmt.Errorf("read the serving certificate: %w", err)
+	}
+	return f, nil
+}
+
+func (f *files) run(ctx context.Context) { <-ctx.Done() }
+
+// certificate is the one of the files, or the last good one if they are broken: they
+// are replaced one after the other, and for a moment do not fit.
+func (f *files) certificate() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) < lookEvery {
+		return f.pair, nil
+	}
+	f.looked = time.Now()
+	err := f.load()
+	switch {
+	case err != nil && !f.broken:
+		f.log.Warn("the serving certificate was changed and can't be used; the one before stays", "why", err)
+	case err == nil && f.broken:
+		f.log.Info("the serving certificate can be used again")
+	}
+	f.broken = err != nil
+	return f.pair, nil
+}
+
+// load reads the files if they have changed.
+func (f *files) load() error {
+	var now [2]os.FileInfo
+	changed := false
+	for i, path := range []string{f.cert, f.key} {
+		info, err := os.Stat(path) // of the file, where there is a link
+		if err != nil {
+			return err
+		}
+		was := f.seen[i]
+		changed = changed || was == nil || !os.SameFile(was, info) || !was.ModTime().Equal(info.ModTime()) || was.Size() != info.Size()
+		now[i] = info
+	}
+	if !changed {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return fmt.Errorf("%s with key %s: %w", f.cert, f.key, err)
+	}
+	f.pair, f.seen = &pair, now
+	return nil
+}

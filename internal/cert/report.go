@@ -1,0 +1,130 @@
+package cert
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// patience is how long an approval takes that needs nobody to be told.
+	patience = 5 * time.Second
+	// remindEvery is the shortest time between two requests for an approval. One
+	// that was not met in time is followed by another of another name.
+	remindEvery = 10 * time.Minute
+)
+
+// report says how it goes with one certificate: a failure once until it is another
+// one or it is over, and that somebody has to approve a request.
+//
+// It is the log of client-go's manager, too: what is an error there is a failure
+// here, and nothing else is said.
+type report struct {
+	what string // which certificate
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	failure  string // the one that was told; empty: all is well
+	reminded time.Time
+	hint     *time.Timer // runs while a request waits
+	closed   bool
+}
+
+// failed takes note of a failure.
+func (r *report) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return // it failed because it was asked to end
+	}
+	r.stopHint()
+	kind := kindOf(err)
+	if kind == r.failure {
+		return
+	}
+	r.failure = kind
+	r.log.Warn("no new "+r.what+" yet; trying again", "why", err)
+}
+
+// kindOf is what is the same in a failure that happens again: all but names, ports and
+// times, which have digits.
+func kindOf(err error) string {
+	words := slices.DeleteFunc(strings.Fields(err.Error()), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
+	return strings.Join(words, " ")
+}
+
+// got takes note of a new certificate.
+func (r *report) got(leaf *x509.Certificate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopHint()
+	r.failure, r.reminded = "", time.Time{}
+	r.log.Info("there is a new "+r.what, "until", leaf.NotAfter)
+}
+
+// asked takes note of a request. If it takes long, it is said how to help.
+func (r *report) asked(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopHint()
+	if r.closed || !r.reminded.IsZero() && time.Since(r.reminded) < remindEvery {
+		return
+	}
+	r.hint = time.AfterFunc(patience, func() { r.remind(name) })
+}
+
+func (r *report) remind(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hint == nil {
+		return // it came to an end at this very moment
+	}
+	r.hint, r.reminded = nil, time.Now()
+	r.log.Info("the request for a "+r.what+" waits for approval", "request", name, "try", "kubectl certificate approve "+name)
+}
+
+// close ends the waiting. Nothing more is said.
+func (r *report) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.stopHint()
+}
+
+func (r *report) stopHint() {
+	if r.hint != nil {
+		r.hint.Stop()
+		r.hint = nil
+	}
+}
+
+// Enabled, Handle, WithAttrs and WithGroup make it a log for the libraries.
+
+func (r *report) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+// Handle takes note of an error that a library logs.
+func (r *report) Handle(_ context.Context, record slog.Record) error {
+	failure := errors.New(record.Message)
+	record.Attrs(func(a slog.Attr) bool {
+		err, isError := a.Value.Any().(error)
+		if isError {
+			failure = err
+		}
+		return !isError
+	})
+	if !wait.Interrupted(failure) { // that it took too long: why was said before
+		r.failed(failure)
+	}
+	return nil
+}
+
+func (r *report) WithAttrs([]slog.Attr) slog.Handler { return r }
+
+func (r *report) WithGroup(string) slog.Handler { return r }

@@ -1,0 +1,83 @@
+package cert
+
+import (
+	"context"
+
+	certificates "k8s.io/api/certificates/v1"
+	beta "k8s.io/api/certificates/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	certificatesv1beta1 "k8s.io/client-go/kubernetes/typed/certificates/v1beta1"
+)
+
+// requests is as much of a set of clients as client-go's certificate code uses of
+// one: the requests for certificates. The whole set would make the program larger by
+// five million bytes.
+type requests struct {
+	kubernetes.Interface // nil: nothing else is called
+	group                certificatesv1.CertificatesV1Interface
+	report               *report
+}
+
+func (r requests) CertificatesV1() certificatesv1.CertificatesV1Interface {
+	return noted{r.group, r.report}
+}
+
+func (requests) CertificatesV1beta1() certificatesv1beta1.CertificatesV1beta1Interface {
+	return noBeta{}
+}
+
+// noted takes note of the requests that are made.
+type noted struct {
+	certificatesv1.CertificatesV1Interface
+	report *report
+}
+
+func (n noted) CertificateSigningRequests() certificatesv1.CertificateSigningRequestInterface {
+	return notedRequests{n.CertificatesV1Interface.CertificateSigningRequests(), n.report}
+}
+
+type notedRequests struct {
+	certificatesv1.CertificateSigningRequestInterface
+	report *report
+}
+
+func (n notedRequests) Create(ctx context.Context, r *certificates.CertificateSigningRequest, o metav1.CreateOptions) (*certificates.CertificateSigningRequest, error) {
+	made, err := n.CertificateSigningRequestInterface.Create(ctx, r, o)
+	if err == nil {
+		n.report.asked(made.Name)
+	}
+	return made, err
+}
+
+// noBeta is the API of servers before 1.22, which client-go tries when the one that
+// followed is not found. No server that berth works with has it.
+type noBeta struct {
+	certificatesv1beta1.CertificatesV1beta1Interface
+}
+
+func (noBeta) CertificateSigningRequests() certificatesv1beta1.CertificateSigningRequestInterface {
+	return noBetaRequests{}
+}
+
+type noBetaRequests struct {
+	certificatesv1beta1.CertificateSigningRequestInterface
+}
+
+func notThere(name string) error {
+	return apierrors.NewNotFound(certificates.Resource("certificatesigningrequests"), name)
+}
+
+func (noBetaRequests) Create(_ context.Context, r *beta.CertificateSigningRequest, _ metav1.CreateOptions) (*beta.CertificateSigningRequest, error) {
+	return nil, notThere(r.Name)
+}
+
+func (noBetaRequests) Get(_ context.Context, name string, _ metav1.GetOptions) (*beta.CertificateSigningRequest, error) {
+	return nil, notThere(name)
+}
+
+func (noBetaRequests) List(context.Context, metav1.ListOptions) (*beta.CertificateSigningRequestList, error) {
+	return nil, notThere("")
+}

@@ -1,0 +1,63 @@
+package cert
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	certificates "k8s.io/api/certificates/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/certificate"
+)
+
+// errNotSigned is what somebody gets who connects too early.
+var errNotSigned = errors.New("the cluster has not given this node a serving certificate yet: see 'kubectl get csr'")
+
+// signed is a serving certificate that the cluster vouches for. The request has to be
+// approved by somebody: Kubernetes itself has nobody who does that.
+type signed struct {
+	*renewal
+	current atomic.Pointer[tls.Certificate]
+}
+
+func newSigned(c ServingConfig) (*signed, error) {
+	s := &signed{}
+	r := &report{what: "serving certificate", log: c.Log}
+	kept, err := newStore(c.CertDir, servingName, nil, r, s.current.Store)
+	if err != nil {
+		return nil, err
+	}
+	if pair, err := kept.Current(); err == nil {
+		s.current.Store(pair)
+	}
+	s.renewal, err = newRenewal(certificate.Config{
+		ClientsetFn: func(*tls.Certificate) (kubernetes.Interface, error) {
+			return requests{group: c.CSRs, report: r}, nil
+		},
+		GetTemplate: func() *x509.CertificateRequest { return servingRequest(c.Node, namesOf(c.Addresses())) },
+		SignerName:  certificates.KubeletServingSignerName,
+		GetUsages:   certificate.DefaultKubeletServingGetUsages,
+	}, kept)
+	if err != nil {
+		return nil, fmt.Errorf("keep the serving certificate: %w", err)
+	}
+	return s, nil
+}
+
+// servingRequest is nil while there is no name to ask for.
+func servingRequest(node string, n names) *x509.CertificateRequest {
+	if n.none() {
+		return nil
+	}
+	return &x509.CertificateRequest{Subject: subject(node), DNSNames: n.hosts, IPAddresses: n.addresses}
+}
+
+// certificate may be one that has expired: who checks it is told so.
+func (s *signed) certificate() (*tls.Certificate, error) {
+	if pair := s.current.Load(); pair != nil {
+		return pair, nil
+	}
+	return nil, errNotSigned
+}

@@ -1,0 +1,58 @@
+//go:build real
+
+package cluster
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/test/cluster/lab"
+)
+
+// logMark is a place in the log of an agent.
+type logMark struct {
+	node *lab.Node
+	at   int
+	time time.Time
+}
+
+func markLog(t *testing.T, n *lab.Node) logMark {
+	t.Helper()
+	text, err := os.ReadFile(n.Log())
+	must(t, err)
+	return logMark{n, len(text), time.Now()}
+}
+
+var logTime = regexp.MustCompile(`^time=(\S+) `)
+
+// mustBeCalm fails the test if the agent has logged more than a line a second since
+// the mark was made, all in all, or the same line twice within a second.
+func (m logMark) mustBeCalm(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(m.node.Log())
+	must(t, err)
+	since := time.Since(m.time)
+	lines, last := 0, map[string]time.Time{}
+	for line := range strings.Lines(string(text[m.at:])) {
+		lines++
+		stamp := logTime.FindStringSubmatch(line)
+		if stamp == nil {
+			t.Errorf("a line has no time: %s", line)
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, stamp[1])
+		must(t, err)
+		said := line[len(stamp[0]):]
+		if before, again := last[said]; again && at.Sub(before) < time.Second {
+			t.Errorf("said twice within a second: %s", said)
+		}
+		last[said] = at
+	}
+	t.Logf("%d lines, %d of them different, were logged in %s", lines, len(last), since.Round(time.Second))
+	if float64(lines) > since.Seconds() {
+		t.Errorf("that is too much:\n%s", text[m.at:])
+	}
+}

@@ -1,0 +1,100 @@
+//go:build real
+
+package cluster
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"berth/internal/ociarchive"
+	"berth/test/cluster/control"
+	"berth/test/cluster/lab"
+)
+
+// What all tests of this process share. Each is made by the first who needs it.
+var (
+	shared struct {
+		sync.Mutex
+		lab *lab.Lab
+	}
+	archive struct {
+		sync.Mutex
+		path string
+	}
+)
+
+// sharedLab is a whole cluster with the nodes one and two, both ready.
+func sharedLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.lab == nil {
+		shared.lab = startLab(t, control.ControllerManager, control.Scheduler)
+		joinNode(t, shared.lab, "one")
+		joinNode(t, shared.lab, "two")
+	}
+	t.Cleanup(func() { tellLogs(t, shared.lab) })
+	must(t, shared.lab.AwaitNodes(t.Context()))
+	return shared.lab
+}
+
+// sharedNamespace is a namespace of the API in the shared cluster for one test, and the
+// admin's client.
+func sharedNamespace(t *testing.T, name string) (*lab.Lab, kubernetes.Interface) {
+	t.Helper()
+	l := sharedLab(t)
+	admin := clientOf(t, l, control.Admin())
+	makeNamespace(t, admin, name)
+	return l, admin
+}
+
+func closeShared() error {
+	shared.Lock()
+	defer shared.Unlock()
+	var err error
+	if shared.lab != nil {
+		err = endLab(shared.lab)
+	}
+	if archive.path != "" {
+		os.Remove(archive.path)
+	}
+	return err
+}
+
+const workloadImage = "localhost/workload:1"
+
+// workloadArchive is the image that the pods of the tests run.
+func workloadArchive(t *testing.T) string {
+	t.Helper()
+	archive.Lock()
+	defer archive.Unlock()
+	if archive.path != "" {
+		return archive.path
+	}
+	binary := filepath.Join(t.TempDir(), "workload")
+	build := exec.Command("go", "build", "-o", binary, "../workload")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+runtime.GOARCH)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the workload: %v: %s", err, out)
+	}
+	data, err := os.ReadFile(binary)
+	must(t, err)
+	var content bytes.Buffer
+	must(t, ociarchive.Write(&content, ociarchive.Image{
+		Tag: workloadImage, Entrypoint: []string{"/workload"}, Files: []ociarchive.File{{Path: "/workload", Mode: 0o755, Data: data}},
+	}))
+	file, err := os.CreateTemp("", "workload-*.tar")
+	must(t, err)
+	_, err = content.WriteTo(file)
+	must(t, err)
+	must(t, file.Close())
+	archive.path = file.Name()
+	return archive.path
+}
