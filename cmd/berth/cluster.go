@@ -25,6 +25,7 @@ import (
 // cluster is the upstream of a node that has joined one.
 type cluster struct {
 	clients *kubeapi.Clients
+	shows   *credentials
 	node    *machine.Reporter
 	writer  *status.Writer
 	mirrors *mirror.Manager
@@ -41,18 +42,10 @@ type cluster struct {
 // statusWorkers is how many statuses are written at a time.
 const statusWorkers = 4
 
-func newClients(c *config.Config) (*kubeapi.Clients, error) {
-	return kubeapi.New(kubeapi.Config{
-		Kubeconfig: c.Cluster.Kubeconfig, UserAgent: kubeapi.UserAgent(version, machine.Kubernetes),
-		QPS: float32(c.Cluster.QPS), Burst: c.Cluster.Burst,
-		EventQPS: float32(c.Cluster.EventQPS), EventBurst: c.Cluster.EventBurst, ContentType: c.Cluster.ContentType,
-	})
-}
-
 func newCluster(
-	c *config.Config, clients *kubeapi.Clients, client *cri.Client, wanted *desired.Set, events machine.Events, log *slog.Logger,
+	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, log *slog.Logger,
 ) (*cluster, error) {
-	u := &cluster{clients: clients, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
+	u := &cluster{clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
 	var err error
 	u.node, err = machine.New(machine.Config{
 		Settings: nodeSettings(c),
@@ -119,7 +112,8 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 }
 
 // start keeps the node, the statuses and the mirror pods of this machine true.
-func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API) {
+func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API, fail func(error)) {
+	u.shows.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
 		for _, known := range []<-chan struct{}{u.node.Known(), objects.Known()} {

@@ -137,7 +137,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	var registered <-chan struct{} // never, without a cluster
 	if joined != nil {
 		sources, registered = append(sources, joined.pods), joined.registered
-		joined.start(group, client, n.objects.API)
+		joined.start(group, client, n.objects.API, func(err error) { fail(err) })
 	}
 	for _, s := range sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
@@ -170,8 +170,12 @@ func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources
 	if in.capacity, err = newCapacity(c); err != nil {
 		return nil, nil, err
 	}
+	var shows *credentials
 	if c.Cluster.Kubeconfig != "" {
-		if in.clients, err = newClients(c); err != nil {
+		if shows, err = newCredentials(c, log); err != nil {
+			return nil, nil, err
+		}
+		if in.clients, err = shows.clients(&c.Cluster); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -180,7 +184,7 @@ func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources
 	}
 	var joined *cluster
 	if in.clients != nil {
-		joined, err = newCluster(c, in.clients, client, in.wanted, in.diary.recorder, log)
+		joined, err = newCluster(c, in.clients, shows, client, in.wanted, in.diary.recorder, log)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -59,6 +59,15 @@ func (c ClientConfig) check() error {
 	return err
 }
 
+// Needed tells whether Bootstrap has something to ask for.
+func Needed(c ClientConfig) (bool, error) {
+	if err := c.check(); err != nil || c.BootstrapKubeconfig == "" {
+		return false, err
+	}
+	done, err := usable(c.Kubeconfig, time.Now())
+	return !done && err == nil, err
+}
+
 // Bootstrap makes the kubeconfig usable. It returns at once if it is, or if there is
 // no bootstrap kubeconfig. Otherwise it asks the cluster for a certificate and returns
 // when there is one, the context ends, or something is wrong here that no waiting

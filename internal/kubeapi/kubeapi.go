@@ -64,6 +64,8 @@ type Config struct {
 	ContentType      string        // empty: Protobuf
 	HeartbeatTimeout time.Duration // zero: a time that fits the kubelet's lease
 
+	// Anonymous leaves the credentials of the kubeconfig aside.
+	Anonymous bool
 	// ClientCertificate, if it is set, is asked at each new connection for the
 	// certificate to show, instead of the one that the kubeconfig has. Nil is
 	// none. A connection that is there keeps what it was made with: call Reconnect
@@ -98,6 +100,9 @@ func New(c Config) (*Clients, error) {
 	base, err := Load(c.Kubeconfig)
 	if err != nil {
 		return nil, err
+	}
+	if c.Anonymous {
+		base = rest.AnonymousClientConfig(base)
 	}
 	clients, err := c.clients(base)
 	if err != nil {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // keepLease renews the Lease, by which the cluster knows that this node lives.
@@ -30,7 +32,7 @@ func (r *Reporter) keepLease(ctx context.Context) {
 		switch {
 		case err != nil:
 			wait, wake = trouble.failed(ctx, err), nil
-			if r.config.Reconnect != nil && trouble.failures%stuckAfter == 0 {
+			if stuck := utilnet.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded); r.config.Reconnect != nil && (stuck || trouble.failures%stuckAfter == 0) {
 				r.config.Reconnect()
 			}
 		case trouble.over():

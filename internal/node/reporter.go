@@ -41,7 +41,7 @@ const (
 	// urgent ones it doubles, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
 	// stuckAfter is how many renewals in a row fail before the connection is
-	// blamed.
+	// blamed. One that gets no answer at all is enough.
 	stuckAfter = 3
 )
 
@@ -82,8 +82,9 @@ type Config struct {
 	// another UID than before. It must not block. May be nil.
 	Changed func()
 
-	// Reconnect is called when renewals of the lease keep failing: the connection
-	// may be dead without anybody having said so. May be nil.
+	// Reconnect is called when a renewal of the lease gets no answer, or renewals
+	// keep failing: the connection may be dead without anybody having said so. May be
+	// nil.
 	Reconnect func()
 
 	// DontRegister waits for a Node that somebody else makes.

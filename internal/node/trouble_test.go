@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -43,6 +44,17 @@ func TestANodeThatSomebodyMadeAnewIsTakenOver(t *testing.T) {
 		n := b.shown()
 		if n.UID != "other" || n.Labels["team"] != "x" || n.Labels[v1.LabelHostname] != "box" || b.ready() != v1.ConditionTrue {
 			t.Errorf("node %+v", n)
+		}
+	})
+}
+
+func TestAServerThatFallsSilentIsCalledAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startReady(t, newCluster(t))
+		b.fails(context.DeadlineExceeded)
+		after(11 * time.Second) // the next renewal
+		if b.lost == 0 {
+			t.Error("the connection was not blamed")
 		}
 	})
 }
