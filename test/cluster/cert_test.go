@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,6 +51,7 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 	url := reach(t, plane)
 
 	t.Run("a token is enough, and the certificate is renewed before it expires", func(t *testing.T) {
+		t.Parallel()
 		c := newcomer(t, plane, admin, url, "one", trusted, "aaaaaa")
 		must(t, cert.Bootstrap(t.Context(), c))
 
@@ -76,6 +78,38 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 		if again, err := cert.NewClient(c); again == nil || err != nil || time.Now().After(again.Certificate().Leaf.NotAfter) {
 			t.Errorf("after a restart there is no good certificate: %v", err)
 		}
+	})
+
+	t.Run("an agent with a token joins, and its static pods do not wait for that", func(t *testing.T) {
+		t.Parallel()
+		c := newcomer(t, plane, admin, plane.URL(), "three", waiting, "cccccc")
+		node, err := plane.Join(lab.NodeConfig{Name: "three", Kubeconfig: c.Kubeconfig, Flags: []string{"--bootstrap-kubeconfig", c.BootstrapKubeconfig}})
+		must(t, err)
+		addStatic(t, node, "early")
+		name := awaitRequest(t, admin, certificatesv1.KubeAPIServerClientKubeletSignerName, "system:bootstrap:cccccc")
+		within(t, patience, func() error {
+			out, err := node.Berth("get", "pods")
+			if err == nil && !strings.Contains(out, "Running") {
+				err = fmt.Errorf("its pods are %s", out)
+			}
+			return err
+		})
+		kubectl(t, plane, "certificate", "approve", name)
+		mirror := awaitPod(t, admin, "early-three", "ready", isReady)
+
+		// Its certificate runs out several times, and nobody notices.
+		for end := time.Now().Add(shortLife + 15*time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			n, err := admin.CoreV1().Nodes().Get(t.Context(), "three", get)
+			must(t, err)
+			for _, c := range n.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+					t.Fatalf("the node is not ready: %+v", c)
+				}
+			}
+		}
+		mustBeRenewed(t, admin, "system:node:three")
+		mustBeSame(t, awaitPod(t, admin, "early-three", "ready", isReady), lifeOf(mirror))
+		must(t, node.Stop()) // its credentials go with this test
 	})
 
 	t.Run("a killed node takes up its request, which somebody approves", func(t *testing.T) {

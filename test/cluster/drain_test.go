@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,4 +60,49 @@ func TestDrainMovesPodsAndLeavesStaticOnes(t *testing.T) {
 	awaitPods(t, admin, "drain", func(all []corev1.Pod) bool { return len(all) == 0 })
 	must(t, os.Remove(manifest))
 	static.await("fixture-two", "gone", isGone)
+}
+
+// Not parallel: a node is closed for a while.
+func TestBerthDrainEndsThePodsOfItsNode(t *testing.T) {
+	l, admin := sharedNamespace(t, "down")
+	two := l.Nodes()[1]
+	pods := podsIn(t, admin, "down")
+	pods.create(onNode(workloadPod("guest", "sleep"), "two"))
+	pods.await("guest", "ready", isReady)
+	manifest := addStatic(t, two, "host")
+	static := podsIn(t, admin, "default")
+	static.await("host-two", "ready", isReady)
+
+	// When the machine is drained.
+	out, err := two.Berth("drain")
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	// Then the cluster sees why its pods ended, and that the node takes no others.
+	ended := pods.await("guest", "ended", hasPhase(corev1.PodFailed))
+	if ended.Status.Reason != "Terminated" || condition(ended, corev1.DisruptionTarget) != corev1.ConditionTrue {
+		t.Errorf("guest ended as %s with %+v", ended.Status.Reason, ended.Status.Conditions)
+	}
+	within(t, patience, func() error {
+		row := rowOf(t, kubectl(t, l, "get", "nodes"), "two")
+		if !strings.HasPrefix(row["STATUS"], "NotReady") {
+			return fmt.Errorf("the node is %s", row["STATUS"])
+		}
+		return nil
+	})
+	pods.create(onNode(workloadPod("late", "sleep"), "two"))
+	if p := pods.await("late", "refused", hasPhase(corev1.PodFailed)); p.Status.Reason != "NodeShutdown" {
+		t.Errorf("late was refused as %s", p.Status.Reason)
+	}
+
+	// When that is undone, then the node is ready, and its static pod runs again.
+	if out, err := two.Berth("drain", "--undo"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	static.await("host-two", "ready", isReady)
+	must(t, l.AwaitNodes(t.Context()))
+	pods.remove("guest", "late")
+	must(t, os.Remove(manifest))
+	static.await("host-two", "gone", isGone)
 }

@@ -2,6 +2,8 @@
 // argument says how it is to behave:
 //
 //	serve ADDR                  answer HTTP: /hostname, /env, and ok elsewhere
+//	moody ADDR [AFTER]          answer HTTP with 200 from AFTER on, 500 after /sick, and 200 again after /well
+//	ask URL                     end with 0 if the answer is 200
 //	exit CODE [after DURATION]  end with that code, at once or later
 //	sleep                       sleep until SIGTERM, then end at once with 0
 //	stubborn                    sleep, whatever SIGTERM says
@@ -13,6 +15,7 @@
 //	usr1 NAME                   note start, SIGTERM and SIGUSR1, and end on the second of these
 //	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
+//	quote PATH                  leave what a file holds as the termination message
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //
 // All but stubborn, cling, usr1 and hook end at once on SIGTERM, with 0.
@@ -50,6 +53,12 @@ func run(args []string) (code int, err error) {
 	switch {
 	case is(args, "serve", 1):
 		return 0, serve(ctx, args[1])
+	case is(args, "moody", 1):
+		return 0, moody(ctx, args[1], "0s")
+	case is(args, "moody", 2):
+		return 0, moody(ctx, args[1], args[2])
+	case is(args, "ask", 1):
+		return ask(args[1])
 	case is(args, "exit", 1):
 		return exit(ctx, args[1], "0s")
 	case is(args, "exit", 3) && args[2] == "after":
@@ -78,6 +87,12 @@ func run(args []string) (code int, err error) {
 		return hook(args[1], args[2], args[3])
 	case is(args, "lastwords", 2):
 		return leave("/dev/termination-log", args[1], args[2])
+	case is(args, "quote", 1):
+		text, err := os.ReadFile(args[1])
+		if err != nil {
+			return 0, err
+		}
+		return leave("/dev/termination-log", string(text), "0")
 	case is(args, "complain", 2):
 		return leave("/dev/stderr", args[1], args[2])
 	default:

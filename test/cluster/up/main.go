@@ -52,8 +52,6 @@ func run(root, programs string, port int) error {
 		Dir:  root, Programs: programs,
 		Parts:  []control.Part{control.ControllerManager, control.Scheduler},
 		Images: []string{filepath.Join(programs, "images", "hello.tar")},
-		// It gives every pod a volume with a token, and berth has no volumes yet.
-		Flags: map[control.Part][]string{control.APIServer: {"--disable-admission-plugins=ServiceAccount"}},
 	}
 	if err := clearLeftovers(config); err != nil {
 		return err
