@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// savePause is the shortest time between two writes, and saveAgain the time
-	// after one that failed.
+	// savePause is the time between two writes that nobody waits for, and saveAgain
+	// the time after one that failed.
 	savePause = time.Second
 	saveAgain = 10 * time.Second
 	// unclaimed is for how long after a restart results are kept of containers
@@ -47,8 +47,8 @@ type state struct {
 	Containers map[string]entry `json:"containers"`
 }
 
-// keep writes the state file whenever it is out of date, at once, but not too
-// often: what happens meanwhile is written together.
+// keep writes the state file whenever it is out of date and nobody waits for that,
+// but not too often.
 func (m *Manager) keep(ctx context.Context) {
 	for {
 		select {
@@ -57,7 +57,7 @@ func (m *Manager) keep(ctx context.Context) {
 			return
 		}
 		pause := savePause
-		if !m.save() {
+		if !m.commit() {
 			pause = saveAgain
 			m.changed()
 		}
@@ -67,6 +67,22 @@ func (m *Manager) keep(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// commit returns once the file holds what is known, and tells whether it does. It is
+// done before anybody is told of a change, so that a restarted agent knows no less
+// than was told. Of many who come at the same time, one writes for all.
+func (m *Manager) commit() bool {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	if !m.stale.Swap(false) {
+		return !m.file.failing
+	}
+	saved := m.save()
+	if !saved {
+		m.stale.Store(true)
+	}
+	return saved
 }
 
 // save brings the state file up to date and tells whether it could.

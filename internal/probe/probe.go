@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -95,8 +96,11 @@ type Manager struct {
 	born      time.Time
 
 	wake  chan struct{} // the queue has a new head
-	dirty chan struct{} // the state file is out of date
-	file  stateFile     // of whoever saves: one at a time
+	dirty chan struct{} // wakes who writes the state file
+
+	saving sync.Mutex  // of file: one at a time
+	file   stateFile   // where results are kept
+	stale  atomic.Bool // it is out of date
 
 	mu         sync.Mutex
 	containers map[string]*container // by ID
@@ -152,7 +156,7 @@ func (m *Manager) Run(ctx context.Context) {
 	group.Go("results of probes to disk", m.keep)
 	m.dispatch(ctx, group)
 	group.Stop()
-	m.save()
+	m.commit()
 }
 
 // Health is what is known of a container. For one that is not watched yet it is

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -209,30 +210,29 @@ func TestAFileThatCantBeWrittenIsTriedAgainAndToldOnce(t *testing.T) {
 	})
 }
 
-func TestChangesAreWrittenAtOnceAndThenTogether(t *testing.T) {
-	inWorld(t, func(w *world) {
-		onDisk := func(what string) bool {
-			raw, err := os.ReadFile(w.file.path)
+// A restarted agent must know what the one before has told, even if that was killed
+// the moment after.
+func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "probes.json")
+		w := newWorld(t, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.Run(ctx) }()
+		w.watch(web("a", nil, nil, asking("ready")), "c1")
+		w.watch(web("b", nil, nil, asking("ready")), "c2")
+		for range 2 {
+			result := <-w.Readiness
+			raw, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return strings.Contains(string(raw), what)
+			if want := fmt.Sprintf(`"%s":{"pod":"%s","ready":true}`, result.ContainerID, result.UID); !strings.Contains(string(raw), want) {
+				t.Errorf("%s is told, and on disk is %s", result.ContainerID, raw)
+			}
 		}
-		w.watch(web("a", nil, nil, asking("ready")), "c1")
-		w.pass(0)
-		if !onDisk("c1") {
-			t.Error("the first change is not on disk")
-		}
-		w.pass(savePause / 2)
-		w.watch(web("b", nil, nil, asking("ready")), "c2")
-		w.pass(0)
-		if onDisk("c2") {
-			t.Error("the second change did not wait")
-		}
-		w.pass(savePause / 2)
-		if !onDisk("c2") {
-			t.Error("the second change is not on disk")
-		}
+		cancel()
+		<-ended
 	})
 }
 

@@ -101,6 +101,7 @@ func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, chan
 	}
 	m.config.Log.Debug("a probe changed what is known of a container", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
 		"probe", r.Kind, "result", r.Outcome, "inARow", r.InARow, "output", r.Output)
+	m.commit() // who is told can rely on it; keep tries again if it fails
 	select {
 	case m.results[q.kind] <- pod.ProbeResult{UID: t.Pod.UID, ContainerID: t.ContainerID, Success: r.Outcome == Success}:
 	case <-ctx.Done():

@@ -233,7 +233,10 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 }
 
 // changed says that the state file is out of date.
-func (m *Manager) changed() { signal(m.dirty) }
+func (m *Manager) changed() {
+	m.stale.Store(true)
+	signal(m.dirty)
+}
 
 // signal never waits: one that is already there says the same.
 func signal(to chan<- struct{}) {

@@ -163,6 +163,7 @@ func newSigningPlane(t *testing.T) *lab.Lab {
 	dir, err := os.MkdirTemp(filepath.Split(labs))
 	must(t, err)
 	config := labConfig(dir, control.ControllerManager)
+	config.Images = []string{workloadArchive(t)}
 	config.Flags = map[control.Part][]string{control.ControllerManager: {"--cluster-signing-duration=" + shortLife.String()}}
 	l, err := lab.Start(t.Context(), config)
 	must(t, err)

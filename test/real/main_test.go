@@ -53,20 +53,23 @@ func berthProgram(t *testing.T) string {
 }
 
 // workload is the program that runs in containers. It is built once.
-var workload = sync.OnceValues(func() ([]byte, error) {
+var workload = sync.OnceValues(func() ([]byte, error) { return build("../workload") })
+
+// build returns a program that runs in a container.
+func build(source string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "berth-workload")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	out := filepath.Join(dir, "workload")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, "../workload")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the workload: %w: %s", err, text)
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, source)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)
 	}
 	return os.ReadFile(out)
-})
+}
 
 // workloadImage is the image that most pods of the tests run.
 const workloadImage = "localhost/workload:1"
@@ -78,8 +81,23 @@ func archive(t *testing.T, tag string, write func(io.Writer, ociarchive.Image) e
 	if err != nil {
 		t.Fatal(err)
 	}
+	return imageOf(t, tag, program, write)
+}
+
+// archiveOf makes an image of another program of the tests.
+func archiveOf(t *testing.T, tag, source string) []byte {
+	t.Helper()
+	program, err := build(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imageOf(t, tag, program, ociarchive.Write)
+}
+
+func imageOf(t *testing.T, tag string, program []byte, write func(io.Writer, ociarchive.Image) error) []byte {
+	t.Helper()
 	var out bytes.Buffer
-	err = write(&out, ociarchive.Image{
+	err := write(&out, ociarchive.Image{
 		Tag:        tag,
 		Files:      []ociarchive.File{{Path: "/workload", Mode: 0o755, Data: program}},
 		Entrypoint: []string{"/workload"},

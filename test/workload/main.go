@@ -1,7 +1,7 @@
 // Command workload is what runs in the containers of the real tests. Its first
 // argument says how it is to behave:
 //
-//	serve ADDR                  answer HTTP: /hostname, /env, and ok elsewhere
+//	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, and ok elsewhere
 //	moody ADDR [AFTER]          answer HTTP with 200 from AFTER on, 500 after /sick, and 200 again after /well
 //	ask URL                     end with 0 if the answer is 200
 //	exit CODE [after DURATION]  end with that code, at once or later
@@ -121,6 +121,14 @@ func serve(ctx context.Context, address string) error {
 	})
 	mux.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n"))
+	})
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		content, err := os.ReadFile(r.FormValue("path"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(content) // whoever asked is gone
 	})
 	server := http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
