@@ -24,8 +24,10 @@ import (
 
 // cluster is the upstream of a node that has joined one.
 type cluster struct {
+	log     *slog.Logger
 	clients *kubeapi.Clients
 	shows   *credentials
+	machine machine.Host
 	node    *machine.Reporter
 	writer  *status.Writer
 	mirrors *mirror.Manager
@@ -45,12 +47,12 @@ const statusWorkers = 4
 func newCluster(
 	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, log *slog.Logger,
 ) (*cluster, error) {
-	u := &cluster{clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
+	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
 	var err error
 	u.node, err = machine.New(machine.Config{
 		Settings: nodeSettings(c),
 		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
-		Machine:    machine.Host{Storage: c.RootDir}.Read,
+		Machine:    u.machine.Read,
 		Addresses:  func() ([]string, error) { return hostIPs(c.NodeIP) },
 		Runtime:    func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
 		Registered: u.onRegistered,
@@ -129,6 +131,7 @@ func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API,
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
 	group.Go("node readiness", func(ctx context.Context) { u.watchRuntime(ctx, client) })
+	group.Go("node pressure", u.watchPressure)
 }
 
 // askEvery is how often the runtime is asked how it is.
@@ -145,6 +148,31 @@ func (u *cluster) watchRuntime(ctx context.Context, client *cri.Client) {
 		u.node.SetNetwork(info.Network)
 		select {
 		case <-time.After(askEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const (
+	// measureEvery is how often it is measured what is left of the machine.
+	measureEvery = 10 * time.Second
+	// reliefAfter is how long the machine must have had enough again.
+	reliefAfter = 5 * time.Minute
+)
+
+// watchPressure lets the node show what the machine runs out of.
+func (u *cluster) watchPressure(ctx context.Context) {
+	relief := machine.Relief{After: reliefAfter}
+	limits := machine.DefaultLimits()
+	for {
+		left, err := u.machine.Left()
+		if err != nil {
+			u.log.Debug("can't measure what is left of the machine", "err", err)
+		}
+		u.node.SetPressure(relief.Of(limits.Pressure(left), time.Now()))
+		select {
+		case <-time.After(measureEvery):
 		case <-ctx.Done():
 			return
 		}

@@ -1,0 +1,68 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestPressureIsFeltBelowALimit(t *testing.T) {
+	limits := DefaultLimits()
+	limits.PIDs = Threshold{Quantity: resource.MustParse("100")}
+	plenty := Left{Memory: Amount{1 << 30, 2 << 30}, Disk: Amount{50, 100}, Inodes: Amount{50, 100}, PIDs: Amount{1000, 4000}}
+	for name, test := range map[string]struct {
+		edit func(*Left)
+		want Pressure
+	}{
+		"plenty":                       {func(*Left) {}, Pressure{}},
+		"little memory":                {func(l *Left) { l.Memory.Left = 99 << 20 }, Pressure{Memory: true}},
+		"just enough memory":           {func(l *Left) { l.Memory.Left = 100 << 20 }, Pressure{}},
+		"little disk":                  {func(l *Left) { l.Disk.Left = 9 }, Pressure{Disk: true}},
+		"few inodes":                   {func(l *Left) { l.Inodes.Left = 4 }, Pressure{Disk: true}},
+		"a file system without inodes": {func(l *Left) { l.Inodes = Amount{} }, Pressure{}},
+		"few processes":                {func(l *Left) { l.PIDs.Left = 99 }, Pressure{PIDs: true}},
+		"nothing is known":             {func(l *Left) { *l = Left{} }, Pressure{}},
+	} {
+		left := plenty
+		test.edit(&left)
+		if got := limits.Pressure(left); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestPressureIsShownForAWhileAfterItIsGone(t *testing.T) {
+	r := Relief{After: 5 * time.Minute}
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, step := range []struct {
+		minute int
+		felt   Pressure
+		want   Pressure
+	}{
+		{0, Pressure{}, Pressure{}},
+		{1, Pressure{Disk: true}, Pressure{Disk: true}},
+		{5, Pressure{Memory: true}, Pressure{Memory: true, Disk: true}},
+		{6, Pressure{}, Pressure{Memory: true}},
+		{10, Pressure{}, Pressure{}},
+	} {
+		if got := r.Of(step.felt, begin.Add(time.Duration(step.minute)*time.Minute)); got != step.want {
+			t.Errorf("minute %d: got %+v, want %+v", step.minute, got, step.want)
+		}
+	}
+}
+
+func TestWhatIsLeftOfThisMachine(t *testing.T) {
+	left, err := Host{Storage: t.TempDir()}.Left()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, a := range map[string]Amount{"memory": left.Memory, "disk": left.Disk, "pids": left.PIDs} {
+		if a.All <= 0 || a.Left <= 0 || a.Left > a.All {
+			t.Errorf("%s: %+v", what, a)
+		}
+	}
+	if _, err := (Host{Root: t.TempDir(), Storage: "/nowhere"}).Left(); err == nil {
+		t.Error("a machine that tells nothing should be an error")
+	}
+}
