@@ -1,10 +1,15 @@
 // Command hello is what runs in the pods of the examples: a small web server by
 // default, or something that counts, or a job that ends. It stops at once when
 // it is asked to.
+//
+// The server greets with GREETING if that is set, adds the content of
+// /etc/hello/note if there is such a file, and wants PASSWORD if that is set.
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,11 +57,22 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	greeting := cmp.Or(os.Getenv("GREETING"), "Hello")
+	password := os.Getenv("PASSWORD")
 	server := http.Server{
 		Addr:              ":8080",
 		ReadHeaderTimeout: 5 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "Hello from %s!\n", host)
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, given, _ := r.BasicAuth(); password != "" && subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {
+				w.Header().Set("WWW-Authenticate", "Basic")
+				http.Error(w, "Who are you?", http.StatusUnauthorized)
+				return
+			}
+			fmt.Fprintf(w, "%s from %s!\n", greeting, host)
+			// Read each time: the file changes when its ConfigMap does.
+			if note, err := os.ReadFile("/etc/hello/note"); err == nil {
+				fmt.Fprint(w, string(note))
+			}
 		}),
 	}
 	context.AfterFunc(ctx, func() { server.Close() })

@@ -1,17 +1,20 @@
-// Package manifest turns the bytes of a manifest into pods that berth can run.
+// Package manifest turns the bytes of a manifest into pods that berth can run, and
+// the objects that they refer to: ConfigMaps, Secrets, RuntimeClasses, and
+// PersistentVolumes with their claims.
 //
-// Parse reads YAML or JSON, one document or several, each a Pod, a PodList or a
-// List of Pods. It decodes strictly, fills in the defaults that an API server
-// would fill in, and validates. What is wrong comes back as problems that name
-// the line; a bad pod never hides a good one. Static then makes a pod of this
-// node out of it: a name, a stable UID and the annotations that users know.
+// Parse reads YAML or JSON, one document or several, each an object or a list of
+// some. It decodes strictly, fills in the defaults that an API server would fill
+// in, and validates. What is wrong comes back as problems that name the line; a
+// bad object never hides a good one. Static then makes a pod of this node out of
+// a Pod: a name, a stable UID and the annotations that users know.
 //
 // Some fields mean nothing without an API server, and are dropped: the status,
 // what a server writes into the metadata, the node name (this node's is used),
 // and the service account, of which a machine on its own has none.
 //
-// The package is pure: it reads no file, no clock and no network. Every name in
-// a pod that it returns is safe to be used as part of a path.
+// The package is pure: it reads no file, no clock and no network. Every name and
+// key in what it returns is safe to be used as part of a path. No problem repeats
+// the content of a Secret.
 package manifest
 
 import (
@@ -21,21 +24,28 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth/internal/manifest/strict"
-	"berth/internal/pod"
 )
 
 const (
-	maxProblems = 10    // of one pod; more help nobody
+	maxProblems = 10    // of one object; more help nobody
 	maxObjects  = 5_000 // of one manifest; no node runs more
 )
 
 // Result is what a manifest holds.
 type Result struct {
 	Pods     []*v1.Pod // good ones, in the order of the text
+	Objects  []Object  // what pods refer to, likewise
 	Problems []Problem // by line
+}
+
+// Object is an object of any kind. It knows its kind.
+type Object interface {
+	metav1.Object
+	runtime.Object
 }
 
 // Problem is one mistake in a manifest.
@@ -43,9 +53,9 @@ type Problem struct {
 	Line    int // counted from 1
 	Message string
 
-	// Whose mistake it is. Both are empty if they could not be read, or are not
-	// valid themselves.
-	Namespace, Name string
+	// Whose mistake it is. The kind is empty if there is none like it, the others if
+	// they could not be read or are not valid themselves. Some kinds have no namespace.
+	Kind, Namespace, Name string
 }
 
 // Parse reads a manifest.
@@ -66,37 +76,50 @@ func Parse(data []byte) Result {
 	return r
 }
 
-// object takes one document by its kind. This is where further kinds come in.
+func (r *Result) problem(line int, message string) {
+	r.Problems = append(r.Problems, Problem{Line: line, Message: message})
+}
+
+// object takes one document by its kind.
 func (r *Result) object(d strict.Document, inList bool) {
 	if !d.IsObject() {
 		r.problem(d.Line(), "this is not a Kubernetes object: it needs apiVersion, kind and metadata")
 		return
 	}
-	version, kind := d.Text("apiVersion"), d.Text("kind")
-	isList := kind == "PodList" || kind == "List"
+	version, name := d.Text("apiVersion"), d.Text("kind")
+	if of, isList := listOf(name); isList {
+		switch {
+		case inList:
+			r.problem(d.LineOf("kind"), "a list can't hold another list")
+		case version != of.version:
+			r.problem(d.LineOf("apiVersion"), wrongVersion(name, of.version, version))
+		default:
+			r.list(d, of)
+		}
+		return
+	}
+	k, known := kinds[name]
 	switch {
-	case kind == "":
-		r.problem(d.Line(), "kind is missing: berth takes Pod, PodList")
-	case isList && inList:
-		r.problem(d.LineOf("kind"), "a list can't hold another list")
-	case (isList || kind == "Pod") && version != "v1":
-		r.problem(d.LineOf("apiVersion"), fmt.Sprintf("apiVersion of a %s must be v1, but is %q", kind, version))
-	case kind == "Pod":
-		r.pod(d)
-	case isList:
-		r.list(d, kind)
+	case name == "":
+		r.problem(d.Line(), "kind is missing: berth takes "+taken)
+	case known && version != k.version:
+		r.refuse(d, name, []Problem{{Line: d.LineOf("apiVersion"), Message: wrongVersion(name, k.version, version)}})
+	case known:
+		r.read(d, name)
+	case isOfCluster(version, name):
+		r.refuse(d, name, []Problem{{Line: d.LineOf("kind"), Message: name + " is for a cluster: berth takes " + taken}})
 	default:
-		r.problem(d.LineOf("kind"), fmt.Sprintf("kind %s is not supported here: berth takes Pod, PodList", kind))
+		r.problem(d.LineOf("kind"), fmt.Sprintf("kind %.63s is not known: berth takes %s", name, taken))
 	}
 }
 
-func (r *Result) problem(line int, message string) {
-	r.Problems = append(r.Problems, Problem{Line: line, Message: message})
+func wrongVersion(kind, want, have string) string {
+	return fmt.Sprintf("apiVersion of a %s must be %s, but is %q", kind, want, have)
 }
 
-// list takes the items of a list one by one. In a PodList they need not repeat
-// their kind.
-func (r *Result) list(d strict.Document, kind string) {
+// list takes the items of a list one by one. In a list of one kind they need not
+// repeat it.
+func (r *Result) list(d strict.Document, of listKind) {
 	var shell struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        metav1.ListMeta `json:"metadata"`
@@ -107,7 +130,7 @@ func (r *Result) list(d strict.Document, kind string) {
 	}
 	items, ok := d.Items("items")
 	if !ok {
-		r.problem(d.LineOf("items"), fmt.Sprintf("items: a %s needs a list of pods; an empty one is written []", kind))
+		r.problem(d.LineOf("items"), fmt.Sprintf("items: a %sList needs a list of objects; an empty one is written []", of.item))
 	}
 	for i, item := range items {
 		if i == maxObjects {
@@ -115,70 +138,39 @@ func (r *Result) list(d strict.Document, kind string) {
 			break
 		}
 		bare := item.IsObject() && item.Text("apiVersion") == "" && item.Text("kind") == ""
-		if kind == "PodList" && bare {
-			r.pod(item)
+		if of.item != "" && bare {
+			r.read(item, of.item)
 		} else {
 			r.object(item, true)
 		}
 	}
 }
 
-func (r *Result) pod(d strict.Document) {
-	var p v1.Pod
-	var found []Problem
-	if errs := d.Decode(&p); len(errs) > 0 {
-		for _, e := range errs {
-			found = append(found, Problem{Line: e.Line, Message: e.Error()})
-		}
-	} else {
-		drop(&p)
-		setDefaults(&p)
-		for _, e := range validate(&p) {
-			found = append(found, Problem{Line: d.LineOf(e.Field), Message: e.Error()})
-		}
-	}
-	if len(found) == 0 {
-		r.Pods = append(r.Pods, &p)
+// read takes a document of a kind that is known.
+func (r *Result) read(d strict.Document, kind string) {
+	k := kinds[kind]
+	o, found := k.read(d)
+	if len(found) > 0 {
+		r.refuse(d, kind, found)
 		return
 	}
+	o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(k.version, kind))
+	if p, isPod := o.(*v1.Pod); isPod {
+		r.Pods = append(r.Pods, p)
+	} else {
+		r.Objects = append(r.Objects, o)
+	}
+}
+
+// refuse notes what is wrong with an object.
+func (r *Result) refuse(d strict.Document, kind string, found []Problem) {
 	if more := len(found) - maxProblems; more > 0 {
 		found = found[:maxProblems]
 		found[maxProblems-1].Message += fmt.Sprintf(" (and %d more mistakes)", more)
 	}
-	namespace, name := identity(d)
+	namespace, name := identity(d, kind)
 	for _, f := range found {
-		f.Namespace, f.Name = namespace, name
+		f.Kind, f.Namespace, f.Name = kind, namespace, name
 		r.Problems = append(r.Problems, f)
 	}
-}
-
-// identity reads whose manifest a bad document is.
-func identity(d strict.Document) (namespace, name string) {
-	namespace = cmp.Or(d.Text("metadata", "namespace"), metav1.NamespaceDefault)
-	name = d.Text("metadata", "name")
-	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", ""
-	}
-	return namespace, name
-}
-
-// drop removes what has no meaning in a manifest. Manifests are often made from
-// the output of kubectl get.
-func drop(p *v1.Pod) {
-	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	p.Status = v1.PodStatus{}
-
-	p.ObjectMeta = metav1.ObjectMeta{
-		Name: p.Name, Namespace: p.Namespace, UID: p.UID, Labels: p.Labels, Annotations: p.Annotations,
-		DeletionTimestamp: p.DeletionTimestamp, // for validation to find
-	}
-	for _, key := range []string{pod.AnnotationSource, pod.AnnotationSeen, pod.AnnotationHash, pod.AnnotationMirror} {
-		delete(p.Annotations, key)
-	}
-
-	p.Spec.NodeName = ""
-	p.Spec.ServiceAccountName = ""
-	p.Spec.DeprecatedServiceAccount = ""
-	p.Spec.AutomountServiceAccountToken = nil
-	p.Spec.SchedulingGates = nil
 }

@@ -17,31 +17,8 @@ import (
 // those of an API server, as far as a node on its own needs them; whatever could
 // become part of a path is always checked.
 func validate(p *v1.Pod) field.ErrorList {
-	errs := validateMeta(p, field.NewPath("metadata"))
+	errs := validateMeta(&p.ObjectMeta)
 	return append(errs, validateSpec(&p.Spec, field.NewPath("spec"))...)
-}
-
-func validateMeta(p *v1.Pod, at *field.Path) field.ErrorList {
-	errs := required(p.Name, at.Child("name"), validation.IsDNS1123Subdomain)
-	errs = append(errs, required(p.Namespace, at.Child("namespace"), validation.IsDNS1123Label)...)
-	errs = append(errs, optional(string(p.UID), at.Child("uid"), isUID)...)
-	errs = append(errs, metavalidation.ValidateLabels(p.Labels, at.Child("labels"))...)
-	errs = append(errs, apivalidation.ValidateAnnotations(p.Annotations, at.Child("annotations"))...)
-	if p.DeletionTimestamp != nil {
-		errs = append(errs, field.Forbidden(at.Child("deletionTimestamp"), "a manifest can't be of a pod that is being deleted: remove the field"))
-	}
-	return errs
-}
-
-// isUID accepts what is safe as a path, a label and the name of a cgroup.
-func isUID(uid string) []string {
-	if len(uid) > validation.LabelValueMaxLength {
-		return []string{validation.MaxLenError(validation.LabelValueMaxLength)}
-	}
-	if !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`).MatchString(uid) {
-		return []string{"must consist of letters, digits, '-', '_' or '.', and must start and end with a letter or digit"}
-	}
-	return nil
 }
 
 func validateSpec(s *v1.PodSpec, at *field.Path) field.ErrorList {

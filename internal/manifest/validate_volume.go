@@ -22,16 +22,15 @@ func validateVolumes(volumes []v1.Volume, at *field.Path) (map[string]v1.VolumeS
 		errs = append(errs, required(v.Name, at.Child("name"), validation.IsDNS1123Label)...)
 		errs = append(errs, unique(v.Name, at.Child("name"), names)...)
 		byName[v.Name] = v.VolumeSource
-		errs = append(errs, only(sourcesOf(v.VolumeSource), "the kinds of volume", at)...)
+		errs = append(errs, only(fieldsSet(reflect.ValueOf(v.VolumeSource)), "the kinds of volume", at)...)
 		errs = append(errs, validateVolume(&v.VolumeSource, at)...)
 	}
 	return byName, errs
 }
 
-// sourcesOf lists which kinds of volume are set in one.
-func sourcesOf(s v1.VolumeSource) []string {
+// fieldsSet lists which fields of a struct of pointers are set.
+func fieldsSet(value reflect.Value) []string {
 	var set []string
-	value := reflect.ValueOf(s)
 	for i := range value.NumField() {
 		if !value.Field(i).IsNil() {
 			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")

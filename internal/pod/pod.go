@@ -93,13 +93,14 @@ type Update struct {
 	Refused []Refusal
 }
 
-// Refusal is a manifest, or a pod within one, that could not be taken in. The
-// last good version of the same pod, if there was one, keeps running.
+// Refusal is a manifest, or a pod or another object within one, that could not be
+// taken in. The last good version of the same, if there was one, stays in force.
 type Refusal struct {
 	Source  string `json:"source"`
-	Origin  string `json:"origin"`         // the file or URL
-	Line    int    `json:"line,omitempty"` // counted from 1; 0 if unknown
-	Pod     string `json:"pod,omitempty"`  // namespace/name, if it could be read
+	Origin  string `json:"origin"`           // the file or URL
+	Line    int    `json:"line,omitempty"`   // counted from 1; 0 if unknown
+	Pod     string `json:"pod,omitempty"`    // namespace/name, if it is a pod and could be read
+	Object  string `json:"object,omitempty"` // what else it is, as in ConfigMap default/settings, likewise
 	Message string `json:"message"`
 	Kept    bool   `json:"kept"` // the last good version is still in force
 }

@@ -1,12 +1,10 @@
 package refs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"berth/internal/pod"
 )
@@ -23,98 +22,158 @@ type LocalConfig struct {
 	Log *slog.Logger
 	// Changed is told the pods that refer to an object which is another one now.
 	Changed func(context.Context, pod.UID)
+
+	// State is the file that remembers which claim has which volume; empty for none.
+	State string
+	// NodeName and NodeLabels tell which volumes are on this machine. Without
+	// NodeLabels it has no labels.
+	NodeName   string
+	NodeLabels func() map[string]string
 }
 
-// Local has the objects of the manifest folder. Nothing is fetched, so no getter waits.
+// Local has the objects of manifests. Nothing is fetched, so no getter waits. It is
+// the one who gives volumes to claims, see bind.
 type Local struct {
 	LocalConfig
+	memory bindingFile
 
 	mu      sync.Mutex
 	objects map[ref]object
+	unbound map[ref]string           // claims that have no volume, and why
 	pods    map[pod.UID]map[ref]bool // what they refer to
+
+	setting   sync.Mutex // held by Set: one after the other
+	bound     bindings
+	forgetful bool // the bindings could not be written down
 }
 
-// NewLocal checks the configuration. There is no object before Set.
+// NewLocal checks the configuration, and reads which claim has which volume. There
+// is no object before Set.
 func NewLocal(c LocalConfig) (*Local, error) {
 	if c.Log == nil || c.Changed == nil {
-		return nil, errors.New("references to objects of the manifest folder: log and changed are required")
+		return nil, errors.New("references to objects of manifests: log and changed are required")
 	}
-	return &Local{LocalConfig: c, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}, nil
+	l := &Local{LocalConfig: c, memory: bindingFile{path: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
+	var err error
+	if l.bound, err = l.memory.load(); err != nil {
+		c.Log.Warn("which claim has which volume is not known any more: claims get a volume as if they were new", "why", err)
+	}
+	return l, nil
 }
 
-// Set replaces all objects by those that the folder has now: ConfigMaps, Secrets,
-// RuntimeClasses, PersistentVolumes and PersistentVolumeClaims. It calls Changed for the
-// registered pods that find something else now. Of two objects of the same kind and
-// name the later one counts; whoever reads the folder refuses such a thing before.
+// Set replaces all objects by those that there are now: ConfigMaps, Secrets,
+// RuntimeClasses, PersistentVolumes and PersistentVolumeClaims, each with its
+// defaults. It calls Changed for the registered pods that find something else now. Of
+// two objects of the same kind and name the later one counts; whoever reads manifests
+// refuses such a thing before.
 func (l *Local) Set(ctx context.Context, objects []runtime.Object) {
+	l.setting.Lock()
+	defer l.setting.Unlock()
 	next := make(map[ref]object, len(objects))
 	for _, given := range objects {
 		r, o := localObject(given)
 		if o == nil {
-			l.Log.Warn("pods can't refer to an object of this type in the manifest folder; it is left out", "type", fmt.Sprintf("%T", given))
+			l.Log.Warn("pods can't refer to an object of this type; it is left out", "type", fmt.Sprintf("%T", given))
 			continue
 		}
 		next[r] = o
 	}
+	unbound := l.bindAll(next)
 	l.mu.Lock()
-	was := l.objects
-	l.objects = next
-	pods := l.affected(was, next)
+	pods := l.affected(next, unbound)
+	l.objects, l.unbound = next, unbound
 	l.mu.Unlock()
 	for _, uid := range pods {
 		l.Changed(ctx, uid)
 	}
 }
 
-// localObject returns an object of the folder as an API server would have stored it.
+// localObject tells which object one is.
 func localObject(given runtime.Object) (ref, object) {
-	of := func(kind string, m *metav1.ObjectMeta) ref {
-		m.Namespace = cmp.Or(m.Namespace, metav1.NamespaceDefault)
-		return ref{kind, m.Namespace, m.Name}
-	}
-	switch given := given.(type) {
+	switch o := given.(type) {
 	case *v1.ConfigMap:
-		o := *given
-		return of(configMap, &o.ObjectMeta), &o
+		return ref{configMap, o.Namespace, o.Name}, o
 	case *v1.Secret:
-		o := *given
-		if len(o.StringData) > 0 {
-			o.Data = maps.Clone(o.Data)
-			if o.Data == nil {
-				o.Data = map[string][]byte{}
-			}
-			for key, value := range o.StringData {
-				o.Data[key] = []byte(value)
-			}
-			o.StringData = nil
-		}
-		o.Type = cmp.Or(o.Type, v1.SecretTypeOpaque)
-		return of(secret, &o.ObjectMeta), &o
+		return ref{secret, o.Namespace, o.Name}, o
 	case *v1.PersistentVolumeClaim:
-		o := *given
-		return of(claim, &o.ObjectMeta), &o
+		return ref{claim, o.Namespace, o.Name}, o
 	case *v1.PersistentVolume:
-		return ref{kind: volume, name: given.Name}, given
+		return ref{kind: volume, name: o.Name}, o
 	case *nodev1.RuntimeClass:
-		return ref{kind: runtimeClass, name: given.Name}, given
+		return ref{kind: runtimeClass, name: o.Name}, o
 	default:
 		return ref{}, nil
 	}
 }
 
-// affected returns the pods that refer to what is not the same in both. The lock is
+// bindAll gives volumes to the claims among objects: from now on each names its
+// volume. It returns why some have none. What was decided is on disk before anybody
+// gets to know it.
+func (l *Local) bindAll(objects map[ref]object) map[ref]string {
+	var claims []*v1.PersistentVolumeClaim
+	var volumes []*v1.PersistentVolume
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *v1.PersistentVolumeClaim:
+			claims = append(claims, o)
+		case *v1.PersistentVolume:
+			volumes = append(volumes, o)
+		}
+	}
+	bound, refused := bind(l.bound, claims, volumes, l.onThisNode)
+	switch err := l.memory.save(bound); {
+	case err != nil && !l.forgetful:
+		l.forgetful = true
+		l.Log.Warn("which claim has which volume is not remembered over a restart", "why", err)
+	case err == nil && l.forgetful:
+		l.forgetful = false
+		l.Log.Info("which claim has which volume is remembered again")
+	}
+	l.bound = bound
+
+	unbound := map[ref]string{}
+	for _, c := range claims {
+		r, name := ref{claim, c.Namespace, c.Name}, nameOf(c)
+		if why := refused[name]; why != "" {
+			unbound[r] = why
+			continue
+		}
+		given := *c
+		given.Spec.VolumeName = bound[name]
+		objects[r] = &given
+	}
+	return unbound
+}
+
+// onThisNode tells whether a volume can be used on this machine.
+func (l *Local) onThisNode(v *v1.PersistentVolume) bool {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
+	if err != nil {
+		return false
+	}
+	this := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.NodeName}}
+	if l.NodeLabels != nil {
+		this.Labels = l.NodeLabels()
+	}
+	return selector.Match(this)
+}
+
+// affected returns the pods that find something else in what is to come. The lock is
 // held.
-func (l *Local) affected(was, is map[ref]object) []pod.UID {
+func (l *Local) affected(next map[ref]object, unbound map[ref]string) []pod.UID {
 	changed := map[ref]bool{}
-	for _, objects := range []map[ref]object{was, is} {
-		for r := range objects {
-			if same(was[r], is[r]) {
-				continue
+	for _, objects := range []map[ref]object{l.objects, next} {
+		for r, o := range objects {
+			if !same(l.objects[r], next[r]) || (l.unbound[r] == "") != (unbound[r] == "") {
+				changed[r] = true
 			}
-			changed[r] = true
-			if r.kind == volume {
-				claimsOfVolume(changed, r, was)
-				claimsOfVolume(changed, r, is)
+			// Pods refer to a volume only through their claims.
+			if c, ok := o.(*v1.PersistentVolumeClaim); ok {
+				v := ref{kind: volume, name: c.Spec.VolumeName}
+				changed[r] = changed[r] || !same(l.objects[v], next[v])
 			}
 		}
 	}
@@ -127,24 +186,6 @@ func (l *Local) affected(was, is map[ref]object) []pod.UID {
 		}
 	}
 	return sorted(uids)
-}
-
-// claimsOfVolume adds the claims that have a volume, or could get it. Pods refer to a
-// volume only through them.
-func claimsOfVolume(out map[ref]bool, r ref, objects map[ref]object) {
-	v, ok := objects[r].(*v1.PersistentVolume)
-	if !ok {
-		return
-	}
-	if to := v.Spec.ClaimRef; to != nil {
-		out[ref{claim, cmp.Or(to.Namespace, metav1.NamespaceDefault), to.Name}] = true
-		return
-	}
-	for of, o := range objects {
-		if c, ok := o.(*v1.PersistentVolumeClaim); ok && (c.Spec.VolumeName == v.Name || c.Spec.VolumeName == "") {
-			out[of] = true
-		}
-	}
 }
 
 // Register takes note of what a pod refers to.
@@ -174,7 +215,7 @@ func (l *Local) read(r ref) (object, error) {
 	if o := l.objects[r]; o != nil {
 		return o, nil
 	}
-	hint := ": put it into the manifest folder"
+	hint := ": put it into a manifest"
 	if r.namespace != "" {
 		hint += ", in namespace " + r.namespace
 	}
@@ -196,9 +237,16 @@ func (l *Local) RuntimeClass(_ context.Context, name string) (*nodev1.RuntimeCla
 	return typed[*nodev1.RuntimeClass](l.read(ref{kind: runtimeClass, name: name}))
 }
 
-// PersistentVolumeClaim returns a claim of the folder.
+// PersistentVolumeClaim returns a claim of the folder, which names its volume.
 func (l *Local) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
-	return typed[*v1.PersistentVolumeClaim](l.read(ref{claim, namespace, name}))
+	r := ref{claim, namespace, name}
+	l.mu.Lock()
+	why := l.unbound[r]
+	l.mu.Unlock()
+	if why != "" {
+		return nil, fmt.Errorf("it has no volume: %s", why)
+	}
+	return typed[*v1.PersistentVolumeClaim](l.read(r))
 }
 
 // PersistentVolume returns a volume of the folder.

@@ -39,7 +39,10 @@ func (f *folder) set(t *testing.T, objects ...runtime.Object) string {
 }
 
 func pvc(name, volume string) *v1.PersistentVolumeClaim {
-	return &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: volume}}
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: volume},
+	}
 }
 
 func pv(name, path string) *v1.PersistentVolume {
@@ -58,18 +61,15 @@ func podOfClaim(uid, claim string) *v1.Pod {
 
 func TestTheFolderHasWhatWasPutThere(t *testing.T) {
 	f := newFolder(t)
-	given := &v1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "s"},
-		Data:       map[string][]byte{"a": []byte("1"), "b": []byte("1")}, StringData: map[string]string{"b": "2", "c": "3"},
-	}
-	f.set(t, configMapOf("c", "1"), given, pvc("claim", "v"), pv("v", "/data"), class("gvisor", "runsc"), &v1.Pod{})
+	given := pvc("claim", "")
+	f.set(t, configMapOf("c", "1"), secretOf("s", "1"), given, pv("v", "/data"), class("gvisor", "runsc"), &v1.Pod{})
 
 	secret, err := f.Secret(t.Context(), "default", "s")
 	must(t, err)
-	if d := secret.Data; string(d["a"])+string(d["b"])+string(d["c"]) != "123" || secret.StringData != nil || secret.Type != v1.SecretTypeOpaque {
+	if string(secret.Data["key"]) != "1" {
 		t.Errorf("have %v", secret)
 	}
-	if len(given.Data) != 2 || given.Namespace != "" {
+	if given.Spec.VolumeName != "" {
 		t.Error("the given object was written to")
 	}
 	c, err := f.ConfigMap(t.Context(), "default", "c")
@@ -97,15 +97,15 @@ func TestWhatTheFolderLacksIsSaidClearly(t *testing.T) {
 		}
 	}
 	_, err := f.ConfigMap(t.Context(), "shop", "c")
-	wants(err, `configmap "c" not found: put it into the manifest folder, in namespace shop`)
+	wants(err, `configmap "c" not found: put it into a manifest, in namespace shop`)
 	_, err = f.Secret(t.Context(), "shop", "s")
-	wants(err, `secret "s" not found: put it into the manifest folder, in namespace shop`)
+	wants(err, `secret "s" not found: put it into a manifest, in namespace shop`)
 	_, err = f.RuntimeClass(t.Context(), "gvisor")
-	wants(err, `runtimeclass "gvisor" not found: put it into the manifest folder`)
+	wants(err, `runtimeclass "gvisor" not found: put it into a manifest`)
 	_, err = f.PersistentVolumeClaim(t.Context(), "shop", "c")
-	wants(err, `persistentvolumeclaim "c" not found: put it into the manifest folder, in namespace shop`)
+	wants(err, `persistentvolumeclaim "c" not found: put it into a manifest, in namespace shop`)
 	_, err = f.PersistentVolume(t.Context(), "v")
-	wants(err, `persistentvolume "v" not found: put it into the manifest folder`)
+	wants(err, `persistentvolume "v" not found: put it into a manifest`)
 	_, err = f.ServiceAccount(t.Context(), "shop", "robot")
 	wants(err, `serviceaccount "robot" not found: service accounts need a cluster`)
 	if _, _, _, err := f.Token(t.Context(), podWith("p"), "", 0); err == nil || !strings.Contains(err.Error(), "needs a cluster") {
@@ -120,15 +120,15 @@ func TestAnEditedFolderIsToldToThePodsThatReferToIt(t *testing.T) {
 	f.Register(podWith("map", "c", "missing"))
 	f.Register(podWith("secret", "s"))
 	f.Register(podOfClaim("claim", "mine"))
-	f.Register(podOfClaim("unbound", "open"))
+	f.Register(podOfClaim("other", "open"))
 	f.Register(ofClass)
 	f.Register(podWith("gone", "c"))
 	f.Unregister("gone")
 
 	base := func() []runtime.Object {
-		return []runtime.Object{configMapOf("c", "1"), secretOf("s", "1"), pvc("mine", "v"), pvc("open", ""), pv("v", "/one"), class("gvisor", "runsc")}
+		return []runtime.Object{configMapOf("c", "1"), secretOf("s", "1"), pvc("mine", "v"), pvc("open", ""), pv("v", "/one"), pv("w", "/one"), class("gvisor", "runsc")}
 	}
-	if told := f.set(t, base()...); told != "claim class map secret unbound" {
+	if told := f.set(t, base()...); told != "claim class map other secret" {
 		t.Errorf("told were %q", told)
 	}
 	for want, change := range map[string]func([]runtime.Object) []runtime.Object{
@@ -144,19 +144,17 @@ func TestAnEditedFolderIsToldToThePodsThatReferToIt(t *testing.T) {
 		"class": func(all []runtime.Object) []runtime.Object {
 			return append(all, class("gvisor", "other"))
 		},
-		"unbound": func(all []runtime.Object) []runtime.Object {
-			return append(all, pv("another", "/two"))
-		},
-		"claim unbound": func(all []runtime.Object) []runtime.Object {
-			return append(all, pv("v", "/two"))
+		"other": func(all []runtime.Object) []runtime.Object {
+			return append(all, pv("w", "/two"))
 		},
 		"claim": func(all []runtime.Object) []runtime.Object {
-			v := pv("reserved", "/three")
-			v.Spec.ClaimRef = &v1.ObjectReference{Name: "mine"}
-			return append(all, v)
+			return append(all, pv("v", "/two"))
+		},
+		"claim other": func(all []runtime.Object) []runtime.Object {
+			return append(all, pvc("mine", "w"))
 		},
 		"claim class map secret": func(all []runtime.Object) []runtime.Object {
-			return all[3:5:5]
+			return all[3:6:6]
 		},
 	} {
 		f.set(t, base()...)

@@ -2,7 +2,8 @@
 // accounts, RuntimeClasses, Services, and persistent volumes with their claims.
 //
 // There are two providers with the same getters. API asks an API server. Local has
-// what lies in the manifest folder, for a machine without a cluster.
+// what lies beside the manifests of pods, for a machine without a cluster, and gives
+// volumes to claims there; Gather brings it the objects of all sources.
 //
 // Whoever runs a pod registers it, and is told through Changed when an object that
 // it refers to is another one now. That says only "look at this pod again": the

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"berth/internal/pod"
 )
 
@@ -17,8 +19,12 @@ type FileConfig struct {
 	Path  string        // a folder, or a single file; absolute
 	Node  string        // the name of this node
 	Every time.Duration // how often to look without being told of a change
-	State string        // where the last good pods are remembered; empty for nowhere
+	State string        // where what was last good is remembered; empty for nowhere
 	Log   *slog.Logger
+
+	// Objects is told all that pods may refer to: at the start, and when it changed.
+	// It is called before the pods are sent. nil: nobody wants to know.
+	Objects func(ctx context.Context, objects []runtime.Object)
 }
 
 // File is a folder of manifests: every *.yaml, *.yml and *.json in it. Its
@@ -66,7 +72,7 @@ func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
 
 func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 	l := &fileLoop{
-		File: f, watch: w, send: sender{out: out},
+		File: f, watch: w, send: sender{out: out, objects: f.Objects},
 		store:   lastGood{path: f.State, in: f.in},
 		files:   map[string]*file{},
 		missing: map[string]time.Time{},

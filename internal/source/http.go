@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
 )
@@ -27,11 +27,14 @@ type HTTPConfig struct {
 	Header http.Header   // sent with every request, to that host only
 	Node   string        // the name of this node
 	Every  time.Duration // how often to ask
-	State  string        // where the last good pods are remembered; empty for nowhere
+	State  string        // where what was last good is remembered; empty for nowhere
 	Log    *slog.Logger
+
+	// Objects is told what pods may refer to, as in FileConfig.
+	Objects func(ctx context.Context, objects []runtime.Object)
 }
 
-// HTTP is a URL that answers with a Pod, a PodList or several documents.
+// HTTP is a URL that answers with a Pod, a list or several documents.
 type HTTP struct {
 	HTTPConfig
 	in     intake
@@ -88,7 +91,7 @@ func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
 // Run sends snapshots until the context ends.
 func (h *HTTP) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	defer h.client.CloseIdleConnections()
-	l := &httpLoop{HTTP: h, send: sender{out: out}, store: lastGood{path: h.State, in: h.in}}
+	l := &httpLoop{HTTP: h, send: sender{out: out, objects: h.Objects}, store: lastGood{path: h.State, in: h.in}}
 	if !l.restore(ctx) {
 		return
 	}
@@ -114,8 +117,9 @@ type httpLoop struct {
 	store lastGood
 
 	ready   bool // it answered with a manifest at least once
+	unsaved bool // what is held is perhaps not in the state file
 	sum     [sha256.Size]byte
-	pods    []*v1.Pod // in force
+	held    []object // in force
 	refused []pod.Refusal
 	failing string // the kind of failure that lasts, see fail
 
@@ -127,8 +131,8 @@ func (l *httpLoop) restore(ctx context.Context) bool {
 	if err != nil {
 		l.Log.Warn("the last good pods are not known", "why", err)
 	}
-	l.pods = m.pods[l.origin]
-	return len(l.pods) == 0 || l.report(ctx)
+	l.held = m.held[l.origin]
+	return l.report(ctx)
 }
 
 // ask fetches the manifest and takes in what is new.
@@ -142,13 +146,13 @@ func (l *httpLoop) ask(ctx context.Context) {
 	if l.ready && l.failing == "" && l.sum == sum {
 		return
 	}
-	last := l.pods
+	last := l.held
 	l.failing = ""
-	l.sum = sum
-	l.pods, l.refused = l.in.take(l.origin, data, last)
+	l.sum, l.unsaved = sum, true
+	l.held, l.refused = l.in.take(l.origin, data, last)
 	// An answer with nothing good in it says nothing about what should run.
-	isNew := func(p *v1.Pod) bool { return !slices.Contains(last, p) }
-	l.ready = l.ready || len(l.refused) == 0 || slices.ContainsFunc(l.pods, isNew)
+	isNew := func(o object) bool { return !slices.Contains(last, o) }
+	l.ready = l.ready || len(l.refused) == 0 || slices.ContainsFunc(l.held, isNew)
 }
 
 // fail notes that the URL gave nothing. The message of a failure may differ each
@@ -158,7 +162,7 @@ func (l *httpLoop) fail(kind string, err error) {
 		return
 	}
 	l.failing = kind
-	l.refused = l.in.refuseAll(l.origin, err.Error(), l.pods)
+	l.refused = l.in.refuseAll(l.origin, err.Error(), l.held)
 }
 
 // fetch returns what the URL answers, or a failure and its kind.
@@ -198,18 +202,27 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 // report remembers what is good, and then sends it if it is new. Until the URL
 // has answered once, that is a Restore: nobody knows yet what should run.
 func (l *httpLoop) report(ctx context.Context) bool {
-	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: l.pods, Refused: l.refused}
+	c := l.in.sortOut([]manifests{{l.origin, l.held, l.refused}})
+	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused}
 	if l.ready {
 		s.Op = pod.Set
+		l.remember()
 	} else if len(s.Pods) == 0 && len(s.Refused) == 0 {
+		l.send.hand(ctx, c.objects)
 		return true
 	}
-	if l.ready && (l.storeFault.on || !l.send.knows(s)) {
-		if err := l.store.save(memory{pods: map[string][]*v1.Pod{l.origin: l.pods}}); err != nil {
-			l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
-		} else {
-			l.storeFault.end(l.Log, "the last good pods are remembered again")
-		}
+	return l.send.send(ctx, s, c.objects)
+}
+
+// remember writes down what is good, if that is new.
+func (l *httpLoop) remember() {
+	if !l.unsaved {
+		return
 	}
-	return l.send.send(ctx, s)
+	err := l.store.save(memory{held: map[string][]object{l.origin: l.held}})
+	if l.unsaved = err != nil; l.unsaved {
+		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
+	} else {
+		l.storeFault.end(l.Log, "the last good pods are remembered again")
+	}
 }

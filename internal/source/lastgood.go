@@ -8,15 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // stateVersion is raised when the form of the state file changes.
 const stateVersion = 1
 
-// lastGood is the memory of a source: the pods that were good, by origin. It is
-// the only writer of its file.
+// lastGood is the memory of a source: the pods and other objects that were good, by
+// origin. It is the only writer of its file.
 type lastGood struct {
 	path  string // empty to remember nothing
 	in    intake
@@ -26,10 +24,10 @@ type lastGood struct {
 // memory is what a lastGood holds.
 type memory struct {
 	mounted bool // the folder was a mount point
-	pods    map[string][]*v1.Pod
+	held    map[string][]object
 }
 
-// stateFile is the form of a memory on disk. The pods are manifests: they are
+// stateFile is the form of a memory on disk. The objects are manifests: they are
 // read back as such, with all checks.
 type stateFile struct {
 	Version int                          `json:"version"`
@@ -41,7 +39,7 @@ type stateFile struct {
 // load reads what was remembered. A file that can't be used is set aside, and
 // the memory is empty then.
 func (l *lastGood) load() (memory, error) {
-	empty := memory{pods: map[string][]*v1.Pod{}}
+	empty := memory{held: map[string][]object{}}
 	if l.path == "" {
 		return empty, nil
 	}
@@ -62,7 +60,7 @@ func (l *lastGood) load() (memory, error) {
 }
 
 func (l *lastGood) decode(raw []byte) (memory, error) {
-	m := memory{pods: map[string][]*v1.Pod{}}
+	m := memory{held: map[string][]object{}}
 	var s stateFile
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return m, err
@@ -76,11 +74,11 @@ func (l *lastGood) decode(raw []byte) (memory, error) {
 	m.mounted = s.Mounted
 	for origin, manifests := range s.Origins {
 		for _, text := range manifests {
-			pods, refused := l.in.take(origin, text, nil)
+			held, refused := l.in.take(origin, text, nil)
 			if len(refused) > 0 {
-				return m, fmt.Errorf("a pod of %s: %s", origin, refused[0].Message)
+				return m, fmt.Errorf("a manifest of %s: %s", origin, refused[0].Message)
 			}
-			m.pods[origin] = append(m.pods[origin], pods...)
+			m.held[origin] = append(m.held[origin], held...)
 		}
 	}
 	return m, nil
@@ -108,9 +106,9 @@ func (l *lastGood) save(m memory) error {
 
 func (l *lastGood) encode(m memory) ([]byte, error) {
 	s := stateFile{Version: stateVersion, Node: l.in.node, Mounted: m.mounted, Origins: map[string][]json.RawMessage{}}
-	for origin, pods := range m.pods {
-		for _, p := range pods {
-			raw, err := json.Marshal(p)
+	for origin, held := range m.held {
+		for _, o := range held {
+			raw, err := json.Marshal(o)
 			if err != nil {
 				return nil, err
 			}

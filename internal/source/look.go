@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
 )
@@ -21,7 +21,7 @@ import (
 type file struct {
 	read    bool // since the start, and without an error
 	sum     [sha256.Size]byte
-	pods    []*v1.Pod // in force
+	held    []object // in force
 	refused []pod.Refusal
 }
 
@@ -51,15 +51,17 @@ func (l *fileLoop) restore(ctx context.Context) bool {
 		l.Log.Warn("the last good pods are not known", "why", err)
 	}
 	l.mounted = m.mounted
-	for path, pods := range m.pods {
+	for path, held := range m.held {
 		if path == l.Path || filepath.Dir(path) == l.Path {
-			l.files[path] = &file{pods: pods}
+			l.files[path] = &file{held: held}
 		}
 	}
-	if len(l.files) == 0 {
+	s, objects := l.snapshot(pod.Restore)
+	if len(s.Pods) == 0 {
+		l.send.hand(ctx, objects)
 		return true
 	}
-	return l.send.send(ctx, l.snapshot(pod.Restore))
+	return l.send.send(ctx, s, objects)
 }
 
 // concerns tells whether an event may be about a manifest. Names with two dots
@@ -143,7 +145,7 @@ func (l *fileLoop) take(path string, data []byte, err error) {
 		l.files[path] = known
 	}
 	if err != nil {
-		refused := l.in.refuseAll(path, err.Error(), known.pods)
+		refused := l.in.refuseAll(path, err.Error(), known.held)
 		l.dirty = l.dirty || !slices.Equal(refused, known.refused)
 		known.read, known.refused = false, refused
 		return
@@ -153,7 +155,7 @@ func (l *fileLoop) take(path string, data []byte, err error) {
 		return
 	}
 	known.read, known.sum = true, sum
-	known.pods, known.refused = l.in.take(path, data, known.pods)
+	known.held, known.refused = l.in.take(path, data, known.held)
 	l.dirty = true
 }
 
@@ -180,10 +182,10 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 // report remembers what is good, and then sends it. It returns false if the
 // context ended first.
 func (l *fileLoop) report(ctx context.Context) bool {
-	m := memory{mounted: l.mounted, pods: map[string][]*v1.Pod{}}
+	m := memory{mounted: l.mounted, held: map[string][]object{}}
 	for path, f := range l.files {
-		if len(f.pods) > 0 {
-			m.pods[path] = f.pods
+		if len(f.held) > 0 {
+			m.held[path] = f.held
 		}
 	}
 	err := l.store.save(m)
@@ -193,14 +195,16 @@ func (l *fileLoop) report(ctx context.Context) bool {
 		l.storeFault.end(l.Log, "the last good pods are remembered again")
 	}
 	l.dirty = err != nil // to be tried again at the next look
-	return l.send.send(ctx, l.snapshot(pod.Set))
+	s, objects := l.snapshot(pod.Set)
+	return l.send.send(ctx, s, objects)
 }
 
-func (l *fileLoop) snapshot(op pod.Op) pod.Snapshot {
-	s := pod.Snapshot{Source: pod.SourceFile, Op: op}
+// snapshot is all that the folder holds, by the names of its files.
+func (l *fileLoop) snapshot(op pod.Op) (pod.Snapshot, []runtime.Object) {
+	var all []manifests
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
-		s.Pods = append(s.Pods, l.files[path].pods...)
-		s.Refused = append(s.Refused, l.files[path].refused...)
+		all = append(all, manifests{path, l.files[path].held, l.files[path].refused})
 	}
-	return s
+	c := l.in.sortOut(all)
+	return pod.Snapshot{Source: pod.SourceFile, Op: op, Pods: c.pods, Refused: c.refused}, c.objects
 }

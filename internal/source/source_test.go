@@ -6,13 +6,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/manifest"
 	"berth/internal/pod"
@@ -30,15 +31,37 @@ func broken(name string) string { return strings.Replace(web(name, "x"), "image"
 
 // tell writes a snapshot as a user would: pods with their images, and what was
 // refused.
-func tell(s pod.Snapshot) string {
+func tell(s pod.Snapshot) string { return tellAll(s, nil) }
+
+// tellAll also tells of objects, with what they hold under the key "key".
+func tellAll(s pod.Snapshot, objects []runtime.Object) string {
 	var out []string
 	for _, p := range s.Pods {
 		out = append(out, p.Name+"="+strings.TrimPrefix(p.Spec.Containers[0].Image, "localhost/"))
 	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *v1.ConfigMap:
+			out = append(out, "map:"+o.Name+"="+o.Data["key"])
+		case *v1.Secret:
+			out = append(out, "secret:"+o.Name+"="+string(o.Data["key"]))
+		default:
+			out = append(out, fmt.Sprintf("%T", o))
+		}
+	}
 	for _, r := range s.Refused {
-		out = append(out, fmt.Sprintf("!%s:%d %s kept=%v", filepath.Base(r.Origin), r.Line, r.Pod, r.Kept))
+		out = append(out, fmt.Sprintf("!%s:%d %s kept=%v", filepath.Base(r.Origin), r.Line, r.Pod+r.Object, r.Kept))
 	}
 	return s.Op.String() + " " + strings.Join(out, " ")
+}
+
+// settings is the manifest of a ConfigMap, and hush that of a Secret.
+func settings(name, value string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {key: " + value + "}\n"
+}
+
+func hush(name, value string) string {
+	return "apiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "}\nstringData: {key: " + value + "}\n"
 }
 
 // next waits for a snapshot.
@@ -103,21 +126,26 @@ func must(t *testing.T, err error) {
 
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func TestABadDocumentKeepsItsLastGoodPod(t *testing.T) {
+func TestABadDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	in := intake{node: "n", source: pod.SourceFile}
-	pods := func(names ...string) []*v1.Pod {
-		var text []string
-		for _, name := range names {
-			text = append(text, web(name, "old"))
-		}
-		out, refused := in.take("m.yaml", []byte(strings.Join(text, "---\n")), nil)
+	hold := func(documents ...string) []object {
+		out, refused := in.take("m.yaml", []byte(strings.Join(documents, "---\n")), nil)
 		if len(refused) > 0 {
 			t.Fatalf("unexpected: %v", refused)
 		}
 		return out
 	}
+	pods := func(names ...string) []object {
+		var text []string
+		for _, name := range names {
+			text = append(text, web(name, "old"))
+		}
+		return hold(text...)
+	}
+	both := hold(web("a", "old"), settings("a", "old"), hush("a", "old"))
+	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
 	for name, c := range map[string]struct {
-		last []*v1.Pod
+		last []object
 		text string
 		want string
 	}{
@@ -131,34 +159,72 @@ func TestABadDocumentKeepsItsLastGoodPod(t *testing.T) {
 		"two mistakes in one":      {pods("a"), broken("a") + "    x: y\n", "SET a-n=old !m.yaml:7 default/a-n kept=true !m.yaml:8 default/a-n kept=true"},
 		"empty":                    {pods("a"), " \n\n", "SET a-n=old !m.yaml:0  kept=true"},
 		"commented out altogether": {pods("a"), "# " + web("a", "x")[:3] + "\n", "SET "},
+
+		"objects, all good":    {both, web("a", "new") + "---\n" + settings("a", "new") + "---\n" + hush("a", "new"), "SET a-n=new map:a=new secret:a=new"},
+		"a bad map":            {both, web("a", "new") + "---\n" + settings("a", "7"), "SET a-n=new map:a=old !m.yaml:12 ConfigMap default/a kept=true"},
+		"a bad secret":         {both, web("a", "new") + "---\n" + hush("a", "7"), "SET a-n=new secret:a=old !m.yaml:12 Secret default/a kept=true"},
+		"a bad pod":            {both, broken("a") + "---\n" + settings("a", "new"), "SET a-n=old map:a=new !m.yaml:7 default/a-n kept=true"},
+		"a map without a name": {both, web("a", "new") + "---\n" + settings("_", "new"), "SET a-n=new map:a=old !m.yaml:11 ConfigMap kept=true"},
+		"all objects, no kind": {both, "kind: [\n", "SET a-n=old map:a=old secret:a=old !m.yaml:1  kept=true"},
+		"a kind mistyped":      {both, strings.Replace(settings("a", "x"), "ConfigMap", "ConfigMpa", 1), "SET a-n=old map:a=old secret:a=old !m.yaml:2  kept=true"},
+		"what a cluster has":   {both, settings("a", "new") + "---\n" + deployment, "SET map:a=new !m.yaml:7 Deployment a kept=false"},
+		"a version that is no good": {
+			both, web("a", "new") + "---\n" + strings.Replace(settings("a", "x"), "v1", "v2", 1),
+			"SET a-n=new map:a=old !m.yaml:9 ConfigMap default/a kept=true",
+		},
+		"defined twice": {nil, settings("a", "x") + "---\n" + settings("a", "y"), "SET map:a=x !m.yaml:0 ConfigMap default/a kept=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, refused := in.take("m.yaml", []byte(c.text), c.last)
-			if have := tell(pod.Snapshot{Pods: p, Refused: refused}); have != c.want {
+			held, refused := in.take("m.yaml", []byte(c.text), c.last)
+			all := in.sortOut([]manifests{{"m.yaml", held, refused}})
+			if have := tellAll(pod.Snapshot{Pods: all.pods, Refused: all.refused}, all.objects); have != c.want {
 				t.Errorf("have %q\nwant %q", have, c.want)
 			}
 		})
 	}
 }
 
+// everyKind has one object of each kind that pods refer to.
+const everyKind = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: v}, binaryData: {b: AAH/}}
+- {apiVersion: v1, kind: Secret, metadata: {name: a}, data: {k: AAH/}, stringData: {s: hush}, immutable: true}
+- {apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: a}, handler: runsc, overhead: {podFixed: {cpu: 0.1}}}
+- apiVersion: v1
+  kind: PersistentVolume
+  metadata: {name: a}
+  spec: {capacity: {storage: 1.5Gi}, accessModes: [ReadWriteOnce], local: {path: /a}, claimRef: {name: a}}
+- apiVersion: v1
+  kind: PersistentVolumeClaim
+  metadata: {name: a}
+  spec: {resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteOnce], volumeName: a}
+`
+
 func TestLastGoodComesBackTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sources", "file.json")
 	in := intake{node: "n", source: pod.SourceFile}
-	pods, _ := in.take("/m/a.yaml", []byte(web("a", "x:1")+"---\n"+web("b", "x:2")), nil)
+	held, _ := in.take("/m/a.yaml", []byte(web("a", "x:1")+"---\n"+web("b", "x:2")+"---\n"+everyKind), nil)
+	if len(held) != 7 {
+		t.Fatalf("have %v", held)
+	}
 	first := lastGood{path: path, in: in}
-	must(t, first.save(memory{mounted: true, pods: map[string][]*v1.Pod{"/m/a.yaml": pods}}))
+	must(t, first.save(memory{mounted: true, held: map[string][]object{"/m/a.yaml": held}}))
 
 	second := lastGood{path: path, in: in}
 	m, err := second.load()
 	must(t, err)
-	if !m.mounted || !reflect.DeepEqual(m.pods["/m/a.yaml"], pods) {
-		t.Errorf("have %+v\nwant %+v", m.pods["/m/a.yaml"], pods)
+	if !m.mounted || !equality.Semantic.DeepEqual(m.held["/m/a.yaml"], held) {
+		t.Errorf("have %+v\nwant %+v", m.held["/m/a.yaml"], held)
 	}
 
 	info, err := os.Stat(path)
 	must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v", info.Mode())
+	}
+	if info, err = os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("its folder is %v, %v", info.Mode(), err)
 	}
 	// What is not new is not written.
 	must(t, os.Remove(path))
@@ -170,7 +236,7 @@ func TestLastGoodComesBackTheSame(t *testing.T) {
 	// A renamed node has no use for it.
 	must(t, first.save(memory{}))
 	other := lastGood{path: path, in: intake{node: "other", source: pod.SourceFile}}
-	if m, err := other.load(); err != nil || len(m.pods) > 0 {
+	if m, err := other.load(); err != nil || len(m.held) > 0 {
 		t.Errorf("have %v, %v", m, err)
 	}
 }
@@ -189,13 +255,13 @@ func TestACorruptStateIsSetAside(t *testing.T) {
 			write(t, path, text)
 			l := lastGood{path: path, in: intake{node: "n", source: pod.SourceFile}}
 			m, err := l.load()
-			if err == nil || len(m.pods) > 0 {
+			if err == nil || len(m.held) > 0 {
 				t.Errorf("have %v, %v", m, err)
 			}
 			if kept, err := os.ReadFile(path + ".corrupt"); err != nil || string(kept) != text {
 				t.Errorf("set aside: %q, %v", kept, err)
 			}
-			if m, err := l.load(); err != nil || len(m.pods) > 0 {
+			if m, err := l.load(); err != nil || len(m.held) > 0 {
 				t.Errorf("the second time: %v, %v", m, err)
 			}
 		})

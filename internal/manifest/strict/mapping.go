@@ -14,7 +14,7 @@ type pair struct{ key, value *yaml.Node }
 // it is, or that it is to be left out.
 func (w *walker) object(n *yaml.Node, at *field.Path, depth int, place func(pair) (reflect.Type, *field.Path, bool)) {
 	if n.Kind != yaml.MappingNode {
-		w.refuse(n, at, "must be a mapping of names to values, but is %s", describe(n))
+		w.refuse(n, at, "must be a mapping of names to values, but is %s", w.describe(n))
 		return
 	}
 	w.out.WriteByte('{')
@@ -45,7 +45,7 @@ func (w *walker) pairs(n *yaml.Node, at *field.Path, depth int) []pair {
 		key, value := resolve(n.Content[i]), n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode || key.ShortTag() == tagNull:
-			w.note(n.Content[i], at, "a field name must be text, but is %s", describe(key))
+			w.note(n.Content[i], at, "a field name must be text, but is %s", w.describe(key))
 		case key.ShortTag() == tagMerge:
 			merges = append(merges, value)
 		case seen[key.Value]:
@@ -85,7 +85,7 @@ func (w *walker) merged(n *yaml.Node, at *field.Path, depth int) []pair {
 		}
 		return all
 	default:
-		w.note(n, at, "a merge key needs a mapping, but has %s", describe(n))
+		w.note(n, at, "a merge key needs a mapping, but has %s", w.describe(n))
 		return nil
 	}
 }

@@ -14,21 +14,21 @@ import (
 // scalar writes a text, a bool or a number as a Go type of that kind wants it.
 func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
 	if n.Kind != yaml.ScalarNode {
-		w.refuse(n, at, "must be a single %s, but is %s", kindName(t), describe(n))
+		w.refuse(n, at, "must be a single %s, but is %s", kindName(t), w.describe(n))
 		return
 	}
 	tag := n.ShortTag()
 	switch kindName(t) {
 	case "text":
 		if tag != tagString && tag != tagTime {
-			w.refuse(n, at, "must be text, but is %s: put it in quotes", describe(n))
+			w.refuse(n, at, "must be text, but is %s: put it in quotes", w.describe(n))
 			return
 		}
 		w.text(n.Value)
 	case "bool":
 		b, ok := truth(n)
 		if !ok {
-			w.refuse(n, at, "must be true or false, but is %s", describe(n))
+			w.refuse(n, at, "must be true or false, but is %s", w.describe(n))
 			return
 		}
 		w.out.WriteString(strconv.FormatBool(b))
@@ -36,7 +36,7 @@ func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
 		w.integer(n, t, at)
 	default:
 		if tag != tagInt && tag != tagFloat {
-			w.refuse(n, at, "must be a number, but is %s", describe(n))
+			w.refuse(n, at, "must be a number, but is %s", w.describe(n))
 			return
 		}
 		w.plain(n, at)
@@ -45,7 +45,7 @@ func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
 
 func (w *walker) integer(n *yaml.Node, t reflect.Type, at *field.Path) {
 	if n.ShortTag() != tagInt {
-		w.refuse(n, at, "must be a whole number, but is %s", describe(n))
+		w.refuse(n, at, "must be a whole number, but is %s", w.describe(n))
 		return
 	}
 	// The value is written, not the text of it: 0644 in YAML is 420 in JSON.
@@ -62,7 +62,7 @@ func (w *walker) integer(n *yaml.Node, t reflect.Type, at *field.Path) {
 			return
 		}
 	}
-	w.refuse(n, at, "%s is too large or too small", shorten(n.Value))
+	w.refuse(n, at, "%s is too large or too small", w.quote(n.Value))
 }
 
 // plain writes a scalar as what the text itself says that it is.
@@ -76,7 +76,7 @@ func (w *walker) plain(n *yaml.Node, at *field.Path) {
 	case tagInt, tagFloat:
 		w.number(n, at)
 	default:
-		w.refuse(n, at, "the tag %s is not supported", shorten(n.ShortTag()))
+		w.refuse(n, at, "the tag %s is not supported", w.quote(n.ShortTag()))
 	}
 }
 
@@ -87,12 +87,12 @@ func (w *walker) number(n *yaml.Node, at *field.Path) {
 	}
 	var number any
 	if err := n.Decode(&number); err != nil {
-		w.refuse(n, at, "%s is not a number: %v", shorten(n.Value), err)
+		w.refuse(n, at, "%s is not a number: %s", w.quote(n.Value), w.told(err))
 		return
 	}
 	raw, err := json.Marshal(number)
 	if err != nil {
-		w.refuse(n, at, "must be a finite number, but is %s", shorten(n.Value))
+		w.refuse(n, at, "must be a finite number, but is %s", w.quote(n.Value))
 		return
 	}
 	w.out.Write(raw)
@@ -137,12 +137,15 @@ func kindName(t reflect.Type) string {
 }
 
 // describe names what stands at a node, for a message.
-func describe(n *yaml.Node) string {
+func (w *walker) describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
+	}
+	if w.hide {
+		return "something else"
 	}
 	value := shorten(n.Value)
 	switch n.ShortTag() {
@@ -157,6 +160,22 @@ func describe(n *yaml.Node) string {
 	default:
 		return value
 	}
+}
+
+// quote repeats a value in a message, if that may be.
+func (w *walker) quote(s string) string {
+	if w.hide {
+		return "(hidden)"
+	}
+	return shorten(s)
+}
+
+// told is the text of an error of somebody else, which may repeat a value.
+func (w *walker) told(err error) string {
+	if w.hide {
+		return "it does not fit"
+	}
+	return err.Error()
 }
 
 // shorten keeps a message readable whatever was quoted in it.

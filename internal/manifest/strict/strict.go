@@ -14,7 +14,6 @@ package strict
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -146,15 +145,21 @@ func resolve(n *yaml.Node) *yaml.Node {
 
 // Decode reads the document into a pointer. Either all of it fits and there are
 // no errors, or into is to be thrown away.
-func (d Document) Decode(into any) []Error {
-	w := walker{shift: d.shift, fields: make(map[reflect.Type]map[string]reflect.Type)}
+func (d Document) Decode(into any) []Error { return d.decode(into, false) }
+
+// DecodeSecret is Decode for what nobody is to see: the errors name fields and
+// lines, and repeat no value.
+func (d Document) DecodeSecret(into any) []Error { return d.decode(into, true) }
+
+func (d Document) decode(into any, hide bool) []Error {
+	w := walker{shift: d.shift, hide: hide, fields: make(map[reflect.Type]map[string]reflect.Type)}
 	w.value(d.root, reflect.TypeOf(into).Elem(), nil, 0)
 	if len(w.errs) > 0 {
 		slices.SortStableFunc(w.errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) })
 		return w.errs
 	}
 	if err := json.Unmarshal(w.out.Bytes(), into); err != nil {
-		return []Error{{Line: d.Line(), Message: fmt.Sprintf("decode: %v", err)}}
+		return []Error{{Line: d.Line(), Message: "decode: " + w.told(err)}}
 	}
 	return nil
 }

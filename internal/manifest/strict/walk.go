@@ -32,6 +32,7 @@ const (
 // can't.
 type walker struct {
 	shift  int
+	hide   bool // no error may repeat a value
 	out    bytes.Buffer
 	errs   []Error
 	fields map[reflect.Type]map[string]reflect.Type
@@ -158,7 +159,7 @@ func (w *walker) own(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
 	}
 	raw := w.out.Bytes()[begin:]
 	if err := json.Unmarshal(raw, reflect.New(t).Interface()); err != nil {
-		w.note(n, at, "invalid value %s: %v", shorten(string(raw)), err)
+		w.note(n, at, "invalid value %s: %s", w.quote(string(raw)), w.told(err))
 	}
 }
 
@@ -179,7 +180,7 @@ func (w *walker) untyped(n *yaml.Node, at *field.Path, depth int) {
 
 func (w *walker) list(n *yaml.Node, elem reflect.Type, at *field.Path, depth int) {
 	if n.Kind != yaml.SequenceNode {
-		w.refuse(n, at, "must be a list, but is %s", describe(n))
+		w.refuse(n, at, "must be a list, but is %s", w.describe(n))
 		return
 	}
 	w.out.WriteByte('[')
@@ -194,11 +195,11 @@ func (w *walker) list(n *yaml.Node, elem reflect.Type, at *field.Path, depth int
 
 func (w *walker) bytes(n *yaml.Node, at *field.Path) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != tagString {
-		w.refuse(n, at, "must be text in base64, but is %s", describe(n))
+		w.refuse(n, at, "must be text in base64, but is %s", w.describe(n))
 		return
 	}
 	if _, err := base64.StdEncoding.DecodeString(n.Value); err != nil {
-		w.refuse(n, at, "must be text in base64: %v", err)
+		w.refuse(n, at, "must be text in base64: %v", err) // which names a place in it
 		return
 	}
 	w.text(n.Value)

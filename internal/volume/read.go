@@ -1,0 +1,65 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// maxRead is how large a file may be that others read variables from.
+const maxRead = 64 << 10
+
+// File returns what a file in a volume of p holds, after Setup. A container may have
+// written it: whatever leads out of the volume, and whatever is not a plain file, is
+// refused. For one that is not there, errors.Is(err, fs.ErrNotExist) holds.
+func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (string, error) {
+	at, ok := m.known(p.UID, volume)
+	if !ok {
+		return "", &Error{Volume: volume, Err: errors.New("it is not set up: the pod does not have it, or it failed")}
+	}
+	clean, err := cleanPath(path)
+	if err != nil {
+		return "", &Error{Volume: volume, Err: fmt.Errorf("path %q: %w", path, err)}
+	}
+	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) (string, error) {
+		t.say(fmt.Sprintf("read %s in volume %q", clean, volume))
+		return readIn(at.path, clean)
+	})
+}
+
+func readIn(dir, path string) (string, error) {
+	root, err := openDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("open the volume: %w", err)
+	}
+	defer root.Close()
+	// Opened without waiting: a pipe would keep us until somebody writes.
+	file, err := openIn(root, path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, within)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) {
+		return "", errors.New("it leads out of the volume")
+	}
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is not a plain file")
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
+	if err != nil {
+		return "", err
+	}
+	if len(data) > maxRead {
+		return "", fmt.Errorf("it is larger than %d KiB", maxRead>>10)
+	}
+	return string(data), nil
+}
