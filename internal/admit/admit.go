@@ -41,6 +41,11 @@ type Node struct {
 	UnsafeSysctls []string
 	Kernel        string // its release; some sysctls are safe only with a newer one
 
+	AppArmor bool // the kernel can confine containers by it
+	// StrictGroups says that the runtime can keep the groups of an image away from a
+	// container.
+	StrictGroups bool
+
 	ShuttingDown bool // no pod is taken in any more
 }
 
@@ -66,6 +71,8 @@ const (
 	reasonNodeAffinity    = "NodeAffinity"
 	reasonTaintToleration = "TaintToleration"
 	reasonSysctlForbidden = "SysctlForbidden"
+	reasonAppArmor        = "AppArmor"
+	reasonGroupsPolicy    = "SupplementalGroupsPolicyNotSupported"
 	reasonOutOf           = "OutOf" // and the name of the resource
 )
 
@@ -100,7 +107,7 @@ func decideRoom(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 // nodeChecks are about what other pods have no part in. Sysctls come before
 // features: one that is forbidden anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkFeatures,
+	checkShutdown, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkGroups, checkFeatures,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

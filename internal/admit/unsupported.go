@@ -25,22 +25,9 @@ type podFeature struct {
 
 var podFeatures = []podFeature{
 	{"volumes other than " + strings.Join(volumeKinds, ", "), func(s *v1.PodSpec) bool { return slices.ContainsFunc(s.Volumes, isOtherVolume) }},
-	{"overhead", func(s *v1.PodSpec) bool { return len(s.Overhead) > 0 }},
-	{"hostAliases", func(s *v1.PodSpec) bool { return len(s.HostAliases) > 0 }},
-	{"hostnameOverride", func(s *v1.PodSpec) bool { return s.HostnameOverride != nil }},
-	{"setHostnameAsFQDN", func(s *v1.PodSpec) bool { return s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN }},
-	{"hostUsers: false", func(s *v1.PodSpec) bool { return s.HostUsers != nil && !*s.HostUsers }},
 	{"resourceClaims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
-	{"resources", func(s *v1.PodSpec) bool {
-		return s.Resources != nil && len(s.Resources.Limits)+len(s.Resources.Requests)+len(s.Resources.Claims) > 0
-	}},
-	{"securityContext.seLinuxOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.SELinuxOptions != nil })},
+	{"resources.claims", func(s *v1.PodSpec) bool { return s.Resources != nil && len(s.Resources.Claims) > 0 }},
 	{"securityContext.windowsOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.WindowsOptions != nil })},
-	{"securityContext.seccompProfile of type Localhost", podSecurity(func(c *v1.PodSecurityContext) bool { return isLocalhost(c.SeccompProfile) })},
-	{"securityContext.appArmorProfile", podSecurity(func(c *v1.PodSecurityContext) bool { return isConfined(c.AppArmorProfile) })},
-	{"securityContext.supplementalGroupsPolicy: Strict", podSecurity(func(c *v1.PodSecurityContext) bool {
-		return c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyMerge
-	})},
 }
 
 type containerFeature struct {
@@ -50,19 +37,11 @@ type containerFeature struct {
 
 var containerFeatures = []containerFeature{
 	{"volumeDevices", container(func(c *v1.Container) bool { return len(c.VolumeDevices) > 0 })},
-	{"env.valueFrom.fileKeyRef", env(func(s *v1.EnvVarSource) bool { return s.FileKeyRef != nil })},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
-	{"resources other than cpu, memory, ephemeral-storage", container(func(c *v1.Container) bool {
+	{"resources other than cpu, memory, ephemeral-storage, hugepages", container(func(c *v1.Container) bool {
 		return anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests)
 	})},
-	{"securityContext.runAsNonRoot without a runAsUser", mayBeRoot},
-	{"securityContext.seLinuxOptions", security(func(c *v1.SecurityContext) bool { return c.SELinuxOptions != nil })},
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
-	{"securityContext.seccompProfile of type Localhost", security(func(c *v1.SecurityContext) bool { return isLocalhost(c.SeccompProfile) })},
-	{"securityContext.appArmorProfile", security(func(c *v1.SecurityContext) bool { return isConfined(c.AppArmorProfile) })},
-	{"securityContext.procMount: Unmasked", security(func(c *v1.SecurityContext) bool {
-		return c.ProcMount != nil && *c.ProcMount != v1.DefaultProcMount
-	})},
 }
 
 var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "persistentVolumeClaim"}
@@ -129,44 +108,12 @@ func security(used func(*v1.SecurityContext) bool) func(*v1.PodSpec, *v1.Contain
 	return container(func(c *v1.Container) bool { return c.SecurityContext != nil && used(c.SecurityContext) })
 }
 
-func env(used func(*v1.EnvVarSource) bool) func(*v1.PodSpec, *v1.Container) bool {
-	return container(func(c *v1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(e v1.EnvVar) bool { return e.ValueFrom != nil && used(e.ValueFrom) })
-	})
-}
-
-func isLocalhost(p *v1.SeccompProfile) bool {
-	return p != nil && p.Type == v1.SeccompProfileTypeLocalhost
-}
-
-func isConfined(p *v1.AppArmorProfile) bool {
-	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
-}
-
 func anyOtherResource(list v1.ResourceList) bool {
 	for name := range list {
-		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
+			!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 			return true
 		}
 	}
 	return false
-}
-
-// mayBeRoot tells whether a container must not run as root and does not say as
-// whom instead. Nobody looks up the user of its image yet.
-func mayBeRoot(s *v1.PodSpec, c *v1.Container) bool {
-	var nonRoot *bool
-	var user *int64
-	if s.SecurityContext != nil {
-		nonRoot, user = s.SecurityContext.RunAsNonRoot, s.SecurityContext.RunAsUser
-	}
-	if own := c.SecurityContext; own != nil {
-		if own.RunAsNonRoot != nil {
-			nonRoot = own.RunAsNonRoot
-		}
-		if own.RunAsUser != nil {
-			user = own.RunAsUser
-		}
-	}
-	return nonRoot != nil && *nonRoot && (user == nil || *user == 0)
 }

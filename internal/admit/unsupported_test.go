@@ -14,9 +14,6 @@ import (
 )
 
 func TestUnsupportedFeatures(t *testing.T) {
-	from := func(s v1.EnvVarSource) func(*v1.PodSpec, *v1.Container) {
-		return func(_ *v1.PodSpec, c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &s}} }
-	}
 	onPod := func(f func(*v1.PodSecurityContext)) func(*v1.PodSpec, *v1.Container) {
 		return func(s *v1.PodSpec, _ *v1.Container) {
 			s.SecurityContext = &v1.PodSecurityContext{}
@@ -37,44 +34,17 @@ func TestUnsupportedFeatures(t *testing.T) {
 		inPod + "volumes other than emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim": func(s *v1.PodSpec, _ *v1.Container) {
 			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}}
 		},
-		inPod + "overhead":         func(s *v1.PodSpec, _ *v1.Container) { s.Overhead = gpu },
-		inPod + "hostUsers: false": func(s *v1.PodSpec, _ *v1.Container) { s.HostUsers = new(false) },
-		inPod + "resourceClaims":   func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },
-		inPod + "resources": func(s *v1.PodSpec, _ *v1.Container) {
-			s.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1")}}
+		inPod + "resourceClaims": func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },
+		inPod + "resources.claims": func(s *v1.PodSpec, _ *v1.Container) {
+			s.Resources = &v1.ResourceRequirements{Claims: make([]v1.ResourceClaim, 1)}
 		},
-		inPod + "securityContext.seLinuxOptions": onPod(func(c *v1.PodSecurityContext) { c.SELinuxOptions = &v1.SELinuxOptions{} }),
 		inPod + "securityContext.windowsOptions": onPod(func(c *v1.PodSecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
-		inPod + "securityContext.seccompProfile of type Localhost": onPod(func(c *v1.PodSecurityContext) {
-			c.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}
-		}),
-		inPod + "securityContext.appArmorProfile": onPod(func(c *v1.PodSecurityContext) {
-			c.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}
-		}),
-		inPod + "securityContext.supplementalGroupsPolicy: Strict": onPod(func(c *v1.PodSecurityContext) {
-			c.SupplementalGroupsPolicy = new(v1.SupplementalGroupsPolicyStrict)
-		}),
-
-		inPod + "hostAliases":       func(s *v1.PodSpec, _ *v1.Container) { s.HostAliases = make([]v1.HostAlias, 1) },
-		inPod + "hostnameOverride":  func(s *v1.PodSpec, _ *v1.Container) { s.HostnameOverride = new("other") },
-		inPod + "setHostnameAsFQDN": func(s *v1.PodSpec, _ *v1.Container) { s.SetHostnameAsFQDN = new(true) },
-
 		inContainer + "volumeDevices":            func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
-		inContainer + "env.valueFrom.fileKeyRef": from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}),
 		inContainer + "resources.claims":         func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
-		inContainer + "resources other than cpu, memory, ephemeral-storage": func(_ *v1.PodSpec, c *v1.Container) {
+		inContainer + "resources other than cpu, memory, ephemeral-storage, hugepages": func(_ *v1.PodSpec, c *v1.Container) {
 			c.Resources.Limits = gpu
 		},
-		inContainer + "securityContext.runAsNonRoot without a runAsUser": on(func(c *v1.SecurityContext) { c.RunAsNonRoot = new(true) }),
-		inContainer + "securityContext.seLinuxOptions":                   on(func(c *v1.SecurityContext) { c.SELinuxOptions = &v1.SELinuxOptions{} }),
-		inContainer + "securityContext.windowsOptions":                   on(func(c *v1.SecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
-		inContainer + "securityContext.seccompProfile of type Localhost": on(func(c *v1.SecurityContext) {
-			c.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}
-		}),
-		inContainer + "securityContext.appArmorProfile": on(func(c *v1.SecurityContext) {
-			c.AppArmorProfile = &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}
-		}),
-		inContainer + "securityContext.procMount: Unmasked": on(func(c *v1.SecurityContext) { c.ProcMount = new(v1.UnmaskedProcMount) }),
+		inContainer + "securityContext.windowsOptions": on(func(c *v1.SecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
 	}
 	for field, edit := range tests {
 		t.Run(field, func(t *testing.T) {
@@ -98,7 +68,11 @@ func TestSupportedAndIgnored(t *testing.T) {
 	}
 	p := newPod("web")
 	s, c := &p.Spec, &p.Spec.Containers[0]
-	s.HostUsers = new(true)
+	s.HostUsers = new(false)
+	s.HostAliases = []v1.HostAlias{{IP: "10.0.0.1"}}
+	s.HostnameOverride = new("other")
+	s.Overhead = v1.ResourceList{"cpu": resource.MustParse("1")}
+	s.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1")}}
 	s.RuntimeClassName = new("")
 	s.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
 	s.ServiceAccountName = "robot"
@@ -113,12 +87,15 @@ func TestSupportedAndIgnored(t *testing.T) {
 		AppArmorProfile:          &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined},
 		SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyMerge),
 	}
-	c.SecurityContext = &v1.SecurityContext{RunAsUser: new(int64(1000)), ProcMount: new(v1.DefaultProcMount)}
+	c.SecurityContext = &v1.SecurityContext{
+		ProcMount: new(v1.UnmaskedProcMount), SELinuxOptions: &v1.SELinuxOptions{},
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost},
+	}
 	c.Env = []v1.EnvVar{
 		{Name: "B", Value: "c"},
 		field("metadata.name"), field("metadata.namespace"), field("metadata.uid"), field("spec.nodeName"),
 	}
-	c.Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	c.Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi"), "hugepages-2Mi": resource.MustParse("2Mi")}
 	c.Lifecycle = &v1.Lifecycle{}
 
 	if got := Check(p, nil, Node{}); got != nil {
@@ -126,33 +103,9 @@ func TestSupportedAndIgnored(t *testing.T) {
 	}
 }
 
-func TestRunAsNonRoot(t *testing.T) {
-	for name, test := range map[string]struct {
-		onPod *v1.PodSecurityContext
-		on    *v1.SecurityContext
-		want  string
-	}{
-		"the pod says both":               {&v1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(1))}, nil, ""},
-		"the container says who":          {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, &v1.SecurityContext{RunAsUser: new(int64(1))}, ""},
-		"the container says that it may":  {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, &v1.SecurityContext{RunAsNonRoot: new(false)}, ""},
-		"nobody says who":                 {&v1.PodSecurityContext{RunAsNonRoot: new(true)}, nil, pod.ReasonFeatureUnsupported},
-		"the container says that it must": {&v1.PodSecurityContext{}, &v1.SecurityContext{RunAsNonRoot: new(true)}, pod.ReasonFeatureUnsupported},
-		"root, said by name":              {&v1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(0))}, nil, pod.ReasonFeatureUnsupported},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPod("web")
-			p.Spec.SecurityContext = test.onPod
-			p.Spec.Containers[0].SecurityContext = test.on
-			if got := Check(p, nil, Node{}); reason(got) != test.want {
-				t.Errorf("got %+v, wanted %q", got, test.want)
-			}
-		})
-	}
-}
-
 func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
 	p := newPod("web")
-	p.Spec.HostAliases = make([]v1.HostAlias, 1)
+	p.Spec.ResourceClaims = make([]v1.PodResourceClaim, 1)
 	p.Spec.Containers = nil
 	for i := range 20 {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{
@@ -160,7 +113,7 @@ func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
 		})
 	}
 	got := Check(p, nil, Node{})
-	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.hostAliases; spec.containers[c0].volumeDevices; ") ||
+	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.resourceClaims; spec.containers[c0].volumeDevices; ") ||
 		!strings.HasSuffix(got.Message, "spec.containers[c6].volumeDevices; and 13 more") {
 		t.Errorf("got %+v", got)
 	}
@@ -185,6 +138,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 			// Done by berth.
 			"containers", "initContainers", "ephemeralContainers", "activeDeadlineSeconds", "readinessGates", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
 			"shareProcessNamespace", "os", "nodeName", "nodeSelector", "affinity", "tolerations", "priority", "runtimeClassName", "enableServiceLinks", "serviceAccountName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
+			"hostAliases", "hostnameOverride", "setHostnameAsFQDN", "hostUsers", "overhead",
 			// Left aside.
 			"serviceAccount", "automountServiceAccountToken", "imagePullSecrets",
 			"schedulerName", "priorityClassName",
@@ -193,16 +147,18 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		reflect.TypeFor[v1.Container](): {
 			"name", "image", "command", "args", "workingDir", "ports", "imagePullPolicy", "stdin", "stdinOnce", "tty",
 			"resizePolicy", "terminationMessagePath", "terminationMessagePolicy", "lifecycle", "restartPolicy", "restartPolicyRules",
-			"envFrom", "volumeMounts", "livenessProbe", "readinessProbe", "startupProbe",
+			"env", "envFrom", "volumeMounts", "livenessProbe", "readinessProbe", "startupProbe",
 		},
 		reflect.TypeFor[v1.PodSecurityContext](): {
 			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups", "fsGroup", "fsGroupChangePolicy", "sysctls",
-			"seLinuxChangePolicy", // only says how to do what is refused
+			"seLinuxOptions", "seccompProfile", "appArmorProfile", "supplementalGroupsPolicy",
+			"seLinuxChangePolicy", // of volumes; all are relabelled
 		},
 		reflect.TypeFor[v1.SecurityContext](): {
 			"capabilities", "privileged", "runAsUser", "runAsGroup", "readOnlyRootFilesystem", "allowPrivilegeEscalation",
+			"runAsNonRoot", "seLinuxOptions", "seccompProfile", "appArmorProfile", "procMount",
 		},
-		reflect.TypeFor[v1.EnvVarSource](): {"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"},
+		reflect.TypeFor[v1.EnvVarSource](): {"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"},
 	}
 	prefixes := map[reflect.Type]string{
 		reflect.TypeFor[v1.PodSecurityContext](): "securityContext.",

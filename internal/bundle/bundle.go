@@ -134,6 +134,13 @@ func (r *Runtime) prepare() error {
 			return fmt.Errorf("make directory of the runtime: %w", err)
 		}
 	}
+	// A pod with users of its own has no root of the machine in it, and has to find
+	// its file system there.
+	for _, dir := range []string{filepath.Dir(r.paths.state), r.paths.state} {
+		if err := os.Chmod(dir, 0o711); err != nil {
+			return fmt.Errorf("open directory of the runtime: %w", err)
+		}
+	}
 	network, err := renderNetwork(r.paths, r.cfg.Bridge, r.cfg.PodCIDR)
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package cgroup finds and removes control groups that berth or its runtime made.
+// Package cgroup finds and removes control groups that berth or its runtime made, and
+// reads what the kernel counts for them.
 //
 // A cgroup is named by its path from the top of the hierarchy, such as
 // /berth/pod123. With cgroup v1 each controller has a hierarchy of its own, and the
@@ -22,7 +23,14 @@ import (
 
 // Tree is the cgroup hierarchies of a machine.
 type Tree struct {
-	mounts []string
+	hierarchies []hierarchy
+}
+
+// hierarchy is one of them.
+type hierarchy struct {
+	mount       string
+	v2          bool
+	controllers []string // of v1; those of v2 are asked for where they are needed
 }
 
 // Open finds out where the hierarchies of this machine are mounted.
@@ -31,31 +39,35 @@ func Open() (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	mounts := parseMounts(string(info))
-	if len(mounts) == 0 {
+	found := parseMounts(string(info))
+	if len(found) == 0 {
 		return nil, errors.New("find cgroups: none are mounted on this machine")
 	}
-	return At(mounts...), nil
+	return &Tree{hierarchies: found}, nil
 }
 
-// At is for hierarchies that are mounted at known places.
-func At(mounts ...string) *Tree { return &Tree{mounts: mounts} }
+// V2 tells whether the machine has the one hierarchy with all controllers.
+func (t *Tree) V2() bool { return len(t.hierarchies) == 1 && t.hierarchies[0].v2 }
 
-// parseMounts returns the mount points of both versions.
-func parseMounts(mountinfo string) []string {
-	var mounts []string
+// parseMounts returns the hierarchies of both versions.
+func parseMounts(mountinfo string) []hierarchy {
+	var out []hierarchy
 	for line := range strings.Lines(mountinfo) {
 		// 36 35 98:0 /root /mount/point options ... - type source options
 		where, what, ok := strings.Cut(line, " - ")
 		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 1 || (kind[0] != "cgroup" && kind[0] != "cgroup2") {
+		if !ok || len(fields) < 5 || len(kind) < 3 || (kind[0] != "cgroup" && kind[0] != "cgroup2") {
 			continue
 		}
-		if !slices.Contains(mounts, fields[4]) {
-			mounts = append(mounts, fields[4])
+		h := hierarchy{mount: fields[4], v2: kind[0] == "cgroup2"}
+		if !h.v2 {
+			h.controllers = strings.Split(kind[2], ",") // and options, which are called otherwise
+		}
+		if !slices.ContainsFunc(out, func(other hierarchy) bool { return other.mount == h.mount }) {
+			out = append(out, h)
 		}
 	}
-	return mounts
+	return out
 }
 
 const (
@@ -67,14 +79,14 @@ const (
 // is fine. A cgroup that has just lost its last process can be busy for a
 // moment, and is tried again; one that has processes is an error in the end.
 func (t *Tree) Remove(ctx context.Context, path string) error {
-	return t.each(path, func(dir string) error { return removeTree(ctx, dir) })
+	return t.each(path, func(_ hierarchy, dir string) error { return removeTree(ctx, dir) })
 }
 
 // Children returns the names of the cgroups right below one, in any hierarchy.
 func (t *Tree) Children(path string) ([]string, error) {
 	found := map[string]bool{}
-	for _, mount := range t.mounts {
-		entries, err := os.ReadDir(filepath.Join(mount, path))
+	for _, h := range t.hierarchies {
+		entries, err := os.ReadDir(filepath.Join(h.mount, path))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list cgroups: %w", err)
 		}
@@ -90,7 +102,7 @@ func (t *Tree) Children(path string) ([]string, error) {
 // RemoveIfEmpty removes a cgroup that has neither processes nor other cgroups in it,
 // and leaves one that has.
 func (t *Tree) RemoveIfEmpty(path string) error {
-	return t.each(path, func(dir string) error {
+	return t.each(path, func(_ hierarchy, dir string) error {
 		err := removeDir(dir)
 		if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY) {
 			return nil
@@ -99,14 +111,14 @@ func (t *Tree) RemoveIfEmpty(path string) error {
 	})
 }
 
-func (t *Tree) each(path string, f func(dir string) error) error {
+func (t *Tree) each(path string, f func(h hierarchy, dir string) error) error {
 	if err := checkPath(path); err != nil {
 		return err
 	}
 	var errs []error
-	for _, mount := range t.mounts {
-		if err := f(filepath.Join(mount, path)); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
+	for _, h := range t.hierarchies {
+		if err := f(h, filepath.Join(h.mount, path)); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
@@ -118,7 +130,7 @@ func checkPath(path string) error {
 		return fmt.Errorf("cgroup path %q must begin with / and have no .. in it", path)
 	}
 	if filepath.Clean(path) == "/" {
-		return fmt.Errorf("cgroup path %q is the whole hierarchy: it is not removed", path)
+		return fmt.Errorf("cgroup path %q is the whole hierarchy: it is not for pods", path)
 	}
 	return nil
 }
@@ -139,7 +151,10 @@ func removeTree(ctx context.Context, dir string) error {
 			}
 		}
 	}
-	return retryBusy(ctx, func() error { return removeDir(dir) })
+	if err := retryBusy(ctx, func() error { return removeDir(dir) }); err != nil {
+		return fmt.Errorf("remove cgroup: %w", err)
+	}
+	return nil
 }
 
 func retryBusy(ctx context.Context, remove func() error) error {

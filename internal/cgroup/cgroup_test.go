@@ -23,7 +23,11 @@ func TestMountsOfBothVersionsAreFound(t *testing.T) {
 broken line
 `
 	want := []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"}
-	if got := parseMounts(mountinfo); !slices.Equal(got, want) {
+	var got []string
+	for _, h := range parseMounts(mountinfo) {
+		got = append(got, h.mount)
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -34,7 +38,7 @@ func TestTreeIsRemovedFromEveryHierarchy(t *testing.T) {
 	mkdir(t, cpu, "berth/pod1/c1/deep")
 	mkdir(t, cpu, "berth/pod2")
 	mkdir(t, memory, "berth/pod1")
-	tree := At(cpu, memory, pids)
+	tree := at(cpu, memory, pids)
 
 	// when it is removed, twice
 	for range 2 {
@@ -57,7 +61,7 @@ func TestTreeIsRemovedFromEveryHierarchy(t *testing.T) {
 func TestParentGoesOnlyWhenEmpty(t *testing.T) {
 	cpu := t.TempDir()
 	mkdir(t, cpu, "berth/pod1")
-	tree := At(cpu)
+	tree := at(cpu)
 
 	if err := tree.RemoveIfEmpty("/berth"); err != nil || !exists(t, cpu, "berth/pod1") {
 		t.Fatalf("a parent with children: err %v, child there %v", err, exists(t, cpu, "berth/pod1"))
@@ -73,7 +77,7 @@ func TestParentGoesOnlyWhenEmpty(t *testing.T) {
 func TestDangerousPathsAreRefused(t *testing.T) {
 	mount := t.TempDir()
 	mkdir(t, mount, "keep")
-	tree := At(filepath.Join(mount, "keep"))
+	tree := at(filepath.Join(mount, "keep"))
 	for _, path := range []string{"", "/", "//", "/.", "berth", "/berth/../..", "/..", "../keep"} {
 		if err := tree.Remove(t.Context(), path); err == nil {
 			t.Errorf("Remove(%q) was not refused", path)
@@ -94,7 +98,7 @@ func TestFullCgroupIsAnErrorThatNamesIt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(mount, "berth/pod1/file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := At(mount).Remove(t.Context(), "/berth/pod1")
+	err := at(mount).Remove(t.Context(), "/berth/pod1")
 	if !errors.Is(err, syscall.ENOTEMPTY) || !strings.Contains(err.Error(), "berth/pod1") {
 		t.Errorf("got %v", err)
 	}
@@ -160,8 +164,17 @@ func TestChildrenOfAllHierarchies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := At(cpu, memory, t.TempDir()).Children("/berth")
+	got, err := at(cpu, memory, t.TempDir()).Children("/berth")
 	if want := []string{"poda", "podb"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
+}
+
+// at is for hierarchies that are mounted at known places.
+func at(mounts ...string) *Tree {
+	t := &Tree{}
+	for _, m := range mounts {
+		t.hierarchies = append(t.hierarchies, hierarchy{mount: m})
+	}
+	return t
 }

@@ -65,10 +65,20 @@ type Volumes interface {
 	// Setup makes all volumes of a pod be there with their newest content, and says
 	// when it wants to be called again.
 	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
+	// File returns what a file in one of them holds.
+	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
 	// Mounts is what one container is shown of them.
 	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
 	// Teardown undoes all of it. It may be called at any time after the containers ended.
 	Teardown(ctx context.Context, uid pod.UID) error
+}
+
+// Users gives ids of the machine to pods that want users of their own.
+type Users interface {
+	// Take returns the ids of a pod, whose directory is there. They stay the same.
+	Take(uid pod.UID) (render.IDs, error)
+	// Release is told that the pod's directory is gone.
+	Release(uid pod.UID)
 }
 
 // Probes ask containers how they are. None of it ever blocks.
@@ -108,6 +118,7 @@ type Config struct {
 	Probes   Probes
 	Objects  Objects
 	Volumes  Volumes
+	Users    Users
 	Events   Events
 	Upstream Upstream
 	Statuses *status.Store
@@ -122,7 +133,13 @@ type Config struct {
 	Backoff     plan.Backoff
 	// Allocatable is what pods may have of the machine.
 	Allocatable func() v1.ResourceList
-	// RemoveCgroup removes the cgroup of a pod that has no process left.
+	// CanMapUsers tells whether a handler of the runtime can give a pod users of its own.
+	CanMapUsers func(handler string) bool
+	// ImageUser tells who an image wants its processes to be.
+	ImageUser func(ctx context.Context, ref string) (render.User, error)
+	// MakeCgroup makes the cgroup of a pod with its limits. It may be there.
+	MakeCgroup func(render.Cgroup) error
+	// RemoveCgroup removes the cgroup of a pod that should have no process left.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// Mounted returns a mount at or below a directory, or "".
 	Mounted func(dir string) (string, error)
@@ -132,6 +149,8 @@ type Config struct {
 	LastLines func(path string, lines int64, bytes int) string
 	// Forget is told that nothing of a pod is left.
 	Forget func(pod.UID)
+	// Watcher sees what is done. Nil: nobody does.
+	Watcher Watcher
 }
 
 // Executor performs the steps of all pods. Each pod's are performed by one
@@ -143,8 +162,11 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, events, upstream, statuses, slots and log are required")
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Users == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, users, events, upstream, statuses, slots and log are required")
+	}
+	if c.MakeCgroup == nil || c.ImageUser == nil || c.CanMapUsers == nil {
+		return nil, errors.New("execute: makeCgroup, imageUser and canMapUsers are required")
 	}
 	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil || c.Allocatable == nil {
 		return nil, errors.New("execute: removeCgroup, mounted, explain, forget, lastLines and allocatable are required")
@@ -154,6 +176,9 @@ func New(c Config) (*Executor, error) {
 	}
 	if err := c.Backoff.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Watcher == nil {
+		c.Watcher = nobody{}
 	}
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
@@ -170,6 +195,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	s := status.Derive(in)
 	if e.Statuses.Set(in.Pod.UID, s) {
 		e.Upstream.Publish(in.Pod, s)
+		e.Watcher.Shown(in.Pod, &s)
 	}
 	return s
 }

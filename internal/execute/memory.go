@@ -19,6 +19,7 @@ type memory struct {
 	stopping  *status.Stopping       // how far its stop has come
 	preStops  map[string]bool        // by container id: its preStop hook was run
 	lastWords map[string]string      // by container id: its termination message
+	cgroup    bool                   // its cgroup is there, with its limits
 	stopped   bool                   // nothing of it ran when it was last seen to
 	released  bool                   // the upstream knows that it is stopped for good
 	sandboxes map[string]bool        // by id: it was stopped, and holds nothing any more

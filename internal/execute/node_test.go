@@ -60,11 +60,15 @@ type node struct {
 	probes    *fake.Probes
 	objects   *fake.Objects
 	volumes   *fake.Volumes
+	users     *fake.Users
 	events    *fake.Events
 	upstream  *fake.Upstream
 	shelf     *shelf
 	dir       string
-	cgroups   []string
+	cgroups   []string        // that were removed
+	made      []render.Cgroup // or their limits renewed
+	noCgroup  error
+	imageUser render.User
 	mounted   string // what is mounted within the directories of pods
 	forgotten []pod.UID
 }
@@ -72,7 +76,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.Users{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -84,9 +88,12 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: n.users, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(n.dir, "pods"), LinksDir: filepath.Join(n.dir, "links"), Backoff: plan.DefaultBackoff,
+		CanMapUsers:  func(handler string) bool { return handler != "old" },
+		ImageUser:    func(context.Context, string) (render.User, error) { return n.imageUser, nil },
+		MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
 		RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
 		Mounted:      func(string) (string, error) { return n.mounted, nil },
 		Explain:      func(err error) string { return "why: " + err.Error() },

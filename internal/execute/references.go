@@ -13,6 +13,7 @@ import (
 	"berth/internal/pod"
 	"berth/internal/render"
 	"berth/internal/volume"
+	"berth/internal/waterfall"
 )
 
 // environment resolves the variables of a container by what they refer to.
@@ -41,6 +42,9 @@ func (e *Executor) environment(ctx context.Context, t *task, c *v1.Container) ([
 		if r.Facts.PodIPs, err = e.addresses(ctx, t); err != nil {
 			return nil, err
 		}
+	}
+	if r.Files, err = e.envFiles(ctx, t.pod, c); err != nil {
+		return nil, err
 	}
 	return render.Environment(t.pod, c, r)
 }
@@ -98,7 +102,10 @@ func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
 	if t.pod.Spec.HostNetwork {
 		return e.HostIPs, nil
 	}
-	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.did {
+	if t.ips != nil {
+		return t.ips, nil
+	}
+	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.remade {
 		return s.IPs, nil
 	}
 	have, err := e.Runtime.Pod(ctx, t.pod.UID)
@@ -106,9 +113,9 @@ func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
 		return nil, fmt.Errorf("find the address of the pod: %w", err)
 	}
 	if s := have.Sandbox(); s != nil {
-		return s.IPs, nil
+		t.ips = s.IPs
 	}
-	return nil, nil
+	return t.ips, nil
 }
 
 // handlerOf returns by which of its handlers the runtime is to run a pod: that of
@@ -127,7 +134,9 @@ func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
 // setUpVolumes makes the volumes of a pod be there, with what they should hold now.
 // One that can't be renewed, and is there with what it held before, holds nobody up.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
+	end := e.Watcher.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
+	end(err)
 	t.comeBack(due)
 	if err == nil {
 		return nil

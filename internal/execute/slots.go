@@ -18,13 +18,22 @@ import (
 //
 // Critical pods go first, then the oldest.
 type Slots struct {
+	size int
+
 	mu    sync.Mutex
 	free  int
 	queue waiters
 }
 
 // NewSlots returns n free slots.
-func NewSlots(n int) *Slots { return &Slots{free: n} }
+func NewSlots(n int) *Slots { return &Slots{size: n, free: n} }
+
+// Load tells how many slots are taken and free, and how many pods wait for one.
+func (s *Slots) Load() (taken, free, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free, s.free, len(s.queue)
+}
 
 // Take waits for a slot. The caller calls release once its start calls are made.
 func (s *Slots) Take(ctx context.Context, p *v1.Pod) (release func(), err error) {

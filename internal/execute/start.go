@@ -12,6 +12,7 @@ import (
 	"berth/internal/plan"
 	"berth/internal/pod"
 	"berth/internal/render"
+	"berth/internal/waterfall"
 )
 
 // startMissing makes the sandbox and starts the containers that the plan asks
@@ -33,7 +34,9 @@ type started struct {
 
 func (e *Executor) makeStartCalls(ctx context.Context, t *task, images map[string]image.State) ([]started, error) {
 	if t.plan.FirstStart() && anythingToStart(t.plan, images) {
+		end := e.Watcher.Phase(t.pod, waterfall.Queue, "")
 		release, err := e.Slots.Take(ctx, t.pod)
+		end(err)
 		if err != nil {
 			return nil, fmt.Errorf("wait for a start slot: %w", err)
 		}
@@ -81,13 +84,16 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 			continue
 		}
 		spec := pod.ContainerSpec(t.pod, start.Name)
+		end := e.Watcher.Phase(t.pod, waterfall.Pull, start.Name)
 		state := e.Images.Ensure(ctx, t.pod.UID, spec)
 		out[start.Name] = state
 		e.tellOfImage(t, spec, state)
 		if state.Ref == "" {
 			t.note(start.Name, state.Reason, state.Message)
 			t.comeBack(state.Until)
+			continue
 		}
+		end(nil)
 	}
 	return out
 }
@@ -126,9 +132,11 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 	began := time.Now()
 	handler, err := e.handlerOf(ctx, t.pod)
 	var id string
+	end := e.Watcher.Phase(t.pod, waterfall.Sandbox, handler)
 	if err == nil {
-		id, err = e.Runtime.RunSandbox(ctx, render.Sandbox(t.pod, a, e.Node), handler)
+		id, err = e.runSandbox(ctx, t, a, handler)
 	}
+	end(err)
 	if err != nil {
 		t.allWait(e.Explain(err))
 		e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.Explain(err))
@@ -142,12 +150,35 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) (string, error) {
 	t.did = true
 	began := time.Now()
+	end := e.Watcher.Phase(t.pod, waterfall.Create, a.Name)
+	id, err := e.createContainer(ctx, t, a, in, imageRef)
+	end(err)
+	if err != nil {
+		return "", err
+	}
+	end = e.Watcher.Phase(t.pod, waterfall.Start, a.Name)
+	err = e.Runtime.StartContainer(ctx, id)
+	end(err)
+	if err != nil {
+		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
+	}
+	delete(t.memory.notes, a.Name)
+	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
+	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
+		"took", time.Since(began).Round(time.Millisecond))
+	if err := e.linkLog(t.pod, pod.ContainerSpec(t.pod, a.Name), id, a.RestartCount); err != nil {
+		e.Log.Warn("can't link the log of a container", "pod", pod.Ref(t.pod), "container", a.Name, "err", err)
+	}
+	return id, nil
+}
+
+// createContainer makes a container of all that its spec asks for.
+func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) (string, error) {
 	spec := pod.ContainerSpec(t.pod, a.Name)
-	resolved, err := e.resolve(ctx, t, spec)
+	resolved, err := e.resolve(ctx, t, spec, imageRef)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	resolved.ImageRef = imageRef
 	if resolved.LastWords, err = e.prepareLastWords(t.pod, spec, a.RestartCount); err != nil {
 		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
@@ -155,29 +186,35 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
-	config := render.Container(t.pod, spec, a, resolved, e.Node)
-	id, err := e.Runtime.CreateContainer(ctx, in.id, config, render.Sandbox(t.pod, in.attempt, e.Node))
+	config, err := render.Container(t.pod, spec, a, resolved, e.Node)
+	if err != nil {
+		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
+	}
+	around, err := render.Sandbox(t.pod, in.attempt, resolved.IDs, e.Node)
+	if err != nil {
+		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
+	}
+	id, err := e.Runtime.CreateContainer(ctx, in.id, config, around)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateContainerError, err)
 	}
 	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Created, "Created container "+a.Name)
-	if err := e.Runtime.StartContainer(ctx, id); err != nil {
-		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
-	}
-	delete(t.memory.notes, a.Name)
-	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
-	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
-		"took", time.Since(began).Round(time.Millisecond))
-	if err := e.linkLog(t.pod, spec, id, a.RestartCount); err != nil {
-		e.Log.Warn("can't link the log of a container", "pod", pod.Ref(t.pod), "container", a.Name, "err", err)
-	}
 	return id, nil
 }
 
 // resolve finds what a container needs and its spec can't tell.
-func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container) (render.Resolved, error) {
-	var r render.Resolved
+func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, imageRef string) (render.Resolved, error) {
+	r := render.Resolved{ImageRef: imageRef}
 	var err error
+	if r.User, err = e.imageUser(ctx, t.pod, c, imageRef); err != nil {
+		return r, err
+	}
+	if r.IDs, err = e.usersOf(t.pod); err != nil {
+		return r, err
+	}
+	if r.Hosts, err = e.hostsFile(ctx, t); err != nil {
+		return r, err
+	}
 	if r.Environment, err = e.environment(ctx, t, c); err != nil {
 		return r, err
 	}
@@ -191,6 +228,7 @@ func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container) (rende
 
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {
 	t.note(container, reason, e.Explain(err))
+	e.Watcher.StartFailed(t.pod, container, reason)
 	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.Explain(err))
 	return err
 }

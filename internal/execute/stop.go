@@ -142,7 +142,7 @@ func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m 
 	}
 	e.Objects.Unregister(p.UID)
 	e.showStop(p, have, m, "removing the cgroup")
-	if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
+	if err := e.removeCgroups(ctx, p.UID); err != nil {
 		return err
 	}
 	m.stopping, m.stopped = nil, true
@@ -200,18 +200,20 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 	if err := e.Volumes.Teardown(ctx, p.UID); err != nil {
 		return err
 	}
-	if err := e.RemoveCgroup(ctx, e.Node.Cgroup(p.UID)); err != nil {
+	if err := e.removeCgroups(ctx, p.UID); err != nil {
 		return err
 	}
 	if err := e.removeDirs(p); err != nil {
 		return err
 	}
+	e.Users.Release(p.UID)
 	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
 	e.Probes.Forget(p.UID)
 	e.Objects.Unregister(p.UID)
 	e.memories.forget(p.UID)
 	e.Statuses.Forget(p.UID)
 	e.Forget(p.UID)
+	e.Watcher.Gone(p.UID)
 	return nil
 }
 

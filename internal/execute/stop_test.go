@@ -60,7 +60,7 @@ func TestContainersAreStoppedAllAtOnce(t *testing.T) {
 			t.Error("what was stopped was stopped again")
 		}
 		n.expectState(p, "two", "terminated")
-		if !slices.Equal(n.cgroups, []string{"/test/poda"}) || !slices.Contains(n.shelf.released, "a") {
+		if !slices.Equal(n.cgroups, []string{"/test/poda", "/test/burstable/poda", "/test/besteffort/poda"}) || !slices.Contains(n.shelf.released, "a") {
 			t.Errorf("cgroups removed: %v; images released: %v", n.cgroups, n.shelf.released)
 		}
 	})

@@ -24,6 +24,9 @@ type task struct {
 	did    bool      // something was changed in the runtime
 	due    time.Time // when to come back
 	failed []error   // of single containers, which hold nobody else back
+	remade bool      // the sandbox was made in this sync, and is not in have
+	ips    []string  // of that sandbox, once somebody asked
+	hosts  string    // the file of host names, once it is written for it
 }
 
 // comeBack asks for another sync at that time, if none is due before.
@@ -58,10 +61,19 @@ var syncSteps = []step{
 	{"wait for the network", networkReady},
 	{"show a static pod", mirrorPod},
 	{"make directories", makeDirs},
+	{"make the cgroup", makeCgroup},
 	{"set up volumes", setUpVolumes},
 	{"stop what must go", stopUnwanted},
 	{"start what is missing", startMissing},
 	{"remove what is dead", removeDead},
+}
+
+// doStep does one step, and lets it be seen.
+func (e *Executor) doStep(ctx context.Context, s step, t *task) error {
+	ctx, end := e.Watcher.Step(ctx, t.pod, s.name)
+	err := s.do(e, ctx, t)
+	end(err)
+	return err
 }
 
 // Sync brings a pod one step closer to its spec.
@@ -81,10 +93,13 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 		return pod.Outcome{Finished: true, Why: t.memory.ended.Message}, nil
 	}
 	t.comeBack(t.plan.Due())
+	if t.plan.FirstStart() {
+		e.Watcher.Starting(p)
+	}
 
 	var err error
 	for _, s := range syncSteps {
-		if err = s.do(e, ctx, t); err != nil {
+		if err = e.doStep(ctx, s, t); err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			break
 		}

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -113,6 +114,11 @@ func (v *Volumes) Setup(context.Context, *v1.Pod, []string) (time.Time, error) {
 // Mounts implements execute.Volumes.
 func (v *Volumes) Mounts(context.Context, *v1.Pod, *v1.Container, map[string]string) ([]render.Mount, error) {
 	return nil, nil
+}
+
+// File implements execute.Volumes: there is none.
+func (v *Volumes) File(_ context.Context, _ *v1.Pod, _, path string) (string, error) {
+	return "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }
 
 // Teardown implements execute.Volumes.

@@ -27,10 +27,23 @@ type ContainerConfig = runtimeapi.ContainerConfig
 
 // Node is what a pod takes over from the machine it runs on.
 type Node struct {
-	Name       string
-	LogsDir    string // the directory that holds a directory of logs for each pod
+	Name    string
+	LogsDir string // the directory that holds a directory of logs for each pod
+
+	DNS           DNS      // the machine's own resolver settings
+	InCluster     bool     // pods expect to find the names of a cluster
+	ClusterDNS    []string // the servers that know them
+	ClusterDomain string
+
+	SeccompDir     string // holds the profiles that pods can name
+	SeccompDefault bool   // a container that names none has the runtime's
+
 	CgroupRoot string
-	DNS        DNS // the machine's own resolver settings
+	CgroupV2   bool
+	Memory     int64         // bytes that the machine has; 0: not known
+	PodPids    int64         // how many processes a pod may have; 0 or less: any number
+	NoCPUQuota bool          // CPU limits are not enforced
+	CPUPeriod  time.Duration // in which CPU limits are counted; 0: 100 ms
 }
 
 // DNS is a resolver configuration.
@@ -43,33 +56,41 @@ func (n Node) LogDir(namespace, name string, uid pod.UID) string {
 	return filepath.Join(n.LogsDir, namespace+"_"+name+"_"+string(uid))
 }
 
-// Cgroup is the path of the cgroup that holds all containers of a pod.
-func (n Node) Cgroup(uid pod.UID) string {
-	return filepath.Join(n.CgroupRoot, "pod"+string(uid))
-}
-
-// Sandbox renders the sandbox that a says is to be made for p.
-func Sandbox(p *v1.Pod, a plan.CreateSandbox, n Node) *SandboxConfig {
+// Sandbox renders the sandbox that a says is to be made for p. With ids, the users
+// in it are others than those of the machine.
+func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, error) {
+	host, err := hostname(p, n)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := namespaces(p, ids)
+	if err != nil {
+		return nil, err
+	}
+	dns, _ := Resolver(p, n)
 	return &SandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID), Attempt: a.Attempt,
 		},
-		Hostname:     hostname(p),
+		Hostname:     host,
 		LogDirectory: n.LogDir(p.Namespace, p.Name, p.UID),
-		DnsConfig:    dns(p, n.DNS),
+		DnsConfig:    dns,
 		PortMappings: portMappings(p),
 		Labels:       sandboxLabels(p),
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: n.Cgroup(p.UID),
+			CgroupParent: n.Cgroup(p),
 			Sysctls:      sysctls(p),
+			Overhead:     overhead(p, n),
+			Resources:    sandboxResources(p, n),
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: namespaces(p),
+				NamespaceOptions: namespaces,
+				SelinuxOptions:   sandboxSELinux(p),
 				Privileged:       anyPrivileged(p),
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 			},
 		},
-	}
+	}, nil
 }
 
 // Resolved is what a container needs and its spec can't tell.
@@ -78,6 +99,11 @@ type Resolved struct {
 	Environment []Variable
 	Mounts      []Mount
 	LastWords   LastWords
+	// Hosts is the file that the container is shown as /etc/hosts, or "".
+	Hosts string
+	// User is who the image wants its processes to be. Nil: nobody asked, see NeedsUser.
+	User *User
+	IDs  IDs
 	// TargetID is the container whose processes an ephemeral one is to see.
 	TargetID string
 }
@@ -89,8 +115,12 @@ type LastWords struct {
 }
 
 // Container renders one container of p.
-func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n Node) *ContainerConfig {
+func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n Node) (*ContainerConfig, error) {
 	env := r.Environment
+	security, err := security(p, c, r, n)
+	if err != nil {
+		return nil, err
+	}
 	return &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.RestartCount)},
 		Image:      &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
@@ -111,22 +141,29 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 			pod.AnnotationRound:        strconv.Itoa(a.Round),
 			pod.AnnotationGrace:        strconv.FormatInt(pod.Grace(p), 10),
 		},
-		Mounts:     mounts(r),
+		Mounts:     mounts(r, security.NamespaceOptions.GetUsernsOptions()),
 		StopSignal: stopSignal(c),
 		LogPath:    LogFile(c.Name, a.RestartCount),
 		Stdin:      c.Stdin,
 		StdinOnce:  c.StdinOnce,
 		Tty:        c.TTY,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       resources(c),
-			SecurityContext: security(p, c, r.TargetID),
+			Resources:       resources(p, c, n),
+			SecurityContext: security,
 		},
-	}
+	}, nil
 }
 
-func mounts(r Resolved) []*runtimeapi.Mount {
+// hostsPath is where a container looks for the names that it need not ask for.
+const hostsPath = "/etc/hosts"
+
+// mounts renders what is mounted into a container. What is on the machine belongs
+// to users of the machine: a container with users of its own sees them mapped.
+func mounts(r Resolved, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	var out []*runtimeapi.Mount
+	hosts := r.Hosts != ""
 	for _, m := range r.Mounts {
+		hosts = hosts && filepath.Clean(m.ContainerPath) != hostsPath // it brings its own
 		mount := &runtimeapi.Mount{
 			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
 			SelinuxRelabel: m.SELinuxRelabel, Propagation: propagation(m.Propagation),
@@ -136,8 +173,14 @@ func mounts(r Resolved) []*runtimeapi.Mount {
 		}
 		out = append(out, mount)
 	}
+	if hosts {
+		out = append(out, &runtimeapi.Mount{HostPath: r.Hosts, ContainerPath: hostsPath, SelinuxRelabel: true})
+	}
 	if r.LastWords.HostPath != "" {
-		out = append(out, &runtimeapi.Mount{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath})
+		out = append(out, &runtimeapi.Mount{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath, SelinuxRelabel: true})
+	}
+	for _, m := range out {
+		m.UidMappings, m.GidMappings = users.GetUids(), users.GetGids()
 	}
 	return out
 }
@@ -189,48 +232,6 @@ func sandboxAnnotations(p *v1.Pod, a plan.CreateSandbox) map[string]string {
 		annotations[pod.AnnotationSeen] = a.FirstSeen.Format(time.RFC3339Nano)
 	}
 	return annotations
-}
-
-// maxHostname is the longest host name that Linux knows, and a pod's is cut to.
-const maxHostname = 63
-
-func hostname(p *v1.Pod) string {
-	switch {
-	case p.Spec.HostNetwork:
-		return "" // the machine's own
-	case p.Spec.Hostname != "":
-		return p.Spec.Hostname
-	case len(p.Name) <= maxHostname:
-		return p.Name
-	}
-	cut := p.Name[:maxHostname]
-	for len(cut) > 0 && (cut[len(cut)-1] == '-' || cut[len(cut)-1] == '.') {
-		cut = cut[:len(cut)-1]
-	}
-	return cut
-}
-
-// dns renders the resolver of a pod. Without a cluster there is no cluster DNS,
-// so ClusterFirst means the machine's own, as it does for the kubelet.
-func dns(p *v1.Pod, machine DNS) *runtimeapi.DNSConfig {
-	var out runtimeapi.DNSConfig
-	if p.Spec.DNSPolicy != v1.DNSNone {
-		out.Servers = append(out.Servers, machine.Servers...)
-		out.Searches = append(out.Searches, machine.Searches...)
-		out.Options = append(out.Options, machine.Options...)
-	}
-	if extra := p.Spec.DNSConfig; extra != nil {
-		out.Servers = append(out.Servers, extra.Nameservers...)
-		out.Searches = append(out.Searches, extra.Searches...)
-		for _, o := range extra.Options {
-			option := o.Name
-			if o.Value != nil {
-				option += ":" + *o.Value
-			}
-			out.Options = append(out.Options, option)
-		}
-	}
-	return &out
 }
 
 // sysctls are the kernel settings of a pod, by the names that the kernel knows.

@@ -2,7 +2,6 @@ package render
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +38,24 @@ func webPod() *v1.Pod {
 	return p
 }
 
+func sandbox(t *testing.T, p *v1.Pod, a plan.CreateSandbox) *SandboxConfig {
+	t.Helper()
+	got, err := Sandbox(p, a, IDs{}, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func container(t *testing.T, p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved) *ContainerConfig {
+	t.Helper()
+	got, err := Container(p, c, a, r, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 // same compares a message with what it should be, and shows both if it is not.
 func same(t *testing.T, got, want proto.Message) {
 	t.Helper()
@@ -48,7 +65,7 @@ func same(t *testing.T, got, want proto.Message) {
 }
 
 func TestTheSandboxOfAPod(t *testing.T) {
-	got := Sandbox(webPod(), plan.CreateSandbox{Attempt: 2, Hash: "hash"}, node)
+	got := sandbox(t, webPod(), plan.CreateSandbox{Attempt: 2, Hash: "hash"})
 	same(t, got, &SandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "uid-1", Attempt: 2},
 		Hostname:     "web",
@@ -64,7 +81,8 @@ func TestTheSandboxOfAPod(t *testing.T) {
 		},
 		Annotations: map[string]string{"note": "mine", pod.AnnotationSeen: "2030-01-01T12:00:00Z", pod.AnnotationSpecHash: "hash"},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: "/berth/poduid-1",
+			CgroupParent: "/berth/besteffort/poduid-1",
+			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 2},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
@@ -75,7 +93,7 @@ func TestTheSandboxOfAPod(t *testing.T) {
 
 func TestALaterSandboxKeepsTheFirstSeenTime(t *testing.T) {
 	first := time.Date(2029, 12, 31, 0, 0, 0, 5, time.UTC)
-	got := Sandbox(webPod(), plan.CreateSandbox{Attempt: 1, FirstSeen: first}, node).Annotations[pod.AnnotationSeen]
+	got := sandbox(t, webPod(), plan.CreateSandbox{Attempt: 1, FirstSeen: first}).Annotations[pod.AnnotationSeen]
 	if got != "2029-12-31T00:00:00.000000005Z" {
 		t.Errorf("got %s", got)
 	}
@@ -85,7 +103,7 @@ func TestAContainerOfAPod(t *testing.T) {
 	p := webPod()
 	a := plan.StartContainer{Name: "app", Hash: "hash", RestartCount: 3, Backoff: 40 * time.Second}
 	env := []Variable{{"WHO", "nobody"}, {"WHO", "world"}, {"GREETING", "hello world"}}
-	got := Container(p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1", Environment: env}, node)
+	got := container(t, p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1", Environment: env})
 	same(t, got, &ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: "app", Attempt: 3},
 		Image:      &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "localhost/app:1"},
@@ -101,7 +119,7 @@ func TestAContainerOfAPod(t *testing.T) {
 		},
 		LogPath: "app/3.log", Stdin: true, StdinOnce: true, Tty: true,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources: &runtimeapi.LinuxContainerResources{CpuShares: 2},
+			Resources: &runtimeapi.LinuxContainerResources{CpuShares: 2, OomScoreAdj: 1000},
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
@@ -115,79 +133,27 @@ func TestRenderingIsPure(t *testing.T) {
 	p := securePod()
 	untouched := p.DeepCopy()
 	create, start := plan.CreateSandbox{Hash: "s"}, plan.StartContainer{Name: "app", Hash: "c"}
-	sandbox := Sandbox(p, create, node)
-	container := Container(p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"}, node)
-	wantSandbox, wantContainer := proto.Clone(sandbox), proto.Clone(container)
+	box := sandbox(t, p, create)
+	made := container(t, p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"})
+	wantSandbox, wantContainer := proto.Clone(box), proto.Clone(made)
 
 	// Whoever gets a message may change it.
-	sandbox.Labels["x"], sandbox.Annotations["x"], sandbox.DnsConfig.Servers[0] = "y", "y", "y"
-	security := container.Linux.SecurityContext
+	box.Labels["x"], box.Annotations["x"], box.DnsConfig.Servers[0] = "y", "y", "y"
+	security := made.Linux.SecurityContext
 	security.SupplementalGroups[0], security.MaskedPaths[0], security.ReadonlyPaths[0] = -1, "/", "/"
-	container.Command[0] = "y"
+	made.Command[0] = "y"
 
-	same(t, Sandbox(p, create, node), wantSandbox)
-	same(t, Container(p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"}, node), wantContainer)
+	same(t, sandbox(t, p, create), wantSandbox)
+	same(t, container(t, p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"}), wantContainer)
 	if !reflect.DeepEqual(p, untouched) {
 		t.Error("the pod was changed")
-	}
-}
-
-func TestHostNames(t *testing.T) {
-	long := strings.Repeat("a", 62)
-	for name, test := range map[string]struct {
-		edit func(*v1.Pod)
-		want string
-	}{
-		"the pod's name":         {func(*v1.Pod) {}, "web"},
-		"one of its own":         {func(p *v1.Pod) { p.Spec.Hostname = "shop" }, "shop"},
-		"the machine's":          {func(p *v1.Pod) { p.Spec.HostNetwork, p.Spec.Hostname = true, "shop" }, ""},
-		"as long as it may be":   {func(p *v1.Pod) { p.Name = long + "b" }, long + "b"},
-		"too long":               {func(p *v1.Pod) { p.Name = long + "bc" }, long + "b"},
-		"cut at a dash":          {func(p *v1.Pod) { p.Name = long + "-c" }, long},
-		"cut at dots and dashes": {func(p *v1.Pod) { p.Name = long[:60] + ".-.c" }, long[:60]},
-	} {
-		p := webPod()
-		test.edit(p)
-		if got := Sandbox(p, plan.CreateSandbox{}, node).Hostname; got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
-	}
-}
-
-func TestResolvers(t *testing.T) {
-	extra := &v1.PodDNSConfig{
-		Nameservers: []string{"198.51.100.1"}, Searches: []string{"shop"},
-		Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}, {Name: "rotate"}},
-	}
-	for name, test := range map[string]struct {
-		policy v1.DNSPolicy
-		extra  *v1.PodDNSConfig
-		want   *runtimeapi.DNSConfig
-	}{
-		"default":       {v1.DNSDefault, nil, &runtimeapi.DNSConfig{Servers: []string{"192.0.2.53"}, Searches: []string{"lan"}, Options: []string{"ndots:1"}}},
-		"cluster first": {v1.DNSClusterFirst, nil, &runtimeapi.DNSConfig{Servers: []string{"192.0.2.53"}, Searches: []string{"lan"}, Options: []string{"ndots:1"}}},
-		"default and more": {v1.DNSDefault, extra, &runtimeapi.DNSConfig{
-			Servers: []string{"192.0.2.53", "198.51.100.1"}, Searches: []string{"lan", "shop"}, Options: []string{"ndots:1", "ndots:2", "rotate"},
-		}},
-		"none but its own": {v1.DNSNone, extra, &runtimeapi.DNSConfig{
-			Servers: []string{"198.51.100.1"}, Searches: []string{"shop"}, Options: []string{"ndots:2", "rotate"},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := webPod()
-			p.Spec.DNSPolicy, p.Spec.DNSConfig = test.policy, test.extra
-			same(t, Sandbox(p, plan.CreateSandbox{}, node).DnsConfig, test.want)
-		})
-	}
-	if len(node.DNS.Servers) != 1 {
-		t.Error("the machine's own settings were changed")
 	}
 }
 
 func TestAPodOnTheMachinesNetworkMapsNoPorts(t *testing.T) {
 	p := webPod()
 	p.Spec.HostNetwork = true
-	if got := Sandbox(p, plan.CreateSandbox{}, node).PortMappings; got != nil {
+	if got := sandbox(t, p, plan.CreateSandbox{}).PortMappings; got != nil {
 		t.Errorf("got %v", got)
 	}
 }
@@ -195,7 +161,7 @@ func TestAPodOnTheMachinesNetworkMapsNoPorts(t *testing.T) {
 func TestLastWordsAreMounted(t *testing.T) {
 	p := webPod()
 	words := LastWords{HostPath: "/pods/1/words", ContainerPath: "/dev/termination-log"}
-	got := Container(p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{LastWords: words}, node)
+	got := container(t, p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{LastWords: words})
 	if len(got.Mounts) != 1 || got.Mounts[0].HostPath != words.HostPath || got.Mounts[0].ContainerPath != words.ContainerPath || got.Mounts[0].Readonly {
 		t.Errorf("mounts %v", got.Mounts)
 	}

@@ -1,13 +1,17 @@
 package render
 
 import (
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func namespaces(p *v1.Pod) *runtimeapi.NamespaceOption {
+// namespaces renders what of the machine a pod shares.
+func namespaces(p *v1.Pod, ids IDs) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace {
 		out.Pid = runtimeapi.NamespaceMode_POD
@@ -21,7 +25,30 @@ func namespaces(p *v1.Pod) *runtimeapi.NamespaceOption {
 	if p.Spec.HostIPC {
 		out.Ipc = runtimeapi.NamespaceMode_NODE
 	}
-	return out
+	if OwnUsers(p) {
+		if p.Spec.HostNetwork || p.Spec.HostPID || p.Spec.HostIPC {
+			return nil, errors.New("hostUsers: false can't be had together with hostNetwork, hostPID or hostIPC")
+		}
+		if ids.Count == 0 {
+			return nil, errors.New("hostUsers: false needs a range of ids, and the pod was given none")
+		}
+		out.UsernsOptions = ids.render()
+	}
+	return out, nil
+}
+
+// OwnUsers tells whether the users of a pod are others than those of the machine.
+func OwnUsers(p *v1.Pod) bool { return p.Spec.HostUsers != nil && !*p.Spec.HostUsers }
+
+// IDs are those of users and groups on the machine that a pod has to itself. Its
+// own are counted from 0.
+type IDs struct{ First, Count uint32 }
+
+func (i IDs) render() *runtimeapi.UserNamespace {
+	one := func() []*runtimeapi.IDMapping {
+		return []*runtimeapi.IDMapping{{HostId: i.First, ContainerId: 0, Length: i.Count}}
+	}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: one(), Gids: one()}
 }
 
 func privileged(c *v1.Container) bool {
@@ -50,64 +77,125 @@ var (
 
 // security renders who a container is and what it may do. What the container
 // says wins over what its pod says.
-func security(p *v1.Pod, c *v1.Container, targetID string) *runtimeapi.LinuxContainerSecurityContext {
-	out := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: namespaces(p),
-		Privileged:       privileged(c),
-		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.LinuxContainerSecurityContext, error) {
+	namespaces, err := namespaces(p, r.IDs)
+	if err != nil {
+		return nil, err
 	}
-	if targetID != "" {
-		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, targetID
+	out := &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: namespaces, Privileged: privileged(c)}
+	if r.TargetID != "" {
+		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, r.TargetID
 	}
-	if !out.Privileged {
+	pod, own := p.Spec.SecurityContext, c.SecurityContext
+	if pod == nil {
+		pod = &v1.PodSecurityContext{}
+	}
+	if own == nil {
+		own = &v1.SecurityContext{}
+	}
+	if !out.Privileged && (own.ProcMount == nil || *own.ProcMount != v1.UnmaskedProcMount) {
 		out.MaskedPaths, out.ReadonlyPaths = slices.Clone(maskedPaths), slices.Clone(readonlyPaths)
 	}
-	if s := p.Spec.SecurityContext; s != nil {
-		out.RunAsUser, out.RunAsGroup = number(s.RunAsUser), number(s.RunAsGroup)
-		out.SupplementalGroups = slices.Clone(s.SupplementalGroups)
-		if s.FSGroup != nil { // or it could not use what its volumes hold
-			out.SupplementalGroups = append(out.SupplementalGroups, *s.FSGroup)
-		}
-		seccomp(out, s.SeccompProfile)
+	user(out, p, c, r.User)
+	out.RunAsGroup = number(runAsGroup(p, c))
+	out.SupplementalGroups = slices.Clone(pod.SupplementalGroups)
+	if pod.FSGroup != nil { // or it could not use what its volumes hold
+		out.SupplementalGroups = append(out.SupplementalGroups, *pod.FSGroup)
 	}
-	s := c.SecurityContext
-	if s == nil {
-		return out
+	if pod.SupplementalGroupsPolicy != nil && *pod.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
+		out.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
 	}
-	if s.RunAsUser != nil {
-		out.RunAsUser = number(s.RunAsUser)
+	out.ReadonlyRootfs = own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem
+	out.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
+	out.Capabilities = capabilities(own.Capabilities)
+	out.SelinuxOptions = seLinux(first(own.SELinuxOptions, pod.SELinuxOptions))
+	if out.Seccomp, err = seccomp(first(own.SeccompProfile, pod.SeccompProfile), n); err != nil {
+		return nil, err
 	}
-	if s.RunAsGroup != nil {
-		out.RunAsGroup = number(s.RunAsGroup)
-	}
-	if s.ReadOnlyRootFilesystem != nil {
-		out.ReadonlyRootfs = *s.ReadOnlyRootFilesystem
-	}
-	if s.AllowPrivilegeEscalation != nil {
-		out.NoNewPrivs = !*s.AllowPrivilegeEscalation
-	}
-	if s.Capabilities != nil {
-		out.Capabilities = &runtimeapi.Capability{}
-		for _, add := range s.Capabilities.Add {
-			out.Capabilities.AddCapabilities = append(out.Capabilities.AddCapabilities, string(add))
-		}
-		for _, drop := range s.Capabilities.Drop {
-			out.Capabilities.DropCapabilities = append(out.Capabilities.DropCapabilities, string(drop))
+	out.Apparmor, err = appArmor(first(own.AppArmorProfile, pod.AppArmorProfile))
+	return out, err
+}
+
+func first[T any](values ...*T) *T {
+	for _, v := range values {
+		if v != nil {
+			return v
 		}
 	}
-	seccomp(out, s.SeccompProfile)
+	return nil
+}
+
+func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
+	if c == nil {
+		return nil
+	}
+	out := &runtimeapi.Capability{}
+	for _, add := range c.Add {
+		out.AddCapabilities = append(out.AddCapabilities, string(add))
+	}
+	for _, drop := range c.Drop {
+		out.DropCapabilities = append(out.DropCapabilities, string(drop))
+	}
 	return out
 }
 
-func seccomp(out *runtimeapi.LinuxContainerSecurityContext, profile *v1.SeccompProfile) {
+func seLinux(o *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
+	if o == nil {
+		return nil
+	}
+	return &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
+}
+
+func sandboxSELinux(p *v1.Pod) *runtimeapi.SELinuxOption {
+	if p.Spec.SecurityContext == nil {
+		return nil
+	}
+	return seLinux(p.Spec.SecurityContext.SELinuxOptions)
+}
+
+func seccomp(profile *v1.SeccompProfile, n Node) (*runtimeapi.SecurityProfile, error) {
+	kind := v1.SeccompProfileTypeUnconfined
+	switch {
+	case profile != nil:
+		kind = profile.Type
+	case n.SeccompDefault:
+		kind = v1.SeccompProfileTypeRuntimeDefault
+	}
+	switch kind {
+	case v1.SeccompProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+	case v1.SeccompProfileTypeUnconfined:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+	case v1.SeccompProfileTypeLocalhost:
+		name := profile.LocalhostProfile
+		if name == nil || *name == "" {
+			return nil, errors.New("a seccompProfile of type Localhost needs a localhostProfile")
+		}
+		if !filepath.IsLocal(*name) {
+			return nil, fmt.Errorf("seccompProfile %q is not a path below %s", *name, n.SeccompDir)
+		}
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: filepath.Join(n.SeccompDir, *name)}, nil
+	default:
+		return nil, fmt.Errorf("a seccompProfile of type %q is not known", kind)
+	}
+}
+
+func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) {
 	if profile == nil {
-		return
+		return nil, nil //nolint:nilnil // it is left to the runtime
 	}
 	switch profile.Type {
-	case v1.SeccompProfileTypeRuntimeDefault:
-		out.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
-	case v1.SeccompProfileTypeUnconfined:
-		out.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
+	case v1.AppArmorProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+	case v1.AppArmorProfileTypeUnconfined:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+	case v1.AppArmorProfileTypeLocalhost:
+		if profile.LocalhostProfile == nil || *profile.LocalhostProfile == "" {
+			return nil, errors.New("an appArmorProfile of type Localhost needs a localhostProfile")
+		}
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: *profile.LocalhostProfile}, nil
+	default:
+		return nil, fmt.Errorf("an appArmorProfile of type %q is not known", profile.Type)
 	}
 }
 
@@ -116,27 +204,4 @@ func number(n *int64) *runtimeapi.Int64Value {
 		return nil
 	}
 	return &runtimeapi.Int64Value{Value: *n}
-}
-
-// The kernel counts a processor as 1024 shares, and time in microseconds of a period.
-const (
-	milliPerCPU  = 1000
-	sharesPerCPU = 1024
-	minShares    = 2
-	quotaPeriod  = 100_000
-	minQuota     = 1000
-)
-
-// resources renders what a container is promised and what it may use at most.
-// Zero means no limit.
-func resources(c *v1.Container) *runtimeapi.LinuxContainerResources {
-	out := &runtimeapi.LinuxContainerResources{
-		CpuShares:          max(minShares, c.Resources.Requests.Cpu().MilliValue()*sharesPerCPU/milliPerCPU),
-		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
-	}
-	if cpu := c.Resources.Limits.Cpu().MilliValue(); cpu > 0 {
-		out.CpuPeriod = quotaPeriod
-		out.CpuQuota = max(minQuota, cpu*quotaPeriod/milliPerCPU)
-	}
-	return out
 }

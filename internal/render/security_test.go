@@ -1,10 +1,10 @@
 package render
 
 import (
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/plan"
@@ -26,9 +26,18 @@ func securePod() *v1.Pod {
 	return p
 }
 
+func secured(t *testing.T, p *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerSecurityContext {
+	t.Helper()
+	got, err := security(p, c, Resolved{}, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 func TestWhatTheContainerSaysWinsOverItsPod(t *testing.T) {
 	p := securePod()
-	same(t, security(p, &p.Spec.Containers[0], ""), &runtimeapi.LinuxContainerSecurityContext{
+	same(t, secured(t, p, &p.Spec.Containers[0]), &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		RunAsUser:          &runtimeapi.Int64Value{Value: 2000},
 		RunAsGroup:         &runtimeapi.Int64Value{Value: 1001},
@@ -39,7 +48,7 @@ func TestWhatTheContainerSaysWinsOverItsPod(t *testing.T) {
 		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
 		MaskedPaths:        maskedPaths, ReadonlyPaths: readonlyPaths,
 	})
-	same(t, security(p, &p.Spec.Containers[1], ""), &runtimeapi.LinuxContainerSecurityContext{
+	same(t, secured(t, p, &p.Spec.Containers[1]), &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions:   &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		RunAsUser:          &runtimeapi.Int64Value{Value: 1000},
 		RunAsGroup:         &runtimeapi.Int64Value{Value: 1001},
@@ -56,7 +65,7 @@ func TestZeroValuesCount(t *testing.T) {
 	p.Spec.Containers[0].SecurityContext.RunAsUser = new(int64)
 	p.Spec.Containers[0].SecurityContext.RunAsGroup = new(int64)
 	p.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true)
-	got := security(p, &p.Spec.Containers[0], "")
+	got := secured(t, p, &p.Spec.Containers[0])
 	if got.RunAsUser.GetValue() != 0 || got.RunAsUser == nil || got.RunAsGroup.GetValue() != 0 || got.RunAsGroup == nil || got.NoNewPrivs {
 		t.Errorf("got %v", got)
 	}
@@ -65,14 +74,14 @@ func TestZeroValuesCount(t *testing.T) {
 func TestAPrivilegedContainerSeesAll(t *testing.T) {
 	p := webPod()
 	p.Spec.Containers[1].SecurityContext = &v1.SecurityContext{Privileged: new(true)}
-	got := security(p, &p.Spec.Containers[1], "")
+	got := secured(t, p, &p.Spec.Containers[1])
 	if !got.Privileged || got.MaskedPaths != nil || got.ReadonlyPaths != nil {
 		t.Errorf("got %v", got)
 	}
-	if security(p, &p.Spec.Containers[0], "").Privileged {
+	if secured(t, p, &p.Spec.Containers[0]).Privileged {
 		t.Error("its neighbour is privileged, too")
 	}
-	if !Sandbox(p, plan.CreateSandbox{}, node).Linux.SecurityContext.Privileged {
+	if !sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.Privileged {
 		t.Error("a runtime refuses a privileged container in a sandbox that is not")
 	}
 }
@@ -93,32 +102,117 @@ func TestNamespaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := webPod()
 			test.edit(&p.Spec)
-			same(t, Sandbox(p, plan.CreateSandbox{}, node).Linux.SecurityContext.NamespaceOptions, test.want)
-			same(t, security(p, &p.Spec.Containers[0], "").NamespaceOptions, test.want)
+			same(t, sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.NamespaceOptions, test.want)
+			same(t, secured(t, p, &p.Spec.Containers[0]).NamespaceOptions, test.want)
 		})
 	}
 }
 
-func TestResources(t *testing.T) {
+func TestProfiles(t *testing.T) {
+	local := func(name string) *v1.SeccompProfile {
+		return &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	unconfined := &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
+	runtimes := &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	strict := Node{SeccompDir: "/root/seccomp", SeccompDefault: true}
 	for name, test := range map[string]struct {
-		requests, limits v1.ResourceList
-		want             *runtimeapi.LinuxContainerResources
+		profile *v1.SeccompProfile
+		node    Node
+		want    *runtimeapi.SecurityProfile // nil: an error
 	}{
-		"nothing": {nil, nil, &runtimeapi.LinuxContainerResources{CpuShares: 2}},
-		"a share and a limit": {
-			v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")},
-			v1.ResourceList{v1.ResourceCPU: resource.MustParse("1500m"), v1.ResourceMemory: resource.MustParse("64Mi")},
-			&runtimeapi.LinuxContainerResources{CpuShares: 512, CpuPeriod: 100_000, CpuQuota: 150_000, MemoryLimitInBytes: 64 << 20},
-		},
-		"less than the kernel counts in": {
-			v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")},
-			v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")},
-			&runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100_000, CpuQuota: 1000},
-		},
+		"none said":                 {nil, Node{}, unconfined},
+		"none said, with a default": {nil, strict, runtimes},
+		"none wanted":               {&v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}, strict, unconfined},
+		"the runtime's":             {&v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}, Node{}, runtimes},
+		"a file":                    {local("a/b.json"), strict, &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/root/seccomp/a/b.json"}},
+		"a file elsewhere":          {local("../b.json"), strict, nil},
+		"a file anywhere":           {local("/etc/shadow"), strict, nil},
+		"no file":                   {local(""), strict, nil},
+		"no file at all":            {&v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}, strict, nil},
+		"who knows":                 {&v1.SeccompProfile{Type: "Other"}, strict, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &v1.Container{Resources: v1.ResourceRequirements{Requests: test.requests, Limits: test.limits}}
-			same(t, resources(c), test.want)
+			got, err := seccomp(test.profile, test.node)
+			if (err == nil) != (test.want != nil) {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			if err == nil {
+				same(t, got, test.want)
+			}
 		})
+	}
+}
+
+func FuzzSeccompProfilesStayInTheirFolder(f *testing.F) {
+	for _, name := range []string{"a.json", "a/../b", "../x", "/x", ".", "a/../../b", "..", "a\x00b"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		got, err := seccomp(&v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: &name}, Node{SeccompDir: "/root/seccomp"})
+		if err == nil && got.LocalhostRef != "/root/seccomp" && !strings.HasPrefix(got.LocalhostRef, "/root/seccomp/") {
+			t.Errorf("%q leads to %q", name, got.LocalhostRef)
+		}
+	})
+}
+
+func TestWhatConfinesAContainerIsPassedOn(t *testing.T) {
+	p := webPod()
+	p.Spec.SecurityContext = &v1.PodSecurityContext{
+		SELinuxOptions:           &v1.SELinuxOptions{User: "u", Role: "r", Type: "t", Level: "s0:c1"},
+		AppArmorProfile:          &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault},
+		SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict), SupplementalGroups: []int64{5}, FSGroup: new(int64(7)),
+	}
+	p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
+		SELinuxOptions:  &v1.SELinuxOptions{Level: "s0:c2"},
+		AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("mine")},
+		ProcMount:       new(v1.UnmaskedProcMount),
+	}
+	same(t, secured(t, p, &p.Spec.Containers[0]), &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions:         &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		SupplementalGroups:       []int64{5, 7},
+		SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,
+		SelinuxOptions:           &runtimeapi.SELinuxOption{Level: "s0:c2"},
+		Apparmor:                 &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"},
+		Seccomp:                  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+	})
+	other := secured(t, p, &p.Spec.Containers[1])
+	same(t, other.SelinuxOptions, &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0:c1"})
+	same(t, other.Apparmor, &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault})
+	same(t, sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.SelinuxOptions, other.SelinuxOptions)
+
+	p.Spec.Containers[0].SecurityContext.AppArmorProfile.LocalhostProfile = nil
+	if got, err := security(p, &p.Spec.Containers[0], Resolved{}, node); err == nil {
+		t.Errorf("a profile without a name was accepted: %v", got)
+	}
+}
+
+func TestAPodWithUsersOfItsOwn(t *testing.T) {
+	p := webPod()
+	p.Spec.HostUsers = new(false)
+	ids := IDs{First: 131072, Count: 65536}
+	mapping := []*runtimeapi.IDMapping{{HostId: 131072, ContainerId: 0, Length: 65536}}
+	want := &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: mapping, Gids: mapping}
+
+	box, err := Sandbox(p, plan.CreateSandbox{}, ids, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, box.Linux.SecurityContext.NamespaceOptions.UsernsOptions, want)
+	got := container(t, p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{
+		IDs: ids, Hosts: "/pods/1/etc-hosts", Mounts: []Mount{{HostPath: "/data", ContainerPath: "/data"}},
+	})
+	same(t, got.Linux.SecurityContext.NamespaceOptions.UsernsOptions, want)
+	for _, m := range got.Mounts { // or what is in them would belong to nobody
+		if len(m.UidMappings) != 1 || m.UidMappings[0].HostId != 131072 || len(m.GidMappings) != 1 {
+			t.Errorf("%s is mapped by %v and %v", m.ContainerPath, m.UidMappings, m.GidMappings)
+		}
+	}
+
+	if _, err := Sandbox(p, plan.CreateSandbox{}, IDs{}, node); err == nil {
+		t.Error("a pod without ids was accepted")
+	}
+	p.Spec.HostPID = true
+	if _, err := Sandbox(p, plan.CreateSandbox{}, ids, node); err == nil {
+		t.Error("a pod that is to see the processes of the machine was accepted")
 	}
 }

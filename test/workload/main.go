@@ -1,7 +1,7 @@
 // Command workload is what runs in the containers of the real tests. Its first
 // argument says how it is to behave:
 //
-//	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, and ok elsewhere
+//	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, /mkdir?path=PATH, and ok elsewhere
 //	moody ADDR [AFTER]          answer HTTP with 200 from AFTER on, 500 after /sick, and 200 again after /well
 //	ask URL                     end with 0 if the answer is 200
 //	exit CODE [after DURATION]  end with that code, at once or later
@@ -16,7 +16,13 @@
 //	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
 //	quote PATH                  leave what a file holds as the termination message
+//	cat                         copy stdin to stdout
+//	terminal                    say how large the terminal is, and read a line
+//	tar ...                     what 'berth cp' needs of tar, also if it is called tar
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
+//	write PATH TEXT             write TEXT into a file, then end
+//	eat N                       use N MiB of memory, then sleep
+//	spin                        use all of a processor until SIGTERM
 //
 // All but stubborn, cling, usr1 and hook end at once on SIGTERM, with 0.
 package main
@@ -29,6 +35,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +44,11 @@ import (
 )
 
 func main() {
-	code, err := run(os.Args[1:])
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == "tar" {
+		args = append([]string{"tar"}, args...)
+	}
+	code, err := run(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "workload:", err)
 		code = 64
@@ -63,6 +74,12 @@ func run(args []string) (code int, err error) {
 		return exit(ctx, args[1], "0s")
 	case is(args, "exit", 3) && args[2] == "after":
 		return exit(ctx, args[1], args[3])
+	case is(args, "write", 2):
+		return 0, os.WriteFile(args[1], []byte(args[2]), 0o644)
+	case is(args, "eat", 1):
+		return 0, eat(ctx, args[1])
+	case is(args, "spin", 0):
+		return 0, spin(ctx)
 	case is(args, "sleep", 0):
 	case is(args, "stubborn", 0):
 		select {}
@@ -93,6 +110,12 @@ func run(args []string) (code int, err error) {
 			return 0, err
 		}
 		return leave("/dev/termination-log", string(text), "0")
+	case is(args, "cat", 0):
+		return 0, echoInput()
+	case is(args, "terminal", 0):
+		return 0, tellTerminal()
+	case len(args) > 0 && args[0] == "tar":
+		return 0, archive(args[1:])
 	case is(args, "complain", 2):
 		return leave("/dev/stderr", args[1], args[2])
 	default:
@@ -122,6 +145,7 @@ func serve(ctx context.Context, address string) error {
 	mux.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n"))
 	})
+	mux.HandleFunc("/mkdir", makeDir)
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
 		content, err := os.ReadFile(r.FormValue("path"))
 		if err != nil {

@@ -1,0 +1,143 @@
+package cgroup
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machines are two that count the same, each by its own version.
+func machines(t *testing.T) map[string]*Counters {
+	t.Helper()
+	const dir = "testdata/counters/"
+	tables := map[string]string{
+		"v1": line("cgroup", dir+"v1/cpu", "rw,cpu") + line("cgroup", dir+"v1/cpuacct", "rw,cpuacct") +
+			line("cgroup", dir+"v1/memory", "rw,memory") + line("cgroup", dir+"v1/pids", "rw,pids") +
+			line("cgroup2", dir+"v1/unified", "rw"), // there, and without controllers
+		"v2": line("tmpfs", "/tmp", "rw") + line("cgroup2", dir+"v2", "rw,nsdelegate"),
+	}
+	out := map[string]*Counters{}
+	for version, table := range tables {
+		c, err := NewCounters(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[version] = c
+	}
+	return out
+}
+
+func line(kind, mount, options string) string {
+	return fmt.Sprintf("31 23 0:28 / %s rw,relatime - %s %s %s\n", mount, kind, kind, options)
+}
+
+func TestUsageIsTheSameInBothVersions(t *testing.T) {
+	nanoseconds := map[string]uint64{"v1": 123456789, "v2": 123456000}
+	for version, c := range machines(t) {
+		got := c.Usage("/berth/pod1")
+
+		if got.At.IsZero() {
+			t.Errorf("%s: no time", version)
+		}
+		got.At = time.Time{}
+		want := Usage{CPU: new(nanoseconds[version]), Processes: new(uint64(7)), Memory: &Memory{
+			Usage: 10_000_000, WorkingSet: 9_000_000, RSS: 5_000_000, Cache: 4_000_000, Mapped: 600, PageFaults: 80, MajorPageFaults: 9,
+			Limit: new(uint64(20_000_000)), Swap: new(uint64(7000)), SwapLimit: new(uint64(5_000_000)),
+		}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, memory %+v; want %+v, memory %+v", version, got, got.Memory, want, want.Memory)
+		}
+	}
+}
+
+func TestDetailIsTheSameInBothVersions(t *testing.T) {
+	shares := map[string]uint64{"v1": 512, "v2": 500} // a weight is coarser
+	for version, c := range machines(t) {
+		got := c.Detail("/berth/pod1")
+
+		want := Detail{
+			Periods: new(uint64(10)), Throttled: new(uint64(3)), ThrottledTime: new(uint64(5000)),
+			OOMKills: new(uint64(2)), MemoryPeak: new(uint64(12_000_000)),
+			Quota: new(uint64(50_000)), Period: new(uint64(100_000)), Shares: new(shares[version]),
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got shares %v in %+v", version, *got.Shares, got)
+		}
+	}
+}
+
+func TestNoLimitIsNone(t *testing.T) {
+	for version, c := range machines(t) {
+		usage, detail := c.Usage("/berth/free"), c.Detail("/berth/free")
+
+		if usage.Memory == nil || usage.Memory.Limit != nil || usage.Memory.Swap != nil || usage.Memory.SwapLimit != nil {
+			t.Errorf("%s: memory is %+v", version, usage.Memory)
+		}
+		if usage.Memory.WorkingSet != 0 {
+			t.Errorf("%s: more was inactive than used, and the working set is %d", version, usage.Memory.WorkingSet)
+		}
+		if detail.Quota != nil || detail.Period == nil {
+			t.Errorf("%s: detail is %+v", version, detail)
+		}
+	}
+}
+
+func TestWhatIsGoneUsesNothing(t *testing.T) {
+	for version, c := range machines(t) {
+		usage := c.Usage("/berth/gone")
+
+		if usage.CPU != nil || usage.Memory != nil || usage.Processes != nil {
+			t.Errorf("%s: got %+v", version, usage)
+		}
+		if d := c.Detail("/berth/gone"); d != (Detail{}) {
+			t.Errorf("%s: got %+v", version, d)
+		}
+		if pid := c.Process("/berth/gone"); pid != 0 {
+			t.Errorf("%s: got process %d", version, pid)
+		}
+		if children, err := c.Children("/berth/gone"); len(children) != 0 || err != nil {
+			t.Errorf("%s: got %v, %v", version, children, err)
+		}
+	}
+}
+
+func TestChildrenAndProcesses(t *testing.T) {
+	for version, c := range machines(t) {
+		children, err := c.Children("/berth/pod1")
+		if err != nil || len(children) != 1 || children[0] != "aaaa" {
+			t.Errorf("%s: children are %v, %v", version, children, err)
+		}
+		if pid := c.Process("/berth/pod1"); pid != 4711 {
+			t.Errorf("%s: got process %d", version, pid)
+		}
+	}
+}
+
+func TestTheRootOfV2CountsOnlyTime(t *testing.T) {
+	usage := machines(t)["v2"].Usage("/")
+
+	if usage.CPU == nil || *usage.CPU != 5_000_000 || usage.Memory != nil {
+		t.Errorf("got %+v", usage)
+	}
+}
+
+func TestAMachineWithoutCounters(t *testing.T) {
+	_, err := NewCounters(line("cgroup2", "testdata/counters/v1/unified", "rw"))
+
+	if err == nil || !strings.Contains(err.Error(), "mounted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkUsage(b *testing.B) {
+	c, err := OpenCounters()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Usage("/")
+	}
+}

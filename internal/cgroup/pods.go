@@ -1,0 +1,149 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"berth/internal/render"
+)
+
+// PodsConfig is what Pods is made of.
+type PodsConfig struct {
+	Tree *Tree
+	Root string // holds the cgroups of pods, and those of classes of pods
+	Log  *slog.Logger
+}
+
+// Pods are the cgroups of pods. Some stand below one of their class, which gets as
+// much of the processors as all in it together.
+type Pods struct {
+	cfg PodsConfig
+
+	mu     sync.Mutex
+	shares map[string]map[string]int64 // by class and path: what the pods that are known have
+	given  map[string]int64            // by class: what it has
+}
+
+// classes are the cgroups below the root that hold pods.
+var classes = []string{"burstable", "besteffort"}
+
+const minShares, maxShares = 2, 262144
+
+// NewPods checks the configuration. It touches nothing yet.
+func NewPods(c PodsConfig) (*Pods, error) {
+	if c.Tree == nil || c.Log == nil {
+		return nil, errors.New("cgroup: a tree and a log are required")
+	}
+	if err := checkPath(c.Root); err != nil {
+		return nil, err
+	}
+	return &Pods{cfg: c, shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
+}
+
+// Make makes the cgroup of a pod, with its limits. It may be there.
+func (p *Pods) Make(c render.Cgroup) error {
+	if err := p.cfg.Tree.Make(c.Path); err != nil {
+		return err
+	}
+	if err := p.cfg.Tree.Limit(c); err != nil {
+		return err
+	}
+	class := p.classOf(c.Path)
+	if class == "" {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shares[class] == nil {
+		p.shares[class] = map[string]int64{}
+	}
+	p.shares[class][c.Path] = c.Shares
+	return p.giveClass(class)
+}
+
+// Remove removes the cgroup of a pod of which nothing should run any more. A process
+// that is in it nevertheless was left by a runtime that was broken off, and nobody
+// else will ever end it.
+func (p *Pods) Remove(ctx context.Context, path string) error {
+	killed, err := p.cfg.Tree.Kill(path)
+	if err != nil {
+		return err
+	}
+	if len(killed) > 0 {
+		p.cfg.Log.Warn("killed what was left in the cgroup of a pod", "cgroup", path, "processes", killed)
+	}
+	if err := p.cfg.Tree.Remove(ctx, path); err != nil {
+		return err
+	}
+	class := p.classOf(path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.shares[class][path]; !known {
+		return nil
+	}
+	delete(p.shares[class], path)
+	return p.giveClass(class)
+}
+
+// classOf names the class that the cgroup of a pod stands in, or "".
+func (p *Pods) classOf(path string) string {
+	above := filepath.Dir(path)
+	for _, class := range classes {
+		if above == filepath.Join(p.cfg.Root, class) {
+			return class
+		}
+	}
+	return ""
+}
+
+// giveClass writes what a class gets: as much as its pods together, and no more than
+// there can be. Those that nobody asks anything for get the least.
+func (p *Pods) giveClass(class string) error {
+	sum := int64(0)
+	if class == "burstable" {
+		for _, s := range p.shares[class] {
+			sum += s
+		}
+	}
+	sum = min(max(minShares, sum), maxShares)
+	if p.given[class] == sum {
+		return nil
+	}
+	if err := p.cfg.Tree.setShares(filepath.Join(p.cfg.Root, class), sum); err != nil {
+		return err
+	}
+	p.given[class] = sum
+	return nil
+}
+
+// List returns the cgroups of all pods by their names, whatever class they are in.
+func (p *Pods) List() ([]string, error) {
+	var out []string
+	for _, dir := range append([]string{""}, classes...) {
+		names, err := p.cfg.Tree.Children(filepath.Join(p.cfg.Root, dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, "pod") {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// RemoveEmpty removes the root and the classes if no pod is left in them.
+func (p *Pods) RemoveEmpty() error {
+	for _, dir := range append(append([]string(nil), classes...), "") {
+		if err := p.cfg.Tree.RemoveIfEmpty(filepath.Join(p.cfg.Root, dir)); err != nil {
+			return fmt.Errorf("remove cgroups of no pods: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package cgroup
+
+import (
+	"math"
+	"path/filepath"
+	"time"
+)
+
+// v1 has a hierarchy for each controller.
+type v1 struct{ cpu, cpuacct, memory, pids string }
+
+// unlimited is what the kernel writes, rounded to pages, if there is no limit.
+const unlimited = math.MaxInt64 >> 12 << 12
+
+func (v v1) dir(path string) string { return filepath.Join(v.cpuacct, path) }
+
+func (v v1) usage(path string) Usage {
+	out := Usage{At: time.Now(), CPU: value(filepath.Join(v.cpuacct, path, "cpuacct.usage"))}
+	if v.pids != "" {
+		out.Processes = value(filepath.Join(v.pids, path, "pids.current"))
+	}
+	used, ok := number(filepath.Join(v.memory, path, "memory.usage_in_bytes"))
+	if !ok {
+		return out
+	}
+	m := &Memory{Usage: used}
+	swap, inactive := uint64(math.MaxUint64), uint64(0)
+	limit, limitWithSwap := uint64(unlimited), uint64(unlimited)
+	keyed(filepath.Join(v.memory, path, "memory.stat"),
+		field{"total_rss", &m.RSS}, field{"total_cache", &m.Cache}, field{"total_mapped_file", &m.Mapped},
+		field{"total_pgfault", &m.PageFaults}, field{"total_pgmajfault", &m.MajorPageFaults},
+		field{"total_inactive_file", &inactive}, field{"total_swap", &swap},
+		field{"hierarchical_memory_limit", &limit}, field{"hierarchical_memsw_limit", &limitWithSwap},
+	)
+	m.WorkingSet = minus(used, inactive)
+	if limit < unlimited {
+		m.Limit = &limit
+	}
+	if swap != math.MaxUint64 {
+		m.Swap = &swap
+		if limitWithSwap < unlimited {
+			m.SwapLimit = new(minus(limitWithSwap, limit))
+		}
+	}
+	out.Memory = m
+	return out
+}
+
+func (v v1) detail(path string) Detail {
+	var d Detail
+	var periods, throttled, throttledTime, kills uint64
+	if v.cpu != "" {
+		dir := filepath.Join(v.cpu, path)
+		if keyed(filepath.Join(dir, "cpu.stat"),
+			field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_time", &throttledTime},
+		) == 3 {
+			d.Periods, d.Throttled, d.ThrottledTime = &periods, &throttled, &throttledTime
+		}
+		d.Quota = value(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 is none, and no number here
+		d.Period = value(filepath.Join(dir, "cpu.cfs_period_us"))
+		d.Shares = value(filepath.Join(dir, "cpu.shares"))
+	}
+	if keyed(filepath.Join(v.memory, path, "memory.oom_control"), field{"oom_kill", &kills}) == 1 {
+		d.OOMKills = &kills
+	}
+	d.MemoryPeak = value(filepath.Join(v.memory, path, "memory.max_usage_in_bytes"))
+	return d
+}

@@ -1,0 +1,62 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"berth/internal/render"
+)
+
+// hostsName is the file in the directory of a pod that its containers see as
+// /etc/hosts. The name is the kubelet's.
+const hostsName = "etc-hosts"
+
+// machineHosts is what a pod on the network of the machine takes over.
+const machineHosts = "/etc/hosts"
+
+// hostsFile writes the names of a pod down, and returns where. A new sandbox has
+// another address, so it is looked at whenever something is started.
+func (e *Executor) hostsFile(ctx context.Context, t *task) (string, error) {
+	if t.hosts != "" {
+		return t.hosts, nil
+	}
+	ips, err := e.addresses(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	var machine []byte
+	if t.pod.Spec.HostNetwork {
+		if machine, err = os.ReadFile(machineHosts); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("read the names of the machine: %w", err)
+		}
+	}
+	content, err := render.HostsFile(t.pod, ips, string(machine), e.Node)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(e.podDir(t.pod.UID), hostsName)
+	if err := replaceFile(path, content); err != nil {
+		return "", fmt.Errorf("write the names of the pod: %w", err)
+	}
+	t.hosts = path
+	return path, nil
+}
+
+// replaceFile makes a file hold content that anybody may read. It is not written if
+// it does, and never seen half-written: a container may have it open.
+func replaceFile(path, content string) error {
+	if have, err := os.ReadFile(path); err == nil && string(have) == content {
+		return nil
+	}
+	part := path + ".new"
+	if err := os.WriteFile(part, []byte(content), 0o644); err != nil {
+		return err
+	}
+	if err := os.Chmod(part, 0o644); err != nil { // whatever our umask says
+		return err
+	}
+	return os.Rename(part, path)
+}

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	helper "k8s.io/component-helpers/resource"
+
+	"berth/internal/pod"
+)
+
+// The cgroups of pods stand in a tree, in which a pod that was promised more goes
+// before one that was promised less:
+//
+//	<root>/pod<uid>             Guaranteed
+//	<root>/burstable/pod<uid>
+//	<root>/besteffort/pod<uid>
+const (
+	burstableDir  = "burstable"
+	bestEffortDir = "besteffort"
+)
+
+// Cgroup is the cgroup of a pod, with the limits of all of its containers together.
+// Zero means no limit.
+type Cgroup struct {
+	Path          string
+	Shares        int64 // of the processors
+	Quota, Period int64 // of their time, in microseconds
+	Memory        int64
+	Pids          int64
+	// HugePages are bytes by the size of pages, such as 2MB. Of all other sizes it may
+	// have none.
+	HugePages map[string]int64
+}
+
+// Cgroup is the path of the cgroup that holds all containers of a pod.
+func (n Node) Cgroup(p *v1.Pod) string {
+	name := "pod" + string(p.UID)
+	switch pod.QOSClass(p) {
+	case v1.PodQOSGuaranteed:
+		return filepath.Join(n.CgroupRoot, name)
+	case v1.PodQOSBurstable:
+		return filepath.Join(n.CgroupRoot, burstableDir, name)
+	default:
+		return filepath.Join(n.CgroupRoot, bestEffortDir, name)
+	}
+}
+
+// Cgroups are all paths at which a pod of that UID can have its cgroup. Of a pod that
+// only the runtime knows, nobody can say which one it is.
+func (n Node) Cgroups(uid pod.UID) []string {
+	name := "pod" + string(uid)
+	return []string{
+		filepath.Join(n.CgroupRoot, name),
+		filepath.Join(n.CgroupRoot, burstableDir, name),
+		filepath.Join(n.CgroupRoot, bestEffortDir, name),
+	}
+}
+
+// PodCgroup says what a pod gets and may use, its overhead included. CPU time and
+// memory are limited only if each of its containers is, or the pod says so itself.
+func PodCgroup(p *v1.Pod, n Node) Cgroup {
+	counted := p.DeepCopy() // the helpers may add the overhead in place
+	requests := helper.PodRequests(counted, helper.PodResourcesOptions{})
+	counted = p.DeepCopy()
+	limits := helper.PodLimits(counted, helper.PodResourcesOptions{})
+	out := Cgroup{Path: n.Cgroup(p), Shares: shares(requests[v1.ResourceCPU]), Pids: max(0, n.PodPids), HugePages: hugePageSizes(requests)}
+	if pod.QOSClass(p) == v1.PodQOSBestEffort {
+		out.Shares = minShares
+	}
+	if allLimited(p, v1.ResourceCPU) {
+		out.Quota, out.Period = quota(limits[v1.ResourceCPU], n)
+	}
+	if allLimited(p, v1.ResourceMemory) {
+		out.Memory = bytes(limits[v1.ResourceMemory])
+	}
+	return out
+}
+
+func allLimited(p *v1.Pod, name v1.ResourceName) bool {
+	if p.Spec.Resources != nil {
+		if limit := p.Spec.Resources.Limits[name]; limit.Sign() > 0 {
+			return true
+		}
+	}
+	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			if limit := containers[i].Resources.Limits[name]; limit.Sign() <= 0 {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,134 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// What the C library reads of a resolver configuration, and no more.
+const (
+	maxServers    = 3
+	maxSearches   = 32
+	maxSearchLine = 2048
+	maxName       = 253
+)
+
+// Notice is what a user should be told: the making of an event.
+type Notice struct{ Reason, Message string }
+
+const (
+	reasonNoClusterDNS = "MissingClusterDNS"
+	reasonDNSLimits    = "DNSConfigForming"
+)
+
+// Resolver renders how a pod finds names: by its policy, and then by what it adds
+// to it. What does not fit is left out, and said.
+func Resolver(p *v1.Pod, n Node) (*runtimeapi.DNSConfig, []Notice) {
+	var out runtimeapi.DNSConfig
+	var notices []Notice
+	policy := effectivePolicy(p)
+	if policy == v1.DNSClusterFirst && len(n.ClusterDNS) == 0 {
+		policy = v1.DNSDefault
+		if n.InCluster { // else nobody expects the names of one
+			notices = append(notices, Notice{reasonNoClusterDNS, fmt.Sprintf(
+				"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+				p.Name+"_"+p.Namespace+"("+string(p.UID)+")", p.Spec.DNSPolicy, v1.DNSDefault)})
+		}
+	}
+	switch policy {
+	case v1.DNSClusterFirst:
+		out.Servers = slices.Clone(n.ClusterDNS)
+		if n.ClusterDomain != "" {
+			out.Searches = []string{p.Namespace + ".svc." + n.ClusterDomain, "svc." + n.ClusterDomain, n.ClusterDomain}
+		}
+		out.Searches = append(out.Searches, n.DNS.Searches...)
+		out.Options = []string{"ndots:5"}
+	case v1.DNSDefault:
+		out.Servers, out.Searches, out.Options = slices.Clone(n.DNS.Servers), slices.Clone(n.DNS.Searches), slices.Clone(n.DNS.Options)
+	}
+	if extra := p.Spec.DNSConfig; extra != nil {
+		out.Servers = append(out.Servers, extra.Nameservers...)
+		out.Searches = append(out.Searches, extra.Searches...)
+		out.Options = mergeOptions(out.Options, extra.Options)
+	}
+	out.Servers, out.Searches = unique(out.Servers), unique(out.Searches)
+	return &out, append(notices, fit(&out)...)
+}
+
+// effectivePolicy is ClusterFirst, Default or None. On the network of the machine,
+// the names of the cluster have to be asked for explicitly.
+func effectivePolicy(p *v1.Pod) v1.DNSPolicy {
+	switch p.Spec.DNSPolicy {
+	case v1.DNSNone, v1.DNSDefault:
+		return p.Spec.DNSPolicy
+	case v1.DNSClusterFirstWithHostNet:
+		return v1.DNSClusterFirst
+	default:
+		if p.Spec.HostNetwork {
+			return v1.DNSDefault
+		}
+		return v1.DNSClusterFirst
+	}
+}
+
+// mergeOptions lets what a pod says of an option take the place of what was said.
+func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
+	for _, o := range extra {
+		option := o.Name
+		if o.Value != nil && *o.Value != "" {
+			option += ":" + *o.Value
+		}
+		same := func(have string) bool { name, _, _ := strings.Cut(have, ":"); return name == o.Name }
+		if i := slices.IndexFunc(options, same); i >= 0 {
+			options[i] = option
+		} else {
+			options = append(options, option)
+		}
+	}
+	return options
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// fit cuts a configuration down to what is read of it.
+func fit(c *runtimeapi.DNSConfig) []Notice {
+	var notices []Notice
+	if len(c.Servers) > maxServers {
+		c.Servers = c.Servers[:maxServers]
+		notices = append(notices, Notice{
+			reasonDNSLimits,
+			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " + strings.Join(c.Servers, " "),
+		})
+	}
+	var searches []string
+	length := -1 // no space goes before the first
+	for _, s := range c.Searches {
+		if len(s) > maxName {
+			continue
+		}
+		if len(searches) == maxSearches || length+1+len(s) > maxSearchLine {
+			break
+		}
+		searches, length = append(searches, s), length+1+len(s)
+	}
+	if len(searches) < len(c.Searches) {
+		c.Searches = searches
+		notices = append(notices, Notice{
+			reasonDNSLimits,
+			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(searches, " "),
+		})
+	}
+	return notices
+}

@@ -1,0 +1,186 @@
+// Package userns gives each pod that wants users of its own a range of ids on the
+// machine. It is the only writer of <pods>/<uid>/userns.
+//
+// What always holds:
+//   - No two pods have an id in common.
+//   - A range is on the disk before anybody uses it, in the directory of its pod. It
+//     is found again there after a restart, and free again once that directory is gone.
+//   - The ids below the first range belong to the machine and are given to nobody.
+package userns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"berth/internal/pod"
+	"berth/internal/render"
+)
+
+// DefaultCount is how many ids a pod gets: as many as images may use.
+const DefaultCount = 65536
+
+// fileName is that of the record in the directory of a pod.
+const fileName = "userns"
+
+// Config is what a Manager is made of.
+type Config struct {
+	PodsDir string // a pod's directory is <PodsDir>/<uid>
+	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
+	Log     *slog.Logger
+}
+
+// Manager gives out ranges. It may be used from several goroutines.
+type Manager struct {
+	cfg Config
+
+	mu   sync.Mutex
+	pods map[pod.UID]render.IDs
+}
+
+// New finds the ranges that pods have already.
+func New(c Config) (*Manager, error) {
+	if c.Count == 0 {
+		c.Count = DefaultCount
+	}
+	if c.PodsDir == "" || c.Log == nil {
+		return nil, errors.New("userns: the directory of pods and a log are required")
+	}
+	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
+		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
+	}
+	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}}
+	entries, err := os.ReadDir(c.PodsDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("find the ids that pods have: %w", err)
+	}
+	for _, e := range entries {
+		ids, err := m.read(pod.UID(e.Name()))
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil: // its pod will be told, and nobody else
+			c.Log.Warn("can't tell which ids a pod has", "uid", e.Name(), "err", err)
+		default:
+			m.pods[pod.UID(e.Name())] = ids
+		}
+	}
+	return m, nil
+}
+
+// Take returns the ids of a pod, whose directory is there. A pod that has none is
+// given the first that are free.
+func (m *Manager) Take(uid pod.UID) (render.IDs, error) {
+	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
+		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ids, ok := m.pods[uid]; ok {
+		return ids, nil
+	}
+	ids, err := m.read(uid)
+	if errors.Is(err, os.ErrNotExist) {
+		if ids, err = m.free(); err == nil {
+			err = m.write(uid, ids)
+		}
+	}
+	if err != nil {
+		return render.IDs{}, fmt.Errorf("find ids for the users of a pod: %w", err)
+	}
+	m.pods[uid] = ids
+	return ids, nil
+}
+
+// Release is told that the directory of a pod is gone.
+func (m *Manager) Release(uid pod.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+}
+
+// free finds the lowest range that no pod has a part of. m.mu is held.
+func (m *Manager) free() (render.IDs, error) {
+	taken := map[uint32]bool{} // by the number of their DefaultCount ids
+	for _, ids := range m.pods {
+		for at := ids.First / DefaultCount; at <= (ids.First+ids.Count-1)/DefaultCount; at++ {
+			taken[at] = true
+		}
+	}
+	width := m.cfg.Count / DefaultCount
+	const all = 1 << 16 // ranges of DefaultCount; the last one holds the id that means none
+	run := uint32(0)
+	for at := uint32(1); at < all-1; at++ {
+		run++
+		if taken[at] {
+			run = 0
+		}
+		if run == width {
+			return render.IDs{First: (at - width + 1) * DefaultCount, Count: m.cfg.Count}, nil
+		}
+	}
+	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods", len(m.pods))
+}
+
+// record is the file of a pod, in the form that the kubelet has for it.
+type record struct {
+	UIDMappings []mapping `json:"uidMappings"`
+	GIDMappings []mapping `json:"gidMappings"`
+}
+
+type mapping struct {
+	HostID      uint32 `json:"hostId"`
+	ContainerID uint32 `json:"containerId"`
+	Length      uint32 `json:"length"`
+}
+
+func (m *Manager) path(uid pod.UID) string {
+	return filepath.Join(m.cfg.PodsDir, string(uid), fileName)
+}
+
+func (m *Manager) read(uid pod.UID) (render.IDs, error) {
+	data, err := os.ReadFile(m.path(uid))
+	if err != nil {
+		return render.IDs{}, err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return render.IDs{}, fmt.Errorf("%s is broken: %w", m.path(uid), err)
+	}
+	if len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1 || r.UIDMappings[0] != r.GIDMappings[0] {
+		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", m.path(uid))
+	}
+	one := r.UIDMappings[0]
+	if one.ContainerID != 0 || one.HostID < DefaultCount || one.Length == 0 || uint64(one.HostID)+uint64(one.Length) > 1<<32 {
+		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", m.path(uid), one.HostID, uint64(one.HostID)+uint64(one.Length))
+	}
+	return render.IDs{First: one.HostID, Count: one.Length}, nil
+}
+
+// write makes the record appear all at once, and stay through a power cut.
+func (m *Manager) write(uid pod.UID, ids render.IDs) (err error) {
+	one := []mapping{{HostID: ids.First, Length: ids.Count}}
+	data, err := json.Marshal(record{UIDMappings: one, GIDMappings: one})
+	if err != nil {
+		return err
+	}
+	path := m.path(uid)
+	file, err := os.CreateTemp(filepath.Dir(path), "."+fileName+"-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

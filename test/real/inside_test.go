@@ -1,0 +1,237 @@
+//go:build real
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/ociarchive"
+	"berth/internal/pod"
+)
+
+// open is a pod that lets one look into it, see contentOf.
+func open(name string) *v1.Pod { return newPod(name, "serve", ":7070") }
+
+// field is what a line of /proc/self/status says in the container of a pod.
+func (n *node) field(p v1.Pod, name string) string {
+	n.t.Helper()
+	for _, line := range lines(n.contentOf(p, "/proc/self/status")) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.Join(strings.Fields(rest), " ")
+		}
+	}
+	n.t.Fatalf("%s is not in the status of a process", name)
+	return ""
+}
+
+func (n *node) mustHave(p v1.Pod, path string, want ...string) {
+	n.t.Helper()
+	got := n.contentOf(p, path)
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			n.t.Errorf("%s of %s has no %q:\n%s", path, p.Name, w, got)
+		}
+	}
+}
+
+func TestNamesInside(t *testing.T) {
+	t.Parallel()
+	// given pods with names of every kind
+	n := newNode(t)
+	n.configure("clusterDomain: cluster.local\nclusterDNS: [10.0.0.10]\n")
+	named := open("named")
+	named.Spec.Hostname, named.Spec.Subdomain, named.Spec.SetHostnameAsFQDN = "one", "db", new(true)
+	named.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"a", "b"}}}
+	named.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"192.0.2.53"}, Searches: []string{"lan"}, Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}}}
+	other := open("other")
+	other.Spec.HostnameOverride = new("my.other.name")
+	other.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}} // and that of the cluster is one too many
+	onHost := open("onhost")
+	onHost.Spec.HostNetwork = true
+	onHost.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"there"}}}
+	long := open("long")
+	long.Spec.Hostname, long.Spec.Subdomain, long.Spec.SetHostnameAsFQDN = strings.Repeat("x", 60), "db", new(true)
+	n.apply("pods.yaml", named, other, onHost, long)
+	n.start()
+	pods := n.waitRunning("named", "other", "onhost")
+
+	// then they find them inside
+	p := pods["named"]
+	if got := strings.TrimSpace(n.waitAnswer(p.Status.PodIP+":7070", "/hostname")); got != "one.db.default.svc.cluster.local" {
+		t.Errorf("its name is %s", got)
+	}
+	n.mustHave(p, "/etc/hosts", "# Kubernetes-managed hosts file.\n", "127.0.0.1\tlocalhost\n",
+		"\n"+p.Status.PodIP+"\tone.db.default.svc.cluster.local\tone\n", "\n# Entries added by HostAliases.\n192.0.2.1\ta\tb\n")
+	n.mustHave(p, "/etc/resolv.conf", "nameserver 10.0.0.10\n", "nameserver 192.0.2.53\n", "default.svc.cluster.local svc.cluster.local cluster.local", "lan", "ndots:2")
+
+	p = pods["other"]
+	if got := strings.TrimSpace(n.waitAnswer(p.Status.PodIP+":7070", "/hostname")); got != "my.other.name" {
+		t.Errorf("its name is %s", got)
+	}
+	n.mustHave(p, "/etc/hosts", "\n"+p.Status.PodIP+"\tmy.other.name\n")
+	if got := n.contentOf(p, "/etc/resolv.conf"); strings.Contains(got, "192.0.2.3") || !strings.Contains(got, "192.0.2.2") {
+		t.Errorf("it asks\n%s", got)
+	}
+	if e := n.waitEvent(p, "DNSConfigForming"); !strings.Contains(e.Message, "10.0.0.10 192.0.2.1 192.0.2.2") {
+		t.Errorf("told: %s", e.Message)
+	}
+
+	machine, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mustHave(pods["onhost"], "/etc/hosts", "# Kubernetes-managed hosts file (host network).\n", string(machine), "192.0.2.7\tthere\n")
+
+	// and a name that the kernel has no room for is said to be one
+	n.waitEvent(n.pod("long"), "FailedCreatePodSandBox")
+	n.waitPod("long", "to say why", startLimit, func(p v1.Pod) string {
+		w := app(p).State.Waiting
+		return boolText(w != nil && strings.Contains(w.Message, "is too long (64 characters is the max"))
+	})
+
+	// when the sandbox of a pod is lost, then the next one has its own address in its file
+	before := pods["named"].Status.PodIP
+	n.stopSandboxOf(pods["named"])
+	p = n.waitPod("named", "to have another address", startLimit, func(p v1.Pod) string {
+		return boolText(isRunning(p) && p.Status.PodIP != before)
+	})
+	n.mustHave(p, "/etc/hosts", "\n"+p.Status.PodIP+"\tone.db.default.svc.cluster.local\tone\n")
+}
+
+func TestIdentityInside(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.drop("named.tar", archiveAs(t, "localhost/named:1", "nobody"))
+	n.drop("numbered.tar", archiveAs(t, "localhost/numbered:1", "4321"))
+
+	// given pods that want to be somebody
+	user := open("user")
+	user.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1001)), SupplementalGroups: []int64{5, 6}, FSGroup: new(int64(7)), RunAsNonRoot: new(true)}
+	user.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
+		ReadOnlyRootFilesystem: new(true), AllowPrivilegeEscalation: new(false),
+		Capabilities:   &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+	}
+	group := open("group") // a group without a user
+	group.Spec.SecurityContext = &v1.PodSecurityContext{RunAsGroup: new(int64(1001))}
+	caps := open("caps")
+	caps.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}, Add: []v1.Capability{"NET_BIND_SERVICE"}}}
+	number := open("number") // whose image says who
+	number.Spec.Containers[0].Image = "localhost/numbered:1"
+	number.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: new(true)}
+	processes := open("processes")
+	processes.Spec.HostPID = true
+	pods := []*v1.Pod{user, group, caps, number, processes}
+	// and two that must not be root, and might
+	root := open("root")
+	root.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
+	root.Spec.Containers = append(root.Spec.Containers, newContainer("neighbour", "sleep"))
+	name := open("name")
+	name.Spec.Containers[0].Image = "localhost/named:1"
+	name.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
+	// and one that nobody here can confine
+	confined := open("confined")
+	confined.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
+	n.apply("pods.yaml", append(pods, root, name, confined)...)
+	n.start()
+	running := n.waitRunning("user", "group", "caps", "number", "processes")
+
+	// then they are
+	p := running["user"]
+	for field, want := range map[string]string{
+		"Uid": "1000 1000 1000 1000", "Gid": "1001 1001 1001 1001", "Groups": "5 6 7 1001", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if got := n.field(p, field); got != want {
+			t.Errorf("user: %s is %q, want %q", field, got, want)
+		}
+	}
+	if got := n.waitAnswer(p.Status.PodIP+":7070", "/mkdir?path=/x"); !strings.Contains(got, "read-only file system") {
+		t.Errorf("its root can be written: %s", got)
+	}
+	for _, want := range []struct{ pod, field, value string }{
+		{"group", "Uid", "0 0 0 0"},
+		{"group", "Gid", "1001 1001 1001 1001"},
+		{"group", "Seccomp", "0"},
+		{"caps", "CapEff", "0000000000000400"},
+		{"number", "Uid", "4321 4321 4321 4321"},
+	} {
+		if got := n.field(running[want.pod], want.field); got != want.value {
+			t.Errorf("%s: %s is %q, want %q", want.pod, want.field, got, want.value)
+		}
+	}
+	// who sees the processes of the machine finds the agent by its number
+	n.mustHave(running["processes"], fmt.Sprintf("/proc/%d/cmdline", n.agent.cmd.Process.Pid), "run", n.root)
+
+	for pod, says := range map[string]string{
+		"root": "container has runAsNonRoot and image will run as root",
+		"name": "container has runAsNonRoot and image has non-numeric user (nobody), cannot verify user is non-root",
+	} {
+		n.waitPod(pod, "to be refused", startLimit, func(p v1.Pod) string {
+			w := app(p).State.Waiting
+			return boolText(w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, says))
+		})
+	}
+	n.waitPod("root", "to have its neighbour", startLimit, func(p v1.Pod) string { return boolText(p.Status.ContainerStatuses[1].State.Running != nil) })
+	n.waitPod("confined", "to be rejected", startLimit, func(p v1.Pod) string {
+		return boolText(p.Status.Reason == "AppArmor" && p.Status.Phase == v1.PodFailed)
+	})
+}
+
+func TestVariablesFromAFile(t *testing.T) {
+	t.Parallel()
+	// given a pod whose init container writes what the others take
+	n := newNode(t)
+	p := open("web")
+	p.Spec.Volumes = []v1.Volume{{Name: "config", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	writer := newContainer("writer", "write", "/config/env", "# made at the start\nCOLOUR='red'\nLINES='one\ntwo'\n")
+	writer.VolumeMounts = []v1.VolumeMount{{Name: "config", MountPath: "/config"}}
+	p.Spec.InitContainers = []v1.Container{writer}
+	from := func(path, key string) *v1.EnvVarSource {
+		return &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "config", Path: path, Key: key}}
+	}
+	p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "WALL", ValueFrom: from("env", "COLOUR")}, {Name: "TEXT", ValueFrom: from("env", "LINES")}}
+	bad := p.DeepCopy()
+	bad.Name = "bad"
+	bad.Spec.Containers[0].Env[0].ValueFrom = from("env", "SIZE")
+	n.apply("pods.yaml", p, bad)
+	n.start()
+
+	// then they have it, and who asks for more is told
+	got := n.waitAnswer(n.waitRunning("web")["web"].Status.PodIP+":7070", "/env")
+	if !strings.Contains(got, "WALL=red\n") || !strings.Contains(got, "TEXT=one\ntwo\n") {
+		t.Errorf("its variables are\n%s", got)
+	}
+	n.waitPod("bad", "to say what is missing", startLimit, func(p v1.Pod) string {
+		w := app(p).State.Waiting
+		return boolText(w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "couldn't find key SIZE in file env of volume config"))
+	})
+}
+
+// stopSandboxOf takes the network of a pod away, past berth.
+func (n *node) stopSandboxOf(p v1.Pod) {
+	n.t.Helper()
+	for _, s := range n.sandboxes() {
+		if s.Labels[pod.LabelPodUID] == string(p.UID) {
+			must(n, func(ctx context.Context, c cri.RuntimeServiceClient) (*cri.StopPodSandboxResponse, error) {
+				return c.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: s.Id})
+			})
+		}
+	}
+}
+
+// archiveAs is an image of the workload whose processes are somebody.
+func archiveAs(t *testing.T, tag, user string) []byte {
+	t.Helper()
+	return archive(t, tag, func(w io.Writer, image ociarchive.Image) error {
+		image.User = user
+		return ociarchive.Write(w, image)
+	})
+}

@@ -1,0 +1,221 @@
+//go:build real
+
+package real
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func amounts(pairs ...string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+// idsOf is the container of a pod that has one.
+func idsOf(p v1.Pod) string { return ids(p)["app"] }
+
+func TestSeccompProfileOfTheMachine(t *testing.T) {
+	t.Parallel()
+	// given a profile that forbids one call
+	n := newNode(t)
+	dir := filepath.Join(n.root, "seccomp", "mine")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.put(filepath.Join(dir, "no-mkdir.json"), []byte(`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO","errnoRet":1}]}`))
+	with := func(name, profile string) *v1.Pod {
+		p := open(name)
+		p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: &profile}}
+		return p
+	}
+	n.apply("pods.yaml", open("free"), with("bound", "mine/no-mkdir.json"), with("lost", "mine/none.json"))
+	n.start()
+	pods := n.waitRunning("free", "bound")
+
+	// then it holds for the pod that names it
+	if got := n.waitAnswer(pods["free"].Status.PodIP+":7070", "/mkdir?path=/x"); got != "made\n" {
+		t.Errorf("free: %s", got)
+	}
+	if got := n.waitAnswer(pods["bound"].Status.PodIP+":7070", "/mkdir?path=/x"); !strings.Contains(got, "operation not permitted") {
+		t.Errorf("bound: %s", got)
+	}
+	n.waitPod("lost", "to say what is missing", startLimit, func(p v1.Pod) string {
+		w := app(p).State.Waiting
+		return boolText(w != nil && strings.Contains(w.Message, "none.json"))
+	})
+}
+
+func TestUsersOfItsOwn(t *testing.T) {
+	t.Parallel()
+	// given pods whose root is nobody on the machine, one with a volume
+	n := newNode(t)
+	if err := os.Chmod(n.dir, 0o711); err != nil { // they have to find their files
+		t.Fatal(err)
+	}
+	mapped := func(name string) *v1.Pod {
+		p := open(name)
+		p.Spec.HostUsers = new(false)
+		p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		return p
+	}
+	n.apply("a.yaml", mapped("a"))
+	n.start()
+	n.waitRunning("a")
+	n.apply("b.yaml", mapped("b"))
+	pods := n.waitRunning("a", "b")
+
+	ids := func(p v1.Pod) string { return strings.Join(strings.Fields(n.contentOf(p, "/proc/self/uid_map")), " ") }
+	if ids(pods["a"]) != "0 65536 65536" || ids(pods["b"]) != "0 131072 65536" {
+		t.Errorf("a has %s, b has %s", ids(pods["a"]), ids(pods["b"]))
+	}
+	if got := n.field(pods["a"], "Uid"); got != "0 0 0 0" {
+		t.Errorf("inside it is %s", got)
+	}
+	_, pid := n.container(idsOf(pods["a"]))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil || !strings.Contains(string(status), "\nUid:\t65536\t") {
+		t.Errorf("outside it is %v\n%s", err, status)
+	}
+	// what it writes into its volume belongs to root there
+	if got := n.waitAnswer(pods["a"].Status.PodIP+":7070", "/mkdir?path=/data/x"); got != "made\n" {
+		t.Errorf("its volume: %s", got)
+	}
+
+	// when the agent is killed, and a is removed and comes back, then b keeps its ids
+	n.crash()
+	n.remove("a.yaml")
+	n.start()
+	n.waitGone("a")
+	n.apply("a.yaml", mapped("a"), mapped("c"))
+	pods = n.waitRunning("a", "b", "c")
+	if got := ids(pods["b"]); got != "0 131072 65536" {
+		t.Errorf("b has %s", got)
+	}
+	if a, c := ids(pods["a"]), ids(pods["c"]); a == c || (a != "0 65536 65536" && c != "0 65536 65536") {
+		t.Errorf("a has %s, c has %s", a, c)
+	}
+}
+
+func TestResourcesInTheKernel(t *testing.T) {
+	t.Parallel()
+	// given pods of all classes
+	n := newNode(t)
+	guaranteed := open("guaranteed")
+	guaranteed.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: amounts("cpu", "500m", "memory", "64Mi"), Requests: amounts("cpu", "500m", "memory", "64Mi")}
+	burstable := open("burstable")
+	burstable.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: amounts("cpu", "250m", "memory", "16Mi")}
+	bestEffort := open("besteffort")
+	hungry := newPod("hungry", "eat", "256")
+	hungry.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: amounts("memory", "32Mi")}
+	n.apply("pods.yaml", guaranteed, burstable, bestEffort, hungry)
+	n.start()
+	pods := n.waitRunning("guaranteed", "burstable", "besteffort")
+
+	// then the kernel has their limits
+	cgroup := func(controller, path, file string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, n.name, path, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	uid := func(name string) string { return "pod" + string(pods[name].UID) }
+	own := func(name string) string { return filepath.Join(uid(name), idsOf(pods[name])) }
+	for _, want := range []struct{ controller, path, file, value string }{
+		{"cpu", uid("guaranteed"), "cpu.shares", "512"},
+		{"cpu", uid("guaranteed"), "cpu.cfs_quota_us", "50000"},
+		{"memory", uid("guaranteed"), "memory.limit_in_bytes", "67108864"},
+		{"cpu", own("guaranteed"), "cpu.shares", "512"},
+		{"cpu", own("guaranteed"), "cpu.cfs_quota_us", "50000"},
+		{"memory", own("guaranteed"), "memory.limit_in_bytes", "67108864"},
+		{"memory", own("guaranteed"), "memory.memsw.limit_in_bytes", "67108864"},
+		{"cpu", "burstable/" + uid("burstable"), "cpu.shares", "256"},
+		{"cpu", "burstable/" + uid("burstable"), "cpu.cfs_quota_us", "-1"},
+		{"cpu", "besteffort/" + uid("besteffort"), "cpu.shares", "2"},
+		{"cpu", "besteffort", "cpu.shares", "2"},
+	} {
+		if got := cgroup(want.controller, want.path, want.file); got != want.value {
+			t.Errorf("%s/%s/%s is %s, want %s", want.controller, want.path, want.file, got, want.value)
+		}
+	}
+	if got, err := strconv.Atoi(cgroup("cpu", "burstable", "cpu.shares")); err != nil || got < 256 { // hungry asks for none
+		t.Errorf("burstable pods get %d together, %v", got, err)
+	}
+	for name, want := range map[string]string{"besteffort": "1000"} { // the others can't be lowered everywhere
+		if got := strings.TrimSpace(n.contentOf(pods[name], "/proc/self/oom_score_adj")); got != want {
+			t.Errorf("%s goes at %s, want %s", name, got, want)
+		}
+	}
+
+	// and who takes more than it may is ended, and its status says why
+	n.waitPod("hungry", "to be ended", startLimit, func(p v1.Pod) string {
+		ended := app(p).LastTerminationState.Terminated
+		if ended == nil {
+			ended = app(p).State.Terminated
+		}
+		return boolText(ended != nil && ended.Reason == "OOMKilled" && ended.ExitCode == 137)
+	})
+
+	// when they are gone, then so are their cgroups
+	n.remove("pods.yaml")
+	n.waitGone("guaranteed", "burstable", "besteffort", "hungry")
+	for _, path := range n.cgroups() {
+		if strings.Contains(path, "/pod") {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestDownEndsWhatIsLeftInACgroup(t *testing.T) {
+	t.Parallel()
+	// given a pod, and a process that got into its cgroup and is of no container
+	n := newNode(t)
+	n.apply("web.yaml", newPod("web", "sleep"))
+	n.start()
+	p := n.waitRunning("web")["web"]
+	left := exec.Command("sleep", "600")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- left.Wait() }()
+	t.Cleanup(func() { _ = left.Process.Kill() })
+	for _, hierarchy := range []string{"memory", "freezer", "unified"} {
+		dir := filepath.Join("/sys/fs/cgroup", hierarchy, n.name, "besteffort", "pod"+string(p.UID))
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(left.Process.Pid)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// when all is taken down, then the process is, too
+	n.crash()
+	began := time.Now()
+	n.down()
+	t.Logf("down after %s", time.Since(began).Round(time.Millisecond))
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
+	}
+	if groups := n.cgroups(); len(groups) > 0 {
+		t.Errorf("cgroups are left: %v", groups)
+	}
+}

@@ -1,0 +1,13 @@
+package main
+
+import "context"
+
+// spin works for nothing.
+func spin(ctx context.Context) error {
+	for ctx.Err() == nil {
+		for n := range 1 << 20 {
+			_ = n
+		}
+	}
+	return nil
+}
