@@ -53,6 +53,7 @@ func (a *Agent) admit(p *v1.Pod) admit.Decision {
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
 	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
+	a.Counter.Rejected(r.Reason)
 	a.rejected[p.UID] = true
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	a.Statuses.Set(p.UID, s)
@@ -65,6 +66,7 @@ const preempted = "Preempted in order to admit critical pod"
 // runs any more, that one is asked for again.
 func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	a.waiting[p.UID] = true
+	a.Counter.Preempted(len(victims))
 	for _, victim := range victims {
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
 		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, preempted)

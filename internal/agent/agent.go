@@ -9,6 +9,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -53,6 +54,23 @@ type Upstream interface {
 	Forget(uid pod.UID)
 }
 
+// Counter counts what happens in the loop. None of it ever blocks.
+type Counter interface {
+	Updated(source string, op pod.Op, pods int)
+	Rejected(reason string)
+	Preempted(victims int)
+	// Orphaned is told of a pod in the runtime that nobody wants.
+	Orphaned()
+}
+
+// uncounted is for those who do not count.
+type uncounted struct{}
+
+func (uncounted) Updated(string, pod.Op, int) {}
+func (uncounted) Rejected(string)             {}
+func (uncounted) Preempted(int)               {}
+func (uncounted) Orphaned()                   {}
+
 // Config is what an Agent is made of.
 type Config struct {
 	Log *slog.Logger
@@ -76,6 +94,12 @@ type Config struct {
 
 	// Liveness, Readiness and Startup bring the results of probes.
 	Liveness, Readiness, Startup <-chan pod.ProbeResult
+
+	// Counter counts what happens. Nil: nobody does.
+	Counter Counter
+
+	// Debugs remember the containers that are added to static pods. Nil: none are.
+	Debugs Debugs
 }
 
 // Agent is the sync loop and what it knows.
@@ -88,7 +112,9 @@ type Agent struct {
 	gone    chan pod.UID
 	found   chan leftovers
 	room    chan pod.UID // has been made for this pod
+	pings   chan struct{}
 	holds   chan holdRequest
+	debugs  chan debugRequest
 	due     *dueQueue
 
 	// ---  below: only the loop
@@ -112,6 +138,12 @@ func New(c Config) (*Agent, error) {
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")
 	}
+	if c.Counter == nil {
+		c.Counter = uncounted{}
+	}
+	if c.Debugs == nil {
+		c.Debugs = noDebugs{}
+	}
 	return &Agent{
 		Config:   c,
 		updates:  make(chan pod.Update),
@@ -119,7 +151,9 @@ func New(c Config) (*Agent, error) {
 		gone:     make(chan pod.UID, 64),
 		found:    make(chan leftovers),
 		room:     make(chan pod.UID),
+		pings:    make(chan struct{}),
 		holds:    make(chan holdRequest),
+		debugs:   make(chan debugRequest),
 		due:      newDueQueue(),
 		ready:    map[string]bool{},
 		refused:  map[string][]pod.Refusal{},
@@ -139,6 +173,16 @@ func (a *Agent) Gone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) 
 
 // Later asks for a look at a pod at that time.
 func (a *Agent) Later(uid pod.UID, at time.Time) { a.due.add(uid, at) }
+
+// Alive tells whether the loop goes round: nil, or that it did not before ctx ended.
+func (a *Agent) Alive(ctx context.Context) error {
+	select {
+	case a.pings <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the sync loop does not answer: %w", context.Cause(ctx))
+	}
+}
 
 func send[T any](ctx context.Context, to chan<- T, what T) {
 	select {
@@ -177,8 +221,11 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleRoom(group, uid)
 		case r := <-a.holds:
 			a.handleHold(group, r)
+		case r := <-a.debugs:
+			a.handleDebug(r)
 		case uid := <-a.gone:
 			a.handleGone(uid)
+		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)
 		case l := <-a.found:

@@ -65,7 +65,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,
-		Running: running, Housekeeping: time.Minute,
+		Running: running, Housekeeping: time.Minute, Debugs: openDebugs(t, dir),
 	})
 	must(t, err)
 	observer, err := observe.New(observe.Config{Runtime: r, Log: log, Audit: time.Minute, Fallback: time.Second, Changed: n.agent.Changed})
@@ -73,10 +73,11 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: &fake.Probes{}, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: &fake.Probes{}, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
-		RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
+		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
+		MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
 		LastLines:   func(string, int64, int) string { return "the log" },
 		Allocatable: func() v1.ResourceList { return nil },
 		Explain:     error.Error, Forget: observer.Forget,

@@ -11,6 +11,7 @@ import (
 
 // handleUpdate takes in what changed in a source.
 func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
+	a.Counter.Updated(u.Source, u.Op, len(u.Pods))
 	log := a.Log.Info
 	if u.Op == pod.Reconcile {
 		log = a.Log.Debug // mostly the echo of our own statuses
@@ -45,6 +46,7 @@ func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(x, y *v1.Pod) int { return pod.Created(x).Compare(pod.Created(y)) })
 	for _, p := range pods {
+		p = a.withDebugs(p)
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {
 			a.handleMirror(p)
@@ -56,6 +58,7 @@ func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 
 func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
+		p = a.withDebugs(p)
 		a.Desired.Upsert(p)
 		switch {
 		case pod.IsMirror(p):
@@ -74,6 +77,7 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
 		if s, ok := a.Statuses.Get(p.UID); ok && !pod.IsMirror(p) {
+			p = a.withDebugs(p)
 			a.Desired.Upsert(p)
 			a.Upstream.Publish(p, s)
 		}
@@ -112,6 +116,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
 		static, hadStatic := a.Desired.StaticOf(p)
 		a.Desired.Remove(p.UID)
+		a.forgetDebugs(p.UID)
 		delete(a.admitted, p.UID)
 		if a.rejected[p.UID] || a.waiting[p.UID] {
 			delete(a.rejected, p.UID)
@@ -133,13 +138,15 @@ func (a *Agent) noteRefusals(u pod.Update) {
 	before := a.refused[u.Source]
 	for _, r := range u.Refused {
 		if !slices.Contains(before, r) {
-			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod,
+			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod, "object", r.Object,
 				"why", r.Message, "last good version kept", r.Kept)
 		}
 	}
 	for _, r := range before {
-		if !slices.ContainsFunc(u.Refused, func(now pod.Refusal) bool { return now.Origin == r.Origin && now.Pod == r.Pod }) {
-			a.Log.Info("no longer refused", "source", r.Source, "origin", r.Origin, "pod", r.Pod)
+		if !slices.ContainsFunc(u.Refused, func(now pod.Refusal) bool {
+			return now.Origin == r.Origin && now.Pod == r.Pod && now.Object == r.Object
+		}) {
+			a.Log.Info("no longer refused", "source", r.Source, "origin", r.Origin, "pod", r.Pod, "object", r.Object)
 		}
 	}
 	a.refused[u.Source] = u.Refused

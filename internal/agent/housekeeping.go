@@ -56,6 +56,9 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		_, alive := lives[uid]
 		if !wanted && !alive {
 			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
+			if len(o.Sandboxes)+len(o.Containers) > 0 {
+				a.Counter.Orphaned()
+			}
 			a.workers.Orphan(*o)
 		}
 	}

@@ -29,7 +29,7 @@ func (a *Agent) showPods() {
 		all = append(all, refused...)
 	}
 	slices.SortFunc(all, func(x, y pod.Refusal) int {
-		return strings.Compare(x.Origin+x.Pod+x.Message, y.Origin+y.Pod+y.Message)
+		return strings.Compare(x.Origin+x.Pod+x.Object+x.Message, y.Origin+y.Pod+y.Object+y.Message)
 	})
 	a.view.mu.Lock()
 	a.view.refused = all

@@ -32,6 +32,7 @@ type Config struct {
 	ImageEndpoint   string // empty: the same
 	RuntimeTimeout  time.Duration
 	PodCIDR         netip.Prefix // of the bundled network
+	Bridge          string       // of the bundled network; empty: the usual one
 
 	CgroupRoot    string
 	PodLogsDir    string // holds a directory of logs for each pod
@@ -46,18 +47,37 @@ type Config struct {
 	// UnsafeSysctls are the kernel settings that pods may change although others
 	// may feel it, as names or as beginnings that end in *.
 	UnsafeSysctls []string
-	ClusterDNS    []string // the name servers of pods that want the cluster's
-	ClusterDomain string
+	// How containers are limited and confined unless they say otherwise.
+	NoCPUQuota     bool
+	CPUPeriod      time.Duration // of a quota; zero: the kernel's
+	PodPIDs        int64         // how many processes a pod may have; zero: as many as it likes
+	SeccompDefault bool          // the runtime's profile goes for those that name none
+	IDsPerPod      uint32        // in user namespaces; zero: 65536
+	ResolvConf     string        // the resolver settings that pods take over; empty: none
+	ClusterDNS     []string      // the name servers of pods that want the cluster's
+	ClusterDomain  string
 	// Shutdown says how long pods may take to end when the machine goes down, from
 	// the lowest priority to the highest. Empty: nobody waits for them.
 	Shutdown []shutdown.Period
 
 	Cluster Cluster
+	API     API
+	Tracing *Tracing // nil: nothing is traced
 
 	Verbosity int
 
 	// NotHonoured names the fields of the file that are set and have no effect yet.
 	NotHonoured []string
+	// Given are the flags of the command line, for people to read.
+	Given map[string]string
+	// Warnings are for people to read: what was accepted and is unwise.
+	Warnings []string
+}
+
+// Tracing says where the steps of syncs are told to.
+type Tracing struct {
+	Endpoint   string // host:port of a collector; empty: on this machine
+	PerMillion int32  // how many of a million syncs are told
 }
 
 // Cluster is how a node joins one. Without a kubeconfig it does not.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -26,10 +27,15 @@ func TestDefaults(t *testing.T) {
 		RootDir: "/var/lib/berth", NodeName: "box", ManifestDir: "/etc/berth/manifests",
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
 		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
-		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff,
+		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff, ResolvConf: "/etc/resolv.conf",
 		Cluster: Cluster{
 			Register: true, MaxPods: 110, Lease: 40 * time.Second, StatusUpdate: 10 * time.Second, StatusReport: 5 * time.Minute, QPS: 50, Burst: 100,
 			CertDir: "/var/lib/berth/pki", EventQPS: 50, EventBurst: 100, MaxImages: 50,
+		},
+		API: API{
+			Address: netip.MustParseAddr("0.0.0.0"), HealthzAddress: netip.MustParseAddr("127.0.0.1"), HealthzPort: 10248, MinTLS: tls.VersionTLS12,
+			TokenTTL: 2 * time.Minute, AlwaysAllow: true, AllowedTTL: 5 * time.Minute, DeniedTTL: 30 * time.Second,
+			Debugging: true, SystemLogs: true, Profiling: true, DebugFlags: true, StreamIdle: 4 * time.Hour,
 		},
 	}
 	if !reflect.DeepEqual(*c, want) {
@@ -64,6 +70,27 @@ nodeStatusMaxImages: -1
 	}
 	if !c.Cluster.Rotate || c.Cluster.Bootstrap != "/home/me/b" || c.Cluster.EventQPS >= 0 || c.Cluster.MaxImages != -1 || len(c.NotHonoured) != 0 {
 		t.Errorf("got %+v", c)
+	}
+}
+
+func TestHowContainersAreLimited(t *testing.T) {
+	file := []byte(header + `
+cpuCFSQuota: false
+cpuCFSQuotaPeriod: 10ms
+podPidsLimit: 50
+seccompDefault: true
+userNamespaces: {idsPerPod: 131072}
+resolvConf: ""
+`)
+	c, err := Load("/r", Flags{}, file, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.NoCPUQuota || c.CPUPeriod != 10*time.Millisecond || c.PodPIDs != 50 || !c.SeccompDefault || c.IDsPerPod != 131072 || c.ResolvConf != "" {
+		t.Errorf("got %+v", c)
+	}
+	if c, err = Load("/r", Flags{}, []byte(header+"podPidsLimit: -1\n"), machine); err != nil || c.PodPIDs != 0 {
+		t.Errorf("no limit: %+v, %v", c, err)
 	}
 }
 
@@ -102,11 +129,11 @@ logging: {verbosity: 3}
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	c, err := Load("/r", Flags{}, []byte(header+"podPidsLimit: 50\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
+	c, err := Load("/r", Flags{}, []byte(header+"volumePluginDir: /p\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"evictionHard", "logging.format", "podPidsLimit"}; !slices.Equal(c.NotHonoured, want) {
+	if want := []string{"evictionHard", "logging.format", "volumePluginDir"}; !slices.Equal(c.NotHonoured, want) {
 		t.Errorf("got %v, want %v", c.NotHonoured, want)
 	}
 }
@@ -141,6 +168,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},
 		"pulls at odds":       {file: header + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"maxParallelImagePulls"}},
 		"a long backoff":      {file: header + "crashLoopBackOff: {maxContainerRestartPeriod: 1h}\n", want: []string{"maxContainerRestartPeriod"}},
+		"a long CPU period":   {file: header + "cpuCFSQuotaPeriod: 2s\n", want: []string{"cpuCFSQuotaPeriod", "1s"}},
+		"odd ids":             {file: header + "userNamespaces: {idsPerPod: 1000}\n", want: []string{"idsPerPod", "65536"}},
 		"half a certificate":  {file: header + "tlsCertFile: /a\n", want: []string{"tlsPrivateKeyFile"}},
 		"two certificates":    {file: header + "tlsCertFile: /a\ntlsPrivateKeyFile: /b\nserverTLSBootstrap: true\n", want: []string{"serverTLSBootstrap"}},
 		"nowhere to write to": {flags: Flags{Bootstrap: "/boot"}, want: []string{"--bootstrap-kubeconfig", "--kubeconfig"}},

@@ -22,10 +22,14 @@ var honoured = map[string]bool{
 	"serializeImagePulls": true, "maxParallelImagePulls": true,
 	"crashLoopBackOff": true, "logging.verbosity": true,
 	"registerNode": true, "registerWithTaints": true, "maxPods": true, "kubeAPIQPS": true, "kubeAPIBurst": true,
+	"cpuCFSQuota": true, "cpuCFSQuotaPeriod": true, "podPidsLimit": true, "seccompDefault": true, "userNamespaces": true, "resolvConf": true, "tracing": true,
 	"rotateCertificates": true, "serverTLSBootstrap": true, "tlsCertFile": true, "tlsPrivateKeyFile": true,
 	"eventRecordQPS": true, "eventBurst": true, "contentType": true, "providerID": true, "podsPerCore": true, "nodeStatusMaxImages": true,
 	"kubeReserved": true, "systemReserved": true, "allowedUnsafeSysctls": true, "clusterDNS": true, "clusterDomain": true,
 	"shutdownGracePeriod": true, "shutdownGracePeriodCriticalPods": true, "shutdownGracePeriodByPodPriority": true,
+	"address": true, "port": true, "readOnlyPort": true, "healthzPort": true, "healthzBindAddress": true, "enableServer": true,
+	"tlsMinVersion": true, "tlsCipherSuites": true, "tlsCurvePreferences": true, "authentication": true, "authorization": true,
+	"streamingConnectionIdleTimeout": true, "enableDebuggingHandlers": true, "enableSystemLogHandler": true, "enableProfilingHandler": true, "enableDebugFlagsHandler": true,
 	"nodeStatusUpdateFrequency": true, "nodeStatusReportFrequency": true, "nodeLeaseDurationSeconds": true,
 }
 

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/spf13/pflag"
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
 
 // Flags are what a command line gives. One that was not given is empty.
 type Flags struct {
@@ -21,6 +25,16 @@ type Flags struct {
 	ProviderID      string
 	StartSlots      int
 	Verbosity       int
+
+	// Of the node's own API.
+	Address           string
+	Port              int
+	ReadOnlyPort      int
+	HealthzPort       *int
+	ClientCA          string
+	AuthorizationMode string
+	Anonymous         *bool
+	TokenWebhook      *bool
 }
 
 // AddTo defines the flags. --root-dir is not among them: every command has it.
@@ -42,7 +56,32 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringToStringVar(&f.NodeLabels, "node-labels", nil, "labels of this node in the cluster, as key=value,...")
 	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
 	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")
+	f.addAPI(set)
 	set.SetNormalizeFunc(normalize)
+}
+
+func (f *Flags) addAPI(set *pflag.FlagSet) {
+	set.StringVar(&f.Address, "address", "", "address on which the node answers others (default \"0.0.0.0\")")
+	set.IntVar(&f.Port, "port", 0, "port on which the node answers others, by HTTPS (default: 10250 in a cluster, and none without one)")
+	set.IntVar(&f.ReadOnlyPort, "read-only-port", 0, "port on which everybody may read, by plain HTTP (default: none)")
+	set.Func("healthz-port", "port on loopback that tells whether the agent is well; 0 for none (default: 10248)", func(text string) error {
+		n, err := strconv.Atoi(text)
+		f.HealthzPort = &n
+		return err
+	})
+	set.StringVar(&f.ClientCA, "client-ca-file", "", "file with the CA that signs the certificates of clients")
+	set.StringVar(&f.AuthorizationMode, "authorization-mode", "", "who may do what: Webhook asks the cluster, AlwaysAllow lets everybody who is known (default: Webhook in a cluster)")
+	boolean(set, &f.Anonymous, "anonymous-auth", "let in who shows neither a certificate nor a token (default: false)")
+	boolean(set, &f.TokenWebhook, "authentication-token-webhook", "ask the cluster whose a token is (default: true in a cluster)")
+}
+
+// boolean is a flag that can be given as false, too.
+func boolean(set *pflag.FlagSet, to **bool, name, usage string) {
+	set.BoolFunc(name, usage, func(text string) error {
+		b, err := strconv.ParseBool(text)
+		*to = &b
+		return err
+	})
 }
 
 // normalize lets people use the kubelet's name of a flag for berth's.

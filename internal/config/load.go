@@ -76,8 +76,11 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.Backoff = l.backoff(k)
 	c.Reserved = l.reserved(k)
 	c.UnsafeSysctls = k.AllowedUnsafeSysctls
+	l.limits(c, k)
 	c.ClusterDNS, c.ClusterDomain = l.addresses("clusterDNS", k.ClusterDNS), k.ClusterDomain
 	c.Shutdown = l.shutdown(k)
+	c.API = l.api(f, k, c.Cluster.Kubeconfig != "")
+	c.Warnings = l.warnings
 	c.Verbosity = first(f.Verbosity, int(k.Logging.Verbosity))
 
 	if len(l.errs) > 0 {
@@ -111,6 +114,8 @@ type loader struct {
 	machine Machine
 	rootDir string
 	errs    []error
+	// warnings do not keep the agent from starting.
+	warnings []string
 }
 
 func (l *loader) fail(setting, value, format string, args ...any) {

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"crypto/tls"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+)
+
+// Kubelet is what is in force, in the kubelet's words: what /configz answers with.
+// Fields that berth does not honour are not in it, so that nobody believes in them,
+// nor are the headers for the manifest URL: they hold passwords.
+func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
+	k := &kubeletconfig.KubeletConfiguration{
+		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+		StaticPodPath:            c.ManifestDir,
+		FileCheckFrequency:       metav1.Duration{Duration: c.ManifestCheck},
+		StaticPodURL:             c.ManifestURL,
+		HTTPCheckFrequency:       metav1.Duration{Duration: c.URLCheck},
+		ContainerRuntimeEndpoint: c.RuntimeEndpoint,
+		ImageServiceEndpoint:     c.ImageEndpoint,
+		RuntimeRequestTimeout:    metav1.Duration{Duration: c.RuntimeTimeout},
+		PodCIDR:                  c.PodCIDR.String(),
+		CgroupRoot:               c.CgroupRoot,
+		PodLogsDir:               c.PodLogsDir,
+		SerializeImagePulls:      new(c.ParallelPulls == 1),
+		MaxParallelImagePulls:    new(int32(c.ParallelPulls)), //nolint:gosec // it was an int32 when it was read
+		CrashLoopBackOff:         kubeletconfig.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: c.Backoff.Max}},
+		AllowedUnsafeSysctls:     c.UnsafeSysctls,
+		ClusterDNS:               c.ClusterDNS,
+		ClusterDomain:            c.ClusterDomain,
+	}
+	setNumber(&k.Logging.Verbosity, c.Verbosity)
+	if len(c.Reserved) > 0 {
+		k.KubeReserved = map[string]string{}
+		for name, amount := range c.Reserved {
+			k.KubeReserved[string(name)] = amount.String()
+		}
+	}
+	for _, p := range c.Shutdown {
+		k.ShutdownGracePeriodByPodPriority = append(k.ShutdownGracePeriodByPodPriority, kubeletconfig.ShutdownGracePeriodByPodPriority{
+			Priority: p.Priority, ShutdownGracePeriodSeconds: int64(p.For.Seconds()),
+		})
+	}
+	c.Cluster.show(k)
+	c.API.show(k)
+	return k
+}
+
+//nolint:gosec // the numbers were int32 when they were read
+func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
+	k.RegisterNode, k.RegisterWithTaints, k.ProviderID = &c.Register, c.Taints, c.ProviderID
+	k.MaxPods, k.PodsPerCore, k.NodeStatusMaxImages = int32(c.MaxPods), int32(c.PodsPerCore), new(int32(c.MaxImages))
+	k.NodeLeaseDurationSeconds = int32(c.Lease.Seconds())
+	k.NodeStatusUpdateFrequency.Duration, k.NodeStatusReportFrequency.Duration = c.StatusUpdate, c.StatusReport
+	k.KubeAPIQPS, k.KubeAPIBurst, k.ContentType = new(int32(c.QPS)), int32(c.Burst), c.ContentType
+	k.EventRecordQPS, k.EventBurst = new(int32(max(c.EventQPS, 0))), int32(c.EventBurst)
+	k.RotateCertificates, k.ServerTLSBootstrap = c.Rotate, c.ServingBootstrap
+	k.TLSCertFile, k.TLSPrivateKeyFile = c.TLSCert, c.TLSKey
+}
+
+//nolint:gosec // the numbers were int32 when they were read
+func (a API) show(k *kubeletconfig.KubeletConfiguration) {
+	k.EnableServer = new(a.Port != 0 || a.ReadOnlyPort != 0)
+	k.Address, k.Port, k.ReadOnlyPort = a.Address.String(), int32(a.Port), int32(a.ReadOnlyPort)
+	k.HealthzBindAddress, k.HealthzPort = a.HealthzAddress.String(), new(int32(a.HealthzPort))
+	for name, v := range tlsVersions {
+		if name != "" && v == a.MinTLS {
+			k.TLSMinVersion = name
+		}
+	}
+	for _, id := range a.Ciphers {
+		k.TLSCipherSuites = append(k.TLSCipherSuites, tls.CipherSuiteName(id))
+	}
+	for _, id := range a.Curves {
+		k.TLSCurvePreferences = append(k.TLSCurvePreferences, int32(id))
+	}
+	k.Authentication.X509.ClientCAFile = a.ClientCA
+	k.Authentication.Anonymous.Enabled = &a.Anonymous
+	k.Authentication.Webhook.Enabled, k.Authentication.Webhook.CacheTTL.Duration = &a.Tokens, a.TokenTTL
+	k.Authorization.Mode = kubeletconfig.KubeletAuthorizationModeWebhook
+	if a.AlwaysAllow {
+		k.Authorization.Mode = kubeletconfig.KubeletAuthorizationModeAlwaysAllow
+	}
+	k.Authorization.Webhook.CacheAuthorizedTTL.Duration, k.Authorization.Webhook.CacheUnauthorizedTTL.Duration = a.AllowedTTL, a.DeniedTTL
+	k.EnableDebuggingHandlers, k.EnableSystemLogHandler = &a.Debugging, &a.SystemLogs
+	k.EnableProfilingHandler, k.EnableDebugFlagsHandler = &a.Profiling, &a.DebugFlags
+	k.StreamingConnectionIdleTimeout.Duration = a.StreamIdle
+}
+
+// setNumber saves the import of a package for the name of its type.
+func setNumber[T ~uint32](to *T, n int) { *to = T(max(n, 0)) } //nolint:gosec // it was a number of that size when it was read

@@ -1,0 +1,97 @@
+package nodeapi
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// clientCA tells clients by the certificates that they show. The file with the
+// authorities is looked at when it is needed, at most once a second. One that can't
+// be used changes nothing: who was let in before goes on being let in.
+type clientCA struct {
+	path string
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	pool    *x509.CertPool
+	read    os.FileInfo // of what pool was made of
+	looked  time.Time
+	trouble bool // the file can't be used, which was told
+}
+
+// lookEvery is how often the file is looked at.
+const lookEvery = time.Second
+
+func newClientCA(path string, log *slog.Logger) (*clientCA, error) {
+	c := &clientCA{path: path, log: log}
+	if err := c.load(); err != nil {
+		return nil, fmt.Errorf("authentication.x509.clientCAFile: %w", err)
+	}
+	return c, nil
+}
+
+func (c *clientCA) load() error {
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return err
+	}
+	pool, err := cert.NewPool(c.path)
+	if err != nil {
+		return err
+	}
+	c.pool, c.read = pool, info
+	return nil
+}
+
+// authorities are those that are good now.
+func (c *clientCA) authorities() *x509.CertPool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Sub(c.looked) < lookEvery {
+		return c.pool
+	}
+	c.looked = now
+	info, err := os.Stat(c.path)
+	if err == nil && os.SameFile(info, c.read) && info.ModTime().Equal(c.read.ModTime()) && info.Size() == c.read.Size() {
+		return c.pool
+	}
+	if err == nil {
+		err = c.load()
+	}
+	switch {
+	case err == nil:
+		c.trouble = false
+		c.log.Info("the authorities of clients have changed", "file", c.path)
+	case !c.trouble:
+		c.trouble = true
+		c.log.Warn("the authorities of clients can't be read again: those from before stay", "file", c.path, "cause", err)
+	}
+	return c.pool
+}
+
+// user is whose certificate it is. The first is the client's own.
+func (c *clientCA) user(shown []*x509.Certificate) (user, error) {
+	own := shown[0]
+	between := x509.NewCertPool()
+	for _, other := range shown[1:] {
+		between.AddCert(other)
+	}
+	_, err := own.Verify(x509.VerifyOptions{
+		Roots: c.authorities(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return user{}, fmt.Errorf("the client's certificate is not good: %w", err)
+	}
+	if own.Subject.CommonName == "" {
+		return user{}, errors.New("the client's certificate names nobody")
+	}
+	return user{Name: own.Subject.CommonName, Groups: append(append([]string{}, own.Subject.Organization...), groupKnown)}, nil
+}

@@ -1,0 +1,182 @@
+package nodeapi
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits are how much a client, and all clients together, may ask for.
+type Limits struct {
+	Streams          int // exec, attach, port-forward and logs, at a time
+	StreamsPerUser   int // so that one user leaves something to the others
+	Connections      int
+	ConnectionsPerIP int
+	Reviews          int           // that the cluster is asked for in a second, for one address
+	HeaderTimeout    time.Duration // until a request was read
+	AnswerTimeout    time.Duration // for what is not a stream
+}
+
+// The API server is one user for all people behind it, so its share is large.
+const (
+	defaultStreams        = 500
+	defaultStreamsPerUser = 400
+	defaultConnections    = 2000
+	defaultPerIP          = 1000
+	defaultReviews        = 20
+	defaultHeaderTimeout  = 10 * time.Second
+	defaultAnswerTimeout  = 60 * time.Second
+
+	maxHeaderBytes = 64 << 10
+	maxBodyBytes   = 64 << 10 // none of the paths takes more than a few bytes
+	idleTimeout    = 90 * time.Second
+)
+
+func (l Limits) orDefaults() Limits {
+	return Limits{
+		Streams:          cmp.Or(l.Streams, defaultStreams),
+		StreamsPerUser:   cmp.Or(l.StreamsPerUser, defaultStreamsPerUser),
+		Connections:      cmp.Or(l.Connections, defaultConnections),
+		ConnectionsPerIP: cmp.Or(l.ConnectionsPerIP, defaultPerIP),
+		Reviews:          cmp.Or(l.Reviews, defaultReviews),
+		HeaderTimeout:    cmp.Or(l.HeaderTimeout, defaultHeaderTimeout),
+		AnswerTimeout:    cmp.Or(l.AnswerTimeout, defaultAnswerTimeout),
+	}
+}
+
+// bounded limits the bodies of requests, and the time that they take to come. A
+// request without a body has no such deadline: it would end a stream.
+func (a *API) bounded(h http.Handler) http.Handler {
+	return http.MaxBytesHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.HeaderTimeout))
+		}
+		h.ServeHTTP(w, r)
+	}), maxBodyBytes)
+}
+
+// answer serves what is done soon. Who does not read it in time is cut off.
+func (a *API) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// The deadline goes with the request: net/http resets it for the next.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.Limits.AnswerTimeout))
+		if err := serve(w, r); err != nil {
+			fail(w, err)
+		}
+	}
+}
+
+// stream serves what may take long, as many at a time as there may be.
+func (a *API) stream(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user := userOf(r.Context()).Name
+		if !a.streams.take(user) {
+			w.Header().Set("Retry-After", "1")
+			fail(w, problemf(http.StatusTooManyRequests, "too many streams are open: end one and try again"))
+			return
+		}
+		defer a.streams.give(user)
+		if err := serve(&streamWriter{ResponseWriter: w, ctx: r.Context(), idle: a.StreamIdle}, r); err != nil {
+			fail(w, err)
+		}
+	}
+}
+
+// streams counts the open ones.
+type streams struct {
+	limits Limits
+
+	mu     sync.Mutex
+	all    int
+	byUser map[string]int // only users who have one
+}
+
+func newStreams(l Limits) *streams { return &streams{limits: l, byUser: map[string]int{}} }
+
+func (s *streams) take(user string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= s.limits.Streams || s.byUser[user] >= s.limits.StreamsPerUser {
+		return false
+	}
+	s.all++
+	s.byUser[user]++
+	return true
+}
+
+func (s *streams) give(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.byUser[user]--; s.byUser[user] == 0 {
+		delete(s.byUser, user)
+	}
+}
+
+// streamWriter sends on at once what is written to it. It ends a stream on which
+// nothing moves, and one that was made into a plain connection when ctx ends, which
+// net/http no longer does.
+type streamWriter struct {
+	http.ResponseWriter
+	ctx  context.Context
+	idle time.Duration
+}
+
+// Unwrap is for http.ResponseController.
+func (s *streamWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *streamWriter) Write(b []byte) (int, error) {
+	control := http.NewResponseController(s.ResponseWriter)
+	_ = control.SetWriteDeadline(time.Now().Add(s.idle))
+	n, err := s.ResponseWriter.Write(b)
+	if err != nil {
+		return n, err
+	}
+	return n, control.Flush()
+}
+
+// Hijack hands out the connection.
+func (s *streamWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &streamConn{Conn: conn, idle: s.idle}
+	c.moved()
+	c.stop = context.AfterFunc(s.ctx, func() { _ = conn.Close() })
+	return c, buffered, nil
+}
+
+// streamConn is a connection that ends when nothing moved on it for a while.
+type streamConn struct {
+	net.Conn
+	idle time.Duration
+	stop func() bool
+}
+
+func (c *streamConn) moved() { _ = c.SetDeadline(time.Now().Add(c.idle)) }
+
+func (c *streamConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.moved()
+	}
+	return n, err
+}
+
+func (c *streamConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if n > 0 {
+		c.moved()
+	}
+	return n, err
+}
+
+func (c *streamConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}

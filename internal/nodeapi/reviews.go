@@ -1,0 +1,169 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationapi "k8s.io/api/authentication/v1"
+	authorizationapi "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+const (
+	maxAnswers    = 4096 // that are remembered
+	reviewTimeout = 10 * time.Second
+	maxReviews    = 16 // at a time
+	maxTokenBytes = 16 << 10
+	// unknownTTL is how long a token stays unknown: short, because it may be a new one.
+	unknownTTL = 10 * time.Second
+
+	reviewBurst  = 3 // seconds' worth of reviews that an address may have at once
+	maxAddresses = 1024
+	addressTTL   = time.Minute
+)
+
+// questions bounds what is asked of the cluster on behalf of clients.
+type questions struct {
+	perSecond int // for one address
+	open      chan struct{}
+	byAddress *cache.LRUExpireCache
+}
+
+func newQuestions(perSecond int) *questions {
+	return &questions{perSecond: perSecond, open: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
+}
+
+// ask calls the cluster, unless there is too much of that.
+func (q *questions) ask(ctx context.Context, from netip.Addr, call func(context.Context) error) error {
+	limiter, ok := q.byAddress.Get(from)
+	if !ok {
+		// Two requests may both make one. That is a few more questions.
+		limiter = flowcontrol.NewTokenBucketRateLimiter(float32(q.perSecond), q.perSecond*reviewBurst)
+		q.byAddress.Add(from, limiter, addressTTL)
+	}
+	if l, isLimiter := limiter.(flowcontrol.RateLimiter); !isLimiter || !l.TryAccept() {
+		return problemf(http.StatusTooManyRequests, "too many requests that the cluster has to be asked about: try again later")
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	select {
+	case q.open <- struct{}{}:
+		defer func() { <-q.open }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return call(ctx)
+}
+
+// tokens asks the cluster whose a token is, and remembers the answers. It keeps no
+// token, only what tells one from another.
+type tokens struct {
+	client  authenticationv1.TokenReviewInterface
+	ttl     time.Duration
+	answers *cache.LRUExpireCache // of *user, nil for a token of nobody
+	asks    *questions
+}
+
+func newTokens(client authenticationv1.TokenReviewInterface, ttl time.Duration, asks *questions) *tokens {
+	return &tokens{client: client, ttl: ttl, answers: cache.NewLRUExpireCache(maxAnswers), asks: asks}
+}
+
+// bearer is the token in a header.
+func bearer(header string) (string, bool) {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(header), " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(scheme, "Bearer") && token != "" && len(token) <= maxTokenBytes
+}
+
+var errTokenOfNobody = errors.New("the token is nobody's")
+
+func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user, error) {
+	key := sha256.Sum256([]byte(token))
+	if answer, ok := t.answers.Get(key); ok {
+		if u, known := answer.(user); known {
+			return u, nil
+		}
+		return user{}, errTokenOfNobody
+	}
+	var review *authenticationapi.TokenReview
+	err := t.asks.ask(ctx, from, func(ctx context.Context) (err error) {
+		review, err = t.client.Create(ctx, &authenticationapi.TokenReview{Spec: authenticationapi.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return user{}, fmt.Errorf("ask the cluster whose a token is: %w", err)
+	}
+	if !review.Status.Authenticated || review.Status.User.Username == "" {
+		t.answers.Add(key, nil, min(t.ttl, unknownTTL))
+		return user{}, errTokenOfNobody
+	}
+	is := review.Status.User
+	u := user{Name: is.Username, UID: is.UID, Groups: is.Groups, Extra: map[string][]string{}}
+	if !slices.Contains(u.Groups, groupKnown) {
+		u.Groups = append(slices.Clone(u.Groups), groupKnown)
+	}
+	for k, v := range is.Extra {
+		u.Extra[k] = v
+	}
+	t.answers.Add(key, u, t.ttl)
+	return u, nil
+}
+
+// rights asks the cluster who may do what, and remembers the answers.
+type rights struct {
+	client          authorizationv1.SubjectAccessReviewInterface
+	allowed, denied time.Duration
+	answers         *cache.LRUExpireCache // of bool
+	asks            *questions
+}
+
+func newRights(client authorizationv1.SubjectAccessReviewInterface, allowed, denied time.Duration, asks *questions) *rights {
+	return &rights{client: client, allowed: allowed, denied: denied, answers: cache.NewLRUExpireCache(maxAnswers), asks: asks}
+}
+
+// may tells whether somebody may do that to a subresource of a node.
+func (r *rights) may(ctx context.Context, u user, verb, node, subresource string, from netip.Addr) (bool, error) {
+	spec := authorizationapi.SubjectAccessReviewSpec{
+		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authorizationapi.ExtraValue{},
+		ResourceAttributes: &authorizationapi.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: node},
+	}
+	for k, v := range u.Extra {
+		spec.Extra[k] = v
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return false, fmt.Errorf("ask the cluster who may do what: %w", err)
+	}
+	key := sha256.Sum256(text)
+	if answer, ok := r.answers.Get(key); ok {
+		may, isBool := answer.(bool)
+		return isBool && may, nil
+	}
+	var review *authorizationapi.SubjectAccessReview
+	err = r.asks.ask(ctx, from, func(ctx context.Context) (err error) {
+		review, err = r.client.Create(ctx, &authorizationapi.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("ask the cluster who may do what: %w", err)
+	}
+	ttl := r.denied
+	may := review.Status.Allowed && !review.Status.Denied
+	if may {
+		ttl = r.allowed
+	}
+	r.answers.Add(key, may, ttl)
+	return may, nil
+}

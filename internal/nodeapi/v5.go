@@ -1,0 +1,121 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	protocol "k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/tools/remotecommand"
+	clientspdy "k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+)
+
+const (
+	pingEvery     = 5 * time.Second
+	statusTimeout = 10 * time.Second
+)
+
+// translate speaks WebSocket with the protocol v5 to a client, and SPDY to the
+// runtime. v5 is v4 with a way to say that stdin has ended.
+func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.URL, s Streams) {
+	channels := make([]wsstream.ChannelType, protocol.StreamResize+1)
+	for number, wanted := range map[int]bool{protocol.StreamStdOut: s.Stdout, protocol.StreamStdErr: s.Stderr, protocol.StreamErr: true} {
+		if wanted {
+			channels[number] = wsstream.WriteChannel
+		}
+	}
+	if s.Stdin {
+		channels[protocol.StreamStdIn] = wsstream.ReadChannel
+	}
+	channels[protocol.StreamResize] = wsstream.ReadChannel
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{protocol.StreamProtocolV5Name: {Binary: true, Channels: channels}})
+	conn.SetIdleTimeout(a.StreamIdle)
+	_, client, err := conn.Open(w, r)
+	if err != nil {
+		a.Log.Debug("a WebSocket could not be opened", "from", r.RemoteAddr, "cause", err)
+		return // the library has answered
+	}
+	defer func() { _ = conn.Close() }()
+	// An empty message tells the client that it is connected.
+	first := protocol.StreamErr
+	if s.Stdout {
+		first = protocol.StreamStdOut
+	}
+	if _, err := client[first].Write([]byte{}); err != nil {
+		return
+	}
+
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	options := remotecommand.StreamOptions{Tty: s.TTY}
+	if s.Stdin {
+		options.Stdin = client[protocol.StreamStdIn]
+	}
+	if s.Stdout {
+		options.Stdout = client[protocol.StreamStdOut]
+	}
+	if s.Stderr {
+		options.Stderr = client[protocol.StreamStdErr]
+	}
+	if s.TTY {
+		options.TerminalSizeQueue = &sizes{json.NewDecoder(client[protocol.StreamResize])}
+	}
+	status, err := json.Marshal(statusOf(speakSPDY(ctx, location, options)))
+	if err != nil {
+		return // it is made of texts and numbers
+	}
+	conn.SetWriteDeadline(statusTimeout)
+	_, _ = client[protocol.StreamErr].Write(status)
+}
+
+// speakSPDY connects streams to the runtime until they end.
+func speakSPDY(ctx context.Context, location *url.URL, options remotecommand.StreamOptions) error {
+	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingEvery})
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewSPDYExecutorRejectRedirects(tripper, clientspdy.NewUpgraderForStreaming(tripper), http.MethodPost, location)
+	if err != nil {
+		return err
+	}
+	return executor.StreamWithContext(ctx, options)
+}
+
+// statusOf is what a client is told at the end: an exit code is no mistake of ours.
+func statusOf(err error) metav1.Status {
+	var exited exec.CodeExitError
+	var status *apierrors.StatusError
+	switch {
+	case err == nil:
+		return metav1.Status{Status: metav1.StatusSuccess}
+	case errors.As(err, &exited):
+		return metav1.Status{
+			Status: metav1.StatusFailure, Reason: protocol.NonZeroExitCodeReason, Message: exited.Error(),
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: protocol.ExitCodeCauseType, Message: strconv.Itoa(exited.Code)}}},
+		}
+	case errors.As(err, &status):
+		return status.Status()
+	}
+	return apierrors.NewInternalError(err).Status()
+}
+
+// sizes are those of a client's terminal, as they come.
+type sizes struct{ from *json.Decoder }
+
+// Next waits for one. Nil: there are no more.
+func (s *sizes) Next() *remotecommand.TerminalSize {
+	var size remotecommand.TerminalSize
+	if err := s.from.Decode(&size); err != nil {
+		return nil
+	}
+	return &size
+}
