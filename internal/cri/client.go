@@ -34,6 +34,10 @@ type Config struct {
 	RuntimeEndpoint string        // unix:///path
 	ImageEndpoint   string        // empty: the same as RuntimeEndpoint
 	Timeout         time.Duration // of calls that should answer at once
+
+	// Call begins a call to the runtime, named as the kubelet's metrics name it, and
+	// what it returns ends it. It is for those who measure, and may be nil.
+	Call func(ctx context.Context, operation string) (context.Context, func(error))
 }
 
 // Client is a connection to a runtime. It connects when it is first used, and
@@ -53,7 +57,7 @@ func New(c Config) (*Client, error) {
 	if c.ImageEndpoint == "" {
 		c.ImageEndpoint = c.RuntimeEndpoint
 	}
-	runtimeConn, err := dial(c.RuntimeEndpoint)
+	runtimeConn, err := dial(c.RuntimeEndpoint, c.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +68,7 @@ func New(c Config) (*Client, error) {
 		timeout: c.Timeout,
 	}
 	if c.ImageEndpoint != c.RuntimeEndpoint {
-		imageConn, err := dial(c.ImageEndpoint)
+		imageConn, err := dial(c.ImageEndpoint, c.Call)
 		if err != nil {
 			return nil, errors.Join(err, runtimeConn.Close())
 		}
@@ -74,7 +78,7 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-func dial(endpoint string) (*grpc.ClientConn, error) {
+func dial(endpoint string, call callFunc) (*grpc.ClientConn, error) {
 	if path, ok := strings.CutPrefix(endpoint, "unix:///"); !ok || path == "" {
 		return nil, fmt.Errorf("runtime endpoint %q: want unix:///path/to/socket", endpoint)
 	}
@@ -82,6 +86,7 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 	// would keep us waiting for up to two minutes.
 	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	conn, err := grpc.NewClient(endpoint,
+		grpc.WithChainUnaryInterceptor(watched(call)...),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),

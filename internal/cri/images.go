@@ -52,6 +52,17 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	return out, nil
 }
 
+// ImageSize is how many bytes an image has, or 0 if the runtime does not have it.
+func (c *Client) ImageSize(ctx context.Context, image string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.image.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	if err != nil {
+		return 0, fmt.Errorf("look for image %s: %w", image, err)
+	}
+	return r.GetImage().GetSize(), nil
+}
+
 // RemoveImage removes an image and all of its names. One that is gone is removed.
 func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -39,6 +39,8 @@ type Config struct {
 	Wake func(context.Context, pod.UID)
 	// Explain turns an error of the runtime into words for a status.
 	Explain func(error) string
+	// Pulled is told of each pull that was made, and how long it took, if it is there.
+	Pulled func(ctx context.Context, image string, took time.Duration, err error)
 }
 
 const (
@@ -188,7 +190,12 @@ func (m *Manager) fetch(ctx context.Context, image string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return m.Runtime.PullImage(ctx, image)
+	began := time.Now()
+	err := m.Runtime.PullImage(ctx, image)
+	if m.Pulled != nil {
+		m.Pulled(ctx, image, time.Since(began), err)
+	}
+	return err
 }
 
 // finish notes how a pull ended and returns who waits for it.

@@ -103,6 +103,9 @@ func (o *Observer) relist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.Relisted != nil {
+		o.Relisted(at, time.Since(at))
+	}
 	for _, uid := range o.differing(listed, at) {
 		o.Changed(ctx, uid)
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	Fallback time.Duration // between two lists of a runtime without events
 	// Changed is told the pods that are worth another look. It may block.
 	Changed func(context.Context, pod.UID)
+	// Relisted is told of each list of everything: when it began, and how long it
+	// took. It may be nil.
+	Relisted func(at time.Time, took time.Duration)
 }
 
 // Observer is the one place that knows the observed state of pods.
@@ -94,6 +97,18 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 		e.state = state
 	}
 	return state, nil
+}
+
+// Known returns what was last read of every pod. It asks nobody, so some of it may
+// be out of date.
+func (o *Observer) Known() []pod.Observed {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]pod.Observed, 0, len(o.known))
+	for _, e := range o.known {
+		out = append(out, e.state)
+	}
+	return out
 }
 
 // Forget drops what is known of a pod that is gone for good.

@@ -29,6 +29,8 @@ type WriterConfig struct {
 	Client  corev1.PodsGetter // clientset.CoreV1()
 	Log     *slog.Logger
 	Workers int // how many requests are made at a time
+	// Synced is told how long it took until a status was written, if it is there.
+	Synced func(time.Duration)
 }
 
 // Writer brings statuses to the API server. Nothing here waits for the server but
@@ -59,6 +61,7 @@ type written struct {
 
 	want   *v1.PodStatus // never changed in place; nil: nothing was asked for
 	dirty  bool          // want is still to be written
+	since  time.Time     // it is dirty
 	urgent bool          // others wait for it
 
 	remove    bool // the object is to be deleted, once nothing is dirty
@@ -112,6 +115,9 @@ func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 	if e.gone || (!overwritten && e.want != nil && equality.Semantic.DeepEqual(*e.want, s)) {
 		w.mu.Unlock()
 		return
+	}
+	if !e.dirty {
+		e.since = time.Now()
 	}
 	e.want, e.dirty = &s, true
 	e.urgent = e.urgent || isUrgent(e.held, s)
@@ -234,7 +240,7 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 
 	if dirty {
 		updated, err := w.patch(ctx, e, uid, held, *want)
-		if !w.settle(ctx, uid, e, err, func() { e.wrote(updated, want) }) {
+		if !w.settle(ctx, uid, e, err, func() { w.wrote(e, updated, want) }) {
 			return
 		}
 	}
@@ -244,13 +250,18 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 	}
 }
 
-// wrote takes in the answer to a patch; nil: there was nothing to patch.
-func (e *written) wrote(updated *v1.Pod, want *v1.PodStatus) {
+// wrote takes in the answer to a patch; nil: there was nothing to patch. It is called
+// with the lock held.
+func (w *Writer) wrote(e *written, updated *v1.Pod, want *v1.PodStatus) {
 	if e.want == want {
 		e.dirty = false
 	}
-	if updated != nil {
-		e.see(updated)
+	if updated == nil {
+		return
+	}
+	e.see(updated)
+	if w.Synced != nil {
+		w.Synced(time.Since(e.since))
 	}
 }
 

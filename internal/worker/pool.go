@@ -50,6 +50,12 @@ type Config struct {
 	Later func(pod.UID, time.Time)
 	// Gone is told that a pod has left without a trace. It may block.
 	Gone func(context.Context, pod.UID)
+
+	// Turn begins what a worker does for a pod in one go, and what it returns ends
+	// it. Restarted is told of a pod that comes again under the UID that it had. Both
+	// are for those who measure, and may be nil.
+	Turn      func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
+	Restarted func(*v1.Pod)
 }
 
 // Pool holds the workers.
@@ -67,6 +73,11 @@ type Pool struct {
 func New(ctx context.Context, c Config) (*Pool, error) {
 	if c.Hands == nil || c.Observer == nil || c.Log == nil || c.Later == nil || c.Gone == nil {
 		return nil, errors.New("worker: hands, observer, log, later and gone are required")
+	}
+	if c.Turn == nil {
+		c.Turn = func(ctx context.Context, _ *v1.Pod, _ Phase) (context.Context, func(error)) {
+			return ctx, func(error) {}
+		}
 	}
 	return &Pool{
 		Config:  c,
@@ -248,6 +259,9 @@ func (p *Pool) forget(w *worker) {
 	}
 	if pod.IsStatic(next) {
 		p.holder[name] = next.UID
+	}
+	if next.UID == w.uid && p.Restarted != nil {
+		p.Restarted(next)
 	}
 	p.start(next.UID, born(next))
 }

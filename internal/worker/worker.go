@@ -109,7 +109,9 @@ func (w *worker) step(ctx context.Context) {
 		done()
 		return
 	}
-	outcome, result, err := w.act(stepCtx, l)
+	turnCtx, end := w.pool.Turn(stepCtx, l.pod, l.phase)
+	outcome, result, err := w.act(turnCtx, l)
+	end(err)
 	interrupted := stepCtx.Err() != nil
 	done()
 

@@ -1,0 +1,161 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// startBuckets are the kubelet's for the time that a pod takes to start, with finer
+// ones in front: pods of berth start in less.
+func startBuckets() []float64 {
+	return []float64{.1, .25, .5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+}
+
+// podMetrics are about what is done for pods.
+type podMetrics struct {
+	startDuration, startSLI, workerStart  prometheus.Histogram
+	worker, sandbox, phase, pull, cgroups *prometheus.HistogramVec
+	statusSync, wait                      prometheus.Histogram
+
+	startedPods, startedPodsErrors, orphans prometheus.Counter
+	sandboxErrors                           *prometheus.CounterVec
+	startedContainers                       *prometheus.CounterVec
+	startedContainersErrors                 *prometheus.CounterVec
+	restarted, rejections, preemptions      *prometheus.CounterVec
+	updates                                 *prometheus.CounterVec
+}
+
+func newPodMetrics() podMetrics {
+	return podMetrics{
+		startDuration: histogram("kubelet_pod_start_duration_seconds", "Time from when a pod was first seen until its containers run.", startBuckets()),
+		startSLI: histogram("kubelet_pod_start_sli_duration_seconds",
+			"Time from the creation of a pod until it is seen to run, without image pulls and init containers.", startBuckets()),
+		workerStart: histogram("kubelet_pod_worker_start_duration_seconds", "Time from when a pod was first seen until somebody worked on it.", prometheus.DefBuckets),
+		worker:      histograms("kubelet_pod_worker_duration_seconds", "Time of one turn of a pod's worker.", prometheus.DefBuckets, "operation_type"),
+		sandbox:     histograms("kubelet_run_podsandbox_duration_seconds", "Time to make a sandbox.", prometheus.DefBuckets, "runtime_handler"),
+		pull: histograms("kubelet_image_pull_duration_seconds", "Time to pull an image.",
+			[]float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}, "image_size_in_bytes"),
+		cgroups:    histograms("kubelet_cgroup_manager_duration_seconds", "Time of an operation on a pod's cgroup.", prometheus.DefBuckets, "operation_type"),
+		statusSync: histogram("kubelet_pod_status_sync_duration_seconds", "Time from a new status until the API server has it.", []float64{.01, .05, .1, .5, 1, 5, 10, 20, 30, 45, 60}),
+		phase: histograms("berth_pod_start_phase_seconds", "Time of a phase of a pod's start.",
+			prometheus.ExponentialBuckets(.001, 2.5, 14), "phase"),
+		wait: histogram("berth_start_wait_seconds", "Time that a pod waited for a start slot.", prometheus.ExponentialBuckets(.001, 2.5, 14)),
+
+		startedPods:             count("kubelet_started_pods_total", "Pods for which a sandbox was begun."),
+		startedPodsErrors:       count("kubelet_started_pods_errors_total", "Pods for which a sandbox could not be made."),
+		orphans:                 count("kubelet_orphaned_runtime_pods_total", "Pods that were found in the runtime and that nobody wanted."),
+		sandboxErrors:           counts("kubelet_run_podsandbox_errors_total", "Sandboxes that could not be made.", "runtime_handler"),
+		startedContainers:       counts("kubelet_started_containers_total", "Containers that were begun to be started.", "container_type"),
+		startedContainersErrors: counts("kubelet_started_containers_errors_total", "Containers that could not be started.", "container_type", "code"),
+		restarted:               counts("kubelet_restarted_pods_total", "Pods that came again under the UID that they had.", "static"),
+		rejections:              counts("kubelet_admission_rejections_total", "Pods that may not run here.", "reason"),
+		preemptions:             counts("kubelet_preemptions", "Pods that were ended because a critical one needed their room.", "preemption_signal"),
+		updates:                 counts("berth_updates_total", "Pods that a source told something new about.", "source", "op"),
+	}
+}
+
+func (p podMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		p.startDuration, p.startSLI, p.workerStart, p.worker, p.sandbox, p.phase, p.pull, p.cgroups, p.statusSync, p.wait,
+		p.startedPods, p.startedPodsErrors, p.orphans, p.sandboxErrors, p.startedContainers, p.startedContainersErrors,
+		p.restarted, p.rejections, p.preemptions, p.updates,
+	}
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func count(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func counts(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// PodStarted is told of a pod whose containers run: how long after it was first seen
+// that is, and how long after its creation without the time that nobody here could
+// make shorter. A negative one is not known.
+func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
+	m.pods.startDuration.Observe(sinceSeen.Seconds())
+	if sli >= 0 {
+		m.pods.startSLI.Observe(sli.Seconds())
+	}
+}
+
+// PodBegun is told of a pod that a worker began with, so long after it was seen.
+func (m *Metrics) PodBegun(sinceSeen time.Duration) { m.pods.workerStart.Observe(sinceSeen.Seconds()) }
+
+// Turn is told of one turn of a pod's worker: sync, kill or terminated.
+func (m *Metrics) Turn(operation string, took time.Duration) {
+	m.pods.worker.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// Phase is told of a phase of a pod's start.
+func (m *Metrics) Phase(phase string, took time.Duration) {
+	m.pods.phase.WithLabelValues(phase).Observe(took.Seconds())
+}
+
+// Waited is told how long a pod waited for a start slot.
+func (m *Metrics) Waited(took time.Duration) { m.pods.wait.Observe(took.Seconds()) }
+
+// Sandbox is told of a sandbox that was made, or not.
+func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
+	m.pods.startedPods.Inc()
+	m.pods.sandbox.WithLabelValues(handler).Observe(took.Seconds())
+	if err != nil {
+		m.pods.startedPodsErrors.Inc()
+		m.pods.sandboxErrors.WithLabelValues(handler).Inc()
+	}
+}
+
+// ContainerBegun and ContainerFailed are told of containers: kind is container,
+// init_container or ephemeral_container, and the reason that of a status.
+func (m *Metrics) ContainerBegun(kind string) { m.pods.startedContainers.WithLabelValues(kind).Inc() }
+
+func (m *Metrics) ContainerFailed(kind, reason string) {
+	m.pods.startedContainersErrors.WithLabelValues(kind, reason).Inc()
+}
+
+// ImagePulled is told of an image that was pulled. A size of 0 is not known.
+func (m *Metrics) ImagePulled(size uint64, took time.Duration) {
+	m.pods.pull.WithLabelValues(sizeRange(size)).Observe(took.Seconds())
+}
+
+// Cgroup is told of an operation on the cgroup of a pod: create, update or destroy.
+func (m *Metrics) Cgroup(operation string, took time.Duration) {
+	m.pods.cgroups.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// StatusWritten is told of a status that the API server has.
+func (m *Metrics) StatusWritten(took time.Duration) { m.pods.statusSync.Observe(took.Seconds()) }
+
+// Restarted is told of a pod that comes again under the UID that it had.
+func (m *Metrics) Restarted(static bool) { m.pods.restarted.WithLabelValues(staticLabel(static)).Inc() }
+
+// Updated, Rejected, Preempted and Orphaned are told by the loop of the agent.
+func (m *Metrics) Updated(source, op string, pods int) {
+	m.pods.updates.WithLabelValues(source, op).Add(float64(pods))
+}
+
+func (m *Metrics) Rejected(reason string) { m.pods.rejections.WithLabelValues(reason).Inc() }
+
+func (m *Metrics) Preempted(victims int) {
+	m.pods.preemptions.WithLabelValues("").Add(float64(victims))
+}
+
+func (m *Metrics) Orphaned() { m.pods.orphans.Inc() }
+
+// staticLabel is how the kubelet tells static pods from others.
+func staticLabel(static bool) string {
+	if static {
+		return "true"
+	}
+	return ""
+}

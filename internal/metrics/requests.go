@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientgo "k8s.io/client-go/tools/metrics"
+)
+
+// requestMetrics are about requests to our own API.
+type requestMetrics struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inflight *prometheus.GaugeVec
+}
+
+func newRequestMetrics() requestMetrics {
+	labels := []string{"method", "path", "server_type", "long_running"}
+	return requestMetrics{
+		total:    counts("kubelet_http_requests_total", "Requests to the API of this node.", labels...),
+		duration: histograms("kubelet_http_requests_duration_seconds", "Time of requests to the API of this node.", prometheus.DefBuckets, labels...),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kubelet_http_inflight_requests", Help: "Requests to the API of this node that are being answered.",
+		}, labels),
+	}
+}
+
+func (r requestMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{r.total, r.duration, r.inflight}
+}
+
+// Request is what is counted of a request. Path must be one of a few: the pattern
+// that matched, and not what the client wrote.
+type Request struct {
+	Path        string
+	LongRunning bool // a stream
+}
+
+// Watch counts the requests to a server (readwrite, readonly, or local) on their
+// way to next. about says what is counted of each.
+func (m *Metrics) Watch(server string, about func(*http.Request) Request, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request := about(r)
+		long := "false"
+		if request.LongRunning {
+			long = "true"
+		}
+		labels := []string{method(r.Method), request.Path, server, long}
+		began := time.Now()
+		m.requests.total.WithLabelValues(labels...).Inc()
+		inflight := m.requests.inflight.WithLabelValues(labels...)
+		inflight.Inc()
+		defer func() {
+			inflight.Dec()
+			m.requests.duration.WithLabelValues(labels...).Observe(time.Since(began).Seconds())
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// method keeps a client from making up new ones.
+func method(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	default:
+		return "other"
+	}
+}
+
+// clientMetrics are about our own requests to the API server.
+type clientMetrics struct {
+	total             *prometheus.CounterVec
+	duration, limited *prometheus.HistogramVec
+}
+
+func newClientMetrics() clientMetrics {
+	buckets := []float64{.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60}
+	return clientMetrics{
+		total:    counts("rest_client_requests_total", "Requests to the API server.", "code", "method", "host"),
+		duration: histograms("rest_client_request_duration_seconds", "Time of requests to the API server.", buckets, "verb", "host"),
+		limited:  histograms("rest_client_rate_limiter_duration_seconds", "Time that requests waited for our own rate limit.", buckets, "verb", "host"),
+	}
+}
+
+func (c clientMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{c.total, c.duration, c.limited}
+}
+
+// ClientGo is what client-go has to be told, by its metrics.Register, to count its
+// requests here.
+func (m *Metrics) ClientGo() clientgo.RegisterOpts {
+	return clientgo.RegisterOpts{
+		RequestLatency: latency{m.client.duration}, RateLimiterLatency: latency{m.client.limited}, RequestResult: results{m.client.total},
+	}
+}
+
+type latency struct{ into *prometheus.HistogramVec }
+
+// Observe implements the interface of client-go.
+func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
+	l.into.WithLabelValues(verb, u.Host).Observe(took.Seconds())
+}
+
+type results struct{ into *prometheus.CounterVec }
+
+// Increment implements the interface of client-go.
+func (r results) Increment(_ context.Context, code, method, host string) {
+	r.into.WithLabelValues(code, method, host).Inc()
+}
