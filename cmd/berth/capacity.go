@@ -1,39 +1,54 @@
 package main
 
 import (
+	"context"
+	"runtime"
+
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/admit"
 	"berth/internal/config"
+	"berth/internal/cri"
 	machine "berth/internal/node"
 )
 
 // capacity is what this machine has for pods.
 type capacity struct {
 	kernel      string
+	memory      int64 // bytes, all of it
+	appArmor    bool  // the kernel confines by it
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
+	// strictGroups says that the runtime can keep out the groups of an image.
+	strictGroups bool
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
 func nodeSettings(c *config.Config) machine.Settings {
+	kept := machine.DefaultLimits() // below these the machine is pressed, so nobody can count on it
 	return machine.Settings{
 		Name: c.NodeName, Version: version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
 		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
+		Port:  int32(c.API.Port),
+		Evict: map[v1.ResourceName]machine.Threshold{v1.ResourceMemory: kept.Memory, v1.ResourceEphemeralStorage: kept.Disk},
 	}
 }
 
 // newCapacity looks at the machine once: processors and memory do not change.
-func newCapacity(c *config.Config) (*capacity, error) {
+func newCapacity(ctx context.Context, c *config.Config, client *cri.Client) (*capacity, error) {
 	m, err := machine.Host{Storage: c.RootDir}.Read()
 	if err != nil {
 		return nil, err
 	}
+	info, err := client.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return &capacity{
-		kernel: m.Kernel, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
 	}, nil
@@ -42,18 +57,19 @@ func newCapacity(c *config.Config) (*capacity, error) {
 // forPods is what all pods may have together.
 func (c *capacity) forPods() v1.ResourceList { return c.allocatable }
 
-// labels are those of the Node, or nil without a cluster.
+// labels are those of the Node. Without a cluster they are what local volumes ask for.
 func (c *capacity) labels() map[string]string {
 	if n := c.inCluster(); n != nil {
 		return n.Labels
 	}
-	return nil
+	return map[string]string{v1.LabelHostname: c.name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
 }
 
 // admission is this machine as admission looks at it.
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
+		AppArmor: c.appArmor, StrictGroups: c.strictGroups,
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -45,7 +45,7 @@ type cluster struct {
 const statusWorkers = 4
 
 func newCluster(
-	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, log *slog.Logger,
+	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
 	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
 	var err error
@@ -62,7 +62,7 @@ func newCluster(
 	if err != nil {
 		return nil, err
 	}
-	u.writer, err = status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers})
+	u.writer, err = status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers, Synced: written})
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"berth/internal/config"
 )
@@ -30,7 +32,27 @@ func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error)
 	if err != nil {
 		return nil, fmt.Errorf("find out the current folder: %w", err)
 	}
-	return config.Load(rootDir(cmd), *flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
+	c, err := config.Load(rootDir(cmd), *flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
+	if err != nil {
+		return nil, err
+	}
+	c.Given = givenFlags(cmd.Flags())
+	return c, nil
+}
+
+// secretFlags may hold what is nobody's business.
+var secretFlags = []string{"manifest-url", "manifest-url-header"}
+
+// givenFlags are those of a command line, as others may read them.
+func givenFlags(flags *pflag.FlagSet) map[string]string {
+	out := map[string]string{}
+	flags.Visit(func(f *pflag.Flag) {
+		out[f.Name] = f.Value.String()
+		if slices.Contains(secretFlags, f.Name) {
+			out[f.Name] = "(not shown)"
+		}
+	})
+	return out
 }
 
 // The settings of the last run stay in the root directory, so that `berth down`

@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/client"
+	"berth/internal/pod"
+	"berth/internal/server/api"
 	"berth/internal/table"
 )
 
@@ -20,16 +22,16 @@ const maxAnnotation = 140
 func newDescribeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "describe",
-		Short: "Tell all about a pod, and what happened to it",
+		Short: "Tell all about a pod or this node",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't describe %q: it can describe pods, as in 'berth describe pod POD'", args[0]))
+				return usageError(cmd, fmt.Sprintf("berth can't describe %q: it can describe pods and the node, as in 'berth describe pod POD'", args[0]))
 			}
-			return usageError(cmd, "say what to describe: 'berth describe pod POD'")
+			return usageError(cmd, "say what to describe: 'berth describe pod POD' or 'berth describe node'")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
 	}
-	cmd.AddCommand(newDescribePodCommand())
+	cmd.AddCommand(newDescribePodCommand(), newDescribeNodeCommand())
 	return cmd
 }
 
@@ -78,7 +80,7 @@ func describePods(cmd *cobra.Command, f client.Filter) error {
 		return err
 	}
 	for i := range list.Pods.Items {
-		text, err := describeOne(cmd.Context(), c, &list.Pods.Items[i])
+		text, err := describeOne(cmd.Context(), c, &list.Pods.Items[i], list.Refused)
 		if err != nil {
 			return err
 		}
@@ -92,21 +94,33 @@ func describePods(cmd *cobra.Command, f client.Filter) error {
 	return nil
 }
 
-func describeOne(ctx context.Context, c *client.Client, p *v1.Pod) (string, error) {
+func describeOne(ctx context.Context, c *client.Client, p *v1.Pod, refused []pod.Refusal) (string, error) {
 	events, err := c.Events(ctx, client.EventFilter{Namespace: p.Namespace, Pod: p.Name, UID: p.UID})
 	if err != nil {
 		return "", err
 	}
 	sortEvents(events.Items)
-	return describe(p, events.Items, time.Now()), nil
+	more := findings{refused: refusalsOf(p, refused)}
+	// An agent that does not tell the rest, or a pod that has just gone, is no reason
+	// to tell nothing.
+	if found, err := c.Probes(ctx, p.Namespace, p.Name); err == nil {
+		more.probes = found.Items
+	}
+	if found, err := c.Volumes(ctx); err == nil {
+		more.volumes = slices.DeleteFunc(found.Items, func(v api.Volume) bool { return v.UID != string(p.UID) })
+	}
+	return describe(p, events.Items, more, time.Now()), nil
 }
 
 // describe is all that there is to say about a pod.
-func describe(p *v1.Pod, events []v1.Event, now time.Time) string {
+func describe(p *v1.Pod, events []v1.Event, more findings, now time.Time) string {
 	var b strings.Builder
 	writeOutline(&b, describeIdentity(p, now))
+	writeOutline(&b, describeRefusals(more.refused))
 	writeOutline(&b, describeContainers(p))
+	writeProbes(&b, p, more.probes, now)
 	writeConditions(&b, p.Status.Conditions)
+	writeOutline(&b, describeVolumes(more.volumes))
 	writeOutline(&b, []entry{say("QoS Class", orNone(string(p.Status.QOSClass)))})
 	writeEvents(&b, events, now)
 	return b.String()

@@ -9,6 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth/internal/pod"
+	"berth/internal/server/api"
 )
 
 // noon is when the pods of these tests are looked at.
@@ -64,6 +67,15 @@ func crashingPod() *v1.Pod {
 	return p
 }
 
+// crashingFindings is what an agent knows of crashingPod.
+func crashingFindings() findings {
+	return findings{
+		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: before(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2}},
+		volumes: []api.Volume{{Name: "data", Kind: "emptyDir", Source: "disk", Path: "/p/data", Capacity: ptr(int64(1 << 20)), Used: ptr(int64(512))}},
+		refused: []pod.Refusal{{Origin: "/m/web.yaml", Line: 7, Pod: "x/web-node-1", Message: "no such field", Kept: true}},
+	}
+}
+
 const crashing = `
 Name:         web-node-1
 Namespace:    x
@@ -82,6 +94,7 @@ IP:           10.1.0.7
 IPs:
   IP:  10.1.0.7
   IP:  fd00::7
+Refused:  /m/web.yaml:7: no such field (pod x/web-node-1; the last good version keeps running)
 Init Containers:
   proxy:
     Image:           localhost/proxy:1
@@ -125,10 +138,19 @@ Containers:
       TOKEN:  <key k of secret s>
     Mounts:            /data from data (rw)
                        /etc/app from conf (ro, path a)
+Probes:
+  Container   Kind       Last     Times   Age   Message
+  app         Liveness   failed   2       5s    HTTP 500
 Conditions:
   Type          Status   Reason               Message
   Initialized   True
   Ready         False    ContainersNotReady   app
+Volumes:
+  data:
+    Type:    emptyDir
+    Source:  disk
+    Path:    /p/data
+    Size:    1.0Mi (512 used)
 QoS Class:  Burstable
 Events:
   Type      Reason    Age                 From            Message
@@ -141,7 +163,7 @@ func TestDescribe(t *testing.T) {
 	pulled, backOff := eventOf("x", "web", "Pulled", "Image is there", 0), again(eventOf("x", "web", "BackOff", "Back-off restarting", 0), 4, 0)
 	pulled.FirstTimestamp, pulled.LastTimestamp = before(30*time.Minute), before(30*time.Minute)
 	backOff.FirstTimestamp, backOff.LastTimestamp = before(10*time.Minute), before(20*time.Second)
-	got := describe(crashingPod(), []v1.Event{*pulled, *backOff}, noon())
+	got := describe(crashingPod(), []v1.Event{*pulled, *backOff}, crashingFindings(), noon())
 	want := strings.Replace(strings.TrimPrefix(crashing, "\n"), "YYY", strings.Repeat("y", maxAnnotation), 1)
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
@@ -155,7 +177,7 @@ func TestDescribeAPodThatIsBarelyThere(t *testing.T) {
 	p := runningPod("x", "web")
 	p.Spec.Containers = []v1.Container{{Name: "app", Image: "localhost/app:1"}}
 	p.Status = v1.PodStatus{Phase: v1.PodPending}
-	got := describe(p, nil, noon())
+	got := describe(p, nil, findings{}, noon())
 	for _, want := range []string{
 		"Labels:       <none>\n", "Status:       Pending\n", "IP:           <none>\n", "    Image:        localhost/app:1\n",
 		"Conditions:  <none>\n", "QoS Class:  <none>\n", "Events:  <none>\n",
@@ -165,7 +187,7 @@ func TestDescribeAPodThatIsBarelyThere(t *testing.T) {
 		}
 	}
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr(before(5*time.Second)), ptr(int64(30))
-	got = describe(p, nil, noon())
+	got = describe(p, nil, findings{}, noon())
 	for _, want := range []string{"Status:        Terminating (for 5s)\n", "Grace Period:  30s\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)

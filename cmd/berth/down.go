@@ -74,11 +74,15 @@ func down(ctx context.Context, c *config.Config, log *slog.Logger) error {
 			return err
 		}
 	}
-	cgroups, err := cgroup.Open()
+	tree, err := cgroup.Open()
 	if err != nil {
 		return err
 	}
-	return cgroups.RemoveIfEmpty(c.CgroupRoot)
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Root: c.CgroupRoot, Log: log})
+	if err != nil {
+		return err
+	}
+	return cgroups.RemoveEmpty()
 }
 
 // stopAllPods is an agent whose only source wants no pods at all: whatever the
@@ -89,14 +93,19 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 	group := run.NewGroup(ctx, log)
 	defer group.Stop()
 	rt.start(group, fail, log)
-	client, err := rt.connect(ctx, c, log)
+	watcher, tracer, err := newWatcher(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
+	client, err := rt.connect(ctx, c, watcher, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
 	alone := *c
 	alone.Cluster.Kubeconfig = "" // its cluster has no say in this
-	n, _, err := assemble(ctx, &alone, client, []string{pod.SourceFile}, log)
+	n, _, err := assemble(ctx, &alone, client, watcher, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err
 	}

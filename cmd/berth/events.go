@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"berth/internal/client"
 	"berth/internal/server/api"
@@ -51,17 +50,13 @@ kept, also of pods that are gone, and outlast a restart of the agent.`,
 		},
 	}
 	cmd.Flags().StringVar(&g.pod, "for", "", "show the events of this pod only")
-	cmd.Flags().StringVarP(&g.output, "output", "o", "", "one of "+strings.Join(eventOutputs(), ", "))
+	addOutputFlag(cmd, &g.output, outputs())
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and show what happens, until interrupted")
 	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
 	addNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
 	_ = cmd.RegisterFlagCompletionFunc("for", completePods)
-	_ = cmd.RegisterFlagCompletionFunc("output", completeWords(eventOutputs()...))
 	return cmd
 }
-
-// eventOutputs are the values of -o.
-func eventOutputs() []string { return []string{"wide", "json", "yaml"} }
 
 // read checks the command line.
 func (g *getEvents) read(cmd *cobra.Command) (err error) {
@@ -78,7 +73,7 @@ func (g *getEvents) read(cmd *cobra.Command) (err error) {
 }
 
 func (g *getEvents) run(cmd *cobra.Command) error {
-	printEvents, err := newEventPrinter(cmd.OutOrStdout(), g.output, g.all, g.watch)
+	printEvents, err := newEventPrinter(cmd.OutOrStdout(), g.output, g.all, g.watch, statusPainter(cmd))
 	if err != nil {
 		return usageError(cmd, err.Error())
 	}
@@ -129,17 +124,15 @@ func sortEvents(events []v1.Event) {
 
 // newEventPrinter returns what prints events in the way that -o asks for. It may
 // be called again with more of them.
-func newEventPrinter(w io.Writer, output string, namespaces, each bool) (func([]v1.Event) error, error) {
-	var o objectPrinter
-	switch output {
-	case "", "wide":
-		return (&eventTable{w: w, wide: output == "wide", namespaces: namespaces}).print, nil
-	case "json":
-		o = objectPrinter{w: w, encode: indented}
-	case "yaml":
-		o = objectPrinter{w: w, encode: yaml.Marshal, between: "---\n"}
-	default:
-		return nil, fmt.Errorf("output %q is not known: it can be any of %s", output, strings.Join(eventOutputs(), ", "))
+func newEventPrinter(w io.Writer, output string, namespaces, each bool, paint table.Painter) (func([]v1.Event) error, error) {
+	o, err := newObjectPrinter(w, output, outputs())
+	switch {
+	case err != nil:
+		return nil, err
+	case o == nil && output == "name":
+		return func(events []v1.Event) error { return printEventNames(w, events) }, nil
+	case o == nil:
+		return (&eventTable{w: w, wide: output == "wide", namespaces: namespaces, paint: paint}).print, nil
 	}
 	return func(events []v1.Event) error {
 		if !each {
@@ -156,12 +149,22 @@ func newEventPrinter(w io.Writer, output string, namespaces, each bool) (func([]
 	}, nil
 }
 
+func printEventNames(w io.Writer, events []v1.Event) error {
+	for i := range events {
+		if _, err := fmt.Fprintln(w, "event/"+events[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eventTable prints one row per event. The column of namespaces is there if it
 // is asked for, or as soon as there is more than one.
 type eventTable struct {
 	w          io.Writer
 	wide       bool
 	namespaces bool
+	paint      table.Painter
 
 	seen string // the namespace of the first event
 	rows *table.Writer
@@ -180,7 +183,7 @@ func (t *eventTable) print(events []v1.Event) error {
 		return nil
 	}
 	if t.rows == nil {
-		t.rows = table.New(t.w)
+		t.rows = table.Painted(t.w, t.paint)
 		t.row("NAMESPACE", []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "SOURCE", "MESSAGE", "FIRST SEEN", "COUNT", "NAME"})
 	}
 	now := time.Now()

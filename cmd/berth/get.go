@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -22,13 +21,13 @@ func newGetCommand() *cobra.Command {
 		Short: "Show what runs on this machine, and what happened to it",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't get %q: it can get pods and events", args[0]))
+				return usageError(cmd, fmt.Sprintf("berth can't get %q: it can get pods, events, node, images and volumes", args[0]))
 			}
-			return usageError(cmd, "say what to get: 'berth get pods' or 'berth get events'")
+			return usageError(cmd, "say what to get: pods, events, node, images or volumes, as in 'berth get pods'")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
 	}
-	cmd.AddCommand(newGetPodsCommand(), newGetEventsCommand())
+	cmd.AddCommand(newGetPodsCommand(), newGetEventsCommand(), newGetNodeCommand(), newGetImagesCommand(), newGetVolumesCommand())
 	return cmd
 }
 
@@ -53,6 +52,7 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 		Example: `  berth get pods
   berth get pods -o wide
   berth get pods hello -o yaml
+  berth get pods hello -o jsonpath='{.status.podIP}'
   berth get pods --watch`,
 		Args:              atMostOnePod,
 		ValidArgsFunction: completePods,
@@ -63,11 +63,10 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 			return g.run(cmd)
 		},
 	}
-	cmd.Flags().StringVarP(&g.output, "output", "o", "", "one of "+strings.Join(outputs(), ", "))
+	addOutputFlag(cmd, &g.output, outputs())
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and show changes, until interrupted")
 	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
 	addNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
-	_ = cmd.RegisterFlagCompletionFunc("output", completeWords(outputs()...))
 	return cmd
 }
 
@@ -95,7 +94,7 @@ func (g *getPods) read(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (g *getPods) run(cmd *cobra.Command) error {
-	printer, err := newPodPrinter(cmd.OutOrStdout(), g.output, g.all, g.filter.Name != "" || g.watch)
+	printer, err := newPodPrinter(cmd.OutOrStdout(), g.output, g.all, g.filter.Name != "" || g.watch, statusPainter(cmd))
 	if err != nil {
 		return usageError(cmd, err.Error())
 	}

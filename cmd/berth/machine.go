@@ -17,6 +17,9 @@ import (
 
 // machineDNS reads the resolver settings that pods take over.
 func machineDNS(path string) (render.DNS, error) {
+	if path == "" {
+		return render.DNS{}, nil
+	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return render.DNS{}, nil

@@ -4,10 +4,13 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"k8s.io/klog/v2"
 )
 
 // version is set when berth is built.
@@ -15,6 +18,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	klog.SetSlogLogger(slog.New(complaints{os.Stderr})) // 'berth run' has a better one
 	root := newRootCommand(version)
 	if filepath.Base(os.Args[0]) == "kubelet" {
 		root.SetArgs(append([]string{"run"}, os.Args[1:]...))

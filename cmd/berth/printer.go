@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/yaml"
 
 	"berth/internal/pod"
 	"berth/internal/table"
@@ -23,25 +21,20 @@ type podPrinter interface {
 	print(pods []v1.Pod, gone bool) error
 }
 
-// outputs are the values of -o.
-func outputs() []string { return []string{"wide", "json", "yaml", "name"} }
-
 // newPodPrinter returns the printer for an output. With namespaces, a table
 // always has their column. With each, pods are printed one by one and not as a
-// list, where that makes a difference.
-func newPodPrinter(w io.Writer, output string, namespaces, each bool) (podPrinter, error) {
-	switch output {
-	case "", "wide":
-		return &tablePrinter{w: w, wide: output == "wide", namespaces: namespaces}, nil
-	case "json":
-		return &objectPrinter{w: w, each: each, encode: indented}, nil
-	case "yaml":
-		return &objectPrinter{w: w, each: each, encode: yaml.Marshal, between: "---\n"}, nil
-	case "name":
+// list, where that makes a difference. paint colours the table, and may be nil.
+func newPodPrinter(w io.Writer, output string, namespaces, each bool, paint table.Painter) (podPrinter, error) {
+	documents, err := newObjectPrinter(w, output, outputs())
+	switch {
+	case err != nil:
+		return nil, err
+	case documents != nil:
+		return &podDocuments{out: documents, each: each}, nil
+	case output == "name":
 		return namePrinter{w: w}, nil
-	default:
-		return nil, fmt.Errorf("output %q is not known: it can be any of %s", output, strings.Join(outputs(), ", "))
 	}
+	return &tablePrinter{w: w, wide: output == "wide", namespaces: namespaces, paint: paint}, nil
 }
 
 // tablePrinter prints one row per pod. The column of namespaces is there if it
@@ -50,6 +43,7 @@ type tablePrinter struct {
 	w          io.Writer
 	wide       bool
 	namespaces bool
+	paint      table.Painter
 
 	seen string // the namespace of the first pod
 	rows *table.Writer
@@ -65,7 +59,7 @@ func (t *tablePrinter) print(pods []v1.Pod, gone bool) error {
 		}
 	}
 	if t.rows == nil && len(pods) > 0 {
-		t.rows = table.New(t.w)
+		t.rows = table.Painted(t.w, t.paint)
 		t.rows.Row(t.header()...)
 	}
 	now := time.Now()
@@ -122,46 +116,24 @@ func orNone(s string) string {
 	return s
 }
 
-// objectPrinter prints pods in full: each as a document, or all as a list.
-type objectPrinter struct {
-	w       io.Writer
-	each    bool
-	encode  func(any) ([]byte, error)
-	between string // two documents
-
-	printed bool
+// podDocuments prints pods in full: each as a document, or all as a list.
+type podDocuments struct {
+	out  *objectPrinter
+	each bool
 }
 
-func (o *objectPrinter) print(pods []v1.Pod, _ bool) error {
-	if !o.each {
+func (d *podDocuments) print(pods []v1.Pod, _ bool) error {
+	if !d.each {
 		list := v1.PodList{Items: pods}
 		list.APIVersion, list.Kind = "v1", "PodList"
-		return o.document(list)
+		return d.out.document(list)
 	}
 	for _, p := range pods {
-		if err := o.document(p); err != nil {
+		if err := d.out.document(p); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (o *objectPrinter) document(value any) error {
-	b, err := o.encode(value)
-	if err != nil {
-		return fmt.Errorf("encode a pod: %w", err)
-	}
-	if o.printed {
-		b = append([]byte(o.between), b...)
-	}
-	o.printed = true
-	_, err = o.w.Write(b)
-	return err
-}
-
-func indented(value any) ([]byte, error) {
-	b, err := json.MarshalIndent(value, "", "    ")
-	return append(b, '\n'), err
 }
 
 // namePrinter prints names that the commands take as arguments.
@@ -186,7 +158,13 @@ func refusalText(r pod.Refusal) string {
 	if r.Pod != "" {
 		more = append(more, "pod "+r.Pod)
 	}
-	if r.Kept {
+	if r.Object != "" {
+		more = append(more, r.Object)
+	}
+	switch {
+	case r.Kept && r.Object != "":
+		more = append(more, "the last good version stays in force")
+	case r.Kept:
 		more = append(more, "the last good version keeps running")
 	}
 	text := where + ": " + oneLine(r.Message)

@@ -148,6 +148,7 @@ func TestRefusalText(t *testing.T) {
 		{"line unknown", func(r *pod.Refusal) { r.Line = 0 }, "/m/a.yaml: no image (pod x/web; the last good version keeps running)"},
 		{"pod unknown", func(r *pod.Refusal) { r.Pod = "" }, "/m/a.yaml:7: no image (the last good version keeps running)"},
 		{"never ran", func(r *pod.Refusal) { r.Kept = false }, "/m/a.yaml:7: no image (pod x/web)"},
+		{"no pod", func(r *pod.Refusal) { r.Pod, r.Object = "", "Secret x/key" }, "/m/a.yaml:7: no image (Secret x/key; the last good version stays in force)"},
 		{"nothing known", func(r *pod.Refusal) { r.Pod, r.Kept = "", false }, "/m/a.yaml:7: no image"},
 		{"several lines", func(r *pod.Refusal) { r.Message = "no image\n  and no name\n" }, "/m/a.yaml:7: no image and no name (pod x/web; the last good version keeps running)"},
 	}

@@ -36,7 +36,10 @@ may the members of group "berth" if there is such a group.`,
 	root.PersistentFlags().String(flagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
 	root.AddCommand(newRunCommand(), newDownCommand(), newDrainCommand(), newGetCommand(), newDescribeCommand(), newLogsCommand(), newVersionCommand(version))
+	root.AddCommand(newTopCommand(), newWaterfallCommand(), newValidateCommand(), newDiffCommand(), newDoctorCommand())
+	root.AddCommand(newExecCommand(), newAttachCommand(), newPortForwardCommand(), newCopyCommand(), newDebugCommand())
 	_ = root.MarkPersistentFlagDirname(flagRootDir)
+	addColorFlag(root)
 	return root
 }
 
@@ -47,8 +50,7 @@ func exitCode(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
-	return 1
+	return report(stderr, err)
 }
 
 // oneLine joins the lines of a text. Most have only one.

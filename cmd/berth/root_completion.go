@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/client"
+	"berth/internal/find"
 )
 
 // completionTimeout is how long somebody who pressed the tab key waits.
@@ -39,13 +40,7 @@ func completeContainers(cmd *cobra.Command, args []string, prefix string) ([]str
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	f := client.Filter{Namespace: namespaceFlag(cmd), Name: name}
-	return complete(cmd, f, prefix, func(p v1.Pod) []string {
-		var names []string
-		for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
-			names = append(names, c.Name)
-		}
-		return names
-	})
+	return complete(cmd, f, prefix, func(p v1.Pod) []string { return find.Containers(&p) })
 }
 
 // complete asks the agent for pods, and returns what words finds in them.

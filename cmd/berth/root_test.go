@@ -22,7 +22,10 @@ import (
 	"berth/internal/server/api"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The library looks after a closed connection for a while.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+}
 
 // fakeAgent is a berth with a state that tests set, behind the real server.
 type fakeAgent struct {
@@ -82,14 +85,19 @@ func newRootDir(t *testing.T) string {
 	return dir
 }
 
-func startAgent(t *testing.T) *fakeAgent {
+// startAgent starts an agent, whose server more is told to.
+func startAgent(t *testing.T, more ...func(*server.Config)) *fakeAgent {
 	t.Helper()
 	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &fakeAgent{rootDir: newRootDir(t), events: events, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	s, err := server.New(server.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)})
+	config := server.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
+	for _, m := range more {
+		m(&config)
+	}
+	s, err := server.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,22 +171,22 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"get pods", "error: berth is not running on " + dir + " (no socket at " + dir + "/berth.sock): start it with 'berth run', or give its root with --root-dir"},
 		{"logs x", "error: berth is not running on"},
 		{"gte pods", `error: unknown command "gte" for "berth"`},
-		{"get", "error: say what to get: 'berth get pods' or 'berth get events' (see 'berth get --help')"},
-		{"get nodes", `error: berth can't get "nodes": it can get pods and events`},
+		{"get", "error: say what to get: pods, events, node, images or volumes, as in 'berth get pods' (see 'berth get --help')"},
+		{"get secrets", `error: berth can't get "secrets": it can get pods, events, node, images and volumes`},
 		{"get pods --nope", "error: unknown flag: --nope (see 'berth get pods --help')"},
 		{"get pods a b", "error: give one pod, or none for all"},
-		{"get pods -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name`},
+		{"get pods -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name, jsonpath=...`},
 		{"get pods -A -n x", "error: --namespace and --all-namespaces exclude each other"},
 		{"get pods -n a/b", `error: "a/b" is not the name of a namespace`},
 		{"get pods Not_A_Name", `error: "Not_A_Name" is not the name of a pod: write NAME or pod/NAME`},
 		{"get events web", `error: "web" is one word too many (see 'berth get events --help')`},
-		{"get events -o name", `error: output "name" is not known: it can be any of wide, json, yaml`},
+		{"get events -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name, jsonpath=...`},
 		{"get events -A -n x", "error: --namespace and --all-namespaces exclude each other"},
 		{"get events -n a/b", `error: "a/b" is not the name of a namespace`},
 		{"get events --for a_b", `error: "a_b" is not the name of a pod`},
 		{"get events", "error: berth is not running on"},
-		{"describe", "error: say what to describe: 'berth describe pod POD' (see 'berth describe --help')"},
-		{"describe web", `error: berth can't describe "web": it can describe pods, as in 'berth describe pod POD'`},
+		{"describe", "error: say what to describe: 'berth describe pod POD' or 'berth describe node' (see 'berth describe --help')"},
+		{"describe web", `error: berth can't describe "web": it can describe pods and the node, as in 'berth describe pod POD'`},
 		{"describe pod", "error: give the name of one pod (see 'berth describe pod --help')"},
 		{"describe pod ..", `error: ".." is not the name of a pod`},
 		{"describe pod x -n a/b", `error: "a/b" is not the name of a namespace`},
@@ -226,9 +234,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"get", "pods", "-n", "y", ""}, "db-node-1"},
 		{[]string{"get", "pods", "web-node-1", ""}, ""},
 		{[]string{"get", "pods", "-n", ""}, "x y"},
-		{[]string{"get", "pods", "-o", ""}, "wide json yaml name"},
+		{[]string{"get", "pods", "-o", ""}, "wide json yaml name jsonpath="},
 		{[]string{"get", "events", "--for", "w"}, "wall-node-1 web-node-1"},
-		{[]string{"get", "events", "-o", ""}, "wide json yaml"},
+		{[]string{"get", "events", "-o", ""}, "wide json yaml name jsonpath="},
 		{[]string{"get", "events", ""}, ""},
 		{[]string{"describe", "pod", "d"}, "db-node-1"},
 		{[]string{"describe", "pod", "-n", ""}, "x y"},

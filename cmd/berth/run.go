@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"berth/internal/config"
 	"berth/internal/cri"
 	"berth/internal/desired"
+	"berth/internal/measure"
 	"berth/internal/pod"
+	"berth/internal/refs"
 	"berth/internal/run"
 	"berth/internal/server"
 	"berth/internal/server/api"
@@ -23,7 +26,10 @@ import (
 )
 
 func newRunCommand() *cobra.Command {
-	var flags config.Flags
+	var (
+		flags config.Flags
+		once  onceFlags
+	)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
@@ -39,9 +45,15 @@ it again as you like. 'berth down' is what ends them.`,
   berth run --manifests ./pods --root-dir /srv/berth
 
   # with a container runtime that is already there
-  berth run --container-runtime-endpoint unix:///run/containerd/containerd.sock`,
+  berth run --container-runtime-endpoint unix:///run/containerd/containerd.sock
+
+  # one pod to its end, with its logs and its exit code, and nothing left of it
+  berth run --once -f job.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if once.wanted || once.given(cmd) {
+				return once.run(cmd, &flags)
+			}
 			c, err := loadConfig(cmd, &flags)
 			if err != nil {
 				return err
@@ -52,6 +64,9 @@ it again as you like. 'berth down' is what ends them.`,
 			log := newLogger(c.Verbosity)
 			for _, field := range c.NotHonoured {
 				log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
+			}
+			for _, warning := range c.Warnings {
+				log.Warn(warning)
 			}
 			lock, err := lockRoot(c.RootDir)
 			if err != nil {
@@ -65,6 +80,7 @@ it again as you like. 'berth down' is what ends them.`,
 		},
 	}
 	flags.AddTo(cmd.Flags())
+	once.addTo(cmd)
 	return cmd
 }
 
@@ -104,19 +120,26 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	sources, names, err := newSources(c, log)
+	var n *node // there before the sources run
+	sources, names, err := newSources(c, func(ctx context.Context, objects []runtime.Object) { n.objects.Local.Set(ctx, objects) }, log)
 	if err != nil {
 		return err
 	}
 	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
 
 	rt.start(group, fail, log)
-	client, err := rt.connect(ctx, c, log)
+	watcher, tracer, err := newWatcher(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
+	client, err := rt.connect(ctx, c, watcher, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
 	defer func() { _ = client.Close() }()
-	n, joined, err := assemble(ctx, c, client, names, log)
+	var joined *cluster
+	n, joined, err = assemble(ctx, c, client, watcher, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
@@ -125,8 +148,12 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	answers, err := newAnswering(c, n, joined, client, log)
+	if err != nil {
+		return err
+	}
 	local, err := server.New(server.Config{
-		Drains: drains{goingDown}, Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Version: version, Log: log,
+		Drains: drains{goingDown}, Node: answers.Local(), Debugs: n.agent, Inventory: newInventory(c, client, n, joined), Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Waterfalls: watcher, Version: version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -134,6 +161,9 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
+	if err := answers.start(ctx, group, func(err error) { fail(err) }); err != nil {
+		return err
+	}
 	var registered <-chan struct{} // never, without a cluster
 	if joined != nil {
 		sources, registered = append(sources, joined.pods), joined.registered
@@ -164,10 +194,10 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 
 // assemble makes the road of a pod, and what joins this machine to a cluster if it
 // is to be in one.
-func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources []string, log *slog.Logger) (*node, *cluster, error) {
-	in := surroundings{client: client, wanted: desired.New(), upstream: standalone{}, sources: sources}
+func assemble(ctx context.Context, c *config.Config, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
+	in := surroundings{client: client, watcher: watcher, wanted: desired.New(), upstream: standalone{}, sources: sources}
 	var err error
-	if in.capacity, err = newCapacity(c); err != nil {
+	if in.capacity, err = newCapacity(ctx, c, client); err != nil {
 		return nil, nil, err
 	}
 	var shows *credentials
@@ -184,7 +214,7 @@ func assemble(ctx context.Context, c *config.Config, client *cri.Client, sources
 	}
 	var joined *cluster
 	if in.clients != nil {
-		joined, err = newCluster(c, in.clients, shows, client, in.wanted, in.diary.recorder, log)
+		joined, err = newCluster(c, in.clients, shows, client, in.wanted, in.diary.recorder, watcher.Metrics.StatusWritten, log)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -230,29 +260,41 @@ type podSource interface {
 	Run(ctx context.Context, out chan<- pod.Snapshot)
 }
 
-// newSources returns the sources that c asks for, and their names.
-func newSources(c *config.Config, log *slog.Logger) ([]podSource, []string, error) {
+// newSources returns the sources that c asks for, and their names. What pods may refer
+// to in their manifests is handed to set.
+func newSources(c *config.Config, set func(context.Context, []runtime.Object), log *slog.Logger) ([]podSource, []string, error) {
 	var sources []podSource
 	var names []string
+	if c.ManifestDir != "" {
+		names = append(names, pod.SourceFile)
+	}
+	if c.ManifestURL != "" {
+		names = append(names, pod.SourceHTTP)
+	}
+	objects, err := refs.NewGather(refs.GatherConfig{Sources: names, Set: set, Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
 	state := filepath.Join(c.RootDir, "sources")
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
+			Objects: objects.From(pod.SourceFile),
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		sources, names = append(sources, s), append(names, pod.SourceFile)
+		sources = append(sources, s)
 	}
 	if c.ManifestURL != "" {
 		s, err := source.NewHTTP(source.HTTPConfig{
 			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
-			State: filepath.Join(state, "http.json"), Log: log,
+			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP),
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		sources, names = append(sources, s), append(names, pod.SourceHTTP)
+		sources = append(sources, s)
 	}
 	return sources, names, nil
 }

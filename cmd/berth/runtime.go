@@ -10,6 +10,7 @@ import (
 	"berth/internal/bundle"
 	"berth/internal/config"
 	"berth/internal/cri"
+	"berth/internal/measure"
 	"berth/internal/run"
 )
 
@@ -33,7 +34,7 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		return nil, err
 	}
 	r.bundle, err = bundle.New(bundle.Config{
-		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Log: log, Ready: askReady,
+		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, Log: log, Ready: askReady,
 		Up:       func() { note(r.up) },
 		Down:     func(error) {},
 		Imported: func([]string) { note(r.imported) },
@@ -99,13 +100,13 @@ func askReady(ctx context.Context, endpoint string) error {
 }
 
 // connect waits until the runtime is up and returns a client of it.
-func (r *containerRuntime) connect(ctx context.Context, c *config.Config, log *slog.Logger) (*cri.Client, error) {
+func (r *containerRuntime) connect(ctx context.Context, c *config.Config, watcher *measure.Watcher, log *slog.Logger) (*cri.Client, error) {
 	select {
 	case <-r.up:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	client, err := cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout})
+	client, err := cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call})
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,13 @@ import (
 	"berth/internal/cri"
 	"berth/internal/crilog"
 	"berth/internal/desired"
+	"berth/internal/ephemeral"
 	"berth/internal/execute"
 	"berth/internal/gc"
 	"berth/internal/hook"
 	"berth/internal/image"
 	"berth/internal/kubeapi"
+	"berth/internal/measure"
 	"berth/internal/observe"
 	"berth/internal/pod"
 	"berth/internal/probe"
@@ -26,6 +28,7 @@ import (
 	"berth/internal/render"
 	"berth/internal/run"
 	"berth/internal/status"
+	"berth/internal/userns"
 	"berth/internal/volume"
 	"berth/internal/worker"
 )
@@ -49,9 +52,12 @@ type node struct {
 	observer *observe.Observer
 	pool     *worker.Pool
 	probes   *probe.Manager
-	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	objects  refs.Both
+	volumes  *volume.Manager
+	cgroups  *cgroup.Pods
+	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	diary    *diary
+	measured *measured
 	group    *run.Group
 	log      *slog.Logger
 }
@@ -59,138 +65,181 @@ type node struct {
 // surroundings is what the road of a pod leads through.
 type surroundings struct {
 	client   *cri.Client
+	watcher  *measure.Watcher
 	clients  *kubeapi.Clients // nil without a cluster
 	wanted   *desired.Set
 	upstream upstream
 	diary    *diary
 	capacity *capacity
 	sources  []string // their names
+
+	ips     []string // of this node
+	podsDir string   // holds a directory of data for each pod
+	tree    *cgroup.Tree
 }
 
-// newNode makes the parts. They stand still until start.
+// newNode makes the parts, in the order of the road. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
 	n := &node{statuses: status.NewStore(), diary: in.diary, log: log, group: run.NewGroup(ctx, log)}
-	client := in.client
-	running, err := client.List(ctx)
+	var err error
+	if in.tree, err = cgroup.Open(); err != nil {
+		return nil, err
+	}
+	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Root: c.CgroupRoot, Log: log}); err != nil {
+		return nil, err
+	}
+	if in.ips, err = hostIPs(c.NodeIP); err != nil {
+		return nil, err
+	}
+	in.podsDir = filepath.Join(c.RootDir, "pods")
+	if err := n.makeLoop(ctx, c, in); err != nil {
+		return nil, err
+	}
+	if err := n.findObjects(c, in); err != nil {
+		return nil, err
+	}
+	executor, err := n.makeHands(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
-	v, err := client.Version(ctx)
+	n.pool, err = worker.New(n.group.Context(), worker.Config{
+		Hands: executor, Observer: n.observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone,
+		Turn: in.watcher.Turn, Restarted: in.watcher.Restarted,
+	})
 	if err != nil {
 		return nil, err
 	}
-	cgroups, err := cgroup.Open()
+	n.measured, err = newMeasured(c, n, in, executor)
+	return n, err
+}
+
+// makeLoop makes the agent, and those who tell it that a pod is worth a look.
+func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) error {
+	running, err := in.client.List(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	podsDir := filepath.Join(c.RootDir, "pods")
-	dirs := gc.Dirs{
-		Pods: podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir,
-		Cgroups: func() ([]string, error) { return cgroups.Children(c.CgroupRoot) },
-	}
+	dirs := gc.Dirs{Pods: in.podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir, Cgroups: n.cgroups.List}
 	n.onDisk = func() (map[pod.UID]*pod.Observed, error) {
 		if err := dirs.RemoveDeadLinks(); err != nil {
 			return nil, err
 		}
 		return dirs.List()
 	}
-	ips, err := hostIPs(c.NodeIP)
+	debugs, err := ephemeral.Open(filepath.Join(c.RootDir, "debug.json"), n.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.probes, err = probe.New(probe.Config{
-		Exec: client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: in.diary.recorder, Log: log,
-		HostIP: ips[0], StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes,
+		Exec: in.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: in.diary.recorder, Log: n.log,
+		HostIP: in.ips[0], StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: in.watcher.Probed,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: in.capacity.admission, Sources: in.sources, Desired: in.wanted, Statuses: n.statuses, Events: in.diary.recorder,
-		Upstream:  in.upstream,
-		InRuntime: client.List, OnDisk: n.onDisk,
-		Running: running, Housekeeping: housekeepingEvery,
+		Log: n.log, Node: in.capacity.admission, Sources: in.sources, Desired: in.wanted, Debugs: debugs, Statuses: n.statuses,
+		Events: in.diary.recorder, Upstream: in.upstream, Counter: in.watcher,
+		InRuntime: in.client.List, OnDisk: n.onDisk, Running: running, Housekeeping: housekeepingEvery,
 		Liveness: n.probes.Liveness, Readiness: n.probes.Readiness, Startup: n.probes.Startup,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.observer, err = observe.New(observe.Config{
-		Runtime: client, Log: log, Audit: auditEvery, Fallback: listEvery, Changed: n.agent.Changed,
+		Runtime: in.client, Log: n.log, Audit: auditEvery, Fallback: listEvery, Changed: n.agent.Changed, Relisted: in.watcher.Relisted,
 	})
-	if err != nil {
-		return nil, err
-	}
-	n.images, err = image.New(n.group.Context(), image.Config{
-		Runtime: client, Log: log, Parallel: c.ParallelPulls, Wake: n.agent.Changed, Explain: cri.Reason,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := n.findObjects(in.clients); err != nil {
-		return nil, err
-	}
-	executor, err := newExecutor(ctx, c, in, n, cgroups, podsDir, v.Name, ips, log)
-	if err != nil {
-		return nil, err
-	}
-	n.pool, err = worker.New(n.group.Context(), worker.Config{
-		Hands: executor, Observer: n.observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone,
-	})
-	return n, err
+	return err
 }
 
 // findObjects makes what finds the objects that pods refer to.
-func (n *node) findObjects(clients *kubeapi.Clients) error {
+func (n *node) findObjects(c *config.Config, in surroundings) error {
 	var err error
-	n.objects.Local, err = refs.NewLocal(refs.LocalConfig{Log: n.log, Changed: n.agent.Changed})
-	if err == nil && clients != nil {
-		n.objects.API, err = refs.NewAPI(refs.APIConfig{Client: clients.General, Log: n.log, Changed: n.agent.Changed})
+	n.objects.Local, err = refs.NewLocal(refs.LocalConfig{
+		Log: n.log, Changed: n.agent.Changed, State: filepath.Join(c.RootDir, "claims.json"),
+		NodeName: c.NodeName, NodeLabels: in.capacity.labels,
+	})
+	if err == nil && in.clients != nil {
+		n.objects.API, err = refs.NewAPI(refs.APIConfig{Client: in.clients.General, Log: n.log, Changed: n.agent.Changed})
 	}
 	return err
 }
 
-func newExecutor(
-	ctx context.Context, c *config.Config, in surroundings, n *node, cgroups *cgroup.Tree, podsDir, runtimeName string, ips []string,
-	log *slog.Logger,
-) (*execute.Executor, error) {
-	dns, err := machineDNS("/etc/resolv.conf")
-	if err != nil {
-		return nil, err
-	}
+// makeHands makes what does the work of each pod.
+func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings) (*execute.Executor, error) {
 	info, err := in.client.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := volume.New(volume.Config{
-		PodsDir: podsDir, Objects: n.objects, Mounter: volume.Kernel{}, NodeName: c.NodeName,
-		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return ips },
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, info.Handlers) }, Log: log,
+	name, err := in.client.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := n.renderNode(c, in)
+	if err != nil {
+		return nil, err
+	}
+	n.images, err = image.New(n.group.Context(), image.Config{
+		Runtime: in.client, Log: n.log, Parallel: c.ParallelPulls, Wake: n.agent.Changed, Explain: cri.Reason,
+		Pulled: in.watcher.Pulled(in.client.ImageSize),
 	})
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: log})
+	n.volumes, err = volume.New(volume.Config{
+		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, NodeName: c.NodeName,
+		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return in.ips },
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, info.Handlers) }, Log: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Log: n.log})
 	if err != nil {
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: volumes,
-		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses,
-		Slots: execute.NewSlots(c.StartSlots), Log: log,
-		Node:         render.Node{Name: c.NodeName, LogsDir: c.PodLogsDir, CgroupRoot: c.CgroupRoot, DNS: dns},
-		HostIPs:      ips,
-		PodsDir:      podsDir,
-		LinksDir:     c.LogLinksDir,
-		RuntimeName:  runtimeName,
-		LastLines:    crilog.LastLines,
-		Backoff:      c.Backoff,
-		Allocatable:  in.capacity.forPods,
-		RemoveCgroup: cgroups.Remove,
-		Mounted:      gc.Mounted,
-		Explain:      cri.Reason,
-		Forget:       n.observer.Forget,
+		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: users,
+		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Watcher: in.watcher,
+		Slots: execute.NewSlots(c.StartSlots), Log: n.log,
+		Node:        shown,
+		HostIPs:     in.ips,
+		PodsDir:     in.podsDir,
+		LinksDir:    c.LogLinksDir,
+		RuntimeName: name.Name,
+		LastLines:   crilog.LastLines,
+		Backoff:     c.Backoff,
+		Allocatable: in.capacity.forPods,
+		CanMapUsers: func(handler string) bool { return canMapUsers(info.Handlers, handler) },
+		ImageUser:   imageUsers(in.client),
+		MakeCgroup: func(g render.Cgroup) error {
+			defer in.watcher.Cgroup("create")()
+			return n.cgroups.Make(g)
+		},
+		RemoveCgroup: func(ctx context.Context, path string) error {
+			defer in.watcher.Cgroup("destroy")()
+			return n.cgroups.Remove(ctx, path)
+		},
+		Mounted: gc.Mounted,
+		Explain: cri.Reason,
+		Forget:  n.observer.Forget,
 	})
+}
+
+// renderNode is what pods take over from this machine.
+func (n *node) renderNode(c *config.Config, in surroundings) (render.Node, error) {
+	dns, err := machineDNS(c.ResolvConf)
+	return render.Node{
+		Name: c.NodeName, LogsDir: c.PodLogsDir,
+		DNS: dns, InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
+		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
+		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), Memory: in.capacity.memory,
+	}, err
 }
 
 // readOnlyBelow tells whether what is mounted below a read-only mount can be
@@ -227,6 +276,7 @@ func (n *node) stop() {
 		n.group.Stop()
 		n.pool.Stop()
 		n.images.Stop()
+		n.measured.stats.Stop()
 		n.diary.stop()
 	}()
 	select {

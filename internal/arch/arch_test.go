@@ -40,14 +40,16 @@ var mayImport = map[string][]string{
 	// The road: what moves a pod along.
 	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
 	"worker":  {"pod", "run"},
-	"execute": {"event", "fields", "hook", "image", "plan", "pod", "render", "status", "volume"},
+	"execute": {"event", "fields", "waterfall", "hook", "image", "plan", "pod", "render", "status", "volume"},
 	"image":   {"pod", "run"},
 	"observe": {"cri", "pod", "run"},
 	"cri":     {"pod"},
 	"gc":      {"pod"},
 	"hook":    {"pod"},
 	"probe":   {"hook", "pod", "run"}, // both send requests to containers, in the same way
-	"cgroup":  {},
+	"cgroup":  {"render"},
+	"userns":  {"pod", "render"},
+	"keyring": {"pod"},
 	"refs":    {"pod", "run"},
 	"volume":  {"fields", "pod", "render"},
 
@@ -58,14 +60,28 @@ var mayImport = map[string][]string{
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":     {"cgroup", "ociarchive", "run"},
-	"ociarchive": {},
-	"crilog":     {"run"},
-	"event":      {"pod"},
-	"server":     {"crilog", "pod", "run", "server/api"},
-	"server/api": {"pod"},
-	"client":     {"server/api"},
-	"table":      {},
+	"bundle":          {"cgroup", "ociarchive", "run"},
+	"ociarchive":      {},
+	"crilog":          {"run"},
+	"event":           {"pod"},
+	"server":          {"crilog", "find", "pod", "run", "server/api"},
+	"server/api":      {"pod"},
+	"client":          {"find", "pod", "server/api"},
+	"client/nodetest": {},
+	"ephemeral":       {"pod"},
+	"table":           {},
+	"nodeapi":         {"crilog", "find", "pod", "run"},
+	"find":            {"pod"},
+	"inventory":       {"pod", "server/api"},
+	"review":          {"admit", "manifest", "merge", "plan", "pod"},
+	"doctor":          {},
+
+	// What is counted and measured.
+	"waterfall": {"pod"},
+	"stats":     {"cgroup", "cri", "pod", "run"},
+	"metrics":   {"cgroup", "pod", "stats"},
+	"trace":     {},
+	"measure":   {"metrics", "pod", "probe", "server/api", "trace", "waterfall", "worker"},
 
 	// For tests.
 	"fake": {"cri", "hook", "pod", "render"},
@@ -73,7 +89,7 @@ var mayImport = map[string][]string{
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "plan", "render"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "plan", "render", "inventory", "review"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

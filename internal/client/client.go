@@ -26,6 +26,9 @@ const (
 	headerTimeout = 15 * time.Second
 	// maxProblem is how much is read of the text of a failed answer.
 	maxProblem = 4 << 10
+	// localURL has a host that is not used: there is but one at the other end of
+	// the socket.
+	localURL = "http://berth"
 )
 
 // Client is for one root directory. It is to be closed.
@@ -43,13 +46,15 @@ func New(rootDir string) (*Client, error) {
 	}
 	c := &Client{rootDir: rootDir, socket: api.SocketPath(rootDir)}
 	c.transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
-		},
+		DialContext:           c.dial,
 		ResponseHeaderTimeout: headerTimeout,
 		DisableCompression:    true,
 	}
 	return c, nil
+}
+
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
 }
 
 // Close lets go of connections that are not in use.
@@ -146,8 +151,12 @@ func (c *Client) get(ctx context.Context, path string, q url.Values) (*http.Resp
 
 // do is get for all methods.
 func (c *Client) do(ctx context.Context, method, path string, q url.Values) (*http.Response, error) {
-	// The host is not used: there is but one at the other end of the socket.
-	request, err := http.NewRequestWithContext(ctx, method, "http://berth"+path+"?"+q.Encode(), http.NoBody)
+	return c.send(ctx, method, path, q, http.NoBody)
+}
+
+// send is do for requests that have a body.
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, localURL+path+"?"+q.Encode(), body)
 	if err != nil {
 		return nil, fmt.Errorf("make the request for %s: %w", path, err)
 	}

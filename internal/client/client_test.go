@@ -22,7 +22,10 @@ import (
 	"berth/internal/server/api"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The library looks after a closed connection for a while.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+}
 
 // serve answers on the socket of a root directory, and returns a client of it.
 func serve(t *testing.T, h http.HandlerFunc) *Client {

@@ -7,37 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func TestPickContainer(t *testing.T) {
-	p := newPod("x", "web", "app", "side")
-	p.Spec.InitContainers = []v1.Container{{Name: "setup"}}
-	annotated := p.DeepCopy()
-	annotated.Annotations[annotationDefaultContainer] = "side"
-	cases := []struct {
-		name string
-		pod  *v1.Pod
-		ask  string
-		want string // the container, or a part of the problem
-	}{
-		{"the first", p, "", "app"},
-		{"the annotated one", annotated, "", "side"},
-		{"the named one", annotated, "app", "app"},
-		{"an init container", p, "setup", "setup"},
-		{"none of that name", p, "nope", `no container "nope": it has app, side, setup`},
-		{"none at all", newPod("x", "empty"), "", "has no containers"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			got, problem := pickContainer(c.pod, c.ask)
-			if problem != nil {
-				got = problem.text
-			}
-			if problem == nil && got != c.want || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 func TestPickLife(t *testing.T) {
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 	ended := func(id string) v1.ContainerState {

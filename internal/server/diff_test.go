@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/find"
 	"berth/internal/pod"
 	"berth/internal/server/api"
 )
@@ -54,7 +55,7 @@ func TestDiff(t *testing.T) {
 func eventText(e api.Event) string {
 	switch {
 	case e.Pod != nil:
-		return fmt.Sprintf("%s %s", e.Type, manifestName(e.Pod))
+		return fmt.Sprintf("%s %s", e.Type, find.ManifestName(e.Pod))
 	case e.Refusal != nil:
 		return fmt.Sprintf("%s %s", e.Type, e.Refusal.Message)
 	default:

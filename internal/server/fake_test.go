@@ -107,14 +107,20 @@ type station struct {
 
 func start(t *testing.T, streams int) *station {
 	t.Helper()
+	return startWith(t, func(c *Config) { c.Streams = streams })
+}
+
+// startWith starts a server that more is told to.
+func startWith(t *testing.T, more func(*Config)) *station {
+	t.Helper()
 	s := &station{
 		t: t, pods: &fakePods{}, events: &fakeEvents{changed: make(chan struct{}, 1)}, path: socketPath(t),
 		drains: newDrains(),
 		logs:   fakeLogs{folder: t.TempDir(), done: make(chan struct{})},
 	}
-	server, err := New(Config{
-		Pods: s.pods, Logs: s.logs, Events: s.events, Drains: s.drains, Version: "1.2.3", Streams: streams, Log: discard(),
-	})
+	config := Config{Pods: s.pods, Logs: s.logs, Events: s.events, Drains: s.drains, Version: "1.2.3", Log: discard()}
+	more(&config)
+	server, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/internal/crilog"
+	"berth/internal/find"
 	"berth/internal/pod"
 	"berth/internal/server/api"
 )
@@ -27,14 +28,13 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, reader *crilog
 	if q.problem != nil {
 		return q.problem
 	}
-	pods, _ := s.pods.List()
-	p, problem := filter{namespace: r.PathValue("namespace"), name: r.PathValue("name")}.one(pods)
+	p, problem := s.named(r)
 	if problem != nil {
 		return problem
 	}
-	container, problem := pickContainer(p, q.text(api.QueryContainer))
-	if problem != nil {
-		return problem
+	container, missing := find.Container(p, q.text(api.QueryContainer))
+	if missing != nil {
+		return notFound(missing)
 	}
 	id, problem := pickLife(p, container, previous)
 	if problem != nil {
@@ -57,7 +57,7 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, reader *crilog
 	w.Header().Set("Trailer", api.ErrorTrailer)
 	w.Header().Set(api.HeaderContainer, container)
 	if q.text(api.QueryContainer) == "" {
-		w.Header().Set(api.HeaderContainers, strings.Join(containerNames(p), ","))
+		w.Header().Set(api.HeaderContainers, strings.Join(find.Containers(p), ","))
 	}
 	out := flusher{w: w, flush: http.NewResponseController(w).Flush}
 	// Whoever follows a silent log is to see that it is there.

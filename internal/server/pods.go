@@ -6,13 +6,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/find"
 	"berth/internal/pod"
 	"berth/internal/server/api"
 )
 
 func (s *Server) servePods(w http.ResponseWriter, r *http.Request) {
 	q := &query{r: r}
-	f := filter{namespace: q.text("namespace"), name: q.text("name")}
+	f := find.Filter{Namespace: q.text("namespace"), Name: q.text("name")}
 	watch := q.flag("watch")
 	switch {
 	case q.problem != nil:
@@ -24,11 +25,11 @@ func (s *Server) servePods(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) list(f filter) (*api.List, *problem) {
+func (s *Server) list(f find.Filter) (*api.List, *problem) {
 	pods, refused := s.pods.List()
-	chosen := f.choose(pods)
-	if f.name != "" && len(chosen) == 0 {
-		return nil, f.notFound()
+	chosen := f.Choose(pods)
+	if f.Name != "" && len(chosen) == 0 {
+		return nil, notFound(f.NotFound())
 	}
 	list := &api.List{
 		Pods:    v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{}},
@@ -41,11 +42,11 @@ func (s *Server) list(f filter) (*api.List, *problem) {
 }
 
 // serveWatch tells the pods, and then what changes of them.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f filter) *problem {
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f find.Filter) *problem {
 	var was told
 	return tellChanges(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
 		pods, refused := s.pods.List()
-		was, events = was.next(f.choose(pods), refused)
+		was, events = was.next(f.Choose(pods), refused)
 		return events
 	})
 }

@@ -63,10 +63,16 @@ type Drains interface {
 	Undo(ctx context.Context) error
 }
 
+// Debugs is who adds containers to static pods that run, to look into them.
+type Debugs interface {
+	// AddContainer has one started. The error says why it may not be, for users.
+	AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error
+}
+
 const (
 	defaultStreams = 256
 	maxHeaderBytes = 16 << 10
-	maxBodyBytes   = 4 << 10 // of a request; none has a body
+	maxBodyBytes   = 64 << 10 // of a request; most have none
 	headerTimeout  = 5 * time.Second
 	answerTimeout  = 30 * time.Second // for what is not a stream
 	idleTimeout    = time.Minute
@@ -75,13 +81,20 @@ const (
 
 // Config is what a Server needs.
 type Config struct {
-	Pods    Pods
-	Logs    Logs
-	Events  Events // nil if nobody records any
-	Drains  Drains // nil if this node can't be drained
-	Version string
-	Log     *slog.Logger
-	Streams int // how many watches and logs may be open at a time; 0 means 256
+	Pods   Pods
+	Logs   Logs
+	Events Events // nil if nobody records any
+	Drains Drains // nil if this node can't be drained
+	Debugs Debugs // nil if no containers can be added
+	// Node is what the kubelet's API of this node answers to somebody who may do
+	// all: exec, attach, portForward and more. Nil: it answers nothing.
+	Node http.Handler
+	// Inventory and Waterfalls are nil if nobody knows.
+	Inventory  Inventory
+	Waterfalls Waterfalls
+	Version    string
+	Log        *slog.Logger
+	Streams    int // how many watches and logs may be open at a time; 0 means 256
 }
 
 // Server answers on the local API.
@@ -90,6 +103,12 @@ type Server struct {
 	logs    Logs
 	events  Events
 	drains  Drains
+	debugs  Debugs
+	nodeAPI http.Handler
+
+	inventory  Inventory
+	waterfalls Waterfalls
+
 	version api.Version
 	log     *slog.Logger
 	streams chan struct{} // holds a value for each open stream
@@ -110,7 +129,8 @@ func New(c Config) (*Server, error) {
 		c.Events = noEvents{}
 	}
 	return &Server{
-		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, log: c.Log,
+		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, debugs: c.Debugs, nodeAPI: c.Node, log: c.Log,
+		inventory: c.Inventory, waterfalls: c.Waterfalls,
 		version: api.NewVersion(c.Version),
 		streams: make(chan struct{}, c.Streams),
 	}, nil
@@ -159,6 +179,12 @@ func (s *Server) routes(reader *crilog.Reader) http.Handler {
 	mux.HandleFunc("GET /v1/events", s.serveEvents)
 	mux.HandleFunc("POST /v1/drain", s.stream(s.serveDrain))
 	mux.HandleFunc("DELETE /v1/drain", s.answer(s.undoDrain))
+	s.routeInventory(mux)
+	mux.HandleFunc("POST /v1/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
+	mux.HandleFunc("POST /v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
+	if s.nodeAPI != nil {
+		mux.HandleFunc("/", s.serveNode)
+	}
 	mux.HandleFunc("GET /v1/version", s.answer(func(*http.Request) (any, *problem) { return s.version, nil }))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return mux

@@ -1,6 +1,9 @@
 // Package table writes aligned columns. Unlike text/tabwriter it remembers how
 // wide its columns are, so that rows which come later line up with those that
 // were printed before.
+//
+// Cells are text from anywhere, and can't do anything to a terminal: colour is
+// added by the painter of a table alone, when widths are known.
 package table
 
 import (
@@ -12,15 +15,30 @@ import (
 // gap is the least space between two columns.
 const gap = 3
 
+// Painter returns a cell as it is to be shown. It may add colour to it, and
+// nothing that takes up space. The head of its column is in the first row.
+type Painter func(head, cell string) string
+
 // Writer aligns rows. The zero value is not usable: see New.
 type Writer struct {
 	w      io.Writer
+	paint  Painter
+	heads  []string // the first row
 	widths []int
 	rows   [][]string
 }
 
 // New returns a table that is written to w.
-func New(w io.Writer) *Writer { return &Writer{w: w} }
+func New(w io.Writer) *Writer { return Painted(w, nil) }
+
+// Painted is like New, for a table of which some cells are coloured. Without a
+// painter none are.
+func Painted(w io.Writer, paint Painter) *Writer {
+	if paint == nil {
+		paint = func(_, cell string) string { return cell }
+	}
+	return &Writer{w: w, paint: paint}
+}
 
 // Row adds a row. It is written with the next Flush.
 func (t *Writer) Row(cells ...string) {
@@ -32,6 +50,9 @@ func (t *Writer) Row(cells ...string) {
 		}
 		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(row[i]))
 	}
+	if t.heads == nil {
+		t.heads = row
+	}
 	t.rows = append(t.rows, row)
 }
 
@@ -41,7 +62,7 @@ func (t *Writer) Flush() error {
 	var b strings.Builder
 	for _, row := range t.rows {
 		for i, c := range row {
-			b.WriteString(c)
+			b.WriteString(t.paint(t.head(i), c))
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c)+gap))
 			}
@@ -53,10 +74,17 @@ func (t *Writer) Flush() error {
 	return err
 }
 
+func (t *Writer) head(column int) string {
+	if column < len(t.heads) {
+		return t.heads[column]
+	}
+	return ""
+}
+
 // oneLine keeps a cell from breaking its row.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' {
+		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r

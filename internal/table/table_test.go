@@ -37,6 +37,27 @@ func flush(t *testing.T, w *Writer) {
 	}
 }
 
+func TestColourTakesNoSpace(t *testing.T) {
+	var out strings.Builder
+	w := Painted(&out, func(head, cell string) string {
+		if head == "STATUS" && cell == "Error" {
+			return "<red>" + cell + "</red>"
+		}
+		return cell
+	})
+	w.Row("STATUS", "NAME")
+	w.Row("Error", "Error")
+	w.Row("Running", "\x1b[31mweb", "extra")
+	flush(t, w)
+	want := `STATUS    NAME
+<red>Error</red>     Error
+Running    [31mweb   extra
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
 var errFull = errors.New("full")
 
 type full struct{}

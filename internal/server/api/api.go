@@ -9,8 +9,12 @@
 //	GET /v1/events?watch=1                    a stream of Event, one per line
 //	POST /v1/drain                            a stream of DrainEvent, one per line, while pods are stopped
 //	DELETE /v1/drain                          undoes that
+//	POST /v1/pods/{name}/ephemeralcontainers  adds a v1.EphemeralContainer to a static pod that runs
 //	GET /v1/version                           Version
 //	GET /healthz                              ok
+//
+// All other paths are those of the kubelet's API: /exec, /attach, /portForward and
+// so on, as the node's HTTPS port has them.
 //
 // Pods are chosen with ?namespace= and ?name=, and events by the pod that they
 // are of, with ?namespace=, ?pod= and ?uid=. A name is that of the pod, or that of

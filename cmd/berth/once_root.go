@@ -1,0 +1,143 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"berth/internal/config"
+	"berth/internal/review"
+)
+
+// Where a pod is run once.
+
+// ownRoot is the root directory of a run.
+type ownRoot struct {
+	dir  string
+	made bool // by us
+	keep bool // there is something left in it
+}
+
+// onceRoot is the root directory that was given, or one of its own.
+func onceRoot(cmd *cobra.Command) (*ownRoot, error) {
+	if cmd.Flags().Changed(flagRootDir) {
+		dir, err := filepath.Abs(rootDir(cmd))
+		if err != nil {
+			return nil, fmt.Errorf("find the root directory: %w", err)
+		}
+		return &ownRoot{dir: dir}, nil
+	}
+	dir, err := os.MkdirTemp("/tmp", "berth-") // short: there are sockets below it
+	if err != nil {
+		return nil, fmt.Errorf("make a root directory: %w", err)
+	}
+	return &ownRoot{dir: dir, made: true}, cmd.Flags().Set(flagRootDir, dir)
+}
+
+func (r *ownRoot) remove() error {
+	if !r.made || r.keep {
+		return nil
+	}
+	if err := os.RemoveAll(r.dir); err != nil {
+		return fmt.Errorf("remove the root directory: %w", err)
+	}
+	return nil
+}
+
+// setApart gives a run what it must not share with another agent of the machine:
+// each would take the other's pods for leftovers.
+func setApart(c *config.Config, network bool) error {
+	sum := sha256.Sum256([]byte(c.RootDir))
+	mark := hex.EncodeToString(sum[:4])
+	c.CgroupRoot = "/berth-once-" + mark
+	c.Bridge = "berth-" + mark // at most 15 bytes
+	c.API.Port, c.API.ReadOnlyPort, c.API.HealthzPort = 0, 0, 0
+	if network {
+		return nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("list the machine's addresses: %w", err)
+	}
+	var taken []netip.Prefix
+	for _, a := range addresses {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			taken = append(taken, p)
+		}
+	}
+	free, ok := freeNetwork(taken, sum[4])
+	if !ok {
+		return errors.New("there is no free network for the pod: give one with --pod-cidr")
+	}
+	c.PodCIDR = free
+	return nil
+}
+
+// freeNetwork is one that overlaps with none of those that are taken. Where the
+// search begins is up to the caller, so that two of them seldom meet.
+func freeNetwork(taken []netip.Prefix, from byte) (netip.Prefix, bool) {
+search:
+	for i := range 256 {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 89, from + byte(i), 0}), 24)
+		for _, t := range taken {
+			if t.Overlaps(p) {
+				continue search
+			}
+		}
+		return p, true
+	}
+	return netip.Prefix{}, false
+}
+
+// prepare puts what the agent is to find into its root directory.
+func (o *onceFlags) prepare(c *config.Config, file review.File) error {
+	entries, err := os.ReadDir(filepath.Join(c.RootDir, "pods"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for pods of others: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("there are pods of another run in %s, which would be stopped: run 'berth down --root-dir %s' first, or leave out --root-dir", c.RootDir, c.RootDir)
+	}
+	if o.images != "" {
+		images, err := filepath.Abs(o.images)
+		if err == nil {
+			_, err = os.ReadDir(images)
+		}
+		if err != nil {
+			return fmt.Errorf("look for images: %w", err)
+		}
+		if err := os.Symlink(images, filepath.Join(c.RootDir, "images")); err != nil {
+			return fmt.Errorf("use the images of %s: %w", images, err)
+		}
+	}
+	// What an earlier run had is no more.
+	for _, dir := range []string{c.ManifestDir, filepath.Join(c.RootDir, sourcesDir)} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("make a folder for the manifest: %w", err)
+		}
+	}
+	if err := os.MkdirAll(c.ManifestDir, 0o700); err != nil {
+		return fmt.Errorf("make a folder for the manifest: %w", err)
+	}
+	if err := os.WriteFile(onceManifest(c), file.Data, 0o600); err != nil {
+		return fmt.Errorf("write down the manifest: %w", err)
+	}
+	return saveSettings(c)
+}
+
+// onceManifest is where the agent finds the manifest. In each run it is another
+// place, so that the pod is another one, too.
+func onceManifest(c *config.Config) string {
+	return filepath.Join(c.ManifestDir, fmt.Sprintf("pod-%d.yaml", os.Getpid()))
+}
+
+// sourcesDir is where sources remember what they had, below the root directory.
+const sourcesDir = "sources"

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// limits of inotify: what a hundred pods and their agent need.
+const (
+	leastInstances = 128
+	leastWatches   = 8192
+)
+
+func checkInotify(m *Machine) Finding {
+	for _, limit := range []struct {
+		name          string
+		least, remedy int
+	}{
+		{"max_user_instances", leastInstances, 512},
+		{"max_user_watches", leastWatches, 524288},
+	} {
+		text := m.read("proc/sys/fs/inotify/" + limit.name)
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return warn("the kernel does not tell its limits: changes to manifests may be seen late", "use a kernel with CONFIG_INOTIFY_USER")
+		}
+		if n < limit.least {
+			return warn(fmt.Sprintf("fs.inotify.%s is %d: changes to files may be seen late", limit.name, n), fmt.Sprintf("sysctl -w fs.inotify.%s=%d", limit.name, limit.remedy))
+		}
+	}
+	return ok("the limits are high enough")
+}
+
+func checkSwap(m *Machine) Finding {
+	lines := strings.Split(m.read("proc/swaps"), "\n")
+	if len(lines) < 2 { // the first is the head
+		return ok("there is none")
+	}
+	where, _, _ := strings.Cut(lines[1], " ")
+	return warn(fmt.Sprintf("%s is used: the memory limits of pods don't hold back swap", strings.TrimSpace(where)), "swapoff -a, and remove it from /etc/fstab")
+}
+
+func checkClock(m *Machine) Finding {
+	if m.ClockSynced == nil {
+		return Finding{}
+	}
+	synced, err := m.ClockSynced()
+	switch {
+	case err != nil:
+		return warn(fmt.Sprintf("the kernel does not tell: %v", err), "timedatectl status")
+	case !synced:
+		return warn("nobody keeps it right: certificates and the times of events may be off", "timedatectl set-ntp true, or install chrony")
+	}
+	return ok("it is kept right")
+}
+
+// checkAgent looks for what an agent left that is no more, or that hangs.
+func checkAgent(m *Machine) Finding {
+	if m.AgentUp == nil {
+		return Finding{}
+	}
+	socket, lock := filepath.Join(m.BerthRoot, "berth.sock"), filepath.Join(m.BerthRoot, "berth.lock")
+	pid := m.read(lock)
+	alive := pid != "" && m.exists("proc/"+pid)
+	err := m.AgentUp()
+	switch {
+	case err == nil:
+		return ok("an agent runs on " + m.BerthRoot)
+	case alive && m.exists(socket) && strings.Contains(m.read("proc/"+pid+"/comm"), "berth"):
+		return warn(fmt.Sprintf("the agent (pid %s) does not answer on %s: %v", pid, socket, err), "look into its log, and start it again: kill "+pid)
+	case m.exists(socket):
+		return warn("an agent was killed and left "+socket+"; its pods run on", "berth run, which takes it over")
+	}
+	return ok("none runs on " + m.BerthRoot)
+}

@@ -1,0 +1,276 @@
+//go:build real
+
+package real
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/ociarchive"
+)
+
+// toolsImage is the workload with a tar.
+const toolsImage = "localhost/tools:1"
+
+func toolsArchive(t *testing.T) []byte {
+	t.Helper()
+	program, err := workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = ociarchive.Write(&out, ociarchive.Image{
+		Tag:        toolsImage,
+		Files:      []ociarchive.File{{Path: "/workload", Mode: 0o755, Data: program}, {Path: "/bin/tar", Mode: 0o755, Data: program}},
+		Entrypoint: []string{"/workload"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// typed is berth for a command that reads in.
+func (n *node) typed(in io.Reader, args ...string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, n.program, append([]string{"--root-dir", n.root}, args...)...)
+	cmd.Stdin = in
+	return n.run(cmd)
+}
+
+// wantTyped checks what a command does. Of stderr, a part is enough.
+func (n *node) wantTyped(in string, args []string, code int, out, stderr string) {
+	n.t.Helper()
+	got := n.typed(strings.NewReader(in), args...)
+	if got.code != code || got.out != out || !strings.Contains(got.stderr, stderr) {
+		n.t.Errorf("berth %q: got %.2000s, want %d, %.200q, %q", args, got, code, out, stderr)
+	}
+}
+
+func TestExec(t *testing.T) {
+	t.Parallel()
+	// given a pod that runs, and one that does not
+	n := newNode(t)
+	n.apply("pods.yaml", newPod("web", "sleep"), newPod("ends", "exit", "3"))
+	n.start()
+	n.waitRunning("web")
+	// then commands run in it, with their input, output and exit code
+	n.wantTyped("", []string{"exec", "web", "--", "/workload", "complain", "oh no", "0"}, 0, "", "oh no")
+	n.wantTyped("", []string{"exec", "web", "--", "/workload", "exit", "42"}, 42, "", "")
+	n.wantTyped("typed", []string{"exec", "-i", "web", "--", "/workload", "cat"}, 0, "typed", "")
+	large := strings.Repeat("0123456789abcdef", 1<<16)
+	n.wantTyped(large, []string{"exec", "-i", "web", "--", "/workload", "cat"}, 0, large, "")
+	n.wantTyped("", []string{"exec", "web", "--", "/nope"}, 1, "", "/nope")
+	n.waitPod("ends", "waits", startLimit, func(p v1.Pod) string { return boolText(app(p).State.Waiting != nil) })
+	n.wantTyped("", []string{"exec", "ends", "--", "/workload", "cat"}, 1, "", "container app of pod ends is waiting: CrashLoopBackOff; see 'berth logs ends -c app -p'")
+
+	// and one in a container that is killed ends with it
+	cmd := exec.Command(n.program, "--root-dir", n.root, "exec", "-i", "web", "--", "/workload", "cat")
+	typist, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.inside(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := typist.Write([]byte("it runs")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(screen, make([]byte, len("it runs"))); err != nil {
+		t.Fatal(err)
+	}
+	n.remove("pods.yaml")
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+		if code := cmd.ProcessState.ExitCode(); code != 137 {
+			t.Errorf("got exit code %d", code)
+		}
+	case <-time.After(startLimit):
+		_ = cmd.Process.Kill()
+		t.Error("it goes on without its container")
+	}
+}
+
+// openTerminal returns the two ends of a terminal of 100 x 30.
+func openTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = user.Close() })
+	if err := unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 100, Row: 30}); err != nil {
+		t.Fatal(err)
+	}
+	return user, program
+}
+
+func TestExecOnATerminal(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.apply("pods.yaml", newPod("web", "sleep"))
+	n.start()
+	n.waitRunning("web")
+	user, program := openTerminal(t)
+	cmd := exec.Command(n.program, "--root-dir", n.root, "exec", "-it", "web", "--", "/workload", "terminal")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	if err := n.inside(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.Write([]byte("hello\r")); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 1<<10)
+	k, err := user.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text[:k]); !strings.Contains(got, "terminal of ") || !strings.Contains(got, "read hello") {
+		t.Errorf("got %q", got)
+	}
+	state, err := unix.IoctlGetTermios(int(user.Fd()), unix.TCGETS)
+	if err != nil || state.Lflag&unix.ICANON == 0 {
+		t.Errorf("the terminal is left as programs use it: %+v, %v", state, err)
+	}
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.drop("tools.tar", toolsArchive(t))
+	tools := newPod("tools", "sleep")
+	tools.Spec.Containers[0].Image = toolsImage
+	n.apply("pods.yaml", tools, newPod("bare", "sleep"))
+	n.start()
+	n.waitRunning("tools", "bare")
+	// given a folder with a file, a program and a link
+	site := filepath.Join(n.dir, "site")
+	for path, mode := range map[string]os.FileMode{"a": 0o600, "sub/b": 0o751} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(site, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(site, path), []byte("content of "+path), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("sub/b", filepath.Join(site, "l")); err != nil {
+		t.Fatal(err)
+	}
+	// when it is copied into a container, and out again
+	n.wantTyped("", []string{"cp", site, "tools:/www"}, 0, "", "")
+	back := filepath.Join(n.dir, "back")
+	n.wantTyped("", []string{"cp", "tools:/www", back}, 0, "", "")
+	// then it is the same
+	if out, err := exec.Command("diff", "-r", site, back).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v", out, err)
+	}
+	if info, err := os.Stat(filepath.Join(back, "sub/b")); err != nil || info.Mode() != 0o751 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	if target, err := os.Readlink(filepath.Join(back, "l")); err != nil || target != "sub/b" {
+		t.Errorf("got %s, %v", target, err)
+	}
+	n.wantTyped("", []string{"cp", "tools:/nope", back}, 1, "", "tar in container app failed")
+	n.wantTyped("", []string{"cp", site, "bare:/www"}, 1, "", "container app of pod bare has no 'tar'")
+}
+
+func TestPortForward(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.apply("pods.yaml", newPod("web", "serve", ":8080"))
+	n.start()
+	n.waitRunning("web")
+	cmd := exec.Command(n.program, "--root-dir", n.root, "port-forward", "web", "18080:8080", "--address", "127.0.0.1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := n.inside(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	n.wait("an answer", startLimit, func() string {
+		answer, err := n.get("127.0.0.1:18080", "/hostname")
+		if err != nil {
+			return err.Error()
+		}
+		if answer = strings.TrimSpace(answer); answer != "web-"+nodeName {
+			t.Errorf("got %q", answer)
+		}
+		return ""
+	})
+	// when the pod is replaced, it says so
+	n.apply("pods.yaml", newPod("web", "serve", ":8081"))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(stderr.String(), "lost connection to pod; the pod web ") {
+			t.Errorf("got %v, %s", err, &stderr)
+		}
+	case <-time.After(startLimit):
+		_ = cmd.Process.Kill()
+		t.Errorf("it goes on: %s", &stderr)
+	}
+}
+
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.drop("tools.tar", toolsArchive(t))
+	n.apply("pods.yaml", newPod("web", "sleep"))
+	n.start()
+	before := n.waitRunning("web")["web"]
+	// when somebody looks into the pod, with input
+	n.wantTyped("typed", []string{"debug", "web", "--image", toolsImage, "--target", "app", "-i", "-c", "one", "--", "/workload", "cat"}, 0, "typed", "container one starts in pod web")
+	n.wantTyped("", []string{"debug", "web", "--image", toolsImage, "-c", "two"}, 0, "container two starts in pod web; see 'berth logs web -c two'\n", "")
+	n.wantTyped("", []string{"debug", "web", "--image", toolsImage, "-i", "-c", "three", "--", "/workload", "exit", "7"}, 7, "", "")
+	// then the pod goes on, and the container stays when the agent is restarted
+	n.wantTyped("", []string{"debug", "web", "--image", toolsImage, "-c", "stays", "--", "/workload", "sleep"}, 0, "container stays starts in pod web; see 'berth logs web -c stays'\n", "")
+	runs := func(p v1.Pod) string {
+		for _, s := range p.Status.EphemeralContainerStatuses {
+			if s.Name == "stays" && s.State.Running != nil {
+				return ""
+			}
+		}
+		return "container stays"
+	}
+	n.waitPod("web", "has the container", startLimit, runs)
+	n.crash()
+	n.start()
+	after := n.waitPod("web", "has the container still", startLimit, runs)
+	if app(after).ContainerID != app(before).ContainerID {
+		t.Error("the container of the pod was restarted")
+	}
+	n.wantTyped("", []string{"exec", "web", "-c", "stays", "--", "/workload", "exit", "5"}, 5, "", "")
+}
