@@ -62,7 +62,7 @@ test-fast: ## the tests that need neither root nor a container runtime
 
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
-	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./test/real/...
+	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./internal/volume ./test/real/...
 
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
