@@ -36,7 +36,9 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 
 	// What the node can't do is refused with a reason.
 	refused := workloadPod("refused", "sleep")
-	refused.Spec.SetHostnameAsFQDN = new(true)
+	refused.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
+		TargetPortal: "10.99.0.99:3260", IQN: "iqn.2030-01.example:disk",
+	}}}}
 	pods.create(refused)
 	pods.await("refused", "refused", func(p *corev1.Pod) bool {
 		return p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason == "PodFeatureUnsupported"
