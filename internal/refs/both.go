@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/pod"
 )
@@ -22,6 +23,9 @@ type provider interface {
 	PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
 	PersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
 	ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error)
+	CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
+	VolumeAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
+	TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]string, error)
 }
 
 // Both asks the provider that a pod belongs to: a static pod finds what lies beside
@@ -89,4 +93,24 @@ func (b Both) PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1
 // ServiceAccount returns that of a pod.
 func (b Both) ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error) {
 	return b.of(p).ServiceAccount(ctx, p.Namespace, name)
+}
+
+// SecretIn returns a secret of any namespace, for those who act on behalf of a pod.
+func (b Both) SecretIn(ctx context.Context, p *v1.Pod, namespace, name string) (*v1.Secret, error) {
+	return b.of(p).Secret(ctx, namespace, name)
+}
+
+// CSIDriver returns what is said of a driver of a pod's volumes.
+func (b Both) CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error) {
+	return b.of(p).CSIDriver(ctx, name)
+}
+
+// VolumeAttachment tells whether a volume of a pod is attached.
+func (b Both) VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error) {
+	return b.of(p).VolumeAttachment(ctx, name)
+}
+
+// TrustBundles returns the certificates that a volume of a pod is to have.
+func (b Both) TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error) {
+	return b.of(p).TrustBundles(ctx, s)
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -266,4 +267,26 @@ func (l *Local) Services(context.Context, string) ([]*v1.Service, error) { retur
 func (l *Local) Token(_ context.Context, p *v1.Pod, _ string, _ int64) (value string, expires, refreshAt time.Time, err error) {
 	return "", time.Time{}, time.Time{}, fmt.Errorf(
 		"a token of service account %s/%s needs a cluster: join one with --kubeconfig, or do without the token", p.Namespace, ServiceAccountOf(p))
+}
+
+// CSIDriver says how drivers are treated without a cluster: nobody attaches volumes, and
+// a driver is told all that there is to know.
+func (l *Local) CSIDriver(_ context.Context, name string) (*storagev1.CSIDriver, error) {
+	return &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: storagev1.CSIDriverSpec{
+			AttachRequired: new(false), PodInfoOnMount: new(true),
+			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
+		},
+	}, nil
+}
+
+// VolumeAttachment finds none: nobody attaches volumes without a cluster.
+func (l *Local) VolumeAttachment(_ context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	return nil, ref{kind: attachment, name: name}.notFound(": volumes are attached by a cluster")
+}
+
+// TrustBundles fails: only a cluster has them.
+func (l *Local) TrustBundles(context.Context, *v1.ClusterTrustBundleProjection) ([]string, error) {
+	return nil, errors.New("a clusterTrustBundle needs a cluster: take the bundle from a configMap")
 }

@@ -23,6 +23,9 @@ const (
 	claim        = "persistentvolumeclaim"
 	volume       = "persistentvolume"
 	account      = "serviceaccount"
+	csiDriver    = "csidriver"
+	attachment   = "volumeattachment"
+	trustBundle  = "clustertrustbundle"
 )
 
 // object is an object of any kind.

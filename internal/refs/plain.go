@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // A node may not watch these, and they are needed rarely. They are read when asked for.
@@ -31,6 +32,24 @@ func (a *API) ServiceAccount(ctx context.Context, namespace, name string) (*v1.S
 	o, err := get(ctx, a.Client.CoreV1().ServiceAccounts(namespace), name)
 	if err != nil {
 		return nil, ref{account, namespace, name}.failed(err)
+	}
+	return o, nil
+}
+
+// CSIDriver returns what the cluster says of a driver of volumes.
+func (a *API) CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
+	o, err := get(ctx, a.Client.StorageV1().CSIDrivers(), name)
+	if err != nil {
+		return nil, ref{kind: csiDriver, name: name}.failed(err)
+	}
+	return o, nil
+}
+
+// VolumeAttachment tells whether a volume is attached to a node.
+func (a *API) VolumeAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	o, err := get(ctx, a.Client.StorageV1().VolumeAttachments(), name)
+	if err != nil {
+		return nil, ref{kind: attachment, name: name}.failed(err)
 	}
 	return o, nil
 }

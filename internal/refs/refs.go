@@ -29,8 +29,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodev1client "k8s.io/client-go/kubernetes/typed/node/v1"
+	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
 
 	"berth/internal/pod"
 	"berth/internal/run"
@@ -43,6 +45,8 @@ const patience = 10 * time.Second
 type Client interface {
 	CoreV1() corev1.CoreV1Interface
 	NodeV1() nodev1client.NodeV1Interface
+	StorageV1() storagev1client.StorageV1Interface
+	CertificatesV1() certificatesv1client.CertificatesV1Interface
 }
 
 // APIConfig is what API is made of.

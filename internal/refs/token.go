@@ -9,6 +9,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/pod"
@@ -44,6 +45,13 @@ type token struct {
 	refresh  time.Time // when a new one is to be asked for
 	failures int       // to refresh it, in a row
 }
+
+// A server's own knowledge of a pod lags behind for a moment: for about a second in
+// all, a refusal is not taken for an answer.
+const (
+	firstLag   = 50 * time.Millisecond
+	longestLag = 400 * time.Millisecond
+)
 
 // Token returns a token of the pod's service account that is good for one audience. It
 // is bound to the pod: when the pod is gone from the API server, so is its worth.
@@ -114,7 +122,19 @@ func (a *API) requestToken(ctx context.Context, p *v1.Pod, audience string, seco
 	if audience != "" {
 		request.Spec.Audiences = []string{audience}
 	}
-	return a.Client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, ServiceAccountOf(p), request, metav1.CreateOptions{})
+	accounts := a.Client.CoreV1().ServiceAccounts(p.Namespace)
+	for wait := firstLag; ; wait *= 2 {
+		answer, err := accounts.CreateToken(ctx, ServiceAccountOf(p), request, metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) || wait > longestLag {
+			return answer, err
+		}
+		// A server that has just bound the pod to this node may not know it everywhere.
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // lifeOf is how long a token is good from the moment it was asked for. The server says

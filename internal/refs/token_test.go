@@ -12,7 +12,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // tokens makes the server hand out token 1, 2, 3 and so on.
@@ -121,6 +123,37 @@ func TestATokenIsRefreshedAtFourFifthsOfItsLife(t *testing.T) {
 		wantToken(t, n, p, "", "token-3")
 		if said := n.log.String(); strings.Count(said, "\n") != 2 {
 			t.Errorf("the log:\n%s", said)
+		}
+	})
+}
+
+// A pod may be here before all parts of the API server know that it is.
+func TestATokenThatIsRefusedForAMomentIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.tokens()
+		n := newNode(t, s)
+		p := podWith("p")
+		n.Register(p)
+		began := time.Now()
+		s.refuseSome(func(request string) error {
+			if strings.HasPrefix(request, "post") && time.Since(began) < 300*time.Millisecond {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "default", errors.New("bound to a pod on a different node"))
+			}
+			return nil
+		})
+		wantToken(t, n, p, "", "token-1")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %s", took)
+		}
+
+		// One that stays refused is an error soon.
+		s.refuseSome(func(string) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "default", errors.New("no"))
+		})
+		began = time.Now()
+		if _, _, _, err := n.Token(t.Context(), p, "other", 3600); !apierrors.IsForbidden(err) || time.Since(began) > 2*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
 }

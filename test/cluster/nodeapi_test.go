@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -33,9 +32,7 @@ import (
 func joinAnswering(t *testing.T) (*lab.Lab, kubernetes.Interface, *lab.Node) {
 	t.Helper()
 	plane := newPlane(t, control.ControllerManager, control.Scheduler)
-	ca := filepath.Join(t.TempDir(), "clients.crt")
-	must(t, os.WriteFile(ca, plane.Authority(), 0o600))
-	n := joinNodeAs(t, plane, lab.NodeConfig{Name: "one", Settings: fmt.Sprintf("authentication: {x509: {clientCAFile: %q}}\n", ca)})
+	n := joinNode(t, plane, "one")
 	must(t, plane.AwaitNodes(t.Context()))
 	return plane, clientOf(t, plane, control.Admin()), n
 }

@@ -78,7 +78,10 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 	}, c.Flags...)
 
 	// The folder comes first: Clear finds the namespace by it.
-	if err := n.prepare(settings, l.settings(c), l.config.Images); err != nil {
+	if err := n.prepare(settings, l.settings(c, n.clientCA()), l.config.Images); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(n.clientCA(), l.Authority(), 0o644); err != nil {
 		return nil, err
 	}
 	var err error
@@ -94,11 +97,15 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 
 func namespaceOf(lab, node string) string { return lab + "." + node }
 
+// clientCA is the certificate by which the node knows who calls: the API server does,
+// for kubectl logs and its kin.
+func (n *Node) clientCA() string { return filepath.Join(n.Root, "clients.crt") }
+
 // settings is the KubeletConfiguration of a node. Two agents on one machine must not
 // have the same cgroups.
-func (l *Lab) settings(c NodeConfig) string {
-	return fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /%s\n%s",
-		namespaceOf(l.config.Name, c.Name), c.Settings)
+func (l *Lab) settings(c NodeConfig, clientCA string) string {
+	return fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /%s\nauthentication: {x509: {clientCAFile: %q}}\n%s",
+		namespaceOf(l.config.Name, c.Name), clientCA, c.Settings)
 }
 
 func (n *Node) prepare(file, settings string, images []string) error {
