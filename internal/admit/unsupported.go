@@ -44,12 +44,12 @@ var containerFeatures = []containerFeature{
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
 }
 
-var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "persistentVolumeClaim"}
+var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "persistentVolumeClaim", "ephemeral", "csi", "nfs", "image"}
 
 // isOtherVolume tells whether a volume is of a kind that is not in volumeKinds.
 func isOtherVolume(v v1.Volume) bool {
 	return v.EmptyDir == nil && v.HostPath == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil &&
-		v.Projected == nil && v.PersistentVolumeClaim == nil
+		v.Projected == nil && v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.CSI == nil && v.NFS == nil && v.Image == nil
 }
 
 // maxNamed is how many features a message names.

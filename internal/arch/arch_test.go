@@ -38,20 +38,24 @@ var mayImport = map[string][]string{
 	"status":  {"pod", "run"}, // the writer has goroutines; what it writes is decided purely
 
 	// The road: what moves a pod along.
-	"agent":   {"admit", "desired", "merge", "pod", "run", "status", "worker"},
-	"worker":  {"pod", "run"},
-	"execute": {"event", "fields", "waterfall", "hook", "image", "plan", "pod", "render", "status", "volume"},
-	"image":   {"pod", "run"},
-	"observe": {"cri", "pod", "run"},
-	"cri":     {"pod"},
-	"gc":      {"pod"},
-	"hook":    {"pod"},
-	"probe":   {"hook", "pod", "run"}, // both send requests to containers, in the same way
-	"cgroup":  {"render"},
-	"userns":  {"pod", "render"},
-	"keyring": {"pod"},
-	"refs":    {"pod", "run"},
-	"volume":  {"fields", "pod", "render"},
+	"agent":      {"admit", "desired", "merge", "pod", "run", "status", "worker"},
+	"worker":     {"pod", "run"},
+	"execute":    {"event", "fields", "waterfall", "hook", "image", "plan", "pod", "render", "status", "volume"},
+	"image":      {"keyring", "pod", "run"},
+	"observe":    {"cri", "pod", "run"},
+	"cri":        {"keyring", "pod"},
+	"gc":         {"pod"},
+	"hook":       {"pod"},
+	"probe":      {"hook", "pod", "run"}, // both send requests to containers, in the same way
+	"cgroup":     {"render"},
+	"userns":     {"pod", "render"},
+	"keyring":    {},
+	"credential": {"keyring"},
+	"imagegc":    {},
+	"refs":       {"pod", "run"},
+	"plugins":    {"run"},
+	"csi":        {"pod"},
+	"volume":     {"csi", "fields", "pod", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},
@@ -84,12 +88,12 @@ var mayImport = map[string][]string{
 	"measure":   {"metrics", "pod", "probe", "server/api", "trace", "waterfall", "worker"},
 
 	// For tests.
-	"fake": {"cri", "hook", "pod", "render"},
+	"fake": {"cri", "hook", "keyring", "pod", "render"},
 	"arch": {},
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "plan", "render", "inventory", "review"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plan", "render", "inventory", "review"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

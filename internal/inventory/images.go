@@ -18,7 +18,7 @@ import (
 func Images(images []api.Image, pods []*v1.Pod) []api.Image {
 	users := map[string][]string{} // by any name of an image
 	for _, p := range pods {
-		for name := range imagesOf(p) {
+		for name := range ImagesOf(p) {
 			users[name] = append(users[name], pod.Ref(p))
 		}
 	}
@@ -37,9 +37,9 @@ func Images(images []api.Image, pods []*v1.Pod) []api.Image {
 	return out
 }
 
-// imagesOf are the names of all images of a pod, as its spec has them and as the
+// ImagesOf are the names of all images of a pod, as its spec has them and as the
 // runtime does.
-func imagesOf(p *v1.Pod) map[string]bool {
+func ImagesOf(p *v1.Pod) map[string]bool {
 	names := map[string]bool{}
 	note := func(name string) {
 		if name != "" {
@@ -49,6 +49,14 @@ func imagesOf(p *v1.Pod) map[string]bool {
 	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			note(list[i].Image)
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		note(p.Spec.EphemeralContainers[i].Image)
+	}
+	for i := range p.Spec.Volumes {
+		if from := p.Spec.Volumes[i].Image; from != nil {
+			note(from.Reference)
 		}
 	}
 	for _, list := range [][]v1.ContainerStatus{

@@ -55,7 +55,7 @@ func TestVolumes(t *testing.T) {
 			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "s"}}}, {ServiceAccountToken: &v1.ServiceAccountTokenProjection{}},
 		}}}},
 		{Name: "disk", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
-		{Name: "odd", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}},
+		{Name: "odd", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}},
 	}
 	var asked []string
 	look := func(path string) Place {

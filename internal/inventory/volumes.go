@@ -40,6 +40,10 @@ func kinds() []kind {
 		{"persistentVolumeClaim", "", func(s *v1.VolumeSource) bool { return s.PersistentVolumeClaim != nil }, func(s *v1.VolumeSource) string {
 			return s.PersistentVolumeClaim.ClaimName
 		}},
+		{"ephemeral", "", func(s *v1.VolumeSource) bool { return s.Ephemeral != nil }, func(*v1.VolumeSource) string { return "a claim of the pod" }},
+		{"csi", "", func(s *v1.VolumeSource) bool { return s.CSI != nil }, func(s *v1.VolumeSource) string { return s.CSI.Driver }},
+		{"nfs", "", func(s *v1.VolumeSource) bool { return s.NFS != nil }, func(s *v1.VolumeSource) string { return s.NFS.Server + ":" + s.NFS.Path }},
+		{"image", "", func(s *v1.VolumeSource) bool { return s.Image != nil }, func(s *v1.VolumeSource) string { return s.Image.Reference }},
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -164,6 +166,12 @@ func keyOf(o object) (resource, key string) {
 		resource = "persistentvolumeclaims"
 	case *v1.ServiceAccount:
 		resource = "serviceaccounts"
+	case *storagev1.CSIDriver:
+		resource = "csidrivers"
+	case *storagev1.VolumeAttachment:
+		resource = "volumeattachments"
+	case *certificatesv1beta1.ClusterTrustBundle:
+		resource = "clustertrustbundles"
 	default:
 		panic(fmt.Sprintf("the server has no %T", o))
 	}
@@ -173,7 +181,9 @@ func keyOf(o object) (resource, key string) {
 // RoundTrip is called by the client.
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
-	path = strings.TrimPrefix(path, "/apis/node.k8s.io/v1/")
+	for _, group := range []string{"node.k8s.io/v1", "storage.k8s.io/v1", "certificates.k8s.io/v1beta1"} {
+		path = strings.TrimPrefix(path, "/apis/"+group+"/")
+	}
 	parts := strings.Split(path, "/")
 	namespace := ""
 	if len(parts) > 2 && parts[0] == "namespaces" {

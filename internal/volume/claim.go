@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,48 +14,82 @@ import (
 // setupClaim finds the persistent volume behind a claim, once in the life of an
 // agent: what a running pod has, it keeps, whatever becomes of the claim.
 func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.m.known(j.pod.UID, v.Name); ok {
+	return j.claimed(ctx, v.Name, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
+}
+
+// setupEphemeral does the same for a claim that the cluster has made for this pod. A
+// claim of that name that was there before is somebody else's.
+func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	return j.claimed(ctx, v.Name, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
+		if !metav1.IsControlledBy(c, j.pod) {
+			return fmt.Errorf("persistentvolumeclaim %q was not made for this pod: it belongs to somebody else; rename the pod or the volume", c.Name)
+		}
+		return nil
+	})
+}
+
+func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
+
+// askAgain is how often it is looked at what others have yet to do, and of which nobody
+// tells this node when it is done.
+const askAgain = 5 * time.Second
+
+func (j *job) claimed(ctx context.Context, volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
+	if at, ok := j.settled(volume); ok {
 		return at, nil
 	}
-	pv, err := j.persistentVolume(ctx, v.PersistentVolumeClaim.ClaimName)
+	pv, err := j.persistentVolume(ctx, name, check)
 	if err != nil {
+		if errors.Is(err, ErrMissing) {
+			j.renew(time.Now().Add(askAgain))
+		}
 		return place{}, err
 	}
-	at, err := j.persistent(v, pv)
+	at, err := j.persistent(ctx, volume, pv, readOnly)
 	if err != nil {
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
-	at.readOnly = v.PersistentVolumeClaim.ReadOnly
+	at.readOnly = at.readOnly || readOnly
 	return at, nil
 }
 
 // persistent is the table of kinds of persistent volumes.
-func (j *job) persistent(v *v1.Volume, pv *v1.PersistentVolume) (place, error) {
+func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	if pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock {
 		return place{}, errors.New("volumeMode Block is not supported")
 	}
+	if err := checkName(pv.Name); err != nil {
+		return place{}, err
+	}
 	switch {
 	case pv.Spec.HostPath != nil:
-		return j.hostPath(v.Name, pv.Spec.HostPath)
+		return j.hostPath(volume, pv.Spec.HostPath)
 	case pv.Spec.Local != nil:
-		return j.local(pv, v.PersistentVolumeClaim.ReadOnly)
+		return j.local(pv, readOnly)
+	case pv.Spec.CSI != nil:
+		return j.csiPersistent(ctx, pv, readOnly)
+	case pv.Spec.NFS != nil:
+		return j.nfs(ctx, pv.Name, pv.Spec.NFS, pv.Spec.MountOptions, readOnly)
 	default:
-		return place{}, errors.New("its kind is not supported; these are: hostPath, local")
+		return place{}, errors.New("its kind is not supported; these are: hostPath, local, csi, nfs")
 	}
 }
 
 // persistentVolume is the volume that is bound to a claim of the pod's namespace,
 // checked from both sides.
-func (j *job) persistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error) {
+func (j *job) persistentVolume(ctx context.Context, name string, check func(*v1.PersistentVolumeClaim) error) (*v1.PersistentVolume, error) {
 	claim, err := j.m.cfg.Objects.PersistentVolumeClaim(ctx, j.pod, name)
 	if err != nil {
 		return nil, fetchError("persistentvolumeclaim", name, err)
+	}
+	if err := check(claim); err != nil {
+		return nil, err
 	}
 	// Without a cluster nobody binds: a claim names its volume, and has no phase.
 	alone := claim.Status.Phase == ""
 	switch {
 	case claim.Spec.VolumeName == "" || (!alone && claim.Status.Phase != v1.ClaimBound):
-		return nil, missingf("persistentvolumeclaim %q is not bound to a volume", name)
+		return nil, missingf("waiting for persistentvolumeclaim %q to be bound to a volume", name)
 	case claim.DeletionTimestamp != nil && j.pod.Status.Phase != v1.PodRunning:
 		return nil, fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
 	}

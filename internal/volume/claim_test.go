@@ -116,8 +116,8 @@ func TestClaimsThatCantBeUsed(t *testing.T) {
 		missing bool
 		change  func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)
 	}{
-		{`persistentvolumeclaim "data" is not bound`, true, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Status.Phase = v1.ClaimPending }},
-		{`persistentvolumeclaim "data" is not bound`, true, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "" }},
+		{`waiting for persistentvolumeclaim "data" to be bound`, true, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Status.Phase = v1.ClaimPending }},
+		{`waiting for persistentvolumeclaim "data" to be bound`, true, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "" }},
 		{`persistentvolume "gone" not found`, true, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Spec.VolumeName = "gone" }},
 		{`is not bound to claim "data"`, true, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) { v.Spec.ClaimRef = nil }},
 		{"bound to another claim, shop/data", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) { v.Spec.ClaimRef.UID = "c-0" }},
@@ -128,7 +128,7 @@ func TestClaimsThatCantBeUsed(t *testing.T) {
 			v.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
 		}},
 		{"its kind is not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
-			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}}
+			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{}}
 		}},
 		{"is not a directory; devices are not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: file}}

@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"berth/internal/csi"
+	"berth/internal/pod"
 )
 
 // objects are those of the tests, by name. The namespace is always "shop".
@@ -29,6 +32,8 @@ type objects struct {
 	token      string
 	refreshAt  time.Time
 	tokenError error
+	bundles    []string
+	noBundles  error
 }
 
 func get[T any](o *objects, from map[string]*T, kind, namespace, name string) (*T, error) {
@@ -63,6 +68,45 @@ func (o *objects) Token(_ context.Context, _ *v1.Pod, audience string, seconds i
 	return fmt.Sprintf("%s for %q, %d s", o.token, audience, seconds), o.refreshAt.Add(time.Hour), o.refreshAt, nil
 }
 
+func (o *objects) TrustBundles(context.Context, *v1.Pod, *v1.ClusterTrustBundleProjection) ([]string, error) {
+	return o.bundles, o.noBundles
+}
+
+// fakeCSI makes directories.
+type fakeCSI struct {
+	requests []csi.Request
+	unmounts []string
+	again    time.Time
+	fails    error
+	keeps    bool // what fails is there nevertheless
+}
+
+func (f *fakeCSI) Mount(_ context.Context, r csi.Request) (csi.Mounted, error) {
+	if f.fails != nil && f.keeps {
+		return csi.Mounted{Path: filepath.Join(r.Dir, "mount"), Again: f.again}, f.fails
+	}
+	if f.fails != nil {
+		return csi.Mounted{}, f.fails
+	}
+	r.Say("mount it")
+	f.requests = append(f.requests, r)
+	path := filepath.Join(r.Dir, "mount")
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return csi.Mounted{}, err
+	}
+	return csi.Mounted{Path: path, Again: f.again}, nil
+}
+
+func (f *fakeCSI) Unmount(_ context.Context, uid pod.UID, dir string, _ func(string)) error {
+	if f.fails != nil {
+		return f.fails
+	}
+	f.unmounts = append(f.unmounts, string(uid)+" "+filepath.Base(dir))
+	return nil
+}
+
+func (f *fakeCSI) Forget(pod.UID) {}
+
 // fakeMounter only writes down what would be mounted.
 type fakeMounter struct {
 	mu     sync.Mutex
@@ -80,6 +124,14 @@ func (f *fakeMounter) Mount(fstype, dir, options string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.note("%s %s %s", fstype, filepath.Base(dir), options)
+	f.mounts = append(f.mounts, MountPoint{Path: dir, FSType: fstype})
+	return nil
+}
+
+func (f *fakeMounter) MountRemote(_ context.Context, fstype, source, dir string, options []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.note("%s %s %s", fstype, source, strings.Join(options, ","))
 	f.mounts = append(f.mounts, MountPoint{Path: dir, FSType: fstype})
 	return nil
 }
@@ -137,6 +189,7 @@ type world struct {
 	t       *testing.T
 	objects *objects
 	mounter *fakeMounter
+	csi     *fakeCSI
 	cfg     Config
 	m       *Manager
 }
@@ -146,13 +199,17 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t:       t,
 		mounter: &fakeMounter{},
+		csi:     &fakeCSI{},
 		objects: &objects{
 			configMaps: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{},
 			claims: map[string]*v1.PersistentVolumeClaim{}, volumes: map[string]*v1.PersistentVolume{},
 		},
 	}
 	w.cfg = Config{
-		PodsDir: filepath.Join(t.TempDir(), "pods"), Objects: w.objects, Mounter: w.mounter,
+		PodsDir: filepath.Join(t.TempDir(), "pods"), Objects: w.objects, Mounter: w.mounter, CSI: w.csi,
+		Image: func(_ context.Context, _ *v1.Pod, _ string, s *v1.ImageVolumeSource) (string, time.Time, error) {
+			return "id of " + s.Reference, time.Time{}, nil
+		},
 		NodeName:          "box",
 		NodeLabels:        func() map[string]string { return map[string]string{"kubernetes.io/hostname": "box"} },
 		Allocatable:       func() v1.ResourceList { return v1.ResourceList{"memory": resource.MustParse("8Gi")} },

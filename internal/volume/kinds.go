@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/csi"
 )
 
 // kind is one kind of volume. setup is called in every sync: it is idempotent, and
@@ -27,6 +29,10 @@ func kinds() []kind {
 		{"downwardAPI", func(s *v1.VolumeSource) bool { return s.DownwardAPI != nil }, setupDownwardAPI},
 		{"projected", func(s *v1.VolumeSource) bool { return s.Projected != nil }, setupProjected},
 		{"persistentVolumeClaim", func(s *v1.VolumeSource) bool { return s.PersistentVolumeClaim != nil }, setupClaim},
+		{"ephemeral", func(s *v1.VolumeSource) bool { return s.Ephemeral != nil }, setupEphemeral},
+		{"csi", func(s *v1.VolumeSource) bool { return s.CSI != nil }, setupCSI},
+		{"nfs", func(s *v1.VolumeSource) bool { return s.NFS != nil }, setupNFS},
+		{"image", func(s *v1.VolumeSource) bool { return s.Image != nil }, setupImage},
 	}
 }
 
@@ -38,6 +44,8 @@ const (
 	dirDownward  = "kubernetes.io~downward-api"
 	dirProjected = "kubernetes.io~projected"
 	dirLocal     = "kubernetes.io~local-volume"
+	dirNFS       = "kubernetes.io~nfs"
+	dirCSI       = csi.VolumesDir
 )
 
 func (j *job) volume(ctx context.Context, v *v1.Volume) (place, error) {

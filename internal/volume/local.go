@@ -13,9 +13,6 @@ import (
 // local shows a directory of this machine in the directory of the pod. What is
 // mounted there has its group already, so after a restart nothing is walked again.
 func (j *job) local(pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	if err := checkName(pv.Name); err != nil {
-		return place{}, err
-	}
 	at := place{path: j.dataDir(dirLocal, pv.Name), owned: true}
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {

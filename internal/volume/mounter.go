@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type MountPoint struct {
 type Mounter interface {
 	// Mount puts a new file system in memory (tmpfs, hugetlbfs) on a directory.
 	Mount(fstype, dir, options string) error
+	// MountRemote mounts the file system of another machine. It gives up with the context.
+	MountRemote(ctx context.Context, fstype, source, dir string, options []string) error
 	// Bind shows what f is an open handle of at a path, too: a file or a directory of
 	// ours. What is mounted below it is not shown.
 	Bind(f *os.File, path string) error
@@ -74,7 +77,30 @@ func (Kernel) Unmount(ctx context.Context, m MountPoint) error {
 	ctx, cancel := context.WithTimeout(ctx, unmountLimit)
 	defer cancel()
 	// No looking at the path, no helper programs, no notes in /etc/mtab.
-	cmd := exec.CommandContext(ctx, "umount", "--no-canonicalize", "--internal-only", "--no-mtab", m.Path)
+	return helper(ctx, "umount", "--no-canonicalize", "--internal-only", "--no-mtab", m.Path)
+}
+
+// MountRemote is done by a program, too: a server that does not answer keeps the one
+// who asks.
+func (Kernel) MountRemote(ctx context.Context, fstype, source, dir string, options []string) error {
+	for _, in := range helperDirs {
+		if _, err := os.Stat(filepath.Join(in, "mount."+fstype)); err == nil {
+			args := []string{"-t", fstype}
+			if len(options) > 0 {
+				args = append(args, "-o", strings.Join(options, ","))
+			}
+			return helper(ctx, "mount", append(args, "--", source, dir)...)
+		}
+	}
+	return errNoHelper
+}
+
+// helperDirs are where mount(8) looks for those who know a file system.
+var helperDirs = []string{"/sbin", "/usr/sbin", "/sbin/fs.d", "/sbin/fs"}
+
+// helper runs a program that is killed when the context ends.
+func helper(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -83,7 +109,7 @@ func (Kernel) Unmount(ctx context.Context, m MountPoint) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("umount did not end: %w", ctx.Err())
+		return fmt.Errorf("%s did not end: %w", name, ctx.Err())
 	default:
 		text, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 		return fmt.Errorf("%w: %s", err, text)

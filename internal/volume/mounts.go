@@ -62,6 +62,10 @@ func (m *Manager) mount(ctx context.Context, p *v1.Pod, vm *v1.VolumeMount, env 
 		return render.Mount{}, err
 	}
 	sub, err := subPathOf(vm, env)
+	if at.image != "" {
+		out.HostPath, out.Image, out.SubPath = "", at.image, sub // the runtime finds the part
+		return out, err
+	}
 	if err != nil || sub == "" {
 		return out, err
 	}

@@ -15,7 +15,8 @@ const defaultTokenLife = int64(3600)
 func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.Projected
 	optional := slices.ContainsFunc(source.Sources, func(s v1.VolumeProjection) bool {
-		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional))
+		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional)) ||
+			(s.ClusterTrustBundle != nil && isTrue(s.ClusterTrustBundle.Optional))
 	})
 	return j.content(dirProjected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {
@@ -39,11 +40,11 @@ func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection,
 	case s.ServiceAccountToken != nil:
 		return j.token(ctx, p, s.ServiceAccountToken, mode)
 	case s.ClusterTrustBundle != nil:
-		return errors.New("the source clusterTrustBundle is not supported: take the bundle from a configMap")
+		return j.trustBundle(ctx, p, s.ClusterTrustBundle, mode)
 	case s.PodCertificate != nil:
 		return errors.New("the source podCertificate is not supported: take the certificate from a secret")
 	default:
-		return errors.New("a source is of no kind that is supported: secret, configMap, downwardAPI, serviceAccountToken")
+		return errors.New("a source is of no kind that is supported: secret, configMap, downwardAPI, serviceAccountToken, clusterTrustBundle")
 	}
 }
 

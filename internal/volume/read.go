@@ -22,6 +22,9 @@ func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (str
 	if !ok {
 		return "", &Error{Volume: volume, Err: errors.New("it is not set up: the pod does not have it, or it failed")}
 	}
+	if at.image != "" {
+		return "", &Error{Volume: volume, Err: errors.New("a file in an image can't be read")}
+	}
 	clean, err := cleanPath(path)
 	if err != nil {
 		return "", &Error{Volume: volume, Err: fmt.Errorf("path %q: %w", path, err)}

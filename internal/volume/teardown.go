@@ -34,6 +34,7 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 
 func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	m.forget(uid)
+	m.cfg.CSI.Forget(uid)
 	pods, err := openDir(m.cfg.PodsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -50,11 +51,16 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 		return err
 	}
 	defer dir.Close()
-	// Parts of volumes first: they hold the volumes.
-	for _, part := range []string{subPathsDir, volumesDir} {
-		if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), part)); err != nil {
-			return err
-		}
+	// Parts of volumes first: they hold the volumes. What drivers have brought they take
+	// away before anybody else does: they know what is behind it.
+	if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir)); err != nil {
+		return err
+	}
+	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
+		return err
+	}
+	if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), volumesDir)); err != nil {
+		return err
 	}
 	for _, part := range []string{subPathsDir, volumesDir} {
 		t.say("remove " + filepath.Join(dir.Name(), part))

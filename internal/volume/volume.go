@@ -18,6 +18,9 @@
 //   - Whatever touches a file system runs in a guard: one that hangs keeps its own
 //     pod waiting, and nobody else.
 //
+// Volumes of CSI drivers are brought and taken away by the drivers, see package csi;
+// images are shown by the runtime.
+//
 // A kind of volume is a file and a line in the table kinds.
 package volume
 
@@ -34,6 +37,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/csi"
 	"berth/internal/fields"
 	"berth/internal/pod"
 )
@@ -47,6 +51,19 @@ type Objects interface {
 	Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error)
 	PersistentVolumeClaim(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolumeClaim, error)
 	PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolume, error)
+	// TrustBundles returns the certificates that a projection asks for, in PEM.
+	TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error)
+}
+
+// CSI brings volumes by the drivers of this machine.
+type CSI interface {
+	// Mount may be called again, and does nothing if there is nothing to be done.
+	Mount(ctx context.Context, r csi.Request) (csi.Mounted, error)
+	// Unmount takes away what is in the directory of a volume. It knows nothing but
+	// the disk, and is fine if nothing is there.
+	Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error
+	// Forget is told that a pod wants no volume any more.
+	Forget(uid pod.UID)
 }
 
 // Config is what volumes need of the world.
@@ -54,6 +71,10 @@ type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Objects Objects
 	Mounter Mounter
+	CSI     CSI
+	// Image returns the name by which the runtime knows the image of a volume. If it is
+	// not there, it says why, and when to ask again; zero: somebody will tell the pod.
+	Image func(ctx context.Context, p *v1.Pod, volume string, s *v1.ImageVolumeSource) (ref string, again time.Time, err error)
 
 	NodeName    string
 	NodeLabels  func() map[string]string // of this node; a local volume may be bound to some
@@ -93,6 +114,8 @@ func New(c Config) (*Manager, error) {
 		{filepath.IsAbs(c.PodsDir), "the directory of pods is not an absolute path"},
 		{c.Objects != nil, "there is no source of objects"},
 		{c.Mounter != nil, "there is nothing that mounts"},
+		{c.CSI != nil, "there is nobody who asks CSI drivers"},
+		{c.Image != nil, "there is nothing that pulls images"},
 		{c.NodeName != "", "the node has no name"},
 		{c.NodeLabels != nil, "there are no labels of the node"},
 		{c.Allocatable != nil, "it is not known what the node has to give"},
@@ -130,11 +153,16 @@ func realDir(dir string) (string, error) {
 
 // place is where a volume is, and what containers may do there.
 type place struct {
-	path     string
-	readOnly bool // whatever the container asks for
-	owned    bool // made for this pod, so it may be given the pod's SELinux label
-	fixed    bool // its content is given: a subPath that is not there is a mistake
+	path     string // of the machine; empty if it is an image
+	image    string // as the runtime names it
+	readOnly bool   // whatever the container asks for
+	owned    bool   // made for this pod, so it may be given the pod's SELinux label
+	fixed    bool   // its content is given: a subPath that is not there is a mistake
+	again    bool   // whoever made it wants to be asked in each round
 }
+
+// there tells whether there is anything.
+func (p place) there() bool { return p.path != "" || p.image != "" }
 
 // job is one round of setting up the volumes of one pod.
 type job struct {
@@ -180,9 +208,9 @@ func (j *job) run(ctx context.Context) error {
 		j.task.say(fmt.Sprintf("set up volume %q", v.Name))
 		at, err := j.volume(ctx, v)
 		if err != nil {
-			failed = append(failed, &Error{Volume: v.Name, Usable: at.path != "", Err: err})
+			failed = append(failed, &Error{Volume: v.Name, Usable: at.there(), Err: err})
 		}
-		if at.path != "" {
+		if at.there() {
 			j.m.remember(j.pod.UID, v.Name, at)
 		}
 	}
@@ -219,28 +247,6 @@ func usedVolumes(s *v1.PodSpec) map[string]bool {
 		note(s.EphemeralContainers[i].VolumeMounts, s.EphemeralContainers[i].VolumeDevices)
 	}
 	return used
-}
-
-func (m *Manager) remember(uid pod.UID, volume string, at place) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.pods[uid] == nil {
-		m.pods[uid] = map[string]place{}
-	}
-	m.pods[uid][volume] = at
-}
-
-func (m *Manager) known(uid pod.UID, volume string) (place, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at, ok := m.pods[uid][volume]
-	return at, ok
-}
-
-func (m *Manager) forget(uid pod.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pods, uid)
 }
 
 // podDir is where everything of a pod is. The UID of an orphan comes from the

@@ -17,7 +17,7 @@ import (
 
 func TestNewTellsWhatIsMissing(t *testing.T) {
 	_, err := New(Config{})
-	for _, want := range []string{"directory of pods", "source of objects", "nothing that mounts", "no name", "labels", "log"} {
+	for _, want := range []string{"directory of pods", "source of objects", "nothing that mounts", "CSI", "images", "no name", "labels", "log"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not tell of %q", err, want)
 		}
@@ -182,7 +182,7 @@ func TestOneBadVolumeDoesNotHinderTheOthers(t *testing.T) {
 	p := podWith(configMapVolume("none"))
 	p.Spec.Volumes = append(p.Spec.Volumes,
 		v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-		v1.Volume{Name: "odd", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}},
+		v1.Volume{Name: "odd", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}},
 		v1.Volume{Name: "unused", VolumeSource: secretVolume("none")})
 	c := &p.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "scratch", MountPath: "/s"}, v1.VolumeMount{Name: "odd", MountPath: "/o"})
@@ -262,9 +262,8 @@ func TestProjected(t *testing.T) {
 func TestProjectedSourcesThatAreNotSupported(t *testing.T) {
 	w := newWorld(t)
 	for says, source := range map[string]v1.VolumeProjection{
-		"clusterTrustBundle is not supported": {ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "x"}},
-		"podCertificate is not supported":     {PodCertificate: &v1.PodCertificateProjection{}},
-		"of no kind that is supported":        {},
+		"podCertificate is not supported": {PodCertificate: &v1.PodCertificateProjection{}},
+		"of no kind that is supported":    {},
 	} {
 		w.setupFails(podWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}), says)
 	}

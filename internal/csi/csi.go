@@ -1,0 +1,146 @@
+// Package csi brings the volumes of CSI drivers to pods, and takes them away again.
+//
+// A driver is a program on this machine that registers itself, and is told over its
+// socket what to do: to stage a volume once for the machine, and to publish it for
+// each pod. It does all mounting.
+//
+// What always holds:
+//   - A record lies beside the place of a volume in a pod's directory before its driver
+//     is asked for anything, and until it has undone all of it. The records of all pods
+//     tell which volumes are staged: a volume is unstaged with its last record. So
+//     nothing but the disk has to be remembered over a restart.
+//   - What is done to one volume is done one after the other.
+//   - A driver may be asked for the same thing again at any time.
+//   - Each call has a deadline. It goes on when the one who waits for it gives up:
+//     a driver does half of its work in vain otherwise.
+//
+// Only the Manager writes the records, and the directories in which volumes are staged.
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"berth/internal/pod"
+)
+
+// Objects are what drivers and volumes are described by. One that does not exist is an
+// error for which apierrors.IsNotFound holds.
+type Objects interface {
+	CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error)
+	VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error)
+	SecretIn(ctx context.Context, p *v1.Pod, namespace, name string) (*v1.Secret, error)
+	Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error)
+}
+
+// Config is what a Manager is made of.
+type Config struct {
+	PodsDir    string // a pod's directory is <PodsDir>/<uid>
+	PluginsDir string // volumes are staged below it
+	NodeName   string
+	Objects    Objects
+	// IsMount tells whether something is mounted on a path.
+	IsMount func(path string) (bool, error)
+	// Wake is told the pods whose driver has come.
+	Wake func(context.Context, pod.UID)
+	// Patience is how long a driver may take for one call. Zero: 2 minutes.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+const defaultPatience = 2 * time.Minute
+
+// Manager asks drivers.
+type Manager struct {
+	Config
+
+	mu      sync.Mutex
+	drivers map[string]*driver
+	gone    map[string]bool // drivers that were unregistered, and did not come back
+	waiting map[string]map[pod.UID]bool
+	busy    map[volumeID]*turn
+	changed chan struct{} // capacity 1: drivers are others now
+}
+
+// New checks the configuration.
+func New(c Config) (*Manager, error) {
+	if !filepath.IsAbs(c.PodsDir) || !filepath.IsAbs(c.PluginsDir) {
+		return nil, errors.New("csi: the directories of pods and of plugins must be absolute paths")
+	}
+	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.Wake == nil || c.Log == nil {
+		return nil, errors.New("csi: the name of the node, objects, isMount, wake and log are required")
+	}
+	if c.Patience < 0 {
+		return nil, errors.New("csi: patience is negative")
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	// As those who ask for volumes name it: a path is compared with theirs.
+	err := os.MkdirAll(c.PodsDir, 0o750)
+	if err == nil {
+		c.PodsDir, err = filepath.EvalSymlinks(c.PodsDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("csi: %w", err)
+	}
+	return &Manager{
+		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
+		busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
+	}, nil
+}
+
+// volumeID names a volume on this machine.
+type volumeID struct{ driver, handle string }
+
+func (v volumeID) String() string {
+	return fmt.Sprintf("volume %q of CSI driver %q", v.handle, v.driver)
+}
+
+// turn is the right to do something to a volume. Whoever has put something into slot
+// has it.
+type turn struct {
+	slot  chan struct{} // capacity 1
+	users int           // that have it or wait for it
+}
+
+// take waits for the turn at a volume, and returns how to give it back.
+func (m *Manager) take(ctx context.Context, v volumeID) (release func(), err error) {
+	m.mu.Lock()
+	t := m.busy[v]
+	if t == nil {
+		t = &turn{slot: make(chan struct{}, 1)}
+		m.busy[v] = t
+	}
+	t.users++
+	m.mu.Unlock()
+	leave := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(m.busy, v)
+		}
+	}
+	select {
+	case t.slot <- struct{}{}:
+		return func() { <-t.slot; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, context.Cause(ctx))
+	}
+}
+
+// Waiting is an error about something that others have yet to do, and of which nobody
+// tells when it is done.
+type Waiting struct{ What string }
+
+func (e *Waiting) Error() string { return "waiting for " + e.What }

@@ -1,0 +1,274 @@
+package csi
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// Request is a volume that a pod wants to have.
+type Request struct {
+	Pod    *v1.Pod
+	Name   string // in the pod, or that of the persistent volume
+	Driver string
+	Handle string // by which the driver knows it; empty: it is made for this pod
+	Dir    string // of the volume in the pod's directory
+
+	Attributes   map[string]string
+	FSType       string
+	MountOptions []string
+	AccessModes  []v1.PersistentVolumeAccessMode
+	ReadOnly     bool
+
+	StageSecret, PublishSecret *v1.SecretReference
+
+	Group int // that is to have it, or -1
+	// GiveToGroup gives a directory to that group.
+	GiveToGroup func(dir string) error
+	// Say is told what is being done.
+	Say func(string)
+}
+
+// ephemeral tells whether the volume is made for the pod.
+func (r *Request) ephemeral() bool { return r.Handle == "" }
+
+// id names the volume. One that is made for a pod gets a name of its own.
+func (r *Request) id() volumeID {
+	if r.ephemeral() {
+		return volumeID{r.Driver, fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(r.Pod.UID)+r.Name)))}
+	}
+	return volumeID{r.Driver, r.Handle}
+}
+
+// Mounted is a volume that a pod has.
+type Mounted struct {
+	Path string
+	// Again is when its driver wants to be asked again; zero: never.
+	Again time.Time
+}
+
+// republishAfter is how often a driver that wants it is asked to publish a volume anew.
+const republishAfter = time.Minute
+
+// Mount brings a volume to a pod. It may be called again, and does nothing if there is
+// nothing to be done. With an error, it returns the place nevertheless if the pod has the
+// volume, and only its renewal failed.
+func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
+	known, err := m.stands(r.Dir)
+	if err != nil {
+		return Mounted{}, err
+	}
+	have := Mounted{Path: targetIn(r.Dir)}
+	if known != nil && !known.Again {
+		return have, nil
+	}
+	have.Again, err = m.mount(ctx, &r, known != nil)
+	if err != nil && known == nil {
+		return Mounted{}, err
+	}
+	if err != nil {
+		have.Again = time.Now().Add(republishAfter)
+	}
+	return have, err
+}
+
+// mount asks the driver for all that is needed, or, for a volume that the pod has, to
+// publish it anew. It returns when that is due again; zero: never.
+func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again time.Time, err error) {
+	d, err := m.driverFor(r.Driver, r.Pod.UID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	j, err := m.prepare(ctx, r, d)
+	if err != nil {
+		return time.Time{}, err
+	}
+	release, err := m.take(ctx, j.id)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer release()
+	if published {
+		err = j.publish(ctx) // with new tokens
+	} else {
+		err = j.run(ctx)
+	}
+	return j.again(), err
+}
+
+// again is when the volume is to be published anew; zero: never.
+func (j *job) again() time.Time {
+	if !j.rules.republish {
+		return time.Time{}
+	}
+	at := time.Now().Add(republishAfter)
+	if !j.tokensUntil.IsZero() && j.tokensUntil.Before(at) {
+		return j.tokensUntil
+	}
+	return at
+}
+
+// stands returns the record of a volume that the pod has. After a reboot it has none,
+// whatever the record says.
+func (m *Manager) stands(dir string) (*record, error) {
+	known, err := readRecord(dir)
+	if err != nil || known == nil || !known.Ready {
+		return nil, err
+	}
+	mounted, err := m.IsMount(targetIn(dir))
+	if err != nil || !mounted {
+		return nil, err
+	}
+	return known, nil
+}
+
+// targetIn is what a driver publishes a volume at.
+func targetIn(dir string) string { return filepath.Join(dir, "mount") }
+
+// stagingOf is where a volume is staged.
+func (m *Manager) stagingOf(v volumeID) string {
+	sum := sha256.Sum256([]byte(v.handle))
+	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", v.driver, fmt.Sprintf("%x", sum), "globalmount")
+}
+
+// job is one volume on its way to one pod.
+type job struct {
+	m     *Manager
+	r     *Request
+	id    volumeID
+	on    *driver
+	rules rules
+
+	attributes     map[string]string
+	publishContext map[string]string // from whoever attached it
+	stageSecrets   map[string]string
+	publishSecrets map[string]string
+	capability     *spec.VolumeCapability
+	tokensUntil    time.Time
+}
+
+// run stages and publishes a volume. The record comes first.
+func (j *job) run(ctx context.Context) error {
+	others, err := j.m.others(j.r.Dir)
+	if err != nil {
+		return err
+	}
+	if err := j.room(others); err != nil {
+		return err
+	}
+	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, Again: j.rules.republish}
+	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
+		rec.Staging = j.m.stagingOf(j.id)
+	}
+	if err := rec.write(j.r.Dir); err != nil {
+		return err
+	}
+	if rec.Staging != "" {
+		staged, err := j.staged(others)
+		if err == nil && !staged {
+			err = j.stage(ctx, rec.Staging)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := j.publish(ctx); err != nil {
+		return err
+	}
+	if j.givesGroup() {
+		j.r.Say(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
+		if err := j.r.GiveToGroup(targetIn(j.r.Dir)); err != nil {
+			return fmt.Errorf("give it to group %d: %w", j.r.Group, err)
+		}
+	}
+	rec.Ready = true
+	return rec.write(j.r.Dir)
+}
+
+// room refuses a volume that would be one too many for its driver.
+func (j *job) room(others map[string]record) error {
+	most := j.on.MaxVolumes
+	if most == 0 {
+		return nil
+	}
+	have := map[volumeID]bool{}
+	for _, r := range others {
+		if r.Driver == j.id.driver {
+			have[r.id()] = true
+		}
+	}
+	if !have[j.id] && int64(len(have)) >= most {
+		return fmt.Errorf("CSI driver %q can have %d volumes on this node, and has them: no room for another one", j.id.driver, most)
+	}
+	return nil
+}
+
+// staged tells whether another pod has the volume since the machine was started: then
+// it is staged.
+func (j *job) staged(others map[string]record) (bool, error) {
+	for dir, r := range others {
+		if r.id() != j.id || !r.Ready {
+			continue
+		}
+		if mounted, err := j.m.IsMount(targetIn(dir)); err != nil || mounted {
+			return mounted, err
+		}
+	}
+	return false, nil
+}
+
+func (j *job) stage(ctx context.Context, path string) error {
+	j.r.Say(fmt.Sprintf("stage %s", j.id))
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return fmt.Errorf("make a directory to stage it: %w", err)
+	}
+	return j.m.call(ctx, j.on, "NodeStageVolume", func(ctx context.Context, c spec.NodeClient) error {
+		_, err := c.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{
+			VolumeId: j.id.handle, StagingTargetPath: path, VolumeCapability: j.capability, PublishContext: j.publishContext,
+			VolumeContext: j.r.Attributes, Secrets: j.stageSecrets,
+		})
+		return err
+	})
+}
+
+func (j *job) publish(ctx context.Context) error {
+	j.r.Say(fmt.Sprintf("publish %s", j.id))
+	request := &spec.NodePublishVolumeRequest{
+		VolumeId: j.id.handle, TargetPath: targetIn(j.r.Dir), VolumeCapability: j.capability, Readonly: j.r.ReadOnly,
+		PublishContext: j.publishContext, VolumeContext: j.attributes, Secrets: j.publishSecrets,
+	}
+	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
+		request.StagingTargetPath = j.m.stagingOf(j.id)
+	}
+	return j.m.call(ctx, j.on, "NodePublishVolume", func(ctx context.Context, c spec.NodeClient) error {
+		_, err := c.NodePublishVolume(ctx, request)
+		return err
+	})
+}
+
+// givesGroup tells whether it is for us to give the volume to the pod's group.
+func (j *job) givesGroup() bool {
+	if j.r.Group < 0 || j.r.ReadOnly || j.mountsForGroup() {
+		return false
+	}
+	switch j.rules.group {
+	case storagev1.NoneFSGroupPolicy:
+		return false
+	case storagev1.FileFSGroupPolicy:
+		return true
+	default: // a file system that only this machine has
+		return j.r.FSType != "" && oneNode(j.r.AccessModes)
+	}
+}
+
+// mountsForGroup tells whether the driver does that.
+func (j *job) mountsForGroup() bool {
+	return j.r.Group >= 0 && j.on.can[spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP]
+}

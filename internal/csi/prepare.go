@@ -1,0 +1,253 @@
+package csi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// rules are how a driver wants to be treated in this cluster.
+type rules struct {
+	attach    bool // somebody attaches a volume to this node before it can be used
+	podInfo   bool
+	republish bool
+	group     storagev1.FSGroupPolicy
+	modes     []storagev1.VolumeLifecycleMode
+	tokens    []storagev1.TokenRequest
+	secretly  bool // tokens come as secrets
+}
+
+// rulesOf reads them. A driver that a cluster says nothing of is an old one, with
+// persistent volumes that are attached.
+func rulesOf(d *storagev1.CSIDriver) rules {
+	r := rules{attach: true, group: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
+	if d == nil {
+		return r
+	}
+	s := &d.Spec
+	if s.AttachRequired != nil {
+		r.attach = *s.AttachRequired
+	}
+	if s.FSGroupPolicy != nil {
+		r.group = *s.FSGroupPolicy
+	}
+	if len(s.VolumeLifecycleModes) > 0 {
+		r.modes = s.VolumeLifecycleModes
+	}
+	r.podInfo, r.republish, r.secretly = isTrue(s.PodInfoOnMount), isTrue(s.RequiresRepublish), isTrue(s.ServiceAccountTokenInSecrets)
+	r.tokens = s.TokenRequests
+	return r
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// prepare gathers all that a driver has to be told. Nothing is done yet.
+func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, error) {
+	described, err := m.Objects.CSIDriver(ctx, r.Pod, r.Driver)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("get csidriver %q: %w", r.Driver, err)
+	}
+	if err != nil {
+		described = nil
+	}
+	j := &job{m: m, r: r, id: r.id(), on: d, rules: rulesOf(described)}
+	if err := j.allowed(); err != nil {
+		return nil, err
+	}
+	if j.publishContext, err = j.attachment(ctx); err != nil {
+		return nil, err
+	}
+	if j.stageSecrets, err = j.secret(ctx, r.StageSecret); err != nil {
+		return nil, err
+	}
+	if j.publishSecrets, err = j.secret(ctx, r.PublishSecret); err != nil {
+		return nil, err
+	}
+	j.attributes = maps.Clone(r.Attributes)
+	if j.rules.podInfo {
+		j.addPodInfo()
+	}
+	if err := j.addTokens(ctx); err != nil {
+		return nil, err
+	}
+	j.capability = j.capabilityOf()
+	return j, nil
+}
+
+// allowed refuses a volume in a pod that its driver has only persistent ones of, and the
+// other way round.
+func (j *job) allowed() error {
+	want := storagev1.VolumeLifecyclePersistent
+	if j.r.ephemeral() {
+		want = storagev1.VolumeLifecycleEphemeral
+	}
+	if slices.Contains(j.rules.modes, want) {
+		return nil
+	}
+	if j.r.ephemeral() {
+		return fmt.Errorf("CSI driver %q has no volumes that are made for a pod: its CSIDriver object does not list Ephemeral in volumeLifecycleModes", j.id.driver)
+	}
+	return fmt.Errorf("CSI driver %q has no persistent volumes: its CSIDriver object does not list Persistent in volumeLifecycleModes", j.id.driver)
+}
+
+// attachmentName is what the cluster calls the attachment of a volume to a node.
+func attachmentName(v volumeID, node string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(v.handle+v.driver+node)))
+}
+
+// attachment returns what the one who attached the volume wants the driver to know.
+func (j *job) attachment(ctx context.Context) (map[string]string, error) {
+	if !j.rules.attach || j.r.ephemeral() {
+		return nil, nil
+	}
+	a, err := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &Waiting{"the volume to be attached to this node"}
+	case err != nil:
+		return nil, fmt.Errorf("get the volumeattachment: %w", err)
+	case a.DeletionTimestamp != nil:
+		return nil, &Waiting{fmt.Sprintf("the volume to be attached to this node: volumeattachment %s is being deleted", a.Name)}
+	case a.Status.Attached:
+		return a.Status.AttachmentMetadata, nil
+	case a.Status.AttachError != nil:
+		return nil, &Waiting{"the volume to be attached to this node: " + a.Status.AttachError.Message}
+	default:
+		return nil, &Waiting{"the volume to be attached to this node"}
+	}
+}
+
+func (j *job) secret(ctx context.Context, ref *v1.SecretReference) (map[string]string, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	if ref.Name == "" || ref.Namespace == "" {
+		return nil, errors.New("the reference to a secret for the CSI driver needs a name and a namespace")
+	}
+	s, err := j.m.Objects.SecretIn(ctx, j.r.Pod, ref.Namespace, ref.Name)
+	if err != nil {
+		return nil, fmt.Errorf("get secret %s/%s for the CSI driver: %w", ref.Namespace, ref.Name, err)
+	}
+	out := make(map[string]string, len(s.Data))
+	for key, value := range s.Data {
+		out[key] = string(value)
+	}
+	return out, nil
+}
+
+// The names that drivers know.
+const (
+	attributePodName   = "csi.storage.k8s.io/pod.name"
+	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
+	attributeUID       = "csi.storage.k8s.io/pod.uid"
+	attributeAccount   = "csi.storage.k8s.io/serviceAccount.name"
+	attributeEphemeral = "csi.storage.k8s.io/ephemeral"
+	attributeTokens    = "csi.storage.k8s.io/serviceAccount.tokens"
+)
+
+func (j *job) addPodInfo() {
+	account := j.r.Pod.Spec.ServiceAccountName
+	if account == "" {
+		account = "default"
+	}
+	j.addAttribute(attributePodName, j.r.Pod.Name)
+	j.addAttribute(attributeNamespace, j.r.Pod.Namespace)
+	j.addAttribute(attributeUID, string(j.r.Pod.UID))
+	j.addAttribute(attributeAccount, account)
+	j.addAttribute(attributeEphemeral, strconv.FormatBool(j.r.ephemeral()))
+}
+
+func (j *job) addAttribute(key, value string) {
+	if j.attributes == nil {
+		j.attributes = map[string]string{}
+	}
+	j.attributes[key] = value
+}
+
+// addTokens adds the tokens of the pod's service account that the driver asks for.
+func (j *job) addTokens(ctx context.Context) error {
+	if len(j.rules.tokens) == 0 {
+		return nil
+	}
+	type token struct {
+		Token   string    `json:"token"`
+		Expires time.Time `json:"expirationTimestamp"`
+	}
+	all := map[string]token{}
+	for _, want := range j.rules.tokens {
+		var seconds int64
+		if want.ExpirationSeconds != nil {
+			seconds = *want.ExpirationSeconds
+		}
+		value, expires, refreshAt, err := j.m.Objects.Token(ctx, j.r.Pod, want.Audience, seconds)
+		if err != nil {
+			return fmt.Errorf("get a token of the service account for the CSI driver: %w", err)
+		}
+		all[want.Audience] = token{value, expires.UTC()}
+		if j.tokensUntil.IsZero() || refreshAt.Before(j.tokensUntil) {
+			j.tokensUntil = refreshAt
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("put tokens into words: %w", err)
+	}
+	if !j.rules.secretly {
+		j.addAttribute(attributeTokens, string(text))
+		return nil
+	}
+	if j.publishSecrets == nil {
+		j.publishSecrets = map[string]string{}
+	}
+	j.publishSecrets[attributeTokens] = string(text)
+	return nil
+}
+
+// capabilityOf is how the volume is to be used.
+func (j *job) capabilityOf() *spec.VolumeCapability {
+	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.r.MountOptions}
+	if j.mountsForGroup() {
+		mount.VolumeMountGroup = strconv.Itoa(j.r.Group)
+	}
+	return &spec.VolumeCapability{
+		AccessType: &spec.VolumeCapability_Mount{Mount: mount},
+		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.on.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
+	}
+}
+
+// accessMode turns what a volume was made for into what a driver understands. Of several
+// modes the first counts. Only some drivers tell one pod from several on a node.
+func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCapability_AccessMode_Mode {
+	mode := v1.ReadWriteOnce
+	if len(modes) > 0 {
+		mode = modes[0]
+	}
+	switch {
+	case mode == v1.ReadWriteMany:
+		return spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+	case mode == v1.ReadOnlyMany:
+		return spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+	case mode == v1.ReadWriteOncePod && exact:
+		return spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	case mode == v1.ReadWriteOnce && exact:
+		return spec.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
+	default:
+		return spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	}
+}
+
+// oneNode tells whether a volume is used by one node at a time.
+func oneNode(modes []v1.PersistentVolumeAccessMode) bool {
+	return slices.Contains(modes, v1.ReadWriteOnce) || slices.Contains(modes, v1.ReadWriteOncePod)
+}

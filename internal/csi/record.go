@@ -1,0 +1,135 @@
+package csi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// VolumesDir is where the CSI volumes of a pod are, below its volumes directory. It is
+// named as the kubelet names it, and so are the file of a record and its first fields:
+// tools look there.
+const VolumesDir = "kubernetes.io~csi"
+
+const recordFile = "vol_data.json"
+
+// record is what is written down of the volume of a pod. It lies in the directory of
+// that volume.
+type record struct {
+	Name   string `json:"specVolID"`
+	Handle string `json:"volumeHandle"`
+	Driver string `json:"driverName"`
+	// Staging is where the volume is staged, or "" if that driver stages nothing.
+	Staging string `json:"stagingPath,omitempty"`
+	// Ready says that the pod has it, with its group.
+	Ready bool `json:"ready"`
+	// Again says that the driver wants to be asked from time to time to publish it.
+	Again bool `json:"requiresRepublish,omitempty"`
+}
+
+func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }
+
+// readRecord returns nil if there is none.
+func readRecord(dir string) (*record, error) {
+	path := filepath.Join(dir, recordFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is known of a CSI volume: %w", err)
+	}
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("read what is known of a CSI volume: %s: %w", path, err)
+	}
+	if r.Driver == "" || r.Handle == "" {
+		return nil, fmt.Errorf("read what is known of a CSI volume: %s names no driver or no volume", path)
+	}
+	return &r, nil
+}
+
+// write puts a record in its place, in whole or not at all.
+func (r record) write(dir string) error {
+	raw, err := json.Marshal(r)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o750)
+	}
+	if err == nil {
+		err = replace(filepath.Join(dir, recordFile), raw)
+	}
+	if err != nil {
+		return fmt.Errorf("write down a CSI volume: %w", err)
+	}
+	return nil
+}
+
+func replace(path string, content []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func removeRecord(dir string) error {
+	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove what is known of a CSI volume: %w", err)
+	}
+	return nil
+}
+
+// others returns the records of all pods, by directory, but for that in one of them.
+func (m *Manager) others(but string) (map[string]record, error) {
+	pods, err := names(m.PodsDir)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]record{}
+	for _, uid := range pods {
+		volumes := filepath.Join(m.PodsDir, uid, "volumes", VolumesDir)
+		all, err := names(volumes)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range all {
+			dir := filepath.Join(volumes, name)
+			if dir == but {
+				continue
+			}
+			r, err := readRecord(dir)
+			if err != nil {
+				return nil, err
+			}
+			if r != nil {
+				out[dir] = *r
+			}
+		}
+	}
+	return out, nil
+}
+
+// names lists a directory, there or not.
+func names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for CSI volumes: %w", err)
+	}
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,209 @@
+package csi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
+)
+
+// nodeIDAnnotation is where a Node says by which name each driver knows it.
+const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
+
+// Client is what a Reporter needs of a set of clients.
+type Client interface {
+	CoreV1() corev1.CoreV1Interface
+	StorageV1() storagev1client.StorageV1Interface
+}
+
+// ReporterConfig is what a Reporter is made of.
+type ReporterConfig struct {
+	Manager *Manager
+	Client  Client
+	Node    func() *v1.Node // as the cluster has it; nil: not yet
+	Log     *slog.Logger
+}
+
+// Reporter tells a cluster which drivers this machine has: in a CSINode object, and on
+// the Node. It is the only writer of both.
+type Reporter struct{ ReporterConfig }
+
+// NewReporter checks the configuration.
+func NewReporter(c ReporterConfig) (*Reporter, error) {
+	if c.Manager == nil || c.Client == nil || c.Node == nil || c.Log == nil {
+		return nil, errors.New("tell of CSI drivers: manager, client, node and log are required")
+	}
+	return &Reporter{c}, nil
+}
+
+const (
+	firstReportRetry   = time.Second
+	longestReportRetry = time.Minute
+	// auditEvery is how often it is looked whether the cluster still has it right: with
+	// a Node, all that was told of it is gone.
+	auditEvery = 5 * time.Minute
+	// reportLimit is how long the API server may take.
+	reportLimit = 10 * time.Second
+)
+
+// Run tells until the context ends.
+func (r *Reporter) Run(ctx context.Context) {
+	wait, failing := time.Duration(0), false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.Manager.changed:
+		case <-time.After(wait):
+		}
+		err := r.report(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errNoNode):
+			wait = firstReportRetry
+		case err != nil && failing:
+			wait = min(2*wait, longestReportRetry)
+		case err != nil:
+			wait, failing = firstReportRetry, true
+			r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
+		case failing:
+			r.Log.Info("the cluster knows the CSI drivers of this node")
+			fallthrough
+		default:
+			wait, failing = auditEvery, false
+		}
+	}
+}
+
+var errNoNode = errors.New("the cluster has no Node of this machine yet")
+
+func (r *Reporter) report(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	defer cancel()
+	node := r.Node()
+	if node == nil || node.UID == "" {
+		return errNoNode
+	}
+	drivers, gone := r.Manager.Drivers()
+	if err := r.annotate(ctx, node, drivers, gone); err != nil {
+		return fmt.Errorf("write the node: %w", err)
+	}
+	if err := r.describe(ctx, node, drivers, gone); err != nil {
+		return fmt.Errorf("write csinode %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// describe brings the CSINode object to what it should say.
+func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver, gone []string) error {
+	client := r.Client.StorageV1().CSINodes()
+	have, err := client.Get(ctx, node.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err := client.Create(ctx, &storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+			}}},
+			Spec: storagev1.CSINodeSpec{Drivers: csiDrivers(nil, drivers, gone)},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	want := csiDrivers(have.Spec.Drivers, drivers, gone)
+	if apiequality.Semantic.DeepEqual(have.Spec.Drivers, want) {
+		return nil
+	}
+	changed := have.DeepCopy()
+	changed.Spec.Drivers = want
+	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	return err
+}
+
+// csiDrivers is the list of drivers that is to be shown. Drivers that were there before
+// this agent stay until they are known to be gone: they may be about to register.
+func csiDrivers(have []storagev1.CSINodeDriver, drivers []Driver, gone []string) []storagev1.CSINodeDriver {
+	byName := map[string]storagev1.CSINodeDriver{}
+	for _, d := range have {
+		if !slices.Contains(gone, d.Name) {
+			byName[d.Name] = d
+		}
+	}
+	for _, d := range drivers {
+		entry := storagev1.CSINodeDriver{Name: d.Name, NodeID: d.NodeID, TopologyKeys: slices.Sorted(maps.Keys(d.Topology))}
+		if d.MaxVolumes > 0 {
+			entry.Allocatable = &storagev1.VolumeNodeResources{Count: new(int32(min(d.MaxVolumes, 1<<31-1)))}
+		}
+		byName[d.Name] = entry
+	}
+	out := []storagev1.CSINodeDriver{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, byName[name])
+	}
+	return out
+}
+
+// annotate says on the Node by which name each driver knows it, and where it is for
+// their volumes, as labels.
+func (r *Reporter) annotate(ctx context.Context, node *v1.Node, drivers []Driver, gone []string) error {
+	patch, err := nodePatch(node, drivers, gone)
+	if err != nil || patch == nil {
+		return err
+	}
+	_, err = r.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// nodePatch returns nil if the Node says all of it.
+func nodePatch(node *v1.Node, drivers []Driver, gone []string) ([]byte, error) {
+	ids := map[string]string{}
+	if text := node.Annotations[nodeIDAnnotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &ids); err != nil {
+			ids = map[string]string{} // nobody could read it, so nobody misses it
+		}
+	}
+	for _, name := range gone {
+		delete(ids, name)
+	}
+	labels := map[string]any{}
+	for _, d := range drivers {
+		ids[d.Name] = d.NodeID
+		for key, value := range d.Topology {
+			if have, there := node.Labels[key]; !there || have != value {
+				labels[key] = value
+			}
+		}
+	}
+	meta := map[string]any{}
+	if len(labels) > 0 {
+		meta["labels"] = labels
+	}
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	switch have, there := node.Annotations[nodeIDAnnotation]; {
+	case len(ids) == 0 && there:
+		meta["annotations"] = map[string]any{nodeIDAnnotation: nil}
+	case len(ids) > 0 && have != string(text):
+		meta["annotations"] = map[string]any{nodeIDAnnotation: string(text)}
+	}
+	if len(meta) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": meta})
+}

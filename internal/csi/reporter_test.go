@@ -1,0 +1,105 @@
+package csi
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestTheClusterIsToldOfDrivers(t *testing.T) {
+	// given a Node, and a CSINode of an earlier agent with a driver that may come back
+	w := newWorld(t)
+	w.driver.info.MaxVolumesPerNode = 5
+	w.register()
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", UID: "n-1", Annotations: map[string]string{nodeIDAnnotation: `{"old.example.com":"x"}`}}}
+	client := fake.NewClientset(node, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: "box"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "old.example.com", NodeID: "x"}}},
+	})
+	var known atomic.Pointer[v1.Node]
+	r, err := NewReporter(ReporterConfig{Manager: w.m, Client: client, Node: known.Load, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.report(t.Context()); err == nil {
+		t.Error("told without a node")
+	}
+	known.Store(node)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	drivers := func() []storagev1.CSINodeDriver {
+		o, err := client.StorageV1().CSINodes().Get(t.Context(), "box", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Spec.Drivers
+	}
+	annotation := func() string {
+		o, err := client.CoreV1().Nodes().Get(t.Context(), "box", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known.Store(o)
+		return o.Annotations[nodeIDAnnotation]
+	}
+
+	// then it shows both, and the one that goes no more
+	waitFor(t, func() bool { return len(drivers()) == 2 })
+	if d := drivers()[0]; d.Name != disks || d.NodeID != "box-id" || *d.Allocatable.Count != 5 {
+		t.Error(d)
+	}
+	if got := annotation(); got != `{"disks.example.com":"box-id","old.example.com":"x"}` {
+		t.Error(got)
+	}
+	w.m.Unregister(disks)
+	waitFor(t, func() bool { return len(drivers()) == 1 })
+	if got := annotation(); got != `{"old.example.com":"x"}` {
+		t.Error(got)
+	}
+}
+
+func TestANewNodeGetsItsCSINode(t *testing.T) {
+	w := newWorld(t)
+	w.driver.info.AccessibleTopology = nil
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", UID: "n-1"}}
+	client := fake.NewClientset(node)
+	r, err := NewReporter(ReporterConfig{Manager: w.m, Client: client, Node: func() *v1.Node { return node }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := client.StorageV1().CSINodes().Get(t.Context(), "box", metav1.GetOptions{})
+	if err != nil || len(o.OwnerReferences) != 1 || o.OwnerReferences[0].UID != "n-1" || len(o.Spec.Drivers) != 1 || o.Spec.Drivers[0].Allocatable != nil {
+		t.Error(o, err)
+	}
+}
+
+func TestWhereANodeIsBecomesItsLabels(t *testing.T) {
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a.example.com/zone": "1", "other": "x"}, Annotations: map[string]string{nodeIDAnnotation: "not json"}}}
+	drivers := []Driver{{Name: "a.example.com", NodeID: "n", Topology: map[string]string{"a.example.com/zone": "1", "a.example.com/rack": "2"}}}
+	patch, err := nodePatch(node, drivers, nil)
+	want := `{"metadata":{"annotations":{"csi.volume.kubernetes.io/nodeid":"{\"a.example.com\":\"n\"}"},"labels":{"a.example.com/rack":"2"}}}`
+	if err != nil || string(patch) != want {
+		t.Errorf("%s, %v", patch, err)
+	}
+	node.Annotations[nodeIDAnnotation] = `{"a.example.com":"n"}`
+	node.Labels["a.example.com/rack"] = "2"
+	if patch, err := nodePatch(node, drivers, nil); patch != nil || err != nil {
+		t.Errorf("%s, %v", patch, err)
+	}
+	patch, err = nodePatch(node, nil, []string{"a.example.com"})
+	if want := `{"metadata":{"annotations":{"csi.volume.kubernetes.io/nodeid":null}}}`; err != nil || string(patch) != want {
+		t.Errorf("%s, %v", patch, err)
+	}
+}

@@ -1,0 +1,236 @@
+package plugins
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// driver is a plugin with a real socket.
+type driver struct {
+	registration.UnimplementedRegistrationServer
+	info   *registration.PluginInfo
+	told   chan *registration.RegistrationStatus
+	server *grpc.Server
+}
+
+func (d *driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+	return d.info, nil
+}
+
+func (d *driver) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	d.told <- s
+	return &registration.RegistrationStatusResponse{}, nil
+}
+
+func serve(t *testing.T, socket, kind, name string) *driver {
+	t.Helper()
+	d := &driver{
+		info: &registration.PluginInfo{Type: kind, Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{"1.0.0"}},
+		told: make(chan *registration.RegistrationStatus, 100), server: grpc.NewServer(),
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registration.RegisterRegistrationServer(d.server, d)
+	go func() { _ = d.server.Serve(listener) }() // it ends by Stop
+	t.Cleanup(d.server.Stop)
+	return d
+}
+
+// handler notes what it is told.
+type handler struct {
+	calls  chan string
+	refuse error
+}
+
+func (h *handler) Validate(name, _ string, versions []string) error {
+	if h.refuse != nil {
+		return h.refuse
+	}
+	h.calls <- fmt.Sprint("validate ", name, versions)
+	return nil
+}
+
+func (h *handler) Register(_ context.Context, name, endpoint string, _ []string) error {
+	h.calls <- "register " + name + " at " + endpoint
+	return nil
+}
+
+func (h *handler) Unregister(name string) { h.calls <- "unregister " + name }
+
+func (h *handler) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-h.calls:
+			if got != w {
+				t.Fatalf("%q, want %q", got, w)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told: %s", w)
+		}
+	}
+}
+
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func watch(t *testing.T, dir string, h *handler) (log *buffer, stop func()) {
+	t.Helper()
+	log = &buffer{}
+	w, err := New(Config{Dir: dir, Handlers: map[string]Handler{"CSIPlugin": h}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return log, stop
+}
+
+// folder is one whose path is short enough for sockets.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "plugins")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "reg")
+}
+
+func TestPluginsComeAndGo(t *testing.T) {
+	// given one that is there before us
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first := serve(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "a.example.com")
+	h := &handler{calls: make(chan string, 100)}
+	_, stop := watch(t, dir, h)
+	h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
+	if s := <-first.told; !s.PluginRegistered || s.Error != "" {
+		t.Error(s)
+	}
+
+	// when another comes, and makes its socket anew, and goes
+	second := serve(t, filepath.Join(dir, "b.sock"), "CSIPlugin", "b.example.com")
+	h.expect(t, "validate b.example.com[1.0.0]", "register b.example.com at /csi.sock")
+	second.server.Stop() // which removes the socket
+	h.expect(t, "unregister b.example.com")
+	second = serve(t, filepath.Join(dir, "b.sock"), "CSIPlugin", "b2.example.com")
+	h.expect(t, "validate b2.example.com[1.0.0]", "register b2.example.com at /csi.sock")
+	second.server.Stop()
+	h.expect(t, "unregister b2.example.com")
+
+	// then at our end the rest stays
+	stop()
+	select {
+	case got := <-h.calls:
+		t.Error(got)
+	default:
+	}
+}
+
+func TestAPluginIsToldWhyItIsRefused(t *testing.T) {
+	dir := folder(t)
+	h := &handler{refuse: errors.New("version 7 is not known")}
+	log, _ := watch(t, dir, h)
+	waitFor(t, func() bool { _, err := os.Stat(dir); return err == nil })
+	other := serve(t, filepath.Join(dir, "gpu.sock"), "Toaster", "gpu")
+	bad := serve(t, filepath.Join(dir, "bad.sock"), "CSIPlugin", "bad")
+
+	for range 3 { // and it is tried again, but not told twice
+		if s := <-bad.told; s.PluginRegistered || s.Error != `CSIPlugin "bad": version 7 is not known` {
+			t.Error(s)
+		}
+	}
+	if s := <-other.told; s.PluginRegistered || !strings.Contains(s.Error, `plugins of type "Toaster" are not supported`) {
+		t.Error(s)
+	}
+	if n := strings.Count(log.String(), "version 7"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+func TestASocketThatNobodyServesYet(t *testing.T) {
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// given the socket of a plugin that was killed, a file, and a hidden socket
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "a.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	_ = dead.Close()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := &handler{calls: make(chan string, 100)}
+	log, _ := watch(t, dir, h)
+	waitFor(t, func() bool { return strings.Contains(log.String(), "can't register a plugin") })
+
+	// when it is back, then it is registered
+	if err := os.Remove(filepath.Join(dir, "a.sock")); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "a.example.com")
+	h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("it does not happen")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func TestNewTellsWhatIsMissing(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("an empty configuration is taken")
+	}
+}

@@ -1,0 +1,73 @@
+package plugins
+
+import (
+	"context"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// plugin is what a plugin says of itself.
+type plugin struct {
+	kind, name string
+	endpoint   string // where it does its work
+	versions   []string
+}
+
+// answerLimit is how long a plugin may take for an answer.
+const answerLimit = 10 * time.Second
+
+// connection is one to the socket of a plugin.
+type connection struct {
+	socket string
+	conn   *grpc.ClientConn
+	client registration.RegistrationClient
+}
+
+func dial(socket string) (*connection, error) {
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	return &connection{socket, conn, registration.NewRegistrationClient(conn)}, nil
+}
+
+func (c *connection) close() { _ = c.conn.Close() } // nothing is under way
+
+func (c *connection) info(ctx context.Context) (plugin, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	info, err := c.client.GetInfo(ctx, &registration.InfoRequest{})
+	if err != nil {
+		return plugin{}, err
+	}
+	p := plugin{kind: info.Type, name: info.Name, endpoint: info.Endpoint, versions: info.SupportedVersions}
+	if p.endpoint == "" {
+		p.endpoint = c.socket
+	}
+	return p, nil
+}
+
+// tell lets a plugin know whether it was taken.
+func (c *connection) tell(ctx context.Context, refused error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	status := &registration.RegistrationStatus{PluginRegistered: refused == nil}
+	if refused != nil {
+		status.Error = refused.Error()
+	}
+	_, err := c.client.NotifyRegistrationStatus(ctx, status)
+	return err
+}
+
+func identify(info fs.FileInfo) identity {
+	id := identity{made: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.inode = st.Ino
+	}
+	return id
+}

@@ -1,0 +1,21 @@
+package volume
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// setupImage makes an image be there, which the runtime itself shows to containers. It
+// can't be written to.
+func setupImage(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	if at, ok := j.settled(v.Name); ok {
+		return at, nil // or it would be pulled in every round
+	}
+	ref, again, err := j.m.cfg.Image(ctx, j.pod, v.Name, v.Image)
+	if err != nil {
+		j.renew(again)
+		return place{}, err
+	}
+	return place{image: ref, readOnly: true, fixed: true}, nil
+}

@@ -1,0 +1,61 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	if at, ok := j.settled(v.Name); ok {
+		return at, nil
+	}
+	return j.nfs(ctx, v.Name, v.NFS, nil, v.NFS.ReadOnly)
+}
+
+// nfs mounts the export of a server. Who may read and write there is for the server
+// to say: it is not given to the pod's group.
+func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
+	at := place{path: j.dataDir(dirNFS, name), readOnly: s.ReadOnly || readOnly}
+	source, err := nfsSource(s)
+	if err != nil {
+		return place{}, err
+	}
+	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
+	if err != nil || mounted {
+		return at, err
+	}
+	if at.readOnly {
+		options = append([]string{"ro"}, options...)
+	}
+	if err := os.MkdirAll(at.path, 0o750); err != nil {
+		return place{}, fmt.Errorf("make its directory: %w", err)
+	}
+	j.task.say(fmt.Sprintf("mount %s", source))
+	if err := j.m.cfg.Mounter.MountRemote(ctx, "nfs", source, at.path, options); err != nil {
+		return place{}, fmt.Errorf("mount %s: %w", source, err)
+	}
+	return at, nil
+}
+
+// nfsSource is what to mount, as mount(8) wants it.
+func nfsSource(s *v1.NFSVolumeSource) (string, error) {
+	switch {
+	case s.Server == "" || strings.HasPrefix(s.Server, "-") || strings.ContainsAny(s.Server, "/ \t\n\x00"):
+		return "", fmt.Errorf("nfs server %q is not the name or address of one", s.Server)
+	case !path.IsAbs(s.Path) || strings.ContainsRune(s.Path, 0):
+		return "", fmt.Errorf("nfs path %q is not an absolute path", s.Path)
+	}
+	server := s.Server
+	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
+		server = "[" + server + "]" // an address of IPv6
+	}
+	return server + ":" + s.Path, nil
+}
+
+var errNoHelper = errors.New("this machine can't mount NFS: install nfs-common (Debian, Ubuntu) or nfs-utils")

@@ -1,0 +1,167 @@
+//go:build real
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"berth/test/cluster/control"
+	"berth/test/cluster/lab"
+)
+
+const diskDriver = "disks.example.com"
+
+// startDriver runs the CSI driver of the tests on a node, and returns what reads what
+// it was asked for.
+func startDriver(t *testing.T, n *lab.Node) (calls func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "csidriver")
+	build := exec.Command("go", "build", "-o", program, "../csidriver")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the driver: %v: %s", err, out)
+	}
+	cmd := exec.Command(program, "-name", diskDriver, "-dir", dir, "-registry", filepath.Join(n.Root, "plugins_registry"), "-max", "7")
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	return func() []string {
+		text, err := os.ReadFile(filepath.Join(dir, "calls.log"))
+		must(t, err)
+		all := strings.Split(strings.TrimSpace(string(text)), "\n")
+		return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "registered") })
+	}
+}
+
+// disk is a persistent volume of that driver, and the spec of a claim for it.
+func disk(t *testing.T, admin kubernetes.Interface, name string) corev1.PersistentVolumeClaimSpec {
+	t.Helper()
+	size := corev1.ResourceList{"storage": resource.MustParse("1Gi")}
+	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	_, err := admin.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: once, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: diskDriver, VolumeHandle: name}},
+		},
+	}, create)
+	must(t, err)
+	return corev1.PersistentVolumeClaimSpec{
+		AccessModes: once, VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
+	}
+}
+
+func withVolume(p *corev1.Pod, source corev1.VolumeSource) *corev1.Pod {
+	p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: source}}
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "disk", MountPath: "/disk"}}
+	return p
+}
+
+func TestDisksOfADriver(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t, control.ControllerManager, control.Scheduler)
+	admin := clientOf(t, plane, control.Admin())
+	n := joinNode(t, plane, "one")
+	calls := startDriver(t, n)
+	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true), PodInfoOnMount: new(true)},
+	}, create)
+	must(t, err)
+
+	// The cluster knows the driver.
+	within(t, patience, func() error {
+		o, err := admin.StorageV1().CSINodes().Get(t.Context(), "one", get)
+		if err == nil && (len(o.Spec.Drivers) != 1 || o.Spec.Drivers[0].NodeID != "this-node" || *o.Spec.Drivers[0].Allocatable.Count != 7) {
+			err = fmt.Errorf("the CSINode has %+v", o.Spec)
+		}
+		return err
+	})
+	within(t, patience, func() error {
+		o, err := admin.CoreV1().Nodes().Get(t.Context(), "one", get)
+		if err == nil && o.Annotations["csi.volume.kubernetes.io/nodeid"] != `{"disks.example.com":"this-node"}` {
+			err = fmt.Errorf("the Node has %v", o.Annotations)
+		}
+		return err
+	})
+
+	// Two pods share a disk, and one has a disk of its own that was claimed for it.
+	claim := disk(t, admin, "shared")
+	_, err = admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}, create)
+	must(t, err)
+	shared := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
+	own := corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: disk(t, admin, "own")}}}
+	pods := podsIn(t, admin, "default")
+	pods.create(withVolume(workloadPod("a", "sleep"), shared), withVolume(workloadPod("b", "sleep"), shared), withVolume(workloadPod("c", "sleep"), own))
+
+	// They wait until the disk is attached, and say so.
+	pods.await("a", "waiting", func(p *corev1.Pod) bool {
+		if p == nil || len(p.Status.ContainerStatuses) == 0 {
+			return false
+		}
+		w := p.Status.ContainerStatuses[0].State.Waiting
+		return w != nil && strings.Contains(w.Message, "waiting for the volume to be attached to this node")
+	})
+	attach(t, admin, 2)
+	for _, name := range []string{"a", "b", "c"} {
+		pods.await(name, "ready", isReady)
+	}
+	got := calls()
+	slices.Sort(got)
+	want := []string{"publish own for c", "publish shared for a", "publish shared for b", "stage own", "stage shared"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the driver was asked for %q", got)
+	}
+
+	// The agent is killed, and a pod deleted meanwhile: the other keeps the disk.
+	n.Kill()
+	must(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	must(t, n.Start())
+	pods.await("a", "gone", isGone)
+	if slices.Contains(calls(), "unstage shared") {
+		t.Error("a disk that is in use was unstaged")
+	}
+	pods.remove("b", "c")
+	last := calls()[len(want):]
+	slices.Sort(last)
+	if !slices.Equal(last, []string{"unpublish own", "unpublish shared", "unpublish shared", "unstage own", "unstage shared"}) {
+		t.Errorf("the driver was asked for %q", last)
+	}
+}
+
+// attach is what an attacher does: it says that volumes are attached.
+func attach(t *testing.T, admin kubernetes.Interface, count int) {
+	t.Helper()
+	within(t, patience, func() error {
+		list, err := admin.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			a := &list.Items[i]
+			a.Status.Attached = true
+			_, e := admin.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{})
+			err = errors.Join(err, e)
+		}
+		if err == nil && len(list.Items) < count {
+			err = fmt.Errorf("%d volumes are to be attached", len(list.Items))
+		}
+		return err
+	})
+}

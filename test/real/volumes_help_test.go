@@ -1,0 +1,146 @@
+//go:build real
+
+package real
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func groupOf(info fs.FileInfo) int {
+	if info == nil {
+		return -1
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(st.Gid)
+}
+
+// mustBeShared makes a directory a mount whose mounts travel.
+func (n *node) mustBeShared(dir string) {
+	n.t.Helper()
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) mountTmpfs(dir string) {
+	n.t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// mountDead mounts a file system that does not answer, until wake is called: then every
+// answer is an error.
+func (n *node) mountDead(dir string) (wake func()) {
+	n.t.Helper()
+	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	wake = sync.OnceFunc(func() { _ = unix.Close(dev) })
+	n.t.Cleanup(func() {
+		wake()
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+	})
+	if err := unix.Mount("dead", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)); err != nil {
+		n.t.Fatal(err)
+	}
+	return wake
+}
+
+// csiDriver is a driver that runs on the machine.
+type csiDriver struct {
+	n         *node
+	name, dir string
+	cmd       *exec.Cmd
+}
+
+// buildDriver is done once.
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return build("../csidriver") })
+
+func (n *node) newDriver(name string) *csiDriver {
+	n.t.Helper()
+	program, err := buildDriver()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	d := &csiDriver{n: n, name: name, dir: filepath.Join(n.dir, "csi")}
+	n.mustMake(d.dir)
+	if err := os.WriteFile(filepath.Join(d.dir, "program"), program, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	d.start()
+	n.t.Cleanup(func() { // it is needed until its volumes are gone
+		if n.agent != nil {
+			n.agent.kill()
+			n.berth("down")
+		}
+		d.stop()
+	})
+	return d
+}
+
+func (d *csiDriver) start() {
+	d.n.t.Helper()
+	d.cmd = exec.Command(filepath.Join(d.dir, "program"), "-name", d.name, "-dir", d.dir, "-registry", filepath.Join(d.n.root, "plugins_registry"))
+	d.cmd.Stderr = os.Stderr
+	if err := d.cmd.Start(); err != nil {
+		d.n.t.Fatal(err)
+	}
+}
+
+func (d *csiDriver) stop() {
+	if d.cmd != nil {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM)
+		_ = d.cmd.Wait()
+		d.cmd = nil
+	}
+}
+
+// calls are what the driver was asked for, but for its registration.
+func (d *csiDriver) calls() []string {
+	text, err := os.ReadFile(filepath.Join(d.dir, "calls.log"))
+	if err != nil {
+		d.n.t.Fatal(err)
+	}
+	return filter(lines(string(bytes.TrimSpace(text))), func(line string) bool { return line != "" && !strings.HasPrefix(line, "registered") })
+}
+
+func (d *csiDriver) waitCall(begins string) {
+	d.n.t.Helper()
+	d.n.wait("the driver to be asked: "+begins, 30*time.Second, func() string {
+		for _, c := range d.calls() {
+			if strings.HasPrefix(c, begins) {
+				return ""
+			}
+		}
+		return fmt.Sprint(d.calls())
+	})
+}
+
+// hang lets the driver not answer for a volume, until the function it returns is called.
+func (d *csiDriver) hang(volume string) (wake func()) {
+	d.n.t.Helper()
+	file := filepath.Join(d.dir, "hang-"+volume)
+	d.n.put(file, nil)
+	return func() { _ = os.Remove(file) }
+}

@@ -1,0 +1,331 @@
+//go:build real
+
+package real
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth/internal/ociarchive"
+)
+
+// serves is what a pod that is open answers to a request.
+func (n *node) serves(p v1.Pod, path string) string {
+	n.t.Helper()
+	return strings.TrimSpace(n.waitAnswer(p.Status.PodIP+":7070", path))
+}
+
+// canWrite tells whether a directory can be made at a path in a pod's container.
+func (n *node) canWrite(p v1.Pod, path string) bool {
+	n.t.Helper()
+	return n.serves(p, "/mkdir?path="+url.QueryEscape(path)) == "made"
+}
+
+// mountedIn returns the line of the mount table of a pod's container for a place.
+func (n *node) mountedIn(p v1.Pod, place string) string {
+	n.t.Helper()
+	found := filter(lines(n.contentOf(p, "/proc/self/mountinfo")), func(line string) bool { return strings.Fields(line)[4] == place })
+	if len(found) == 0 {
+		n.t.Fatalf("nothing is mounted on %s in %s", place, p.Name)
+	}
+	return found[len(found)-1]
+}
+
+// waitMessage waits until the first container of a pod says why it waits.
+func (n *node) waitMessage(name, says string) {
+	n.t.Helper()
+	n.waitPod(name, "to say "+says, startLimit, func(p v1.Pod) string {
+		w := app(p).State.Waiting
+		return boolText(w != nil && strings.Contains(w.Message, says))
+	})
+}
+
+func hostPath(path string, kind v1.HostPathType) v1.VolumeSource {
+	return v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}
+}
+
+func scratch(medium v1.StorageMedium, size string) v1.VolumeSource {
+	e := &v1.EmptyDirVolumeSource{Medium: medium}
+	if size != "" {
+		e.SizeLimit = new(resource.MustParse(size))
+	}
+	return v1.VolumeSource{EmptyDir: e}
+}
+
+func TestVolumesOfTheMachine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	before := n.look(nil)
+	given := filepath.Join(n.dir, "given")
+	n.mustMake(given, "file")
+
+	// given a pod with a bit of everything that a machine has
+	all := open("all")
+	all.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(4242)), RunAsUser: new(int64(1000))}
+	mount(all, "/disk", scratch("", ""))
+	mount(all, "/memory", scratch(v1.StorageMediumMemory, "1Mi"))
+	mount(all, "/dir", hostPath(given, v1.HostPathDirectory))
+	mount(all, "/file", hostPath(filepath.Join(given, "file"), v1.HostPathFile))
+	mount(all, "/made", hostPath(filepath.Join(n.dir, "made", "by", "berth"), v1.HostPathDirectoryOrCreate))
+	mount(all, "/locked", hostPath(given, v1.HostPathDirectory))
+	c := &all.Spec.Containers[0]
+	last := &c.VolumeMounts[len(c.VolumeMounts)-1]
+	last.ReadOnly, last.RecursiveReadOnly = true, new(v1.RecursiveReadOnlyEnabled)
+	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "disk", MountPath: "/part", SubPathExpr: "of-$(WHO)/deep"})
+	c.Env = []v1.EnvVar{{Name: "WHO", Value: "app"}}
+	// and pods that ask for what is not there
+	bad := map[string]struct {
+		source v1.VolumeSource
+		says   string
+	}{
+		"nofile":   {hostPath(filepath.Join(given, "none"), v1.HostPathFile), "is not a file: it does not exist"},
+		"nodir":    {hostPath(filepath.Join(given, "file"), v1.HostPathDirectory), "is not a directory"},
+		"nosocket": {hostPath(given, v1.HostPathSocket), "is not a socket"},
+		"nodevice": {hostPath(given, v1.HostPathBlockDev), "is not a block device"},
+		"nonfs":    {v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "192.0.2.1", Path: "/x"}}, "install nfs-common"},
+		"nodriver": {v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "none.example.com"}}, `CSI driver "none.example.com" is not registered on this node`},
+	}
+	pods := []*v1.Pod{all}
+	for name, b := range bad {
+		p := open(name)
+		mount(p, "/vol", b.source)
+		pods = append(pods, p)
+	}
+	n.apply("pods.yaml", pods...)
+	n.start()
+	p := n.waitRunning("all")["all"]
+
+	// then it finds them
+	for path, want := range map[string]bool{"/disk/x": true, "/memory/x": true, "/part/x": true, "/dir/x": false, "/locked/x": false} {
+		if got := n.canWrite(p, path); got != want {
+			t.Errorf("user 1000 can write %s: %v", path, got)
+		}
+	}
+	if line := n.mountedIn(p, "/memory"); !strings.Contains(line, " tmpfs ") || !strings.Contains(line, "size=1024k") {
+		t.Error(line)
+	}
+	if line := n.mountedIn(p, "/locked"); !strings.Contains(line, " ro,") {
+		t.Error(line)
+	}
+	if got := n.contentOf(p, "/file"); got != "file" {
+		t.Errorf("the file holds %q", got)
+	}
+	if _, err := os.Stat(n.volumeOf(p, "kubernetes.io~empty-dir", "disk", "of-app", "deep", "x")); err != nil {
+		t.Error(err)
+	}
+	var st os.FileInfo
+	st, err := os.Stat(n.volumeOf(p, "kubernetes.io~empty-dir", "disk", "x"))
+	if err != nil || groupOf(st) != 4242 {
+		t.Errorf("what is made in it belongs to group %d: %v", groupOf(st), err)
+	}
+	// and the others say what is wrong
+	for name, b := range bad {
+		n.waitMessage(name, b.says)
+		if e := n.waitEvent(n.pod(name), "FailedMount"); !strings.Contains(e.Message, b.says) {
+			t.Error(name, e.Message)
+		}
+	}
+
+	// when all is taken down, then nothing is left but what was there before
+	n.down()
+	n.mustBeAsBefore(before, n.look(nil))
+	if text, err := os.ReadFile(filepath.Join(given, "file")); err != nil || string(text) != "file" {
+		t.Error("data was lost:", err)
+	}
+}
+
+// volumeOf is a place in a volume of a pod, on the machine.
+func (n *node) volumeOf(p v1.Pod, parts ...string) string {
+	return filepath.Join(append([]string{n.root, "pods", string(p.UID), "volumes"}, parts...)...)
+}
+
+// mustMake makes a directory with files that hold their names.
+func (n *node) mustMake(dir string, files ...string) {
+	n.t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(f), 0o644); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+func TestASubPathCantLeaveItsVolume(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.mustMake(filepath.Join(n.dir, "precious"), "file")
+	shared := filepath.Join(n.dir, "shared")
+	n.mustMake(shared)
+	// given links that a container could have planted
+	for link, to := range map[string]string{"up": "../precious", "absolute": filepath.Join(n.dir, "precious"), "root": "/", "inside": "."} {
+		if err := os.Symlink(to, filepath.Join(shared, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := func(name, sub string) *v1.Pod {
+		p := open(name)
+		mount(p, "/vol", hostPath(shared, v1.HostPathDirectory))
+		p.Spec.Containers[0].VolumeMounts[0].SubPath = sub
+		return p
+	}
+	n.apply("pods.yaml", part("up", "up"), part("absolute", "absolute"), part("root", "root/etc"), part("inside", "inside/new"))
+	n.start()
+
+	// then nothing but what is inside is shown
+	if p := n.waitRunning("inside")["inside"]; !n.canWrite(p, "/vol/x") {
+		t.Error("a link that stays inside is of no use")
+	}
+	for _, name := range []string{"up", "absolute", "root"} {
+		n.waitPod(name, "to be refused", startLimit, func(p v1.Pod) string {
+			w := app(p).State.Waiting
+			return boolText(w != nil && w.Reason == "CreateContainerConfigError" && strings.Contains(w.Message, "leads out of the volume"))
+		})
+	}
+	if left, err := os.ReadDir(filepath.Join(n.dir, "precious")); len(left) != 1 || err != nil {
+		t.Error(left, err)
+	}
+}
+
+func TestMountsTravelAsFarAsAsked(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	shared := filepath.Join(n.dir, "shared")
+	n.mustMake(shared)
+	n.mustBeShared(shared)
+	pod := func(name string, how v1.MountPropagationMode) *v1.Pod {
+		p := open(name)
+		mount(p, "/vol", hostPath(shared, v1.HostPathDirectory))
+		p.Spec.Containers[0].VolumeMounts[0].MountPropagation = &how
+		return p
+	}
+	n.apply("pods.yaml", pod("none", v1.MountPropagationNone), pod("down", v1.MountPropagationHostToContainer))
+	n.start()
+	pods := n.waitRunning("none", "down")
+
+	// when something is mounted on the machine, then those who want to see it do
+	n.mustMake(filepath.Join(shared, "new"))
+	n.mountTmpfs(filepath.Join(shared, "new"))
+	n.mustMake(filepath.Join(shared, "new"), "file")
+	if got := n.contentOf(pods["down"], "/vol/new/file"); got != "file" {
+		t.Error(got)
+	}
+	if got := n.contentOf(pods["none"], "/proc/self/mountinfo"); strings.Contains(got, "/vol/new ") {
+		t.Error(got)
+	}
+}
+
+func TestAnImageAsAVolume(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.drop("data.tar", dataImage(t, "localhost/data:1"))
+	web := open("web")
+	image := v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1", PullPolicy: v1.PullIfNotPresent}}
+	mount(web, "/data", image)
+	c := &web.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "data", MountPath: "/part", SubPath: "models"})
+	missing := open("missing")
+	mount(missing, "/data", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/none:1", PullPolicy: v1.PullNever}})
+	n.apply("pods.yaml", web, missing)
+	n.start()
+	p := n.waitRunning("web")["web"]
+
+	if got := n.contentOf(p, "/data/models/one"); got != "1" {
+		t.Errorf("it holds %q", got)
+	}
+	if got := n.contentOf(p, "/part/one"); got != "1" {
+		t.Errorf("its part holds %q", got)
+	}
+	if n.canWrite(p, "/data/x") || n.canWrite(p, "/part/x") {
+		t.Error("it can be written to")
+	}
+	n.waitMessage("missing", "is not present with pull policy of Never")
+	n.drop("none.tar", dataImage(t, "localhost/none:1"))
+	n.waitRunning("missing")
+}
+
+func dataImage(t *testing.T, tag string) []byte {
+	t.Helper()
+	return archive(t, tag, func(w io.Writer, image ociarchive.Image) error {
+		image.Files = []ociarchive.File{{Path: "/models/one", Mode: 0o644, Data: []byte("1")}}
+		image.Entrypoint = nil
+		return ociarchive.Write(w, image)
+	})
+}
+
+func TestAReaderNeverSeesAMix(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	web := open("web")
+	mount(web, "/etc/all", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}, Items: []v1.KeyToPath{{Key: "colour", Path: "a"}}}},
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "b"}, Items: []v1.KeyToPath{{Key: "colour", Path: "b"}}}},
+	}}})
+	set := func(i int) { n.save("maps.yaml", newMap("a", fmt.Sprint(i)), newMap("b", fmt.Sprint(i))) }
+	set(0)
+	n.apply("web.yaml", web)
+	n.start()
+	p := n.waitRunning("web")["web"]
+	dir := n.volumeOf(p, "kubernetes.io~projected", "etc-all")
+
+	// when the source changes again and again, then both files are of the same version
+	const rounds = 20
+	for i := 1; i <= rounds; i++ {
+		set(i)
+		n.wait("the change to be seen", 5*time.Second, func() string {
+			data, err := os.OpenRoot(filepath.Join(dir, "..data"))
+			if err != nil {
+				return err.Error()
+			}
+			defer func() { _ = data.Close() }() // nothing was written
+			a, errA := data.ReadFile("a")
+			b, errB := data.ReadFile("b")
+			if errA != nil || errB != nil {
+				return "a version that was not removed meanwhile"
+			}
+			if string(a) != string(b) {
+				t.Errorf("a is %s and b is %s", a, b)
+			}
+			return boolText(string(a) == fmt.Sprint(i))
+		})
+	}
+	if got := n.contentOf(p, "/etc/all/a"); got != fmt.Sprint(rounds) {
+		t.Errorf("in the container it is %s", got)
+	}
+}
+
+func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
+	t.Parallel()
+	// given a file system that never answers
+	n := newNode(t)
+	dead := filepath.Join(n.dir, "dead")
+	n.mustMake(dead)
+	wake := n.mountDead(dead)
+	stuck := open("stuck")
+	mount(stuck, "/vol", hostPath(filepath.Join(dead, "x"), v1.HostPathDirectory))
+	n.apply("stuck.yaml", stuck)
+	n.start()
+	n.apply("web.yaml", open("web"))
+
+	// then another pod runs, and it is seen what hangs, and for how long
+	n.waitRunning("web")
+	n.waitMessage("stuck", "look at "+dead+"/x: not done after ")
+	if out := n.must("get", "pods", "-o", "wide"); !strings.Contains(out, "not done after") {
+		t.Errorf("it is not shown:\n%s", out)
+	}
+	// when it answers at last, with an error, then that is said, and all can go
+	wake()
+	n.waitMessage("stuck", "hostPath type check failed")
+	n.remove("stuck.yaml")
+	n.waitGone("stuck")
+}
