@@ -104,7 +104,8 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 	}
 	defer func() { _ = client.Close() }()
 	alone := *c
-	alone.Cluster.Kubeconfig = "" // its cluster has no say in this
+	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
+	alone.Images.ProviderConfig = "" // nothing is pulled
 	n, _, err := assemble(ctx, &alone, client, watcher, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ may the members of group "berth" if there is such a group.`,
 	root.PersistentFlags().String(flagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
 	root.AddCommand(newRunCommand(), newDownCommand(), newDrainCommand(), newGetCommand(), newDescribeCommand(), newLogsCommand(), newVersionCommand(version))
-	root.AddCommand(newTopCommand(), newWaterfallCommand(), newValidateCommand(), newDiffCommand(), newDoctorCommand())
+	root.AddCommand(newImageCommand(), newGCCommand(), newTopCommand(), newWaterfallCommand(), newValidateCommand(), newDiffCommand(), newDoctorCommand())
 	root.AddCommand(newExecCommand(), newAttachCommand(), newPortForwardCommand(), newCopyCommand(), newDebugCommand())
 	_ = root.MarkPersistentFlagDirname(flagRootDir)
 	addColorFlag(root)

@@ -152,8 +152,10 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	store := imageStore{client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
-		Drains: drains{goingDown}, Node: answers.Local(), Debugs: n.agent, Inventory: newInventory(c, client, n, joined), Pods: n.agent, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Waterfalls: watcher, Version: version, Log: log,
+		Images: store,
+		Drains: drains{goingDown}, Node: answers.Local(), Debugs: n.agent, Inventory: newInventory(c, client, n, joined), Pods: podsWithProgress{n.agent, store}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Waterfalls: watcher, Version: version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -161,6 +163,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
+	group.Go("image gc", n.imageGC.Run)
 	if err := answers.start(ctx, group, func(err error) { fail(err) }); err != nil {
 		return err
 	}

@@ -2,26 +2,31 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"berth/internal/agent"
 	"berth/internal/cgroup"
 	"berth/internal/config"
 	"berth/internal/cri"
 	"berth/internal/crilog"
+	"berth/internal/csi"
 	"berth/internal/desired"
 	"berth/internal/ephemeral"
 	"berth/internal/execute"
 	"berth/internal/gc"
 	"berth/internal/hook"
 	"berth/internal/image"
+	"berth/internal/imagegc"
 	"berth/internal/kubeapi"
 	"berth/internal/measure"
 	"berth/internal/observe"
+	"berth/internal/plugins"
 	"berth/internal/pod"
 	"berth/internal/probe"
 	"berth/internal/refs"
@@ -49,11 +54,14 @@ type node struct {
 	agent    *agent.Agent
 	statuses *status.Store
 	images   *image.Manager
+	imageGC  *imagegc.Collector
 	observer *observe.Observer
 	pool     *worker.Pool
 	probes   *probe.Manager
 	objects  refs.Both
 	volumes  *volume.Manager
+	plugins  *plugins.Watcher
+	csiNode  *csi.Reporter // nil without a cluster
 	cgroups  *cgroup.Pods
 	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	diary    *diary
@@ -179,19 +187,10 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 	if err != nil {
 		return nil, err
 	}
-	n.images, err = image.New(n.group.Context(), image.Config{
-		Runtime: in.client, Log: n.log, Parallel: c.ParallelPulls, Wake: n.agent.Changed, Explain: cri.Reason,
-		Pulled: in.watcher.Pulled(in.client.ImageSize),
-	})
-	if err != nil {
+	if err := n.makeImages(ctx, c, in); err != nil {
 		return nil, err
 	}
-	n.volumes, err = volume.New(volume.Config{
-		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, NodeName: c.NodeName,
-		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return in.ips },
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, info.Handlers) }, Log: n.log,
-	})
-	if err != nil {
+	if err := n.makeVolumes(c, in, info.Handlers); err != nil {
 		return nil, err
 	}
 	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: n.log})
@@ -230,6 +229,46 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 	})
 }
 
+// makeVolumes makes what brings volumes to pods, by itself or with the drivers of this
+// machine.
+func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Handler) error {
+	drivers, err := csi.New(csi.Config{
+		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
+		IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.plugins, err = plugins.New(plugins.Config{
+		Dir: filepath.Join(c.RootDir, "plugins_registry"), Handlers: map[string]plugins.Handler{registration.CSIPlugin: drivers}, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	if in.clients != nil {
+		n.csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: in.clients.General, Node: in.capacity.inCluster, Log: n.log})
+		if err != nil {
+			return err
+		}
+	}
+	n.volumes, err = volume.New(volume.Config{
+		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
+		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return in.ips },
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, Log: n.log,
+	})
+	return err
+}
+
+// imageOfVolume has the image of a volume pulled like that of a container. No container
+// has such a name.
+func (n *node) imageOfVolume(ctx context.Context, p *v1.Pod, name string, s *v1.ImageVolumeSource) (string, time.Time, error) {
+	state := n.images.Ensure(ctx, p, &v1.Container{Name: "volume/" + name, Image: s.Reference, ImagePullPolicy: s.PullPolicy})
+	if state.Ref == "" {
+		return "", state.Until, fmt.Errorf("%s: %s", state.Reason, state.Message)
+	}
+	return state.Ref, time.Time{}, nil
+}
+
 // renderNode is what pods take over from this machine.
 func (n *node) renderNode(c *config.Config, in surroundings) (render.Node, error) {
 	dns, err := machineDNS(c.ResolvConf)
@@ -262,6 +301,10 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.observer.Run)
 	n.group.Go("probes", n.probes.Run)
+	n.group.Go("plugins", n.plugins.Run)
+	if n.csiNode != nil {
+		n.group.Go("csi node", n.csiNode.Run)
+	}
 	n.diary.start()
 }
 

@@ -6,6 +6,7 @@
 //	containerd/         images, snapshots, metadata: survives Teardown
 //	containerd.toml     the configuration, written anew at each start
 //	images/             image archives that users drop in
+//	certs.d/            HOST/hosts.toml: mirrors and certificates of registries
 //	imported.json       which of them are in the runtime already
 //	cni/conf, cni/ipam  the network and the addresses that it gave out
 //	log/containerd.log  what containerd says

@@ -58,6 +58,13 @@ socket_dir = {{quote .Shims}}
 [plugins."io.containerd.cri.v1.images"]
 # Seconds between walks over all snapshots, to sum up their sizes.
 stats_collect_period = 600
+# A pull of which nothing comes for so long is given up, and tried again later. Less
+# would give up pulls over slow links: what came is counted by the megabyte.
+image_pull_progress_timeout = "5m"
+
+[plugins."io.containerd.cri.v1.images".registry]
+# HOST/hosts.toml in there names mirrors and certificates of a registry.
+config_path = {{quote .Registries}}
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = {{quote .SandboxImage}}
@@ -95,7 +102,7 @@ func renderConfig(p paths, mayLowerOOM bool) ([]byte, error) {
 	values := map[string]any{
 		"Data": p.data, "State": p.state, "Tmp": p.tmp, "Socket": p.socket, "Shims": p.shims,
 		"Runc": p.runc, "RuncProgram": p.runcProgram, "CNIPrograms": p.cniPrograms, "CNIConf": p.cniConf,
-		"SandboxImage": SandboxImage, "LowerOOM": mayLowerOOM,
+		"SandboxImage": SandboxImage, "Registries": p.registries, "LowerOOM": mayLowerOOM,
 	}
 	if err := t.Execute(&out, values); err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)

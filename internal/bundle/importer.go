@@ -191,14 +191,7 @@ func (i *importer) take(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	stem, _ := archiveName(name)
-	names, err := i.store.importArchive(ctx, f, localPrefix(stem), nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
-	}
-	if len(names) == 0 {
-		return nil, errors.New("no image in it has a name: tag the image before it is saved")
-	}
-	return names, i.store.awaitNoticed(ctx, names)
+	return takeIn(ctx, i.store, stem, f)
 }
 
 func readRecord(path string) (map[string]taken, error) {

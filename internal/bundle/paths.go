@@ -17,16 +17,17 @@ type paths struct {
 	root    string
 	libexec string
 
-	data     string // containerd: images, snapshots, metadata
-	config   string
-	images   string
-	imported string
-	cni      string
-	cniConf  string
-	network  string // the conflist
-	ipam     string
-	logDir   string
-	log      string
+	data       string // containerd: images, snapshots, metadata
+	config     string
+	images     string
+	imported   string
+	registries string // how to reach them
+	cni        string
+	cniConf    string
+	network    string // the conflist
+	ipam       string
+	logDir     string
+	log        string
 
 	run     string
 	state   string
@@ -50,6 +51,7 @@ func newPaths(root, libexec string) (paths, error) {
 	p.config = below("containerd.toml")
 	p.images = below("images")
 	p.imported = below("imported.json")
+	p.registries = below("certs.d")
 	p.cni = below("cni")
 	p.cniConf = below("cni", "conf")
 	p.network = below("cni", "conf", "berth.conflist")

@@ -39,6 +39,7 @@ type Config struct {
 	LogLinksDir   string // holds a link to the log of each container
 	StartSlots    int
 	ParallelPulls int
+	Images        Images
 	Backoff       plan.Backoff
 
 	// Reserved is what pods can't have of the machine: it is for the system and

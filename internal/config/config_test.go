@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"berth/internal/plan"
 	"berth/internal/shutdown"
@@ -28,6 +29,9 @@ func TestDefaults(t *testing.T) {
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
 		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
 		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff, ResolvConf: "/etc/resolv.conf",
+		Images: Images{
+			PullQPS: 5, PullBurst: 10, GCHigh: 85, GCLow: 80, GCMinAge: 2 * time.Minute, Verify: kubeletconfig.NeverVerifyPreloadedImages,
+		},
 		Cluster: Cluster{
 			Register: true, MaxPods: 110, Lease: 40 * time.Second, StatusUpdate: 10 * time.Second, StatusReport: 5 * time.Minute, QPS: 50, Burst: 100,
 			CertDir: "/var/lib/berth/pki", EventQPS: 50, EventBurst: 100, MaxImages: 50,

@@ -24,6 +24,8 @@ type Flags struct {
 	Taints          []string
 	ProviderID      string
 	StartSlots      int
+	ProviderConfig  string
+	ProviderBin     string
 	Verbosity       int
 
 	// Of the node's own API.
@@ -56,6 +58,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringToStringVar(&f.NodeLabels, "node-labels", nil, "labels of this node in the cluster, as key=value,...")
 	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
 	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")
+	f.addImages(set)
 	f.addAPI(set)
 	set.SetNormalizeFunc(normalize)
 }

@@ -42,6 +42,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 			Priority: p.Priority, ShutdownGracePeriodSeconds: int64(p.For.Seconds()),
 		})
 	}
+	c.Images.show(k)
 	c.Cluster.show(k)
 	c.API.show(k)
 	return k

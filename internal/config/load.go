@@ -73,6 +73,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.LogLinksDir = filepath.Join(filepath.Dir(c.PodLogsDir), "containers")
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
 	c.ParallelPulls = l.pulls(k)
+	c.Images = l.images(f, k)
 	c.Backoff = l.backoff(k)
 	c.Reserved = l.reserved(k)
 	c.UnsafeSysctls = k.AllowedUnsafeSysctls

@@ -64,7 +64,7 @@ func TestMakingAndStartingReturnsIDs(t *testing.T) {
 	if id, err := c.CreateContainer(t.Context(), "s", nil, nil); id != "new-container" || err != nil {
 		t.Errorf("container: got %q, %v", id, err)
 	}
-	if err := errors.Join(c.StartContainer(t.Context(), "c"), c.PullImage(t.Context(), "localhost/app:1")); err != nil {
+	if err := errors.Join(c.StartContainer(t.Context(), "c"), pullImage(t.Context(), c, "localhost/app:1")); err != nil {
 		t.Error(err)
 	}
 }
@@ -83,7 +83,7 @@ func calls(c *Client) map[string]func(context.Context) error {
 		"StopContainer":    func(ctx context.Context) error { return c.StopContainer(ctx, "the-id", 0) },
 		"RemoveContainer":  func(ctx context.Context) error { return c.RemoveContainer(ctx, "the-id") },
 		"ImageStatus":      func(ctx context.Context) error { _, err := c.ImageRef(ctx, "image"); return err },
-		"PullImage":        func(ctx context.Context) error { return c.PullImage(ctx, "image") },
+		"PullImage":        func(ctx context.Context) error { return pullImage(ctx, c, "image") },
 		"ListImages":       func(ctx context.Context) error { _, err := c.Images(ctx); return err },
 		"RemoveImage":      func(ctx context.Context) error { return c.RemoveImage(ctx, "image") },
 		"ImageFsInfo":      func(ctx context.Context) error { _, err := c.Filesystems(ctx); return err },

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/keyring"
 )
 
 // Image is one that the runtime has.
@@ -50,6 +52,23 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	// Runtimes tell them in any order, and a new order is no news.
 	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
+}
+
+// PullImage fetches an image and returns the runtime's name for it. It has no
+// deadline of its own: images are large.
+func (c *Client) PullImage(ctx context.Context, image string, show keyring.Credential) (string, error) {
+	request := &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}
+	if !show.Anonymous() {
+		request.Auth = &runtimeapi.AuthConfig{
+			Username: show.Username, Password: show.Password,
+			IdentityToken: show.IdentityToken, RegistryToken: show.RegistryToken,
+		}
+	}
+	r, err := c.image.PullImage(ctx, request)
+	if err != nil {
+		return "", fmt.Errorf("pull image %s: %w", image, err)
+	}
+	return r.GetImageRef(), nil
 }
 
 // ImageSize is how many bytes an image has, or 0 if the runtime does not have it.

@@ -1,12 +1,15 @@
 package cri
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/keyring"
 )
 
 func amount(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
@@ -56,5 +59,28 @@ func TestFilesystemsTellWhatWasMeasured(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func pullImage(ctx context.Context, c *Client, image string) error {
+	_, err := c.PullImage(ctx, image, keyring.Credential{})
+	return err
+}
+
+func TestAPullShowsItsCredentials(t *testing.T) {
+	s := &server{answers: map[string]proto.Message{"PullImage": &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}}}
+	c := clientOf(t, s)
+	shown := func(show keyring.Credential) *runtimeapi.AuthConfig {
+		t.Helper()
+		if ref, err := c.PullImage(t.Context(), "localhost/app:1", show); ref != "sha256:1" || err != nil {
+			t.Fatalf("got %q, %v", ref, err)
+		}
+		return request[*runtimeapi.PullImageRequest](t, s, "PullImage").GetAuth()
+	}
+	if a := shown(keyring.Credential{Username: "me", Password: "x", IdentityToken: "i"}); a.GetUsername() != "me" || a.GetPassword() != "x" || a.GetIdentityToken() != "i" {
+		t.Errorf("got %v", a)
+	}
+	if a := shown(keyring.Credential{}); a != nil {
+		t.Errorf("got %v", a)
 	}
 }

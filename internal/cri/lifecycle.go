@@ -94,11 +94,3 @@ func (c *Client) ImageRef(ctx context.Context, image string) (string, error) {
 	}
 	return r.GetImage().GetId(), nil
 }
-
-// PullImage fetches an image. It has no deadline of its own: images are large.
-func (c *Client) PullImage(ctx context.Context, image string) error {
-	if _, err := c.image.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}); err != nil {
-		return fmt.Errorf("pull image %s: %w", image, err)
-	}
-	return nil
-}

@@ -9,6 +9,8 @@ const (
 	InspectFailed     = "InspectFailed"
 	ErrImageNeverPull = "ErrImageNeverPull"
 
+	FailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret" //nolint:gosec // not a secret
+
 	// Containers. Failed and BackOff are also told of images: the message says
 	// which it is.
 	Created             = "Created"

@@ -39,7 +39,7 @@ type Runtime interface {
 
 // Images says how things stand with an image.
 type Images interface {
-	Ensure(ctx context.Context, uid pod.UID, c *v1.Container) image.State
+	Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) image.State
 	Release(uid pod.UID)
 }
 

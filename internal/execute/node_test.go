@@ -26,7 +26,7 @@ type shelf struct {
 	released []pod.UID
 }
 
-func (s *shelf) Ensure(_ context.Context, _ pod.UID, c *v1.Container) image.State {
+func (s *shelf) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state, ok := s.missing[c.Image]; ok {

@@ -85,7 +85,7 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 		}
 		spec := pod.ContainerSpec(t.pod, start.Name)
 		end := e.Watcher.Phase(t.pod, waterfall.Pull, start.Name)
-		state := e.Images.Ensure(ctx, t.pod.UID, spec)
+		state := e.Images.Ensure(ctx, t.pod, spec)
 		out[start.Name] = state
 		e.tellOfImage(t, spec, state)
 		if state.Ref == "" {

@@ -27,6 +27,10 @@ func (e *Executor) tellOfImage(t *task, spec *v1.Container, state image.State) {
 	case state.Ref != "":
 		tell(v1.EventTypeNormal, event.Pulled, "Container image %q already present on machine", spec.Image)
 	case state.Reason == pod.ReasonContainerCreating:
+		if state.NoSecrets != "" {
+			tell(v1.EventTypeWarning, event.FailedToRetrieveImagePullSecret,
+				"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", state.NoSecrets)
+		}
 		tell(v1.EventTypeNormal, event.Pulling, "Pulling image %q", spec.Image)
 	case state.Reason == pod.ReasonErrImagePull:
 		tell(v1.EventTypeWarning, event.Failed, "Failed to pull image %q: %s", spec.Image, state.Message)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/cri"
+	"berth/internal/keyring"
 	"berth/internal/pod"
 	"berth/internal/render"
 )
@@ -327,12 +328,12 @@ func (r *Runtime) ImageRef(ctx context.Context, image string) (string, error) {
 }
 
 // PullImage implements image.Runtime. What it pulls is present afterwards.
-func (r *Runtime) PullImage(ctx context.Context, image string) error {
+func (r *Runtime) PullImage(ctx context.Context, image string, _ keyring.Credential) (string, error) {
 	if err := r.enter(ctx, "PullImage"); err != nil {
-		return err
+		return "", err
 	}
 	r.AddImage(image)
-	return nil
+	return "ref:" + image, nil
 }
 
 // Pod implements observe.Runtime.

@@ -3,9 +3,13 @@
 // Nobody waits in here. A worker asks for an image and is told how things stand:
 // present, being pulled, or failed and to be tried again at a given time. When
 // that changes, the workers that asked are told to look again. The same image is
-// pulled once, however many pods ask for it.
+// pulled once, however many pods ask for it with the same credentials.
 //
-// Only the Manager writes its table of pulls.
+// Credentials come from the Secrets of a pod and from the machine. Those of a pod are
+// for that pod: an image that came by them is used by pods that could have pulled it,
+// and by no others (see Records).
+//
+// Only the Manager writes its table of pulls, and only Records its files.
 package image
 
 import (
@@ -13,13 +17,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/distribution/reference"
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/keyring"
 	"berth/internal/pod"
 	"berth/internal/run"
 )
@@ -27,7 +31,20 @@ import (
 // Runtime is what the manager needs of a runtime.
 type Runtime interface {
 	ImageRef(ctx context.Context, image string) (string, error)
-	PullImage(ctx context.Context, image string) error
+	// PullImage returns the reference of what it pulled.
+	PullImage(ctx context.Context, image string, show keyring.Credential) (ref string, err error)
+}
+
+// Objects are where pods name Secrets with credentials.
+type Objects interface {
+	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
+	ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error)
+}
+
+// Keyring is what the machine can show for a repository. The error tells why there
+// may be more, and does not keep anybody from trying.
+type Keyring interface {
+	Lookup(ctx context.Context, repository string) ([]keyring.Credential, error)
 }
 
 // Config is what a Manager is made of.
@@ -35,6 +52,15 @@ type Config struct {
 	Runtime  Runtime
 	Log      *slog.Logger
 	Parallel int // pulls at a time
+	// PerSecond and Burst are how many pulls may begin; 0: as many as like to.
+	PerSecond, Burst int
+	// Objects and Keyring have credentials. Nil: there are none.
+	Objects Objects
+	Keyring Keyring
+	// Records say who may use what is there. Nil: everybody.
+	Records *Records
+	// Size is how many bytes an image had when it was last here, or 0. It may be nil.
+	Size func(image string) int64
 	// Wake is told the pods whose image is there, or could not be pulled.
 	Wake func(context.Context, pod.UID)
 	// Explain turns an error of the runtime into words for a status.
@@ -59,40 +85,21 @@ type State struct {
 	Reason  string // why it is not there, as users know it
 	Message string
 	Until   time.Time // when to ask again even if nothing happens; zero: a wake-up will come
+
+	// NoSecrets says which pull secrets of the pod could not be used, if it is to be pulled.
+	NoSecrets string
 }
 
 // Manager pulls images.
 type Manager struct {
 	Config
 	group *run.Group
-	slots chan struct{}
+	queue queue
+	rate  *rate.Limiter
 
 	mu     sync.Mutex
-	images map[string]*entry
+	images map[key]*entry
 }
-
-// entry is an image that somebody waits for. It is there as long as they do.
-type entry struct {
-	waiters  map[waiter]progress
-	cancel   context.CancelFunc // of the pull that runs; nil if none does
-	err      error              // of the last pull
-	failedAt time.Time
-	backoff  time.Duration // from failedAt to the next try
-}
-
-// waiter is a container that waits for its image. It waits for one at a time.
-type waiter struct {
-	uid       pod.UID
-	container string
-}
-
-// progress is how far a waiter has come.
-type progress int
-
-const (
-	asked  progress = iota
-	served          // the pull that it asked for succeeded
-)
 
 // New returns a manager whose pulls end when ctx does. Stop waits for them.
 func New(ctx context.Context, c Config) (*Manager, error) {
@@ -102,11 +109,16 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 	if c.Parallel < 1 {
 		return nil, errors.New("image: at least one pull must be allowed at a time")
 	}
+	limit := rate.Inf
+	if c.PerSecond > 0 {
+		limit = rate.Limit(c.PerSecond)
+	}
 	return &Manager{
 		Config: c,
 		group:  run.NewGroup(ctx, c.Log),
-		slots:  make(chan struct{}, c.Parallel),
-		images: map[string]*entry{},
+		queue:  queue{free: c.Parallel},
+		rate:   rate.NewLimiter(limit, max(c.Burst, 1)),
+		images: map[key]*entry{},
 	}, nil
 }
 
@@ -115,10 +127,12 @@ func (m *Manager) Stop() { m.group.Stop() }
 
 // Ensure says how things stand with the image of a container, and starts a pull
 // if one is due. With pull policy Always, it asks for a pull of its own before
-// every start.
-func (m *Manager) Ensure(ctx context.Context, uid pod.UID, c *v1.Container) State {
-	image, who := c.Image, waiter{uid, c.Name}
-	if _, err := reference.ParseNormalizedNamed(image); err != nil {
+// every start. So it does for an image that is there, and that the pod has not
+// shown yet that it may use.
+func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State {
+	image, who := c.Image, waiter{p.UID, c.Name}
+	repository, err := keyring.Repository(image)
+	if err != nil {
 		return State{
 			Reason:  pod.ReasonInvalidImageName,
 			Message: fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name: %v", image, err),
@@ -128,154 +142,92 @@ func (m *Manager) Ensure(ctx context.Context, uid pod.UID, c *v1.Container) Stat
 	if err != nil {
 		return State{Reason: pod.ReasonImageInspectError, Message: m.Explain(err), Until: time.Now().Add(firstBackoff)}
 	}
+	shown := sync.OnceValue(func() credentials { return m.credentialsOf(ctx, p, repository) })
+	allowed := ref != "" && (m.Records == nil ||
+		m.Records.Allows(image, repository, ref, func() []keyring.Credential { return shown().list }))
+	if allowed && c.ImagePullPolicy != v1.PullAlways {
+		m.leaveAll(who)
+		return State{Ref: ref}
+	}
+	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown()}, ref)
+}
 
+// wait is Ensure for an image that can't be used just so.
+func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State {
+	who, k := waiter{p.UID, c.Name}, what.key()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for other := range m.images {
-		if other != image {
-			m.leave(other, who) // its spec was edited
+		if other != k {
+			m.leave(other, who) // its spec was edited, or its secrets
 		}
 	}
-	e := m.images[image]
-	if ref != "" && (c.ImagePullPolicy != v1.PullAlways || (e != nil && e.waiters[who] == served)) {
-		m.leave(image, who)
+	e := m.images[k]
+	if ref != "" && e != nil && e.waiters[who] == served {
+		m.leave(k, who)
 		return State{Ref: ref}
 	}
 	if e == nil {
 		e = &entry{waiters: map[waiter]progress{}}
-		m.images[image] = e
+		m.images[k] = e
 	}
 	e.waiters[who] = asked
 	if c.ImagePullPolicy == v1.PullNever {
-		return State{
-			Reason:  pod.ReasonErrImageNeverPull,
-			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", image),
-			Until:   time.Now().Add(maxBackoff), // somebody may load it by hand
-		}
-	}
-	if e.cancel == nil {
-		now := time.Now()
-		switch next := e.failedAt.Add(e.backoff); {
-		case e.err != nil && now.Before(e.failedAt.Add(showError)):
-			return State{Reason: pod.ReasonErrImagePull, Message: m.Explain(e.err), Until: e.failedAt.Add(showError)}
-		case e.err != nil && now.Before(next):
-			return State{
-				Reason:  pod.ReasonImagePullBackOff,
-				Message: fmt.Sprintf("Back-off pulling image %q: %s", image, m.Explain(e.err)),
-				Until:   next,
-			}
-		}
-		m.pull(image, e)
-	}
-	return State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", image)}
-}
-
-// pull starts to fetch an image. The caller holds the lock.
-func (m *Manager) pull(image string, e *entry) {
-	ctx, cancel := context.WithCancel(m.group.Context())
-	e.cancel = cancel
-	m.group.Go("pull "+image, func(groupCtx context.Context) {
-		defer cancel()
-		err := m.fetch(ctx, image)
-		for _, uid := range m.finish(ctx, image, e, err) {
-			m.Wake(groupCtx, uid)
-		}
-	})
-}
-
-func (m *Manager) fetch(ctx context.Context, image string) error {
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	began := time.Now()
-	err := m.Runtime.PullImage(ctx, image)
-	if m.Pulled != nil {
-		m.Pulled(ctx, image, time.Since(began), err)
-	}
-	return err
-}
-
-// finish notes how a pull ended and returns who waits for it.
-func (m *Manager) finish(ctx context.Context, image string, e *entry, err error) []pod.UID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil // nobody waits any more
-	}
-	e.cancel = nil
-	failedBefore := e.err != nil
-	e.err = err
-	switch {
-	case err != nil:
-		e.failedAt = time.Now()
-		e.backoff = min(max(firstBackoff, 2*e.backoff), maxBackoff)
-		if !failedBefore { // once; the status of the pods tells the rest
-			m.Log.Warn("can't pull image; trying again", "image", image, "err", err)
-		}
-	default:
-		e.backoff = 0
-		for who := range e.waiters {
-			e.waiters[who] = served
-		}
-		if failedBefore {
-			m.Log.Info("image pulled after all", "image", image)
-		}
-	}
-	return e.pods(nil)
-}
-
-// pods adds those who wait for the image to uids, each once.
-func (e *entry) pods(uids []pod.UID) []pod.UID {
-	for who := range e.waiters {
-		if !slices.Contains(uids, who.uid) {
-			uids = append(uids, who.uid)
-		}
-	}
-	return uids
-}
-
-// Release ends the wait of a pod that goes. A pull that nobody waits for any more ends.
-func (m *Manager) Release(uid pod.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for image, e := range m.images {
-		for who := range e.waiters {
-			if who.uid == uid {
-				m.leave(image, who)
-			}
-		}
-	}
-}
-
-// leave ends the wait of one, if it waits. The caller holds the lock.
-func (m *Manager) leave(image string, who waiter) {
-	e := m.images[image]
-	if e == nil {
-		return
-	}
-	delete(e.waiters, who)
-	if len(e.waiters) > 0 {
-		return
+		return never(what, ref)
 	}
 	if e.cancel != nil {
-		e.cancel()
+		m.queue.raise(e.turn, priorityOf(p))
+	} else {
+		if s, waits := m.failure(what, e); waits {
+			return s
+		}
+		m.pull(k, e, what, priorityOf(p))
 	}
-	delete(m.images, image)
+	return State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", what.image), NoSecrets: what.problem}
 }
 
-// Recheck wakes every pod that waits for an image: some may have arrived by
-// another way than a pull.
-func (m *Manager) Recheck(ctx context.Context) {
-	m.mu.Lock()
-	var uids []pod.UID
-	for _, e := range m.images {
-		uids = e.pods(uids)
+func never(what pull, ref string) State {
+	s := State{
+		Reason:  pod.ReasonErrImageNeverPull,
+		Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", what.image),
+		Until:   time.Now().Add(maxBackoff), // somebody may load it by hand
 	}
-	m.mu.Unlock()
-	for _, uid := range uids {
-		m.Wake(ctx, uid)
+	if ref != "" {
+		s.Message = fmt.Sprintf("Container image %q is present, but was pulled with credentials that this pod does not have, and pull policy is Never", what.image)
 	}
+	return s
+}
+
+// failure is what is told of an image whose last pull failed, until it is time for
+// the next. The caller holds the lock.
+func (m *Manager) failure(what pull, e *entry) (State, bool) {
+	if e.err == nil {
+		return State{}, false
+	}
+	now, next := time.Now(), e.failedAt.Add(e.backoff)
+	why := m.explain(e.err)
+	if what.problem != "" { // others who wait for it may have no such problem
+		why += "; pull secrets: " + what.problem
+	}
+	switch {
+	case now.Before(e.failedAt.Add(showError)):
+		return State{Reason: pod.ReasonErrImagePull, Message: why, Until: e.failedAt.Add(showError)}, true
+	case now.Before(next):
+		return State{
+			Reason:  pod.ReasonImagePullBackOff,
+			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", what.image, pod.ReasonErrImagePull, why),
+			Until:   next,
+		}, true
+	}
+	return State{}, false
+}
+
+func priorityOf(p *v1.Pod) int32 {
+	switch {
+	case p.Spec.Priority != nil:
+		return *p.Spec.Priority
+	case pod.IsCritical(p):
+		return byHand
+	}
+	return 0
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/keyring"
 	"berth/internal/pod"
 )
 
@@ -26,6 +28,8 @@ type registry struct {
 	pulls      []string // those that were begun
 	broken     int      // those that were broken off
 	busy, most int
+	user       string   // who may pull; empty: everybody
+	shown      []string // who tried
 }
 
 func (r *registry) ImageRef(_ context.Context, image string) (string, error) {
@@ -37,8 +41,9 @@ func (r *registry) ImageRef(_ context.Context, image string) (string, error) {
 	return "ref:" + image, nil
 }
 
-func (r *registry) PullImage(ctx context.Context, image string) error {
+func (r *registry) PullImage(ctx context.Context, image string, show keyring.Credential) (string, error) {
 	r.mu.Lock()
+	r.shown = append(r.shown, show.Username)
 	r.pulls = append(r.pulls, image)
 	r.busy++
 	r.most = max(r.most, r.busy)
@@ -54,10 +59,13 @@ func (r *registry) PullImage(ctx context.Context, image string) error {
 	r.busy--
 	if err != nil {
 		r.broken++
-		return err
+		return "", err
+	}
+	if r.down == nil && r.user != "" && show.Username != r.user {
+		return "", errors.New("denied for " + show.Username)
 	}
 	r.has[image] = r.has[image] || r.down == nil
-	return r.down
+	return "ref:" + image, r.down
 }
 
 func (r *registry) set(change func(*registry)) {
@@ -123,12 +131,16 @@ func inWorld(t *testing.T, parallel int, test func(w *world), images ...string) 
 
 const app = "localhost/app:1"
 
+func newPod(uid pod.UID) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns"}}
+}
+
 // ask is what container c of a pod is told about the image app.
 func (w *world) ask(uid pod.UID, policy v1.PullPolicy) State { return w.askFor(uid, "c", app, policy) }
 
 func (w *world) askFor(uid pod.UID, container, image string, policy v1.PullPolicy) State {
 	synctest.Wait()
-	return w.Ensure(w.t.Context(), uid, &v1.Container{Name: container, Image: image, ImagePullPolicy: policy})
+	return w.Ensure(w.t.Context(), newPod(uid), &v1.Container{Name: container, Image: image, ImagePullPolicy: policy})
 }
 
 func (w *world) expect(got State, reason string) {

@@ -2,7 +2,7 @@
 // to it, why a manifest was refused, the logs of containers, and the drain of the
 // node. Package api describes it.
 //
-// But for a drain, the server only reads. It asks for the state when it needs it, and is told no
+// But for a drain and the images, the server only reads. It asks for the state when it needs it, and is told no
 // more than "something changed": a reader that is slow, or stopped, holds up its
 // own connection and nothing else.
 package server
@@ -85,6 +85,7 @@ type Config struct {
 	Logs   Logs
 	Events Events // nil if nobody records any
 	Drains Drains // nil if this node can't be drained
+	Images Images // nil if nobody manages them
 	Debugs Debugs // nil if no containers can be added
 	// Node is what the kubelet's API of this node answers to somebody who may do
 	// all: exec, attach, portForward and more. Nil: it answers nothing.
@@ -99,12 +100,13 @@ type Config struct {
 
 // Server answers on the local API.
 type Server struct {
-	pods    Pods
-	logs    Logs
-	events  Events
-	drains  Drains
-	debugs  Debugs
-	nodeAPI http.Handler
+	pods       Pods
+	logs       Logs
+	events     Events
+	drains     Drains
+	debugs     Debugs
+	imageStore Images
+	nodeAPI    http.Handler
 
 	inventory  Inventory
 	waterfalls Waterfalls
@@ -130,7 +132,7 @@ func New(c Config) (*Server, error) {
 	}
 	return &Server{
 		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, debugs: c.Debugs, nodeAPI: c.Node, log: c.Log,
-		inventory: c.Inventory, waterfalls: c.Waterfalls,
+		imageStore: c.Images, inventory: c.Inventory, waterfalls: c.Waterfalls,
 		version: api.NewVersion(c.Version),
 		streams: make(chan struct{}, c.Streams),
 	}, nil
@@ -143,7 +145,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer func() { _ = reader.Close() }()
 
 	h := &http.Server{
-		Handler:           http.MaxBytesHandler(s.routes(reader), maxBodyBytes),
+		Handler:           bounded(s.routes(reader)),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -180,6 +182,7 @@ func (s *Server) routes(reader *crilog.Reader) http.Handler {
 	mux.HandleFunc("POST /v1/drain", s.stream(s.serveDrain))
 	mux.HandleFunc("DELETE /v1/drain", s.answer(s.undoDrain))
 	s.routeInventory(mux)
+	s.routeImages(mux)
 	mux.HandleFunc("POST /v1/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
 	mux.HandleFunc("POST /v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
 	if s.nodeAPI != nil {

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/server/api"
+)
+
+func TestAProgressBar(t *testing.T) {
+	for name, c := range map[string]struct {
+		width int
+		want  string
+	}{
+		"a terminal": {80, eraseLine + "pull x [                        ] 0 of 4.0Ki" +
+			eraseLine + "pull x [============            ] 2.0Ki of 4.0Ki, 1.0Ki/s, 2s left" + eraseLine + "pull x: done (2s)\n"},
+		"a file": {0, "pull x 0 of 4.0Ki\npull x: done (2s)\n"}, // a line now and then
+	} {
+		var out bytes.Buffer
+		now := time.Unix(0, 0)
+		b := &progressBar{w: &out, what: "pull x", width: c.width, now: func() time.Time { return now }}
+		b.began = now
+		b.show(0, 0)
+		b.show(0, 4<<10)
+		now = now.Add(2 * time.Second)
+		b.show(2<<10, 4<<10)
+		b.end(nil)
+		if out.String() != c.want {
+			t.Errorf("%s: got %q, want %q", name, out.String(), c.want)
+		}
+	}
+	var out bytes.Buffer
+	b := &progressBar{w: &out, now: time.Now}
+	b.end(errors.New("no"))
+	if out.Len() != 0 {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestPrintGC(t *testing.T) {
+	var out bytes.Buffer
+	err := printGC(&out, &api.GCReport{
+		DryRun: true, Capacity: 100 << 20, Available: 10 << 20, Low: 80, Freed: 5 << 20, Missing: 5 << 20,
+		Items: []api.GCItem{{Name: "localhost/a:1", Size: 5 << 20, Remove: true, Why: "not used for 1h"}, {Name: "localhost/b:1", Why: "it is pinned"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"localhost/a:1", "not used for 1h", "it is pinned", "90% full", "would free 5.0Mi", "To come down to 80%, 5.0Mi more"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestPodsSayHowMuchOfAnImageIsHere(t *testing.T) {
+	p := &v1.Pod{}
+	waits := func(image, message string) v1.ContainerStatus {
+		return v1.ContainerStatus{Image: image, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Message: message}}}
+	}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{
+		waits("a", `Pulling image "a"`), waits("b", `Pulling image "b"`), waits("a", "something else"), {Image: "a"},
+	}
+	got := withProgress(p, func(image string) string { return map[string]string{"a": "1 of 2"}[image] })
+	for i, want := range []string{`Pulling image "a": 1 of 2`, `Pulling image "b"`, "something else"} {
+		if m := got.Status.ContainerStatuses[i].State.Waiting.Message; m != want {
+			t.Errorf("got %q, want %q", m, want)
+		}
+	}
+	if p.Status.ContainerStatuses[0].State.Waiting.Message != `Pulling image "a"` {
+		t.Error("what others read was written to")
+	}
+	if withProgress(got, func(string) string { return "" }) != got {
+		t.Error("a pod is copied without a reason")
+	}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/bundle"
+	"berth/internal/config"
+	"berth/internal/credential"
+	"berth/internal/cri"
+	"berth/internal/image"
+	"berth/internal/imagegc"
+	"berth/internal/inventory"
+	"berth/internal/keyring"
+	"berth/internal/run"
+	"berth/internal/server/api"
+)
+
+// newKeyring is what this machine can show to registries: where the users of a
+// kubelet put their logins, and below the root directory.
+func newKeyring(c *config.Config, log *slog.Logger) (*credential.Node, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/root"
+	}
+	out := credential.Config{Log: log}
+	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", filepath.Join(home, ".docker"), "/.docker"} {
+		out.Files = append(out.Files, filepath.Join(dir, "config.json"))
+	}
+	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", home, "/"} {
+		out.Legacy = append(out.Legacy, filepath.Join(dir, ".dockercfg"))
+	}
+	if c.Images.ProviderConfig != "" {
+		if out.Plugins, err = credential.LoadPlugins(c.Images.ProviderConfig, c.Images.ProviderBin); err != nil {
+			return nil, err
+		}
+	}
+	return credential.New(out)
+}
+
+// imageRecords is where the memory of images is kept.
+func imageRecords(c *config.Config) string { return filepath.Join(c.RootDir, "image_manager") }
+
+// newRecords opens the memory of who pulled what.
+func newRecords(ctx context.Context, c *config.Config, client *cri.Client, log *slog.Logger) (*image.Records, error) {
+	r, err := image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Settle(ctx, client.ImageRef)
+}
+
+// makeImages makes what pulls images, and what removes them.
+func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings) error {
+	ring, err := newKeyring(c, n.log)
+	if err != nil {
+		return err
+	}
+	records, err := newRecords(ctx, c, in.client, n.log)
+	if err != nil {
+		return err
+	}
+	if n.imageGC, err = n.newCollector(c, in.client, records); err != nil {
+		return err
+	}
+	n.images, err = image.New(n.group.Context(), image.Config{
+		Runtime: in.client, Log: n.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
+		Objects: n.objects, Keyring: ring, Records: records, Size: n.imageGC.Size,
+		Wake: n.agent.Changed, Explain: cri.Reason, Pulled: in.watcher.Pulled(in.client.ImageSize),
+	})
+	return err
+}
+
+func (n *node) newCollector(c *config.Config, client *cri.Client, records *image.Records) (*imagegc.Collector, error) {
+	return imagegc.New(imagegc.Config{
+		Policy: imagegc.Policy{High: c.Images.GCHigh, Low: c.Images.GCLow, MinAge: c.Images.GCMinAge, MaxAge: c.Images.GCMaxAge},
+		Images: func(ctx context.Context) ([]imagegc.Found, error) {
+			images, err := client.Images(ctx)
+			var out []imagegc.Found
+			for _, i := range images {
+				out = append(out, imagegc.Found{ID: i.ID, Names: slices.Concat(i.Tags, i.Digests), Size: i.Size, Pinned: i.Pinned})
+			}
+			return out, err
+		},
+		InUse:  func(ctx context.Context) (map[string]string, error) { return n.imagesInUse(ctx, c.RootDir, client) },
+		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
+		Remove: client.RemoveImage,
+		Rounds: func(there map[string]bool, began time.Time) {
+			if err := records.Prune(there, began); err != nil {
+				n.log.Warn("records of images that are gone are left", "err", err)
+			}
+		},
+		File: filepath.Join(imageRecords(c), "used.json"), Log: n.log,
+	})
+}
+
+// imagesInUse says why images may not go: their containers are there, or will be.
+func (n *node) imagesInUse(ctx context.Context, root string, client *cri.Client) (map[string]string, error) {
+	used := map[string]string{}
+	running, err := client.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range running {
+		why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
+		for _, c := range p.Containers {
+			used[c.Image], used[c.ImageRef] = why, why
+		}
+	}
+	pods, _ := n.agent.List()
+	for _, p := range pods {
+		for name := range inventory.ImagesOf(p) {
+			why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
+			used[name] = why
+			if full, err := keyring.FullName(name); err == nil {
+				used[full] = why
+			}
+		}
+	}
+	names, err := bundle.Archived(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if used[name] == "" {
+			used[name] = "its archive is in the folder of images"
+		}
+	}
+	delete(used, "")
+	return used, nil
+}
+
+// imageDisk measures the file system that holds the images.
+func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
+	where, err := client.Filesystems(ctx)
+	if err != nil {
+		return imagegc.Disk{}, err
+	}
+	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
+		return imagegc.Disk{}, errors.New("the runtime does not say where it keeps images")
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(where.Images[0].Mountpoint, &s); err != nil {
+		return imagegc.Disk{}, fmt.Errorf("measure the file system of images: %w", err)
+	}
+	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil //nolint:gosec // no disk is that large
+}
+
+// imageStore lets the local API manage images.
+type imageStore struct {
+	client *cri.Client
+	images *image.Manager
+	gc     *imagegc.Collector
+	bundle *bundle.Runtime // nil if the runtime was given
+	log    *slog.Logger
+}
+
+// tellEvery is between two looks at how a pull goes.
+const tellEvery = 500 * time.Millisecond
+
+// Pull implements server.Images.
+func (s imageStore) Pull(ctx context.Context, name string, tell func(done, total int64)) error {
+	group := run.NewGroup(ctx, s.log)
+	defer group.Stop()
+	pulled := make(chan error, 1)
+	group.Go("pull by hand", func(ctx context.Context) { pulled <- s.images.Pull(ctx, name) })
+	for {
+		select {
+		case err := <-pulled:
+			return err
+		case <-time.After(tellEvery):
+			if p, ok := s.progress(ctx, name); ok {
+				tell(p.Done, p.Total)
+			}
+		}
+	}
+}
+
+// progress tells how far a pull has come, if that is known.
+func (s imageStore) progress(ctx context.Context, name string) (bundle.Progress, bool) {
+	repository, err := keyring.Repository(name)
+	if s.bundle == nil || err != nil {
+		return bundle.Progress{}, false
+	}
+	p, err := s.bundle.Progress(ctx, repository)
+	return p, err == nil && p.Total > 0
+}
+
+// Load implements server.Images.
+func (s imageStore) Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error) {
+	if s.bundle == nil {
+		return nil, errors.New("berth runs with a container runtime that it was given, and can't load images into it: use the tools of that runtime, or 'berth image pull'")
+	}
+	names, err := s.bundle.Load(ctx, name, archive, received)
+	if err == nil {
+		s.images.Recheck(ctx)
+	}
+	return names, err
+}
+
+// Remove implements server.Images.
+func (s imageStore) Remove(ctx context.Context, name string) error {
+	ref, err := s.client.ImageRef(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case ref == "":
+		return fmt.Errorf("there is no image %q: 'berth image ls' shows those that there are", name)
+	}
+	report, err := s.gc.Preview(ctx, true)
+	if err != nil {
+		return err
+	}
+	for _, v := range report.Verdicts {
+		if v.ID == ref && (v.KeptBy != "" || v.Pinned) {
+			return fmt.Errorf("image %q can't be removed: %s", name, v.Why)
+		}
+	}
+	return s.client.RemoveImage(ctx, ref)
+}
+
+// Collect implements server.Images.
+func (s imageStore) Collect(ctx context.Context, dryRun, all bool) (api.GCReport, error) {
+	collect := s.gc.Collect
+	switch {
+	case dryRun:
+		collect = func(ctx context.Context) (imagegc.Report, error) { return s.gc.Preview(ctx, all) }
+	case all:
+		collect = s.gc.Free
+	}
+	r, err := collect(ctx)
+	if err != nil {
+		return api.GCReport{}, err
+	}
+	out := api.GCReport{
+		DryRun: dryRun, Capacity: r.Disk.Capacity, Available: r.Disk.Available, High: r.Policy.High, Low: r.Policy.Low,
+		Freed: r.Freed, Missing: r.Missing, Items: []api.GCItem{},
+	}
+	for _, v := range r.Verdicts {
+		item := api.GCItem{ID: v.ID, Name: v.Name, Size: v.Size, Remove: v.Remove, Why: v.Why}
+		if !v.LastUsed.IsZero() {
+			item.LastUsed = &v.LastUsed
+		}
+		if dryRun && v.Remove {
+			out.Freed += v.Size
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// maxArchive is larger than any image that fits on a machine of today.
+const maxArchive = 64 << 30
+
+// Load takes in an archive of images, and returns their names. An image that has only
+// a tag is called localhost/NAME:tag. received is told when all of the archive is
+// here, and the rest is up to the runtime.
+func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error) {
+	// It is read twice: once to see what it is.
+	f, err := os.CreateTemp(r.paths.tmp, "load-*.tar")
+	if err != nil {
+		return nil, fmt.Errorf("make room for the archive: %w", err)
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}()
+	n, err := io.Copy(f, io.LimitReader(archive, maxArchive+1))
+	if err != nil {
+		return nil, fmt.Errorf("receive the archive: %w", err)
+	}
+	if n > maxArchive {
+		return nil, fmt.Errorf("the archive is larger than %d bytes", int64(maxArchive))
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	received()
+	if err := checkArchive(f); err != nil {
+		return nil, err
+	}
+	c, err := newClient(r.paths.socket, r.log)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return takeIn(ctx, c, name, f)
+}
+
+// takeIn imports an archive that was checked, and returns when CRI knows its images.
+func takeIn(ctx context.Context, store imageStore, stem string, archive io.Reader) ([]string, error) {
+	names, err := store.importArchive(ctx, archive, localPrefix(stem), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no image in it has a name: tag the image before it is saved")
+	}
+	return names, store.awaitNoticed(ctx, names)
+}
+
+// Archived are the images whose archives are in the folder of a root directory: they
+// could not be fetched from anywhere else if they were removed.
+func Archived(root string) ([]string, error) {
+	p, err := newPaths(root, root)
+	if err != nil {
+		return nil, err
+	}
+	record, err := readRecord(p.imported)
+	if err != nil {
+		return nil, fmt.Errorf("read which archives were imported: %w", err)
+	}
+	var names []string
+	for _, t := range record {
+		names = append(names, t.Images...)
+	}
+	slices.Sort(names)
+	return names, nil
+}

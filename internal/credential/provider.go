@@ -1,0 +1,174 @@
+package credential
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1"
+	plugin "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
+
+	"berth/internal/keyring"
+)
+
+const (
+	// execTimeout is how long a plugin may take to answer.
+	execTimeout = time.Minute
+	// pipeTimeout is for what a plugin started, and left with its output open.
+	pipeTimeout = time.Second
+	// maxAnswer and maxComplaint are how much of its output is read.
+	maxAnswer    = 1 << 20
+	maxComplaint = 1 << 10
+	// maxKept is how many answers are kept. They are kept by registry, mostly.
+	maxKept = 1000
+)
+
+// provider is one plugin. It is asked one question at a time, so that pulls of the
+// same registry find the answer to the first.
+type provider struct {
+	kubeletconfig.CredentialProvider
+	program string
+
+	mu   sync.Mutex
+	kept map[string]answer
+}
+
+type answer struct {
+	ring  keyring.Ring
+	until time.Time
+}
+
+func newProvider(p kubeletconfig.CredentialProvider, program string) *provider {
+	return &provider{CredentialProvider: p, program: program, kept: map[string]answer{}}
+}
+
+func (p *provider) isFor(repository string) bool {
+	for _, pattern := range p.MatchImages {
+		if keyring.Match(pattern, repository) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask returns what the plugin has for a repository.
+func (p *provider) ask(ctx context.Context, repository string) (keyring.Ring, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for _, kind := range []plugin.PluginCacheKeyType{plugin.ImagePluginCacheKeyType, plugin.RegistryPluginCacheKeyType, plugin.GlobalPluginCacheKeyType} {
+		if a, ok := p.kept[cacheKey(kind, repository)]; ok && now.Before(a.until) {
+			return a.ring, nil
+		}
+	}
+	r, err := p.exec(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	a := answer{until: time.Now().Add(p.DefaultCacheDuration.Duration)}
+	if r.CacheDuration != nil {
+		a.until = time.Now().Add(r.CacheDuration.Duration)
+	}
+	for pattern, auth := range r.Auth {
+		a.ring = append(a.ring, keyring.Entry{
+			Pattern:    pattern,
+			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.Normal(pattern)},
+		})
+	}
+	if a.until.After(time.Now()) {
+		p.keep(cacheKey(r.CacheKeyType, repository), a)
+	}
+	return a.ring, nil
+}
+
+// keep remembers an answer, and forgets those that are over.
+func (p *provider) keep(key string, a answer) {
+	for k, old := range p.kept {
+		if !time.Now().Before(old.until) || len(p.kept) >= maxKept {
+			delete(p.kept, k)
+		}
+	}
+	p.kept[key] = a
+}
+
+// cacheKey is for what else an answer holds.
+func cacheKey(kind plugin.PluginCacheKeyType, repository string) string {
+	switch kind {
+	case plugin.ImagePluginCacheKeyType:
+		return "image " + repository
+	case plugin.RegistryPluginCacheKeyType:
+		host, _, _ := strings.Cut(repository, "/")
+		return "registry " + host
+	default:
+		return "global"
+	}
+}
+
+// exec runs the plugin: a request on its standard input, the answer on its output.
+// What it says of failures goes into the error; what it answers never does.
+func (p *provider) exec(ctx context.Context, repository string) (*plugin.CredentialProviderResponse, error) {
+	meta := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: plugin.SchemeGroupVersion.String(), Kind: kind}
+	}
+	request, err := json.Marshal(plugin.CredentialProviderRequest{TypeMeta: meta("CredentialProviderRequest"), Image: repository})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, execTimeout)
+	defer cancel()
+	out, complaints := &bounded{most: maxAnswer}, &bounded{most: maxComplaint}
+	cmd := exec.CommandContext(ctx, p.program, p.Args...) //nolint:gosec // the administrator names the program
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), out, complaints
+	cmd.WaitDelay = pipeTimeout
+	cmd.Env = os.Environ()
+	for _, e := range p.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	if err := cmd.Run(); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", execTimeout)
+		}
+		if text := strings.TrimSpace(complaints.text.String()); text != "" {
+			err = fmt.Errorf("%w: %q", err, text)
+		}
+		return nil, err
+	}
+	if out.over {
+		return nil, fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
+	}
+	var r plugin.CredentialProviderResponse
+	if err := json.Unmarshal(out.text.Bytes(), &r); err != nil {
+		return nil, errors.New("its answer is not JSON")
+	}
+	if want := meta("CredentialProviderResponse"); r.TypeMeta != want {
+		return nil, fmt.Errorf("its answer is %q, want %s %s", r.APIVersion+" "+r.Kind, want.APIVersion, want.Kind)
+	}
+	switch r.CacheKeyType {
+	case plugin.ImagePluginCacheKeyType, plugin.RegistryPluginCacheKeyType, plugin.GlobalPluginCacheKeyType:
+	default:
+		return nil, fmt.Errorf("its answer has cacheKeyType %q, want Image, Registry or Global", r.CacheKeyType)
+	}
+	return &r, nil
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct {
+	text bytes.Buffer
+	most int
+	over bool
+}
+
+func (b *bounded) Write(text []byte) (int, error) {
+	room := max(b.most-b.text.Len(), 0)
+	b.over = b.over || len(text) > room
+	b.text.Write(text[:min(len(text), room)])
+	return len(text), nil
+}

@@ -1,0 +1,220 @@
+// Package imagegc removes images that nobody uses, when the disk runs full or when
+// they are old.
+//
+// Plan decides, and is pure. The Collector asks the runtime what there is, remembers
+// when each image was last of use, and removes what Plan says, from time to time and
+// when somebody asks. It is the only one who removes images by itself, and the only
+// writer of the file with its memory. It never removes an image of a pod or a
+// container, nor one that is pinned.
+package imagegc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// every is between two rounds.
+const every = 5 * time.Minute
+
+// Found is an image as the runtime has it.
+type Found struct {
+	ID     string
+	Names  []string
+	Size   int64
+	Pinned bool
+}
+
+// Config is what a Collector is made of.
+type Config struct {
+	Policy Policy
+	// Images lists what the runtime has.
+	Images func(ctx context.Context) ([]Found, error)
+	// InUse says why an image may not go, by its ID and by any of its names.
+	InUse func(ctx context.Context) (map[string]string, error)
+	// Disk measures the file system of the images.
+	Disk func(ctx context.Context) (Disk, error)
+	// Remove removes an image with all of its names.
+	Remove func(ctx context.Context, id string) error
+	// Rounds is told which images are there, by ID, at the end of each round. It may be nil.
+	Rounds func(there map[string]bool, began time.Time)
+	// Failed is told that a round could not make the room that it should have. It may be nil.
+	Failed func(error)
+	File   string // holds the memory
+	Log    *slog.Logger
+}
+
+// Report is what a round came to.
+type Report struct {
+	Disk     Disk
+	Policy   Policy
+	Verdicts []Verdict // those that go, or went, come first
+	Freed    int64     // bytes
+	Missing  int64     // bytes that there are still too few
+	Errors   []error   // of images that could not be removed
+}
+
+// Collector removes images.
+type Collector struct {
+	Config
+
+	mu      sync.Mutex
+	memory  memory
+	failing bool // and the log says so
+}
+
+// New reads the memory. One that is broken is begun anew.
+func New(c Config) (*Collector, error) {
+	if c.Images == nil || c.InUse == nil || c.Disk == nil || c.Remove == nil || c.Log == nil || c.File == "" {
+		return nil, errors.New("imagegc: images, inUse, disk, remove, log and file are required")
+	}
+	if p := c.Policy; p.High < 0 || p.High > 100 || p.Low < 0 || p.Low > p.High {
+		return nil, fmt.Errorf("imagegc: thresholds of %d%% and %d%% make no sense", p.High, p.Low)
+	}
+	m, err := readMemory(c.File)
+	if err != nil {
+		c.Log.Warn("it is not known when images were used: they count as new", "err", err)
+	}
+	return &Collector{Config: c, memory: m}, nil
+}
+
+// Run makes a round now and then, until ctx ends. The first only looks: not all pods
+// may be known yet.
+func (c *Collector) Run(ctx context.Context) {
+	look := func(ctx context.Context) (Report, error) { return c.Preview(ctx, false) }
+	for ; ; look = c.Collect {
+		report, err := look(ctx)
+		if err == nil && report.Missing > 0 {
+			err = fmt.Errorf("images should give back %d bytes more than can be spared, to come down to %d%% of the disk", report.Missing, c.Policy.Low)
+		}
+		if ctx.Err() == nil {
+			c.tell(errors.Join(append(report.Errors, err)...))
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell says once that there is no room, and once that there is again.
+func (c *Collector) tell(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil && !c.failing:
+		c.Log.Warn("can't make room by removing images", "err", err)
+	case err == nil && c.failing:
+		c.Log.Info("there is room for images again")
+	}
+	c.failing = err != nil
+	if err != nil && c.Failed != nil {
+		c.Failed(err)
+	}
+}
+
+// Collect makes a round: it removes what has to go by the policy.
+func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.round(ctx, false, true) }
+
+// Free removes all that can be spared, because room is needed for something else.
+func (c *Collector) Free(ctx context.Context) (Report, error) { return c.round(ctx, true, true) }
+
+// Preview is what Collect, or Free, would do now.
+func (c *Collector) Preview(ctx context.Context, all bool) (Report, error) {
+	return c.round(ctx, all, false)
+}
+
+// Size is how many bytes the image of a name had when it was last here, or 0.
+func (c *Collector) Size(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.memory.Sizes[name].Bytes
+}
+
+func (c *Collector) round(ctx context.Context, all, remove bool) (Report, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := time.Now()
+	images, err := c.look(ctx, began)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Policy: c.Policy}
+	if r.Disk, err = c.Disk(ctx); err != nil {
+		return Report{}, err
+	}
+	r.Verdicts, r.Missing = Plan(images, r.Disk, c.Policy, all, began)
+	if remove {
+		c.remove(ctx, &r)
+		c.endRound(began)
+	}
+	return r, nil
+}
+
+// look asks the runtime, and remembers. The caller holds the lock.
+func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
+	// Who uses what is asked first: an image that is pulled meanwhile is too young to go.
+	used, err := c.InUse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images, sizes := make([]Image, 0, len(found)), map[string]int64{}
+	for _, f := range found {
+		i := Image{ID: f.ID, Name: f.ID, Size: f.Size, Pinned: f.Pinned, KeptBy: used[f.ID]}
+		for n, name := range f.Names {
+			sizes[name] = f.Size
+			if n == 0 {
+				i.Name = name
+			}
+			if i.KeptBy == "" {
+				i.KeptBy = used[name]
+			}
+		}
+		images = append(images, i)
+	}
+	if c.memory.learn(images, sizes, now) {
+		if err := c.memory.write(c.File); err != nil {
+			return nil, err
+		}
+	}
+	for n := range images {
+		u := c.memory.Images[images[n].ID]
+		images[n].Seen, images[n].LastUsed = u.Seen, u.LastUsed
+	}
+	return images, nil
+}
+
+func (c *Collector) remove(ctx context.Context, r *Report) {
+	for n, v := range r.Verdicts {
+		if !v.Remove || ctx.Err() != nil {
+			return
+		}
+		if err := c.Remove(ctx, v.ID); err != nil {
+			r.Errors = append(r.Errors, err)
+			r.Verdicts[n].Remove, r.Verdicts[n].Why = false, err.Error()
+			continue
+		}
+		r.Freed += v.Size
+		delete(c.memory.Images, v.ID)
+		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "why", v.Why)
+	}
+}
+
+func (c *Collector) endRound(began time.Time) {
+	if c.Rounds == nil {
+		return
+	}
+	there := map[string]bool{}
+	for id := range c.memory.Images {
+		there[id] = true
+	}
+	c.Rounds(there, began)
+}

@@ -1,0 +1,162 @@
+package imagegc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// world is a disk of 100 bytes, with images on it and nothing else.
+type world struct {
+	images  []Found
+	used    map[string]string
+	stuck   map[string]error
+	removed []string
+	rounds  int
+	failed  []error
+	log     strings.Builder
+	file    string
+}
+
+func (w *world) collector(t *testing.T, p Policy) *Collector {
+	t.Helper()
+	c, err := New(Config{
+		Policy: p, File: w.file, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Images: func(context.Context) ([]Found, error) { return slices.Clone(w.images), nil },
+		InUse:  func(context.Context) (map[string]string, error) { return w.used, nil },
+		Disk: func(context.Context) (Disk, error) {
+			d := Disk{100, 100}
+			for _, i := range w.images {
+				d.Available -= i.Size
+			}
+			return d, nil
+		},
+		Remove: func(_ context.Context, id string) error {
+			if err := w.stuck[id]; err != nil {
+				return err
+			}
+			w.removed = append(w.removed, id)
+			w.images = slices.DeleteFunc(w.images, func(f Found) bool { return f.ID == id })
+			return nil
+		},
+		Rounds: func(map[string]bool, time.Time) { w.rounds++ },
+		Failed: func(err error) { w.failed = append(w.failed, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{file: filepath.Join(t.TempDir(), "used.json"), used: map[string]string{}, images: []Found{
+		{ID: "1", Names: []string{"localhost/a:1"}, Size: 40}, {ID: "2", Names: []string{"localhost/b:1"}, Size: 30}, {ID: "3", Size: 20, Pinned: true},
+	}}
+}
+
+var policy = Policy{High: 85, Low: 60, MinAge: 2 * time.Minute}
+
+func TestRoomIsMadeAsTimeGoesOn(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.used["localhost/b:1"] = "pod x/y uses it"
+		c := w.collector(t, policy)
+		go c.Run(ctx)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		c.mu.Lock()
+		if len(w.removed) != 0 { // all are young
+			t.Fatalf("removed %v", w.removed)
+		}
+		c.mu.Unlock()
+		time.Sleep(every)
+		synctest.Wait()
+		if !slices.Equal(w.removed, []string{"1"}) || w.rounds != 1 || len(w.failed) != 1 {
+			t.Fatalf("removed %v in %d rounds, failed %v", w.removed, w.rounds, w.failed)
+		}
+		if text := w.log.String(); !strings.Contains(text, "there is room") {
+			t.Errorf("the log is %s", text)
+		}
+		if c.Size("localhost/a:1") != 40 || c.Size("localhost/none:1") != 0 {
+			t.Error("sizes of images that are gone are not known")
+		}
+	})
+}
+
+func TestARestartDoesNotForget(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		w.used["1"] = "pod x/y uses it"
+		if _, err := w.collector(t, policy).Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadFile(w.file)
+		time.Sleep(time.Hour)
+		if _, err := w.collector(t, policy).Preview(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := os.ReadFile(w.file); string(after) != string(before) {
+			t.Error("the file is written although nothing is new")
+		}
+		// It is of no use from now on, and 2 was not for an hour.
+		delete(w.used, "1")
+		r, err := w.collector(t, policy).Preview(t.Context(), false)
+		if err != nil || r.Verdicts[0].ID != "2" || !r.Verdicts[0].Remove || len(w.removed) != 0 {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if r.Verdicts[0].Seen.Add(time.Hour).After(time.Now()) || r.Verdicts[2].LastUsed != time.Now() {
+			t.Errorf("got %+v", r.Verdicts)
+		}
+	})
+}
+
+func TestAnImageThatCanNotGoDoesNotKeepTheOthers(t *testing.T) {
+	w := newWorld(t)
+	w.stuck = map[string]error{"1": errors.New("busy")}
+	c := w.collector(t, Policy{High: 85, Low: 0})
+	r, err := c.Collect(t.Context())
+	if err != nil || !slices.Equal(w.removed, []string{"2"}) || r.Freed != 30 || len(r.Errors) != 1 {
+		t.Errorf("removed %v: %+v, %v", w.removed, r, err)
+	}
+}
+
+func TestFreeTakesAllThatCanBeSpared(t *testing.T) {
+	w := newWorld(t)
+	r, err := w.collector(t, Policy{High: 100, Low: 100}).Free(t.Context())
+	if err != nil || !slices.Equal(w.removed, []string{"1", "2"}) || r.Freed != 70 {
+		t.Errorf("removed %v: %+v, %v", w.removed, r, err)
+	}
+}
+
+func TestABrokenMemoryIsBegunAnew(t *testing.T) {
+	w := newWorld(t)
+	if err := os.WriteFile(w.file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.collector(t, policy).Collect(t.Context()); err != nil || len(w.removed) != 0 {
+		t.Errorf("removed %v, %v", w.removed, err)
+	}
+	if !strings.Contains(w.log.String(), "not known") {
+		t.Error("nobody was told")
+	}
+}
+
+func TestNewChecks(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("it was made of nothing")
+	}
+	c := newWorld(t).collector(t, policy).Config
+	c.Policy = Policy{High: 50, Low: 60}
+	if _, err := New(c); err == nil {
+		t.Error("it was made although its thresholds are the wrong way round")
+	}
+}

@@ -1,0 +1,114 @@
+package imagegc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Policy says when images go. Percentages are of the file system of the images.
+type Policy struct {
+	High, Low int           // from the first on room is made, until there is the second
+	MinAge    time.Duration // younger images stay
+	MaxAge    time.Duration // images that nobody used for longer go; 0: there is no such age
+}
+
+// Image is one that the runtime has.
+type Image struct {
+	ID       string
+	Name     string // for people
+	Size     int64
+	Pinned   bool
+	KeptBy   string // why it is in use; empty if it is not
+	Seen     time.Time
+	LastUsed time.Time // zero if nobody ever did
+}
+
+// lastUsed is when an image was of use, or came.
+func (i Image) lastUsed() time.Time {
+	if i.LastUsed.IsZero() {
+		return i.Seen
+	}
+	return i.LastUsed
+}
+
+// Disk is the file system of the images, in bytes.
+type Disk struct{ Capacity, Available int64 }
+
+// UsedPercent is how much of it is used by whatever.
+func (d Disk) UsedPercent() int {
+	if d.Capacity <= 0 {
+		return 0
+	}
+	return int(100 - d.Available*100/d.Capacity)
+}
+
+// Verdict is what becomes of an image, and why.
+type Verdict struct {
+	Image
+	Remove bool
+	Why    string
+}
+
+// Plan decides what becomes of each image. Those that go come first, in the order in
+// which they go: what was not used for longest is the first. all asks for whatever
+// can be spared, however much room there is. It reads no clock and touches nothing.
+//
+// missing is how many bytes there are too few even then.
+func Plan(images []Image, d Disk, p Policy, all bool, now time.Time) (verdicts []Verdict, missing int64) {
+	images = slices.Clone(images)
+	slices.SortStableFunc(images, func(a, b Image) int {
+		return cmp.Or(a.lastUsed().Compare(b.lastUsed()), a.Seen.Compare(b.Seen), cmp.Compare(a.ID, b.ID))
+	})
+	var goes, stays []Verdict
+	toFree := roomToMake(d, p)
+	aim := toFree > 0
+	for _, i := range images {
+		v := Verdict{Image: i}
+		unused := now.Sub(i.lastUsed())
+		switch {
+		case i.KeptBy != "":
+			v.Why = i.KeptBy
+		case i.Pinned:
+			v.Why = "it is pinned"
+		case p.MaxAge > 0 && unused > p.MaxAge:
+			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, which is more than %s", rounded(unused), p.MaxAge)
+		case now.Sub(i.Seen) < p.MinAge:
+			v.Why = fmt.Sprintf("it came %s ago, and stays for %s", rounded(now.Sub(i.Seen)), p.MinAge)
+		case all:
+			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, and room is needed", rounded(unused))
+		case toFree > 0:
+			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, and the disk is %d%% full", rounded(unused), d.UsedPercent())
+		case aim:
+			v.Why = fmt.Sprintf("not used for %s, but those before it are enough", rounded(unused))
+		default:
+			v.Why = fmt.Sprintf("not used for %s, and the disk is %d%% full: images go from %d%% on", rounded(unused), d.UsedPercent(), p.High)
+		}
+		if v.Remove {
+			toFree -= i.Size
+			goes = append(goes, v)
+			continue
+		}
+		stays = append(stays, v)
+	}
+	return append(goes, stays...), max(toFree, 0)
+}
+
+// roomToMake is how many bytes have to go, or 0.
+func roomToMake(d Disk, p Policy) int64 {
+	if d.Capacity <= 0 || d.UsedPercent() < p.High {
+		return 0
+	}
+	return max(d.Capacity*int64(100-p.Low)/100-d.Available, 0)
+}
+
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d > 48*time.Hour:
+		return d.Round(time.Hour)
+	case d > time.Hour:
+		return d.Round(time.Minute)
+	}
+	return d.Round(time.Second)
+}

@@ -1,0 +1,248 @@
+//go:build real
+
+package real
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// hub is a registry on the loopback of a node, with the faults that a test wants.
+type hub struct {
+	t       *testing.T
+	host    string
+	backend http.Handler
+
+	mu     sync.Mutex
+	user   string         // who may pull; empty: everybody
+	status int            // of all answers; 0: what they should be
+	slow   time.Duration  // between two pieces of a layer
+	cut    int            // how many layers are broken off in the middle
+	asked  map[string]int // requests, by method and what comes after the host
+	gone   int            // readers that went before they had all
+}
+
+const password = "hunter2"
+
+// newHub starts a registry. With TLS, nobody has signed its certificate.
+func (n *node) newHub(useTLS bool) *hub {
+	n.t.Helper()
+	h := &hub{t: n.t, backend: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0))), asked: map[string]int{}}
+	l := n.listen(n.t)
+	h.host = l.Addr().String()
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	n.t.Cleanup(func() { _ = s.Close() })
+	if useTLS {
+		// The certificate of net/http's own tests is good enough.
+		fake := httptest.NewUnstartedServer(nil)
+		fake.StartTLS()
+		s.TLSConfig = &tls.Config{Certificates: fake.TLS.Certificates, MinVersion: tls.VersionTLS12}
+		fake.Close()
+		go func() { _ = s.ServeTLS(l, "", "") }()
+		return h
+	}
+	go func() { _ = s.Serve(l) }()
+	return h
+}
+
+func (h *hub) set(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
+// count is how often something was asked for whose path has that end.
+func (h *hub) count(method, end string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for what, times := range h.asked {
+		if strings.HasPrefix(what, method+" ") && strings.HasSuffix(what, end) {
+			n += times
+		}
+	}
+	return n
+}
+
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.asked[r.Method+" "+r.URL.Path]++
+	user, status, slow := h.user, h.status, h.slow
+	layer := r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/")
+	cut := layer && h.cut > 0
+	h.mu.Unlock()
+	if name, pass, ok := r.BasicAuth(); user != "" && (!ok || name != user || pass != password) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	if !layer || (slow == 0 && !cut) {
+		h.backend.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	h.backend.ServeHTTP(answer, r)
+	h.trickle(w, r, answer, slow, cut)
+}
+
+// trickle sends an answer piece by piece, or only half of it.
+func (h *hub) trickle(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecorder, slow time.Duration, cut bool) {
+	body := answer.Body.Bytes()
+	cut = cut && len(body) > 64<<10
+	for key, values := range answer.Header() {
+		w.Header()[key] = values
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	w.WriteHeader(answer.Code)
+	if cut {
+		h.set(func() { h.cut-- })
+		_, _ = w.Write(body[:len(body)/2])
+		panic(http.ErrAbortHandler)
+	}
+	for len(body) > 0 {
+		piece := min(len(body), 64<<10)
+		if _, err := w.Write(body[:piece]); err != nil {
+			h.set(func() { h.gone++ })
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		body = body[piece:]
+		select {
+		case <-time.After(slow):
+		case <-r.Context().Done():
+			h.set(func() { h.gone++ })
+			return
+		}
+	}
+}
+
+// push makes an image of the workload, with some bytes that can't be packed, and
+// returns its name.
+func (h *hub) push(name string, ballast int) string {
+	h.t.Helper()
+	program, err := workload()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	noise := make([]byte, ballast)
+	_, _ = rand.Read(noise)
+	var layer, plain bytes.Buffer
+	files := tar.NewWriter(&plain)
+	for path, data := range map[string][]byte{"workload": program, "noise": noise} {
+		if err := files.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(data))}); err != nil {
+			h.t.Fatal(err)
+		}
+		_, _ = files.Write(data)
+	}
+	_ = files.Close()
+	packed := gzip.NewWriter(&layer)
+	_, _ = packed.Write(plain.Bytes())
+	_ = packed.Close()
+
+	repository, tag, _ := strings.Cut(name, ":")
+	config := h.blob(repository, h.encode(map[string]any{
+		"architecture": "amd64", "os": "linux",
+		"config": map[string]any{"Entrypoint": []string{"/workload"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(plain.Bytes())}},
+	}), "application/vnd.oci.image.config.v1+json")
+	manifest := h.encode(map[string]any{
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
+		"layers": []any{h.blob(repository, layer.Bytes(), "application/vnd.oci.image.layer.v1.tar+gzip")},
+	})
+	h.put("/v2/"+repository+"/manifests/"+tag, http.MethodPut, "application/vnd.oci.image.manifest.v1+json", manifest)
+	return h.host + "/" + name
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func (h *hub) encode(value any) []byte {
+	h.t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return text
+}
+
+// blob puts content into the registry, and returns its descriptor.
+func (h *hub) blob(repository string, data []byte, kind string) map[string]any {
+	h.t.Helper()
+	h.put("/v2/"+repository+"/blobs/uploads/?digest="+digest(data), http.MethodPost, "application/octet-stream", data)
+	return map[string]any{"mediaType": kind, "digest": digest(data), "size": len(data)}
+}
+
+func (h *hub) put(path, method, kind string, data []byte) {
+	h.t.Helper()
+	r := httptest.NewRequest(method, path, bytes.NewReader(data))
+	r.Header.Set("Content-Type", kind)
+	w := httptest.NewRecorder()
+	h.backend.ServeHTTP(w, r)
+	if w.Code != http.StatusCreated {
+		h.t.Fatalf("push %s: %d %s", path, w.Code, w.Body)
+	}
+}
+
+// login is a docker configuration for the registry.
+func (h *hub) login(user string) string {
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return fmt.Sprintf(`{"auths":{"%s":{"auth":"%s"}}}`, h.host, auth)
+}
+
+// applySecret puts a Secret with a login beside the pods.
+func (n *node) applySecret(name, login string) {
+	n.t.Helper()
+	text, err := json.Marshal(v1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(login)},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.put(filepath.Join(n.manifests, name+".yaml"), text)
+}
+
+// podOf is a pod that runs an image until it is stopped.
+func podOf(name, image string, secrets ...string) *v1.Pod {
+	p := newPod(name, "sleep")
+	p.Spec.Containers[0].Image = image
+	for _, s := range secrets {
+		p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: s})
+	}
+	return p
+}
+
+// waitRefused waits until a pod waits because its image can't be pulled, and says why.
+func (n *node) waitRefused(name, why string) {
+	n.t.Helper()
+	n.waitPod(name, "waits for its image", startLimit, func(p v1.Pod) string {
+		w := app(p).State.Waiting
+		return boolText(w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff") && strings.Contains(w.Message, why))
+	})
+}
