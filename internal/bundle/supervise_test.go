@@ -123,7 +123,9 @@ func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := newFakeLauncher(), &told{}
 		stop := within(t, supervised(l, w))
-		(<-l.started).ended <- errors.New("killed")
+		first := <-l.started
+		synctest.Wait() // until it is up
+		first.ended <- errors.New("killed")
 		second := <-l.started
 		synctest.Wait()
 		if w.String() != "up down up" {
