@@ -33,6 +33,8 @@ check() {
 	need libseccomp-dev pkg-config --exists libseccomp
 	need iptables type iptables
 	need iproute2 type ip
+	need mount type losetup
+	need e2fsprogs type mkfs.ext4
 	need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
 }
 

@@ -36,7 +36,9 @@ type containerFeature struct {
 }
 
 var containerFeatures = []containerFeature{
-	{"volumeDevices", container(func(c *v1.Container) bool { return len(c.VolumeDevices) > 0 })},
+	{"volumeDevices other than " + strings.Join(deviceKinds, ", "), func(s *v1.PodSpec, c *v1.Container) bool {
+		return slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return !canBeDevice(s, d.Name) })
+	}},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
 	{"resources other than cpu, memory, ephemeral-storage, hugepages", container(func(c *v1.Container) bool {
 		return anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests)
@@ -50,6 +52,15 @@ var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downw
 func isOtherVolume(v v1.Volume) bool {
 	return v.EmptyDir == nil && v.HostPath == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil &&
 		v.Projected == nil && v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.CSI == nil && v.NFS == nil && v.Image == nil
+}
+
+var deviceKinds = []string{"persistentVolumeClaim", "ephemeral"}
+
+// canBeDevice tells whether a volume is of a kind in deviceKinds.
+func canBeDevice(s *v1.PodSpec, volume string) bool {
+	return slices.ContainsFunc(s.Volumes, func(v v1.Volume) bool {
+		return v.Name == volume && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil)
+	})
 }
 
 // maxNamed is how many features a message names.

@@ -13,6 +13,8 @@ import (
 	"berth/internal/pod"
 )
 
+const otherDevices = "volumeDevices other than persistentVolumeClaim, ephemeral"
+
 func TestUnsupportedFeatures(t *testing.T) {
 	onPod := func(f func(*v1.PodSecurityContext)) func(*v1.PodSpec, *v1.Container) {
 		return func(s *v1.PodSpec, _ *v1.Container) {
@@ -39,7 +41,7 @@ func TestUnsupportedFeatures(t *testing.T) {
 			s.Resources = &v1.ResourceRequirements{Claims: make([]v1.ResourceClaim, 1)}
 		},
 		inPod + "securityContext.windowsOptions": onPod(func(c *v1.PodSecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
-		inContainer + "volumeDevices":            func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
+		inContainer + otherDevices:               func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
 		inContainer + "resources.claims":         func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
 		inContainer + "resources other than cpu, memory, ephemeral-storage, hugepages": func(_ *v1.PodSpec, c *v1.Container) {
 			c.Resources.Limits = gpu
@@ -97,6 +99,11 @@ func TestSupportedAndIgnored(t *testing.T) {
 	}
 	c.Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi"), "hugepages-2Mi": resource.MustParse("2Mi")}
 	c.Lifecycle = &v1.Lifecycle{}
+	s.Volumes = []v1.Volume{
+		{Name: "disk", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}},
+		{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
+	}
+	c.VolumeDevices = []v1.VolumeDevice{{Name: "disk"}, {Name: "own"}}
 
 	if got := Check(p, nil, Node{}); got != nil {
 		t.Errorf("rejected: %+v", got)
@@ -113,8 +120,8 @@ func TestAllFeaturesAreNamedUpToALimit(t *testing.T) {
 		})
 	}
 	got := Check(p, nil, Node{})
-	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.resourceClaims; spec.containers[c0].volumeDevices; ") ||
-		!strings.HasSuffix(got.Message, "spec.containers[c6].volumeDevices; and 13 more") {
+	if got == nil || !strings.HasPrefix(got.Message, "not supported yet: spec.resourceClaims; spec.containers[c0]."+otherDevices+"; ") ||
+		!strings.HasSuffix(got.Message, "spec.containers[c6]."+otherDevices+"; and 13 more") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -124,7 +131,7 @@ func TestFeaturesOfEveryKindOfContainerAreRefused(t *testing.T) {
 	devices := make([]v1.VolumeDevice, 1)
 	p.Spec.InitContainers = []v1.Container{{Name: "setup", VolumeDevices: devices}}
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", VolumeDevices: devices}}}
-	want := "not supported yet: spec.initContainers[setup].volumeDevices; spec.ephemeralContainers[debug].volumeDevices"
+	want := "not supported yet: spec.initContainers[setup]." + otherDevices + "; spec.ephemeralContainers[debug]." + otherDevices
 	if got := Check(p, nil, Node{}); got == nil || got.Message != want {
 		t.Errorf("got %+v, wanted %q", got, want)
 	}

@@ -5,8 +5,8 @@
 // each pod. It does all mounting.
 //
 // What always holds:
-//   - A record lies beside the place of a volume in a pod's directory before its driver
-//     is asked for anything, and until it has undone all of it. The records of all pods
+//   - A record lies in a pod's directory, beside the place of a volume if it is no
+//     device, before its driver is asked for anything, and until it has undone all of it. The records of all pods
 //     tell which volumes are staged: a volume is unstaged with its last record. So
 //     nothing but the disk has to be remembered over a restart.
 //   - What is done to one volume is done one after the other.

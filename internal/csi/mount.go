@@ -26,6 +26,7 @@ type Request struct {
 	MountOptions []string
 	AccessModes  []v1.PersistentVolumeAccessMode
 	ReadOnly     bool
+	Block        bool // it is a device, without a file system
 
 	StageSecret, PublishSecret *v1.SecretReference
 
@@ -65,7 +66,7 @@ func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 	if err != nil {
 		return Mounted{}, err
 	}
-	have := Mounted{Path: targetIn(r.Dir)}
+	have := Mounted{Path: m.target(&r)}
 	if known != nil && !known.Again {
 		return have, nil
 	}
@@ -122,20 +123,33 @@ func (m *Manager) stands(dir string) (*record, error) {
 	if err != nil || known == nil || !known.Ready {
 		return nil, err
 	}
-	mounted, err := m.IsMount(targetIn(dir))
+	mounted, err := m.IsMount(known.target(dir))
 	if err != nil || !mounted {
 		return nil, err
 	}
 	return known, nil
 }
 
-// targetIn is what a driver publishes a volume at.
-func targetIn(dir string) string { return filepath.Join(dir, "mount") }
+// target is what a driver publishes a volume at. Drivers, and those who look after
+// them, know these places from the kubelet: a device is not in the pod's directory.
+func (m *Manager) target(r *Request) string {
+	if r.Block {
+		return filepath.Join(m.devicesDir(), "publish", r.Name, string(r.Pod.UID))
+	}
+	return filepath.Join(r.Dir, "mount")
+}
 
-// stagingOf is where a volume is staged.
-func (m *Manager) stagingOf(v volumeID) string {
-	sum := sha256.Sum256([]byte(v.handle))
-	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", v.driver, fmt.Sprintf("%x", sum), "globalmount")
+// staging is where a volume is staged.
+func (m *Manager) staging(r *Request) string {
+	if r.Block {
+		return filepath.Join(m.devicesDir(), "staging", r.Name)
+	}
+	sum := sha256.Sum256([]byte(r.id().handle))
+	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", r.Driver, fmt.Sprintf("%x", sum), "globalmount")
+}
+
+func (m *Manager) devicesDir() string {
+	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", "volumeDevices")
 }
 
 // job is one volume on its way to one pod.
@@ -165,7 +179,10 @@ func (j *job) run(ctx context.Context) error {
 	}
 	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, Again: j.rules.republish}
 	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
-		rec.Staging = j.m.stagingOf(j.id)
+		rec.Staging = j.m.staging(j.r)
+	}
+	if j.r.Block {
+		rec.Device = j.m.target(j.r)
 	}
 	if err := rec.write(j.r.Dir); err != nil {
 		return err
@@ -184,7 +201,7 @@ func (j *job) run(ctx context.Context) error {
 	}
 	if j.givesGroup() {
 		j.r.Say(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
-		if err := j.r.GiveToGroup(targetIn(j.r.Dir)); err != nil {
+		if err := j.r.GiveToGroup(j.m.target(j.r)); err != nil {
 			return fmt.Errorf("give it to group %d: %w", j.r.Group, err)
 		}
 	}
@@ -217,7 +234,7 @@ func (j *job) staged(others map[string]record) (bool, error) {
 		if r.id() != j.id || !r.Ready {
 			continue
 		}
-		if mounted, err := j.m.IsMount(targetIn(dir)); err != nil || mounted {
+		if mounted, err := j.m.IsMount(r.target(dir)); err != nil || mounted {
 			return mounted, err
 		}
 	}
@@ -240,12 +257,18 @@ func (j *job) stage(ctx context.Context, path string) error {
 
 func (j *job) publish(ctx context.Context) error {
 	j.r.Say(fmt.Sprintf("publish %s", j.id))
+	target := j.m.target(j.r)
+	if j.r.Block { // the driver makes the file
+		if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
+			return fmt.Errorf("make a directory to publish it: %w", err)
+		}
+	}
 	request := &spec.NodePublishVolumeRequest{
-		VolumeId: j.id.handle, TargetPath: targetIn(j.r.Dir), VolumeCapability: j.capability, Readonly: j.r.ReadOnly,
+		VolumeId: j.id.handle, TargetPath: target, VolumeCapability: j.capability, Readonly: j.r.ReadOnly,
 		PublishContext: j.publishContext, VolumeContext: j.attributes, Secrets: j.publishSecrets,
 	}
 	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
-		request.StagingTargetPath = j.m.stagingOf(j.id)
+		request.StagingTargetPath = j.m.staging(j.r)
 	}
 	return j.m.call(ctx, j.on, "NodePublishVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodePublishVolume(ctx, request)
@@ -255,7 +278,7 @@ func (j *job) publish(ctx context.Context) error {
 
 // givesGroup tells whether it is for us to give the volume to the pod's group.
 func (j *job) givesGroup() bool {
-	if j.r.Group < 0 || j.r.ReadOnly || j.mountsForGroup() {
+	if j.r.Group < 0 || j.r.Block || j.r.ReadOnly || j.mountsForGroup() {
 		return false
 	}
 	switch j.rules.group {

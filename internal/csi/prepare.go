@@ -216,14 +216,19 @@ func (j *job) addTokens(ctx context.Context) error {
 
 // capabilityOf is how the volume is to be used.
 func (j *job) capabilityOf() *spec.VolumeCapability {
+	out := &spec.VolumeCapability{
+		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.on.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
+	}
+	if j.r.Block {
+		out.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
+		return out
+	}
 	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.r.MountOptions}
 	if j.mountsForGroup() {
 		mount.VolumeMountGroup = strconv.Itoa(j.r.Group)
 	}
-	return &spec.VolumeCapability{
-		AccessType: &spec.VolumeCapability_Mount{Mount: mount},
-		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.on.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
-	}
+	out.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
+	return out
 }
 
 // accessMode turns what a volume was made for into what a driver understands. Of several

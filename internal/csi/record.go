@@ -24,6 +24,8 @@ type record struct {
 	Driver string `json:"driverName"`
 	// Staging is where the volume is staged, or "" if that driver stages nothing.
 	Staging string `json:"stagingPath,omitempty"`
+	// Device is where a device is published, or "" if it is a file system.
+	Device string `json:"devicePath,omitempty"`
 	// Ready says that the pod has it, with its group.
 	Ready bool `json:"ready"`
 	// Again says that the driver wants to be asked from time to time to publish it.
@@ -31,6 +33,14 @@ type record struct {
 }
 
 func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }
+
+// target is where the volume is published whose record lies in dir.
+func (r record) target(dir string) string {
+	if r.Device != "" {
+		return r.Device
+	}
+	return filepath.Join(dir, "mount")
+}
 
 // readRecord returns nil if there is none.
 func readRecord(dir string) (*record, error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 
 	"berth/internal/pod"
 )
@@ -31,11 +32,16 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 	}
 	say(fmt.Sprintf("unpublish %s", rec.id()))
 	err = m.call(ctx, d, "NodeUnpublishVolume", func(ctx context.Context, c spec.NodeClient) error {
-		_, err := c.NodeUnpublishVolume(ctx, &spec.NodeUnpublishVolumeRequest{VolumeId: rec.Handle, TargetPath: targetIn(dir)})
+		_, err := c.NodeUnpublishVolume(ctx, &spec.NodeUnpublishVolumeRequest{VolumeId: rec.Handle, TargetPath: rec.target(dir)})
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if rec.Device != "" {
+		if err := removeDevice(rec.Device); err != nil {
+			return fmt.Errorf("remove where %s was published: %w", rec.id(), err)
+		}
 	}
 	if rec.Staging != "" {
 		if err := m.unstage(ctx, d, rec, dir, say); err != nil {
@@ -63,11 +69,28 @@ func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, dir strin
 	if err != nil {
 		return err
 	}
+	ours := []string{rec.Staging}
+	if rec.Device == "" {
+		ours = append(ours, filepath.Dir(rec.Staging))
+	}
 	// Empty directories only: what a driver has left is not ours to remove.
-	for _, empty := range []string{rec.Staging, filepath.Dir(rec.Staging)} {
+	for _, empty := range ours {
 		if err := os.Remove(empty); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove where %s was staged: %w", rec.id(), err)
 		}
 	}
 	return nil
+}
+
+// removeDevice removes the file at which a device was published, if the driver left it,
+// and the directory of all pods that have the device, with the last of them.
+func removeDevice(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := os.Remove(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	}
+	return err
 }

@@ -69,6 +69,8 @@ type Volumes interface {
 	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
 	// Mounts is what one container is shown of them.
 	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
+	// Devices is what one container is given of those that are devices.
+	Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error)
 	// Teardown undoes all of it. It may be called at any time after the containers ended.
 	Teardown(ctx context.Context, uid pod.UID) error
 }

@@ -222,7 +222,10 @@ func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, imageR
 	for _, v := range r.Environment {
 		env[v.Name] = v.Value
 	}
-	r.Mounts, err = e.Volumes.Mounts(ctx, t.pod, c, env)
+	if r.Mounts, err = e.Volumes.Mounts(ctx, t.pod, c, env); err != nil {
+		return r, err
+	}
+	r.Devices, err = e.Volumes.Devices(ctx, t.pod, c)
 	return r, err
 }
 

@@ -116,6 +116,11 @@ func (v *Volumes) Mounts(context.Context, *v1.Pod, *v1.Container, map[string]str
 	return nil, nil
 }
 
+// Devices implements execute.Volumes: there is none.
+func (v *Volumes) Devices(context.Context, *v1.Pod, *v1.Container) ([]render.Device, error) {
+	return nil, nil
+}
+
 // File implements execute.Volumes: there is none.
 func (v *Volumes) File(_ context.Context, _ *v1.Pod, _, path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}

@@ -98,6 +98,7 @@ type Resolved struct {
 	ImageRef    string
 	Environment []Variable
 	Mounts      []Mount
+	Devices     []Device
 	LastWords   LastWords
 	// Hosts is the file that the container is shown as /etc/hosts, or "".
 	Hosts string
@@ -142,6 +143,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 			pod.AnnotationGrace:        strconv.FormatInt(pod.Grace(p), 10),
 		},
 		Mounts:     mounts(r, security.NamespaceOptions.GetUsernsOptions()),
+		Devices:    devices(r.Devices),
 		StopSignal: stopSignal(c),
 		LogPath:    LogFile(c.Name, a.RestartCount),
 		Stdin:      c.Stdin,

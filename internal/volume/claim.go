@@ -55,13 +55,15 @@ func (j *job) claimed(ctx context.Context, volume, name string, readOnly bool, c
 
 // persistent is the table of kinds of persistent volumes.
 func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	if pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock {
-		return place{}, errors.New("volumeMode Block is not supported")
-	}
 	if err := checkName(pv.Name); err != nil {
 		return place{}, err
 	}
+	block := isBlock(pv)
 	switch {
+	case block && pv.Spec.Local != nil:
+		return j.localDevice(pv)
+	case block && pv.Spec.CSI == nil:
+		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: local, csi")
 	case pv.Spec.HostPath != nil:
 		return j.hostPath(volume, pv.Spec.HostPath)
 	case pv.Spec.Local != nil:
@@ -73,6 +75,11 @@ func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVo
 	default:
 		return place{}, errors.New("its kind is not supported; these are: hostPath, local, csi, nfs")
 	}
+}
+
+// isBlock tells whether a volume is a device, without a file system.
+func isBlock(pv *v1.PersistentVolume) bool {
+	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
 // persistentVolume is the volume that is bound to a claim of the pod's namespace,

@@ -124,13 +124,13 @@ func TestClaimsThatCantBeUsed(t *testing.T) {
 		{"bound to another claim, bank/data", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) { v.Spec.ClaimRef.Namespace = "bank" }},
 		{"is being deleted", false, func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.DeletionTimestamp = new(metav1.Now()) }},
 		{"can't be used on node box", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) { v.Spec.NodeAffinity = affinity("crate") }},
-		{"volumeMode Block is not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
+		{"volumeMode Block is not supported for its kind", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
 		}},
 		{"its kind is not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{}}
 		}},
-		{"is not a directory; devices are not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
+		{"is not a directory; for a device, set volumeMode: Block", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: file}}
 		}},
 		{"no such file", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {

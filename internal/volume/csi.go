@@ -42,7 +42,7 @@ func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOn
 	}
 	return j.csi(ctx, csi.Request{
 		Name: pv.Name, Driver: s.Driver, Handle: s.VolumeHandle, Attributes: s.VolumeAttributes, FSType: s.FSType,
-		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly,
+		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly, Block: isBlock(pv),
 		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef,
 	})
 }
@@ -66,7 +66,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 		return place{}, err
 	}
 	j.renew(mounted.Again)
-	return place{path: mounted.Path, readOnly: r.ReadOnly, owned: true, again: !mounted.Again.IsZero()}, err
+	return place{path: mounted.Path, readOnly: r.ReadOnly, owned: true, block: r.Block, again: !mounted.Again.IsZero()}, err
 }
 
 // unmountCSI has the drivers take away what they brought to a pod. What they made below

@@ -172,6 +172,14 @@ func (f *fakeMounter) IsMount(path string) (bool, error) {
 	return slices.ContainsFunc(f.mounts, func(m MountPoint) bool { return m.Path == path }), nil
 }
 
+// BlockDevice takes what is in a directory "dev" for a device.
+func (f *fakeMounter) BlockDevice(path string) (string, error) {
+	if filepath.Base(filepath.Dir(path)) != "dev" && filepath.Base(path) != "mount" {
+		return "", fmt.Errorf("%s is not a block device", path)
+	}
+	return path, nil
+}
+
 func (f *fakeMounter) Below(dir string) ([]MountPoint, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,7 +28,7 @@ func (j *job) local(pv *v1.PersistentVolume, readOnly bool) (place, error) {
 		return place{}, fmt.Errorf("local path: %w", err)
 	}
 	if !info.IsDir() {
-		return place{}, fmt.Errorf("local path %s is not a directory; devices are not supported: mount it, and name the mount point", source)
+		return place{}, fmt.Errorf("local path %s is not a directory; for a device, set volumeMode: Block, or mount it, and name the mount point", source)
 	}
 	dir, err := os.OpenFile(source, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

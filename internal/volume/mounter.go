@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,8 @@ type Mounter interface {
 	// IsMount tells whether something is mounted on a path. One that is not there has
 	// nothing on it.
 	IsMount(path string) (bool, error)
+	// BlockDevice returns the device to which a path leads, without symbolic links.
+	BlockDevice(path string) (string, error)
 	// Below lists what is mounted below a directory, the deepest first.
 	Below(dir string) ([]MountPoint, error)
 }
@@ -129,6 +132,21 @@ func (Kernel) IsMount(path string) (bool, error) {
 		return false, fmt.Errorf("is %s a mount point: %w", path, err)
 	}
 	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+}
+
+func (Kernel) BlockDevice(path string) (string, error) {
+	at, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(at)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) != fs.ModeDevice {
+		return "", fmt.Errorf("%s is not a block device", path)
+	}
+	return at, nil
 }
 
 func (Kernel) Below(dir string) ([]MountPoint, error) {

@@ -41,11 +41,16 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 	})
 }
 
+var errNotSetUp = errors.New("it is not set up: the pod does not have it, or it failed")
+
 // mount is one line of volumeMounts. A subPath is mounted on target.
 func (m *Manager) mount(ctx context.Context, p *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string) (render.Mount, error) {
 	at, ok := m.known(p.UID, vm.Name)
 	if !ok {
-		return render.Mount{}, errors.New("it is not set up: the pod does not have it, or it failed")
+		return render.Mount{}, errNotSetUp
+	}
+	if at.block {
+		return render.Mount{}, errors.New("it is a device (volumeMode Block), which can't be mounted: name it in volumeDevices")
 	}
 	out := render.Mount{
 		HostPath:       at.path,

@@ -2,8 +2,8 @@
 // <pods>/<uid>/volumes and <pods>/<uid>/volume-subpaths.
 //
 // Setup brings every volume of a pod to what it should be, and is called in every
-// sync: it compares, and writes only what differs. Mounts says what one container
-// is shown. Teardown undoes everything; it knows nothing but the disk and the
+// sync: it compares, and writes only what differs. Mounts and Devices say what one
+// container is shown. Teardown undoes everything; it knows nothing but the disk and the
 // mount table, so it works after a restart and for pods that nobody remembers.
 //
 // What always holds:
@@ -158,6 +158,7 @@ type place struct {
 	readOnly bool   // whatever the container asks for
 	owned    bool   // made for this pod, so it may be given the pod's SELinux label
 	fixed    bool   // its content is given: a subPath that is not there is a mistake
+	block    bool   // a device, without a file system
 	again    bool   // whoever made it wants to be asked in each round
 }
 

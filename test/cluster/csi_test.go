@@ -51,17 +51,21 @@ func startDriver(t *testing.T, n *lab.Node) (calls func() []string) {
 }
 
 // disk is a persistent volume of that driver, and the spec of a claim for it.
-func disk(t *testing.T, admin kubernetes.Interface, name string) corev1.PersistentVolumeClaimSpec {
+func disk(t *testing.T, admin kubernetes.Interface, name string, edits ...func(*corev1.PersistentVolume)) corev1.PersistentVolumeClaimSpec {
 	t.Helper()
 	size := corev1.ResourceList{"storage": resource.MustParse("1Gi")}
 	once := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	_, err := admin.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
+	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: once, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: diskDriver, VolumeHandle: name}},
 		},
-	}, create)
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	_, err := admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, create)
 	must(t, err)
 	return corev1.PersistentVolumeClaimSpec{
 		AccessModes: once, VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},

@@ -6,7 +6,8 @@
 //
 // DIR gets calls.log, csi.sock and volumes/. As long as DIR/hang-VOLUME is there, the
 // driver does not answer to NodePublishVolume for that volume; its log says
-// "hanging VOLUME" meanwhile. A volume that is made for a pod goes with it.
+// "hanging VOLUME" meanwhile. A volume that is made for a pod goes with it. A volume
+// that is wanted as a device is the device that its attribute "device" names.
 package main
 
 import (

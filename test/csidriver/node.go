@@ -32,6 +32,9 @@ func (n *node) NodeStageVolume(_ context.Context, r *spec.NodeStageVolumeRequest
 	}
 	defer end()
 	n.note("stage %s", r.VolumeId)
+	if r.VolumeCapability.GetBlock() != nil {
+		return &spec.NodeStageVolumeResponse{}, nil
+	}
 	return &spec.NodeStageVolumeResponse{}, n.show(r.VolumeId, r.StagingTargetPath, false)
 }
 
@@ -53,6 +56,9 @@ func (n *node) NodePublishVolume(_ context.Context, r *spec.NodePublishVolumeReq
 	defer end()
 	n.hang(r.VolumeId)
 	n.note("publish %s for %s", r.VolumeId, r.VolumeContext["csi.storage.k8s.io/pod.name"])
+	if r.VolumeCapability.GetBlock() != nil {
+		return &spec.NodePublishVolumeResponse{}, failed(showDevice(r.VolumeContext["device"], r.TargetPath))
+	}
 	if err := os.MkdirAll(r.TargetPath, 0o755); err != nil {
 		return nil, failed(err)
 	}
@@ -130,6 +136,22 @@ func (n *node) show(volume, path string, readOnly bool) error {
 		return failed(unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	}
 	return nil
+}
+
+// showDevice mounts a device on a file, unless it is.
+func showDevice(device, path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	var there, wanted unix.Stat_t
+	if err := errors.Join(unix.Stat(path, &there), unix.Stat(device, &wanted)); err != nil || there.Rdev == wanted.Rdev {
+		return err
+	}
+	return unix.Mount(device, path, "", unix.MS_BIND, "")
 }
 
 // unmount is fine if nothing is mounted there.

@@ -1,0 +1,92 @@
+//go:build real
+
+package cluster
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/test/cluster/control"
+)
+
+// loopDevice is a device of this machine that holds a text.
+func loopDevice(t *testing.T, text string) string {
+	t.Helper()
+	const block = 4096
+	file := filepath.Join(t.TempDir(), "device")
+	must(t, os.WriteFile(file, append([]byte(text), bytes.Repeat([]byte("."), block-len(text))...), 0o600))
+	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("make a loop device: %v: %s", err, out)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("detach %s: %v: %s", device, err, out)
+		}
+	})
+	return device
+}
+
+func TestADeviceOfADriver(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t, control.ControllerManager, control.Scheduler)
+	admin := clientOf(t, plane, control.Admin())
+	device := loopDevice(t, "hello from a device")
+	n := joinNode(t, plane, "one")
+	calls := startDriver(t, n)
+	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)},
+	}, create)
+	must(t, err)
+	claim := disk(t, admin, "raw", func(pv *corev1.PersistentVolume) {
+		pv.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+		pv.Spec.CSI.VolumeAttributes = map[string]string{"device": device}
+	})
+	claim.VolumeMode = new(corev1.PersistentVolumeBlock)
+	_, err = admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}, create)
+	must(t, err)
+
+	// A container reads the device, and another one lives on.
+	p := once(workloadPod("web", "quote", "/dev/disk"))
+	p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/dev/disk"}}
+	stay := workloadPod("stay", "sleep").Spec.Containers[0]
+	stay.Name = "stay"
+	p.Spec.Containers = append(p.Spec.Containers, stay)
+	pods := podsIn(t, admin, "default")
+	pods.create(p)
+	pods.await("web", "read", func(p *corev1.Pod) bool {
+		return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Terminated != nil && strings.HasPrefix(s.State.Terminated.Message, "hello from a device")
+		})
+	})
+	published := filepath.Join(n.Root, "plugins/kubernetes.io/csi/volumeDevices/publish/raw")
+	if all, err := os.ReadDir(published); err != nil || len(all) != 1 {
+		t.Error(all, err)
+	}
+
+	// The agent is killed, and the pod deleted meanwhile: the driver takes the device away.
+	n.Kill()
+	must(t, pods.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	must(t, n.Start())
+	pods.await("web", "gone", isGone)
+	want := []string{"stage raw", "publish raw for ", "unpublish raw", "unstage raw"}
+	if got := calls(); !slices.Equal(got, want) {
+		t.Errorf("the driver was asked for %q, want %q", got, want)
+	}
+	if _, err := os.Stat(published); !os.IsNotExist(err) {
+		t.Error("what was published is left:", err)
+	}
+}
