@@ -121,7 +121,7 @@ func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) err
 			return c.NodeAPI().Attach(cmd.Context(), p, f.name, s)
 		})
 	} else { // it was too fast
-		err = printLog(cmd, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: f.name, Tail: -1})
+		err = printLog(cmd, c, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: f.name, Tail: -1})
 	}
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		return err

@@ -36,7 +36,10 @@ func newDescribeCommand() *cobra.Command {
 }
 
 func newDescribePodCommand() *cobra.Command {
-	var filter client.Filter
+	var (
+		filter client.Filter
+		flags  remoteFlags
+	)
 	cmd := &cobra.Command{
 		Use:     "pod POD",
 		Aliases: []string{"pods", "po"},
@@ -60,27 +63,28 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
 			if filter.Name, err = podName(args[0]); err != nil {
 				return err
 			}
-			return describePods(cmd, filter)
+			n, err := flags.node(cmd)
+			if err != nil {
+				return err
+			}
+			defer n.Close()
+			return describePods(cmd, n, filter)
 		},
 	}
+	flags.addTo(cmd)
 	addNamespaceFlag(cmd, &filter.Namespace, "namespace of the pod; not needed if only one has that name")
 	return cmd
 }
 
 // describePods describes the pods that f chooses. There may be more than one:
 // of several namespaces, or while one takes the place of another.
-func describePods(cmd *cobra.Command, f client.Filter) error {
-	c, err := newClient(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	list, err := c.Pods(cmd.Context(), f)
+func describePods(cmd *cobra.Command, n client.Node, f client.Filter) error {
+	list, err := n.Pods(cmd.Context(), f)
 	if err != nil {
 		return err
 	}
 	for i := range list.Pods.Items {
-		text, err := describeOne(cmd.Context(), c, &list.Pods.Items[i], list.Refused)
+		text, err := describeOne(cmd.Context(), n, &list.Pods.Items[i], list.Refused)
 		if err != nil {
 			return err
 		}
@@ -94,7 +98,11 @@ func describePods(cmd *cobra.Command, f client.Filter) error {
 	return nil
 }
 
-func describeOne(ctx context.Context, c *client.Client, p *v1.Pod, refused []pod.Refusal) (string, error) {
+func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Refusal) (string, error) {
+	c, local := n.(*client.Client)
+	if !local {
+		return describe(p, nil, findings{far: true}, time.Now()), nil
+	}
 	events, err := c.Events(ctx, client.EventFilter{Namespace: p.Namespace, Pod: p.Name, UID: p.UID})
 	if err != nil {
 		return "", err
@@ -118,10 +126,19 @@ func describe(p *v1.Pod, events []v1.Event, more findings, now time.Time) string
 	writeOutline(&b, describeIdentity(p, now))
 	writeOutline(&b, describeRefusals(more.refused))
 	writeOutline(&b, describeContainers(p))
-	writeProbes(&b, p, more.probes, now)
+	if !more.far {
+		writeProbes(&b, p, more.probes, now)
+	}
 	writeConditions(&b, p.Status.Conditions)
-	writeOutline(&b, describeVolumes(more.volumes))
+	if !more.far {
+		writeOutline(&b, describeVolumes(more.volumes))
+	}
 	writeOutline(&b, []entry{say("QoS Class", orNone(string(p.Status.QOSClass)))})
+	if more.far {
+		untold := fmt.Sprintf("<not told over the network: see 'kubectl describe pod %s -n %s', or 'berth describe pod' on the machine>", p.Name, p.Namespace)
+		writeOutline(&b, []entry{say("Events", untold)})
+		return b.String()
+	}
 	writeEvents(&b, events, now)
 	return b.String()
 }

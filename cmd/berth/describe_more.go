@@ -17,6 +17,7 @@ import (
 
 // findings is what the agent knows of a pod beside its object.
 type findings struct {
+	far     bool // the pod is on another node, which tells none of this
 	probes  []api.ProbeResult
 	volumes []api.Volume
 	refused []pod.Refusal // newer versions of the pod that were not taken in

@@ -33,6 +33,7 @@ func newGetCommand() *cobra.Command {
 
 // getPods is what the flags of 'get pods' say.
 type getPods struct {
+	remoteFlags
 	filter client.Filter
 	output string
 	watch  bool
@@ -63,6 +64,7 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 			return g.run(cmd)
 		},
 	}
+	g.addTo(cmd)
 	addOutputFlag(cmd, &g.output, outputs())
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and show changes, until interrupted")
 	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
@@ -98,24 +100,41 @@ func (g *getPods) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usageError(cmd, err.Error())
 	}
+	if g.watch {
+		return g.runWatch(cmd, printer)
+	}
+	n, err := g.node(cmd)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	list, err := n.Pods(cmd.Context(), g.filter)
+	if err != nil {
+		return err
+	}
+	return printState(cmd, printer, list.Pods.Items, list.Refused)
+}
+
+// runWatch shows changes until it is interrupted.
+func (g *getPods) runWatch(cmd *cobra.Command, printer podPrinter) error {
+	far, err := g.given(cmd)
+	switch {
+	case err != nil:
+		return err
+	case far:
+		return usageError(cmd, "a node does not tell of changes over the network: leave out --watch, or watch the cluster with 'kubectl get pods -A -w --field-selector spec.nodeName=NODE'")
+	}
 	c, err := newClient(cmd)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if g.watch {
-		w := &podWatch{cmd: cmd, printer: printer}
-		err := c.Watch(cmd.Context(), g.filter, w.tell)
-		if errors.Is(err, context.Canceled) {
-			return nil // that is how a watch ends
-		}
-		return err
+	w := &podWatch{cmd: cmd, printer: printer}
+	err = c.Watch(cmd.Context(), g.filter, w.tell)
+	if errors.Is(err, context.Canceled) {
+		return nil // that is how a watch ends
 	}
-	list, err := c.Pods(cmd.Context(), g.filter)
-	if err != nil {
-		return err
-	}
-	return printState(cmd, printer, list.Pods.Items, list.Refused)
+	return err
 }
 
 // printState prints all pods, in the order of their names, and on stderr what

@@ -14,6 +14,7 @@ import (
 
 // logFlags are those flags of 'logs' that are not yet as a request has them.
 type logFlags struct {
+	remoteFlags
 	since     time.Duration
 	sinceTime string
 }
@@ -34,7 +35,8 @@ Of a pod with several containers, the first one is taken unless -c names another
 		Example: `  berth logs hello
   berth logs hello -f --tail 10
   berth logs hello -c sidecar --since 5m
-  berth logs hello --previous`,
+  berth logs hello --previous
+  berth logs hello --server https://node-1:10250 --client-certificate me.crt --client-key me.key --certificate-authority ca.crt`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError(cmd, "give the name of one pod")
@@ -46,9 +48,15 @@ Of a pod with several containers, the first one is taken unless -c names another
 			if err := flags.read(cmd, args, time.Now(), &request); err != nil {
 				return err
 			}
-			return printLog(cmd, request)
+			n, err := flags.node(cmd)
+			if err != nil {
+				return err
+			}
+			defer n.Close()
+			return printLog(cmd, n, request)
 		},
 	}
+	flags.addTo(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&request.Follow, "follow", "f", false, "go on with what is written, until the container ends")
 	f.BoolVarP(&request.Previous, "previous", "p", false, "print the log of the container before its last restart")
@@ -93,13 +101,8 @@ func (l *logFlags) read(cmd *cobra.Command, args []string, now time.Time, r *cli
 	return nil
 }
 
-func printLog(cmd *cobra.Command, r client.LogRequest) error {
-	c, err := newClient(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	log, err := c.Log(cmd.Context(), r)
+func printLog(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
+	log, err := n.Log(cmd.Context(), r)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,7 +35,9 @@ may the members of group "berth" if there is such a group.`,
 		SilenceErrors: true, // exitCode prints them
 	}
 	root.PersistentFlags().String(flagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(cmd, cmp.Or(localOnly(cmd, err), err.Error()))
+	})
 	root.AddCommand(newRunCommand(), newDownCommand(), newDrainCommand(), newGetCommand(), newDescribeCommand(), newLogsCommand(), newVersionCommand(version))
 	root.AddCommand(newImageCommand(), newGCCommand(), newTopCommand(), newWaterfallCommand(), newValidateCommand(), newDiffCommand(), newDoctorCommand())
 	root.AddCommand(newExecCommand(), newAttachCommand(), newPortForwardCommand(), newCopyCommand(), newDebugCommand())

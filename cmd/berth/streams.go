@@ -23,20 +23,14 @@ const interrupted = 130
 // nodeFlags are those of the commands that open streams into containers: which
 // pod, and where its node is.
 type nodeFlags struct {
+	remoteFlags
 	namespace string
 	container string
-	remote    client.Remote
 }
 
 func (f *nodeFlags) addTo(cmd *cobra.Command) {
 	addNamespaceFlag(cmd, &f.namespace, "namespace of the pod; not needed if only one has that name")
-	s := cmd.Flags()
-	s.StringVar(&f.remote.Server, "server", "", "talk to the node at this URL, such as https://node-1:10250, instead of the local agent")
-	s.StringVar(&f.remote.CertFile, "client-certificate", "", "file with your certificate for --server")
-	s.StringVar(&f.remote.KeyFile, "client-key", "", "file with the key of your certificate")
-	s.StringVar(&f.remote.CAFile, "certificate-authority", "", "file with the certificate of who signed that of --server")
-	s.BoolVar(&f.remote.Insecure, "insecure-skip-tls-verify", false, "believe that --server is the node, whatever its certificate says")
-	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
+	f.remoteFlags.addTo(cmd)
 }
 
 // addContainer gives cmd its -c.
@@ -48,14 +42,16 @@ func (f *nodeFlags) addContainer(cmd *cobra.Command) {
 // open returns the API of the node that the command line means, and what lets go
 // of it.
 func (f *nodeFlags) open(cmd *cobra.Command) (*client.NodeAPI, func(), error) {
-	if f.remote.Server != "" {
-		n, err := client.NewRemote(f.remote)
-		return n, func() {}, err
+	far, err := f.given(cmd)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, flag := range []string{"client-certificate", "client-key", "certificate-authority", "insecure-skip-tls-verify"} {
-		if cmd.Flags().Changed(flag) {
-			return nil, nil, usageError(cmd, "--"+flag+" is for --server, which is not given")
+	if far {
+		n, err := client.NewRemote(f.remote)
+		if err != nil {
+			return nil, nil, err
 		}
+		return n.NodeAPI, n.Close, nil
 	}
 	c, err := newClient(cmd)
 	if err != nil {

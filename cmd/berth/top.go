@@ -33,6 +33,7 @@ func newTopCommand() *cobra.Command {
 
 // topPods is what the flags of 'top pods' say.
 type topPods struct {
+	remoteFlags
 	filter     client.Filter
 	sortBy     string
 	containers bool
@@ -70,6 +71,7 @@ processor, and memory is what the kernel can't take back.`,
 			return t.run(cmd)
 		},
 	}
+	t.addTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&t.sortBy, "sort-by", "", "cpu or memory, the largest first (default: by name)")
 	f.BoolVar(&t.containers, "containers", false, "show each container")
@@ -80,19 +82,19 @@ processor, and memory is what the kernel can't take back.`,
 }
 
 func (t *topPods) run(cmd *cobra.Command) error {
-	c, err := newClient(cmd)
+	n, err := t.node(cmd)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	summary, err := c.Summary(cmd.Context())
+	defer n.Close()
+	summary, err := n.Summary(cmd.Context())
 	if err != nil {
 		return err
 	}
 	pods := summary.Pods
 	if t.filter != (client.Filter{}) {
-		// Which pods are meant is for the agent to say.
-		list, err := c.Pods(cmd.Context(), t.filter)
+		// Which pods are meant is for the node to say.
+		list, err := n.Pods(cmd.Context(), t.filter)
 		if err != nil {
 			return err
 		}
@@ -218,31 +220,39 @@ func mebibytes(n *uint64) string {
 }
 
 func newTopNodeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "node",
-		Aliases:           []string{"nodes", "no"},
-		Short:             "Show what is used of this machine",
-		Long:              `Show how much is used of this machine by all that runs on it, and how much that is of what pods may have.`,
+	var flags remoteFlags
+	cmd := &cobra.Command{
+		Use:     "node",
+		Aliases: []string{"nodes", "no"},
+		Short:   "Show what is used of this machine",
+		Long: `Show how much is used of this machine by all that runs on it, and how much that is of what pods may have,
+which is not told over the network.`,
 		Example:           `  berth top node`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
+			n, err := flags.node(cmd)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			summary, err := c.Summary(cmd.Context())
+			defer n.Close()
+			summary, err := n.Summary(cmd.Context())
 			if err != nil {
 				return err
 			}
-			n, err := c.Machine(cmd.Context())
-			if err != nil {
-				return err
+			var allocatable v1.ResourceList
+			if local, ok := n.(*client.Client); ok {
+				machine, err := local.Machine(cmd.Context())
+				if err != nil {
+					return err
+				}
+				allocatable = machine.Status.Allocatable
 			}
-			return printNodeUsage(cmd.OutOrStdout(), summary.Node, n.Status.Allocatable)
+			return printNodeUsage(cmd.OutOrStdout(), summary.Node, allocatable)
 		},
 	}
+	flags.addTo(cmd)
+	return cmd
 }
 
 func printNodeUsage(w io.Writer, n stats.NodeStats, allocatable v1.ResourceList) error {

@@ -63,8 +63,8 @@ type Log struct {
 	Container string   // whose it is
 	Choice    []string // all containers of the pod, if the request named none
 
-	client *Client
 	answer *http.Response
+	broken func(ctx context.Context, what string, err error) error // explains why it ended early
 }
 
 // Log asks for a log.
@@ -73,7 +73,7 @@ func (c *Client) Log(ctx context.Context, l LogRequest) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &Log{Container: r.Header.Get(api.HeaderContainer), client: c, answer: r}
+	log := &Log{Container: r.Header.Get(api.HeaderContainer), answer: r, broken: c.broken}
 	if all := r.Header.Get(api.HeaderContainers); all != "" {
 		log.Choice = strings.Split(all, ",")
 	}
@@ -88,7 +88,7 @@ func (l *Log) CopyTo(w io.Writer) error {
 		if out.err != nil {
 			return out.err
 		}
-		return l.client.broken(l.answer.Request.Context(), "log", err)
+		return l.broken(l.answer.Request.Context(), "log", err)
 	}
 	// The trailer is there once the body is read.
 	if text := l.answer.Trailer.Get(api.ErrorTrailer); text != "" {

@@ -2,14 +2,9 @@ package client
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -60,86 +55,6 @@ func (c *Client) NodeAPI() *NodeAPI {
 		},
 		watch: c.Watch,
 	}
-}
-
-// Remote is where a node is on the network, and who asks.
-type Remote struct {
-	Server   string // such as https://node-1:10250
-	CertFile string // of the client, with its key
-	KeyFile  string
-	CAFile   string // who signed the certificate of the server; empty: somebody whom this machine trusts
-	Insecure bool   // believe that the server is who it says
-}
-
-// NewRemote returns the API of a node on the network. It does not connect yet.
-func NewRemote(r Remote) (*NodeAPI, error) {
-	base, err := url.Parse(r.Server)
-	switch {
-	case err != nil || base.Scheme != "https" || base.Host == "":
-		return nil, fmt.Errorf("the server is %q: give it as in https://node-1:10250", r.Server)
-	case (r.CertFile == "") != (r.KeyFile == ""):
-		return nil, errors.New("a client certificate and its key belong together: give both --client-certificate and --client-key")
-	case r.Insecure && r.CAFile != "":
-		return nil, errors.New("--insecure-skip-tls-verify and --certificate-authority exclude each other")
-	}
-	config := &rest.Config{Host: r.Server, TLSClientConfig: rest.TLSClientConfig{
-		CertFile: r.CertFile, KeyFile: r.KeyFile, CAFile: r.CAFile, Insecure: r.Insecure,
-	}}
-	plain, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("prepare to talk to %s: %w", r.Server, err)
-	}
-	plain.Timeout = headerTimeout
-	n := &NodeAPI{base: base, name: r.Server, network: config}
-	n.upgrade = func() (httpstream.UpgradeRoundTripper, error) {
-		tls, err := rest.TLSConfigFor(config)
-		if err != nil {
-			return nil, err
-		}
-		return spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{TLS: tls, Proxier: http.ProxyFromEnvironment, PingPeriod: pingEvery})
-	}
-	n.pods = func(ctx context.Context) ([]*v1.Pod, error) { return n.remotePods(ctx, plain) }
-	return n, nil
-}
-
-func (n *NodeAPI) remotePods(ctx context.Context, plain *http.Client) ([]*v1.Pod, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.base.JoinPath("pods").String(), http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("make the request for the pods: %w", err)
-	}
-	answer, err := plain.Do(request)
-	if err != nil {
-		return nil, n.unreachable(ctx, err)
-	}
-	defer func() {
-		_ = answer.Body.Close()
-		plain.CloseIdleConnections()
-	}()
-	switch answer.StatusCode {
-	case http.StatusOK:
-		var list v1.PodList
-		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-			return nil, fmt.Errorf("read the pods of %s: %w", n.name, err)
-		}
-		return pointers(&list), nil
-	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s does not know who you are: give a certificate that it accepts with --client-certificate and --client-key", n.name)
-	case http.StatusForbidden:
-		return nil, fmt.Errorf("%s does not let you read its pods: ask for the right to 'get nodes/pods' and 'create nodes/proxy'", n.name)
-	}
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
-	return nil, fmt.Errorf("%s answered %s: %s", n.name, answer.Status, strings.TrimSpace(string(text)))
-}
-
-func (n *NodeAPI) unreachable(ctx context.Context, err error) error {
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &unknown):
-		return fmt.Errorf("nobody whom this machine trusts has signed the certificate of %s: say who did with --certificate-authority (%w)", n.name, err)
-	}
-	return fmt.Errorf("reach %s: %w", n.name, err)
 }
 
 func pointers(list *v1.PodList) []*v1.Pod {

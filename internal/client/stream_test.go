@@ -119,7 +119,7 @@ func (w *world) remote(t *testing.T) *NodeAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return n.NodeAPI
 }
 
 func web(t *testing.T, n *NodeAPI) *v1.Pod {
@@ -308,4 +308,10 @@ func TestRemoteNodes(t *testing.T) {
 	}
 	_, err = n.Pod(t.Context(), Filter{Name: "web"})
 	wantError(t, err, "--certificate-authority")
+	n, err = NewRemote(Remote{Server: strings.Replace(s.URL, "127.0.0.1", "localhost", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "does not have that name", "the name of the node")
 }

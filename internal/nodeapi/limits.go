@@ -80,7 +80,7 @@ func (a *API) stream(serve func(http.ResponseWriter, *http.Request) error) http.
 			return
 		}
 		defer a.streams.give(user)
-		if err := serve(&streamWriter{ResponseWriter: w, ctx: r.Context(), idle: a.StreamIdle}, r); err != nil {
+		if err := serve(&streamWriter{ResponseWriter: w, ctx: r.Context(), idle: a.StreamIdle}, a.quietly(r)); err != nil {
 			fail(w, err)
 		}
 	}

@@ -186,9 +186,10 @@ func (s *Server) routes(reader *crilog.Reader) http.Handler {
 	mux.HandleFunc("POST /v1/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
 	mux.HandleFunc("POST /v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers", s.answer(s.addDebug))
 	if s.nodeAPI != nil {
-		mux.HandleFunc("/", s.serveNode)
+		mux.HandleFunc("/", s.serveNode) // with a /healthz of its own
+	} else {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	}
 	mux.HandleFunc("GET /v1/version", s.answer(func(*http.Request) (any, *problem) { return s.version, nil }))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return mux
 }

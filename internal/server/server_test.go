@@ -23,6 +23,17 @@ func TestNewRefusesAnIncompleteConfig(t *testing.T) {
 	}
 }
 
+func TestHealthIsThatOfTheNode(t *testing.T) {
+	s := startWith(t, func(c *Config) {
+		c.Node = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, r.URL.Path+" is sick", http.StatusInternalServerError)
+		})
+	})
+	if code, body := s.get("/healthz"); code != http.StatusInternalServerError || body != "/healthz is sick\n" {
+		t.Errorf("got %d %q", code, body)
+	}
+}
+
 func TestHealthAndVersion(t *testing.T) {
 	s := start(t, 0)
 	if code, body := s.get("/healthz"); code != 200 || body != "ok\n" {

@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -41,7 +42,9 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 	t.Parallel()
 	l, admin, n := joinAnswering(t)
 	pods := podsIn(t, admin, "default")
-	pods.create(workloadPod("web", "serve", ":8080"), workloadPod("counter", "count"), workloadPod("lines", "log", "100"), workloadPod("crashing", "exit", "7"))
+	busy := workloadPod("busy", "spin")
+	busy.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	pods.create(busy, workloadPod("web", "serve", ":8080"), workloadPod("counter", "count"), workloadPod("lines", "log", "100"), workloadPod("crashing", "exit", "7"))
 	for _, name := range []string{"web", "counter", "lines"} {
 		pods.await(name, "ready", isReady)
 	}
@@ -122,6 +125,8 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 		}
 	})
 
+	t.Run("cp", func(t *testing.T) { mustCopy(t, l, "web") })
+
 	t.Run("attach", func(t *testing.T) {
 		kubectlInBackground(t, l, "attach", "counter").awaitLines(t, 5)
 	})
@@ -168,6 +173,10 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 			mustMatch(t, path, kubectl(t, l, "get", "--raw", "/api/v1/nodes/one/proxy/"+path), want)
 		}
 	})
+
+	t.Run("metrics", func(t *testing.T) { mustBeMeasured(t, l, admin, n, "busy") })
+
+	t.Run("berth on another machine", func(t *testing.T) { mustReachFromAfar(t, l, n, "lines") })
 
 	t.Run("who may", func(t *testing.T) {
 		node := "https://" + net.JoinHostPort(n.Address, "10250")

@@ -79,7 +79,7 @@ func workloadArchive(t *testing.T) string {
 		return archive.path
 	}
 	binary := filepath.Join(t.TempDir(), "workload")
-	build := exec.Command("go", "build", "-o", binary, "../workload")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../workload")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the workload: %v: %s", err, out)
@@ -88,7 +88,9 @@ func workloadArchive(t *testing.T) string {
 	must(t, err)
 	var content bytes.Buffer
 	must(t, ociarchive.Write(&content, ociarchive.Image{
-		Tag: workloadImage, Entrypoint: []string{"/workload"}, Files: []ociarchive.File{{Path: "/workload", Mode: 0o755, Data: data}},
+		Tag: workloadImage, Entrypoint: []string{"/workload"}, Files: []ociarchive.File{
+			{Path: "/workload", Mode: 0o755, Data: data}, {Path: "/bin/tar", Mode: 0o755, Data: data}, // for kubectl cp
+		},
 	}))
 	file, err := os.CreateTemp("", "workload-*.tar")
 	must(t, err)

@@ -107,6 +107,10 @@ func TestExec(t *testing.T) {
 		_ = cmd.Process.Kill()
 		t.Error("it goes on without its container")
 	}
+	// and none of that was anybody's mistake
+	if log, err := os.ReadFile(n.logFile()); err != nil || strings.Contains(string(log), "level=ERROR") {
+		t.Errorf("the log tells of errors, %v:\n%s", err, log)
+	}
 }
 
 // openTerminal returns the two ends of a terminal of 100 x 30.

@@ -8,7 +8,7 @@
 //	sleep                       sleep until SIGTERM, then end at once with 0
 //	stubborn                    sleep, whatever SIGTERM says
 //	log N                       write N numbered lines, then sleep
-//	count                       write a numbered line each 100 ms
+//	count [EVERY]               write a numbered line each 100 ms, or that often
 //	stderr TEXT                 write TEXT to stderr, then sleep
 //	diary NAME LINGER [LIFE]    note start and SIGTERM, and end LINGER after that, or by itself after LIFE
 //	cling NAME                  note start and SIGTERM, and go on all the same
@@ -18,7 +18,7 @@
 //	quote PATH                  leave what a file holds as the termination message
 //	cat                         copy stdin to stdout
 //	terminal                    say how large the terminal is, and read a line
-//	tar ...                     what 'berth cp' needs of tar, also if it is called tar
+//	tar ...                     what 'berth cp' and 'kubectl cp' need of tar, also if it is called tar
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //	write PATH TEXT             write TEXT into a file, then end
 //	eat N                       use N MiB of memory, then sleep
@@ -88,7 +88,9 @@ func run(args []string) (code int, err error) {
 			return 0, err
 		}
 	case is(args, "count", 0):
-		count(ctx)
+		return 0, count(ctx, "100ms")
+	case is(args, "count", 1):
+		return 0, count(ctx, args[1])
 	case is(args, "stderr", 1):
 		fmt.Fprintln(os.Stderr, args[1])
 	case is(args, "diary", 2):
@@ -191,14 +193,18 @@ func log(lines string) error {
 	return out.Flush()
 }
 
-func count(ctx context.Context) {
-	tick := time.NewTicker(100 * time.Millisecond)
+func count(ctx context.Context, every string) error {
+	pause, err := time.ParseDuration(every)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		fmt.Println("count", n)
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +44,9 @@ func archive(args []string) error {
 	switch {
 	case len(args) == 5 && args[0] == "cf" && args[1] == "-" && args[2] == "-C":
 		return pack(args[3], args[4])
-	case len(args) == 4 && args[0] == "xmf" && args[1] == "-" && args[2] == "-C":
+	case len(args) == 3 && args[0] == "cf" && args[1] == "-" && filepath.IsAbs(args[2]): // kubectl's
+		return pack("/", args[2][1:])
+	case len(args) == 4 && strings.TrimPrefix(args[0], "-") == "xmf" && args[1] == "-" && args[2] == "-C":
 		return unpack(args[3])
 	}
 	return fmt.Errorf("tar does not understand %q", args)
@@ -96,6 +99,9 @@ func unpack(dir string) error {
 			return err
 		}
 		path := filepath.Join(dir, h.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // kubectl does not send folders
+			return err
+		}
 		switch h.Typeflag {
 		case tar.TypeDir:
 			err = os.MkdirAll(path, fs.FileMode(h.Mode))

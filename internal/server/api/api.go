@@ -11,7 +11,7 @@
 //	DELETE /v1/drain                          undoes that
 //	POST /v1/pods/{name}/ephemeralcontainers  adds a v1.EphemeralContainer to a static pod that runs
 //	GET /v1/version                           Version
-//	GET /healthz                              ok
+//	GET /healthz                              ok, if all is well
 //
 // All other paths are those of the kubelet's API: /exec, /attach, /portForward and
 // so on, as the node's HTTPS port has them.

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/admit"
+	"berth/internal/agent"
+	"berth/internal/config"
+	"berth/internal/desired"
+	"berth/internal/fake"
+	"berth/internal/metrics"
+	"berth/internal/pod"
+	"berth/internal/stats"
+	"berth/internal/status"
+	"berth/internal/worker"
+)
+
+// stuckWorkers are a pool that hangs when it is told to look at a pod.
+type stuckWorkers struct {
+	agent.Workers
+	release <-chan struct{}
+}
+
+func (w stuckWorkers) Look(pod.UID)                 { <-w.release }
+func (stuckWorkers) Lives() map[pod.UID]worker.Life { return nil }
+
+func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given the API of a node, and its sync loop
+		log := slog.New(slog.DiscardHandler)
+		nothing := map[pod.UID]*pod.Observed{}
+		loop, err := agent.New(agent.Config{
+			Node: func() admit.Node { return admit.Node{} }, Log: log, Desired: desired.New(), Statuses: status.NewStore(),
+			Events: &fake.Events{}, Upstream: &fake.Upstream{}, Housekeeping: time.Hour,
+			InRuntime: func(context.Context) (map[pod.UID]*pod.Observed, error) { return nothing, nil },
+			OnDisk:    func() (map[pod.UID]*pod.Observed, error) { return nothing, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, err := metrics.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := metrics.NewPages(metrics.PagesConfig{
+			Metrics: counts, NodeName: "one", Stats: &stats.Reader{}, Counts: func() metrics.Counts { return metrics.Counts{} },
+			Slots: func() (taken, free, waiting int) { return 0, 0, 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &config.Config{NodeName: "one"}
+		c.API.StreamIdle = time.Hour
+		api, err := newAnswering(c, &node{agent: loop, measured: &measured{counts: counts, pages: pages}}, nil, nil, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = api.Close() }()
+		health := func() int {
+			answer := httptest.NewRecorder()
+			api.Local().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+			return answer.Code
+		}
+		want := func(when string, code int) {
+			t.Helper()
+			if got := health(); got != code {
+				t.Errorf("%s: got %d, want %d", when, got, code)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		release, ended := make(chan struct{}), make(chan struct{})
+
+		want("before the loop begins", http.StatusInternalServerError)
+		go func() {
+			loop.Run(ctx, stuckWorkers{release: release}, nil)
+			close(ended)
+		}()
+		want("while it goes round", http.StatusOK)
+		// when it is stuck, then the node is not well, until it goes on
+		loop.Later("a", time.Now())
+		synctest.Wait()
+		want("while it is stuck", http.StatusInternalServerError)
+		close(release)
+		want("when it goes on", http.StatusOK)
+		cancel()
+		<-ended
+		want("after its end", http.StatusInternalServerError)
+	})
+}
