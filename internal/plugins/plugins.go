@@ -192,8 +192,8 @@ const (
 
 // keep registers a plugin, and unregisters it when its socket is gone.
 func (w *Watcher) keep(ctx, whole context.Context, socket string) {
-	pause := firstPause
-	for failed := false; ; failed = true {
+	pause, said := firstPause, ""
+	for {
 		p, handler, err := w.register(ctx, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
@@ -207,7 +207,8 @@ func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !failed {
+		if said != err.Error() { // one that has just begun to listen is refused for another reason next
+			said = err.Error()
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
 		select {

@@ -137,6 +137,13 @@ func TestRegistriesThatMisbehave(t *testing.T) {
 	if h.cut != 0 {
 		t.Error("no layer was broken off")
 	}
+
+	// when it sends more than it said, then nothing of that is used
+	h.set(func() { h.lies = true })
+	n.apply("liar.yaml", podOf("liar", h.push("team/liar:1", 1<<20)))
+	n.waitRefused("liar", "")
+	h.set(func() { h.lies = false })
+	n.waitRunning("liar")
 }
 
 func TestASlowPull(t *testing.T) {

@@ -38,6 +38,7 @@ type hub struct {
 	status int            // of all answers; 0: what they should be
 	slow   time.Duration  // between two pieces of a layer
 	cut    int            // how many layers are broken off in the middle
+	lies   bool           // layers are longer than their manifest says
 	asked  map[string]int // requests, by method and what comes after the host
 	gone   int            // readers that went before they had all
 }
@@ -89,7 +90,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.asked[r.Method+" "+r.URL.Path]++
 	user, status, slow := h.user, h.status, h.slow
 	layer := r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/")
-	cut := layer && h.cut > 0
+	cut, lies := layer && h.cut > 0, layer && h.lies
 	h.mu.Unlock()
 	if name, pass, ok := r.BasicAuth(); user != "" && (!ok || name != user || pass != password) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
@@ -100,12 +101,15 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	if !layer || (slow == 0 && !cut) {
+	if !layer || (slow == 0 && !cut && !lies) {
 		h.backend.ServeHTTP(w, r)
 		return
 	}
 	answer := httptest.NewRecorder()
 	h.backend.ServeHTTP(answer, r)
+	if lies {
+		answer.Body.Write(make([]byte, 1<<20))
+	}
 	h.trickle(w, r, answer, slow, cut)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,9 +210,13 @@ func TestMountsTravelAsFarAsAsked(t *testing.T) {
 		p.Spec.Containers[0].VolumeMounts[0].MountPropagation = &how
 		return p
 	}
-	n.apply("pods.yaml", pod("none", v1.MountPropagationNone), pod("down", v1.MountPropagationHostToContainer))
+	up := pod("up", v1.MountPropagationBidirectional)
+	up.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(true)} // others may not
+	up.Spec.Containers[0].Args = []string{"mount", "/vol/within"}
+	n.mustMake(filepath.Join(shared, "within"))
+	n.apply("pods.yaml", pod("none", v1.MountPropagationNone), pod("down", v1.MountPropagationHostToContainer), up)
 	n.start()
-	pods := n.waitRunning("none", "down")
+	pods := n.waitRunning("none", "down", "up")
 
 	// when something is mounted on the machine, then those who want to see it do
 	n.mustMake(filepath.Join(shared, "new"))
@@ -223,6 +228,14 @@ func TestMountsTravelAsFarAsAsked(t *testing.T) {
 	if got := n.contentOf(pods["none"], "/proc/self/mountinfo"); strings.Contains(got, "/vol/new ") {
 		t.Error(got)
 	}
+
+	// and what a container mounts is seen on the machine, if that was asked for
+	within := filepath.Join(shared, "within")
+	n.wait("the mount of the container", startLimit, func() string {
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		return boolText(err == nil && strings.Contains(string(mounts), within+" "))
+	})
+	t.Cleanup(func() { _ = syscall.Unmount(within, 0) })
 }
 
 func TestAnImageAsAVolume(t *testing.T) {

@@ -15,6 +15,7 @@
 //	usr1 NAME                   note start, SIGTERM and SIGUSR1, and end on the second of these
 //	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
+//	mount PATH                  mount a file system there that is in memory, then sleep
 //	quote PATH                  leave what a file holds as the termination message
 //	cat                         copy stdin to stdout
 //	terminal                    say how large the terminal is, and read a line
@@ -106,6 +107,10 @@ func run(args []string) (code int, err error) {
 		return hook(args[1], args[2], args[3])
 	case is(args, "lastwords", 2):
 		return leave("/dev/termination-log", args[1], args[2])
+	case is(args, "mount", 1):
+		if err := syscall.Mount("tmpfs", args[1], "tmpfs", 0, ""); err != nil {
+			return 0, err
+		}
 	case is(args, "quote", 1):
 		text, err := os.ReadFile(args[1])
 		if err != nil {
