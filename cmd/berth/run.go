@@ -4,25 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log" //nolint:depguard // to be turned off: nothing of ours uses it
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/desired"
-	"berth/internal/measure"
 	"berth/internal/pod"
-	"berth/internal/refs"
 	"berth/internal/run"
 	"berth/internal/server"
 	"berth/internal/server/api"
-	"berth/internal/shutdown"
-	"berth/internal/source"
 )
 
 func newRunCommand() *cobra.Command {
@@ -93,6 +87,9 @@ func newLogger(verbosity int) *slog.Logger {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(log) // the libraries of Kubernetes log there
+	// net/http says there what servers of others do wrong, as often as they do it.
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
 	return log
 }
 
@@ -154,8 +151,9 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	}
 	store := imageStore{client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
-		Images: store,
-		Drains: drains{goingDown}, Node: answers.Local(), Debugs: n.agent, Inventory: newInventory(c, client, n, joined), Pods: podsWithProgress{n.agent, store}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store, Waterfalls: watcher, Version: version, Log: log,
+		Pods: podsWithProgress{n.agent, store}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store,
+		Images: store, Inventory: newInventory(c, client, n, joined), Waterfalls: watcher,
+		Drains: drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -195,58 +193,6 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	}
 }
 
-// assemble makes the road of a pod, and what joins this machine to a cluster if it
-// is to be in one.
-func assemble(ctx context.Context, c *config.Config, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
-	in := surroundings{client: client, watcher: watcher, wanted: desired.New(), upstream: standalone{}, sources: sources}
-	var err error
-	if in.capacity, err = newCapacity(ctx, c, client); err != nil {
-		return nil, nil, err
-	}
-	var shows *credentials
-	if c.Cluster.Kubeconfig != "" {
-		if shows, err = newCredentials(c, log); err != nil {
-			return nil, nil, err
-		}
-		if in.clients, err = shows.clients(&c.Cluster); err != nil {
-			return nil, nil, err
-		}
-	}
-	if in.diary, err = newDiary(ctx, c, in.clients, log); err != nil {
-		return nil, nil, err
-	}
-	var joined *cluster
-	if in.clients != nil {
-		joined, err = newCluster(c, in.clients, shows, client, in.wanted, in.diary.recorder, watcher.Metrics.StatusWritten, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		in.upstream, in.capacity.inCluster = joined, joined.node.Node
-		in.sources = append(in.sources, pod.SourceAPI)
-	}
-	n, err := newNode(ctx, c, in, log)
-	return n, joined, err
-}
-
-// watchShutdown makes what stops the pods of this machine when it goes down or is
-// drained.
-func watchShutdown(c *config.Config, n *node, joined *cluster, group *run.Group, log *slog.Logger) (*shutdown.Manager, error) {
-	settings := shutdown.Config{Pods: n.pool, Gate: n.agent, Log: log, Periods: c.Shutdown}
-	if joined != nil {
-		settings.Show = joined.node.SetShutdown
-	}
-	manager, err := shutdown.New(settings)
-	if err != nil || len(c.Shutdown) == 0 {
-		return manager, err
-	}
-	watcher, err := shutdown.NewWatcher(shutdown.WatcherConfig{Manager: manager, Log: log, Connect: shutdown.ConnectLogind})
-	if err != nil {
-		return nil, err
-	}
-	group.Go("shutdown of the machine", watcher.Run)
-	return manager, nil
-}
-
 // whyEnded is nil if err only says that we were asked to end.
 func whyEnded(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -256,48 +202,4 @@ func whyEnded(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// podSource sends what it has of pods.
-type podSource interface {
-	Run(ctx context.Context, out chan<- pod.Snapshot)
-}
-
-// newSources returns the sources that c asks for, and their names. What pods may refer
-// to in their manifests is handed to set.
-func newSources(c *config.Config, set func(context.Context, []runtime.Object), log *slog.Logger) ([]podSource, []string, error) {
-	var sources []podSource
-	var names []string
-	if c.ManifestDir != "" {
-		names = append(names, pod.SourceFile)
-	}
-	if c.ManifestURL != "" {
-		names = append(names, pod.SourceHTTP)
-	}
-	objects, err := refs.NewGather(refs.GatherConfig{Sources: names, Set: set, Log: log})
-	if err != nil {
-		return nil, nil, err
-	}
-	state := filepath.Join(c.RootDir, "sources")
-	if c.ManifestDir != "" {
-		s, err := source.NewFile(source.FileConfig{
-			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
-			Objects: objects.From(pod.SourceFile),
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, s)
-	}
-	if c.ManifestURL != "" {
-		s, err := source.NewHTTP(source.HTTPConfig{
-			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
-			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP),
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, s)
-	}
-	return sources, names, nil
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"berth/internal/config"
+	"berth/internal/cri"
+	"berth/internal/crilog"
+	"berth/internal/csi"
+	"berth/internal/execute"
+	"berth/internal/gc"
+	"berth/internal/hook"
+	"berth/internal/plugins"
+	"berth/internal/render"
+	"berth/internal/userns"
+	"berth/internal/volume"
+)
+
+// makeHands makes what does the work of each pod.
+func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings) (*execute.Executor, error) {
+	info, err := in.client.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, err := in.client.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := n.renderNode(c, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.makeImages(ctx, c, in); err != nil {
+		return nil, err
+	}
+	if err := n.makeVolumes(c, in, info.Handlers); err != nil {
+		return nil, err
+	}
+	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	return execute.New(execute.Config{
+		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: users,
+		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Watcher: in.watcher,
+		Slots: execute.NewSlots(c.StartSlots), Log: n.log,
+		Node:        shown,
+		HostIPs:     in.ips,
+		PodsDir:     in.podsDir,
+		LinksDir:    c.LogLinksDir,
+		RuntimeName: name.Name,
+		LastLines:   crilog.LastLines,
+		Backoff:     c.Backoff,
+		Allocatable: in.capacity.forPods,
+		CanMapUsers: func(handler string) bool { return canMapUsers(info.Handlers, handler) },
+		ImageUser:   imageUsers(in.client),
+		MakeCgroup: func(g render.Cgroup) error {
+			defer in.watcher.Cgroup("create")()
+			return n.cgroups.Make(g)
+		},
+		RemoveCgroup: func(ctx context.Context, path string) error {
+			defer in.watcher.Cgroup("destroy")()
+			return n.cgroups.Remove(ctx, path)
+		},
+		Mounted: gc.Mounted,
+		Explain: cri.Reason,
+		Forget:  n.observer.Forget,
+	})
+}
+
+// makeVolumes makes what brings volumes to pods, by itself or with the drivers of this
+// machine.
+func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Handler) error {
+	drivers, err := csi.New(csi.Config{
+		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
+		IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.plugins, err = plugins.New(plugins.Config{
+		Dir: filepath.Join(c.RootDir, "plugins_registry"), Handlers: map[string]plugins.Handler{registration.CSIPlugin: drivers}, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	if in.clients != nil {
+		n.csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: in.clients.General, Node: in.capacity.inCluster, Log: n.log})
+		if err != nil {
+			return err
+		}
+	}
+	n.volumes, err = volume.New(volume.Config{
+		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
+		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return in.ips },
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, Log: n.log,
+	})
+	return err
+}
+
+// imageOfVolume has the image of a volume pulled like that of a container. No container
+// has such a name.
+func (n *node) imageOfVolume(ctx context.Context, p *v1.Pod, name string, s *v1.ImageVolumeSource) (string, time.Time, error) {
+	state := n.images.Ensure(ctx, p, &v1.Container{Name: "volume/" + name, Image: s.Reference, ImagePullPolicy: s.PullPolicy})
+	if state.Ref == "" {
+		return "", state.Until, fmt.Errorf("%s: %s", state.Reason, state.Message)
+	}
+	return state.Ref, time.Time{}, nil
+}
+
+// renderNode is what pods take over from this machine.
+func (n *node) renderNode(c *config.Config, in surroundings) (render.Node, error) {
+	dns, err := machineDNS(c.ResolvConf)
+	return render.Node{
+		Name: c.NodeName, LogsDir: c.PodLogsDir,
+		DNS: dns, InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
+		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
+		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), Memory: in.capacity.memory,
+	}, err
+}
+
+// readOnlyBelow tells whether what is mounted below a read-only mount can be
+// read-only, too. Of a class, only what all handlers can do is known before its pod
+// is run.
+func readOnlyBelow(p *v1.Pod, handlers []cri.Handler) bool {
+	class := p.Spec.RuntimeClassName
+	all := len(handlers) > 0
+	for _, h := range handlers {
+		if h.Name == "" && (class == nil || *class == "") {
+			return h.RecursiveReadOnlyMounts
+		}
+		all = all && h.RecursiveReadOnlyMounts
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/config"
+	"berth/internal/pod"
+	"berth/internal/refs"
+	"berth/internal/source"
+)
+
+// podSource sends what it has of pods.
+type podSource interface {
+	Run(ctx context.Context, out chan<- pod.Snapshot)
+}
+
+// newSources returns the sources that c asks for, and their names. What pods may refer
+// to in their manifests is handed to set.
+func newSources(c *config.Config, set func(context.Context, []runtime.Object), log *slog.Logger) ([]podSource, []string, error) {
+	var sources []podSource
+	var names []string
+	if c.ManifestDir != "" {
+		names = append(names, pod.SourceFile)
+	}
+	if c.ManifestURL != "" {
+		names = append(names, pod.SourceHTTP)
+	}
+	objects, err := refs.NewGather(refs.GatherConfig{Sources: names, Set: set, Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	state := filepath.Join(c.RootDir, "sources")
+	if c.ManifestDir != "" {
+		s, err := source.NewFile(source.FileConfig{
+			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
+			Objects: objects.From(pod.SourceFile),
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, s)
+	}
+	if c.ManifestURL != "" {
+		s, err := source.NewHTTP(source.HTTPConfig{
+			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
+			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP),
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, s)
+	}
+	return sources, names, nil
+}
