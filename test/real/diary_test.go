@@ -5,6 +5,7 @@ package real
 import (
 	"bufio"
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -90,6 +91,20 @@ func (d *diaries) read() entries {
 	return out
 }
 
+// until reads until things were written, one after the other. What a container writes
+// is in its log a moment after the runtime tells that it runs, or that it ended.
+func (d *diaries) until(things ...string) entries {
+	d.n.t.Helper()
+	var e entries
+	d.n.wait(fmt.Sprintf("%v, in that order", things), 10*time.Second, func() string {
+		if e = d.read(); e.inOrder(things) {
+			return ""
+		}
+		return "this:\n" + e.String()
+	})
+	return e
+}
+
 type entries struct {
 	n   *node
 	all []entry
@@ -123,6 +138,20 @@ func (e entries) at(who, what string) time.Time {
 		e.n.t.Fatalf("%s did not write %q:\n%s", who, what, e)
 	}
 	return at
+}
+
+// inOrder tells whether things happened one after the other.
+func (e entries) inOrder(things []string) bool {
+	var before time.Time
+	for _, thing := range things {
+		who, what, _ := strings.Cut(thing, " ")
+		at, found := e.find(who, what)
+		if !found || at.Before(before) {
+			return false
+		}
+		before = at
+	}
+	return true
 }
 
 // mustBeInOrder wants things to have happened one after the other. Each is

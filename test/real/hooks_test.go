@@ -45,13 +45,12 @@ func TestPostStartHooks(t *testing.T) {
 	if last := app(waiting).LastTerminationState.Terminated; last == nil || last.ExitCode != 0 {
 		t.Errorf("its last state is %+v", last)
 	}
-	before := n.openDiaries(waiting).read()
-	before.mustBeInOrder("app start", "hook start", "hook end", "app term", "app end")
+	before := n.openDiaries(waiting).until("app start", "hook start", "hook end", "app term", "app end")
 	if e := n.waitEvent(waiting, event.FailedPostStartHook); e.Type != v1.EventTypeWarning || !strings.Contains(e.Message, "exit code 3") {
 		t.Errorf("the event is %+v", e)
 	}
 	again := n.waitPod("fails", "is tried again", startLimit, func(p v1.Pod) string { return boolText(app(p).RestartCount == 2) })
-	gap := n.openDiaries(again).read().at("app", "start").Sub(before.at("app", "end"))
+	gap := n.openDiaries(again).until("app end", "app start").at("app", "start").Sub(before.at("app", "end"))
 	if gap < crashLoop(3) || gap > crashLoop(3)+graceMargin {
 		t.Errorf("it was tried again after %s", gap)
 	}
@@ -92,5 +91,5 @@ func TestPostStartHooks(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s to go", took)
 	}
-	log.read().mustBeInOrder("app start", "hook start", "app term", "app end")
+	log.until("app start", "hook start", "app term", "app end")
 }

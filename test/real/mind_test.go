@@ -134,5 +134,5 @@ func TestPodEditedWhileItStops(t *testing.T) {
 	n.start()
 	n.waitGone("slow")
 	n.mustHaveNothing()
-	fifth.read().mustBeInOrder("fifth start", "fifth term", "fifth end")
+	fifth.until("fifth start", "fifth term", "fifth end")
 }

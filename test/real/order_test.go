@@ -30,9 +30,8 @@ func TestContainersStartAndStopInOrder(t *testing.T) {
 	stays := n.openDiaries(n.waitRunning("stays")["stays"])
 
 	// then each was started when its turn had come
-	up := stays.read()
-	up.mustBeInOrder("first start", "first end", "outer start", "second start", "second end", "inner start", "left start")
-	up.mustBeInOrder("inner start", "right start")
+	stays.until("first start", "first end", "outer start", "second start", "second end", "inner start", "left start")
+	stays.until("inner start", "right start")
 
 	// when it is removed
 	n.remove("stays.yaml")
@@ -47,7 +46,7 @@ func TestContainersStartAndStopInOrder(t *testing.T) {
 	ends := n.waitPod("ends", "ends", startLimit, func(p v1.Pod) string {
 		return boolText(p.Status.Phase == v1.PodSucceeded && p.Status.InitContainerStatuses[1].State.Terminated != nil)
 	})
-	n.openDiaries(ends).read().mustBeInOrder("first start", "first end", "outer start", "second start", "second end", "inner start",
+	n.openDiaries(ends).until("first start", "first end", "outer start", "second start", "second end", "inner start",
 		"main start", "main end", "inner term", "inner end", "outer term", "outer end")
 	for _, c := range ends.Status.InitContainerStatuses {
 		if end := c.State.Terminated; end == nil || end.ExitCode != 0 || c.RestartCount != 0 {

@@ -162,8 +162,7 @@ func TestWhatFollowsASidecarWaitsForItsStartupProbe(t *testing.T) {
 		}
 	}
 	upAt = began.Add(3 * time.Second)
-	log := n.openDiaries(got).read()
-	log.mustBeInOrder("setup start", "setup end", "app start")
+	log := n.openDiaries(got).until("setup start", "setup end", "app start")
 	if at := log.at("setup", "start"); at.Before(upAt) {
 		t.Errorf("what follows began %s after the sidecar, which was up after 3s", at.Sub(began))
 	}

@@ -45,8 +45,7 @@ func TestContainersRestartByTheirOwnRules(t *testing.T) {
 		}
 		return boolText(len(everyContainer(p)) == 4)
 	})
-	log := n.openDiaries(p).read()
-	log.mustBeInOrder("init start", "init end", "side start", "other start") // the last ones
+	log := n.openDiaries(p).until("init start", "init end", "side start", "other start") // the last ones
 	log.mustBeInOrder("other term", "init start")
 	log.mustBeInOrder("side term", "init start")
 	if last := app(p).LastTerminationState.Terminated; app(p).State.Running != nil && (last == nil || last.ExitCode != 42) {
