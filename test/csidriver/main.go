@@ -6,7 +6,7 @@
 //
 // DIR gets calls.log, csi.sock and volumes/. As long as DIR/hang-VOLUME is there, the
 // driver does not answer to NodePublishVolume for that volume; its log says
-// "hanging VOLUME" meanwhile. A volume that is made for a pod goes with it. A volume
+// "hanging VOLUME" meanwhile, and "busy VOLUME" if more is asked for it. A volume that is made for a pod goes with it. A volume
 // that is wanted as a device is the device that its attribute "device" names.
 package main
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -94,6 +95,7 @@ func (n *node) begin(volume string) (end func(), err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.busy[volume] {
+		fmt.Fprintf(n.log, "busy %s\n", volume) // note would wait for us
 		return nil, status.Error(codes.Aborted, "something else is being done to this volume")
 	}
 	n.busy[volume] = true

@@ -100,10 +100,7 @@ func TestAnAgentThatIsKilledWhileADriverWorks(t *testing.T) {
 	n.crash()
 	n.remove("web.yaml")
 	n.start()
-	n.wait("the driver to be asked again", startLimit, func() string {
-		text, err := os.ReadFile(n.logFile())
-		return boolText(err == nil && strings.Contains(string(text), "something else is being done to this volume"))
-	})
+	d.waitCall("busy " + volume)
 	wake()
 	n.remove("other.yaml")
 	n.waitNoVolumes()

@@ -50,7 +50,12 @@ func TestPostStartHooks(t *testing.T) {
 		t.Errorf("the event is %+v", e)
 	}
 	again := n.waitPod("fails", "is tried again", startLimit, func(p v1.Pod) string { return boolText(app(p).RestartCount == 2) })
-	gap := n.openDiaries(again).until("app end", "app start").at("app", "start").Sub(before.at("app", "end"))
+	var started time.Time
+	n.wait("its next start in the log", 10*time.Second, func() string {
+		started, _ = n.openDiaries(again).read().find("app", "start")
+		return boolText(started.After(before.at("app", "end")))
+	})
+	gap := started.Sub(before.at("app", "end"))
 	if gap < crashLoop(3) || gap > crashLoop(3)+graceMargin {
 		t.Errorf("it was tried again after %s", gap)
 	}
