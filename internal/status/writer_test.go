@@ -83,7 +83,7 @@ func (s *server) overwrite(name string, status v1.PodStatus) {
 }
 
 // Pods makes the server a client. (The fake one of client-go serves one request at
-// a time.) What is not implemented, such as Get, has no server, and panics.
+// a time.) The writer never reads before it writes: whoever does fails the test.
 func (s *server) Pods(string) corev1.PodInterface { return servedPods{s: s} }
 
 type servedPods struct {
@@ -101,6 +101,11 @@ func (p servedPods) Patch(_ context.Context, name string, kind types.PatchType, 
 		return err
 	})
 	return updated, err
+}
+
+func (p servedPods) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
+	p.s.t.Errorf("pod %s was read", name)
+	return nil, apierrors.NewNotFound(podResource, name)
 }
 
 func (p servedPods) Delete(_ context.Context, name string, o metav1.DeleteOptions) error {

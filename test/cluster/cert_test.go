@@ -83,7 +83,7 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 	t.Run("an agent with a token joins, and its static pods do not wait for that", func(t *testing.T) {
 		t.Parallel()
 		c := newcomer(t, plane, admin, plane.URL(), "three", waiting, "cccccc")
-		node, err := plane.Join(lab.NodeConfig{Name: "three", Kubeconfig: c.Kubeconfig, Flags: []string{"--bootstrap-kubeconfig", c.BootstrapKubeconfig}})
+		node, err := plane.Join(lab.NodeConfig{Name: "three", Kubeconfig: c.Kubeconfig, Settings: "serverTLSBootstrap: true\n", Flags: []string{"--bootstrap-kubeconfig", c.BootstrapKubeconfig}})
 		must(t, err)
 		addStatic(t, node, "early")
 		name := awaitRequest(t, admin, certificatesv1.KubeAPIServerClientKubeletSignerName, "system:bootstrap:cccccc")
@@ -97,8 +97,18 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 		kubectl(t, plane, "certificate", "approve", name)
 		mirror := awaitPod(t, admin, "early-three", "ready", isReady)
 
-		// Its certificate runs out several times, and nobody notices.
+		// Its certificates run out several times, and nobody notices. Those for its own
+		// API have to be approved each time.
+		served := map[string]bool{}
 		for end := time.Now().Add(shortLife + 15*time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			for _, r := range requestsFor(t, admin, certificatesv1.KubeletServingSignerName, "system:node:three") {
+				if len(r.Status.Conditions) == 0 {
+					kubectl(t, plane, "certificate", "approve", r.Name)
+				}
+			}
+			if leaf, err := shownBy(t, plane, node); err == nil {
+				served[leaf.SerialNumber.String()] = true
+			}
 			n, err := admin.CoreV1().Nodes().Get(t.Context(), "three", get)
 			must(t, err)
 			for _, c := range n.Status.Conditions {
@@ -108,6 +118,9 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 			}
 		}
 		mustBeRenewed(t, admin, "system:node:three")
+		if len(served) < 2 {
+			t.Errorf("it showed %d certificates to those who called it", len(served))
+		}
 		mustBeSame(t, awaitPod(t, admin, "early-three", "ready", isReady), lifeOf(mirror))
 		must(t, node.Stop()) // its credentials go with this test
 	})

@@ -1,0 +1,188 @@
+//go:build real
+
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth/test/cluster/control"
+	"berth/test/cluster/lab"
+)
+
+// newTaintedPlane is a control plane that leaves it to nodes what runs on them in spite of
+// their taints: else pods are gone before the node can refuse them.
+func newTaintedPlane(t *testing.T) *lab.Lab {
+	t.Helper()
+	dir, err := os.MkdirTemp(filepath.Split(labs))
+	must(t, err)
+	config := labConfig(dir, control.ControllerManager)
+	config.Images = []string{workloadArchive(t)}
+	config.Flags = map[control.Part][]string{control.ControllerManager: {"--controllers=*,-taint-eviction-controller"}}
+	l, err := lab.Start(t.Context(), config)
+	must(t, err)
+	t.Cleanup(func() {
+		tellLogs(t, l, control.APIServer)
+		if err := endLab(l); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// writePair puts a certificate for the node API where the node looks for it.
+func writePair(t *testing.T, plane *lab.Lab, dir string) (serial string) {
+	t.Helper()
+	pair, err := plane.ServerCertificate("kept", net.ParseIP("10.99.0.11"))
+	must(t, err)
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	must(t, err)
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	must(t, err)
+	for name, block := range map[string]*pem.Block{
+		"tls.key": {Type: "PRIVATE KEY", Bytes: key}, "tls.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	}
+	return leaf.SerialNumber.String()
+}
+
+// shownBy is the certificate that a node shows to those who call it, if the cluster's
+// authority has signed it.
+func shownBy(t *testing.T, plane *lab.Lab, n *lab.Node) (*x509.Certificate, error) {
+	t.Helper()
+	raw, err := n.Namespace.Dial(t.Context(), "tcp", net.JoinHostPort(n.Address, "10250"))
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(plane.Authority())
+	conn := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: n.Address, MinVersion: tls.VersionTLS12})
+	if err := conn.HandshakeContext(t.Context()); err != nil {
+		return nil, err
+	}
+	return conn.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestANodeIsAsItsOwnerWantsIt(t *testing.T) {
+	t.Parallel()
+	plane := newTaintedPlane(t)
+	admin := clientOf(t, plane, control.Admin())
+	dir := t.TempDir()
+	first := writePair(t, plane, dir)
+	n := joinNodeAs(t, plane, lab.NodeConfig{
+		Name:     "kept",
+		Settings: fmt.Sprintf("maxPods: 3\ntlsCertFile: %s/tls.crt\ntlsPrivateKeyFile: %s/tls.key\n", dir, dir),
+		Flags:    []string{"--node-labels", "tier=edge", "--register-with-taints", "dedicated=lab:NoExecute"},
+	})
+	must(t, plane.AwaitNodes(t.Context()))
+	pods := podsIn(t, admin, "default")
+
+	// its labels, taints and limits are in the cluster
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), "kept", get)
+	must(t, err)
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" || node.Labels["tier"] != "edge" || node.Status.Allocatable.Pods().Value() != 3 {
+		t.Errorf("taints %v, labels %v, %s pods", node.Spec.Taints, node.Labels, node.Status.Allocatable.Pods())
+	}
+
+	// a certificate that is replaced on disk is the one that callers see
+	shows := func(want string) func() error {
+		return func() error {
+			leaf, err := shownBy(t, plane, n)
+			if err == nil && leaf.SerialNumber.String() != want {
+				err = fmt.Errorf("it shows %s", leaf.SerialNumber)
+			}
+			return err
+		}
+	}
+	within(t, patience, shows(first))
+	second := writePair(t, plane, dir)
+	within(t, patience, shows(second))
+
+	// what does not fit is refused, in words that people know
+	tolerant := func(name string) *corev1.Pod {
+		p := onNode(workloadPod(name, "sleep"), "kept")
+		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		return p
+	}
+	port := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+		return p
+	}
+	refused := func(p *corev1.Pod, reason string) {
+		t.Helper()
+		pods.create(p)
+		if got := pods.await(p.Name, "refused", hasPhase(corev1.PodFailed)); got.Status.Reason != reason {
+			t.Errorf("%s was refused as %s: %s", p.Name, got.Status.Reason, got.Status.Message)
+		}
+	}
+	pods.create(port(tolerant("first")))
+	pods.await("first", "ready", isReady)
+	refused(onNode(workloadPod("unwelcome", "sleep"), "kept"), "TaintToleration")
+	refused(port(tolerant("port")), "NodePorts")
+	far := tolerant("far")
+	far.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "tier", Operator: corev1.NodeSelectorOpIn, Values: []string{"core"}}}}},
+	}}}
+	refused(far, "NodeAffinity")
+	windows := tolerant("windows")
+	windows.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+	refused(windows, "PodOSNotSupported")
+
+	// a static pod runs in spite of the taint, and its mirror is as its file says, whatever others do
+	addStatic(t, n, "fixture")
+	mirror := pods.await("fixture-kept", "ready", isReady)
+	_, err = pods.Patch(t.Context(), mirror.Name, types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"app","image":"localhost/other:1"}]}}`), metav1.PatchOptions{})
+	must(t, err)
+	again := pods.await(mirror.Name, "made anew", func(p *corev1.Pod) bool { return isReady(p) && p.UID != mirror.UID })
+	mustBeSame(t, again, lifeOf(mirror))
+
+	pods.create(tolerant("third"))
+	third := pods.await("third", "ready", isReady)
+	refused(tolerant("fourth"), "OutOfpods")
+
+	// a status that somebody else writes is put right
+	_, err = pods.Patch(t.Context(), "third", types.StrategicMergePatchType, []byte(`{"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status")
+	must(t, err)
+	right := pods.awaitWithin(10*time.Second, "third", "put right", func(p *corev1.Pod) bool { return isReady(p) && p.Status.Phase == corev1.PodRunning })
+	mustBeSame(t, right, lifeOf(third))
+
+	// without a network the node is not ready, and says why; its pods go on
+	configs, err := filepath.Glob(filepath.Join(n.Root, "*", "*", "*.conflist"))
+	must(t, err)
+	if len(configs) != 1 {
+		t.Fatalf("the network's configuration is not where it was: %v", configs)
+	}
+	ready := func(want corev1.ConditionStatus, says string) func() error {
+		return func() error {
+			node, err := admin.CoreV1().Nodes().Get(t.Context(), "kept", get)
+			if err != nil {
+				return err
+			}
+			for _, c := range node.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status == want && strings.Contains(c.Message, says) {
+					return nil
+				}
+			}
+			return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
+		}
+	}
+	must(t, os.Rename(configs[0], configs[0]+".away"))
+	within(t, patience, ready(corev1.ConditionFalse, "network"))
+	must(t, os.Rename(configs[0]+".away", configs[0]))
+	within(t, patience, ready(corev1.ConditionTrue, ""))
+	mustBeSame(t, pods.await("third", "ready", isReady), lifeOf(third))
+}
