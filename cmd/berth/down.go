@@ -17,8 +17,12 @@ import (
 	"berth/internal/run"
 )
 
+// theirGrace lets every pod take the time that it asks for.
+const theirGrace int64 = -1
+
 func newDownCommand() *cobra.Command {
 	var timeout time.Duration
+	var grace int64
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -28,7 +32,9 @@ container runtime. No process, mount, network link, firewall rule or cgroup of i
 Manifests and images stay: 'berth run' brings everything back.
 
 If the agent was given a --container-runtime-endpoint, its pods are stopped and that runtime is
-left alone.`,
+left alone.
+
+A pod may ask for more time than you have: --grace-period is the most that each of them gets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := needRoot("down"); err != nil {
@@ -52,21 +58,23 @@ left alone.`,
 				return err
 			}
 			defer lock.release()
-			return down(ctx, c, newLogger(verbosity))
+			return down(ctx, c, grace, newLogger(verbosity))
 		},
 	}
 	cmd.Flags().IntVar(&verbosity, "v", 0, "how much to log: 4 and more is for developers")
+	cmd.Flags().Int64Var(&grace, "grace-period", theirGrace, "the most `seconds` that a pod may take to stop; below zero: what it asks for")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait for all of it")
 	return cmd
 }
 
-// down stops all pods, and the runtime if it is ours.
-func down(ctx context.Context, c *config.Config, log *slog.Logger) error {
+// down stops all pods, each within grace seconds if that is not negative, and the
+// runtime if it is ours.
+func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) error {
 	rt, err := newContainerRuntime(c, log)
 	if err != nil {
 		return err
 	}
-	if err := stopAllPods(ctx, c, rt, log); err != nil {
+	if err := stopAllPods(ctx, c, rt, grace, log); err != nil {
 		return err
 	}
 	if rt.bundle != nil {
@@ -87,7 +95,7 @@ func down(ctx context.Context, c *config.Config, log *slog.Logger) error {
 
 // stopAllPods is an agent whose only source wants no pods at all: whatever the
 // runtime has is an orphan, and is ended as one.
-func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, log *slog.Logger) error {
+func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, grace int64, log *slog.Logger) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	group := run.NewGroup(ctx, log)
@@ -117,6 +125,11 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, lo
 	changed := n.agent.Watch(ctx)
 	n.start(snapshots)
 	for {
+		if grace >= 0 {
+			for uid := range n.pool.Lives() {
+				n.pool.End(uid, &grace, pod.Cause{Why: "all is taken down"})
+			}
+		}
 		left, err := podsLeft(ctx, client, n)
 		if err != nil {
 			return err

@@ -125,7 +125,7 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	// Also of a pod that has ended there is something to be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), onceDownTimeout)
 	defer cancel()
-	if downErr := down(ctx, c, log); downErr != nil {
+	if downErr := down(ctx, c, theirGrace, log); downErr != nil {
 		root.keep = true
 		return onceTrouble, errors.Join(err, fmt.Errorf("remove what is left of the pod: %w; try 'berth down --root-dir %s'", downErr, c.RootDir))
 	}

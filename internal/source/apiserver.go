@@ -166,6 +166,9 @@ func (a *API) deliver(ctx context.Context, pods *gathered, out chan<- pod.Snapsh
 			changed, gap = pods.changed, nil
 		case offer <- snapshot:
 			offer = nil
+			if pods.taken(snapshot.Pods) {
+				changed, gap = pods.changed, nil
+			}
 		}
 	}
 }

@@ -13,28 +13,65 @@ import (
 
 // gathered is where the reflector puts the pods. It is never slow: changes only
 // leave a mark, and whoever reads gets all that is there by then.
+//
+// Nothing is lost by that but what lies between two looks, and one such thing matters:
+// a pod that is deleted by force is given its short grace and removed in one go. So it
+// stays among the pods, as it was at its end, until the reader had it once.
 type gathered struct {
 	changed chan struct{} // capacity 1: there is something new to read
 
-	mu     sync.Mutex
-	listed bool // all pods were there once; before that, nothing is told
-	pods   map[string]*v1.Pod
+	mu      sync.Mutex
+	listed  bool // all pods were there once; before that, nothing is told
+	pods    map[string]*v1.Pod
+	leaving map[pod.UID]*v1.Pod // the server has them no more, and the reader is to see them once
+	told    []*v1.Pod           // what the reader had last
 }
 
 func newGathered() *gathered {
-	return &gathered{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
+	return &gathered{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}, leaving: map[pod.UID]*v1.Pod{}}
+}
+
+// taken says that the reader has pods, and tells whether there is more to read because
+// some of them are gone.
+func (g *gathered) taken(pods []*v1.Pod) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = pods
+	before := len(g.leaving)
+	for _, p := range pods {
+		if g.leaving[p.UID] == p {
+			delete(g.leaving, p.UID)
+		}
+	}
+	if len(g.leaving) == before {
+		return false
+	}
+	g.tell()
+	return true
+}
+
+// leave keeps a pod that is gone if the reader does not know how soon it has to stop.
+// The caller holds the lock.
+func (g *gathered) leave(p *v1.Pod) {
+	i := slices.IndexFunc(g.told, func(known *v1.Pod) bool { return known.UID == p.UID })
+	if i >= 0 && p.DeletionTimestamp != nil && pod.Grace(p) < pod.Grace(g.told[i]) {
+		g.leaving[p.UID] = p
+	}
 }
 
 // all returns the pods by namespace and name.
 func (g *gathered) all() []*v1.Pod {
 	g.mu.Lock()
-	pods := make([]*v1.Pod, 0, len(g.pods))
+	pods := make([]*v1.Pod, 0, len(g.pods)+len(g.leaving))
 	for _, p := range g.pods {
+		pods = append(pods, p)
+	}
+	for _, p := range g.leaving {
 		pods = append(pods, p)
 	}
 	g.mu.Unlock()
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	return pods
 }
@@ -88,6 +125,7 @@ func (g *gathered) Delete(object any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.pods, pod.Ref(p))
+	g.leave(p)
 	g.tell()
 	return nil
 }

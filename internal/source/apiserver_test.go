@@ -42,6 +42,8 @@ type apiServer struct {
 	watch    *watch.RaceFreeFakeWatcher
 	failure  error // what requests are answered with
 	requests []string
+
+	successors int // pods that took the place of one that was deleted by force
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -103,7 +105,7 @@ func (s *apiServer) put(name, image string) {
 	s.version++
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "default", UID: pod.UID("uid-" + name), ResourceVersion: strconv.Itoa(s.version),
+			Name: name, Namespace: "default", UID: s.uid(name), ResourceVersion: strconv.Itoa(s.version),
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
 		},
 		Spec: v1.PodSpec{NodeName: "box", Containers: []v1.Container{{Name: "app", Image: "localhost/" + image}}},
@@ -119,6 +121,14 @@ func (s *apiServer) put(name, image string) {
 	}
 }
 
+// uid is that of a pod that is put now.
+func (s *apiServer) uid(name string) pod.UID {
+	if s.successors > 0 && s.pods[name] == nil {
+		return pod.UID(fmt.Sprintf("uid-%s-%d", name, s.successors))
+	}
+	return pod.UID("uid-" + name)
+}
+
 func (s *apiServer) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,6 +136,21 @@ func (s *apiServer) remove(name string) {
 	p := s.pods[name]
 	delete(s.pods, name)
 	s.watch.Delete(p)
+}
+
+// force marks a pod for deletion without any grace and removes it. Whoever comes next
+// under its name is another pod.
+func (s *apiServer) force(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	p := s.pods[name].DeepCopy()
+	p.ResourceVersion = strconv.Itoa(s.version)
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+	s.watch.Modify(p)
+	delete(s.pods, name)
+	s.watch.Delete(p)
+	s.successors++
 }
 
 // breakOff ends the watch, as a server does that goes away or has had enough.
@@ -261,6 +286,60 @@ func TestAPISourceGathersABurst(t *testing.T) {
 			t.Errorf("%d snapshots of 100 changes within 100 ms", count)
 		}
 	})
+}
+
+// A pod that is deleted by force is changed and removed at once. Its last version says
+// how long it may take to stop: with it gone, the pod would get all of its own time.
+func TestAPISourceTellsOfAShortGraceBeforeThePodGoes(t *testing.T) {
+	for name, quick := range map[string]bool{"to a reader who waits": true, "to one who comes late": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newAPIServer(t)
+				server.put("a", "x:1")
+				server.put("b", "x:1")
+				out, stop := start(apiSource(t, APIConfig{Client: server.client}).Run)
+				defer stop()
+				wantNext(t, out, "SET a=x:1 b=x:1")
+				if quick {
+					time.Sleep(time.Second) // of fake time: the gap is over
+				}
+				synctest.Wait()
+
+				server.force("a")
+				synctest.Wait()
+				server.put("c", "x:1")
+				server.put("a", "x:2") // its successor, with another UID
+				if !quick {
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+
+				var told *v1.Pod
+				for _, p := range next(t, out).Pods {
+					if p.UID == "uid-a" {
+						told = p
+					}
+				}
+				if told == nil || told.DeletionTimestamp == nil || pod.Grace(told) != 0 {
+					t.Fatalf("the reader is told of %+v", told)
+				}
+				began := time.Now()
+				s := next(t, out)
+				for len(s.Pods) != 3 {
+					s = next(t, out)
+				}
+				for _, p := range s.Pods {
+					if p.UID == "uid-a" {
+						t.Error("it is still there")
+					}
+				}
+				if waited := time.Since(began); waited > apiGap {
+					t.Errorf("it went after %s", waited)
+				}
+				wantNone(t, out, time.Hour)
+			})
+		})
+	}
 }
 
 func TestAPISourceResumesALostWatch(t *testing.T) {

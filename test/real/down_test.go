@@ -59,6 +59,25 @@ func TestDownAfterEverythingWasKilled(t *testing.T) {
 	n.mustBeAsBefore(before, n.look(ids))
 }
 
+func TestDownWaitsNoLongerThanItIsTold(t *testing.T) {
+	t.Parallel()
+	// given a pod that may cling to life for ten minutes, and does
+	n := newNode(t)
+	before := n.look(nil)
+	clings := newPod("clings", "stubborn")
+	clings.Spec.TerminationGracePeriodSeconds = new(int64(600))
+	n.apply("pods.yaml", clings)
+	n.start()
+	n.waitRunning("clings")
+	ids := n.allIDs()
+
+	// when all is taken down within a second per pod, then nobody waits for it
+	if got := n.berth("down", "--grace-period", "1", "--timeout", "1m"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	n.mustBeAsBefore(before, n.look(ids))
+}
+
 func podsWithTraces() []*v1.Pod {
 	limited := newPod("limited", "serve", ":80")
 	limited.Annotations = map[string]string{"kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M"}

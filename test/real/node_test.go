@@ -124,7 +124,7 @@ func (n *node) end() {
 		return
 	}
 	n.agent.kill()
-	if got := n.berth("down"); got.code != 0 {
+	if got := n.berth("down", "--grace-period", "5"); got.code != 0 {
 		n.t.Errorf("berth down: code %d: %s", got.code, got.stderr)
 	}
 	if left := n.cgroups(); len(left) > 0 {

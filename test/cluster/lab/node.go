@@ -194,7 +194,7 @@ func down(ns *netns.Namespace, program, root string) error {
 	if _, err := os.Stat(filepath.Join(root, "settings.json")); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	_, err := ns.Run(program, "down", "--root-dir", root, "--timeout", downLimit.String())
+	_, err := ns.Run(program, "down", "--root-dir", root, "--grace-period", "10", "--timeout", downLimit.String())
 	return err
 }
 
