@@ -101,7 +101,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, gr
 	group := run.NewGroup(ctx, log)
 	defer group.Stop()
 	rt.start(group, fail, log)
-	watcher, tracer, err := newWatcher(ctx, c)
+	watcher, tracer, err := newWatcher(ctx, c, log)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, gr
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled
-	n, _, err := assemble(ctx, &alone, client, watcher, []string{pod.SourceFile}, log)
+	n, _, err := assemble(ctx, &alone, rt, client, watcher, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
 	v1 "k8s.io/api/core/v1"
 	clientgo "k8s.io/client-go/tools/metrics"
@@ -23,7 +24,7 @@ const waterfallsKept = 512
 
 // newWatcher makes what sees all that is done for pods. It is there before all
 // that it watches.
-func newWatcher(ctx context.Context, c *config.Config) (*measure.Watcher, *trace.Tracer, error) {
+func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measure.Watcher, *trace.Tracer, error) {
 	m, err := metrics.New()
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +32,9 @@ func newWatcher(ctx context.Context, c *config.Config) (*measure.Watcher, *trace
 	clientgo.Register(m.ClientGo())
 	var tracer *trace.Tracer // nil traces nothing, and costs nothing
 	if c.Tracing != nil {
-		tracer, err = trace.New(ctx, trace.Config{Endpoint: c.Tracing.Endpoint, PerMillion: c.Tracing.PerMillion, NodeName: c.NodeName, Version: version})
+		tracer, err = trace.New(ctx, trace.Config{
+			Endpoint: c.Tracing.Endpoint, PerMillion: c.Tracing.PerMillion, NodeName: c.NodeName, Version: version, Log: log,
+		})
 		if err != nil {
 			return nil, nil, err
 		}

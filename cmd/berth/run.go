@@ -70,6 +70,7 @@ it again as you like. 'berth down' is what ends them.`,
 			if err := saveSettings(c); err != nil {
 				return err
 			}
+			takeScore(c.OOMScore, log)
 			return runAgent(cmd.Context(), c, log)
 		},
 	}
@@ -125,7 +126,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
 
 	rt.start(group, fail, log)
-	watcher, tracer, err := newWatcher(ctx, c)
+	watcher, tracer, err := newWatcher(ctx, c, log)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	}
 	defer func() { _ = client.Close() }()
 	var joined *cluster
-	n, joined, err = assemble(ctx, c, client, watcher, names, log)
+	n, joined, err = assemble(ctx, c, rt, client, watcher, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
@@ -151,7 +152,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	}
 	store := imageStore{client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
-		Pods: podsWithProgress{n.agent, store}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store,
+		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store,
 		Images: store, Inventory: newInventory(c, client, n, joined), Waterfalls: watcher,
 		Drains: drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: version, Log: log,
 	})

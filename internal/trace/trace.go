@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,6 +28,7 @@ type Config struct {
 	Endpoint          string // host:port of a collector that speaks OTLP over gRPC; "" is localhost:4317
 	PerMillion        int32  // how many of a million syncs are traced; 0: none begun here
 	NodeName, Version string
+	Log               *slog.Logger // is told when spans are lost
 }
 
 const defaultEndpoint = "localhost:4317"
@@ -43,6 +45,9 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if c.PerMillion < 0 || c.PerMillion > 1_000_000 {
 		return nil, fmt.Errorf("tracing: samplingRatePerMillion is %d, and has to be from 0 to 1000000", c.PerMillion)
 	}
+	if c.Log == nil {
+		return nil, errors.New("tracing: a log is required")
+	}
 	if c.Endpoint == "" {
 		c.Endpoint = defaultEndpoint
 	}
@@ -52,7 +57,7 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: reach the collector at %s: %w", c.Endpoint, err)
 	}
-	return newTracer(exporter, c), nil
+	return newTracer(&teller{SpanExporter: exporter, endpoint: c.Endpoint, log: c.Log}, c), nil
 }
 
 func newTracer(exporter sdk.SpanExporter, c Config) *Tracer {

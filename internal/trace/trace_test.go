@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -89,11 +90,14 @@ func TestNoTracerCostsNothing(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	if _, err := New(t.Context(), Config{PerMillion: 2_000_000}); err == nil || !strings.Contains(err.Error(), "samplingRatePerMillion") {
+	if _, err := New(t.Context(), Config{PerMillion: 2_000_000, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "samplingRatePerMillion") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := New(t.Context(), Config{}); err == nil {
+		t.Error("it does without a log")
+	}
 	// A collector that is not there is no reason not to start.
-	tr, err := New(t.Context(), Config{Endpoint: "127.0.0.1:1", PerMillion: 1})
+	tr, err := New(t.Context(), Config{Endpoint: "127.0.0.1:1", PerMillion: 1, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
