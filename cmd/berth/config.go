@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"berth/internal/atomicfile"
 	"berth/internal/config"
 )
 
@@ -62,14 +63,10 @@ func settingsPath(root string) string { return filepath.Join(root, "settings.jso
 
 func saveSettings(c *config.Config) error {
 	text, err := json.MarshalIndent(c, "", "  ")
+	if err == nil {
+		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600) // headers may hold secrets
+	}
 	if err != nil {
-		return fmt.Errorf("write down the settings: %w", err)
-	}
-	temporary := settingsPath(c.RootDir) + ".new"
-	if err := os.WriteFile(temporary, text, 0o600); err != nil { // headers may hold secrets
-		return fmt.Errorf("write down the settings: %w", err)
-	}
-	if err := os.Rename(temporary, settingsPath(c.RootDir)); err != nil {
 		return fmt.Errorf("write down the settings: %w", err)
 	}
 	return nil

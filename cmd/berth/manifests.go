@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,14 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth/internal/review"
+	"berth/internal/source"
 )
 
 // Manifests that are given with -f, to be looked at and not to be run.
 
-const (
-	stdinName   = "-"
-	maxManifest = 10 << 20 // as much as the agent reads
-)
+const stdinName = "-"
 
 // manifestFlag is the -f of a command.
 type manifestFlag struct{ paths []string }
@@ -57,8 +53,7 @@ func (m *manifestFlag) wholeFolder(args []string) bool {
 	if len(paths) != 1 {
 		return false
 	}
-	info, err := os.Stat(paths[0])
-	return err == nil && info.IsDir()
+	return isFolder(paths[0])
 }
 
 func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
@@ -73,22 +68,15 @@ func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
 	if !info.IsDir() {
 		return []review.File{readManifest(path)}, nil
 	}
-	entries, err := os.ReadDir(path)
+	paths, err := source.Manifests(path)
 	if err != nil {
-		return nil, fmt.Errorf("look for manifests: %w", err)
+		return nil, err
 	}
 	var files []review.File
-	for _, e := range entries {
-		if full := filepath.Join(path, e.Name()); isManifest(e.Name()) && !isFolder(full) {
-			files = append(files, readManifest(full))
-		}
+	for _, p := range paths {
+		files = append(files, readManifest(p))
 	}
 	return files, nil
-}
-
-// isManifest tells which files of a folder the agent reads.
-func isManifest(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !strings.ContainsAny(name[:1], ".#~")
 }
 
 func isFolder(path string) bool {
@@ -107,9 +95,9 @@ func readManifest(path string) review.File {
 }
 
 func readAtMost(from io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(from, maxManifest+1))
-	if err == nil && len(data) > maxManifest {
-		err = errors.New("it has more than 10 MB: split it")
+	data, err := io.ReadAll(io.LimitReader(from, source.MaxManifest+1))
+	if err == nil && len(data) > source.MaxManifest {
+		err = fmt.Errorf("it has more than %d MB: split it", source.MaxManifest>>20)
 	}
 	return data, err
 }

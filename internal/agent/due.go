@@ -1,12 +1,12 @@
 package agent
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
 
 	"berth/internal/pod"
+	"berth/internal/queue"
 )
 
 // dueQueue holds who is to be looked at, and when. There is one timer for all
@@ -15,27 +15,31 @@ type dueQueue struct {
 	out  chan pod.UID
 	wake chan struct{}
 
-	mu    sync.Mutex
-	items dueHeap
-	at    map[pod.UID]*dueItem
+	mu   sync.Mutex
+	at   map[pod.UID]time.Time
+	line *queue.Queue[pod.UID]
 }
 
 func newDueQueue() *dueQueue {
-	return &dueQueue{out: make(chan pod.UID), wake: make(chan struct{}, 1), at: map[pod.UID]*dueItem{}}
+	at := map[pod.UID]time.Time{}
+	return &dueQueue{
+		out: make(chan pod.UID), wake: make(chan struct{}, 1),
+		at: at, line: queue.New(func(a, b pod.UID) bool { return at[a].Before(at[b]) }),
+	}
 }
 
-// add asks for a look at a pod at that time.
+// add asks for a look at a pod at that time. What counts is how far off it is now: a
+// clock that is set meanwhile neither holds up the pod nor hurries it.
 func (q *dueQueue) add(uid pod.UID, at time.Time) {
+	now := time.Now()
+	at = now.Add(at.Sub(now)) // has a reading of the clock that nobody can set
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if item := q.at[uid]; item == nil {
-		item = &dueItem{uid: uid, at: at}
-		q.at[uid] = item
-		heap.Push(&q.items, item)
-	} else if at.Before(item.at) {
-		item.at = at
-		heap.Fix(&q.items, item.index)
+	if known, ok := q.at[uid]; ok && !at.Before(known) {
+		return
 	}
+	q.at[uid] = at
+	q.line.Put(uid)
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -73,42 +77,12 @@ func (q *dueQueue) run(ctx context.Context) {
 func (q *dueQueue) next() (uid pod.UID, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 {
+	if uid, ok = q.line.First(); !ok {
 		return "", 0, false
 	}
-	first := q.items[0]
-	if wait = time.Until(first.at); wait <= 0 {
-		heap.Pop(&q.items)
-		delete(q.at, first.uid)
+	if wait = time.Until(q.at[uid]); wait <= 0 {
+		q.line.Remove(uid)
+		delete(q.at, uid)
 	}
-	return first.uid, wait, true
-}
-
-type dueItem struct {
-	uid   pod.UID
-	at    time.Time
-	index int
-}
-
-type dueHeap []*dueItem
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *dueHeap) Push(x any) {
-	item := x.(*dueItem) //nolint:errcheck // heap hands on what add gave it
-	item.index = len(*h)
-	*h = append(*h, item)
-}
-
-func (h *dueHeap) Pop() any {
-	old := *h
-	item := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return item
+	return uid, wait, true
 }

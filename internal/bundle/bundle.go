@@ -31,6 +31,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"berth/internal/atomicfile"
 )
 
 // SandboxImage is the image that holds a pod's namespaces open.
@@ -39,12 +41,17 @@ const SandboxImage = "localhost/berth-pause:1"
 // defaultBridge is the link that connects the pods of this machine.
 const defaultBridge = "berth0"
 
+const defaultPullPatience = time.Minute
+
 // Config says where the runtime lives and whom it tells.
 type Config struct {
 	Root    string       // berth's root directory, absolute
 	Libexec string       // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
 	PodCIDR netip.Prefix // the addresses of the pods
 	Bridge  string       // name of the bridge; empty for berth0
+	// PullPatience is how long nothing may come of an image before its pull is given up; 0
+	// for a minute.
+	PullPatience time.Duration
 
 	// Ready asks the endpoint over CRI whether runtime and network are ready.
 	Ready func(ctx context.Context, endpoint string) error
@@ -87,6 +94,12 @@ func New(cfg Config) (*Runtime, error) {
 	if err := checkLinkName(cfg.Bridge); err != nil {
 		return nil, err
 	}
+	if cfg.PullPatience == 0 {
+		cfg.PullPatience = defaultPullPatience
+	}
+	if cfg.PullPatience < 0 {
+		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullPatience)
+	}
 	p, err := newPaths(cfg.Root, cfg.Libexec)
 	if err != nil {
 		return nil, err
@@ -105,6 +118,9 @@ func New(cfg Config) (*Runtime, error) {
 
 // Endpoint is where the runtime answers CRI calls.
 func (r *Runtime) Endpoint() string { return "unix://" + r.paths.socket }
+
+// PullPatience is how long nothing may come of an image before its pull is given up.
+func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
 
 // Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
 // only where trying again would not help: programs or rights that are missing.
@@ -153,7 +169,7 @@ func (r *Runtime) prepare() error {
 	if err != nil {
 		return err
 	}
-	config, err := renderConfig(r.paths, mayLower)
+	config, err := renderConfig(r.paths, mayLower, r.cfg.PullPatience)
 	if err != nil {
 		return err
 	}
@@ -166,11 +182,7 @@ func writeIfChanged(path string, content []byte) error {
 	if err == nil && bytes.Equal(old, content) {
 		return nil
 	}
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, content, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := atomicfile.Replace(path, content, 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

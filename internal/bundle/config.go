@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 )
 
 // containerdConfig is what a node needs, and nothing that costs while idle.
@@ -58,9 +59,11 @@ socket_dir = {{quote .Shims}}
 [plugins."io.containerd.cri.v1.images"]
 # Seconds between walks over all snapshots, to sum up their sizes.
 stats_collect_period = 600
-# A pull of which nothing comes for so long is given up, and tried again later. Less
-# would give up pulls over slow links: what came is counted by the megabyte.
-image_pull_progress_timeout = "5m"
+# A pull of which nothing comes for so long is given up, and tried again later.
+image_pull_progress_timeout = {{quote .Patience}}
+# The other way of pulling counts what came by the megabyte, and so would give up pulls
+# over slow links, and never those that hang within the first megabyte of a layer.
+use_local_image_pull = true
 
 [plugins."io.containerd.cri.v1.images".registry]
 # HOST/hosts.toml in there names mirrors and certificates of a registry.
@@ -72,6 +75,8 @@ sandbox = {{quote .SandboxImage}}
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = {{not .LowerOOM}}
 netns_mounts_under_state_dir = true
+# Limits of huge pages are passed on, where the kernel has them.
+disable_hugetlb_controller = false
 # By default every container is measured every second, for a CPU rate that its
 # reader can work out from two readings. This is most of what idling costs.
 stats_collect_period = "24h"
@@ -92,8 +97,9 @@ SystemdCgroup = false
 `
 
 // renderConfig is containerd's configuration. mayLowerOOM says whether containerd
-// has the right to lower the score by which the kernel chooses what to kill.
-func renderConfig(p paths, mayLowerOOM bool) ([]byte, error) {
+// has the right to lower the score by which the kernel chooses what to kill, and patience
+// how long it waits for a registry that says nothing.
+func renderConfig(p paths, mayLowerOOM bool, patience time.Duration) ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"quote": quoteTOML}).Parse(containerdConfig)
 	if err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)
@@ -103,6 +109,7 @@ func renderConfig(p paths, mayLowerOOM bool) ([]byte, error) {
 		"Data": p.data, "State": p.state, "Tmp": p.tmp, "Socket": p.socket, "Shims": p.shims,
 		"Runc": p.runc, "RuncProgram": p.runcProgram, "CNIPrograms": p.cniPrograms, "CNIConf": p.cniConf,
 		"SandboxImage": SandboxImage, "Registries": p.registries, "LowerOOM": mayLowerOOM,
+		"Patience": patience.String(),
 	}
 	if err := t.Execute(&out, values); err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func testPaths(t *testing.T, root string) paths {
@@ -42,6 +43,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"odd pod range":    {func(c *Config) { c.PodCIDR = netip.MustParsePrefix("127.0.0.0/8") }, "can not be used"},
 		"long bridge":      {func(c *Config) { c.Bridge = "a-bridge-too-far" }, "15 bytes"},
 		"odd bridge":       {func(c *Config) { c.Bridge = "a/b" }, "slashes"},
+		"no patience":      {func(c *Config) { c.PullPatience = -1 }, "patience"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
 		"no log":           {func(c *Config) { c.Log = nil }, "logger"},
 	} {
@@ -77,7 +79,7 @@ func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 		{true, []string{"oom_score = -999", "restrict_oom_score_adj = false"}},
 		{false, []string{"restrict_oom_score_adj = true"}},
 	} {
-		out, err := renderConfig(p, test.mayLower)
+		out, err := renderConfig(p, test.mayLower, 90*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +89,7 @@ func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 			`address = "/srv/be\"rth/run/containerd.sock"`, `socket_dir = "/srv/be\"rth/run/s"`, `Root = "/srv/be\"rth/run/runc"`,
 			`conf_dir = "/srv/be\"rth/cni/conf"`, `bin_dirs = ["/usr/libexec/berth/cni"]`, `BinaryName = "/usr/libexec/berth/runc"`,
 			`sandbox = "localhost/berth-pause:1"`, "SystemdCgroup = false", "netns_mounts_under_state_dir = true",
+			`image_pull_progress_timeout = "1m30s"`, "use_local_image_pull = true",
 		) {
 			if !strings.Contains(config, "\n"+line+"\n") {
 				t.Errorf("mayLower %v: no line %s in\n%s", test.mayLower, line, config)

@@ -21,7 +21,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -29,6 +28,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/atomicfile"
 )
 
 // The names of files in the certificate folder, without what comes after the name.
@@ -107,27 +108,9 @@ func expired(pair *tls.Certificate, now time.Time) bool {
 }
 
 // writeFile puts data in place of what was at path, or leaves that as it was.
-func writeFile(path string, data []byte, mode os.FileMode) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func writeFile(path string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temporary := path + ".new" // there is one writer, so one name is enough
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary)
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode) // one that was left over keeps its own
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", temporary, err)
-	}
-	return os.Rename(temporary, path)
+	return atomicfile.ReplaceForGood(path, data, mode)
 }

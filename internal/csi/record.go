@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"berth/internal/atomicfile"
 )
 
 // VolumesDir is where the CSI volumes of a pod are, below its volumes directory. It is
@@ -69,27 +71,12 @@ func (r record) write(dir string) error {
 		err = os.MkdirAll(dir, 0o750)
 	}
 	if err == nil {
-		err = replace(filepath.Join(dir, recordFile), raw)
+		err = atomicfile.ReplaceForGood(filepath.Join(dir, recordFile), raw, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write down a CSI volume: %w", err)
 	}
 	return nil
-}
-
-func replace(path string, content []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 func removeRecord(dir string) error {

@@ -20,6 +20,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/atomicfile"
 	"berth/internal/pod"
 )
 
@@ -86,12 +87,8 @@ func (s *Store) Forget(uid pod.UID) error {
 // save makes pods what is remembered, on disk first.
 func (s *Store) save(pods map[pod.UID][]v1.EphemeralContainer) error {
 	text, err := json.Marshal(pods)
-	temp := s.path + ".new"
 	if err == nil {
-		err = os.WriteFile(temp, text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(temp, s.path)
+		err = atomicfile.Replace(s.path, text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("remember the containers added for debugging: %w", err)

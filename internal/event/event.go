@@ -17,15 +17,14 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record/util"
+
+	"berth/internal/plain"
 )
 
 const (
@@ -95,32 +94,4 @@ func newEvent(component, node string, about v1.ObjectReference, kind, reason, me
 
 // oneLine makes one line of s that is short and safe to print: what a container
 // or a registry said may hold anything.
-func oneLine(s string, limit int) string {
-	// Cut first, so that no work is done for what is cut, and once more because
-	// a replaced byte takes more room.
-	return clip(strings.TrimSpace(strings.Map(printable, clip(s, limit))), limit)
-}
-
-func printable(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return ' '
-	case unicode.IsPrint(r):
-		return r
-	default:
-		return utf8.RuneError
-	}
-}
-
-// clip cuts s between two letters if it has more than limit bytes.
-func clip(s string, limit int) string {
-	const more = "..."
-	if len(s) <= limit {
-		return s
-	}
-	end := limit - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + more
-}
+func oneLine(s string, limit int) string { return plain.Head(plain.OneLine(s), limit) }

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+
+	"berth/internal/plain"
 )
 
 // queueLength is how many events may wait to be taken in.
@@ -55,7 +57,7 @@ func New(c Config) (*Recorder, error) {
 		queue:  make(chan *v1.Event, queueLength),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
 			MessageFunc: func(e *v1.Event) string {
-				return clip(record.EventAggregatorByReasonMessageFunc(e), maxMessage)
+				return plain.Head(record.EventAggregatorByReasonMessageFunc(e), maxMessage)
 			},
 		}),
 	}

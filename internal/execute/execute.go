@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 	"berth/internal/image"
 	"berth/internal/plan"
 	"berth/internal/pod"
@@ -45,7 +45,7 @@ type Images interface {
 
 // Hooks run what a container asks for after its start and before its stop.
 type Hooks interface {
-	Run(ctx context.Context, t hook.Target, h *v1.LifecycleHandler) error
+	Run(ctx context.Context, t ask.Target, h *v1.LifecycleHandler) error
 }
 
 // Objects are what pods refer to. One that does not exist is an error for which

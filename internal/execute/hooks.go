@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/ask"
 	"berth/internal/event"
-	"berth/internal/hook"
 	"berth/internal/pod"
 )
 
@@ -81,8 +81,8 @@ func (e *Executor) preStop(ctx context.Context, p *v1.Pod, c pod.Container, m *m
 	}
 }
 
-func (e *Executor) target(p *v1.Pod, spec *v1.Container, id string) hook.Target {
-	t := hook.Target{Pod: p, Container: spec, ContainerID: id}
+func (e *Executor) target(p *v1.Pod, spec *v1.Container, id string) ask.Target {
+	t := ask.Target{Pod: p, Container: spec, ContainerID: id}
 	if s, ok := e.Statuses.Get(p.UID); ok {
 		t.PodIP = s.PodIP
 	}

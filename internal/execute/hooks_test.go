@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 )
 
 // doorbell notes which address hooks were sent to.
 type doorbell struct{ rung []string }
 
-func (d *doorbell) Run(_ context.Context, t hook.Target, _ *v1.LifecycleHandler) error {
+func (d *doorbell) Run(_ context.Context, t ask.Target, _ *v1.LifecycleHandler) error {
 	d.rung = append(d.rung, t.PodIP)
 	return nil
 }

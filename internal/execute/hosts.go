@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/atomicfile"
 	"berth/internal/render"
 )
 
@@ -51,12 +52,5 @@ func replaceFile(path, content string) error {
 	if have, err := os.ReadFile(path); err == nil && string(have) == content {
 		return nil
 	}
-	part := path + ".new"
-	if err := os.WriteFile(part, []byte(content), 0o644); err != nil {
-		return err
-	}
-	if err := os.Chmod(part, 0o644); err != nil { // whatever our umask says
-		return err
-	}
-	return os.Rename(part, path)
+	return atomicfile.Replace(path, []byte(content), 0o644)
 }

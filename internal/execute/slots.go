@@ -2,7 +2,6 @@ package execute
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
+	"berth/internal/queue"
 )
 
 // Slots let a few pods at a time make their start calls. A runtime that is asked
@@ -22,17 +22,17 @@ type Slots struct {
 
 	mu    sync.Mutex
 	free  int
-	queue waiters
+	queue *queue.Queue[*waiter]
 }
 
 // NewSlots returns n free slots.
-func NewSlots(n int) *Slots { return &Slots{size: n, free: n} }
+func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(before)} }
 
 // Load tells how many slots are taken and free, and how many pods wait for one.
 func (s *Slots) Load() (taken, free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.size - s.free, s.free, len(s.queue)
+	return s.size - s.free, s.free, s.queue.Len()
 }
 
 // Take waits for a slot. The caller calls release once its start calls are made.
@@ -44,7 +44,7 @@ func (s *Slots) Take(ctx context.Context, p *v1.Pod) (release func(), err error)
 		return sync.OnceFunc(s.give), nil
 	}
 	w := &waiter{turn: make(chan struct{}), critical: pod.IsCritical(p), created: pod.Created(p), name: pod.FullName(p)}
-	heap.Push(&s.queue, w)
+	s.queue.Put(w)
 	s.mu.Unlock()
 
 	select {
@@ -54,10 +54,8 @@ func (s *Slots) Take(ctx context.Context, p *v1.Pod) (release func(), err error)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.index < 0 { // its turn came at the same moment
+	if !s.queue.Remove(w) { // its turn came at the same moment
 		s.next()
-	} else {
-		heap.Remove(&s.queue, w.index)
 	}
 	return nil, ctx.Err()
 }
@@ -70,12 +68,12 @@ func (s *Slots) give() {
 
 // next hands a slot that became free to the first in line.
 func (s *Slots) next() {
-	if len(s.queue) == 0 {
+	first, ok := s.queue.First()
+	if !ok {
 		s.free++
 		return
 	}
-	first := s.queue[0]
-	heap.Pop(&s.queue)
+	s.queue.Remove(first)
 	close(first.turn)
 }
 
@@ -84,38 +82,12 @@ type waiter struct {
 	critical bool
 	created  time.Time
 	name     string
-	index    int // in the queue; -1 once it has left it
 }
 
-// waiters is a heap of who waits, the first in line on top.
-type waiters []*waiter
-
-func (q waiters) Len() int { return len(q) }
-
-func (q waiters) Less(i, j int) bool {
-	a, b := q[i], q[j]
+// before says who is first in line.
+func before(a, b *waiter) bool {
 	if a.critical != b.critical {
 		return a.critical
 	}
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.name, b.name)) < 0
-}
-
-func (q waiters) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-
-func (q *waiters) Push(x any) {
-	w := x.(*waiter) //nolint:errcheck // heap hands on what Take gave it
-	w.index = len(*q)
-	*q = append(*q, w)
-}
-
-func (q *waiters) Pop() any {
-	old := *q
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	w.index = -1
-	*q = old[:len(old)-1]
-	return w
 }

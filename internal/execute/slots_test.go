@@ -79,8 +79,8 @@ func TestWhoGivesUpWaitingTakesNoSlot(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if !errors.Is(gaveUp, context.Canceled) || len(s.queue) != 0 {
-			t.Fatalf("got %v; %d still wait", gaveUp, len(s.queue))
+		if !errors.Is(gaveUp, context.Canceled) || s.queue.Len() != 0 {
+			t.Fatalf("got %v; %d still wait", gaveUp, s.queue.Len())
 		}
 		release()
 		take(t, s)()
@@ -161,8 +161,8 @@ func TestNeverMoreThanTheSlotsThereAre(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if s.free != n || len(s.queue) != 0 {
-				t.Errorf("seed %d: %d of %d are free in the end, %d wait", seed, s.free, n, len(s.queue))
+			if s.free != n || s.queue.Len() != 0 {
+				t.Errorf("seed %d: %d of %d are free in the end, %d wait", seed, s.free, n, s.queue.Len())
 			}
 		})
 	}

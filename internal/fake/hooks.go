@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 )
 
 // Hooks note which hooks were run. Exec hooks take as long, and fail, as told.
@@ -48,7 +48,7 @@ func (h *Hooks) Ran() []string {
 }
 
 // Run implements execute.Hooks.
-func (h *Hooks) Run(ctx context.Context, _ hook.Target, handler *v1.LifecycleHandler) error {
+func (h *Hooks) Run(ctx context.Context, _ ask.Target, handler *v1.LifecycleHandler) error {
 	command := handler.Exec.Command[0]
 	h.mu.Lock()
 	h.ran = append(h.ran, command)

@@ -9,9 +9,7 @@
 //
 // Nothing is kept between two hooks: no connection, no goroutine.
 //
-// A probe reaches a container in the same way as a hook does. So what makes up a
-// request (Address, NewRequest, NewTransport, MayFollow) and what makes an answer
-// fit to be shown (ShownURL, OneLine) is there for package probe, too.
+// A probe reaches a container in the same way as a hook does: see package ask.
 package hook
 
 import (
@@ -25,6 +23,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/ask"
+	"berth/internal/plain"
 )
 
 // Exec runs a command in a container and returns what it wrote and its exit code.
@@ -61,15 +62,7 @@ func New(c Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the runner of hooks: %w", err)
 	}
-	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: NewTransport()}, nil
-}
-
-// Target is the container whose hook is run, or which is probed.
-type Target struct {
-	Pod         *v1.Pod
-	Container   *v1.Container
-	ContainerID string // the runtime's, for exec
-	PodIP       string // where httpGet and tcpSocket go if the hook names no host
+	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: ask.NewTransport()}, nil
 }
 
 // Run runs the hook h and waits for its end. A hook that is not there (nil) has
@@ -78,7 +71,7 @@ type Target struct {
 //
 // When ctx ends before the hook does, the error is that of ctx; for sleep as well,
 // because the caller may want to know that the time was cut short.
-func (r *Runner) Run(ctx context.Context, t Target, h *v1.LifecycleHandler) error {
+func (r *Runner) Run(ctx context.Context, t ask.Target, h *v1.LifecycleHandler) error {
 	if h == nil {
 		return nil
 	}
@@ -97,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, t Target, h *v1.LifecycleHandler) erro
 }
 
 // action returns the one thing that h asks for, and its name.
-func (r *Runner) action(t Target, h *v1.LifecycleHandler) (what string, do func(context.Context) error) {
+func (r *Runner) action(t ask.Target, h *v1.LifecycleHandler) (what string, do func(context.Context) error) {
 	switch {
 	case h.Exec != nil:
 		return fmt.Sprintf("exec %q", h.Exec.Command), func(ctx context.Context) error { return r.command(ctx, t, h.Exec.Command) }
@@ -114,7 +107,7 @@ func (r *Runner) action(t Target, h *v1.LifecycleHandler) (what string, do func(
 	}
 }
 
-func (r *Runner) command(ctx context.Context, t Target, command []string) error {
+func (r *Runner) command(ctx context.Context, t ask.Target, command []string) error {
 	switch {
 	case len(command) == 0:
 		return errors.New("the command is empty")
@@ -133,15 +126,15 @@ func (r *Runner) command(ctx context.Context, t Target, command []string) error 
 		return err
 	}
 	// The last words of a command are the ones that tell why it gave up.
-	text := tail(printable(string(output)), maxOutput)
+	text := plain.Tail(plain.OneLine(string(output)), maxOutput)
 	if text == "" {
 		return fmt.Errorf("exit code %d, no output", exitCode)
 	}
 	return fmt.Errorf("exit code %d, output: %s", exitCode, text)
 }
 
-func connect(ctx context.Context, t Target, a *v1.TCPSocketAction) error {
-	at, err := Address(t, a.Host, a.Port)
+func connect(ctx context.Context, t ask.Target, a *v1.TCPSocketAction) error {
+	at, err := ask.Address(t, a.Host, a.Port)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth/internal/ask"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,8 +50,8 @@ func noExec(context.Context, string, []string, time.Duration) ([]byte, int32, er
 	return nil, 0, errors.New("nobody should have run a command")
 }
 
-func target(ports ...v1.ContainerPort) Target {
-	return Target{
+func target(ports ...v1.ContainerPort) ask.Target {
+	return ask.Target{
 		Pod:         &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
 		Container:   &v1.Container{Name: "app", Ports: ports},
 		ContainerID: "c1",
@@ -102,7 +104,7 @@ func TestHookThatAsksForNothing(t *testing.T) {
 
 func TestTargetWithoutItsParts(t *testing.T) {
 	r, _ := runnerOf(t, noExec)
-	wantError(t, r.Run(t.Context(), Target{}, sleepHook(0)), "pod", "container")
+	wantError(t, r.Run(t.Context(), ask.Target{}, sleepHook(0)), "pod", "container")
 }
 
 func TestExecSucceeds(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -242,14 +241,4 @@ func TestHTTPRedirects(t *testing.T) {
 			t.Errorf("the log says nothing of it: %s", log)
 		}
 	})
-}
-
-func TestShownLeavesSecretsOut(t *testing.T) {
-	u, err := url.Parse("https://me:hush@web:8443/a%20b?token=hush#hush")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := ShownURL(u); got != "https://web:8443/a%20b" {
-		t.Errorf("shown as %s", got)
-	}
 }

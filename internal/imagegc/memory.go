@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"time"
+
+	"berth/internal/atomicfile"
 )
 
 // memory is what the runtime does not know of its images. It is on disk, so that a
@@ -61,10 +63,7 @@ func readMemory(path string) (memory, error) {
 func (m memory) write(path string) error {
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = os.WriteFile(path+".new", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = atomicfile.Replace(path, text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write when images were used: %w", err)

@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
+	"berth/internal/plain"
 )
 
 const (
@@ -69,7 +70,7 @@ func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Du
 // shown is the text of an answer as it may be shown: whoever is probed may say
 // anything, and at any length.
 func shown(text string) string {
-	return hook.OneLine(text[:min(len(text), maxRead)], maxOutput)
+	return plain.Head(plain.OneLine(text[:min(len(text), maxRead)]), maxOutput)
 }
 
 // ask asks once.
@@ -81,7 +82,7 @@ func (m *Manager) ask(ctx context.Context, q question) answer {
 	case p.HTTPGet != nil:
 		return m.httpGet(ctx, q, p.HTTPGet, timeout)
 	case p.TCPSocket != nil:
-		at, err := q.address(p.TCPSocket.Host, p.TCPSocket.Port)
+		at, err := ask.Address(q.target, p.TCPSocket.Host, p.TCPSocket.Port)
 		if err != nil {
 			return unknown(err.Error())
 		}

@@ -15,11 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth/internal/ask"
 )
 
 // grpcHealth succeeds when the health service of the container says SERVING.
 func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.Duration) answer {
-	at, err := q.address("", intstr.FromInt32(g.Port))
+	at, err := ask.Address(q.target, "", intstr.FromInt32(g.Port))
 	if err != nil {
 		return unknown(err.Error())
 	}

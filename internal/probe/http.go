@@ -10,41 +10,22 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 )
 
 // userAgent is what servers know from the kubelet.
 const userAgent = "kube-probe/1.36"
 
-// address is where a probe connects to.
-func (q question) address(host string, port intstr.IntOrString) (string, error) {
-	if err := q.checkIP(host); err != nil {
-		return "", err
-	}
-	return hook.Address(q.target, host, port)
-}
-
-func (q question) checkIP(host string) error {
-	if host == "" && q.target.PodIP == "" {
-		return errors.New("the pod has no address yet")
-	}
-	return nil
-}
-
 // httpGet succeeds with a status from 200 to 399.
 func (m *Manager) httpGet(ctx context.Context, q question, g *v1.HTTPGetAction, timeout time.Duration) answer {
-	if err := q.checkIP(g.Host); err != nil {
-		return unknown(err.Error())
-	}
-	req, err := hook.NewRequest(ctx, q.target, g, userAgent)
+	req, err := ask.NewRequest(ctx, q.target, g, userAgent)
 	if err != nil {
 		return unknown(err.Error())
 	}
 	// The timeout of the client, unlike one of the context, says in its error what
 	// was being waited for.
-	client := &http.Client{Transport: m.transport, CheckRedirect: hook.MayFollow, Timeout: timeout}
+	client := &http.Client{Transport: m.transport, CheckRedirect: ask.MayFollow, Timeout: timeout}
 	resp, err := client.Do(req)
 	if err != nil {
 		return failed(withShownURL(err), err)
@@ -73,7 +54,7 @@ func withShownURL(err error) string {
 	}
 	at := "?"
 	if u, err := url.Parse(e.URL); err == nil {
-		at = hook.ShownURL(u)
+		at = ask.ShownURL(u)
 	}
 	return (&url.Error{Op: e.Op, URL: at, Err: e.Err}).Error()
 }

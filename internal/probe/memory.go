@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"berth/internal/atomicfile"
 	"berth/internal/pod"
 )
 
@@ -172,13 +173,8 @@ func (f *stateFile) write(s state) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return err
 	}
-	temp := f.path + ".tmp"
-	err = os.WriteFile(temp, raw, 0o600)
-	if err == nil {
-		err = os.Rename(temp, f.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if err := atomicfile.Replace(f.path, raw, 0o600); err != nil {
+		return err
 	}
 	f.wrote = raw
 	return nil

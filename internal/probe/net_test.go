@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 )
 
 // checkOf asks a container on loopback once, and returns what came of it.
@@ -28,7 +28,7 @@ func checkWithin(t *testing.T, seconds int32, h v1.ProbeHandler, ports ...v1.Con
 	w := newWorld(t, "")
 	a, _ := w.check(t.Context(), question{
 		kind: readiness, probe: &v1.Probe{ProbeHandler: h, TimeoutSeconds: seconds},
-		target: hook.Target{Pod: web("a", nil, nil, nil), Container: &v1.Container{Name: "app", Ports: ports}, PodIP: "127.0.0.1"},
+		target: ask.Target{Pod: web("a", nil, nil, nil), Container: &v1.Container{Name: "app", Ports: ports}, PodIP: "127.0.0.1"},
 	})
 	return a
 }
@@ -126,7 +126,7 @@ func TestTCP(t *testing.T) {
 func TestAPodWithoutAnAddressIsNotBlamed(t *testing.T) {
 	w := newWorld(t, "")
 	for _, h := range []v1.ProbeHandler{tcp(intstr.FromInt32(80)), httpGet(80, "/"), {GRPC: &v1.GRPCAction{Port: 80}}} {
-		a, _ := w.check(t.Context(), question{probe: &v1.Probe{ProbeHandler: h}, target: hook.Target{Pod: &v1.Pod{}, Container: &v1.Container{}}})
+		a, _ := w.check(t.Context(), question{probe: &v1.Probe{ProbeHandler: h}, target: ask.Target{Pod: &v1.Pod{}, Container: &v1.Container{}}})
 		wantAnswer(t, a, Unknown, "the pod has no address yet")
 	}
 }

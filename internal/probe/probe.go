@@ -29,8 +29,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 	"berth/internal/pod"
+	"berth/internal/queue"
 	"berth/internal/run"
 )
 
@@ -105,8 +106,8 @@ type Manager struct {
 	mu         sync.Mutex
 	containers map[string]*container // by ID
 	pods       map[pod.UID]*watched
-	saved      map[string]entry // from before a restart, not watched yet
-	queue      queue
+	saved      map[string]entry     // from before a restart, not watched yet
+	queue      *queue.Queue[*probe] // by the time of their turn
 }
 
 // watched is a pod some of whose containers are probed.
@@ -131,13 +132,14 @@ func New(c Config) (*Manager, error) {
 	m := &Manager{
 		config:     c,
 		slots:      make(chan struct{}, c.ExecSlots),
-		transport:  hook.NewTransport(),
+		transport:  ask.NewTransport(),
 		born:       time.Now(),
 		wake:       make(chan struct{}, 1),
 		dirty:      make(chan struct{}, 1),
 		file:       stateFile{path: c.StateFile},
 		containers: map[string]*container{},
 		pods:       map[pod.UID]*watched{},
+		queue:      queue.New(func(a, b *probe) bool { return a.at.Before(b.at) }),
 	}
 	for k := range m.results {
 		m.results[k] = make(chan pod.ProbeResult)

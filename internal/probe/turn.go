@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/hook"
+	"berth/internal/ask"
 	"berth/internal/pod"
 )
 
@@ -14,7 +14,7 @@ import (
 type question struct {
 	kind   kind
 	probe  *v1.Probe
-	target hook.Target
+	target ask.Target
 }
 
 // take is one turn of a probe, from the question to what follows from the answer.
@@ -43,7 +43,7 @@ func (m *Manager) begin(p *probe, cancel context.CancelFunc) (question, bool) {
 	p.cancel = cancel
 	return question{
 		kind: p.kind, probe: p.kind.of(c.spec),
-		target: hook.Target{Pod: c.pod, Container: c.spec, ContainerID: c.id, PodIP: c.ip},
+		target: ask.Target{Pod: c.pod, Container: c.spec, ContainerID: c.id, PodIP: c.ip},
 	}, true
 }
 
@@ -108,6 +108,6 @@ func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, chan
 	}
 }
 
-func (m *Manager) warn(t hook.Target, reason, message string) {
+func (m *Manager) warn(t ask.Target, reason, message string) {
 	m.config.Events.RecordContainer(t.Pod, t.Container.Name, v1.EventTypeWarning, reason, message)
 }

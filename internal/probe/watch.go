@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"container/heap"
 	"context"
 	"time"
 
@@ -25,14 +24,13 @@ type container struct {
 	probes [kinds]*probe // nil: it has none of that kind
 }
 
-// probe is in one of three places: it waits in the queue for its turn (index is
-// not negative), it runs, or there is nothing for it to find out (neither).
+// probe is in one of three places: it waits in the queue for its turn, it runs, or
+// there is nothing for it to find out (neither).
 type probe struct {
 	of   *container
 	kind kind
 
 	at      time.Time // its turn, or the last one that it had
-	index   int       // in the queue
 	running bool
 	cancel  context.CancelFunc // of the check that runs
 
@@ -140,7 +138,7 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 	for k := range kinds {
 		switch has := k.of(spec) != nil; {
 		case has && c.probes[k] == nil:
-			c.probes[k] = &probe{of: c, kind: k, index: -1}
+			c.probes[k] = &probe{of: c, kind: k}
 		case !has && c.probes[k] != nil:
 			m.hold(c.probes[k])
 			c.probes[k] = nil
@@ -161,7 +159,7 @@ func (m *Manager) settle(c *container, spread bool) {
 		case p == nil || p.running && asks(kind(k), c.health, stopping):
 		case !asks(kind(k), c.health, stopping):
 			m.hold(p)
-		case p.index >= 0:
+		case m.queue.Has(p):
 		case p.at.IsZero():
 			m.wait(p, now.Add(untilFirst(c, kind(k), now, spread)))
 		default:
@@ -185,18 +183,15 @@ func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration 
 // wait puts a probe into the queue.
 func (m *Manager) wait(p *probe, at time.Time) {
 	p.at = at
-	heap.Push(&m.queue, p)
-	if p.index == 0 {
+	m.queue.Put(p)
+	if first, _ := m.queue.First(); first == p {
 		signal(m.wake)
 	}
 }
 
 // hold takes a probe out of wherever it is. If it runs, its result will not count.
 func (m *Manager) hold(p *probe) {
-	switch {
-	case p.index >= 0:
-		heap.Remove(&m.queue, p.index)
-	case p.cancel != nil:
+	if !m.queue.Remove(p) && p.cancel != nil {
 		p.cancel()
 	}
 }

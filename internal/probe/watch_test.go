@@ -124,7 +124,7 @@ func TestAPodThatIsForgottenLeavesNothing(t *testing.T) {
 		w.pass(time.Minute)
 		w.expectCalls("0s c1 ready")
 		w.expectResults()
-		if n := len(w.pods) + len(w.containers) + len(w.queue); n != 0 {
+		if n := len(w.pods) + len(w.containers) + w.queue.Len(); n != 0 {
 			t.Errorf("%d things are left", n)
 		}
 	})

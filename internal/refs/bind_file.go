@@ -7,7 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
+
+	"berth/internal/atomicfile"
 )
 
 // bindingFile remembers bindings over a restart. Local is its only writer.
@@ -51,7 +52,7 @@ func (f *bindingFile) load() (bindings, error) {
 
 // save writes the file if it would be another one, in one step and for good: a power
 // cut must not give a claim the data of another.
-func (f *bindingFile) save(b bindings) (err error) {
+func (f *bindingFile) save(b bindings) error {
 	if f.path == "" || maps.Equal(f.wrote, b) {
 		return nil
 	}
@@ -59,23 +60,9 @@ func (f *bindingFile) save(b bindings) (err error) {
 	if err != nil {
 		return err
 	}
-	temp := f.path + ".tmp"
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := atomicfile.ReplaceForGood(f.path, raw, 0o600); err != nil {
 		return err
-	}
-	_, err = file.Write(raw)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(temp, f.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
 	}
 	f.wrote = b
-	dir, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }

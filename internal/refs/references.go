@@ -9,72 +9,65 @@ import (
 // ConfigMapsOf returns the names of the ConfigMaps that a pod refers to, sorted. They
 // are in the namespace of the pod.
 func ConfigMapsOf(p *v1.Pod) []string {
-	var out []string
-	for _, e := range environments(p) {
-		for _, v := range e.env {
-			if v.ValueFrom != nil && v.ValueFrom.ConfigMapKeyRef != nil {
-				out = append(out, v.ValueFrom.ConfigMapKeyRef.Name)
-			}
-		}
-		for _, from := range e.from {
-			if from.ConfigMapRef != nil {
-				out = append(out, from.ConfigMapRef.Name)
-			}
-		}
-	}
-	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i].VolumeSource
-		if v.ConfigMap != nil {
-			out = append(out, v.ConfigMap.Name)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, source := range v.Projected.Sources {
-			if source.ConfigMap != nil {
-				out = append(out, source.ConfigMap.Name)
-			}
-		}
-	}
-	return names(out)
+	configMaps, _ := objectsOf(p)
+	return names(configMaps)
 }
 
 // SecretsOf returns the names of the Secrets that a pod refers to, sorted. They are in
 // the namespace of the pod.
 func SecretsOf(p *v1.Pod) []string {
-	var out []string
+	_, secrets := objectsOf(p)
+	return names(secrets)
+}
+
+// objectsOf names the ConfigMaps and Secrets of a pod, as often as it refers to them.
+func objectsOf(p *v1.Pod) (configMaps, secrets []string) {
 	for _, e := range environments(p) {
 		for _, v := range e.env {
+			if v.ValueFrom != nil && v.ValueFrom.ConfigMapKeyRef != nil {
+				configMaps = append(configMaps, v.ValueFrom.ConfigMapKeyRef.Name)
+			}
 			if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
-				out = append(out, v.ValueFrom.SecretKeyRef.Name)
+				secrets = append(secrets, v.ValueFrom.SecretKeyRef.Name)
 			}
 		}
 		for _, from := range e.from {
+			if from.ConfigMapRef != nil {
+				configMaps = append(configMaps, from.ConfigMapRef.Name)
+			}
 			if from.SecretRef != nil {
-				out = append(out, from.SecretRef.Name)
+				secrets = append(secrets, from.SecretRef.Name)
 			}
 		}
 	}
 	for _, s := range p.Spec.ImagePullSecrets {
-		out = append(out, s.Name)
+		secrets = append(secrets, s.Name)
 	}
 	for i := range p.Spec.Volumes {
-		out = append(out, secretsOfVolume(&p.Spec.Volumes[i].VolumeSource)...)
+		v := &p.Spec.Volumes[i].VolumeSource
+		if v.ConfigMap != nil {
+			configMaps = append(configMaps, v.ConfigMap.Name)
+		}
+		if v.Projected != nil {
+			for _, source := range v.Projected.Sources {
+				if source.ConfigMap != nil {
+					configMaps = append(configMaps, source.ConfigMap.Name)
+				}
+				if source.Secret != nil {
+					secrets = append(secrets, source.Secret.Name)
+				}
+			}
+		}
+		secrets = append(secrets, secretsOfVolume(v)...)
 	}
-	return names(out)
+	return configMaps, secrets
 }
 
+// secretsOfVolume names those that one kind of volume or another needs by itself.
 func secretsOfVolume(v *v1.VolumeSource) []string {
 	var out []string
 	if v.Secret != nil {
 		out = append(out, v.Secret.SecretName)
-	}
-	if v.Projected != nil {
-		for _, source := range v.Projected.Sources {
-			if source.Secret != nil {
-				out = append(out, source.Secret.Name)
-			}
-		}
 	}
 	if v.AzureFile != nil {
 		out = append(out, v.AzureFile.SecretName)

@@ -264,7 +264,7 @@ func TestWhatCanNotBeReadIsRefused(t *testing.T) {
 		defer stop()
 		wantNext(t, out, "SET c-n=1 !a.yaml:0  kept=false !b.yaml:0  kept=false")
 
-		must(t, os.Truncate(r.file("c.yaml"), maxManifest+1))
+		must(t, os.Truncate(r.file("c.yaml"), MaxManifest+1))
 		r.event("c.yaml")
 		s := wantNext(t, out, "SET c-n=1 !a.yaml:0  kept=false !b.yaml:0  kept=false !c.yaml:0  kept=true")
 		if !strings.Contains(s.Refused[2].Message, "more than 10 MB") {
@@ -400,13 +400,13 @@ func TestAFolderThatCanNotBeWatchedIsStillRead(t *testing.T) {
 
 func TestAFullDiskIsLoggedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		must(t, os.Mkdir(r.state+".tmp", 0o700)) // in the way
+		must(t, os.Mkdir(r.state+".new", 0o700)) // in the way
 		write(t, r.file("a.yaml"), web("a", "1"))
 		out, stop := r.start()
 		defer stop()
 		wantNext(t, out, "SET a-n=1")
 		wantNone(t, out, 49*time.Second)
-		must(t, os.Remove(r.state+".tmp"))
+		must(t, os.Remove(r.state+".new"))
 		wantNone(t, out, 49*time.Second)
 		if _, err := os.Stat(r.state); err != nil {
 			t.Error(err)

@@ -53,19 +53,28 @@ func listFile(path string, there bool) (listing, error) {
 }
 
 func listFolder(dir string, info fs.FileInfo) (listing, error) {
+	files, err := Manifests(dir)
+	if err != nil {
+		return listing{}, err
+	}
+	return listing{dir: dir, id: identify(info), mounted: isMounted(dir), files: files}, nil
+}
+
+// Manifests returns the paths of the manifests in a folder, sorted.
+func Manifests(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return listing{}, fmt.Errorf("list manifests: %w", err)
+		return nil, fmt.Errorf("list manifests: %w", err)
 	}
-	l := listing{dir: dir, id: identify(info), mounted: isMounted(dir)}
+	var files []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if isManifest(e.Name()) && !isFolder(path, e) {
-			l.files = append(l.files, path)
+			files = append(files, path)
 		}
 	}
-	slices.Sort(l.files)
-	return l, nil
+	slices.Sort(files)
+	return files, nil
 }
 
 // isFolder also follows links. One that leads nowhere is no folder: reading it
@@ -129,14 +138,14 @@ func readManifest(path string) (data []byte, err error) {
 	if !before.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	if before.Size() > maxManifest {
+	if before.Size() > MaxManifest {
 		return nil, tooLarge(path)
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxManifest+1))
+	data, err = io.ReadAll(io.LimitReader(f, MaxManifest+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxManifest {
+	if len(data) > MaxManifest {
 		return nil, tooLarge(path)
 	}
 	after, err := f.Stat()
@@ -150,5 +159,5 @@ func readManifest(path string) (data []byte, err error) {
 }
 
 func tooLarge(name string) error {
-	return fmt.Errorf("%s has more than %d MB: split it", name, maxManifest>>20)
+	return fmt.Errorf("%s has more than %d MB: split it", name, MaxManifest>>20)
 }

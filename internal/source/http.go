@@ -189,11 +189,11 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 	if response.StatusCode != http.StatusOK {
 		return nil, response.Status, fmt.Errorf("ask for manifests: the server answers %q", response.Status)
 	}
-	data, err = io.ReadAll(io.LimitReader(response.Body, maxManifest+1))
+	data, err = io.ReadAll(io.LimitReader(response.Body, MaxManifest+1))
 	if err != nil {
 		return nil, "body", fmt.Errorf("read manifests: %w", err)
 	}
-	if len(data) > maxManifest {
+	if len(data) > MaxManifest {
 		return nil, "size", tooLarge("the answer")
 	}
 	return data, "", nil

@@ -102,7 +102,7 @@ func TestAFailingURLRemovesNothing(t *testing.T) {
 		"no answer": {http.StatusNoContent, "", "204 No Content"},
 		"empty":     {http.StatusOK, "\n", "is empty"},
 		"garbage":   {http.StatusOK, "<html>hello</html>", "not a Kubernetes object"},
-		"too large": {http.StatusOK, strings.Repeat("#", maxManifest+1), "more than 10 MB"},
+		"too large": {http.StatusOK, strings.Repeat("#", MaxManifest+1), "more than 10 MB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"berth/internal/atomicfile"
 )
 
 // stateVersion is raised when the form of the state file changes.
@@ -97,7 +99,11 @@ func (l *lastGood) save(m memory) error {
 	if bytes.Equal(raw, l.wrote) {
 		return nil
 	}
-	if err := writeFile(l.path, raw); err != nil {
+	err = os.MkdirAll(filepath.Dir(l.path), 0o700)
+	if err == nil {
+		err = atomicfile.ReplaceForGood(l.path, raw, 0o600) // manifests may hold secrets
+	}
+	if err != nil {
 		return fmt.Errorf("write the last good pods: %w", err)
 	}
 	l.wrote = raw
@@ -116,37 +122,4 @@ func (l *lastGood) encode(m memory) ([]byte, error) {
 		}
 	}
 	return json.Marshal(s)
-}
-
-// writeFile replaces a file in one step. Manifests may hold secrets, so only the
-// owner can read it.
-func writeFile(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	// One writer, one name: a crash leaves at most this one file behind.
-	temp := path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename in dir last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

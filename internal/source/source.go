@@ -34,8 +34,8 @@ import (
 	"berth/internal/pod"
 )
 
-// maxManifest is how many bytes a manifest may have.
-const maxManifest = 10 << 20
+// MaxManifest is how many bytes a manifest may have.
+const MaxManifest = 10 << 20
 
 // object is a pod, or something that pods refer to.
 type object = manifest.Object

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	"berth/internal/atomicfile"
 	"berth/internal/pod"
 	"berth/internal/render"
 )
@@ -162,25 +163,11 @@ func (m *Manager) read(uid pod.UID) (render.IDs, error) {
 }
 
 // write makes the record appear all at once, and stay through a power cut.
-func (m *Manager) write(uid pod.UID, ids render.IDs) (err error) {
+func (m *Manager) write(uid pod.UID, ids render.IDs) error {
 	one := []mapping{{HostID: ids.First, Length: ids.Count}}
 	data, err := json.Marshal(record{UIDMappings: one, GIDMappings: one})
 	if err != nil {
 		return err
 	}
-	path := m.path(uid)
-	file, err := os.CreateTemp(filepath.Dir(path), "."+fileName+"-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return atomicfile.ReplaceForGood(m.path(uid), data, 0o600)
 }

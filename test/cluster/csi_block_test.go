@@ -3,9 +3,7 @@
 package cluster
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,32 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/test/cluster/control"
+	"berth/test/kit"
 )
-
-// loopDevice is a device of this machine that holds a text.
-func loopDevice(t *testing.T, text string) string {
-	t.Helper()
-	const block = 4096
-	file := filepath.Join(t.TempDir(), "device")
-	must(t, os.WriteFile(file, append([]byte(text), bytes.Repeat([]byte("."), block-len(text))...), 0o600))
-	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
-	if err != nil {
-		t.Fatalf("make a loop device: %v: %s", err, out)
-	}
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
-			t.Errorf("detach %s: %v: %s", device, err, out)
-		}
-	})
-	return device
-}
 
 func TestADeviceOfADriver(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, control.ControllerManager, control.Scheduler)
 	admin := clientOf(t, plane, control.Admin())
-	device := loopDevice(t, "hello from a device")
+	device, _ := kit.LoopDevice(t, "hello from a device")
 	n := joinNode(t, plane, "one")
 	calls := startDriver(t, n)
 	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 // workloadDeployment is a deployment of pods of test/workload.

@@ -4,8 +4,6 @@ package cluster
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -80,54 +78,6 @@ func TestAPodFindsWhatItRefersTo(t *testing.T) {
 		t.Errorf("its service account is %q with the token %q", said["place"], said["token"])
 	}
 	pods.remove("teller")
-}
-
-func TestAVolumeFollowsItsConfigMap(t *testing.T) {
-	t.Parallel()
-	l, admin := sharedNamespace(t, "follows")
-	pods := podsIn(t, admin, "follows")
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"colour": "red"}}
-	_, err := admin.CoreV1().ConfigMaps("follows").Create(t.Context(), settings, create)
-	must(t, err)
-	reader := workloadPod("reader", "sleep")
-	reader.Spec.Volumes = []corev1.Volume{{Name: "cfg", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "settings"},
-	}}}}
-	reader.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "cfg", MountPath: "/cfg"}}
-	pods.create(reader)
-	before := pods.await("reader", "ready", isReady)
-
-	var root string
-	for _, n := range l.Nodes() {
-		if n.Name == before.Spec.NodeName {
-			root = n.Root
-		}
-	}
-	file := filepath.Join(root, "pods", string(before.UID), "volumes", "kubernetes.io~configmap", "cfg", "colour")
-	holds := func(want string) func() error {
-		return func() error {
-			got, err := os.ReadFile(file)
-			if err == nil && string(got) != want {
-				err = fmt.Errorf("it holds %q", got)
-			}
-			return err
-		}
-	}
-	within(t, time.Second, holds("red"))
-	settings.Data["colour"] = "blue"
-	_, err = admin.CoreV1().ConfigMaps("follows").Update(t.Context(), settings, metav1.UpdateOptions{})
-	must(t, err)
-	changed := time.Now()
-	within(t, 10*time.Second, holds("blue"))
-	t.Logf("it took %s", time.Since(changed).Round(time.Millisecond))
-	mustBeSame(t, pods.await("reader", "ready", isReady), lifeOf(before))
-	pods.remove("reader")
-	within(t, 10*time.Second, func() error {
-		if _, err := os.Stat(filepath.Join(root, "pods", string(before.UID))); err == nil {
-			return fmt.Errorf("its directory is left")
-		}
-		return nil
-	})
 }
 
 func TestAPodRunsByItsRuntimeClass(t *testing.T) {

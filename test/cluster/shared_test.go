@@ -5,9 +5,6 @@ package cluster
 import (
 	"bytes"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -16,6 +13,7 @@ import (
 	"berth/internal/ociarchive"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
+	"berth/test/kit"
 )
 
 // What all tests of this process share. Each is made by the first who needs it.
@@ -78,13 +76,7 @@ func workloadArchive(t *testing.T) string {
 	if archive.path != "" {
 		return archive.path
 	}
-	binary := filepath.Join(t.TempDir(), "workload")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../workload")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+runtime.GOARCH)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the workload: %v: %s", err, out)
-	}
-	data, err := os.ReadFile(binary)
+	data, err := kit.Build("../workload")
 	must(t, err)
 	var content bytes.Buffer
 	must(t, ociarchive.Write(&content, ociarchive.Image{

@@ -73,7 +73,7 @@ func (n *node) awaitAgent() {
 		n.t.Fatal(err)
 	}
 	defer c.Close()
-	n.wait("the agent to answer", 20*time.Second, func() string {
+	n.wait("the agent to answer", startLimit, func() string {
 		select {
 		case <-n.agent.ended:
 			n.t.Fatalf("the agent ended: %s", n.agent.cmd.ProcessState)

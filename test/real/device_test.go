@@ -3,9 +3,7 @@
 package real
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,34 +11,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// loopDevice is a device of this machine that holds a text, and the file behind it.
-func loopDevice(t *testing.T, text string) (device, file string) {
-	t.Helper()
-	const block = 4096
-	file = filepath.Join(t.TempDir(), "device")
-	if err := os.WriteFile(file, append([]byte(text), bytes.Repeat([]byte("."), block-len(text))...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
-	if err != nil {
-		t.Fatalf("make a loop device: %v: %s", err, out)
-	}
-	device = strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
-			t.Errorf("detach %s: %v: %s", device, err, out)
-		}
-	})
-	return device, file
-}
+	"berth/test/kit"
+)
 
 func TestADeviceOfTheMachine(t *testing.T) {
 	t.Parallel()
 	// given a device that is a volume of the folder, behind a link as udev makes them
 	n := newNode(t)
-	device, file := loopDevice(t, "hello from a device")
+	device, file := kit.LoopDevice(t, "hello from a device")
 	link := filepath.Join(n.dir, "by-name")
 	if err := os.Symlink(device, link); err != nil {
 		t.Fatal(err)

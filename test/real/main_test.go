@@ -14,12 +14,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"berth/internal/ociarchive"
+	"berth/test/kit"
 )
 
 // atATime is how many tests run at the same time. They wait a lot, so it may be
@@ -53,23 +53,7 @@ func berthProgram(t *testing.T) string {
 }
 
 // workload is the program that runs in containers. It is built once.
-var workload = sync.OnceValues(func() ([]byte, error) { return build("../workload") })
-
-// build returns a program that runs in a container.
-func build(source string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "berth-workload")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	out := filepath.Join(dir, "workload")
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, source)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)
-	}
-	return os.ReadFile(out)
-}
+var workload = sync.OnceValues(func() ([]byte, error) { return kit.Build("../workload") })
 
 // workloadImage is the image that most pods of the tests run.
 const workloadImage = "localhost/workload:1"
@@ -87,7 +71,7 @@ func archive(t *testing.T, tag string, write func(io.Writer, ociarchive.Image) e
 // archiveOf makes an image of another program of the tests.
 func archiveOf(t *testing.T, tag, source string) []byte {
 	t.Helper()
-	program, err := build(source)
+	program, err := kit.Build(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const nodeName = "node"
 // node is a machine of a test's own.
 type node struct {
 	t *testing.T
-	*netns
+	network
 
 	name      string // in the names of all that the node leaves on the machine
 	dir       string // all files of the test
@@ -40,31 +40,36 @@ var count atomic.Int32
 // newNode makes a machine that has the workload's image. Nothing runs on it yet.
 func newNode(t *testing.T) *node {
 	t.Helper()
-	program := berthProgram(t)
 	dir, err := os.MkdirTemp("/tmp", "bt-") // short: there are sockets below it
 	if err != nil {
 		t.Fatal(err)
 	}
+	n := nodeIn(t, dir)
+	if err := os.Mkdir(n.manifests, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.configure("")
+	n.drop("workload.tar", archive(t, workloadImage, ociarchive.Write))
+	return n
+}
+
+// nodeIn is the machine whose files are in dir. They go with the test, as does all else.
+func nodeIn(t *testing.T, dir string) *node {
+	t.Helper()
 	n := &node{
-		t: t, name: filepath.Base(dir), dir: dir, program: program,
+		t: t, name: filepath.Base(dir), dir: dir, program: berthProgram(t),
 		root: filepath.Join(dir, "root"), manifests: filepath.Join(dir, "manifests"), config: filepath.Join(dir, "config.yaml"),
 		podCIDR: fmt.Sprintf("10.201.%d.0/24", count.Add(1)%256),
 	}
 	n.socket = filepath.Join(n.root, "run", "containerd.sock")
 	t.Cleanup(n.removeFiles)
-	n.netns = newNetns(t, n.name)
+	n.network = newNetwork(t, n.name)
 	t.Cleanup(n.end)
 	t.Cleanup(func() {
 		if t.Failed() {
 			n.dump()
 		}
 	})
-
-	if err := os.Mkdir(n.manifests, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	n.configure("")
-	n.drop("workload.tar", archive(t, workloadImage, ociarchive.Write))
 	return n
 }
 

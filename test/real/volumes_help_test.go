@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/test/kit"
 )
 
 func groupOf(info fs.FileInfo) int {
@@ -75,7 +77,7 @@ type csiDriver struct {
 }
 
 // buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return build("../csidriver") })
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return kit.Build("../csidriver") })
 
 func (n *node) newDriver(name string) *csiDriver {
 	n.t.Helper()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 // User is whom the API server takes somebody for. They show a client certificate.

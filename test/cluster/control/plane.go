@@ -17,8 +17,8 @@ import (
 	"slices"
 	"time"
 
-	"berth/test/cluster/netns"
 	"berth/test/cluster/process"
+	"berth/test/netns"
 )
 
 // readyLimit is how long a part may take to answer.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 // ErrInUse is the error if a lab of somebody who lives is in the folder.

@@ -22,7 +22,7 @@ import (
 	"slices"
 
 	"berth/test/cluster/control"
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 // Config says what is to run, and where.

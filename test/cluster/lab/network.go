@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"berth/test/cluster/control"
-	"berth/test/cluster/netns"
 	"berth/test/cluster/process"
+	"berth/test/netns"
 )
 
 // downLimit is how long the pods of a node may take to end.

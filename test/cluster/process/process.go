@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/test/cluster/netns"
+	"berth/test/netns"
 )
 
 // stopLimit is how long a program may take to end when asked. An API server

@@ -1,4 +1,7 @@
-package hook
+// Package ask has what hooks and probes have in common: the container that they are
+// about, where to connect to it, and how to ask it something over HTTP. It is free of
+// state, and decides nothing about answers.
+package ask
 
 import (
 	"errors"
@@ -7,10 +10,19 @@ import (
 	"strconv"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth/internal/pod"
 )
+
+// Target is the container whose hook is run, or which is probed.
+type Target struct {
+	Pod         *v1.Pod
+	Container   *v1.Container
+	ContainerID string // the runtime's, for exec
+	PodIP       string // where httpGet and tcpSocket go if no host is named
+}
 
 // Address is where a hook or a probe connects to: the host that it names, else the pod.
 func Address(t Target, host string, port intstr.IntOrString) (string, error) {
@@ -18,7 +30,7 @@ func Address(t Target, host string, port intstr.IntOrString) (string, error) {
 		host = t.PodIP
 	}
 	if host == "" {
-		return "", errors.New("the pod has no address yet, and the hook names no host")
+		return "", errors.New("the pod has no address yet, and no host is named")
 	}
 	// People write IPv6 addresses as they stand in URLs, too.
 	if inner, ok := strings.CutPrefix(host, "["); ok {
