@@ -15,8 +15,8 @@ import (
 
 // assemble makes the road of a pod, and what joins this machine to a cluster if it
 // is to be in one.
-func assemble(ctx context.Context, c *config.Config, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
-	in := surroundings{client: client, watcher: watcher, wanted: desired.New(), upstream: standalone{}, sources: sources}
+func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
+	in := surroundings{client: client, bundle: rt.bundle, watcher: watcher, wanted: desired.New(), upstream: standalone{}, sources: sources}
 	var err error
 	if in.capacity, err = newCapacity(ctx, c, client); err != nil {
 		return nil, nil, err

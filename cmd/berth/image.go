@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"berth/internal/client"
+	"berth/internal/progress"
 )
 
 func newImageCommand() *cobra.Command {
@@ -75,7 +77,7 @@ root directory are taken in by themselves, and kept.`,
 			defer func() { _ = archive.Close() }()
 			return withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				b := newBar(cmd, "load "+args[0])
-				names, err := c.LoadImages(ctx, name, &counted{Reader: archive, total: size, show: b.show})
+				names, err := c.LoadImages(ctx, name, newCounted(archive, size, b.show))
 				b.end(err)
 				if err != nil {
 					return fmt.Errorf("load %s: %w", args[0], err)
@@ -147,12 +149,19 @@ func openArchive(cmd *cobra.Command, path string) (archive io.ReadCloser, name s
 type counted struct {
 	io.Reader
 	done, total int64
-	show        func(done, total int64)
+	meter       *progress.Meter
+	show        func(progress.Progress)
+}
+
+func newCounted(r io.Reader, size int64, show func(progress.Progress)) *counted {
+	return &counted{Reader: r, total: size, meter: progress.NewMeter(time.Now()), show: show}
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.done += int64(n)
-	c.show(c.done, c.total)
+	now := time.Now()
+	c.meter.Note(c.done, c.total, now)
+	c.show(c.meter.Progress(now))
 	return n, err
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/progress"
 	"berth/internal/server/api"
 )
 
@@ -25,10 +27,10 @@ func TestAProgressBar(t *testing.T) {
 		now := time.Unix(0, 0)
 		b := &progressBar{w: &out, what: "pull x", width: c.width, now: func() time.Time { return now }}
 		b.began = now
-		b.show(0, 0)
-		b.show(0, 4<<10)
+		b.show(progress.Progress{})
+		b.show(progress.Progress{Total: 4 << 10})
 		now = now.Add(2 * time.Second)
-		b.show(2<<10, 4<<10)
+		b.show(progress.Progress{Done: 2 << 10, Total: 4 << 10, Rate: 1 << 10, Left: 2 * time.Second})
 		b.end(nil)
 		if out.String() != c.want {
 			t.Errorf("%s: got %q, want %q", name, out.String(), c.want)
@@ -39,6 +41,29 @@ func TestAProgressBar(t *testing.T) {
 	b.end(errors.New("no"))
 	if out.Len() != 0 {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestProgressInWords(t *testing.T) {
+	for want, p := range map[string]progress.Progress{
+		"":                                      {},
+		"0 of 4.0Ki":                            {Total: 4 << 10},
+		"2.0Ki, 1.0Ki/s":                        {Done: 2 << 10, Rate: 1 << 10},
+		"2.0Mi of 4.0Gi, 1.0Mi/s, 1h8m13s left": {Done: 2 << 20, Total: 4 << 30, Rate: 1 << 20, Left: 4093 * time.Second},
+		"2.0Ki of 4.0Ki, nothing came for 17s":  {Done: 2 << 10, Total: 4 << 10, Silent: 17*time.Second + time.Millisecond},
+		"nothing came for 1m0s":                 {Silent: time.Minute},
+	} {
+		if got := progressText(p); got != want {
+			t.Errorf("%+v: got %q, want %q", p, got, want)
+		}
+	}
+}
+
+func TestAnArchiveIsCountedAsItIsRead(t *testing.T) {
+	var last progress.Progress
+	r := newCounted(strings.NewReader("archive"), 7, func(p progress.Progress) { last = p })
+	if _, err := io.ReadAll(r); err != nil || last.Done != 7 || last.Total != 7 {
+		t.Errorf("got %+v, %v", last, err)
 	}
 }
 

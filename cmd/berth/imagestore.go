@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/bundle"
 	"berth/internal/config"
@@ -21,18 +22,19 @@ import (
 	"berth/internal/imagegc"
 	"berth/internal/inventory"
 	"berth/internal/keyring"
+	"berth/internal/progress"
 	"berth/internal/run"
 	"berth/internal/server/api"
 )
 
 // newKeyring is what this machine can show to registries: where the users of a
 // kubelet put their logins, and below the root directory.
-func newKeyring(c *config.Config, log *slog.Logger) (*credential.Node, error) {
+func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger) (*credential.Node, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = "/root"
 	}
-	out := credential.Config{Log: log}
+	out := credential.Config{Accounts: accounts, Log: log}
 	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", filepath.Join(home, ".docker"), "/.docker"} {
 		out.Files = append(out.Files, filepath.Join(dir, "config.json"))
 	}
@@ -61,7 +63,7 @@ func newRecords(ctx context.Context, c *config.Config, client *cri.Client, log *
 
 // makeImages makes what pulls images, and what removes them.
 func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings) error {
-	ring, err := newKeyring(c, n.log)
+	ring, err := newKeyring(c, n.objects, n.log)
 	if err != nil {
 		return err
 	}
@@ -72,11 +74,20 @@ func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings
 	if n.imageGC, err = n.newCollector(c, in.client, records); err != nil {
 		return err
 	}
-	n.images, err = image.New(n.group.Context(), image.Config{
+	settings := image.Config{
 		Runtime: in.client, Log: n.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
 		Objects: n.objects, Keyring: ring, Records: records, Size: n.imageGC.Size,
 		Wake: n.agent.Changed, Explain: cri.Reason, Pulled: in.watcher.Pulled(in.client.ImageSize),
-	})
+		GaveUp: cri.GaveUp,
+	}
+	if b := in.bundle; b != nil {
+		settings.Arrived = func(ctx context.Context, repository string) (done, total int64) {
+			p, _ := b.Progress(ctx, repository) // it is asked again soon
+			return p.Done, p.Total
+		}
+		settings.Patience = b.PullPatience()
+	}
+	n.images, err = image.New(n.group.Context(), settings)
 	return err
 }
 
@@ -99,6 +110,7 @@ func (n *node) newCollector(c *config.Config, client *cri.Client, records *image
 				n.log.Warn("records of images that are gone are left", "err", err)
 			}
 		},
+		Warn: func(reason, message string) { n.diary.recorder.RecordNode(v1.EventTypeWarning, reason, message) },
 		File: filepath.Join(imageRecords(c), "used.json"), Log: n.log,
 	})
 }
@@ -168,7 +180,7 @@ type imageStore struct {
 const tellEvery = 500 * time.Millisecond
 
 // Pull implements server.Images.
-func (s imageStore) Pull(ctx context.Context, name string, tell func(done, total int64)) error {
+func (s imageStore) Pull(ctx context.Context, name string, tell func(progress.Progress)) error {
 	group := run.NewGroup(ctx, s.log)
 	defer group.Stop()
 	pulled := make(chan error, 1)
@@ -178,21 +190,11 @@ func (s imageStore) Pull(ctx context.Context, name string, tell func(done, total
 		case err := <-pulled:
 			return err
 		case <-time.After(tellEvery):
-			if p, ok := s.progress(ctx, name); ok {
-				tell(p.Done, p.Total)
+			if p := s.images.Progress(name); p.Known() {
+				tell(p)
 			}
 		}
 	}
-}
-
-// progress tells how far a pull has come, if that is known.
-func (s imageStore) progress(ctx context.Context, name string) (bundle.Progress, bool) {
-	repository, err := keyring.Repository(name)
-	if s.bundle == nil || err != nil {
-		return bundle.Progress{}, false
-	}
-	p, err := s.bundle.Progress(ctx, repository)
-	return p, err == nil && p.Total > 0
 }
 
 // Load implements server.Images.

@@ -177,6 +177,18 @@ func refusalText(r pod.Refusal) string {
 // maxMessage keeps a row on a line of its own. 'describe' shows all of it.
 const maxMessage = 100
 
+// cutMiddle shortens a text. What it is about stands at its beginning, and what came of
+// it, such as the cause of an error, at its end.
+func cutMiddle(text string, most int) string {
+	const gap = "..."
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	end := (most - len(gap)) / 2
+	return string(runes[:most-len(gap)-end]) + gap + string(runes[len(runes)-end:])
+}
+
 // message is what there is to say of a pod that is not as it should be: where its
 // termination stands, why it ended, or why a container waits.
 func message(p *v1.Pod) string {
@@ -189,8 +201,5 @@ func message(p *v1.Pod) string {
 		}
 	}
 	text = oneLine(text)
-	if runes := []rune(text); len(runes) > maxMessage {
-		text = string(runes[:maxMessage-3]) + "..."
-	}
-	return text
+	return cutMiddle(text, maxMessage)
 }

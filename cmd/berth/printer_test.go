@@ -170,7 +170,11 @@ func TestMessageOfAPod(t *testing.T) {
 		"nothing to say":         {v1.PodStatus{}, ""},
 		"a container that waits": {v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{}, waiting}}, "Back-off pulling"},
 		"the pod goes first":     {v1.PodStatus{Message: "Terminating", ContainerStatuses: []v1.ContainerStatus{waiting}}, "Terminating"},
-		"too long":               {v1.PodStatus{Message: strings.Repeat("x", 200)}, strings.Repeat("x", 97) + "..."},
+		"too long":               {v1.PodStatus{Message: strings.Repeat("x", 200)}, strings.Repeat("x", 49) + "..." + strings.Repeat("x", 48)},
+		"too long, in the middle": {
+			v1.PodStatus{Message: `Pulling image "` + strings.Repeat("x", 100) + `": 4.0Mi of 8.0Mi, 1.0Mi/s, 4s left`},
+			`Pulling image "` + strings.Repeat("x", 34) + "..." + strings.Repeat("x", 13) + `": 4.0Mi of 8.0Mi, 1.0Mi/s, 4s left`,
+		},
 	} {
 		if got := message(&v1.Pod{Status: test.status}); got != test.want {
 			t.Errorf("%s: got %q", name, got)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -9,41 +8,49 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/agent"
+	"berth/internal/image"
 	"berth/internal/pod"
+	"berth/internal/progress"
 )
 
-// podsWithProgress is the pods of the agent; those that wait for an image say how
-// much of it is here. That is looked up when somebody reads, and costs nothing else.
+// podsWithProgress is the pods of the agent; those that wait for an image say how it
+// comes along.
 type podsWithProgress struct {
 	*agent.Agent
-	store imageStore
+	images *image.Manager
 }
-
-// progressPatience is how long readers wait for it.
-const progressPatience = time.Second
 
 // List implements server.Pods.
 func (p podsWithProgress) List() ([]*v1.Pod, []pod.Refusal) {
 	pods, refused := p.Agent.List()
-	if p.store.bundle == nil {
-		return pods, refused
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), progressPatience)
-	defer cancel()
-	known := map[string]string{}
 	for i := range pods {
-		pods[i] = withProgress(pods[i], func(image string) string {
-			text, asked := known[image]
-			if !asked {
-				if got, ok := p.store.progress(ctx, image); ok {
-					text = fmt.Sprintf("%s of %s", humanBytes(got.Done), humanBytes(got.Total))
-				}
-				known[image] = text
-			}
-			return text
-		})
+		pods[i] = withProgress(pods[i], func(image string) string { return progressText(p.images.Progress(image)) })
 	}
 	return pods, refused
+}
+
+// progressText says how much is here, how fast it comes, and how long it will take, as
+// far as that is known.
+func progressText(p progress.Progress) string {
+	var parts []string
+	switch {
+	case !p.Known():
+		return ""
+	case p.Total > 0:
+		parts = append(parts, fmt.Sprintf("%s of %s", humanBytes(p.Done), humanBytes(p.Total)))
+	case p.Done > 0:
+		parts = append(parts, humanBytes(p.Done))
+	}
+	if p.Rate > 0 {
+		parts = append(parts, humanBytes(p.Rate)+"/s")
+	}
+	if p.Left > 0 {
+		parts = append(parts, p.Left.Round(time.Second).String()+" left")
+	}
+	if p.Silent > 0 {
+		parts = append(parts, "nothing came for "+p.Silent.Round(time.Second).String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 // withProgress is a pod with what progress knows of its images in the messages of

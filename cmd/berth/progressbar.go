@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"berth/internal/progress"
 )
 
 // progressBar shows how far something has come: on a terminal as a bar that moves, elsewhere
@@ -19,8 +21,6 @@ type progressBar struct {
 	now   func() time.Time
 
 	began, shown time.Time
-	first        int64 // bytes that were there when it began
-	started      bool
 }
 
 const (
@@ -42,21 +42,18 @@ func newBar(cmd *cobra.Command, what string) *progressBar {
 	return b
 }
 
-// show tells how much of it is done. A total of 0 is not known.
-func (b *progressBar) show(done, total int64) {
+// show tells how it comes along, if enough time has passed since the last time.
+func (b *progressBar) show(p progress.Progress) {
 	now := b.now()
-	if !b.started {
-		b.started, b.first, b.began = true, done, now
-	}
 	every := lineEvery
 	if b.width > 0 {
 		every = barEvery
 	}
-	if now.Sub(b.shown) < every || done == 0 && total == 0 {
+	if now.Sub(b.shown) < every || !p.Known() {
 		return
 	}
 	b.shown = now
-	text := b.text(done, total, now)
+	text := b.text(p)
 	if b.width > 0 {
 		_, _ = fmt.Fprint(b.w, eraseLine, text[:min(len(text), b.width-1)])
 		return
@@ -65,26 +62,13 @@ func (b *progressBar) show(done, total int64) {
 }
 
 // text is one line: what, how much, how fast, and how long it will take.
-func (b *progressBar) text(done, total int64, now time.Time) string {
-	var out strings.Builder
-	out.WriteString(b.what)
-	if total > 0 && b.width > 0 {
-		full := int(min(done, total) * barWidth / total)
-		fmt.Fprintf(&out, " [%s%s]", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full))
+func (b *progressBar) text(p progress.Progress) string {
+	bar := ""
+	if p.Total > 0 && b.width > 0 {
+		full := int(min(p.Done, p.Total) * barWidth / p.Total)
+		bar = fmt.Sprintf(" [%s%s]", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full))
 	}
-	fmt.Fprintf(&out, " %s", humanBytes(done))
-	if total > 0 {
-		fmt.Fprintf(&out, " of %s", humanBytes(total))
-	}
-	if took := now.Sub(b.began).Seconds(); took >= 1 && done > b.first {
-		rate := float64(done-b.first) / took
-		fmt.Fprintf(&out, ", %s/s", humanBytes(int64(rate)))
-		if total > done {
-			left := time.Duration(float64(total-done) / rate * float64(time.Second))
-			fmt.Fprintf(&out, ", %s left", left.Round(time.Second))
-		}
-	}
-	return out.String()
+	return b.what + bar + " " + progressText(p)
 }
 
 // end says that it is over.

@@ -34,7 +34,7 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		return nil, err
 	}
 	r.bundle, err = bundle.New(bundle.Config{
-		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, Log: log, Ready: askReady,
+		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Log: log, Ready: askReady,
 		Up:       func() { note(r.up) },
 		Down:     func(error) {},
 		Imported: func([]string) { note(r.imported) },

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/agent"
+	"berth/internal/bundle"
 	"berth/internal/cgroup"
 	"berth/internal/config"
 	"berth/internal/cri"
@@ -65,6 +66,7 @@ type node struct {
 // surroundings is what the road of a pod leads through.
 type surroundings struct {
 	client   *cri.Client
+	bundle   *bundle.Runtime // nil if the runtime was given
 	watcher  *measure.Watcher
 	clients  *kubeapi.Clients // nil without a cluster
 	wanted   *desired.Set

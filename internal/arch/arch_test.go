@@ -18,14 +18,18 @@ import (
 // it may import. A pod travels one way; so do imports.
 var mayImport = map[string][]string{
 	// The words, and what everybody stands on.
-	"pod": {},
-	"run": {},
+	"pod":        {},
+	"run":        {},
+	"queue":      {},
+	"atomicfile": {},
+	"plain":      {},
+	"progress":   {},
 
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
 	"manifest/strict": {},
 	"config":          {"manifest/strict", "plan", "pod", "shutdown"},
-	"source":          {"manifest", "pod", "run"},
+	"source":          {"atomicfile", "manifest", "pod", "run"},
 	"mirror":          {"pod"}, // the other way: what the API server is shown of static pods
 
 	// The road: decisions.
@@ -38,41 +42,42 @@ var mayImport = map[string][]string{
 	"status":  {"pod", "run"}, // the writer has goroutines; what it writes is decided purely
 
 	// The road: what moves a pod along.
-	"agent":      {"admit", "desired", "merge", "pod", "run", "status", "worker"},
+	"agent":      {"admit", "desired", "merge", "pod", "queue", "run", "status", "worker"},
 	"worker":     {"pod", "run"},
-	"execute":    {"event", "fields", "waterfall", "hook", "image", "plan", "pod", "render", "status", "volume"},
-	"image":      {"keyring", "pod", "run"},
+	"execute":    {"ask", "atomicfile", "event", "fields", "image", "plan", "pod", "queue", "render", "status", "volume", "waterfall"},
+	"image":      {"keyring", "pod", "progress", "run"},
 	"observe":    {"cri", "pod", "run"},
 	"cri":        {"keyring", "pod"},
 	"gc":         {"pod"},
-	"hook":       {"pod"},
-	"probe":      {"hook", "pod", "run"}, // both send requests to containers, in the same way
+	"ask":        {"plain", "pod"}, // hooks and probes send requests to containers in the same way
+	"hook":       {"ask", "plain", "pod"},
+	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run"},
 	"cgroup":     {"render"},
-	"userns":     {"pod", "render"},
+	"userns":     {"atomicfile", "pod", "render"},
 	"keyring":    {},
-	"credential": {"keyring"},
-	"imagegc":    {},
-	"refs":       {"pod", "run"},
+	"credential": {"keyring", "pod"},
+	"imagegc":    {"atomicfile"},
+	"refs":       {"atomicfile", "pod", "run"},
 	"plugins":    {"run"},
-	"csi":        {"pod"},
+	"csi":        {"atomicfile", "pod"},
 	"volume":     {"csi", "fields", "pod", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},
-	"cert":     {"kubeapi", "run"},
+	"cert":     {"atomicfile", "kubeapi", "run"},
 	"node":     {"run"},
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"cgroup", "ociarchive", "run"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "run"},
 	"ociarchive":      {},
 	"crilog":          {"run"},
-	"event":           {"pod"},
-	"server":          {"crilog", "find", "pod", "run", "server/api"},
-	"server/api":      {"pod"},
-	"client":          {"find", "pod", "server/api"},
+	"event":           {"plain", "pod"},
+	"server":          {"crilog", "find", "pod", "progress", "run", "server/api"},
+	"server/api":      {"pod", "progress"},
+	"client":          {"find", "pod", "progress", "server/api"},
 	"client/nodetest": {},
-	"ephemeral":       {"pod"},
+	"ephemeral":       {"atomicfile", "pod"},
 	"table":           {},
 	"nodeapi":         {"crilog", "find", "pod", "run"},
 	"find":            {"pod"},
@@ -81,19 +86,20 @@ var mayImport = map[string][]string{
 	"doctor":          {},
 
 	// What is counted and measured.
-	"waterfall": {"pod"},
-	"stats":     {"cgroup", "cri", "pod", "run"},
-	"metrics":   {"cgroup", "pod", "stats"},
-	"trace":     {},
-	"measure":   {"metrics", "pod", "probe", "server/api", "trace", "waterfall", "worker"},
+	"waterfall":       {"pod"},
+	"stats":           {"cgroup", "cri", "pod", "run"},
+	"metrics":         {"cgroup", "pod", "stats"},
+	"trace":           {},
+	"trace/tracetest": {},
+	"measure":         {"metrics", "pod", "probe", "server/api", "trace", "waterfall", "worker"},
 
 	// For tests.
-	"fake": {"cri", "hook", "keyring", "pod", "render"},
+	"fake": {"ask", "cri", "keyring", "pod", "render"},
 	"arch": {},
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plan", "render", "inventory", "review"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plain", "plan", "progress", "render", "inventory", "review"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

@@ -9,11 +9,12 @@ import (
 	"net/http"
 	"net/url"
 
+	"berth/internal/progress"
 	"berth/internal/server/api"
 )
 
 // PullImage has an image pulled, and calls tell as it comes.
-func (c *Client) PullImage(ctx context.Context, image string, tell func(done, total int64)) error {
+func (c *Client) PullImage(ctx context.Context, image string, tell func(progress.Progress)) error {
 	answer, err := c.do(ctx, http.MethodPost, "/v1/images/pull", url.Values{api.QueryImage: {image}})
 	if err != nil {
 		return err
@@ -30,10 +31,10 @@ func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader)
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	return c.imageEvents(ctx, "load", answer.Body, func(int64, int64) {})
+	return c.imageEvents(ctx, "load", answer.Body, func(progress.Progress) {})
 }
 
-func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(done, total int64)) ([]string, error) {
+func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) ([]string, error) {
 	events := json.NewDecoder(answer)
 	for {
 		var e api.ImageEvent
@@ -46,7 +47,7 @@ func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader,
 		case api.ImageFailed:
 			return nil, errors.New(e.Error)
 		default:
-			tell(e.Done, e.Total)
+			tell(e.Progress)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/internal/progress"
 )
 
 func TestImagesComeAndGo(t *testing.T) {
@@ -17,10 +19,12 @@ func TestImagesComeAndGo(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	})
 	var told []string
-	tell := func(done, total int64) { told = append(told, fmt.Sprint(done, "/", total)) }
+	tell := func(p progress.Progress) {
+		told = append(told, fmt.Sprint(p.Done, "/", p.Total, " ", p.Rate, " ", p.Left))
+	}
 
-	answer = `{"step":"COMES","done":1,"total":2}` + "\n" + `{"step":"DONE","images":["localhost/a:1"]}` + "\n"
-	if err := c.PullImage(t.Context(), "localhost/a:1", tell); err != nil || !slices.Equal(told, []string{"1/2"}) {
+	answer = `{"step":"COMES","done":1,"total":2,"rate":3,"left":1000000000}` + "\n" + `{"step":"DONE","images":["localhost/a:1"]}` + "\n"
+	if err := c.PullImage(t.Context(), "localhost/a:1", tell); err != nil || !slices.Equal(told, []string{"1/2 3 1s"}) {
 		t.Errorf("told %v, %v", told, err)
 	}
 	if want := "POST /v1/images/pull?image=localhost%2Fa%3A1"; asked != want {

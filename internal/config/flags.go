@@ -2,6 +2,7 @@ package config
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -26,6 +27,7 @@ type Flags struct {
 	StartSlots      int
 	ProviderConfig  string
 	ProviderBin     string
+	PullPatience    time.Duration
 	Verbosity       int
 
 	// Of the node's own API.

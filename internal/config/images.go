@@ -24,6 +24,9 @@ type Images struct {
 	Preloaded []string
 	// ProviderConfig and ProviderBin are of the credential provider plugins. Empty: none.
 	ProviderConfig, ProviderBin string
+	// PullPatience is how long nothing may come of an image before the bundled runtime
+	// gives up the pull. 0: as long as it does by itself.
+	PullPatience time.Duration
 }
 
 const (
@@ -32,11 +35,15 @@ const (
 	defaultGCHigh    = 85
 	defaultGCLow     = 80
 	defaultGCMinAge  = 2 * time.Minute
+	minPullPatience  = time.Second
 )
 
 func (f *Flags) addImages(set *pflag.FlagSet) {
 	set.StringVar(&f.ProviderConfig, "image-credential-provider-config", "", "file with a CredentialProviderConfig, or folder of such files: plugins that know credentials for registries")
 	set.StringVar(&f.ProviderBin, "image-credential-provider-bin-dir", "", "folder with the programs of those plugins")
+	// The name is that of an old flag of the kubelet, which did the same.
+	set.DurationVar(&f.PullPatience, "image-pull-progress-deadline", 0,
+		"how long nothing may come of an image before the bundled runtime gives up the pull, to try again later (default 1m)")
 }
 
 func (l *loader) images(f Flags, k *kubeletconfig.KubeletConfiguration) Images {
@@ -50,6 +57,7 @@ func (l *loader) images(f Flags, k *kubeletconfig.KubeletConfiguration) Images {
 		Preloaded:      k.PreloadedImagesVerificationAllowlist,
 		ProviderConfig: l.path("--image-credential-provider-config", f.ProviderConfig),
 		ProviderBin:    l.path("--image-credential-provider-bin-dir", f.ProviderBin),
+		PullPatience:   f.PullPatience,
 	}
 	if k.RegistryPullQPS != nil {
 		c.PullQPS = l.atLeast("registryPullQPS", int(*k.RegistryPullQPS), 0)
@@ -63,6 +71,13 @@ func (l *loader) images(f Flags, k *kubeletconfig.KubeletConfiguration) Images {
 	}
 	if (c.ProviderConfig == "") != (c.ProviderBin == "") {
 		l.fail("--image-credential-provider-config", c.ProviderConfig, "goes together with --image-credential-provider-bin-dir")
+	}
+	if c.PullPatience != 0 && c.PullPatience < minPullPatience {
+		l.fail("--image-pull-progress-deadline", c.PullPatience.String(), "must be at least %s", minPullPatience)
+	}
+	if c.PullPatience != 0 && first(f.RuntimeEndpoint, k.ContainerRuntimeEndpoint) != "" {
+		l.fail("--image-pull-progress-deadline", c.PullPatience.String(),
+			"is for the bundled runtime: one that is given decides by itself (containerd by image_pull_progress_timeout in its own configuration)")
 	}
 	l.verify(c)
 	return c

@@ -1,5 +1,7 @@
 // Package credential has what this machine can show to registries: the logins in
-// docker's configuration files, and what credential provider plugins answer.
+// docker's configuration files, and what credential provider plugins answer. A plugin may
+// want to know on whose behalf it is asked: it is handed a token of the pod's service
+// account then, and what it answers is for pods of that account.
 //
 // Files are read anew for each pull, so that a login counts at once. A plugin is
 // asked once, and its answer is kept for as long as it says. What is broken is told
@@ -16,6 +18,8 @@ import (
 	"os"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/keyring"
 )
 
@@ -28,10 +32,13 @@ type Config struct {
 	Legacy []string // and as it was
 	// Plugins may be nil.
 	Plugins *Plugins
-	Log     *slog.Logger
+	// Accounts are needed if a plugin wants to know the service accounts of pods.
+	Accounts Accounts
+	Log      *slog.Logger
 }
 
-// Node is the keyring of this machine. All of its pods may use it.
+// Node is the keyring of this machine. All of its pods may use it, but for what a plugin
+// answered to a service account.
 type Node struct {
 	Config
 
@@ -44,35 +51,40 @@ func New(c Config) (*Node, error) {
 	if c.Log == nil {
 		return nil, errors.New("credential: a log is required")
 	}
+	if c.Accounts == nil && c.Plugins.wantAccounts() {
+		return nil, errors.New("credential: a plugin wants to know service accounts, and there are none")
+	}
 	return &Node{Config: c, broken: map[string]string{}}, nil
 }
 
 // Lookup returns what can be shown for a repository, the most specific first, and
-// what kept it from finding more.
-func (n *Node) Lookup(ctx context.Context, repository string) ([]keyring.Credential, error) {
+// what kept it from finding more. p is the pod that wants to, or nil.
+func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyring.Credential, error) {
 	var ring keyring.Ring
 	var problems []error
-	add := func(what string, more keyring.Ring, err error) {
+	add := func(what string, ofAll bool, more keyring.Ring, err error) {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", what, err)
 			problems = append(problems, err)
 		}
-		n.note(what, err)
+		if ofAll { // the trouble of one pod is told by its status
+			n.note(what, err)
+		}
 		ring = append(ring, more...)
 	}
 	for _, file := range n.Files {
 		more, err := readFile(file, keyring.Parse)
-		add("credentials in "+file, more, err)
+		add("credentials in "+file, true, more, err)
 	}
 	for _, file := range n.Legacy {
 		more, err := readFile(file, keyring.ParseLegacy)
-		add("credentials in "+file, more, err)
+		add("credentials in "+file, true, more, err)
 	}
 	if n.Plugins != nil {
-		for _, p := range n.Plugins.list {
-			if p.isFor(repository) {
-				more, err := p.ask(ctx, repository)
-				add("credential provider "+p.Name, more, err)
+		for _, plugin := range n.Plugins.list {
+			if plugin.isFor(repository) {
+				more, err := n.askFor(ctx, plugin, repository, p)
+				add("credential provider "+plugin.Name, plugin.TokenAttributes == nil, more, err)
 			}
 		}
 	}

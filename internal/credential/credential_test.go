@@ -61,15 +61,15 @@ func TestAPluginIsAskedAndItsAnswerKept(t *testing.T) {
 	}
 	n, _ := newKeyring(t, Config{Plugins: p})
 	for _, repository := range []string{"a.test/app", "a.test/other", "a.test/app"} {
-		got, err := n.Lookup(t.Context(), repository)
+		got, err := n.Lookup(t.Context(), repository, nil)
 		if err != nil || len(got) != 1 || got[0].Username != "get" || got[0].Password != "hunter2" || got[0].Secret != nil {
 			t.Fatalf("got %v, %v", got, err)
 		}
 	}
-	if got, _ := n.Lookup(t.Context(), "b.test/app"); len(got) != 1 { // another registry
+	if got, _ := n.Lookup(t.Context(), "b.test/app", nil); len(got) != 1 { // another registry
 		t.Errorf("got %v", got)
 	}
-	if got, _ := n.Lookup(t.Context(), "other.example/app"); len(got) != 0 { // not for it
+	if got, _ := n.Lookup(t.Context(), "other.example/app", nil); len(got) != 0 { // not for it
 		t.Errorf("got %v", got)
 	}
 	asked, err := os.ReadFile(program + ".asked")
@@ -92,7 +92,7 @@ func TestWithoutACacheEveryPullAsks(t *testing.T) {
 	}
 	n, _ := newKeyring(t, Config{Plugins: p})
 	for range 2 {
-		_, _ = n.Lookup(t.Context(), "a.test/app")
+		_, _ = n.Lookup(t.Context(), "a.test/app", nil)
 	}
 	if asked, _ := os.ReadFile(program + ".asked"); strings.Count(string(asked), "\n") != 2 {
 		t.Errorf("it was asked %s", asked)
@@ -113,7 +113,7 @@ func TestPluginsThatDoNotAnswer(t *testing.T) {
 		}
 		n, log := newKeyring(t, Config{Plugins: p})
 		for range 3 {
-			got, err := n.Lookup(t.Context(), "a.test/app")
+			got, err := n.Lookup(t.Context(), "a.test/app", nil)
 			if len(got) != 0 || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v, %v, want %q", got, err, want)
 			}
@@ -129,13 +129,12 @@ func TestPluginsThatAreRefused(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{"name: helper", "name: ../helper"}: "without a path",
 		{"name: helper", "name: other"}:     "not there",
-		{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1"}:                                   "berth speaks",
-		{`["*.test", "localhost:5000"]`, "[]"}:                                                                                  "matchImages",
-		{`["*.test", "localhost:5000"]`, `["[.test"]`}:                                                                          "not a pattern",
-		{"defaultCacheDuration: 10m", "defaultCacheDuration: -1s"}:                                                              "defaultCacheDuration",
-		{"  args: [get]", "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}"}: "tokenAttributes",
-		{"  args: [get]", "  arguments: [get]"}:                                                                                 "arguments",
-		{"CredentialProviderConfig", "Other"}:                                                                                   "kind",
+		{"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1"}: "berth speaks",
+		{`["*.test", "localhost:5000"]`, "[]"}:                                                "matchImages",
+		{`["*.test", "localhost:5000"]`, `["[.test"]`}:                                        "not a pattern",
+		{"defaultCacheDuration: 10m", "defaultCacheDuration: -1s"}:                            "defaultCacheDuration",
+		{"  args: [get]", "  arguments: [get]"}:                                               "arguments",
+		{"CredentialProviderConfig", "Other"}:                                                 "kind",
 	} {
 		_, _, err := plugins(t, strings.Replace(good, change[0], change[1], 1), answering)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -150,7 +149,7 @@ func TestLoginsOfTheMachineCountAtOnce(t *testing.T) {
 	n, log := newKeyring(t, Config{Files: []string{file}, Legacy: []string{legacy}})
 	lookup := func(want int, broken bool) {
 		t.Helper()
-		got, err := n.Lookup(t.Context(), "localhost/app")
+		got, err := n.Lookup(t.Context(), "localhost/app", nil)
 		if len(got) != want || (err != nil) != broken {
 			t.Fatalf("got %v, %v", got, err)
 		}

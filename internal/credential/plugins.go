@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,11 @@ func LoadPlugins(config, programs string) (*Plugins, error) {
 		return nil, fmt.Errorf("credential providers: %w", err)
 	}
 	return out, nil
+}
+
+// wantAccounts tells whether any of them looks at service accounts.
+func (p *Plugins) wantAccounts() bool {
+	return p != nil && slices.ContainsFunc(p.list, func(one *provider) bool { return one.TokenAttributes != nil })
 }
 
 // configFiles is one file, or those of a folder in the order of their names.
@@ -104,8 +110,9 @@ func check(p kubeletconfig.CredentialProvider, programs string) error {
 		return errors.New("matchImages is empty: it would never be asked")
 	case p.DefaultCacheDuration == nil || p.DefaultCacheDuration.Duration < 0:
 		return errors.New("defaultCacheDuration is required, and can't be below 0")
-	case p.TokenAttributes != nil:
-		return errors.New("tokenAttributes: tokens of service accounts are not handed to providers yet; leave it out")
+	}
+	if err := checkTokens(p.TokenAttributes); err != nil {
+		return err
 	}
 	for _, pattern := range p.MatchImages {
 		if err := keyring.Valid(pattern); err != nil {

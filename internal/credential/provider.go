@@ -59,17 +59,20 @@ func (p *provider) isFor(repository string) bool {
 	return false
 }
 
-// ask returns what the plugin has for a repository.
-func (p *provider) ask(ctx context.Context, repository string) (keyring.Ring, error) {
+// ask returns what the plugin has for a repository, and for whom it is asked.
+func (p *provider) ask(ctx context.Context, repository string, id identity) (keyring.Ring, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now, who := time.Now(), ""
+	if p.TokenAttributes != nil {
+		who = " " + id.key(p.TokenAttributes.CacheType)
+	}
 	for _, kind := range []plugin.PluginCacheKeyType{plugin.ImagePluginCacheKeyType, plugin.RegistryPluginCacheKeyType, plugin.GlobalPluginCacheKeyType} {
-		if a, ok := p.kept[cacheKey(kind, repository)]; ok && now.Before(a.until) {
+		if a, ok := p.kept[cacheKey(kind, repository)+who]; ok && now.Before(a.until) {
 			return a.ring, nil
 		}
 	}
-	r, err := p.exec(ctx, repository)
+	r, err := p.exec(ctx, repository, id)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +81,16 @@ func (p *provider) ask(ctx context.Context, repository string) (keyring.Ring, er
 		a.until = time.Now().Add(r.CacheDuration.Duration)
 	}
 	for pattern, auth := range r.Auth {
+		if id.token != "" && auth.Password == id.token && p.TokenAttributes.CacheType != kubeletconfig.TokenServiceAccountTokenCacheType {
+			return nil, errors.New("it answers with the token that it was given, which is good for one pod only: its tokenAttributes need cacheType Token")
+		}
 		a.ring = append(a.ring, keyring.Entry{
 			Pattern:    pattern,
-			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.Normal(pattern)},
+			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.Normal(pattern), Account: id.account},
 		})
 	}
 	if a.until.After(time.Now()) {
-		p.keep(cacheKey(r.CacheKeyType, repository), a)
+		p.keep(cacheKey(r.CacheKeyType, repository)+who, a)
 	}
 	return a.ring, nil
 }
@@ -114,11 +120,14 @@ func cacheKey(kind plugin.PluginCacheKeyType, repository string) string {
 
 // exec runs the plugin: a request on its standard input, the answer on its output.
 // What it says of failures goes into the error; what it answers never does.
-func (p *provider) exec(ctx context.Context, repository string) (*plugin.CredentialProviderResponse, error) {
+func (p *provider) exec(ctx context.Context, repository string, id identity) (*plugin.CredentialProviderResponse, error) {
 	meta := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: plugin.SchemeGroupVersion.String(), Kind: kind}
 	}
-	request, err := json.Marshal(plugin.CredentialProviderRequest{TypeMeta: meta("CredentialProviderRequest"), Image: repository})
+	request, err := json.Marshal(plugin.CredentialProviderRequest{
+		TypeMeta: meta("CredentialProviderRequest"), Image: repository,
+		ServiceAccountToken: id.token, ServiceAccountAnnotations: id.annotations,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/keyring"
@@ -70,6 +71,10 @@ func (c *Client) PullImage(ctx context.Context, image string, show keyring.Crede
 	}
 	return r.GetImageRef(), nil
 }
+
+// GaveUp tells whether the runtime ended a pull by itself, although nobody asked it to:
+// containerd does that when nothing comes from the registry for long.
+func GaveUp(err error) bool { return code(err) == codes.Canceled }
 
 // ImageSize is how many bytes an image has, or 0 if the runtime does not have it.
 func (c *Client) ImageSize(ctx context.Context, image string) (uint64, error) {

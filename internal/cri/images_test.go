@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -82,5 +84,15 @@ func TestAPullShowsItsCredentials(t *testing.T) {
 	}
 	if a := shown(keyring.Credential{}); a != nil {
 		t.Errorf("got %v", a)
+	}
+}
+
+func TestAPullThatTheRuntimeGivesUp(t *testing.T) {
+	for code, want := range map[codes.Code]bool{codes.Canceled: true, codes.Unavailable: false, codes.NotFound: false} {
+		s := &server{fails: map[string]error{"PullImage": status.Error(code, "no")}}
+		_, err := clientOf(t, s).PullImage(t.Context(), "localhost/app:1", keyring.Credential{})
+		if err == nil || GaveUp(err) != want {
+			t.Errorf("%s: got %v, %v", code, GaveUp(err), err)
+		}
 	}
 }

@@ -50,8 +50,9 @@ func cutStar(pattern string) (string, bool) {
 
 // covers tells whether a record shows that whoever has these credentials could have
 // pulled the image: because all pods of the node may, because one of the credentials
-// pulled it before, or because one of their Secrets did when it held others.
-func covers(record *kubelet.ImagePulledRecord, repository string, shown []keyring.Credential) bool {
+// pulled it before, because one of their Secrets did when it held others, or because
+// their service account did.
+func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) bool {
 	if record == nil {
 		return false
 	}
@@ -59,7 +60,10 @@ func covers(record *kubelet.ImagePulledRecord, repository string, shown []keyrin
 	if by.NodePodsAccessible {
 		return true
 	}
-	for _, c := range shown {
+	if a := shown.Account; a != nil && slices.Contains(by.KubernetesServiceAccounts, accountOf(a)) {
+		return true
+	}
+	for _, c := range shown.List {
 		if slices.ContainsFunc(by.KubernetesSecrets, func(s kubelet.ImagePullSecret) bool {
 			return s.CredentialHash == c.Hash() ||
 				c.Secret != nil && c.Secret.UID != "" && s.UID == c.Secret.UID && s.Namespace == c.Secret.Namespace && s.Name == c.Secret.Name
@@ -80,20 +84,30 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 	known := mapping[repository]
 	switch {
 	case known.NodePodsAccessible:
-	case by.Anonymous() || by.Secret == nil:
+	case by.Anonymous() || by.Secret == nil && by.Account == nil:
 		mapping[repository] = kubelet.ImagePullCredentials{NodePodsAccessible: true}
+	case by.Account != nil:
+		if a := accountOf(by.Account); !slices.Contains(known.KubernetesServiceAccounts, a) {
+			known.KubernetesServiceAccounts = lastOf(append(slices.Clone(known.KubernetesServiceAccounts), a), maxKnown)
+		}
+		mapping[repository] = known
 	default:
 		now := kubelet.ImagePullSecret{UID: by.Secret.UID, Namespace: by.Secret.Namespace, Name: by.Secret.Name, CredentialHash: by.Hash()}
 		// What the same Secret held before is of no use any more.
 		rest := slices.DeleteFunc(slices.Clone(known.KubernetesSecrets), func(s kubelet.ImagePullSecret) bool {
 			return s.UID == now.UID && s.Namespace == now.Namespace && s.Name == now.Name
 		})
-		mapping[repository] = kubelet.ImagePullCredentials{KubernetesSecrets: lastOf(append(rest, now), maxSecrets)}
+		known.KubernetesSecrets = lastOf(append(rest, now), maxKnown)
+		mapping[repository] = known
 	}
 	return record
 }
 
-// maxSecrets bounds a record: whoever is left out pulls again, and is let in.
-const maxSecrets = 100
+func accountOf(a *keyring.Account) kubelet.ImagePullServiceAccount {
+	return kubelet.ImagePullServiceAccount{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
+}
+
+// maxKnown bounds a record: whoever is left out pulls again, and is let in.
+const maxKnown = 100
 
 func lastOf[T any](list []T, most int) []T { return list[max(len(list)-most, 0):] }

@@ -45,7 +45,9 @@ func (v *vault) ServiceAccount(_ context.Context, _ *v1.Pod, name string) (*v1.S
 // machine is a keyring with users of the node.
 type machine []string
 
-func (m machine) Lookup(context.Context, string) (out []keyring.Credential, err error) {
+func (machine) Account(context.Context, string, *v1.Pod) (*keyring.Account, error) { return nil, nil }
+
+func (m machine) Lookup(context.Context, string, *v1.Pod) (out []keyring.Credential, err error) {
 	for _, user := range m {
 		out = append(out, keyring.Credential{Username: user})
 	}
@@ -184,7 +186,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	newer := keyring.Credential{Username: "alice", Password: "new", Secret: alice.Secret}
 	bob := keyring.Credential{Username: "bob", Secret: &keyring.Secret{Namespace: "n", Name: "other", UID: "v"}}
 	allows := func(r *Records, c ...keyring.Credential) bool {
-		return r.Allows(app, "localhost/app", "sha256:1", func() []keyring.Credential { return c })
+		return r.Allows(app, "localhost/app", "sha256:1", func() Shown { return Shown{List: c} })
 	}
 	r := open(t, dir)
 	if !allows(r) {
@@ -210,7 +212,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	if err := r.Settle(t.Context(), func(context.Context, string) (string, error) { return "sha256:2", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if r.Allows("localhost/other:1", "localhost/other", "sha256:2", func() []keyring.Credential { return nil }) {
+	if r.Allows("localhost/other:1", "localhost/other", "sha256:2", func() Shown { return Shown{} }) {
 		t.Error("what came during a crash is for all")
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "pulling")); len(left) != 0 {

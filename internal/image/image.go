@@ -41,10 +41,13 @@ type Objects interface {
 	ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error)
 }
 
-// Keyring is what the machine can show for a repository. The error tells why there
-// may be more, and does not keep anybody from trying.
+// Keyring is what the machine can show for a repository.
 type Keyring interface {
-	Lookup(ctx context.Context, repository string) ([]keyring.Credential, error)
+	// Lookup finds it, on behalf of a pod or, if that is nil, of nobody in particular. The
+	// error tells why there may be more, and does not keep anybody from trying.
+	Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyring.Credential, error)
+	// Account is the pod's service account if what Lookup finds depends on it, or nil.
+	Account(ctx context.Context, repository string, p *v1.Pod) (*keyring.Account, error)
 }
 
 // Config is what a Manager is made of.
@@ -67,6 +70,13 @@ type Config struct {
 	Explain func(error) string
 	// Pulled is told of each pull that was made, and how long it took, if it is there.
 	Pulled func(ctx context.Context, image string, took time.Duration, err error)
+	// Arrived is how many bytes of what is pulled from a repository just now are here, of
+	// how many. A total of 0: that is not known. Nil: the runtime does not tell.
+	Arrived func(ctx context.Context, repository string) (done, total int64)
+	// GaveUp tells whether the runtime ended a pull because nothing came, as it does after
+	// Patience; 0: it is not known how long that is. Nil: it never does.
+	GaveUp   func(error) bool
+	Patience time.Duration
 }
 
 const (
@@ -97,8 +107,9 @@ type Manager struct {
 	queue queue
 	rate  *rate.Limiter
 
-	mu     sync.Mutex
-	images map[key]*entry
+	mu       sync.Mutex
+	images   map[key]*entry
+	arrivals map[string]*arrival // by image
 }
 
 // New returns a manager whose pulls end when ctx does. Stop waits for them.
@@ -114,11 +125,12 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 		limit = rate.Limit(c.PerSecond)
 	}
 	return &Manager{
-		Config: c,
-		group:  run.NewGroup(ctx, c.Log),
-		queue:  queue{free: c.Parallel},
-		rate:   rate.NewLimiter(limit, max(c.Burst, 1)),
-		images: map[key]*entry{},
+		Config:   c,
+		group:    run.NewGroup(ctx, c.Log),
+		queue:    queue{free: c.Parallel},
+		rate:     rate.NewLimiter(limit, max(c.Burst, 1)),
+		images:   map[key]*entry{},
+		arrivals: map[string]*arrival{},
 	}, nil
 }
 
@@ -144,12 +156,12 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	}
 	shown := sync.OnceValue(func() credentials { return m.credentialsOf(ctx, p, repository) })
 	allowed := ref != "" && (m.Records == nil ||
-		m.Records.Allows(image, repository, ref, func() []keyring.Credential { return shown().list }))
+		m.Records.Allows(image, repository, ref, func() Shown { return shown().Shown }))
 	if allowed && c.ImagePullPolicy != v1.PullAlways {
 		m.leaveAll(who)
 		return State{Ref: ref}
 	}
-	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown()}, ref)
+	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown(), pod: p}, ref)
 }
 
 // wait is Ensure for an image that can't be used just so.
@@ -168,7 +180,7 @@ func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State 
 		return State{Ref: ref}
 	}
 	if e == nil {
-		e = &entry{waiters: map[waiter]progress{}}
+		e = &entry{waiters: map[waiter]stand{}}
 		m.images[k] = e
 	}
 	e.waiters[who] = asked

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/keyring"
 	"berth/internal/pod"
 )
@@ -15,6 +17,7 @@ import (
 type pull struct {
 	image, repository string
 	credentials
+	pod *v1.Pod // one of those who can show them; nil: nobody in particular
 }
 
 func (p pull) key() key { return key{p.image, p.hash()} }
@@ -68,6 +71,7 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn) error {
 		return err
 	}
 	began := time.Now()
+	defer m.watch(ctx, what)()
 	err = m.tryAll(ctx, what)
 	if m.Pulled != nil {
 		m.Pulled(ctx, what.image, time.Since(began), err)
@@ -79,9 +83,9 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn) error {
 // machine, or none if there are none.
 func (m *Manager) tryAll(ctx context.Context, what pull) (err error) {
 	failed := &pullError{}
-	all := what.list
+	all := what.List
 	if m.Keyring != nil {
-		more, err := m.Keyring.Lookup(ctx, what.repository)
+		more, err := m.Keyring.Lookup(ctx, what.repository, what.pod)
 		all = append(all[:len(all):len(all)], more...)
 		if err != nil {
 			failed.hints = append(failed.hints, err.Error())
@@ -111,6 +115,10 @@ func (m *Manager) tryAll(ctx context.Context, what pull) (err error) {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if m.GaveUp != nil && m.GaveUp(err) {
+			failed.all = append(failed.all, silentError{m.Patience})
+			break // the next one would wait as long
 		}
 		failed.all = append(failed.all, err)
 	}

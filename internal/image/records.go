@@ -90,7 +90,7 @@ func (r *Records) touch(ref string) error {
 }
 
 // Allows tells whether somebody with these credentials may use an image that is there.
-func (r *Records) Allows(image, repository, ref string, shown func() []keyring.Credential) bool {
+func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool {
 	if r.policy.Verify == kubelet.NeverVerify {
 		return true
 	}
@@ -101,7 +101,7 @@ func (r *Records) Allows(image, repository, ref string, shown func() []keyring.C
 		r.log.Warn("a record of an image can't be read: its pods have to pull it again", "image", image, "err", err)
 		return false
 	}
-	if !r.policy.asks(repository, record != nil || r.busy[image] > 0) || covers(record, repository, nil) {
+	if !r.policy.asks(repository, record != nil || r.busy[image] > 0) || covers(record, repository, Shown{}) {
 		return true
 	}
 	return covers(record, repository, shown())

@@ -14,20 +14,30 @@ import (
 	"berth/internal/pod"
 )
 
-// credentials are what a pod can show by itself for an image.
+// Shown is what a pod can show for an image by itself.
+type Shown struct {
+	List []keyring.Credential
+	// Account is its service account, if the machine can turn that into credentials.
+	Account *keyring.Account
+}
+
+// credentials are what a pod can show.
 type credentials struct {
-	list    []keyring.Credential
+	Shown
 	problem string // with Secrets that could not be used
 }
 
 // hash tells pods apart that can show different things.
 func (c credentials) hash() string {
-	if len(c.list) == 0 {
+	if len(c.List) == 0 && c.Account == nil {
 		return ""
 	}
 	sum := sha256.New()
-	for _, one := range c.list {
+	for _, one := range c.List {
 		sum.Write([]byte(one.Hash()))
+	}
+	if a := c.Account; a != nil {
+		_, _ = fmt.Fprintf(sum, "account %s/%s %s", a.Namespace, a.Name, a.UID)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -35,8 +45,13 @@ func (c credentials) hash() string {
 // credentialsOf finds what a pod can show for a repository. A Secret that is missing
 // or broken is a problem only if the pull fails: the others may do.
 func (m *Manager) credentialsOf(ctx context.Context, p *v1.Pod, repository string) credentials {
+	var out credentials
+	if m.Keyring != nil {
+		// If that fails, the pull does so for the same reason, and says it.
+		out.Account, _ = m.Keyring.Account(ctx, repository, p)
+	}
 	if m.Objects == nil {
-		return credentials{}
+		return out
 	}
 	var ring keyring.Ring
 	var problems []string
@@ -55,7 +70,8 @@ func (m *Manager) credentialsOf(ctx context.Context, p *v1.Pod, repository strin
 			}
 		}
 	}
-	return credentials{list: ring.Lookup(repository), problem: strings.Join(problems, "; ")}
+	out.List, out.problem = ring.Lookup(repository), strings.Join(problems, "; ")
+	return out
 }
 
 // secretNames are those that a pod names. A pod that names none has those of its

@@ -13,7 +13,7 @@ type key struct{ image, secrets string }
 
 // entry is an image that somebody waits for. It is there as long as they do.
 type entry struct {
-	waiters  map[waiter]progress
+	waiters  map[waiter]stand
 	turn     *turn              // of the pull that runs
 	cancel   context.CancelFunc // of the pull that runs; nil if none does
 	err      error              // of the last pull
@@ -27,12 +27,12 @@ type waiter struct {
 	container string
 }
 
-// progress is how far a waiter has come.
-type progress int
+// stand is how things stand with a waiter.
+type stand int
 
 const (
-	asked  progress = iota
-	served          // the pull that it asked for succeeded
+	asked  stand = iota
+	served       // the pull that it asked for succeeded
 )
 
 // pods adds those who wait for the image to uids, each once.

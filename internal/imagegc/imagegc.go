@@ -41,11 +41,20 @@ type Config struct {
 	Remove func(ctx context.Context, id string) error
 	// Rounds is told which images are there, by ID, at the end of each round. It may be nil.
 	Rounds func(there map[string]bool, began time.Time)
-	// Failed is told that a round could not make the room that it should have. It may be nil.
-	Failed func(error)
-	File   string // holds the memory
-	Log    *slog.Logger
+	// Warn is told what users should know of a round that did not do what it should, with
+	// one of the reasons below. It may be nil.
+	Warn func(reason, message string)
+	File string // holds the memory
+	Log  *slog.Logger
 }
+
+// Reasons, as users know them from the kubelet.
+const (
+	// FreeDiskSpaceFailed: all that can be spared is gone, and the disk is still too full.
+	FreeDiskSpaceFailed = "FreeDiskSpaceFailed"
+	// ImageGCFailed: rounds fail, and not for the first time.
+	ImageGCFailed = "ImageGCFailed"
+)
 
 // Report is what a round came to.
 type Report struct {
@@ -87,11 +96,8 @@ func (c *Collector) Run(ctx context.Context) {
 	look := func(ctx context.Context) (Report, error) { return c.Preview(ctx, false) }
 	for ; ; look = c.Collect {
 		report, err := look(ctx)
-		if err == nil && report.Missing > 0 {
-			err = fmt.Errorf("images should give back %d bytes more than can be spared, to come down to %d%% of the disk", report.Missing, c.Policy.Low)
-		}
 		if ctx.Err() == nil {
-			c.tell(errors.Join(append(report.Errors, err)...))
+			c.tell(report, err)
 		}
 		select {
 		case <-time.After(every):
@@ -101,20 +107,44 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-// tell says once that there is no room, and once that there is again.
-func (c *Collector) tell(err error) {
+// tell says what came of a round. The log is told once that there is no room, and once
+// that there is again. Users are warned from the second time on: the first look takes
+// nothing away, and what fails once may be well a moment later.
+func (c *Collector) tell(r Report, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err == nil && r.Missing > 0 {
+		err = &fullError{used: r.Disk.UsedPercent(), low: c.Policy.Low}
+	}
+	err = errors.Join(append(r.Errors, err)...)
 	switch {
 	case err != nil && !c.failing:
-		c.Log.Warn("can't make room by removing images", "err", err)
-	case err == nil && c.failing:
+		c.Log.Warn("can't make room by removing images", "err", err, "missing", r.Missing)
+	case err != nil:
+		c.warn(err)
+	case c.failing:
 		c.Log.Info("there is room for images again")
 	}
 	c.failing = err != nil
-	if err != nil && c.Failed != nil {
-		c.Failed(err)
+}
+
+func (c *Collector) warn(err error) {
+	if c.Warn == nil {
+		return
 	}
+	if full := (*fullError)(nil); errors.As(err, &full) {
+		c.Warn(FreeDiskSpaceFailed, full.Error())
+	}
+	c.Warn(ImageGCFailed, err.Error())
+}
+
+// fullError is a disk that images can't make room on. It has no number in it that
+// changes all the time, so that the same is told of it each time.
+type fullError struct{ used, low int }
+
+func (e *fullError) Error() string {
+	return fmt.Sprintf("the disk of the images is %d%% full, and should come down to %d%%, but no image can be spared any more: "+
+		"look what else is on it, such as images in use, logs and volumes ('berth gc --dry-run' says why each image stays)", e.used, e.low)
 }
 
 // Collect makes a round: it removes what has to go by the policy.

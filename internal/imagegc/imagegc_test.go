@@ -20,7 +20,8 @@ type world struct {
 	stuck   map[string]error
 	removed []string
 	rounds  int
-	failed  []error
+	warned  []string
+	broken  error // why the disk can't be measured
 	log     strings.Builder
 	file    string
 }
@@ -32,6 +33,9 @@ func (w *world) collector(t *testing.T, p Policy) *Collector {
 		Images: func(context.Context) ([]Found, error) { return slices.Clone(w.images), nil },
 		InUse:  func(context.Context) (map[string]string, error) { return w.used, nil },
 		Disk: func(context.Context) (Disk, error) {
+			if w.broken != nil {
+				return Disk{}, w.broken
+			}
 			d := Disk{100, 100}
 			for _, i := range w.images {
 				d.Available -= i.Size
@@ -47,7 +51,7 @@ func (w *world) collector(t *testing.T, p Policy) *Collector {
 			return nil
 		},
 		Rounds: func(map[string]bool, time.Time) { w.rounds++ },
-		Failed: func(err error) { w.failed = append(w.failed, err) },
+		Warn:   func(reason, message string) { w.warned = append(w.warned, reason+": "+message) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +84,62 @@ func TestRoomIsMadeAsTimeGoesOn(t *testing.T) {
 		c.mu.Unlock()
 		time.Sleep(every)
 		synctest.Wait()
-		if !slices.Equal(w.removed, []string{"1"}) || w.rounds != 1 || len(w.failed) != 1 {
-			t.Fatalf("removed %v in %d rounds, failed %v", w.removed, w.rounds, w.failed)
+		if !slices.Equal(w.removed, []string{"1"}) || w.rounds != 1 || len(w.warned) != 0 {
+			t.Fatalf("removed %v in %d rounds, warned %v", w.removed, w.rounds, w.warned)
 		}
 		if text := w.log.String(); !strings.Contains(text, "there is room") {
 			t.Errorf("the log is %s", text)
 		}
 		if c.Size("localhost/a:1") != 40 || c.Size("localhost/none:1") != 0 {
 			t.Error("sizes of images that are gone are not known")
+		}
+	})
+}
+
+func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		// given a disk that is full of what is in use
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.used["1"], w.used["2"] = "pod x/y uses it", "pod x/y uses it"
+		c := w.collector(t, policy)
+		after := func(rounds time.Duration, change func(), want ...string) {
+			t.Helper()
+			c.mu.Lock() // it calls us under its lock
+			w.warned = nil
+			change()
+			c.mu.Unlock()
+			time.Sleep(rounds * every)
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if len(w.warned) != len(want) {
+				t.Fatalf("warned %q, want %q", w.warned, want)
+			}
+			for i, begin := range want {
+				if !strings.HasPrefix(w.warned[i], begin) {
+					t.Errorf("warned %q, want %q", w.warned[i], begin)
+				}
+			}
+		}
+
+		// then the first look warns nobody, and those that follow do, in the same words
+		after(0, func() { go c.Run(ctx) })
+		full := "the disk of the images is 90% full, and should come down to 60%"
+		after(2, func() {}, "FreeDiskSpaceFailed: "+full, "ImageGCFailed: "+full, "FreeDiskSpaceFailed: "+full, "ImageGCFailed: "+full)
+
+		// when something else is wrong, then it says that
+		after(1, func() { w.broken = errors.New("no disk") }, "ImageGCFailed: no disk")
+
+		// when all is well, then nobody is warned, nor of a failure that does not last
+		after(2, func() { w.broken, w.used = nil, nil })
+		after(1, func() { w.broken = errors.New("no disk") })
+		after(1, func() { w.broken = nil })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if told := strings.Count(w.log.String(), "can't make room"); told != 2 {
+			t.Errorf("the log is told %d times:\n%s", told, w.log.String())
 		}
 	})
 }

@@ -27,10 +27,15 @@ type Credential struct {
 	RegistryToken      string // is shown as it is
 	Server             string // the address that it was given for
 
-	// Secret is the object that it was found in, or nil if it is the machine's, so
-	// that all pods of the node may use it.
-	Secret *Secret
+	// Secret is the object that it was found in, and Account the service account that it
+	// was given to. If both are nil it is the machine's, so that all pods of the node may
+	// use it.
+	Secret  *Secret
+	Account *Account
 }
+
+// Account names a service account.
+type Account struct{ Namespace, Name, UID string }
 
 // Secret names the object that a credential was found in.
 type Secret struct{ Namespace, Name, UID string }
@@ -61,6 +66,8 @@ func (c Credential) String() string {
 		return "no credentials"
 	case c.Secret != nil:
 		return fmt.Sprintf("secret %s/%s", c.Secret.Namespace, c.Secret.Name)
+	case c.Account != nil:
+		return fmt.Sprintf("credentials of service account %s/%s", c.Account.Namespace, c.Account.Name)
 	}
 	return "credentials of the node"
 }

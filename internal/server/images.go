@@ -7,13 +7,14 @@ import (
 	"net/http"
 	"time"
 
+	"berth/internal/progress"
 	"berth/internal/server/api"
 )
 
 // Images is who pulls, loads and removes the images of this node.
 type Images interface {
 	// Pull returns when the image is here. It tells how that goes.
-	Pull(ctx context.Context, image string, tell func(done, total int64)) error
+	Pull(ctx context.Context, image string, tell func(progress.Progress)) error
 	// Load takes in an archive and returns the names of its images. received is
 	// told when the archive was read.
 	Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error)
@@ -64,8 +65,8 @@ func (s *Server) pullImage(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	tell := lines(w)
 	tell(api.ImageEvent{Step: api.ImageComes})
-	err := s.imageStore.Pull(r.Context(), image, func(done, total int64) {
-		tell(api.ImageEvent{Step: api.ImageComes, Done: done, Total: total})
+	err := s.imageStore.Pull(r.Context(), image, func(p progress.Progress) {
+		tell(api.ImageEvent{Step: api.ImageComes, Progress: p})
 	})
 	tell(lastEvent([]string{image}, err))
 	return nil

@@ -10,17 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/progress"
 	"berth/internal/server/api"
 )
 
 // fakeImages has one image, large.
 type fakeImages struct{ loaded int64 }
 
-func (*fakeImages) Pull(_ context.Context, image string, tell func(done, total int64)) error {
+func (*fakeImages) Pull(_ context.Context, image string, tell func(progress.Progress)) error {
 	if image != "large" {
 		return errors.New("no such image")
 	}
-	tell(1, 2)
+	tell(progress.Progress{Done: 1, Total: 2, Rate: 3})
 	return nil
 }
 
@@ -62,7 +63,7 @@ func TestImages(t *testing.T) {
 		code               int
 		want               string
 	}{
-		{"POST", "/v1/images/pull?image=large", "", 200, `{"step":"COMES"}` + "\n" + `{"step":"COMES","done":1,"total":2}` + "\n" + `{"step":"DONE","images":["large"]}`},
+		{"POST", "/v1/images/pull?image=large", "", 200, `{"step":"COMES"}` + "\n" + `{"step":"COMES","done":1,"total":2,"rate":3}` + "\n" + `{"step":"DONE","images":["large"]}`},
 		{"POST", "/v1/images/pull?image=other", "", 200, `{"step":"COMES"}` + "\n" + `{"step":"FAILED","error":"no such image"}`},
 		{"POST", "/v1/images/pull", "", 400, "image is missing"},
 		{"POST", "/v1/images/load?name=a", large, 200, `{"step":"COMES"}` + "\n" + `{"step":"DONE","images":["localhost/a"]}`},

@@ -3,9 +3,13 @@
 package real
 
 import (
+	"bufio"
+	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -148,19 +152,26 @@ func TestRegistriesThatMisbehave(t *testing.T) {
 
 func TestASlowPull(t *testing.T) {
 	t.Parallel()
-	// given an image that takes minutes to come
+	// given an image that takes long to come
 	n := newNode(t)
 	h := n.newHub(false)
-	h.slow = 500 * time.Millisecond
-	image := h.push("team/large:1", 8<<20)
+	h.slow = 100 * time.Millisecond
+	image := h.push("team/large:1", 48<<20)
 	n.apply("pod.yaml", podOf("web", image))
 	n.start()
 
-	// then the pod says how much is here
-	n.waitPod("web", "tells of its pull", startLimit, func(p v1.Pod) string {
-		w := app(p).State.Waiting
-		return boolText(w != nil && strings.Contains(w.Message, "Pulling image") && strings.Contains(w.Message, " of "))
-	})
+	// then the pod says how much is here, how fast it comes, and how long it will take
+	told := regexp.MustCompile(`Pulling image "\S+": \S+Mi of \d+Mi, (\d+|\d\.\d)[KM]i/s, \S+s left`)
+	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"describe", "pod", "web"}} {
+		n.wait(fmt.Sprint("berth ", args, " to tell of the pull"), startLimit, func() string {
+			out := n.must(args...)
+			if line := told.FindString(out); line != "" {
+				t.Log(args[0], "says:", line)
+				return ""
+			}
+			return out
+		})
+	}
 
 	// when the pod goes, then the pull does
 	n.remove("pod.yaml")
@@ -170,4 +181,69 @@ func TestASlowPull(t *testing.T) {
 		defer h.mu.Unlock()
 		return boolText(h.gone > 0)
 	})
+
+	// and who pulls by hand is told the same
+	byHand := exec.Command(n.program, "image", "pull", image, "--root-dir", n.root)
+	out, err := byHand.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.inside(byHand.Start); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = byHand.Process.Kill()
+		_ = byHand.Wait()
+	}()
+	line := regexp.MustCompile(`^pull \S+ \S+Mi of \d+Mi, \S+i/s, \S+s left$`)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if line.MatchString(lines.Text()) {
+			t.Log("image pull says:", lines.Text())
+			return
+		}
+	}
+	t.Error("'berth image pull' did not tell how it comes")
+}
+
+func TestRegistriesThatHang(t *testing.T) {
+	t.Parallel()
+	// given a registry that never answers, and one that stops in the middle of a layer
+	n := newNode(t)
+	mute, stuck := n.newHub(false), n.newHub(false)
+	mute.mute, stuck.stuck = true, true
+	n.apply("mute.yaml", podOf("mute", mute.push("team/app:1", 1000)))
+	n.apply("stuck.yaml", podOf("stuck", stuck.push("team/large:1", 8<<20)))
+	small := stuck.push("team/small:1", 100<<10)
+	n.apply("small.yaml", podOf("small", small))
+	n.start("--image-pull-progress-deadline", "25s")
+	began := time.Now()
+
+	// then they say that nothing comes
+	for name, what := range map[string]string{"mute": `: nothing came for \d+s`, "stuck": `: \S+Mi of \S+Mi, nothing came for \d+s`} {
+		pattern := regexp.MustCompile(`Pulling image "\S+"` + what)
+		n.waitPod(name, "says that nothing comes", startLimit, func(p v1.Pod) string {
+			w := app(p).State.Waiting
+			return boolText(w != nil && pattern.MatchString(w.Message))
+		})
+	}
+
+	// and give up, and say why
+	n.waitRefused("mute", "timeout awaiting response headers")
+	t.Logf("mute was given up after %s", time.Since(began).Round(time.Second))
+	for _, name := range []string{"stuck", "small"} {
+		n.waitRefused(name, "nothing came from the registry for 25s")
+		t.Logf("%s was given up after %s", name, time.Since(began).Round(time.Second))
+	}
+	for what, h := range map[string]*hub{"mute": mute, "stuck": stuck} {
+		h.set(func() {
+			if h.gone == 0 {
+				t.Errorf("nobody hung up on the registry that is %s", what)
+			}
+		})
+	}
+
+	// when the registries answer again, then the pods run
+	mute.set(func() { mute.mute = false })
+	stuck.set(func() { stuck.stuck = false })
+	n.waitRunning("mute", "stuck", "small")
 }

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -39,6 +40,8 @@ type hub struct {
 	slow   time.Duration  // between two pieces of a layer
 	cut    int            // how many layers are broken off in the middle
 	lies   bool           // layers are longer than their manifest says
+	mute   bool           // nothing is answered
+	stuck  bool           // nothing comes after half a layer
 	asked  map[string]int // requests, by method and what comes after the host
 	gone   int            // readers that went before they had all
 }
@@ -90,8 +93,12 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.asked[r.Method+" "+r.URL.Path]++
 	user, status, slow := h.user, h.status, h.slow
 	layer := r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/")
-	cut, lies := layer && h.cut > 0, layer && h.lies
+	cut, lies, stuck := layer && h.cut > 0, layer && h.lies, layer && h.stuck
 	h.mu.Unlock()
+	if !h.awaitVoice(r.Context()) {
+		h.set(func() { h.gone++ })
+		return
+	}
 	if name, pass, ok := r.BasicAuth(); user != "" && (!ok || name != user || pass != password) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -101,7 +108,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	if !layer || (slow == 0 && !cut && !lies) {
+	if !layer || (slow == 0 && !cut && !lies && !stuck) {
 		h.backend.ServeHTTP(w, r)
 		return
 	}
@@ -110,13 +117,32 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if lies {
 		answer.Body.Write(make([]byte, 1<<20))
 	}
-	h.trickle(w, r, answer, slow, cut)
+	h.trickle(w, r, answer, slow, cut, stuck)
 }
 
-// trickle sends an answer piece by piece, or only half of it.
-func (h *hub) trickle(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecorder, slow time.Duration, cut bool) {
+// awaitVoice waits as long as the registry is mute. It returns false if the other side
+// hung up before.
+func (h *hub) awaitVoice(ctx context.Context) bool {
+	for {
+		h.mu.Lock()
+		mute := h.mute
+		h.mu.Unlock()
+		if !mute {
+			return true
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// trickle sends an answer piece by piece, or only half of it and then nothing more.
+func (h *hub) trickle(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecorder, slow time.Duration, cut, stuck bool) {
 	body := answer.Body.Bytes()
-	cut = cut && len(body) > 64<<10
+	large := len(body) > 64<<10
+	cut, stuck = cut && large, stuck && large
 	for key, values := range answer.Header() {
 		w.Header()[key] = values
 	}
@@ -126,6 +152,13 @@ func (h *hub) trickle(w http.ResponseWriter, r *http.Request, answer *httptest.R
 		h.set(func() { h.cut-- })
 		_, _ = w.Write(body[:len(body)/2])
 		panic(http.ErrAbortHandler)
+	}
+	if stuck {
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		h.set(func() { h.gone++ })
+		return
 	}
 	for len(body) > 0 {
 		piece := min(len(body), 64<<10)

@@ -111,7 +111,7 @@ func (n *node) processes() map[int]string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	network, err := n.file.Stat()
+	network, err := os.Stat(n.Path())
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"berth/internal/progress"
+)
 
 // What can be done with the images of a node.
 //
@@ -29,11 +33,10 @@ const (
 
 // ImageEvent is one line of the answer to a pull, or a load.
 type ImageEvent struct {
-	Step   ImageStep `json:"step"`
-	Done   int64     `json:"done,omitempty"` // bytes
-	Total  int64     `json:"total,omitempty"`
-	Images []string  `json:"images,omitempty"`
-	Error  string    `json:"error,omitempty"`
+	Step ImageStep `json:"step"`
+	progress.Progress
+	Images []string `json:"images,omitempty"`
+	Error  string   `json:"error,omitempty"`
 }
 
 // GCReport is what a round of garbage collection came to.

@@ -1,0 +1,93 @@
+// Package progress works out how fast something comes, and how long it will take,
+// from readings of how much of it is here: an image that is pulled, an archive that
+// is sent.
+//
+// It is pure: whoever reads says when. A Meter belongs to one goroutine at a time.
+package progress
+
+import "time"
+
+const (
+	// window is how far back the rate looks. Runtimes count by the megabyte: over a slow
+	// link, less would be now nothing and now too much.
+	window = 30 * time.Second
+	// least is how long one has to look before there is a rate.
+	least = time.Second
+	// silence is how long nothing has to come before it is worth a word.
+	silence = 15 * time.Second
+	// step is how far apart the readings are that are remembered, however often
+	// somebody reads.
+	step = time.Second / 2
+)
+
+// Progress is how something comes along.
+type Progress struct {
+	Done  int64 `json:"done,omitempty"`  // bytes
+	Total int64 `json:"total,omitempty"` // 0: it is not known
+	// Rate is how many bytes came per second of late. 0: none, or it is not known yet.
+	Rate int64 `json:"rate,omitempty"`
+	// Left is how long it will take at that rate. 0: it is not known.
+	Left time.Duration `json:"left,omitempty"` // nanoseconds in JSON, like all durations of Go
+	// Silent is for how long nothing has come. 0: not for long.
+	Silent time.Duration `json:"silent,omitempty"`
+}
+
+// Known tells whether there is anything to say.
+func (p Progress) Known() bool { return p.Done > 0 || p.Total > 0 || p.Silent > 0 }
+
+// reading is how much was here at a time.
+type reading struct {
+	at   time.Time
+	done int64
+}
+
+// Meter makes a Progress out of readings.
+type Meter struct {
+	readings []reading // of the window, the oldest first
+	total    int64
+	moved    time.Time // when something came last, or the first reading was made
+}
+
+// NewMeter returns a meter of something that begins now.
+func NewMeter(now time.Time) *Meter { return &Meter{moved: now} }
+
+// Note takes a reading. If there is less than before, it begins anew.
+func (m *Meter) Note(done, total int64, now time.Time) {
+	m.total = total
+	last := len(m.readings) - 1
+	if last < 0 || done != m.readings[last].done {
+		m.moved = now
+	}
+	if last >= 0 && done < m.readings[last].done {
+		m.readings = nil
+	}
+	if n := len(m.readings); n >= 2 && now.Sub(m.readings[n-2].at) < step {
+		m.readings = m.readings[:n-1]
+	}
+	m.readings = append(m.readings, reading{now, done})
+	for len(m.readings) > 2 && now.Sub(m.readings[0].at) > window {
+		m.readings = m.readings[1:]
+	}
+}
+
+// Progress is what the readings come to.
+func (m *Meter) Progress(now time.Time) Progress {
+	p := Progress{Total: m.total}
+	if quiet := now.Sub(m.moved); quiet >= silence {
+		p.Silent = quiet
+	}
+	if len(m.readings) == 0 {
+		return p
+	}
+	first, last := m.readings[0], m.readings[len(m.readings)-1]
+	p.Done = last.done
+	took := now.Sub(first.at)
+	if p.Silent > 0 || took < least || last.done <= first.done {
+		return p
+	}
+	p.Rate = int64(float64(last.done-first.done) / took.Seconds())
+	if p.Rate > 0 && p.Total > p.Done {
+		p.Left = time.Duration(float64(p.Total-p.Done) / float64(p.Rate) * float64(time.Second))
+	}
+	return p
+}
