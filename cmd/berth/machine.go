@@ -4,16 +4,26 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"berth/internal/render"
 )
 
 // What berth takes over from the machine that it runs on.
+
+// takeScore sets how soon the kernel ends this process when memory runs out. Who may
+// not lower it has to live with what it has.
+func takeScore(score int, log *slog.Logger) {
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(score)), 0); err != nil {
+		log.Info("when memory runs out, the kernel may end the agent as soon as others: it needs the right to lower its score (CAP_SYS_RESOURCE)", "score", score, "err", err)
+	}
+}
 
 // machineDNS reads the resolver settings that pods take over.
 func machineDNS(path string) (render.DNS, error) {

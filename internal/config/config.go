@@ -57,6 +57,9 @@ type Config struct {
 	ResolvConf     string        // the resolver settings that pods take over; empty: none
 	ClusterDNS     []string      // the name servers of pods that want the cluster's
 	ClusterDomain  string
+	// OOMScore is how soon the kernel ends the agent when memory runs out, from -1000
+	// (never) to 1000.
+	OOMScore int
 	// Shutdown says how long pods may take to end when the machine goes down, from
 	// the lowest priority to the highest. Empty: nobody waits for them.
 	Shutdown []shutdown.Period

@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		RootDir: "/var/lib/berth", NodeName: "box", ManifestDir: "/etc/berth/manifests",
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
 		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
-		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff, ResolvConf: "/etc/resolv.conf",
+		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff, ResolvConf: "/etc/resolv.conf", OOMScore: -999,
 		Images: Images{
 			PullQPS: 5, PullBurst: 10, GCHigh: 85, GCLow: 80, GCMinAge: 2 * time.Minute, Verify: kubeletconfig.NeverVerifyPreloadedImages,
 		},
@@ -82,6 +82,7 @@ func TestHowContainersAreLimited(t *testing.T) {
 cpuCFSQuota: false
 cpuCFSQuotaPeriod: 10ms
 podPidsLimit: 50
+oomScoreAdj: 0
 seccompDefault: true
 userNamespaces: {idsPerPod: 131072}
 resolvConf: ""
@@ -90,7 +91,7 @@ resolvConf: ""
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.NoCPUQuota || c.CPUPeriod != 10*time.Millisecond || c.PodPIDs != 50 || !c.SeccompDefault || c.IDsPerPod != 131072 || c.ResolvConf != "" {
+	if !c.NoCPUQuota || c.CPUPeriod != 10*time.Millisecond || c.PodPIDs != 50 || c.OOMScore != 0 || !c.SeccompDefault || c.IDsPerPod != 131072 || c.ResolvConf != "" {
 		t.Errorf("got %+v", c)
 	}
 	if c, err = Load("/r", Flags{}, []byte(header+"podPidsLimit: -1\n"), machine); err != nil || c.PodPIDs != 0 {

@@ -25,7 +25,7 @@ var honoured = map[string]bool{
 	"serializeImagePulls": true, "maxParallelImagePulls": true,
 	"crashLoopBackOff": true, "logging.verbosity": true,
 	"registerNode": true, "registerWithTaints": true, "maxPods": true, "kubeAPIQPS": true, "kubeAPIBurst": true,
-	"cpuCFSQuota": true, "cpuCFSQuotaPeriod": true, "podPidsLimit": true, "seccompDefault": true, "userNamespaces": true, "resolvConf": true, "tracing": true,
+	"cpuCFSQuota": true, "cpuCFSQuotaPeriod": true, "podPidsLimit": true, "oomScoreAdj": true, "seccompDefault": true, "userNamespaces": true, "resolvConf": true, "tracing": true,
 	"rotateCertificates": true, "serverTLSBootstrap": true, "tlsCertFile": true, "tlsPrivateKeyFile": true,
 	"eventRecordQPS": true, "eventBurst": true, "contentType": true, "providerID": true, "podsPerCore": true, "nodeStatusMaxImages": true,
 	"kubeReserved": true, "systemReserved": true, "allowedUnsafeSysctls": true, "clusterDNS": true, "clusterDomain": true,

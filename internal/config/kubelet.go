@@ -26,6 +26,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		SerializeImagePulls:      new(c.ParallelPulls == 1),
 		MaxParallelImagePulls:    new(int32(c.ParallelPulls)), //nolint:gosec // it was an int32 when it was read
 		CrashLoopBackOff:         kubeletconfig.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: c.Backoff.Max}},
+		OOMScoreAdj:              new(int32(c.OOMScore)), //nolint:gosec // it was checked when it was read
 		AllowedUnsafeSysctls:     c.UnsafeSysctls,
 		ClusterDNS:               c.ClusterDNS,
 		ClusterDomain:            c.ClusterDomain,

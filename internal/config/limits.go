@@ -11,6 +11,8 @@ const (
 	defaultResolvConf = "/etc/resolv.conf"
 	// A CPU quota is counted over periods that the kernel accepts.
 	minCPUPeriod, maxCPUPeriod = time.Millisecond, time.Second
+	// The agent goes after all pods, and before what the machine can't do without.
+	defaultOOMScore = -999
 	// idsStep is what the ids of a pod in a user namespace come in.
 	idsStep = 65536
 )
@@ -26,6 +28,13 @@ func (l *loader) limits(c *Config, k *kubeletconfig.KubeletConfiguration) {
 	}
 	if k.PodPidsLimit != nil && *k.PodPidsLimit > 0 { // the kubelet's -1 is for no limit
 		c.PodPIDs = *k.PodPidsLimit
+	}
+	c.OOMScore = defaultOOMScore
+	if k.OOMScoreAdj != nil {
+		c.OOMScore = int(*k.OOMScoreAdj)
+		if c.OOMScore < -1000 || c.OOMScore > 1000 {
+			l.fail("oomScoreAdj", fmt.Sprint(c.OOMScore), "must be between -1000 and 1000")
+		}
 	}
 	c.SeccompDefault = k.SeccompDefault != nil && *k.SeccompDefault
 	if k.UserNamespaces != nil && k.UserNamespaces.IDsPerPod != nil {

@@ -57,6 +57,9 @@ func checkOverlay(m *Machine) Finding {
 	if strings.Contains(m.read("proc/filesystems"), "\toverlay") {
 		return ok("the kernel has it")
 	}
+	if module := kernelFeature(m, "overlay", "CONFIG_OVERLAY_FS", Fail); module.State == OK {
+		return module
+	}
 	return fail("the kernel does not have it, or not yet: images can't be unpacked", "modprobe overlay")
 }
 
@@ -67,12 +70,19 @@ func kernelFeature(m *Machine, module, option string, lacking State) Finding {
 	switch set := m.kernelOption(option, release); {
 	case m.exists("sys/module/" + module), set == "y", m.lists(modules+"/modules.builtin", module):
 		return ok("the kernel has it")
-	case set == "m", m.lists(modules+"/modules.dep", module):
-		return warn("it is a module that is not loaded yet", "modprobe "+module)
+	case m.canLoad(module):
+		return ok("it is a module, which the kernel loads when it is needed")
+	case set == "m":
+		return warn("it is a module, and no such file is installed for this kernel", "modprobe "+module)
 	case set == "n":
 		return Finding{State: lacking, Found: "the kernel was built without it", Remedy: "use a kernel with " + option}
 	}
 	return warn("this kernel does not tell whether it has it", "modprobe "+module)
+}
+
+// canLoad tells whether there is a module for this kernel that is not part of it.
+func (m *Machine) canLoad(module string) bool {
+	return m.lists("lib/modules/"+m.read("proc/sys/kernel/osrelease")+"/modules.dep", module)
 }
 
 // lists tells whether a list of modules has one.

@@ -27,6 +27,9 @@ func checkBridgeFilter(m *Machine) Finding {
 	case "0":
 		return warn("traffic between pods does not pass iptables: a pod can't reach itself through its host port", "sysctl -w net.bridge.bridge-nf-call-iptables=1")
 	}
+	if !m.exists("sys/module/br_netfilter") && m.canLoad("br_netfilter") {
+		return warn("it is a module that nobody has loaded: a pod can't reach itself through its host port", "modprobe br_netfilter")
+	}
 	f := kernelFeature(m, "br_netfilter", "CONFIG_BRIDGE_NETFILTER", Warn)
 	if f.State == OK {
 		return ok("the kernel has it, and turns it on with the first bridge")
