@@ -21,12 +21,7 @@ what is typed. 'berth logs' shows what it wrote before.
 Ctrl-c ends the connection, and not the process, unless -t passes it on.`,
 		Example: `  berth attach hello
   berth attach shell -it -c debugger`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(cmd, "give the name of one pod")
-			}
-			return nil
-		},
+		Args:              onePod,
 		ValidArgsFunction: completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, done, err := node.open(cmd)

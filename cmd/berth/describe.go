@@ -49,12 +49,7 @@ func newDescribePodCommand() *cobra.Command {
 POD is the full name of a pod, or its name in the manifest, without the name of the node.`,
 		Example: `  berth describe pod hello
   berth describe pod hello-box -n web`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(cmd, "give the name of one pod")
-			}
-			return nil
-		},
+		Args:              onePod,
 		ValidArgsFunction: completePods,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := checkNamespace(cmd, filter.Namespace); err != nil {

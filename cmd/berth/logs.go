@@ -37,12 +37,7 @@ Of a pod with several containers, the first one is taken unless -c names another
   berth logs hello -c sidecar --since 5m
   berth logs hello --previous
   berth logs hello --server https://node-1:10250 --client-certificate me.crt --client-key me.key --certificate-authority ca.crt`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(cmd, "give the name of one pod")
-			}
-			return nil
-		},
+		Args:              onePod,
 		ValidArgsFunction: completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.read(cmd, args, time.Now(), &request); err != nil {

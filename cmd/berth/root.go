@@ -92,6 +92,14 @@ func podName(arg string) (string, error) {
 	return name, nil
 }
 
+// onePod wants the name of one pod.
+func onePod(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError(cmd, "give the name of one pod")
+	}
+	return nil
+}
+
 // addNamespaceFlag gives cmd its -n.
 func addNamespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
 	cmd.Flags().StringVarP(namespace, flagNamespace, "n", "", usage)

@@ -30,12 +30,7 @@ ready. A phase without an end goes on.
 POD is the full name of a pod, or its name in the manifest, without the name of the node.`,
 		Example: `  berth waterfall hello
   berth waterfall hello -o json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(cmd, "give the name of one pod")
-			}
-			return nil
-		},
+		Args:              onePod,
 		ValidArgsFunction: completePods,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := checkNamespace(cmd, filter.Namespace); err != nil {
