@@ -53,7 +53,7 @@ clean: ## remove what was built
 ## Tests and checks
 
 .PHONY: test
-test: root setup test-fast test-real test-cluster ## all tests, as root
+test: root setup test-fast test-real test-cluster test-machine ## all tests, as root
 
 .PHONY: test-fast
 test-fast: ## the tests that need neither root nor a container runtime
@@ -67,6 +67,10 @@ test-real: root setup build ## the tests on the real container runtime, as root
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
 	go test -tags real -count=1 -timeout 30m ./test/cluster/...
+
+.PHONY: test-machine
+test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
+	go test -tags real -count=1 -timeout 45m -v ./test/machine
 
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
@@ -175,3 +179,9 @@ $(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | s
 bin/cluster/etcd: $(etcd)/go.mod $(etcd)/go.sum Makefile | setup
 	CGO_ENABLED=0 go build -C $(etcd) $(flags) -ldflags "-s -w" -o '$(CURDIR)/$@' go.etcd.io/etcd/server/v3
 	@touch $@
+
+# The disk of a machine for tests.
+
+bin/machine/disk: test/machine/image.sh | setup
+	tools/setup.sh machine
+	test/machine/image.sh bin/machine

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Makes sure that what berth is built and run with is there. Says nothing and
 # changes nothing if it is; otherwise installs the missing Debian packages.
+# With the word machine, also what emulates one for tests is needed.
 set -euo pipefail
 
 # Plain users often lack the folders that ip and iptables live in.
 PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+machine=${1:-}
 
 fail() {
 	echo "setup: $*" >&2
@@ -36,6 +38,9 @@ check() {
 	need mount type losetup
 	need e2fsprogs type mkfs.ext4
 	need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
+	[[ $machine == machine ]] || return 0
+	need qemu-system-x86 type qemu-system-x86_64
+	need debootstrap type debootstrap
 }
 
 check

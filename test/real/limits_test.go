@@ -110,6 +110,23 @@ func TestUsersOfItsOwn(t *testing.T) {
 	}
 }
 
+// cgroupsV2 tells whether this machine has one tree of cgroups for all controllers.
+func cgroupsV2() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	return err == nil
+}
+
+// inCgroup is what a file of one of this node's cgroups holds. Version 2 knows no
+// tree per controller.
+func (n *node) inCgroup(controller, path, file string) string {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, n.name, path, file))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
 func TestResourcesInTheKernel(t *testing.T) {
 	t.Parallel()
 	// given pods of all classes
@@ -126,40 +143,41 @@ func TestResourcesInTheKernel(t *testing.T) {
 	pods := n.waitRunning("guaranteed", "burstable", "besteffort")
 
 	// then the kernel has their limits
-	cgroup := func(controller, path, file string) string {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, n.name, path, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(text))
-	}
 	uid := func(name string) string { return "pod" + string(pods[name].UID) }
 	own := func(name string) string { return filepath.Join(uid(name), idsOf(pods[name])) }
-	for _, want := range []struct{ controller, path, file, value string }{
-		{"cpu", uid("guaranteed"), "cpu.shares", "512"},
-		{"cpu", uid("guaranteed"), "cpu.cfs_quota_us", "50000"},
-		{"memory", uid("guaranteed"), "memory.limit_in_bytes", "67108864"},
-		{"cpu", own("guaranteed"), "cpu.shares", "512"},
-		{"cpu", own("guaranteed"), "cpu.cfs_quota_us", "50000"},
-		{"memory", own("guaranteed"), "memory.limit_in_bytes", "67108864"},
-		{"memory", own("guaranteed"), "memory.memsw.limit_in_bytes", "67108864"},
-		{"cpu", "burstable/" + uid("burstable"), "cpu.shares", "256"},
-		{"cpu", "burstable/" + uid("burstable"), "cpu.cfs_quota_us", "-1"},
-		{"cpu", "besteffort/" + uid("besteffort"), "cpu.shares", "2"},
-		{"cpu", "besteffort", "cpu.shares", "2"},
+	for _, want := range []struct {
+		path   string
+		v1, v2 [3]string // controller, file and what it holds
+	}{
+		{uid("guaranteed"), [3]string{"cpu", "cpu.shares", "512"}, [3]string{"", "cpu.weight", "59"}},
+		{uid("guaranteed"), [3]string{"cpu", "cpu.cfs_quota_us", "50000"}, [3]string{"", "cpu.max", "50000 100000"}},
+		{uid("guaranteed"), [3]string{"memory", "memory.limit_in_bytes", "67108864"}, [3]string{"", "memory.max", "67108864"}},
+		{own("guaranteed"), [3]string{"cpu", "cpu.shares", "512"}, [3]string{"", "cpu.weight", "59"}},
+		{own("guaranteed"), [3]string{"cpu", "cpu.cfs_quota_us", "50000"}, [3]string{"", "cpu.max", "50000 100000"}},
+		{own("guaranteed"), [3]string{"memory", "memory.limit_in_bytes", "67108864"}, [3]string{"", "memory.max", "67108864"}},
+		{own("guaranteed"), [3]string{"memory", "memory.memsw.limit_in_bytes", "67108864"}, [3]string{"", "memory.swap.max", "0"}},
+		{"burstable/" + uid("burstable"), [3]string{"cpu", "cpu.shares", "256"}, [3]string{"", "cpu.weight", "35"}},
+		{"burstable/" + uid("burstable"), [3]string{"cpu", "cpu.cfs_quota_us", "-1"}, [3]string{"", "cpu.max", "max 100000"}},
+		{"besteffort/" + uid("besteffort"), [3]string{"cpu", "cpu.shares", "2"}, [3]string{"", "cpu.weight", "1"}},
+		{"besteffort", [3]string{"cpu", "cpu.shares", "2"}, [3]string{"", "cpu.weight", "1"}},
 	} {
-		if got := cgroup(want.controller, want.path, want.file); got != want.value {
-			t.Errorf("%s/%s/%s is %s, want %s", want.controller, want.path, want.file, got, want.value)
+		file := want.v1
+		if cgroupsV2() {
+			file = want.v2
+		}
+		if got := n.inCgroup(file[0], want.path, file[1]); got != file[2] {
+			t.Errorf("%s/%s of %s is %s, want %s", file[0], file[1], want.path, got, file[2])
 		}
 	}
-	if got, err := strconv.Atoi(cgroup("cpu", "burstable", "cpu.shares")); err != nil || got < 256 { // hungry asks for none
+	controller, file, least := "cpu", "cpu.shares", 256 // hungry asks for none
+	if cgroupsV2() {
+		controller, file, least = "", "cpu.weight", 35
+	}
+	if got, err := strconv.Atoi(n.inCgroup(controller, "burstable", file)); err != nil || got < least {
 		t.Errorf("burstable pods get %d together, %v", got, err)
 	}
-	for name, want := range map[string]string{"besteffort": "1000"} { // the others can't be lowered everywhere
-		if got := strings.TrimSpace(n.contentOf(pods[name], "/proc/self/oom_score_adj")); got != want {
-			t.Errorf("%s goes at %s, want %s", name, got, want)
-		}
+	if got := strings.TrimSpace(n.contentOf(pods["besteffort"], "/proc/self/oom_score_adj")); got != "1000" { // the others can't be lowered everywhere
+		t.Errorf("besteffort goes at %s", got)
 	}
 
 	// and who takes more than it may is ended, and its status says why
@@ -195,8 +213,16 @@ func TestDownEndsWhatIsLeftInACgroup(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- left.Wait() }()
 	t.Cleanup(func() { _ = left.Process.Kill() })
-	for _, hierarchy := range []string{"memory", "freezer", "unified"} {
-		dir := filepath.Join("/sys/fs/cgroup", hierarchy, n.name, "besteffort", "pod"+string(p.UID))
+	hierarchies := []string{"memory", "freezer", "unified"}
+	group := filepath.Join(n.name, "besteffort", "pod"+string(p.UID))
+	if cgroupsV2() { // there, one that has others in it can't have processes
+		hierarchies, group = []string{""}, filepath.Join(group, "left")
+	}
+	for _, hierarchy := range hierarchies {
+		dir := filepath.Join("/sys/fs/cgroup", hierarchy, group)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(left.Process.Pid)), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/test/kit"
 )
 
 func TestTwentyPodsPullOnce(t *testing.T) {
@@ -90,26 +92,9 @@ func TestCredentialProvider(t *testing.T) {
 	h := n.newHub(false)
 	h.user = "robot"
 	image := h.push("team/app:1", 1000)
-	program := `#!/bin/sh
-cat > "$0.asked"
-echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry",
-"auth":{"` + h.host + `":{"username":"robot","password":"` + password + `"}}}'
-`
-	config := `apiVersion: kubelet.config.k8s.io/v1
-kind: CredentialProviderConfig
-providers:
-- name: helper
-  matchImages: ["` + h.host + `"]
-  defaultCacheDuration: 1h
-  apiVersion: credentialprovider.kubelet.k8s.io/v1
-`
-	for name, text := range map[string]string{"helper": program, "providers.yaml": config} {
-		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	program := "#!/bin/sh\ncat > \"$0.asked\"\necho '" + kit.ProviderAnswer(h.host, "robot") + "'\n"
 	n.apply("pod.yaml", podOf("web", image))
-	n.start("--image-credential-provider-config", filepath.Join(n.dir, "providers.yaml"), "--image-credential-provider-bin-dir", n.dir)
+	n.start(kit.CredentialProvider(t, n.dir, h.host, program, "")...)
 
 	// then the image comes
 	n.waitRunning("web")

@@ -3,15 +3,9 @@
 package real
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -23,16 +17,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/test/kit"
 )
 
 // hub is a registry on the loopback of a node, with the faults that a test wants.
 type hub struct {
 	t       *testing.T
 	host    string
-	backend http.Handler
+	backend *kit.Registry
 
 	mu     sync.Mutex
 	user   string         // who may pull; empty: everybody
@@ -46,12 +41,10 @@ type hub struct {
 	gone   int            // readers that went before they had all
 }
 
-const password = "hunter2"
-
 // newHub starts a registry. With TLS, nobody has signed its certificate.
 func (n *node) newHub(useTLS bool) *hub {
 	n.t.Helper()
-	h := &hub{t: n.t, backend: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, 0))), asked: map[string]int{}}
+	h := &hub{t: n.t, backend: kit.NewRegistry(n.t), asked: map[string]int{}}
 	l := n.listen(n.t)
 	h.host = l.Addr().String()
 	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
@@ -99,9 +92,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.set(func() { h.gone++ })
 		return
 	}
-	if name, pass, ok := r.BasicAuth(); user != "" && (!ok || name != user || pass != password) {
-		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
-		w.WriteHeader(http.StatusUnauthorized)
+	if user != "" && !kit.LoggedIn(w, r, user) {
 		return
 	}
 	if status != 0 {
@@ -185,70 +176,13 @@ func (h *hub) push(name string, ballast int) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	noise := make([]byte, ballast)
-	_, _ = rand.Read(noise)
-	var layer, plain bytes.Buffer
-	files := tar.NewWriter(&plain)
-	for path, data := range map[string][]byte{"workload": program, "noise": noise} {
-		if err := files.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(data))}); err != nil {
-			h.t.Fatal(err)
-		}
-		_, _ = files.Write(data)
-	}
-	_ = files.Close()
-	packed := gzip.NewWriter(&layer)
-	_, _ = packed.Write(plain.Bytes())
-	_ = packed.Close()
-
-	repository, tag, _ := strings.Cut(name, ":")
-	config := h.blob(repository, h.encode(map[string]any{
-		"architecture": "amd64", "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{"/workload"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(plain.Bytes())}},
-	}), "application/vnd.oci.image.config.v1+json")
-	manifest := h.encode(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
-		"layers": []any{h.blob(repository, layer.Bytes(), "application/vnd.oci.image.layer.v1.tar+gzip")},
-	})
-	h.put("/v2/"+repository+"/manifests/"+tag, http.MethodPut, "application/vnd.oci.image.manifest.v1+json", manifest)
+	h.backend.Push(name, program, ballast)
 	return h.host + "/" + name
-}
-
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-func (h *hub) encode(value any) []byte {
-	h.t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return text
-}
-
-// blob puts content into the registry, and returns its descriptor.
-func (h *hub) blob(repository string, data []byte, kind string) map[string]any {
-	h.t.Helper()
-	h.put("/v2/"+repository+"/blobs/uploads/?digest="+digest(data), http.MethodPost, "application/octet-stream", data)
-	return map[string]any{"mediaType": kind, "digest": digest(data), "size": len(data)}
-}
-
-func (h *hub) put(path, method, kind string, data []byte) {
-	h.t.Helper()
-	r := httptest.NewRequest(method, path, bytes.NewReader(data))
-	r.Header.Set("Content-Type", kind)
-	w := httptest.NewRecorder()
-	h.backend.ServeHTTP(w, r)
-	if w.Code != http.StatusCreated {
-		h.t.Fatalf("push %s: %d %s", path, w.Code, w.Body)
-	}
 }
 
 // login is a docker configuration for the registry.
 func (h *hub) login(user string) string {
-	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + kit.Password))
 	return fmt.Sprintf(`{"auths":{"%s":{"auth":"%s"}}}`, h.host, auth)
 }
 

@@ -1,0 +1,115 @@
+//go:build real
+
+// Package machine boots a Debian of its own in an emulator, and runs tests of test/real
+// in there: those that show that berth works with cgroup v2, and those that need a
+// machine that is theirs alone, because they set its clock, switch it off, or want of
+// its kernel what the one at hand may lack (NFS, AppArmor, huge pages).
+//
+// Nothing but the console leads out of it. `make test-machine` does all of the set-up.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	bin = "../../bin"
+	// An emulator is slow: a boot takes a quarter of a minute, a pod some seconds.
+	bootLimit = 20 * time.Minute
+)
+
+// The machine is booted twice: the last test of the first boot switches it off, and what
+// came of that is seen by the only one of the second.
+func TestOnAMachineOfItsOwn(t *testing.T) {
+	data := newDisk(t)
+	for boot, want := range []int{11, 1} {
+		began := time.Now()
+		out, err := start(t, data)
+		passed, failed := outcomes(out)
+		t.Logf("boot %d took %s; passed: %v", boot+1, time.Since(began).Round(time.Second), passed)
+		if err != nil || len(failed) > 0 || len(passed) != want {
+			t.Fatalf("%d tests were to pass, and these failed: %v; %v\n%s", want, failed, err, out)
+		}
+	}
+}
+
+// newDisk is the disk that the tests are on: berth, its runtime, the tests and the
+// programs that they run in containers.
+func newDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	tree := filepath.Join(dir, "tree")
+	for _, part := range []string{"bin", "programs", "test/real"} {
+		must(t, os.MkdirAll(filepath.Join(tree, part), 0o755))
+	}
+	run(t, "cp", "-r", filepath.Join(bin, "berth"), filepath.Join(bin, "libexec"), filepath.Join(tree, "bin"))
+	run(t, "cp", "run.sh", filepath.Join(tree, "run"))
+	run(t, "go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", "real machine", "-o", filepath.Join(tree, "test", "real")+"/", "../real")
+	run(t, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(tree, "programs")+"/", "../workload")
+	disk := filepath.Join(dir, "disk")
+	run(t, "mkfs.ext4", "-q", "-d", tree, disk, "2G")
+	must(t, os.RemoveAll(tree))
+	return disk
+}
+
+// start switches the machine on, and returns what the tests have printed once it is off.
+// What it wrote to its first disk is forgotten then.
+func start(t *testing.T, data string) (string, error) {
+	t.Helper()
+	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")
+	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
+	defer cancel()
+	emulator := exec.CommandContext(ctx, "qemu-system-x86_64",
+		"-accel", "tcg,thread=multi", "-smp", "2", "-m", "3G", "-display", "none", "-nic", "none", "-no-reboot",
+		"-kernel", filepath.Join(bin, "machine", "kernel"), "-initrd", filepath.Join(bin, "machine", "initrd"),
+		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32",
+		"-drive", "format=raw,if=virtio,snapshot=on,file="+filepath.Join(bin, "machine", "disk"),
+		"-drive", "format=raw,if=virtio,file="+data,
+		"-serial", "file:"+console, "-serial", "file:"+printed)
+	complaints, err := emulator.CombinedOutput()
+	if err != nil {
+		last, _ := os.ReadFile(console) // it is only to tell more
+		err = fmt.Errorf("%w: %s\nits console:\n%s", err, complaints, last)
+	}
+	text, readErr := os.ReadFile(printed)
+	return strings.ReplaceAll(string(text), "\r", ""), errors.Join(err, readErr)
+}
+
+var outcome = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\w+)`)
+
+// outcomes are the tests that passed, and those that did not.
+func outcomes(printed string) (passed, failed []string) {
+	for _, found := range outcome.FindAllStringSubmatch(printed, -1) {
+		if found[1] == "PASS" {
+			passed = append(passed, found[2])
+		} else {
+			failed = append(failed, found[2])
+		}
+	}
+	return passed, failed
+}
+
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, out)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
