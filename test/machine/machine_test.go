@@ -52,6 +52,7 @@ func newDisk(t *testing.T) string {
 		must(t, os.MkdirAll(filepath.Join(tree, part), 0o755))
 	}
 	run(t, "cp", "-r", filepath.Join(bin, "berth"), filepath.Join(bin, "libexec"), filepath.Join(tree, "bin"))
+	run(t, "cp", "-r", "../../packaging", tree)
 	run(t, "cp", "run.sh", filepath.Join(tree, "run"))
 	run(t, "go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", "real machine", "-o", filepath.Join(tree, "test", "real")+"/", "../real")
 	run(t, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(tree, "programs")+"/", "../workload")

@@ -21,8 +21,8 @@ const lasting = "/berth/lasting"
 // TestTheMachineGoesDown does not return: the machine is switched off under it. What
 // came of that is seen by the next test, after the next boot.
 func TestTheMachineGoesDown(t *testing.T) {
-	// given an agent that wants half a minute for its pods, which logind does not grant
-	// unless it is told to
+	// given an agent under systemd that wants half a minute for its pods, which logind
+	// does not grant unless it is told to
 	if err := os.MkdirAll(filepath.Join(lasting, "manifests"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +33,61 @@ func TestTheMachineGoesDown(t *testing.T) {
 	for p, priority := range map[*v1.Pod]int32{usual: 0, critical: 2_000_000_000} {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(15))
 		p.Spec.Priority = &priority
+		p.Spec.Containers[0].Resources.Limits = amounts("cpu", "500m", "memory", "64Mi")
 	}
 	n.apply("pods.yaml", usual, critical)
-	n.start()
-	n.waitRunning("usual", "critical")
+	n.serve()
+	before := n.waitRunning("usual", "critical")
+
+	// when it is started anew, killed, and systemd reads all of its units again
+	mustRun(t, "systemctl", "restart", "berth")
+	mustRun(t, "systemctl", "kill", "--kill-whom=main", "--signal=KILL", "berth")
+	mustRun(t, "systemctl", "daemon-reload")
+
+	// then its pods do not notice
+	n.wait("the agent to be back", startLimit, func() string {
+		_, err := n.list()
+		return boolText(err == nil && strings.TrimSpace(mustRun(t, "systemctl", "show", "--value", "--property=NRestarts", "berth")) == "1")
+	})
+	for name, p := range n.waitRunning("usual", "critical") {
+		if app(p).ContainerID != app(before[name]).ContainerID || app(p).RestartCount != 0 {
+			t.Errorf("%s is %s, before it was %s", name, summary(p), summary(before[name]))
+		}
+		if got := n.inCgroup("", "pod"+string(p.UID), "cpu.max"); got != "50000 100000" {
+			t.Errorf("%s may use %s of a processor", name, got)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+
+	// when the machine is switched off
 	n.wait("systemd to know of the agent", startLimit, func() string {
 		return boolText(strings.Contains(mustRun(t, "systemd-inhibit", "--list", "--no-pager"), "berth"))
 	})
-
-	// when the machine is switched off
 	mustRun(t, "systemctl", "poweroff")
 	<-t.Context().Done() // with the process
+}
+
+// serve has systemd run the agent, by the unit that users have.
+func (n *node) serve() {
+	n.t.Helper()
+	unit, err := os.ReadFile("../../packaging/berth.service")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	const units = "/run/systemd/system"
+	if err := os.MkdirAll(units+"/berth.service.d", 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	n.put(units+"/berth.service", unit)
+	n.put(units+"/berth.service.d/test.conf", []byte("[Service]\nExecStart=\nExecStart="+n.program+" "+strings.Join(n.runArgs(), " ")+"\n"))
+	mustRun(n.t, "systemctl", "daemon-reload")
+	mustRun(n.t, "systemctl", "start", "berth")
+	n.wait("the agent to answer", startLimit, func() string {
+		_, err := n.list()
+		return boolText(err == nil)
+	})
 }
 
 func TestTheMachineCameBack(t *testing.T) {
