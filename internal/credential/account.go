@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1"
 
@@ -36,6 +37,7 @@ type identity struct {
 	annotations map[string]string // of the account, those that the plugin asks for
 	token       string
 	pod         string // UID
+	lacks       string // an annotation, without which the plugin is not asked
 }
 
 // key tells answers apart. Those of a plugin that looks at the account alone are good for
@@ -75,7 +77,7 @@ func (n *Node) whoAsks(ctx context.Context, plugin *provider, p *v1.Pod) (id ide
 	for _, key := range want.RequiredServiceAccountAnnotationKeys {
 		value, there := account.Annotations[key]
 		if !there {
-			return identity{}, false, nil // that is how workloads are left out
+			return identity{lacks: key}, false, nil // that is how workloads are left out
 		}
 		id.annotations[key] = value
 	}
@@ -92,19 +94,33 @@ func (n *Node) whoAsks(ctx context.Context, plugin *provider, p *v1.Pod) (id ide
 // askFor asks a plugin on behalf of a pod.
 func (n *Node) askFor(ctx context.Context, plugin *provider, repository string, p *v1.Pod) (keyring.Ring, error) {
 	id, wanted, err := n.whoAsks(ctx, plugin, p)
+	if id.lacks != "" { // it names no account: pods of others may read it, who wait for the same pull
+		return nil, fmt.Errorf("it is not asked for pods whose service account lacks the annotation %s", id.lacks)
+	}
 	if err != nil || !wanted {
 		return nil, err
 	}
 	if id.account != nil {
-		if id.token, _, _, err = n.Accounts.Token(ctx, p, plugin.TokenAttributes.ServiceAccountTokenAudience, tokenLife); err != nil {
-			return nil, err
+		audience := plugin.TokenAttributes.ServiceAccountTokenAudience
+		if id.token, _, _, err = n.Accounts.Token(ctx, p, audience, tokenLife); err != nil {
+			return nil, withAdvice(err, audience)
 		}
 	}
 	return plugin.ask(ctx, repository, id)
 }
 
+// withAdvice says what to do if the cluster does not let nodes have tokens for an
+// audience. It lets them if a volume of the pod names it, or if a rule says so.
+func withAdvice(err error, audience string) error {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), fmt.Sprintf("audience %q", audience)) {
+		return err
+	}
+	return fmt.Errorf("%w: the administrator of the cluster has to bind the group system:nodes to a ClusterRole with the verb request-serviceaccounts-token-audience on the resource %q", err, audience)
+}
+
 // Account is the service account on whose behalf plugins are asked for a repository, or
 // nil if none wants to know it. What such a plugin answers is for pods of that account.
+// While the cluster can't be asked about the account, it has no UID.
 func (n *Node) Account(ctx context.Context, repository string, p *v1.Pod) (*keyring.Account, error) {
 	if n.Plugins == nil {
 		return nil, nil
@@ -113,7 +129,11 @@ func (n *Node) Account(ctx context.Context, repository string, p *v1.Pod) (*keyr
 		if !plugin.isFor(repository) {
 			continue
 		}
-		if id, _, err := n.whoAsks(ctx, plugin, p); err != nil || id.account != nil {
+		id, _, err := n.whoAsks(ctx, plugin, p)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return &keyring.Account{Namespace: p.Namespace, Name: p.Spec.ServiceAccountName}, nil
+		}
+		if err != nil || id.account != nil {
 			return id.account, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	plugin "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
@@ -41,8 +42,11 @@ func wanting(attributes string) string {
 type people struct{ refuses error }
 
 func (*people) ServiceAccount(_ context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error) {
-	if name == "nobody" {
-		return nil, errors.New("no such account")
+	switch name {
+	case "nobody":
+		return nil, apierrors.NewNotFound(v1.Resource("serviceaccounts"), name)
+	case "unknown":
+		return nil, errors.New("connection refused")
 	}
 	a := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name, UID: types.UID("uid of " + name)}}
 	if name != "plain" {
@@ -137,9 +141,9 @@ func TestForWhomAPluginIsAsked(t *testing.T) {
 			"cacheType: Token, requireServiceAccount: true, requiredServiceAccountAnnotationKeys: [test/role]", exchanging,
 			people{},
 			[]*v1.Pod{of("plain", "a")},
-			0, "",
+			0, "whose service account lacks the annotation test/role",
 		},
-		"an account is missing": {"cacheType: Token, requireServiceAccount: true", exchanging, people{}, []*v1.Pod{of("nobody", "a")}, 0, "no such account"},
+		"an account is missing": {"cacheType: Token, requireServiceAccount: true", exchanging, people{}, []*v1.Pod{of("nobody", "a")}, 0, `"nobody" not found`},
 		"a token is refused":    {"cacheType: Token, requireServiceAccount: true", exchanging, people{errors.New("forbidden")}, same[:1], 0, "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,6 +165,46 @@ func TestForWhomAPluginIsAsked(t *testing.T) {
 				t.Errorf("the log is:\n%s", log)
 			}
 		})
+	}
+}
+
+func TestAnAudienceThatNodesMayNotHaveTokensFor(t *testing.T) {
+	plugins, _, err := plugins(t, wanting("cacheType: Token, requireServiceAccount: true"), exchanging)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for why, hint := range map[string]bool{
+		`audience "hub" not found in pod spec volume, system:node:one is not authorized to request tokens for this audience`: true,
+		"node requested token bound to a pod scheduled on a different node":                                                  false,
+	} {
+		n, _ := newKeyring(t, Config{Plugins: plugins, Accounts: &people{apierrors.NewForbidden(v1.Resource("serviceaccounts"), "alice", errors.New(why))}})
+
+		_, err := n.Lookup(t.Context(), "a.test/app", of("alice", "a"))
+
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Fatalf("got %v, want %q", err, why)
+		}
+		if got := strings.Contains(err.Error(), `the verb request-serviceaccounts-token-audience on the resource "hub"`); got != hint {
+			t.Errorf("it says what to do: %t, want %t: %v", got, hint, err)
+		}
+	}
+}
+
+func TestAccountsThatCannotBeRead(t *testing.T) {
+	plugins, _, err := plugins(t, wanting("cacheType: Token, requireServiceAccount: true"), exchanging)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := newKeyring(t, Config{Plugins: plugins, Accounts: &people{}})
+
+	// one that is not there is nobody's
+	if a, err := n.Account(t.Context(), "a.test/app", of("nobody", "a")); a != nil || err == nil {
+		t.Errorf("got %v, %v", a, err)
+	}
+	// while nobody can be asked, its name has to do
+	want := keyring.Account{Namespace: "ns", Name: "unknown"}
+	if a, err := n.Account(t.Context(), "a.test/app", of("unknown", "a")); a == nil || *a != want || err != nil {
+		t.Errorf("got %v, %v, want %v", a, err, want)
 	}
 }
 

@@ -60,7 +60,7 @@ func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) b
 	if by.NodePodsAccessible {
 		return true
 	}
-	if a := shown.Account; a != nil && slices.Contains(by.KubernetesServiceAccounts, accountOf(a)) {
+	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isOf(known, shown.Account) }) {
 		return true
 	}
 	for _, c := range shown.List {
@@ -101,6 +101,12 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 		mapping[repository] = known
 	}
 	return record
+}
+
+// isOf tells whether an account is the one that a pod shows. While the cluster can't be
+// asked, pods show a name without a UID: what ran before an outage goes on.
+func isOf(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
+	return shown != nil && known.Namespace == shown.Namespace && known.Name == shown.Name && (shown.UID == "" || known.UID == shown.UID)
 }
 
 func accountOf(a *keyring.Account) kubelet.ImagePullServiceAccount {

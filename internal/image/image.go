@@ -46,7 +46,8 @@ type Keyring interface {
 	// Lookup finds it, on behalf of a pod or, if that is nil, of nobody in particular. The
 	// error tells why there may be more, and does not keep anybody from trying.
 	Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyring.Credential, error)
-	// Account is the pod's service account if what Lookup finds depends on it, or nil.
+	// Account is the pod's service account if what Lookup finds depends on it, or nil. It
+	// has no UID while the cluster can't be asked about it.
 	Account(ctx context.Context, repository string, p *v1.Pod) (*keyring.Account, error)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,10 +84,16 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn) error {
 // machine, or none if there are none.
 func (m *Manager) tryAll(ctx context.Context, what pull) (err error) {
 	failed := &pullError{}
-	all := what.List
+	all := slices.Clone(what.List)
 	if m.Keyring != nil {
 		more, err := m.Keyring.Lookup(ctx, what.repository, what.pod)
-		all = append(all[:len(all):len(all)], more...)
+		for _, c := range more {
+			// Others may wait for this pull who can't show that account: it was not known
+			// yet when they came together. Its pod asks again, and is told apart then.
+			if c.Account == nil || isOf(accountOf(c.Account), what.Account) {
+				all = append(all, c)
+			}
+		}
 		if err != nil {
 			failed.hints = append(failed.hints, err.Error())
 		}

@@ -95,13 +95,14 @@ func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool
 		return true
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	record, err := r.read(ref)
+	busy := r.busy[image] > 0
+	r.mu.Unlock() // to find out what is shown may take its time
 	if err != nil {
 		r.log.Warn("a record of an image can't be read: its pods have to pull it again", "image", image, "err", err)
 		return false
 	}
-	if !r.policy.asks(repository, record != nil || r.busy[image] > 0) || covers(record, repository, Shown{}) {
+	if !r.policy.asks(repository, record != nil || busy) || covers(record, repository, Shown{}) {
 		return true
 	}
 	return covers(record, repository, shown())

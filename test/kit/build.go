@@ -1,5 +1,5 @@
 // Package kit has what the tests on real machines and in real clusters both need:
-// programs for containers, devices, and a stopwatch for volumes.
+// programs for containers, registries, devices, and a stopwatch for volumes.
 package kit
 
 import (
