@@ -8,6 +8,7 @@ import (
 	"time"
 
 	images "github.com/containerd/containerd/api/services/images/v1"
+	namespaces "github.com/containerd/containerd/api/services/namespaces/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,9 +26,10 @@ const criManagedLabel = "io.cri-containerd.image"
 // client speaks containerd's own API, for what CRI has no words for: taking in
 // images from a file.
 type client struct {
-	conn   *grpc.ClientConn
-	images images.ImagesClient
-	log    *slog.Logger
+	conn      *grpc.ClientConn
+	images    images.ImagesClient
+	namespace string
+	log       *slog.Logger
 }
 
 func newClient(socket string, log *slog.Logger) (*client, error) {
@@ -35,18 +37,28 @@ func newClient(socket string, log *slog.Logger) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
-	return &client{conn: conn, images: images.NewImagesClient(conn), log: log}, nil
+	return &client{conn: conn, images: images.NewImagesClient(conn), namespace: criNamespace, log: log}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
 
-func inNamespace(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace)
+func (c *client) inNamespace(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", c.namespace)
+}
+
+// makeNamespace makes it if it is not there. containerd makes it by itself, with the first
+// thing in it; what comes before, such as a stream, it takes for garbage.
+func (c *client) makeNamespace(ctx context.Context) error {
+	_, err := namespaces.NewNamespacesClient(c.conn).Create(ctx, &namespaces.CreateNamespaceRequest{Namespace: &namespaces.Namespace{Name: c.namespace}})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("make namespace %s: %w", c.namespace, plain(err))
+	}
+	return nil
 }
 
 // labels returns the labels of an image, and whether it is there.
 func (c *client) labels(ctx context.Context, name string) (map[string]string, bool, error) {
-	resp, err := c.images.Get(inNamespace(ctx), &images.GetImageRequest{Name: name})
+	resp, err := c.images.Get(c.inNamespace(ctx), &images.GetImageRequest{Name: name})
 	if status.Code(err) == codes.NotFound {
 		return nil, false, nil
 	}

@@ -35,7 +35,7 @@ func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, er
 	}
 	defer c.close()
 	store := content.NewContentClient(c.conn)
-	ctx = inNamespace(ctx)
+	ctx = c.inNamespace(ctx)
 	active, err := store.ListStatuses(ctx, &content.ListStatusesRequest{})
 	if err != nil {
 		return Progress{}, fmt.Errorf("ask for progress: %w", plain(err))

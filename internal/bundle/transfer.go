@@ -32,9 +32,12 @@ const chunk = 32 << 10
 //
 // containerd reads the archive from one stream and tells of its progress on another.
 func (c *client) importArchive(ctx context.Context, archive io.Reader, prefix string, labels map[string]string) ([]string, error) {
-	group := run.NewGroup(inNamespace(ctx), c.log)
+	group := run.NewGroup(c.inNamespace(ctx), c.log)
 	defer group.Stop()
 	ctx = group.Context()
+	if err := c.makeNamespace(ctx); err != nil {
+		return nil, err
+	}
 	streams := streaming.NewStreamingClient(c.conn)
 	progress, progressID, err := openStream(ctx, streams)
 	if err != nil {
