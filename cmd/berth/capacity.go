@@ -17,6 +17,7 @@ type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
 	appArmor    bool  // the kernel confines by it
+	seLinux     bool  // the kernel has it, and the runtime may use it: the bundled one does not
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
@@ -48,7 +49,7 @@ func newCapacity(ctx context.Context, c *config.Config, client *cri.Client) (*ca
 		return nil, err
 	}
 	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), seLinux: hasSELinux() && c.RuntimeEndpoint != "", strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
 	}, nil
@@ -69,7 +70,7 @@ func (c *capacity) labels() map[string]string {
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, StrictGroups: c.strictGroups,
+		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups,
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -33,6 +33,12 @@ func imageUsers(client *cri.Client) func(context.Context, string) (render.User, 
 	}
 }
 
+// hasSELinux tells whether the kernel labels processes and files.
+func hasSELinux() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
+}
+
 // hasAppArmor tells whether the kernel confines processes by AppArmor.
 func hasAppArmor() bool {
 	text, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")

@@ -42,6 +42,7 @@ type Node struct {
 	Kernel        string // its release; some sysctls are safe only with a newer one
 
 	AppArmor bool // the kernel can confine containers by it
+	SELinux  bool // the kernel has it, and the runtime labels containers
 	// StrictGroups says that the runtime can keep the groups of an image away from a
 	// container.
 	StrictGroups bool
@@ -72,6 +73,7 @@ const (
 	reasonTaintToleration = "TaintToleration"
 	reasonSysctlForbidden = "SysctlForbidden"
 	reasonAppArmor        = "AppArmor"
+	reasonSELinux         = "SELinux"
 	reasonGroupsPolicy    = "SupplementalGroupsPolicyNotSupported"
 	reasonOutOf           = "OutOf" // and the name of the resource
 )
@@ -107,7 +109,7 @@ func decideRoom(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 // nodeChecks are about what other pods have no part in. Sysctls come before
 // features: one that is forbidden anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkGroups, checkFeatures,
+	checkShutdown, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

@@ -14,6 +14,24 @@ func checkAppArmor(p *v1.Pod, node Node) *Rejection {
 	return &Rejection{Reason: reasonAppArmor, Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host"}
 }
 
+// checkSELinux refuses a pod that is to be labelled where nobody would do it.
+func checkSELinux(p *v1.Pod, node Node) *Rejection {
+	if node.SELinux || !asksForLabel(&p.Spec) {
+		return nil
+	}
+	return &Rejection{Reason: reasonSELinux, Message: "Cannot enforce SELinux: the host has it not enabled, or its runtime does not label containers"}
+}
+
+// asksForLabel tells whether a pod or any of its containers wants a label of its own.
+func asksForLabel(s *v1.PodSpec) bool {
+	if s.SecurityContext != nil && s.SecurityContext.SELinuxOptions != nil {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers, ephemeral(s)), func(c v1.Container) bool {
+		return c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil
+	})
+}
+
 // appArmorProfiles are those of the pod and of all of its containers.
 func appArmorProfiles(s *v1.PodSpec) []*v1.AppArmorProfile {
 	var out []*v1.AppArmorProfile

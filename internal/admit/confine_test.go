@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func TestAppArmorAndStrictGroupsNeedTheirMachine(t *testing.T) {
+func TestWhatConfinesNeedsItsMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*v1.PodSpec)
 		want string
@@ -24,6 +24,14 @@ func TestAppArmorAndStrictGroupsNeedTheirMachine(t *testing.T) {
 		"said not to be": {func(s *v1.PodSpec) {
 			s.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}}
 		}, ""},
+		"the pod is labelled": {func(s *v1.PodSpec) {
+			s.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Type: "spc_t"}}
+		}, "SELinux"},
+		"a debug container is": {func(s *v1.PodSpec) {
+			s.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+				Name: "e", SecurityContext: &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1,c2"}},
+			}}}
+		}, "SELinux"},
 		"strict groups": {func(s *v1.PodSpec) {
 			s.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict)}
 		}, "SupplementalGroupsPolicyNotSupported"},
@@ -35,10 +43,10 @@ func TestAppArmorAndStrictGroupsNeedTheirMachine(t *testing.T) {
 			p := newPod("web")
 			test.edit(&p.Spec)
 			if got := Check(p, nil, Node{}); reason(got) != test.want {
-				t.Errorf("on a machine that has neither: %+v", got)
+				t.Errorf("on a machine that has none of it: %+v", got)
 			}
-			if got := Check(p, nil, Node{AppArmor: true, StrictGroups: true}); got != nil {
-				t.Errorf("on a machine that has both: %+v", got)
+			if got := Check(p, nil, Node{AppArmor: true, SELinux: true, StrictGroups: true}); got != nil {
+				t.Errorf("on a machine that has all: %+v", got)
 			}
 		})
 	}

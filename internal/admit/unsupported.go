@@ -15,8 +15,7 @@ import (
 // that learns one takes its row out.
 //
 // Not in here, and left aside without a word: what only schedulers and admission
-// plugins read (affinity to other pods, topology spread, scheduling gates),
-// service accounts, and image pull secrets.
+// plugins read (affinity to other pods, topology spread, scheduling gates).
 
 type podFeature struct {
 	field string

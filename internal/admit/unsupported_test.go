@@ -105,7 +105,7 @@ func TestSupportedAndIgnored(t *testing.T) {
 	}
 	c.VolumeDevices = []v1.VolumeDevice{{Name: "disk"}, {Name: "own"}}
 
-	if got := Check(p, nil, Node{}); got != nil {
+	if got := Check(p, nil, Node{SELinux: true}); got != nil {
 		t.Errorf("rejected: %+v", got)
 	}
 }

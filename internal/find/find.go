@@ -45,7 +45,7 @@ func (f Filter) Choose(pods []*v1.Pod) []*v1.Pod {
 			continue
 		}
 		all = append(all, p)
-		if p.Name == f.Name {
+		if f.Name != "" && p.Name == f.Name {
 			exact = append(exact, p)
 		}
 	}

@@ -66,6 +66,14 @@ func TestFindOnePod(t *testing.T) {
 	}
 }
 
+// What is left of a pod may not even tell its name.
+func TestAPodWithoutANameHidesNobody(t *testing.T) {
+	all := []*v1.Pod{newPod("x", "one"), {ObjectMeta: metav1.ObjectMeta{UID: "left"}}, newPod("y", "two")}
+	if got := (Filter{}).Choose(all); len(got) != len(all) {
+		t.Errorf("of %d pods, %d are chosen", len(all), len(got))
+	}
+}
+
 func TestContainer(t *testing.T) {
 	p := newPod("x", "web", "app", "side")
 	p.Spec.InitContainers = []v1.Container{{Name: "setup"}}

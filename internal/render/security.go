@@ -55,13 +55,15 @@ func privileged(c *v1.Container) bool {
 	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
+// anyPrivileged tells whether any container of a pod is: a runtime lets none in to a
+// sandbox that was not announced as such.
 func anyPrivileged(p *v1.Pod) bool {
-	for i := range p.Spec.Containers {
-		if privileged(&p.Spec.Containers[i]) {
+	for _, c := range p.Spec.EphemeralContainers {
+		if privileged((*v1.Container)(&c.EphemeralContainerCommon)) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c v1.Container) bool { return privileged(&c) })
 }
 
 // maskedPaths and readonlyPaths are the parts of /proc and /sys that tell or

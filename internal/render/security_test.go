@@ -81,8 +81,29 @@ func TestAPrivilegedContainerSeesAll(t *testing.T) {
 	if secured(t, p, &p.Spec.Containers[0]).Privileged {
 		t.Error("its neighbour is privileged, too")
 	}
-	if !sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.Privileged {
-		t.Error("a runtime refuses a privileged container in a sandbox that is not")
+}
+
+func TestTheSandboxOfAPrivilegedContainerIsAnnounced(t *testing.T) {
+	mighty := &v1.SecurityContext{Privileged: new(true)}
+	for name, edit := range map[string]func(*v1.PodSpec){
+		"a main one": func(s *v1.PodSpec) { s.Containers[1].SecurityContext = mighty },
+		"an init container": func(s *v1.PodSpec) {
+			s.InitContainers = []v1.Container{{Name: "i"}, {Name: "j", SecurityContext: mighty}}
+		},
+		"a debug container": func(s *v1.PodSpec) {
+			s.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", SecurityContext: mighty}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := webPod()
+			if sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.Privileged {
+				t.Error("without any, it is not")
+			}
+			edit(&p.Spec)
+			if !sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext.Privileged {
+				t.Error("a runtime refuses a privileged container in a sandbox that is not")
+			}
+		})
 	}
 }
 

@@ -40,8 +40,9 @@ type Config struct {
 type Manager struct {
 	cfg Config
 
-	mu   sync.Mutex
-	pods map[pod.UID]render.IDs
+	mu     sync.Mutex
+	pods   map[pod.UID]render.IDs
+	unread map[pod.UID]error // pods whose records can't be read, and why
 }
 
 // New finds the ranges that pods have already.
@@ -55,7 +56,7 @@ func New(c Config) (*Manager, error) {
 	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
 		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
 	}
-	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}}
+	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}, unread: map[pod.UID]error{}}
 	entries, err := os.ReadDir(c.PodsDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("find the ids that pods have: %w", err)
@@ -64,8 +65,9 @@ func New(c Config) (*Manager, error) {
 		ids, err := m.read(pod.UID(e.Name()))
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-		case err != nil: // its pod will be told, and nobody else
-			c.Log.Warn("can't tell which ids a pod has", "uid", e.Name(), "err", err)
+		case err != nil:
+			c.Log.Warn("can't tell which ids a pod has: until it is gone, no other pod is given any", "uid", e.Name(), "err", err)
+			m.unread[pod.UID(e.Name())] = err
 		default:
 			m.pods[pod.UID(e.Name())] = ids
 		}
@@ -102,10 +104,14 @@ func (m *Manager) Release(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pods, uid)
+	delete(m.unread, uid)
 }
 
 // free finds the lowest range that no pod has a part of. m.mu is held.
 func (m *Manager) free() (render.IDs, error) {
+	for uid, err := range m.unread { // it may have any
+		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
+	}
 	taken := map[uint32]bool{} // by the number of their DefaultCount ids
 	for _, ids := range m.pods {
 		for at := ids.First / DefaultCount; at <= (ids.First+ids.Count-1)/DefaultCount; at++ {

@@ -77,7 +77,7 @@ func TestRangesOfAnotherSizeDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestBrokenRecordHoldsOnlyItsPodUp(t *testing.T) {
+func TestWhileARecordIsBrokenNobodyIsGivenWhatItMayHold(t *testing.T) {
 	for name, text := range map[string]string{
 		"no record":        "x",
 		"nothing":          "{}",
@@ -99,6 +99,10 @@ func TestBrokenRecordHoldsOnlyItsPodUp(t *testing.T) {
 			if ids, err := m.Take("bad"); err == nil || !strings.Contains(err.Error(), "broken") {
 				t.Errorf("got %v, %v", ids, err)
 			}
+			if ids, err := m.Take("good"); err == nil || !strings.Contains(err.Error(), "remove that pod first") {
+				t.Errorf("another pod got %v, %v", ids, err)
+			}
+			m.Release("bad")
 			take(t, m, "good")
 		})
 	}

@@ -11,6 +11,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -174,7 +175,8 @@ func (p *Pool) Orphan(o pod.Observed) {
 		return
 	}
 	orphan := &v1.Pod{}
-	orphan.UID, orphan.Name, orphan.Namespace = o.UID, o.Name, o.Namespace
+	// Of one that left nothing but files, not even the name is known.
+	orphan.UID, orphan.Name, orphan.Namespace = o.UID, cmp.Or(o.Name, string(o.UID)), o.Namespace
 	grace := int64(0)
 	for _, c := range o.Containers {
 		grace = max(grace, c.Grace)

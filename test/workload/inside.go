@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // makeDir makes a directory, and says what came of it.
@@ -15,6 +16,24 @@ func makeDir(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "made")
+}
+
+// tellFile answers with the mode and the owner of a file, and with where it leads if it is
+// a link.
+func tellFile(w http.ResponseWriter, r *http.Request) {
+	path := r.FormValue("path")
+	info, err := os.Stat(path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		http.Error(w, "no owner is told", http.StatusInternalServerError)
+		return
+	}
+	to, _ := os.Readlink(path) // most are none
+	fmt.Fprintf(w, "%o %d:%d %s\n", info.Mode().Perm(), owner.Uid, owner.Gid, to)
 }
 
 // eat uses that many MiB of memory, until the end.

@@ -1,7 +1,7 @@
 // Command workload is what runs in the containers of the real tests. Its first
 // argument says how it is to behave:
 //
-//	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, /mkdir?path=PATH, and ok elsewhere
+//	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, /stat?path=PATH, /mkdir?path=PATH, and ok elsewhere
 //	moody ADDR [AFTER]          answer HTTP with 200 from AFTER on, 500 after /sick, and 200 again after /well
 //	ask URL                     end with 0 if the answer is 200
 //	exit CODE [after DURATION]  end with that code, at once or later
@@ -18,10 +18,11 @@
 //	mount PATH                  mount a file system there that is in memory, then sleep
 //	quote PATH                  leave what a file holds as the termination message
 //	cat                         copy stdin to stdout
-//	terminal                    say how large the terminal is, and read a line
+//	terminal                    say how large the terminal is, whenever that changes, and read a line
 //	tar ...                     what 'berth cp' and 'kubectl cp' need of tar, also if it is called tar
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //	write PATH TEXT             write TEXT into a file, then end
+//	link PATH TARGET            make a symbolic link, then end
 //	eat N                       use N MiB of memory, then sleep
 //	spin                        use all of a processor until SIGTERM
 //
@@ -77,6 +78,8 @@ func run(args []string) (code int, err error) {
 		return exit(ctx, args[1], args[3])
 	case is(args, "write", 2):
 		return 0, os.WriteFile(args[1], []byte(args[2]), 0o644)
+	case is(args, "link", 2):
+		return 0, os.Symlink(args[2], args[1])
 	case is(args, "eat", 1):
 		return 0, eat(ctx, args[1])
 	case is(args, "spin", 0):
@@ -153,6 +156,7 @@ func serve(ctx context.Context, address string) error {
 		fmt.Fprintln(w, strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n"))
 	})
 	mux.HandleFunc("/mkdir", makeDir)
+	mux.HandleFunc("/stat", tellFile)
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
 		content, err := os.ReadFile(r.FormValue("path"))
 		if err != nil {
