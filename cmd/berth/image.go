@@ -6,13 +6,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"berth/internal/client"
+	"berth/internal/keyring"
 	"berth/internal/progress"
+	"berth/internal/server/api"
 )
 
 func newImageCommand() *cobra.Command {
@@ -93,24 +96,55 @@ root directory are taken in by themselves, and kept.`,
 
 func newImageRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "rm IMAGE...",
-		Aliases:           []string{"remove"},
-		Short:             "Remove images that no pod uses",
+		Use:     "rm IMAGE...",
+		Aliases: []string{"remove"},
+		Short:   "Remove images that no pod uses",
+		Long: `Rm removes images. An image goes with all of its names: container runtimes can't take away
+one of them. Those that went along are told.`,
 		Example:           "  berth image rm localhost/app:1",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, images []string) error {
 			return withClient(cmd, func(ctx context.Context, c *client.Client) error {
 				for _, image := range images {
+					list, err := c.Images(ctx)
+					if err != nil {
+						return err
+					}
 					if err := c.RemoveImage(ctx, image); err != nil {
 						return err
 					}
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "image %s removed\n", image)
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "image %s removed%s\n", image, alongWith(list.Items, image))
 				}
 				return nil
 			})
 		},
 	}
+}
+
+// alongWith says which other names an image has.
+func alongWith(images []api.Image, name string) string {
+	full, err := keyring.FullName(name)
+	if err != nil {
+		full = name // an ID
+	}
+	for _, i := range images {
+		if !slices.Contains(i.Tags, full) && !slices.Contains(i.Digests, full) && !hasID(i.ID, name) {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(i.Tags), func(tag string) bool { return tag == full })
+		if len(others) == 0 {
+			return ""
+		}
+		return ", and with it " + strings.Join(others, ", ")
+	}
+	return ""
+}
+
+// hasID tells whether name is an ID, or the beginning of one that nobody takes for a name.
+func hasID(id, name string) bool {
+	_, hash, _ := strings.Cut(id, ":")
+	return id == name || len(name) >= shownID && strings.HasPrefix(hash, name)
 }
 
 // withClient does something with a client, and closes it.

@@ -203,10 +203,10 @@ func (s imageStore) Load(ctx context.Context, name string, archive io.Reader, re
 		return nil, errors.New("berth runs with a container runtime that it was given, and can't load images into it: use the tools of that runtime, or 'berth image pull'")
 	}
 	names, err := s.bundle.Load(ctx, name, archive, received)
-	if err == nil {
-		s.images.Recheck(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	return names, s.images.Loaded(ctx, names)
 }
 
 // Remove implements server.Images.

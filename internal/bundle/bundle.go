@@ -72,6 +72,7 @@ type Runtime struct {
 	cfg   Config
 	paths paths
 	log   *slog.Logger
+	looks looks
 }
 
 // New checks the configuration. It touches nothing.
@@ -125,6 +126,7 @@ func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
 // Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
 // only where trying again would not help: programs or rights that are missing.
 func (r *Runtime) Run(ctx context.Context) error {
+	defer r.looks.close()
 	if err := r.prepare(); err != nil {
 		return err
 	}

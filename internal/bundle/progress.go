@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
 
 	content "github.com/containerd/containerd/api/services/content/v1"
 )
@@ -19,9 +21,44 @@ const (
 	sourceLabel = "containerd.io/distribution.source."
 	// maxManifest is more than a manifest needs; layers of that size do no harm.
 	maxManifest = 256 << 10
-	// maxLooks bounds how much is read to find a manifest.
+	// maxLooks bounds how much is read at a time to find manifests. The rest has to wait
+	// for the next time.
 	maxLooks = 50
+	// maxKnown bounds what is remembered of what was read.
+	maxKnown = 10_000
 )
+
+// looks is what is known of the content that was looked at. Content never changes: each
+// is read once.
+type looks struct {
+	mu     sync.Mutex
+	client *client            // nil until somebody asks
+	closed bool               // nobody may ask any more
+	known  map[string][]layer // by digest; nothing, if it is no manifest
+}
+
+// connect returns the connection that all looks share.
+func (l *looks) connect(socket string, log *slog.Logger) (c *client, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errors.New("the runtime was let go of")
+	}
+	if l.client == nil {
+		l.client, err = newClient(socket, log)
+	}
+	return l.client, err
+}
+
+// close ends the connection for good.
+func (l *looks) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.client != nil {
+		l.client.close()
+	}
+}
 
 // Progress tells how far the pull of a repository's images has come. The total is 0
 // if nothing is known: before the manifest is here, and when no pull runs.
@@ -29,11 +66,10 @@ const (
 // CRI has no words for it. containerd knows what it is fetching by digest only, so
 // the manifest says which of that belongs together.
 func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, error) {
-	c, err := newClient(r.paths.socket, r.log)
+	c, err := r.looks.connect(r.paths.socket, r.log)
 	if err != nil {
 		return Progress{}, err
 	}
-	defer c.close()
 	store := content.NewContentClient(c.conn)
 	ctx = c.inNamespace(ctx)
 	active, err := store.ListStatuses(ctx, &content.ListStatusesRequest{})
@@ -49,11 +85,11 @@ func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, er
 	if len(coming) == 0 {
 		return Progress{}, nil
 	}
-	here, manifests, err := fetched(ctx, store, repository)
+	here, err := fetched(ctx, store, repository)
 	if err != nil {
 		return Progress{}, err
 	}
-	return sum(manifests, coming, here), nil
+	return sum(r.looks.manifests(ctx, store, here), coming, here), nil
 }
 
 // layer is one of a manifest.
@@ -62,40 +98,71 @@ type layer struct {
 	Size   int64  `json:"size"`
 }
 
-// fetched returns what came from a repository, by digest, and the manifests in it.
-func fetched(ctx context.Context, store content.ContentClient, repository string) (here map[string]bool, manifests [][]layer, err error) {
+// fetched returns what came from a repository: digests and sizes.
+func fetched(ctx context.Context, store content.ContentClient, repository string) (map[string]int64, error) {
 	host, path, _ := strings.Cut(repository, "/")
 	host, _, _ = strings.Cut(host, ":") // containerd leaves out the port
 	list, err := store.List(ctx, &content.ListContentRequest{Filters: []string{fmt.Sprintf("labels.%q==%q", sourceLabel+host, path)}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask for progress: %w", plain(err))
+		return nil, fmt.Errorf("ask for progress: %w", plain(err))
 	}
-	here = map[string]bool{}
+	here := map[string]int64{}
 	for {
 		page, err := list.Recv()
 		if errors.Is(err, io.EOF) {
-			return here, manifests, nil
+			return here, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ask for progress: %w", plain(err))
+			return nil, fmt.Errorf("ask for progress: %w", plain(err))
 		}
 		for _, info := range page.GetInfo() {
-			here[info.GetDigest()] = true
-			if info.GetSize() > maxManifest || len(manifests) >= maxLooks {
-				continue
-			}
-			if layers := readLayers(ctx, store, info.GetDigest()); len(layers) > 0 {
-				manifests = append(manifests, layers)
-			}
+			here[info.GetDigest()] = info.GetSize()
 		}
 	}
 }
 
+// manifests returns those among what is here. It reads a few that were not read yet.
+func (l *looks) manifests(ctx context.Context, store content.ContentClient, here map[string]int64) [][]layer {
+	var out [][]layer
+	read := 0
+	for digest, size := range here {
+		layers, known := l.recall(digest)
+		if !known && size <= maxManifest && read < maxLooks {
+			read++
+			var err error
+			if layers, err = readLayers(ctx, store, digest); err == nil {
+				l.remember(digest, layers)
+			}
+		}
+		if len(layers) > 0 {
+			out = append(out, layers)
+		}
+	}
+	return out
+}
+
+func (l *looks) recall(digest string) ([]layer, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	layers, known := l.known[digest]
+	return layers, known
+}
+
+// remember notes what was read. When that is too much, it begins anew.
+func (l *looks) remember(digest string, layers []layer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil || len(l.known) >= maxKnown {
+		l.known = map[string][]layer{}
+	}
+	l.known[digest] = layers
+}
+
 // readLayers returns the layers of a manifest, or nothing if it is none.
-func readLayers(ctx context.Context, store content.ContentClient, digest string) []layer {
+func readLayers(ctx context.Context, store content.ContentClient, digest string) ([]layer, error) {
 	stream, err := store.Read(ctx, &content.ReadContentRequest{Digest: digest})
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var text []byte
 	for {
@@ -104,7 +171,7 @@ func readLayers(ctx context.Context, store content.ContentClient, digest string)
 			break
 		}
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		text = append(text, part.GetData()...)
 	}
@@ -112,14 +179,14 @@ func readLayers(ctx context.Context, store content.ContentClient, digest string)
 		Layers []layer `json:"layers"`
 	}
 	if json.Unmarshal(text, &manifest) != nil {
-		return nil
+		return nil, nil //nolint:nilerr // most content is something else
 	}
-	return manifest.Layers
+	return manifest.Layers, nil
 }
 
 // sum adds up the images of which something is coming. A registry may lie about the
 // sizes: more than all is never told.
-func sum(manifests [][]layer, coming map[string]int64, here map[string]bool) Progress {
+func sum(manifests [][]layer, coming, here map[string]int64) Progress {
 	var p Progress
 	counted := map[string]bool{}
 	for _, layers := range manifests {
@@ -136,7 +203,7 @@ func sum(manifests [][]layer, coming map[string]int64, here map[string]bool) Pro
 			p.Total += l.Size
 			if done, is := coming[l.Digest]; is {
 				p.Done += min(done, l.Size)
-			} else if here[l.Digest] {
+			} else if _, is := here[l.Digest]; is {
 				p.Done += l.Size
 			}
 		}

@@ -4,8 +4,9 @@
 // account then, and what it answers is for pods of that account.
 //
 // Files are read anew for each pull, so that a login counts at once. A plugin is
-// asked once, and its answer is kept for as long as it says. What is broken is told
-// to the log when that begins and when it ends, and stands in nobody's way.
+// asked once, and its answer is kept for as long as it says, or for a short while if
+// there was none. What is broken is told to the log when that begins and when it ends,
+// and stands in nobody's way.
 package credential
 
 import (

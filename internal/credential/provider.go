@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,27 +27,18 @@ const (
 	// maxAnswer and maxComplaint are how much of its output is read.
 	maxAnswer    = 1 << 20
 	maxComplaint = 1 << 10
-	// maxKept is how many answers are kept. They are kept by registry, mostly.
-	maxKept = 1000
 )
 
-// provider is one plugin. It is asked one question at a time, so that pulls of the
-// same registry find the answer to the first.
+// provider is one plugin.
 type provider struct {
 	kubeletconfig.CredentialProvider
-	program string
-
-	mu   sync.Mutex
-	kept map[string]answer
-}
-
-type answer struct {
-	ring  keyring.Ring
-	until time.Time
+	program  string
+	patience time.Duration // how long it may take to answer
+	answers  *answers
 }
 
 func newProvider(p kubeletconfig.CredentialProvider, program string) *provider {
-	return &provider{CredentialProvider: p, program: program, kept: map[string]answer{}}
+	return &provider{CredentialProvider: p, program: program, patience: execTimeout, answers: newAnswers()}
 }
 
 func (p *provider) isFor(repository string) bool {
@@ -61,62 +52,39 @@ func (p *provider) isFor(repository string) bool {
 
 // ask returns what the plugin has for a repository, and for whom it is asked.
 func (p *provider) ask(ctx context.Context, repository string, id identity) (keyring.Ring, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now, who := time.Now(), ""
+	q := question{repository: repository}
 	if p.TokenAttributes != nil {
-		who = " " + id.key(p.TokenAttributes.CacheType)
+		q.who = id.key(p.TokenAttributes.CacheType)
 	}
-	for _, kind := range []plugin.PluginCacheKeyType{plugin.ImagePluginCacheKeyType, plugin.RegistryPluginCacheKeyType, plugin.GlobalPluginCacheKeyType} {
-		if a, ok := p.kept[cacheKey(kind, repository)+who]; ok && now.Before(a.until) {
-			return a.ring, nil
-		}
-	}
+	return p.answers.get(ctx, q, func() answer { return p.answer(ctx, repository, id) })
+}
+
+// answer runs the plugin, and says for what else its answer holds, and until when.
+func (p *provider) answer(ctx context.Context, repository string, id identity) answer {
 	r, err := p.exec(ctx, repository, id)
 	if err != nil {
-		return nil, err
+		return answer{err: err}
 	}
-	a := answer{until: time.Now().Add(p.DefaultCacheDuration.Duration)}
+	a := answer{kind: r.CacheKeyType, until: time.Now().Add(p.DefaultCacheDuration.Duration)}
 	if r.CacheDuration != nil {
 		a.until = time.Now().Add(r.CacheDuration.Duration)
 	}
 	for pattern, auth := range r.Auth {
 		if id.token != "" && auth.Password == id.token && p.TokenAttributes.CacheType != kubeletconfig.TokenServiceAccountTokenCacheType {
-			return nil, errors.New("it answers with the token that it was given, which is good for one pod only: its tokenAttributes need cacheType Token")
+			return answer{err: errors.New("it answers with the token that it was given, which is good for one pod only: its tokenAttributes need cacheType Token")}
 		}
 		a.ring = append(a.ring, keyring.Entry{
 			Pattern:    pattern,
 			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.Normal(pattern), Account: id.account},
 		})
 	}
-	if a.until.After(time.Now()) {
-		p.keep(cacheKey(r.CacheKeyType, repository)+who, a)
-	}
-	return a.ring, nil
+	return a
 }
 
-// keep remembers an answer, and forgets those that are over.
-func (p *provider) keep(key string, a answer) {
-	for k, old := range p.kept {
-		if !time.Now().Before(old.until) || len(p.kept) >= maxKept {
-			delete(p.kept, k)
-		}
-	}
-	p.kept[key] = a
-}
+// silentError is a plugin that does not answer.
+type silentError struct{ after time.Duration }
 
-// cacheKey is for what else an answer holds.
-func cacheKey(kind plugin.PluginCacheKeyType, repository string) string {
-	switch kind {
-	case plugin.ImagePluginCacheKeyType:
-		return "image " + repository
-	case plugin.RegistryPluginCacheKeyType:
-		host, _, _ := strings.Cut(repository, "/")
-		return "registry " + host
-	default:
-		return "global"
-	}
-}
+func (e silentError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
 // exec runs the plugin: a request on its standard input, the answer on its output.
 // What it says of failures goes into the error; what it answers never does.
@@ -131,7 +99,7 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, execTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	out, complaints := &bounded{most: maxAnswer}, &bounded{most: maxComplaint}
 	cmd := exec.CommandContext(ctx, p.program, p.Args...) //nolint:gosec // the administrator names the program
@@ -141,9 +109,16 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 	for _, e := range p.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
+	// What it starts is of its group, and goes with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = killAll
 	if err := cmd.Run(); err != nil {
+		if errors.Is(err, exec.ErrWaitDelay) {
+			_ = killAll() // they have its output open, so there are some
+		}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", execTimeout)
+			err = silentError{p.patience}
 		}
 		if text := strings.TrimSpace(complaints.text.String()); text != "" {
 			err = fmt.Errorf("%w: %q", err, text)

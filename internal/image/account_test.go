@@ -141,13 +141,13 @@ func TestAnImageOfAServiceAccountWhileNobodyCanBeAsked(t *testing.T) {
 
 func TestASlowLookAtCredentialsKeepsNobodyWaiting(t *testing.T) {
 	r := open(t, t.TempDir())
-	if err := r.Begin("localhost/app:1"); err != nil {
+	if err := r.Begin("localhost/app:1", ""); err != nil {
 		t.Fatal(err)
 	}
 
 	r.Allows("localhost/app:1", "localhost/app", "ref", func() Shown {
 		done := make(chan error, 1)
-		go func() { done <- r.Begin("localhost/other:1") }()
+		go func() { done <- r.Begin("localhost/other:1", "") }()
 		select {
 		case err := <-done:
 			if err != nil {

@@ -192,20 +192,20 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	if !allows(r) {
 		t.Error("an image that nobody pulled is not for all")
 	}
-	if err := errors.Join(r.Begin(app), r.End(app, "localhost/app", "sha256:1", alice)); err != nil {
+	if err := errors.Join(r.Begin(app, ""), r.End(app, "localhost/app", "sha256:1", alice)); err != nil {
 		t.Fatal(err)
 	}
 	r = open(t, dir)
 	if allows(r) || allows(r, bob) || !allows(r, bob, alice) || !allows(r, newer) {
 		t.Error("not only those may use it who could pull it")
 	}
-	text, _ := os.ReadFile(filepath.Join(dir, "pulled", hashed("sha256:1")))
+	text, _ := os.ReadFile(filepath.Join(dir, "pulled", fileFor("sha256:1")))
 	if strings.Contains(string(text), "alice") || !strings.Contains(string(text), `"kind":"ImagePulledRecord"`) {
 		t.Errorf("the record is %s", text)
 	}
 
 	// The agent dies while it pulls: what came has to be shown for.
-	if err := r.Begin("localhost/other:1"); err != nil {
+	if err := r.Begin("localhost/other:1", ""); err != nil {
 		t.Fatal(err)
 	}
 	r = open(t, dir)

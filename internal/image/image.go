@@ -196,7 +196,20 @@ func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State 
 		}
 		m.pull(k, e, what, priorityOf(p))
 	}
-	return State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", what.image), NoSecrets: what.problem}
+	return pulling(what, e, time.Now())
+}
+
+// pulling is what is told of an image that is to come.
+func pulling(what pull, e *entry, now time.Time) State {
+	s := State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", what.image), NoSecrets: what.problem}
+	switch late := e.askedAt.Add(askPatience); {
+	case e.askedAt.IsZero():
+	case now.Before(late):
+		s.Until = late
+	default:
+		s.Message += ": waiting for credentials: a credential provider plugin does not answer"
+	}
+	return s
 }
 
 func never(what pull, ref string) State {

@@ -28,9 +28,10 @@ func (m *Manager) pull(k key, e *entry, what pull, priority int32) {
 	ctx, cancel := context.WithCancel(m.group.Context())
 	e.cancel, e.turn = cancel, newTurn(priority, m.sizeOf(what.image))
 	turn := e.turn
+	e.askedAt = time.Now()
 	m.group.Go("pull "+what.image, func(groupCtx context.Context) {
 		defer cancel()
-		err := m.fetch(ctx, what, turn)
+		err := m.fetch(ctx, what, turn, func() { m.answered(groupCtx, e) })
 		for _, uid := range m.finish(ctx, k, e, err) {
 			m.Wake(groupCtx, uid)
 		}
@@ -51,18 +52,44 @@ func (m *Manager) Pull(ctx context.Context, image string) error {
 	if err != nil {
 		return fmt.Errorf("%q can't be the name of an image: %w", image, err)
 	}
-	if err := m.fetch(ctx, pull{image: image, repository: repository}, newTurn(byHand, 0)); err != nil {
+	if err := m.fetch(ctx, pull{image: image, repository: repository}, newTurn(byHand, 0), func() {}); err != nil {
 		return errors.New(m.explain(err))
 	}
 	m.Recheck(ctx)
 	return nil
 }
 
+// askPatience is how long credentials may take before pods say that they wait for them.
+const askPatience = 5 * time.Second
+
+// answered takes note that credentials were found, or not. Pods that say that they wait
+// for them are told.
+func (m *Manager) answered(ctx context.Context, e *entry) {
+	m.mu.Lock()
+	var late []pod.UID
+	if time.Since(e.askedAt) >= askPatience {
+		late = e.pods(nil)
+	}
+	e.askedAt = time.Time{}
+	m.mu.Unlock()
+	for _, uid := range late {
+		m.Wake(ctx, uid)
+	}
+}
+
 // byHand is the priority of somebody who sits and waits.
 const byHand = 1<<31 - 1
 
-// fetch waits for its turn, and tries all credentials.
-func (m *Manager) fetch(ctx context.Context, what pull, t *turn) error {
+// freshFor is how long what the machine can show is good for. It may have to be asked
+// for, and come with an end.
+const freshFor = time.Minute
+
+// fetch finds what can be shown, waits for its turn, and tries all of it. Nobody else
+// waits for a turn because credentials are long in coming.
+func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) error {
+	show, hint := m.lookUp(ctx, what)
+	found()
+	looked := time.Now()
 	release, err := m.queue.take(ctx, t)
 	if err != nil {
 		return err
@@ -71,46 +98,55 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn) error {
 	if err := m.rate.Wait(ctx); err != nil {
 		return err
 	}
+	if time.Since(looked) > freshFor {
+		show, hint = m.lookUp(ctx, what)
+	}
 	began := time.Now()
 	defer m.watch(ctx, what)()
-	err = m.tryAll(ctx, what)
+	err = m.tryAll(ctx, what, show, hint)
 	if m.Pulled != nil {
 		m.Pulled(ctx, what.image, time.Since(began), err)
 	}
 	return err
 }
 
-// tryAll shows one credential after the other: those of the pod, those of the
-// machine, or none if there are none.
-func (m *Manager) tryAll(ctx context.Context, what pull) (err error) {
-	failed := &pullError{}
-	all := slices.Clone(what.List)
+// lookUp finds what can be shown for an image: what the pod has, what the machine has,
+// or nothing if there is nothing. hint says why there may be more.
+func (m *Manager) lookUp(ctx context.Context, what pull) (show []keyring.Credential, hint error) {
+	show = slices.Clone(what.List)
 	if m.Keyring != nil {
-		more, err := m.Keyring.Lookup(ctx, what.repository, what.pod)
+		var more []keyring.Credential
+		more, hint = m.Keyring.Lookup(ctx, what.repository, what.pod)
 		for _, c := range more {
 			// Others may wait for this pull who can't show that account: it was not known
 			// yet when they came together. Its pod asks again, and is told apart then.
 			if c.Account == nil || isOf(accountOf(c.Account), what.Account) {
-				all = append(all, c)
+				show = append(show, c)
 			}
 		}
-		if err != nil {
-			failed.hints = append(failed.hints, err.Error())
-		}
 	}
-	if len(all) == 0 {
-		all = []keyring.Credential{{}}
+	if len(show) == 0 {
+		show = []keyring.Credential{{}}
+	}
+	return show, hint
+}
+
+// tryAll shows one credential after the other.
+func (m *Manager) tryAll(ctx context.Context, what pull, show []keyring.Credential, hint error) (err error) {
+	failed := &pullError{}
+	if hint != nil {
+		failed.hints = append(failed.hints, hint.Error())
 	}
 	var ref string
 	var by keyring.Credential
 	if m.Records != nil {
-		if err := m.Records.Begin(what.image); err != nil {
+		if err := m.begin(ctx, what.image); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Records.End(what.image, what.repository, ref, by)) }()
 	}
 	tried := map[string]bool{}
-	for _, c := range all {
+	for _, c := range show {
 		if tried[c.Hash()] {
 			continue
 		}
@@ -130,6 +166,15 @@ func (m *Manager) tryAll(ctx context.Context, what pull) (err error) {
 		failed.all = append(failed.all, err)
 	}
 	return failed
+}
+
+// begin takes note of a pull, and of what was there before it.
+func (m *Manager) begin(ctx context.Context, image string) error {
+	before, err := m.Runtime.ImageRef(ctx, image)
+	if err != nil {
+		return err
+	}
+	return m.Records.Begin(image, before)
 }
 
 // pullError is why none of the credentials led to an image.

@@ -2,9 +2,6 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"berth/internal/keyring"
@@ -27,22 +24,33 @@ import (
 // kubelet's format: pulling has the images that somebody began to pull, and pulled
 // those that came, with the hashes of the credentials that they came by.
 //
-// A name in pulling is written before the pull and removed after: an image that came
-// while nobody could take note of it, because of a crash, does not count as preloaded.
+// A name in pulling is written before the pull and removed once what came of it is on
+// record: an image that came while nobody could take note of it, because of a crash or
+// a full disk, does not count as preloaded. What was there by that name before the pull
+// stays what it was. A file that can't be read is one that lets nobody in.
 type Records struct {
 	policy  Policy
 	pulling string
 	pulled  string
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	busy map[string]int // pulls that run, by image
+	mu     sync.Mutex
+	pulls  map[string]*begun // by their files in pulling
+	broken map[string]bool   // files in pulled that can't be read, and the log says so
 }
 
-// OpenRecords makes the folders below dir, and takes note of pulls that a crash cut off.
+// begun is a pull that began, and whose end is not on record.
+type begun struct {
+	running int      // how many pull that image just now
+	before  string   // what was there by its name
+	owed    []string // what came, and is not on record
+}
+
+// OpenRecords makes the folders below dir.
 func OpenRecords(dir string, p Policy, log *slog.Logger) (*Records, error) {
 	r := &Records{
-		policy: p, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled"), log: log, busy: map[string]int{},
+		policy: p, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled"), log: log,
+		pulls: map[string]*begun{}, broken: map[string]bool{},
 	}
 	for _, d := range []string{r.pulling, r.pulled} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -52,39 +60,66 @@ func OpenRecords(dir string, p Policy, log *slog.Logger) (*Records, error) {
 	return r, nil
 }
 
-// Settle makes records of the pulls that ended without one. refOf says which image
-// is there by a name. It is called before any pull begins.
+// Settle makes records of the pulls that a crash cut off. refOf says which image is
+// there by a name. It is called before any pull begins.
 func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, image string) (string, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	entries, err := os.ReadDir(r.pulling)
 	if err != nil {
 		return fmt.Errorf("read image records: %w", err)
 	}
 	for _, e := range entries {
-		path := filepath.Join(r.pulling, e.Name())
-		var intent kubelet.ImagePullIntent
-		if err := readRecord(path, &intent); err == nil && intent.Image != "" {
-			ref, err := refOf(ctx, intent.Image)
-			if err != nil {
-				return fmt.Errorf("settle a pull that was cut off: %w", err)
-			}
-			if ref != "" {
-				if err := r.touch(ref); err != nil {
-					return err
-				}
-			}
+		if strings.HasSuffix(e.Name(), unfinished) { // the pull did not begin
+			_ = os.Remove(filepath.Join(r.pulling, e.Name()))
+			continue
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("settle a pull that was cut off: %w", err)
+		if err := r.settle(ctx, e.Name(), refOf); err != nil {
+			r.log.Warn("a pull was cut off, and what came of it is not known: pods have to pull that image again", "err", err)
 		}
 	}
 	return nil
 }
 
+// settle ends a pull that was cut off. If it can't, nothing that is there by that name
+// counts as preloaded.
+func (r *Records) settle(ctx context.Context, file string, refOf func(ctx context.Context, image string) (string, error)) error {
+	p := &begun{}
+	r.pulls[file] = p
+	i, err := readIntent(filepath.Join(r.pulling, file))
+	if err != nil {
+		return err
+	}
+	p.before = i.Before
+	ref, err := refOf(ctx, i.Image)
+	if err != nil {
+		return err
+	}
+	if ref != "" && ref != i.Before {
+		p.owed = []string{ref}
+	}
+	return r.finish(file, p)
+}
+
+// finish forgets a pull when all that came of it is on record. The caller holds the lock.
+func (r *Records) finish(file string, p *begun) error {
+	for len(p.owed) > 0 {
+		if err := r.touch(p.owed[0]); err != nil {
+			return err
+		}
+		p.owed = p.owed[1:]
+	}
+	if err := remove(filepath.Join(r.pulling, file)); err != nil {
+		return err
+	}
+	delete(r.pulls, file)
+	return nil
+}
+
 // touch makes a record that lets nobody in, unless there is one.
 func (r *Records) touch(ref string) error {
-	record, err := r.read(ref)
-	if err != nil || record != nil {
-		return err
+	if r.read(ref) != nil {
+		return nil
 	}
 	return r.write(kubelet.ImagePulledRecord{ImageRef: ref})
 }
@@ -95,57 +130,81 @@ func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool
 		return true
 	}
 	r.mu.Lock()
-	record, err := r.read(ref)
-	busy := r.busy[image] > 0
+	record := r.read(ref)
+	pulled := record != nil || r.came(image, ref)
 	r.mu.Unlock() // to find out what is shown may take its time
-	if err != nil {
-		r.log.Warn("a record of an image can't be read: its pods have to pull it again", "image", image, "err", err)
-		return false
-	}
-	if !r.policy.asks(repository, record != nil || busy) || covers(record, repository, Shown{}) {
+	if !r.policy.asks(repository, pulled) || covers(record, repository, Shown{}) {
 		return true
 	}
 	return covers(record, repository, shown())
 }
 
-// Begin takes note of a pull that begins.
-func (r *Records) Begin(image string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.busy[image] == 0 {
-		intent := kubelet.ImagePullIntent{TypeMeta: typeMeta("ImagePullIntent"), Image: image}
-		if err := writeRecord(filepath.Join(r.pulling, hashed(image)), intent); err != nil {
-			return fmt.Errorf("take note of the pull of %s: %w", image, err)
+// came tells whether an image came by a pull that is not on record yet. The caller
+// holds the lock.
+func (r *Records) came(image, ref string) bool {
+	p := r.pulls[fileOf(image)]
+	return p != nil && ref != p.before || r.owes(ref)
+}
+
+func (r *Records) owes(ref string) bool {
+	for _, p := range r.pulls {
+		if slices.Contains(p.owed, ref) {
+			return true
 		}
 	}
-	r.busy[image]++
+	return false
+}
+
+// Begin takes note of a pull that begins. before is what is there by that name, if
+// anything is.
+func (r *Records) Begin(image, before string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	file := fileOf(image)
+	p := r.pulls[file]
+	if p == nil {
+		if r.owes(before) { // it came by another name, and nobody knows for whom
+			before = ""
+		}
+		p = &begun{before: before}
+		if err := writeIntent(filepath.Join(r.pulling, file), image, before); err != nil {
+			return fmt.Errorf("take note of the pull of %s: %w", image, err)
+		}
+		r.pulls[file] = p
+	}
+	p.running++
 	return nil
 }
 
-// End takes note of a pull that has ended. ref is empty if it failed.
+// End takes note of a pull that began and has ended. ref is empty if it failed.
 func (r *Records) End(image, repository, ref string, by keyring.Credential) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.busy[image]--; r.busy[image] <= 0 {
-		delete(r.busy, image)
-	}
+	file := fileOf(image)
+	p := r.pulls[file]
+	p.running--
 	if ref != "" {
-		if err := r.add(repository, ref, by); err != nil {
+		if err := r.add(p, repository, ref, by); err != nil {
+			p.owed = append(without(p.owed, ref), ref)
 			return fmt.Errorf("take note that %s was pulled: %w", image, err)
 		}
+		p.owed = without(p.owed, ref)
 	}
-	if r.busy[image] > 0 {
+	if p.running > 0 {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(r.pulling, hashed(image))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.finish(file, p); err != nil {
 		return fmt.Errorf("take note that the pull of %s has ended: %w", image, err)
 	}
 	return nil
 }
 
-func (r *Records) add(repository, ref string, by keyring.Credential) error {
-	record, err := r.read(ref)
-	if record == nil || err != nil { // a broken one is written anew
+func (r *Records) add(p *begun, repository, ref string, by keyring.Credential) error {
+	record := r.read(ref)
+	if record == nil {
+		if ref == p.before && !r.policy.asks(repository, false) {
+			return nil // it was preloaded, and stays so
+		}
 		record = &kubelet.ImagePulledRecord{ImageRef: ref}
 	}
 	now := withPull(*record, repository, by)
@@ -153,6 +212,29 @@ func (r *Records) add(repository, ref string, by keyring.Credential) error {
 		return nil
 	}
 	return r.write(now)
+}
+
+// Loaded takes note of an image that came out of an archive. Whoever put it there meant
+// it for all pods.
+func (r *Records) Loaded(image, ref string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.drop(fileFor(ref)); err != nil {
+		return err
+	}
+	for _, p := range r.pulls {
+		p.owed = without(p.owed, ref)
+	}
+	file := fileOf(image)
+	p := r.pulls[file]
+	if p == nil {
+		return nil
+	}
+	p.before = ref
+	if p.running == 0 {
+		return r.finish(file, p)
+	}
+	return writeIntent(filepath.Join(r.pulling, file), image, ref)
 }
 
 // Prune drops the records of images that are not there any more, and that nobody
@@ -164,64 +246,58 @@ func (r *Records) Prune(there map[string]bool, before time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read image records: %w", err)
 	}
-	names := map[string]bool{}
+	files := map[string]bool{}
 	for ref := range there {
-		names[hashed(ref)] = true
+		files[fileFor(ref)] = true
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || names[e.Name()] || !info.ModTime().Before(before) {
+		if err != nil || files[e.Name()] || !info.ModTime().Before(before) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(r.pulled, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("drop an image record: %w", err)
+		if err := r.drop(e.Name()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// read returns the record of an image, or nil if there is none.
-func (r *Records) read(ref string) (*kubelet.ImagePulledRecord, error) {
-	var record kubelet.ImagePulledRecord
-	err := readRecord(filepath.Join(r.pulled, hashed(ref)), &record)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// drop removes a record, if it is there.
+func (r *Records) drop(file string) error {
+	if err := remove(filepath.Join(r.pulled, file)); err != nil {
+		return fmt.Errorf("drop an image record: %w", err)
 	}
-	return &record, err
+	delete(r.broken, file)
+	return nil
+}
+
+// read returns the record of an image, or nil if there is none. One that can't be read
+// lets nobody in, and is written anew by the next pull.
+func (r *Records) read(ref string) *kubelet.ImagePulledRecord {
+	file := fileFor(ref)
+	record, err := readPulled(filepath.Join(r.pulled, file), ref)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil:
+		return record
+	}
+	if !r.broken[file] {
+		r.broken[file] = true
+		r.log.Warn("a record of an image can't be read: pods have to pull that image again", "image", ref, "err", err)
+	}
+	return &kubelet.ImagePulledRecord{ImageRef: ref}
 }
 
 func (r *Records) write(record kubelet.ImagePulledRecord) error {
-	record.TypeMeta, record.LastUpdatedTime = typeMeta("ImagePulledRecord"), metav1.Now()
-	return writeRecord(filepath.Join(r.pulled, hashed(record.ImageRef)), record)
-}
-
-func typeMeta(kind string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
-}
-
-// hashed is how a file for a name is called, which may have slashes in it.
-func hashed(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return "sha256-" + hex.EncodeToString(sum[:])
-}
-
-func readRecord(path string, into any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
+	file := fileFor(record.ImageRef)
+	if err := writePulled(filepath.Join(r.pulled, file), record); err != nil {
 		return err
 	}
-	return json.Unmarshal(text, into)
+	delete(r.broken, file)
+	return nil
 }
 
-// writeRecord puts a file in place at once, or not at all.
-func writeRecord(path string, record any) error {
-	text, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	tmp := filepath.Join(filepath.Dir(path), strings.TrimPrefix(filepath.Base(path), "sha256-")+".new")
-	if err := os.WriteFile(tmp, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+func without(refs []string, ref string) []string {
+	return slices.DeleteFunc(refs, func(one string) bool { return one == ref })
 }

@@ -2,6 +2,8 @@ package image
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +18,7 @@ type entry struct {
 	waiters  map[waiter]stand
 	turn     *turn              // of the pull that runs
 	cancel   context.CancelFunc // of the pull that runs; nil if none does
+	askedAt  time.Time          // since when it waits for credentials; zero: it does not
 	err      error              // of the last pull
 	failedAt time.Time
 	backoff  time.Duration // from failedAt to the next try
@@ -84,6 +87,29 @@ func (m *Manager) leave(k key, who waiter) {
 		e.cancel()
 	}
 	delete(m.images, k)
+}
+
+// Loaded takes note of images that came out of an archive: all pods may use them.
+func (m *Manager) Loaded(ctx context.Context, images []string) error {
+	var problems []error
+	for _, image := range images {
+		if err := m.loaded(ctx, image); err != nil {
+			problems = append(problems, fmt.Errorf("%s was loaded, but may not be used by all pods: %w", image, err))
+		}
+	}
+	m.Recheck(ctx)
+	return errors.Join(problems...)
+}
+
+func (m *Manager) loaded(ctx context.Context, image string) error {
+	if m.Records == nil {
+		return nil
+	}
+	ref, err := m.Runtime.ImageRef(ctx, image)
+	if err != nil || ref == "" {
+		return err
+	}
+	return m.Records.Loaded(image, ref)
 }
 
 // Recheck wakes every pod that waits for an image: some may have arrived by

@@ -4,6 +4,7 @@ package real
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/ociarchive"
 	"berth/test/kit"
 )
 
@@ -102,6 +104,95 @@ func TestCredentialProvider(t *testing.T) {
 	if err != nil || !strings.Contains(string(asked), h.host+"/team/app") {
 		t.Errorf("it was asked %q, %v", asked, err)
 	}
+}
+
+func TestACredentialProviderThatHangs(t *testing.T) {
+	t.Parallel()
+	// given a program that knows nothing and starts something, and more images than are
+	// pulled at a time whose registry it is asked for
+	n := newNode(t)
+	h, other := n.newHub(false), n.newHub(false)
+	program := "#!/bin/sh\nsleep 3600 & echo $! >> \"$0.started\"; wait\n"
+	pods, names := numbered("waits", 6, "sleep")
+	for i, p := range pods {
+		p.Spec.Containers[0].Image = h.push(fmt.Sprintf("team/app%d:1", i), 1000)
+	}
+	n.apply("waits.yaml", pods...)
+	n.start(kit.CredentialProvider(t, n.dir, h.host, program, "")...)
+
+	// then their pods say so
+	for _, name := range names {
+		n.waitPod(name, "says that the plugin does not answer", startLimit, func(p v1.Pod) string {
+			w := app(p).State.Waiting
+			return boolText(w != nil && strings.Contains(w.Message, "a credential provider plugin does not answer"))
+		})
+	}
+
+	// and an image of another registry comes
+	n.apply("other.yaml", podOf("other", other.push("team/app:1", 1000)))
+	n.waitRunning("other")
+
+	// when the pods go, then nothing of the program is left
+	n.remove("waits.yaml")
+	n.waitGone(names...)
+	started, err := os.ReadFile(filepath.Join(n.dir, "helper.started"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid := range strings.FieldsSeq(string(started)) {
+		n.wait("process "+pid+" to end", startLimit, func() string {
+			line, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+			return boolText(err != nil || !strings.Contains(string(line), "3600"))
+		})
+	}
+}
+
+func TestAnImportedImageAndAPullThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	// given an image that was imported, and a pod that wants it anew from a registry which hangs
+	n := newNode(t)
+	h := n.newHub(false)
+	h.mute = true
+	image := h.host + "/team/app:1"
+	n.drop("app.tar", archive(t, image, ociarchive.Write))
+	eager := podOf("eager", image)
+	eager.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
+	n.apply("eager.yaml", eager)
+	n.start()
+	n.wait("the pull to begin", startLimit, func() string { return boolText(h.count(http.MethodHead, "")+h.count(http.MethodGet, "") > 0) })
+
+	// then others use what is there
+	n.apply("calm.yaml", podOf("calm", image))
+	n.waitRunning("calm")
+
+	// when the agent is killed in the middle of the pull, then they still do
+	n.crash()
+	if left, err := os.ReadDir(filepath.Join(n.root, "image_manager", "pulling")); err != nil || len(left) != 1 {
+		t.Errorf("the pull was not cut off: %v, %v", left, err)
+	}
+	n.remove("eager.yaml")
+	n.start()
+	n.apply("late.yaml", podOf("late", image))
+	n.waitRunning("calm", "late")
+
+	// when the memory of images is broken, then the agent starts, and lets nobody in
+	ref := n.pod("late").Status.ContainerStatuses[0].ImageID
+	n.stop()
+	for _, file := range []string{"pulling/sha256-1", "pulled/" + fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(ref)))} {
+		if err := os.WriteFile(filepath.Join(n.root, "image_manager", file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.set(func() { h.mute, h.status = false, http.StatusInternalServerError })
+	n.start()
+	n.apply("refused.yaml", podOf("refused", image))
+	n.waitRefused("refused", "500")
+
+	// when the image is loaded, then it is for all
+	file := filepath.Join(n.dir, "again.tar")
+	n.put(file, archive(t, image, ociarchive.Write))
+	n.must("image", "load", file)
+	n.waitRunning("refused")
 }
 
 func TestRegistriesThatMisbehave(t *testing.T) {
