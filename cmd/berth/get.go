@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"berth/internal/client"
 	"berth/internal/pod"
@@ -38,6 +39,8 @@ type getPods struct {
 	output string
 	watch  bool
 	all    bool
+	labels string
+	chosen labels.Selector // what labels says
 }
 
 func newGetPodsCommand() *cobra.Command {
@@ -53,6 +56,7 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 		Example: `  berth get pods
   berth get pods -o wide
   berth get pods hello -o yaml
+  berth get pods -l app=web,tier!=test
   berth get pods hello -o jsonpath='{.status.podIP}'
   berth get pods --watch`,
 		Args:              atMostOnePod,
@@ -68,7 +72,9 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 	addOutputFlag(cmd, &g.output, outputs())
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and show changes, until interrupted")
 	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
+	cmd.Flags().StringVarP(&g.labels, "selector", "l", "", "show pods with these labels only, such as app=web,tier!=test")
 	addNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
+	_ = cmd.RegisterFlagCompletionFunc("selector", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -92,8 +98,17 @@ func (g *getPods) read(cmd *cobra.Command, args []string) (err error) {
 			return err
 		}
 	}
+	if g.labels != "" && len(args) > 0 {
+		return usageError(cmd, "give the name of a pod or a --selector, not both")
+	}
+	if g.chosen, err = labels.Parse(g.labels); err != nil {
+		return usageError(cmd, fmt.Sprintf("--selector is %q: %v", g.labels, err))
+	}
 	return nil
 }
+
+// unwanted tells whether a pod has not the labels that are asked for.
+func (g *getPods) unwanted(p v1.Pod) bool { return !g.chosen.Matches(labels.Set(p.Labels)) }
 
 func (g *getPods) run(cmd *cobra.Command) error {
 	printer, err := newPodPrinter(cmd.OutOrStdout(), g.output, g.all, g.filter.Name != "" || g.watch, statusPainter(cmd))
@@ -112,7 +127,7 @@ func (g *getPods) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return printState(cmd, printer, list.Pods.Items, list.Refused)
+	return printState(cmd, printer, slices.DeleteFunc(list.Pods.Items, g.unwanted), list.Refused)
 }
 
 // runWatch shows changes until it is interrupted.
@@ -130,7 +145,12 @@ func (g *getPods) runWatch(cmd *cobra.Command, printer podPrinter) error {
 	}
 	defer c.Close()
 	w := &podWatch{cmd: cmd, printer: printer}
-	err = c.Watch(cmd.Context(), g.filter, w.tell)
+	err = c.Watch(cmd.Context(), g.filter, func(e api.Event) error {
+		if e.Pod != nil && g.unwanted(*e.Pod) {
+			return nil
+		}
+		return w.tell(e)
+	})
 	if errors.Is(err, context.Canceled) {
 		return nil // that is how a watch ends
 	}

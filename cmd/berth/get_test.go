@@ -18,7 +18,9 @@ import (
 func TestGetPods(t *testing.T) {
 	a := startAgent(t)
 	refused := pod.Refusal{Origin: "/m/bad.yaml", Line: 3, Message: "no name", Kept: true, Pod: "x/bad"}
-	a.set([]pod.Refusal{refused}, runningPod("y", "db", "sql"), runningPod("x", "web", "app", "side"))
+	db := runningPod("y", "db", "sql")
+	db.Labels = map[string]string{"app": "db"}
+	a.set([]pod.Refusal{refused}, db, runningPod("x", "web", "app", "side"))
 	const refusedLine = "refused: /m/bad.yaml:3: no name (pod x/bad; the last good version keeps running)\n"
 	cases := []struct {
 		args string
@@ -37,6 +39,15 @@ web-node-1   2/2     Running   0          90s   10.0.0.7   node-1   <none>
 NAME        READY   STATUS    RESTARTS   AGE
 db-node-1   1/1     Running   0          90s
 `},
+		{"get pod/db", `
+NAME        READY   STATUS    RESTARTS   AGE
+db-node-1   1/1     Running   0          90s
+`},
+		{"get pods -l app=db", `
+NAME        READY   STATUS    RESTARTS   AGE
+db-node-1   1/1     Running   0          90s
+`},
+		{"get pods -l app!=db -o name", "pod/web-node-1\n"},
 		{"get pods pod/db-node-1 -A", `
 NAMESPACE   NAME        READY   STATUS    RESTARTS   AGE
 y           db-node-1   1/1     Running   0          90s

@@ -15,6 +15,7 @@ import (
 // logFlags are those flags of 'logs' that are not yet as a request has them.
 type logFlags struct {
 	remoteFlags
+	all       bool
 	since     time.Duration
 	sinceTime string
 }
@@ -36,6 +37,7 @@ Of a pod with several containers, the first one is taken unless -c names another
   berth logs hello -f --tail 10
   berth logs hello -c sidecar --since 5m
   berth logs hello --previous
+  berth logs hello --all-containers -f
   berth logs hello --server https://node-1:10250 --client-certificate me.crt --client-key me.key --certificate-authority ca.crt`,
 		Args:              onePod,
 		ValidArgsFunction: completePods,
@@ -48,6 +50,9 @@ Of a pod with several containers, the first one is taken unless -c names another
 				return err
 			}
 			defer n.Close()
+			if flags.all {
+				return printAllLogs(cmd, n, request)
+			}
 			return printLog(cmd, n, request)
 		},
 	}
@@ -56,6 +61,7 @@ Of a pod with several containers, the first one is taken unless -c names another
 	f.BoolVarP(&request.Follow, "follow", "f", false, "go on with what is written, until the container ends")
 	f.BoolVarP(&request.Previous, "previous", "p", false, "print the log of the container before its last restart")
 	f.StringVarP(&request.Container, "container", "c", "", "container of the pod")
+	f.BoolVar(&flags.all, "all-containers", false, "print the logs of all containers, with its name before each line")
 	f.Int64Var(&request.Tail, "tail", -1, "print only that many of the last lines; -1 prints all")
 	f.DurationVar(&flags.since, "since", 0, "print only what is newer than that, such as 30s or 2h")
 	f.StringVar(&flags.sinceTime, "since-time", "", "print only what was written since then, such as 2026-01-02T03:04:05Z")
@@ -78,6 +84,8 @@ func (l *logFlags) read(cmd *cobra.Command, args []string, now time.Time, r *cli
 		return err
 	}
 	switch {
+	case l.all && r.Container != "":
+		return usageError(cmd, "--container and --all-containers exclude each other")
 	case r.Tail < -1:
 		return usageError(cmd, fmt.Sprintf("--tail is %d: give a number of lines, or -1 for all", r.Tail))
 	case r.LimitBytes < 0:
@@ -105,9 +113,13 @@ func printLog(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
 	if len(log.Choice) > 1 {
 		cmd.PrintErrf("Defaulted container %q out of: %s\n", log.Container, strings.Join(log.Choice, ", "))
 	}
-	err = log.CopyTo(cmd.OutOrStdout())
+	return endOfFollowing(r, log.CopyTo(cmd.OutOrStdout()))
+}
+
+// endOfFollowing is nil if err only says that somebody has seen enough.
+func endOfFollowing(r client.LogRequest, err error) error {
 	if r.Follow && errors.Is(err, context.Canceled) {
-		return nil // that is how following ends
+		return nil
 	}
 	return err
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -18,7 +18,6 @@ import (
 	"berth/internal/observe"
 	"berth/internal/pod"
 	"berth/internal/run"
-	"berth/internal/status"
 )
 
 // systemLogs is what the node shows of the machine's own logs.
@@ -32,15 +31,16 @@ type answering struct {
 }
 
 // newAnswering makes the API with which this node answers others.
-func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client, log *slog.Logger) (*answering, error) {
+func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client, logs *logging) (*answering, error) {
+	log := logs.Logger
 	a := &answering{ports: nodeapi.Addresses{
 		Address: c.API.Address, Port: c.API.Port, ReadOnlyPort: c.API.ReadOnlyPort,
 		HealthzAddress: c.API.HealthzAddress, HealthzPort: c.API.HealthzPort,
 	}}
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: version, Started: time.Now(),
-		Pods: n.agent, Runtime: streamingRuntime{client, n.observer}, Logs: containerLogs{n.observer, n.statuses, log},
-		SandboxEnded:  sandboxes{n.observer, n.statuses, log}.ended,
+		Pods: n.agent, Runtime: streamingRuntime{client, n.observer}, Logs: containerLogs{n.endings()},
+		SandboxEnded:  n.endings().ofSandbox,
 		Configz:       c.Kubelet(),
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,
@@ -51,10 +51,15 @@ func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client
 			ClientCA: c.API.ClientCA, Anonymous: c.API.Anonymous,
 			TokenTTL: c.API.TokenTTL, AllowedTTL: c.API.AllowedTTL, DeniedTTL: c.API.DeniedTTL,
 		},
-		Checks: []nodeapi.Check{{Name: "syncloop", Err: n.loopAlive}},
-		Count: func(path string, stream bool, next http.Handler) http.Handler {
+		SetVerbosity: logs.setVerbosity,
+		Limits:       apiLimits(c.API.Limits),
+		Checks: []nodeapi.Check{
+			{Name: "log", Err: func(context.Context) error { return n.checked("log", logs.output.check(time.Now())) }},
+			{Name: "syncloop", Err: n.loopAlive},
+		},
+		Count: func(server, path string, stream bool, next http.Handler) http.Handler {
 			request := metrics.Request{Path: path, LongRunning: stream}
-			return n.measured.counts.Watch("readwrite", func(*http.Request) metrics.Request { return request }, next)
+			return n.measured.counts.Watch(server, func(*http.Request) metrics.Request { return request }, next)
 		},
 		Log: log,
 	}
@@ -86,9 +91,32 @@ func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client
 		}
 		settings.TLS = nodeapi.TLS{GetCertificate: a.serving.GetCertificate, MinVersion: c.API.MinTLS, Ciphers: c.API.Ciphers, Curves: c.API.Curves}
 	}
+	a.tellExpiry(n.measured.pages, joined)
 	var err error
 	a.API, err = nodeapi.New(settings)
 	return a, err
+}
+
+// tellExpiry has the metrics say for how long our certificates are good.
+func (a *answering) tellExpiry(pages *metrics.Pages, joined *cluster) {
+	until := func(c *tls.Certificate) time.Time {
+		if c == nil || c.Leaf == nil {
+			return time.Time{}
+		}
+		return c.Leaf.NotAfter
+	}
+	if joined != nil {
+		pages.ClientExpiry = func() time.Time { return until(joined.shows.certificate()) }
+	}
+	if serving := a.serving; serving != nil {
+		pages.ServerExpiry = func() time.Time {
+			c, err := serving.GetCertificate(nil)
+			if err != nil { // there is none yet
+				return time.Time{}
+			}
+			return until(c)
+		}
+	}
 }
 
 // loopPatience is how long the sync loop, which never blocks, may take to answer.
@@ -98,9 +126,22 @@ const loopPatience = 10 * time.Second
 func (n *node) loopAlive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loopPatience)
 	defer cancel()
-	err := n.agent.Alive(ctx)
-	n.measured.counts.Checked("syncloop", err)
+	return n.checked("syncloop", n.agent.Alive(ctx))
+}
+
+// checked counts what came of a check.
+func (n *node) checked(check string, err error) error {
+	n.measured.counts.Checked(check, err)
 	return err
+}
+
+func apiLimits(l config.APILimits) nodeapi.Limits {
+	return nodeapi.Limits{
+		Streams: l.Streams, StreamsPerUser: l.StreamsPerUser,
+		Connections: l.Connections, ConnectionsPerIP: l.ConnectionsPerAddress, Reviews: l.ReviewsPerSecond,
+		HeaderBytes: l.HeaderBytes, BodyBytes: l.BodyBytes,
+		HeaderTimeout: l.RequestTimeout, AnswerTimeout: l.AnswerTimeout, IdleTimeout: l.IdleTimeout,
+	}
 }
 
 // start opens the ports and answers on them.
@@ -140,43 +181,4 @@ func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []stri
 
 func (r streamingRuntime) AttachURL(ctx context.Context, id string, s nodeapi.Streams) (string, error) {
 	return r.Client.AttachURL(ctx, id, cri.Streams(s))
-}
-
-// sandboxes knows when one is no more.
-type sandboxes struct {
-	observer *observe.Observer
-	statuses *status.Store
-	log      *slog.Logger
-}
-
-// lookAtSandbox is how often somebody who is connected to a sandbox looks at it. The
-// runtime is only asked if something has happened to the pod.
-const lookAtSandbox = time.Second
-
-// ended returns a channel that is closed once the sandbox does not run, or ctx ends.
-func (s sandboxes) ended(ctx context.Context, uid pod.UID, id string) <-chan struct{} {
-	done := make(chan struct{})
-	run.NewGroup(ctx, s.log).Go("wait for the end of sandbox "+id, func(ctx context.Context) {
-		defer close(done)
-		changed, stop := s.statuses.Watch()
-		defer stop()
-		for s.runs(ctx, uid, id) {
-			select {
-			case <-changed:
-			case <-time.After(lookAtSandbox): // its end may change nothing in a status
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return done
-}
-
-func (s sandboxes) runs(ctx context.Context, uid pod.UID, id string) bool {
-	have, err := s.observer.Fresh(ctx, uid, time.Time{})
-	if err != nil {
-		return ctx.Err() == nil // a runtime that does not answer tells nothing
-	}
-	newest := have.Sandbox()
-	return newest != nil && newest.ID == id && newest.State == pod.SandboxReady
 }

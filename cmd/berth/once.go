@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"berth/internal/config"
 	"berth/internal/pod"
@@ -108,7 +107,10 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	if err != nil {
 		return onceTrouble, err
 	}
-	log := onceLogger(c.Verbosity)
+	log, err := onceLogging(c.Verbosity)
+	if err != nil {
+		return onceTrouble, err
+	}
 	if err := setApart(c, cmd.Flags().Changed("pod-cidr")); err != nil {
 		return onceTrouble, err
 	}
@@ -120,12 +122,13 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	if err := o.prepare(c, file); err != nil {
 		return onceTrouble, err
 	}
+	defer func() { err = errors.Join(err, o.leaveImages(c.RootDir)) }()
 	code, err = o.attend(cmd, c, log)
 
 	// Also of a pod that has ended there is something to be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), onceDownTimeout)
 	defer cancel()
-	if downErr := down(ctx, c, theirGrace, log); downErr != nil {
+	if downErr := down(ctx, c, theirGrace, log.Logger); downErr != nil {
 		root.keep = true
 		return onceTrouble, errors.Join(err, fmt.Errorf("remove what is left of the pod: %w; try 'berth down --root-dir %s'", downErr, c.RootDir))
 	}
@@ -161,22 +164,21 @@ func (o *onceFlags) readPod(cmd *cobra.Command) (review.File, error) {
 	return files[0], nil
 }
 
-// onceLogger leaves stderr to the pod, unless more is asked for.
-func onceLogger(verbosity int) *slog.Logger {
-	if verbosity > 0 {
-		return newLogger(verbosity)
+// onceLogging leaves stderr to the pod, unless more is asked for.
+func onceLogging(verbosity int) (*logging, error) {
+	log, err := newLogging(verbosity)
+	if err == nil && verbosity == 0 {
+		log.level.Set(slog.LevelError)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	klog.SetSlogLogger(log)
-	return log
+	return log, err
 }
 
 // attend runs an agent until its pod has ended.
-func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, log *slog.Logger) (code int, err error) {
+func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, log *logging) (code int, err error) {
 	// The agent goes on when we are interrupted: it is to stop the pod.
 	ctx, fail := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
 	defer fail(nil)
-	group := run.NewGroup(ctx, log)
+	group := run.NewGroup(ctx, log.Logger)
 	defer group.Stop()
 	group.Go("agent", func(ctx context.Context) {
 		if err := runAgent(ctx, c, log); err != nil {

@@ -125,9 +125,11 @@ func (f *follower) see(p *v1.Pod) error {
 	f.lastPod = p
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, s := range statuses {
-			if started := s.State.Running != nil || s.State.Terminated != nil; started && s.ContainerID != "" && !f.seen[s.ContainerID] {
-				f.seen[s.ContainerID] = true
-				f.print(p, s.Name)
+			for _, id := range lives(s) {
+				if !f.seen[id] {
+					f.seen[id] = true
+					f.print(p, s.Name, id)
+				}
 			}
 		}
 	}
@@ -136,6 +138,19 @@ func (f *follower) see(p *v1.Pod) error {
 		return errEnded
 	}
 	return nil
+}
+
+// lives are the ids of a container whose logs are there: one that was restarted at once
+// may never have been seen as it ran.
+func lives(s v1.ContainerStatus) []string {
+	var ids []string
+	if last := s.LastTerminationState.Terminated; last != nil && last.ContainerID != "" {
+		ids = append(ids, last.ContainerID)
+	}
+	if started := s.State.Running != nil || s.State.Terminated != nil; started && s.ContainerID != "" {
+		ids = append(ids, s.ContainerID)
+	}
+	return ids
 }
 
 // explain tells what the pod waits for, each reason once.
@@ -155,8 +170,8 @@ func (f *follower) explain(p *v1.Pod) {
 	}
 }
 
-// print copies the log of a container from its beginning to its end.
-func (f *follower) print(p *v1.Pod, container string) {
+// print copies the log of one life of a container from its beginning to its end.
+func (f *follower) print(p *v1.Pod, container, id string) {
 	done := make(chan struct{})
 	f.logs = append(f.logs, done)
 	out := &lines{w: f.cmd.OutOrStdout(), mu: &f.out}
@@ -166,7 +181,7 @@ func (f *follower) print(p *v1.Pod, container string) {
 	f.group.Go("log of "+container, func(ctx context.Context) {
 		defer close(done)
 		defer out.flush()
-		log, err := f.client.Log(ctx, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: container, Follow: true, Tail: -1})
+		log, err := f.client.Log(ctx, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: container, ID: id, Follow: true, Tail: -1})
 		if err == nil {
 			err = errors.Join(log.CopyTo(out), log.Close())
 		}

@@ -107,15 +107,8 @@ func (o *onceFlags) prepare(c *config.Config, file review.File) error {
 		return fmt.Errorf("there are pods of another run in %s, which would be stopped: run 'berth down --root-dir %s' first, or leave out --root-dir", c.RootDir, c.RootDir)
 	}
 	if o.images != "" {
-		images, err := filepath.Abs(o.images)
-		if err == nil {
-			_, err = os.ReadDir(images)
-		}
-		if err != nil {
-			return fmt.Errorf("look for images: %w", err)
-		}
-		if err := os.Symlink(images, filepath.Join(c.RootDir, "images")); err != nil {
-			return fmt.Errorf("use the images of %s: %w", images, err)
+		if err := useImages(c.RootDir, o.images); err != nil {
+			return err
 		}
 	}
 	// What an earlier run had is no more.
@@ -131,6 +124,40 @@ func (o *onceFlags) prepare(c *config.Config, file review.File) error {
 		return fmt.Errorf("write down the manifest: %w", err)
 	}
 	return saveSettings(c)
+}
+
+// useImages makes the folder the one from which the agent imports images.
+func useImages(root, folder string) error {
+	images, err := filepath.Abs(folder)
+	if err == nil {
+		_, err = os.ReadDir(images)
+	}
+	if err != nil {
+		return fmt.Errorf("look for images: %w", err)
+	}
+	// What is there is a link of an earlier run, or an empty folder, or somebody's own.
+	link := imagesLink(root)
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there are images in %s already: put those of %s beside them, and leave out --images (%w)", link, images, err)
+	}
+	if err := os.Symlink(images, link); err != nil {
+		return fmt.Errorf("use the images of %s: %w", images, err)
+	}
+	return nil
+}
+
+// imagesLink is where images are imported from, below the root directory.
+func imagesLink(root string) string { return filepath.Join(root, "images") }
+
+// leaveImages makes the images those of nobody: the next run may have none.
+func (o *onceFlags) leaveImages(root string) error {
+	if o.images == "" {
+		return nil
+	}
+	if err := os.Remove(imagesLink(root)); err != nil {
+		return fmt.Errorf("leave the images of %s: %w", o.images, err)
+	}
+	return nil
 }
 
 // onceManifest is where the agent finds the manifest. In each run it is another

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -119,6 +121,27 @@ func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	if to, err := os.Readlink(filepath.Join(root, "images")); err != nil || to != once.images {
 		t.Errorf("got %q (%v)", to, err)
 	}
+	// then what is there of an earlier run is not in the way of the next
+	once.images = t.TempDir()
+	if err := once.prepare(c, file); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(filepath.Join(root, "images")); err != nil || to != once.images {
+		t.Errorf("got %q (%v)", to, err)
+	}
+	if err := once.leaveImages(root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(root, "images")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	// and neither are images of somebody else put away
+	if err := os.MkdirAll(filepath.Join(root, "images", "theirs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := once.prepare(c, file); err == nil || !strings.Contains(err.Error(), "and leave out --images") {
+		t.Errorf("got %v", err)
+	}
 	if err := os.MkdirAll(filepath.Join(root, "pods", "uid"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -143,5 +166,27 @@ func TestLinesAreWrittenWhole(t *testing.T) {
 	out.Reset()
 	if _, err := l.Write(make([]byte, maxLine+1)); err != nil || out.Len() != maxLine+1+len("[app] ") {
 		t.Errorf("a line without an end is held back: %d bytes, %v", out.Len(), err)
+	}
+}
+
+func TestEachLifeOfAContainerIsPrinted(t *testing.T) {
+	ended := func(id string) v1.ContainerState {
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: id}}
+	}
+	running, waits := v1.ContainerState{Running: &v1.ContainerStateRunning{}}, v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
+	for _, c := range []struct {
+		name   string
+		status v1.ContainerStatus
+		want   string
+	}{
+		{"not yet", v1.ContainerStatus{State: waits}, "[]"},
+		{"the first", v1.ContainerStatus{State: running, ContainerID: "a"}, "[a]"},
+		{"it has ended", v1.ContainerStatus{State: ended("a"), ContainerID: "a"}, "[a]"},
+		{"it waits for the second", v1.ContainerStatus{State: waits, ContainerID: "a", LastTerminationState: ended("a")}, "[a]"},
+		{"the second, and nobody saw the first", v1.ContainerStatus{State: running, ContainerID: "b", LastTerminationState: ended("a")}, "[a b]"},
+	} {
+		if got := fmt.Sprint(lives(c.status)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
 	}
 }

@@ -179,14 +179,14 @@ func TestWatchEnds(t *testing.T) {
 
 func TestLogRequest(t *testing.T) {
 	full := LogRequest{
-		Namespace: "a/b", Pod: "c/d", Container: "e", Previous: true, Follow: true, Timestamps: true,
+		Namespace: "a/b", Pod: "c/d", Container: "e", ID: "f", Previous: true, Follow: true, Timestamps: true,
 		Tail: 0, Since: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), LimitBytes: 9,
 	}
 	if got, want := full.path(), "/v1/namespaces/a%2Fb/pods/c%2Fd/log"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	want := url.Values{
-		"container": {"e"}, "previous": {"true"}, "follow": {"true"}, "timestamps": {"true"},
+		"container": {"e"}, "id": {"f"}, "previous": {"true"}, "follow": {"true"}, "timestamps": {"true"},
 		"tail": {"0"}, "since": {"2026-01-02T03:04:05.000000006Z"}, "limitBytes": {"9"},
 	}
 	if got := full.query().Encode(); got != want.Encode() {

@@ -19,6 +19,7 @@ type LogRequest struct {
 	Pod        string
 	Container  string // empty for the one that is likely meant
 	Previous   bool   // the life before the present one
+	ID         string // of one life, as the status of the container has it; only for a berth over its socket
 	Follow     bool
 	Timestamps bool
 	Tail       int64     // the last lines; below 0 all of them
@@ -45,6 +46,9 @@ func (l LogRequest) query() url.Values {
 	}
 	if l.Container != "" {
 		q.Set(api.QueryContainer, l.Container)
+	}
+	if l.ID != "" {
+		q.Set(api.QueryID, l.ID)
 	}
 	if l.Tail >= 0 {
 		q.Set(api.QueryTail, strconv.FormatInt(l.Tail, 10))

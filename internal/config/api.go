@@ -41,6 +41,7 @@ type API struct {
 	Profiling  bool
 	DebugFlags bool
 	StreamIdle time.Duration // after which a stream that nothing moves on is ended
+	Limits     APILimits
 }
 
 // Defaults of the kubelet.
@@ -76,6 +77,7 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 		Profiling:      given(true, k.EnableProfilingHandler),
 		DebugFlags:     given(true, k.EnableDebugFlagsHandler),
 		StreamIdle:     l.duration("streamingConnectionIdleTimeout", k.StreamingConnectionIdleTimeout, defaultStreamIdle),
+		Limits:         l.apiLimits(f.APILimits),
 	}
 	if inCluster && a.Port == off {
 		a.Port = defaultPort
@@ -90,8 +92,29 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 		a.Port, a.ReadOnlyPort = off, off
 	}
 	l.portsApart(a)
+	if !inCluster {
+		l.onLoopback(&a)
+	}
 	l.access(&a, inCluster)
 	return a
+}
+
+// onLoopback refuses, on a machine without a cluster, what others could read there
+// without saying who they are.
+func (l *loader) onLoopback(a *API) {
+	for _, open := range []struct {
+		setting string
+		port    int
+		where   string
+		address netip.Addr
+	}{
+		{"--read-only-port (readOnlyPort)", a.ReadOnlyPort, "--address (address)", a.Address},
+		{"--healthz-port (healthzPort)", a.HealthzPort, "healthzBindAddress", a.HealthzAddress},
+	} {
+		if open.port != 0 && open.address.IsValid() && !open.address.IsLoopback() {
+			l.fail(open.setting, fmt.Sprint(open.port), "without a cluster, a port that asks nobody who they are is for this machine alone: set %s to 127.0.0.1, or let others in by their certificates, with --port and --client-ca-file", open.where)
+		}
+	}
 }
 
 // access refuses a port that nobody watches over.

@@ -66,6 +66,8 @@ func TestFlagsOfTheAPI(t *testing.T) {
 	f.AddTo(set)
 	if err := set.Parse([]string{
 		"--address=127.0.0.1", "--port=1", "--read-only-port=2", "--healthz-port=0", "--client-ca-file=ca",
+		"--api-limits=connections=1,connections-per-address=2,streams=3,streams-per-user=4,reviews-per-second=5",
+		"--api-limits=header-bytes=6,body-bytes=7,request-timeout=8s,answer-timeout=9s,idle-timeout=10s",
 		"--anonymous-auth=false", "--authentication-token-webhook", "--authorization-mode=Webhook", "--kubeconfig=/k",
 	}); err != nil {
 		t.Fatal(err)
@@ -78,6 +80,9 @@ func TestFlagsOfTheAPI(t *testing.T) {
 	a := c.API
 	if !a.Address.IsLoopback() || a.Port != 1 || a.ReadOnlyPort != 2 || a.HealthzPort != 0 || a.ClientCA != "/home/me/ca" || a.Anonymous || !a.Tokens || a.AlwaysAllow {
 		t.Errorf("got %+v", a)
+	}
+	if want := (APILimits{1, 2, 3, 4, 5, 6, 7, 8 * time.Second, 9 * time.Second, 10 * time.Second}); a.Limits != want {
+		t.Errorf("got %+v", a.Limits)
 	}
 	for _, bad := range []string{"--healthz-port=x", "--anonymous-auth=perhaps"} {
 		if err := set.Parse([]string{bad}); err == nil {
@@ -112,6 +117,12 @@ func TestAPortWithoutAWatchIsRefused(t *testing.T) {
 		"an old TLS":         {file: "tlsMinVersion: VersionTLS10", want: "broken"},
 		"an unsafe cipher":   {file: "tlsCipherSuites: [TLS_RSA_WITH_RC4_128_SHA]", want: "not safe"},
 		"a number, no curve": {file: "tlsCurvePreferences: [65565]", want: "not the number of a curve"},
+		"read by everybody":  {flags: Flags{ReadOnlyPort: 10255}, want: "--read-only-port (readOnlyPort)"},
+		"of a file, too":     {file: "readOnlyPort: 10255", want: "set --address (address) to 127.0.0.1"},
+		"health for all":     {file: "healthzBindAddress: 0.0.0.0", want: "set healthzBindAddress to 127.0.0.1"},
+		"no such limit":      {flags: Flags{APILimits: map[string]string{"stream": "5"}}, want: "the limits are body-bytes, connections, connections-per-address,"},
+		"no number":          {flags: Flags{APILimits: map[string]string{"streams": "0"}}, want: "want a number of 1 or more"},
+		"no time to read":    {flags: Flags{APILimits: map[string]string{"request-timeout": "10"}}, want: "want a time such as 30s"},
 		"no time":            {file: "streamingConnectionIdleTimeout: 1ms", want: "1s or more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +132,14 @@ func TestAPortWithoutAWatchIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load("/r", Flags{Port: 10250, ClientCA: "/ca"}, nil, machine); err != nil {
-		t.Errorf("a port for those with a certificate: %v", err)
+	for what, flags := range map[string]Flags{
+		"a port for those with a certificate": {Port: 10250, ClientCA: "/ca"},
+		"a port for this machine alone":       {ReadOnlyPort: 10255, Address: "127.0.0.1"},
+		"one of a cluster":                    {ReadOnlyPort: 10255, Kubeconfig: "/k"},
+	} {
+		if _, err := Load("/r", flags, nil, machine); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

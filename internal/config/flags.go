@@ -2,6 +2,7 @@ package config
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -39,6 +40,7 @@ type Flags struct {
 	AuthorizationMode string
 	Anonymous         *bool
 	TokenWebhook      *bool
+	APILimits         map[string]string
 }
 
 // AddTo defines the flags. --root-dir is not among them: every command has it.
@@ -76,6 +78,7 @@ func (f *Flags) addAPI(set *pflag.FlagSet) {
 	})
 	set.StringVar(&f.ClientCA, "client-ca-file", "", "file with the CA that signs the certificates of clients")
 	set.StringVar(&f.AuthorizationMode, "authorization-mode", "", "who may do what: Webhook asks the cluster, AlwaysAllow lets everybody who is known (default: Webhook in a cluster)")
+	set.StringToStringVar(&f.APILimits, "api-limits", nil, "how much may be asked of the node, as name=value,...: "+strings.Join(apiLimitNames(), ", "))
 	boolean(set, &f.Anonymous, "anonymous-auth", "let in who shows neither a certificate nor a token (default: false)")
 	boolean(set, &f.TokenWebhook, "authentication-token-webhook", "ask the cluster whose a token is (default: true in a cluster)")
 }

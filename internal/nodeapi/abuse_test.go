@@ -163,9 +163,9 @@ func TestGarbageIsNoHarm(t *testing.T) {
 	for name, sent := range map[string]string{
 		"noise":            string(noise),
 		"no version":       "GET /pods\r\n\r\n",
-		"a huge header":    "GET /pods HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 2*maxHeaderBytes) + "\r\n\r\n",
+		"a huge header":    "GET /pods HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 2*defaultHeaderBytes) + "\r\n\r\n",
 		"a huge token":     "GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + strings.Repeat("a", 2*maxTokenBytes) + "\r\nConnection: close\r\n\r\n",
-		"a huge body":      fmt.Sprintf("PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*maxBodyBytes, strings.Repeat("9", 2*maxBodyBytes)),
+		"a huge body":      fmt.Sprintf("PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*defaultBodyBytes, strings.Repeat("9", 2*defaultBodyBytes)),
 		"a lying length":   "POST /run/default/web/app HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
 		"two lengths":      "POST /run/default/web/app HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
 		"a broken upgrade": "GET /exec/default/web/app?command=cat&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\nConnection: close\r\n\r\n",
@@ -185,6 +185,23 @@ func TestGarbageIsNoHarm(t *testing.T) {
 	}
 	if code, _ := ask(t, w.client(theUser), http.MethodGet, w.url+"/pods"); code != http.StatusOK {
 		t.Errorf("after all that: %d", code)
+	}
+}
+
+func TestHeadersAndBodiesAreAsLargeAsTheyMayBe(t *testing.T) {
+	t.Parallel()
+	const most = 8 << 10
+	w := newWorld(t, func(c *Config) { c.Limits.HeaderBytes, c.Limits.BodyBytes = most, 1 })
+	client := w.client(theUser)
+	for size, want := range map[int]int{most / 2: http.StatusOK, 3 * most: http.StatusRequestHeaderFieldsTooLarge} {
+		if code, body := ask(t, client, http.MethodGet, w.url+"/pods", "X", strings.Repeat("a", size)); code != want {
+			t.Errorf("a header of %d bytes: %d %q", size, code, body)
+		}
+	}
+	for body, want := range map[string]int{"4": http.StatusOK, "10": http.StatusBadRequest} {
+		if code, answer := w.local(t, http.MethodPut, "/debug/flags/v", body); code != want {
+			t.Errorf("a body of %d bytes: %d %q", len(body), code, answer)
+		}
 	}
 }
 

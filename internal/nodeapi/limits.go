@@ -16,9 +16,12 @@ type Limits struct {
 	StreamsPerUser   int // so that one user leaves something to the others
 	Connections      int
 	ConnectionsPerIP int
-	Reviews          int           // that the cluster is asked for in a second, for one address
+	Reviews          int // that the cluster is asked for in a second, for one address
+	HeaderBytes      int
+	BodyBytes        int
 	HeaderTimeout    time.Duration // until a request was read
 	AnswerTimeout    time.Duration // for what is not a stream
+	IdleTimeout      time.Duration // between two requests on a connection
 }
 
 // The API server is one user for all people behind it, so its share is large.
@@ -28,12 +31,11 @@ const (
 	defaultConnections    = 2000
 	defaultPerIP          = 1000
 	defaultReviews        = 20
+	defaultHeaderBytes    = 64 << 10
+	defaultBodyBytes      = 64 << 10 // none of the paths takes more than a few bytes
 	defaultHeaderTimeout  = 10 * time.Second
 	defaultAnswerTimeout  = 60 * time.Second
-
-	maxHeaderBytes = 64 << 10
-	maxBodyBytes   = 64 << 10 // none of the paths takes more than a few bytes
-	idleTimeout    = 90 * time.Second
+	defaultIdleTimeout    = 90 * time.Second
 )
 
 func (l Limits) orDefaults() Limits {
@@ -43,8 +45,11 @@ func (l Limits) orDefaults() Limits {
 		Connections:      cmp.Or(l.Connections, defaultConnections),
 		ConnectionsPerIP: cmp.Or(l.ConnectionsPerIP, defaultPerIP),
 		Reviews:          cmp.Or(l.Reviews, defaultReviews),
+		HeaderBytes:      cmp.Or(l.HeaderBytes, defaultHeaderBytes),
+		BodyBytes:        cmp.Or(l.BodyBytes, defaultBodyBytes),
 		HeaderTimeout:    cmp.Or(l.HeaderTimeout, defaultHeaderTimeout),
 		AnswerTimeout:    cmp.Or(l.AnswerTimeout, defaultAnswerTimeout),
+		IdleTimeout:      cmp.Or(l.IdleTimeout, defaultIdleTimeout),
 	}
 }
 
@@ -56,7 +61,7 @@ func (a *API) bounded(h http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.HeaderTimeout))
 		}
 		h.ServeHTTP(w, r)
-	}), maxBodyBytes)
+	}), int64(a.Limits.BodyBytes))
 }
 
 // answer serves what is done soon. Who does not read it in time is cut off.

@@ -86,8 +86,9 @@ type Config struct {
 	Logs    Logs
 	Stats   Stats // nil: there are none
 	Metrics Metrics
-	// Count is told of every request on a path, and hands it on to next. May be nil.
-	Count  func(path string, stream bool, next http.Handler) http.Handler
+	// Count is told of every request to a server (readwrite, readonly, healthz or local) on
+	// a path, and hands it on to next. May be nil.
+	Count  func(server, path string, stream bool, next http.Handler) http.Handler
 	Checks []Check // beside ping, which is always well
 
 	// SandboxEnded returns a channel that is closed once a sandbox is no more, or ctx
@@ -147,4 +148,4 @@ func New(c Config) (*API, error) {
 func (a *API) Close() error { return a.reader.Close() }
 
 // Local returns all paths for clients who need not say who they are.
-func (a *API) Local() http.Handler { return a.bounded(a.mux(everything)) }
+func (a *API) Local() http.Handler { return a.bounded(a.mux("local", everything)) }

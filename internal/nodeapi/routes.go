@@ -95,12 +95,12 @@ func (r route) allows(method string) bool {
 	return slices.Contains(r.methods, method)
 }
 
-// mux serves the routes that are chosen, to whoever asks.
-func (a *API) mux(chosen func(route) bool) http.Handler {
+// mux serves the routes that are chosen, to whoever asks the server of that name.
+func (a *API) mux(server string, chosen func(route) bool) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
 		if chosen(r) {
-			mux.Handle(r.pattern, a.counted(r, a.serve(r)))
+			mux.Handle(r.pattern, a.counted(server, r, a.serve(r)))
 		}
 	}
 	return mux
@@ -112,17 +112,17 @@ func (a *API) guardedMux() http.Handler {
 	mux := http.NewServeMux()
 	unknown := route{pattern: "/", methods: []string{get, http.MethodHead, post, http.MethodPut, http.MethodPatch, http.MethodDelete}, needs: []string{"proxy"}, serve: notFound}
 	for _, r := range append(a.routes(), unknown) {
-		mux.Handle(r.pattern, a.counted(r, a.access.authorized(r, a.serve(r))))
+		mux.Handle(r.pattern, a.counted("readwrite", r, a.access.authorized(r, a.serve(r))))
 	}
 	return a.access.authenticated(mux)
 }
 
 // counted lets somebody count what is asked for on a route.
-func (a *API) counted(r route, next http.Handler) http.Handler {
+func (a *API) counted(server string, r route, next http.Handler) http.Handler {
 	if a.Count == nil {
 		return next
 	}
-	return a.Count(r.pattern, r.stream, next)
+	return a.Count(server, r.pattern, r.stream, next)
 }
 
 // serve answers on one route.

@@ -88,10 +88,10 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 		servers[tls.NewListener(newBoundedListener(l.Secure, a.Limits), a.tlsConfig())] = a.server(ctx, a.guardedMux())
 	}
 	if l.ReadOnly != nil {
-		servers[newBoundedListener(l.ReadOnly, a.Limits)] = a.server(ctx, a.mux(readable))
+		servers[newBoundedListener(l.ReadOnly, a.Limits)] = a.server(ctx, a.mux("readonly", readable))
 	}
 	if l.Healthz != nil {
-		servers[newBoundedListener(l.Healthz, a.Limits)] = a.server(ctx, a.mux(healthOnly))
+		servers[newBoundedListener(l.Healthz, a.Limits)] = a.server(ctx, a.mux("healthz", healthOnly))
 	}
 	group := run.NewGroup(ctx, a.Log)
 	failed := make(chan error, len(servers))
@@ -124,8 +124,8 @@ func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 	s := &http.Server{
 		Handler:           a.bounded(h),
 		ReadHeaderTimeout: a.Limits.HeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		IdleTimeout:       a.Limits.IdleTimeout,
+		MaxHeaderBytes:    a.Limits.HeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		// Who speaks no TLS, or no HTTP, is nothing to worry about, and can come often.
 		ErrorLog:  slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),

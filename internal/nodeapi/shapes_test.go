@@ -3,11 +3,13 @@ package nodeapi
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -174,8 +176,33 @@ func TestSystemLogsEndAtTheirFolder(t *testing.T) {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
-	if code, body := w.local(t, http.MethodGet, "/logs/?query=kubelet", ""); code != http.StatusForbidden || !strings.Contains(body, "not enabled") {
+	if code, body := w.local(t, http.MethodGet, "/logs/?query=kubelet", ""); code != http.StatusForbidden || !strings.Contains(body, "does not answer queries of system logs") {
 		t.Errorf("a query: %d %q", code, body)
+	}
+}
+
+func TestRequestsAreCountedForTheServerThatTheyCameTo(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	counted := map[string]int{}
+	w := newWorld(t, func(c *Config) {
+		c.Count = func(server, path string, _ bool, next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				counted[server+" "+path]++
+				mu.Unlock()
+				next.ServeHTTP(w, r)
+			})
+		}
+	})
+	ask(t, w.client(theUser), http.MethodGet, w.url+"/pods")
+	ask(t, http.DefaultClient, http.MethodGet, w.plain+"/pods")
+	ask(t, http.DefaultClient, http.MethodGet, w.healthz+"/healthz")
+	w.local(t, http.MethodGet, "/pods", "")
+	mu.Lock()
+	defer mu.Unlock()
+	if want := map[string]int{"readwrite /pods": 1, "readonly /pods": 1, "healthz /healthz": 1, "local /pods": 1}; !maps.Equal(counted, want) {
+		t.Errorf("got %v", counted)
 	}
 }
 

@@ -14,7 +14,7 @@ func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 	case !a.Enabled.SystemLogs || a.SystemLogDir == "":
 		return problemf(http.StatusMethodNotAllowed, "logs endpoint is disabled.")
 	case r.URL.Query().Has("query"):
-		return problemf(http.StatusForbidden, "the query of system logs is not enabled on this node")
+		return problemf(http.StatusForbidden, "this node does not answer queries of system logs (enableSystemLogQuery): read the files below /logs/, or use journalctl on the machine")
 	}
 	root, err := os.OpenRoot(a.SystemLogDir)
 	if err != nil {

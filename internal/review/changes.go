@@ -83,6 +83,10 @@ func compare(have *v1.Pod, want Pod) (*Change, error) {
 		c.Kind, c.Note = Refused, fmt.Sprintf("source %s has a pod of that name already: rename one of the two, or remove it", pod.Source(have))
 		return c, nil
 	}
+	if want.Spec.RuntimeClassName != nil && want.Spec.Overhead == nil {
+		have = have.DeepCopy()
+		have.Spec.Overhead = nil // the agent took it from the class
+	}
 	before, err := text(have)
 	if err != nil {
 		return nil, err
@@ -139,11 +143,13 @@ func text(p *v1.Pod) (string, error) {
 	for _, ours := range []string{pod.AnnotationSource, pod.AnnotationSeen, pod.AnnotationHash} {
 		delete(annotations, ours)
 	}
+	spec := p.Spec
+	spec.EphemeralContainers = nil // 'berth debug' adds them, and no manifest has any
 	out, err := yaml.Marshal(struct {
 		Labels      map[string]string `json:"labels,omitempty"`
 		Annotations map[string]string `json:"annotations,omitempty"`
 		Spec        v1.PodSpec        `json:"spec"`
-	}{p.Labels, annotations, p.Spec})
+	}{p.Labels, annotations, spec})
 	if err != nil {
 		return "", fmt.Errorf("write down pod %s: %w", pod.Ref(p), err)
 	}

@@ -223,6 +223,18 @@ func TestChangesOfAPodOfAnotherSource(t *testing.T) {
 	}
 }
 
+func TestWhatADebugAddedIsNoChange(t *testing.T) {
+	web := file("a", manifestOf("web", ""))
+	have := running(t, web)
+	have[0].Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "localhost/tools:1"}}}
+	if changes, err := read(t, web).Changes(have, true); err != nil || len(changes) != 0 {
+		t.Errorf("got %+v (%v)", changes, err)
+	}
+	if len(have[0].Spec.EphemeralContainers) != 1 {
+		t.Error("the pod was changed")
+	}
+}
+
 func TestTheDiffOfAnEdit(t *testing.T) {
 	web := manifestOf("web", "")
 	changes, err := read(t, file("web.yaml", []byte(strings.Replace(string(web), "app:1", "app:2", 1)))).Changes(running(t, file("a", web)), true)

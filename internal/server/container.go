@@ -11,11 +11,11 @@ import (
 )
 
 // pickLife returns the runtime's id of that life of a container whose log is
-// wanted: the present or the last one, or with previous the one before it.
-func pickLife(p *v1.Pod, container string, previous bool) (string, *problem) {
+// wanted: that of an id, or the present or the last one, or with previous the one before it.
+func pickLife(p *v1.Pod, container, id string, previous bool) (string, *problem) {
 	status := find.Status(p, container)
-	var id string
 	switch last := status.LastTerminationState.Terminated; {
+	case id != "":
 	case previous:
 		if last == nil || last.ContainerID == "" {
 			return "", problemf(http.StatusNotFound, "container %q of pod %s has no previous life: it has not been restarted, or the log is gone", container, pod.Ref(p))

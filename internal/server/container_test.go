@@ -36,7 +36,7 @@ func TestPickLife(t *testing.T) {
 			p := newPod("x", "web", "app")
 			c.status.Name = "app"
 			p.Status.ContainerStatuses = []v1.ContainerStatus{c.status}
-			got, problem := pickLife(p, "app", c.previous)
+			got, problem := pickLife(p, "app", "", c.previous)
 			if problem != nil {
 				got = problem.text
 			}
@@ -48,7 +48,7 @@ func TestPickLife(t *testing.T) {
 	t.Run("a pod that was turned away", func(t *testing.T) {
 		p := newPod("x", "web")
 		p.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "NodePorts", Message: "port 80 is taken"}
-		if _, problem := pickLife(p, "app", false); problem == nil || !strings.Contains(problem.text, "NodePorts: port 80 is taken") {
+		if _, problem := pickLife(p, "app", "", false); problem == nil || !strings.Contains(problem.text, "NodePorts: port 80 is taken") {
 			t.Errorf("got %v, want why it does not run", problem)
 		}
 	})

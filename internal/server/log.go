@@ -36,7 +36,7 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, reader *crilog
 	if missing != nil {
 		return notFound(missing)
 	}
-	id, problem := pickLife(p, container, previous)
+	id, problem := pickLife(p, container, q.text(api.QueryID), previous)
 	if problem != nil {
 		return problem
 	}

@@ -206,6 +206,8 @@ func TestLog(t *testing.T) {
 		{"/v1/pods/web/log?limitBytes=2", 200, "on"},
 		{"/v1/pods/again/log", 200, "new life\n"},
 		{"/v1/pods/again/log?previous=1", 200, "old life\n"},
+		{"/v1/pods/again/log?id=containerd://old", 200, "old life\n"},
+		{"/v1/pods/again/log?id=gone", 404, "is gone"},
 		{"/v1/pods/web/log?previous=1", 404, "has no previous life"},
 		{"/v1/namespaces/z/pods/web/log", 404, "pod \"web\" not found in namespace \"z\""},
 		{"/v1/pods/web/log?container=nope", 404, "it has app, side"},

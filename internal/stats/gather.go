@@ -33,9 +33,11 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 		r.readPod(&s.Pods[i], scope, told)
 	}
 	if scope >= Full {
+		s.Node.Detail, s.Node.Disks = r.Counters.Detail(nodeKey), named(r.Counters.Disks(nodeKey))
+		r.machine.pressure(&s.Node.Detail)
 		r.readFiles(ctx, s, told)
 	}
-	s.hasRates = s.Node.Rate != nil
+	s.hasRates = s.Node.Rate != nil && !slices.ContainsFunc(s.Pods, Pod.lacksRates)
 	r.rates.prune(began.Add(-rateWithin))
 	return s, nil
 }
@@ -122,7 +124,7 @@ func (r *Reader) readPod(p *Pod, scope Scope, told told) {
 		}
 		c.Usage = r.usage(c.Cgroup)
 		if scope >= Full {
-			c.Detail = r.Counters.Detail(c.Cgroup)
+			c.Detail, c.Disks = r.Counters.Detail(c.Cgroup), named(r.Counters.Disks(c.Cgroup))
 		}
 	}
 	if scope >= Full && !p.spec.HostNetwork && p.sandboxCgroup != "" {

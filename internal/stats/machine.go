@@ -119,6 +119,25 @@ func (m machine) processes() (running, most *uint64) {
 	return running, most
 }
 
+// pressure is that of the machine as a whole, which is counted even where that of
+// cgroups is not.
+func (m machine) pressure(into *cgroup.Detail) {
+	for name, to := range map[string]*cgroup.Pressure{"cpu": &into.CPUPressure, "memory": &into.MemoryPressure, "io": &into.IOPressure} {
+		*to = cgroup.ReadPressure(filepath.Join(m.proc, "pressure", name))
+	}
+}
+
+// named puts the names of devices in the place of their numbers.
+func named(disks []cgroup.Disk) []cgroup.Disk {
+	for i := range disks {
+		// The link ends with the name that the device has below /dev.
+		if to, err := os.Readlink("/sys/dev/block/" + disks[i].Device); err == nil {
+			disks[i].Device = "/dev/" + filepath.Base(to)
+		}
+	}
+	return disks
+}
+
 // agentUsage is that of this process.
 func agentUsage() *Usage {
 	var r syscall.Rusage

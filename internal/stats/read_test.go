@@ -98,6 +98,28 @@ func TestAContainerWithoutACgroupIsAskedOfTheRuntime(t *testing.T) {
 	}
 }
 
+func TestOnlyWhoAsksForAllIsToldOfPressureAndDisks(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, "web")
+	r := w.reader(t)
+	for scope, want := range map[Scope]bool{Brief: false, Full: true} {
+		r.snapshot = nil
+		s, err := r.Read(t.Context(), scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		c := s.Pods[0].Containers[0]
+		if got := len(c.Disks) == 1 && c.Disks[0].Reads == 3 && c.Detail.OOMKills != nil; got != want {
+			t.Errorf("scope %d: container: %+v, %+v", scope, c.Disks, c.Detail)
+		}
+		some := s.Node.Detail.IOPressure.Some
+		if got := len(s.Node.Disks) == 1 && some != nil && *some == 7000; got != want {
+			t.Errorf("scope %d: node: %+v, %+v", scope, s.Node.Disks, s.Node.Detail)
+		}
+	}
+}
+
 func TestARuntimeThatFailsCostsOnlyWhatItKnows(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "web")

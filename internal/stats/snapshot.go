@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ type Node struct {
 	Cores          int
 	MemoryTotal    uint64
 	SwapTotal      *uint64
+	Detail         cgroup.Detail
+	Disks          []cgroup.Disk
 	Network        *Network
 	MaxProcesses   *uint64
 	Pods           *Usage      // all of them together
@@ -57,6 +60,13 @@ type Pod struct {
 	sandboxCgroup string
 }
 
+// lacksRates tells whether there is but one sample of something.
+func (p Pod) lacksRates() bool {
+	return p.lacksRate() || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.lacksRate() })
+}
+
+func (u Usage) lacksRate() bool { return u.CPU != nil && u.Rate == nil }
+
 // Container is one that runs.
 type Container struct {
 	ID, Name, Image string
@@ -64,7 +74,8 @@ type Container struct {
 	Started         time.Time
 	Usage
 	Detail   cgroup.Detail
-	Writable *Filesystem // its own layer
+	Disks    []cgroup.Disk // by the names of their devices
+	Writable *Filesystem   // its own layer
 	Logs     *Filesystem
 
 	logDir string

@@ -32,6 +32,7 @@ import (
 type Counters interface {
 	Usage(path string) cgroup.Usage
 	Detail(path string) cgroup.Detail
+	Disks(path string) []cgroup.Disk
 	Children(path string) ([]string, error)
 	Process(path string) int
 }
@@ -68,7 +69,7 @@ type Scope int
 
 const (
 	Brief Scope = iota // CPU, memory, swap and processes
-	Full               // network, file systems and limits, too
+	Full               // network, disks, file systems, pressure and limits, too
 )
 
 const (
@@ -154,16 +155,30 @@ func (r *Reader) read(ctx context.Context, scope Scope, withRates bool) (*Snapsh
 	}
 	if withRates && r.rates.stale(now) {
 		r.sample()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("read stats: %w", ctx.Err())
+		if err := rest(ctx); err != nil {
+			return nil, err
 		}
 	}
 	s, err := r.gather(ctx, scope)
+	if err == nil && withRates && !s.hasRates { // something began since the last sample
+		if err := rest(ctx); err != nil {
+			return nil, err
+		}
+		s, err = r.gather(ctx, scope)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read stats: %w", err)
 	}
 	r.snapshot, r.scope = s, scope
 	return s, nil
+}
+
+// rest waits until the next sample makes a rate.
+func rest(ctx context.Context) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("read stats: %w", ctx.Err())
+	}
 }

@@ -149,6 +149,26 @@ func TestRatesComeFromTwoSamples(t *testing.T) {
 	}
 }
 
+func TestAPodThatBeganSinceTheLastSampleHasARate(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, "web")
+	r := w.reader(t)
+	if _, err := r.Summary(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, "young")
+	r.snapshot = nil
+	s, err := r.Summary(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Pods {
+		if p.CPU.UsageNanoCores == nil || p.Containers[0].CPU.UsageNanoCores == nil {
+			t.Errorf("pod %s has no rate", p.PodRef.Name)
+		}
+	}
+}
+
 func TestRates(t *testing.T) {
 	r := rates{}
 	start := time.Unix(0, 0)

@@ -71,7 +71,8 @@ func sampleOf(page map[string]*dto.MetricFamily, pod string) (sample, error) {
 
 // mustBeMeasured replays what stands behind 'kubectl top': a service account that may get
 // nodes/metrics reads /metrics/resource twice. The pod may use a tenth of a processor,
-// and does. It also lets Prometheus read all other pages.
+// and does. It also lets Prometheus read all other pages: there is a pod that is probed, and
+// somebody has asked for the node's health.
 func mustBeMeasured(t *testing.T, l *lab.Lab, admin kubernetes.Interface, n *lab.Node, pod string) {
 	t.Helper()
 	token := accountToken(t, admin, "metrics-server")
@@ -116,10 +117,10 @@ func mustBeMeasured(t *testing.T, l *lab.Lab, admin kubernetes.Interface, n *lab
 	})
 
 	for path, want := range map[string][]string{
-		"/metrics":          {"kubelet_running_pods", "kubelet_node_name", "kubelet_runtime_operations_total", "kubelet_http_requests_total", "berth_pod_start_phase_seconds"},
+		"/metrics":          {"kubelet_running_pods", "kubelet_node_name", "kubelet_runtime_operations_total", "kubelet_http_requests_total", "berth_pod_start_phase_seconds", "kubelet_node_startup_registration_duration_seconds", "kubelet_certificate_manager_server_ttl_seconds"},
 		"/metrics/cadvisor": {"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_receive_bytes_total", "machine_cpu_cores"},
-		"/metrics/probes":   nil,
-		"/metrics/slis":     nil,
+		"/metrics/probes":   {"prober_probe_total", "prober_probe_duration_seconds"},
+		"/metrics/slis":     {"kubernetes_healthcheck", "kubernetes_healthchecks_total"},
 	} {
 		page, err := scrape(t, l, node+path, token)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"berth/test/cluster/control"
@@ -44,8 +45,17 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 	pods := podsIn(t, admin, "default")
 	busy := workloadPod("busy", "spin")
 	busy.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
-	pods.create(busy, workloadPod("web", "serve", ":8080"), workloadPod("counter", "count"), workloadPod("lines", "log", "100"), workloadPod("crashing", "exit", "7"))
-	for _, name := range []string{"web", "counter", "lines"} {
+	probed := workloadPod("probed", "serve", ":8080")
+	probed.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}}
+	prepared := workloadPod("prepared", "sleep")
+	prepared.Spec.InitContainers = []corev1.Container{{Name: "first", Image: workloadImage, Args: []string{"diary", "first", "0s", "5s"}, ImagePullPolicy: corev1.PullIfNotPresent}}
+	pods.create(prepared)
+	pods.await("prepared", "being prepared", func(p *corev1.Pod) bool {
+		return p != nil && len(p.Status.InitContainerStatuses) == 1 && p.Status.InitContainerStatuses[0].State.Running != nil
+	})
+	mustMatch(t, "kubectl logs -f of an init container", kubectl(t, l, "logs", "-f", "prepared", "-c", "first"), `^first start \d+\nfirst end \d+\n$`)
+	pods.create(busy, probed, workloadPod("web", "serve", ":8080"), workloadPod("counter", "count"), workloadPod("lines", "log", "100"), workloadPod("crashing", "exit", "7"))
+	for _, name := range []string{"web", "counter", "lines", "probed"} {
 		pods.await(name, "ready", isReady)
 	}
 
@@ -165,7 +175,7 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 
 	t.Run("the node's paths", func(t *testing.T) {
 		for path, want := range map[string]string{
-			"healthz": `^ok$`, "healthz/syncloop": `^ok$`, "pods": `^{"kind":"PodList","apiVersion":"v1"`, "runningpods/": `"name":"counter"`,
+			"healthz": `^ok$`, "healthz/syncloop": `^ok$`, "healthz/log": `^ok$`, "pods": `^{"kind":"PodList","apiVersion":"v1"`, "runningpods/": `"name":"counter"`,
 			"configz": `^{"kubeletconfig":{"kind":"KubeletConfiguration"`, "stats/summary": `"nodeName": ?"one"`, "metrics": `(?m)^# TYPE `,
 			"metrics/resource": `(?m)^node_memory_working_set_bytes `, "metrics/cadvisor": `(?m)^# TYPE `, "metrics/probes": ``, "metrics/slis": ``,
 			"logs/": `<pre>`, "flagz": `kubelet flagz`, "statusz": `kubelet statusz`, "debug/pprof/cmdline": `berth`,

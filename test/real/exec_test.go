@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,10 +134,15 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = program.Close() })
-	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 100, Row: 30}); err != nil {
+	resize(t, user, 100, 30)
+	return user, program
+}
+
+func resize(t *testing.T, user *os.File, columns, rows uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
 		t.Fatal(err)
 	}
-	return user, program
 }
 
 func TestExecOnATerminal(t *testing.T) {
@@ -145,26 +151,37 @@ func TestExecOnATerminal(t *testing.T) {
 	n.apply("pods.yaml", newPod("web", "sleep"))
 	n.start()
 	n.waitRunning("web")
+	// given a program in a container, and a terminal that is its user's own
 	user, program := openTerminal(t)
 	cmd := exec.Command(n.program, "--root-dir", n.root, "exec", "-it", "web", "--", "/workload", "terminal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // it is told of a new size
 	if err := n.inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
+	screen := &buffer{}
+	go func() { _, _ = io.Copy(screen, user) }() // until the terminal is closed
+	shows := func(text string) {
+		t.Helper()
+		n.wait("the screen to show "+text, startLimit, func() string {
+			if !strings.Contains(screen.String(), text) {
+				return screen.String()
+			}
+			return ""
+		})
+	}
+	// then the program's terminal is as large, also when that changes
+	shows("terminal of 100 x 30\r\n")
+	resize(t, user, 120, 40)
+	shows("terminal of 120 x 40\r\n")
+	// and it reads what is typed
 	if _, err := user.Write([]byte("hello\r")); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	text := make([]byte, 1<<10)
-	k, err := user.Read(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(text[:k]); !strings.Contains(got, "terminal of ") || !strings.Contains(got, "read hello") {
-		t.Errorf("got %q", got)
-	}
+	shows("read hello")
 	state, err := unix.IoctlGetTermios(int(user.Fd()), unix.TCGETS)
 	if err != nil || state.Lflag&unix.ICANON == 0 {
 		t.Errorf("the terminal is left as programs use it: %+v, %v", state, err)
@@ -270,6 +287,9 @@ func TestDebug(t *testing.T) {
 		return "container stays"
 	}
 	n.waitPod("web", "has the container", startLimit, runs)
+	if got := n.berth("diff", "-f", n.manifests); got.code != 0 || got.out != "" {
+		t.Errorf("the manifests are as they were, and berth diff says %s", got)
+	}
 	n.crash()
 	n.start()
 	after := n.waitPod("web", "has the container still", startLimit, runs)

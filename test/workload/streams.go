@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 
@@ -19,9 +20,12 @@ func echoInput() error {
 	return err
 }
 
-// tellTerminal says whether stdin is a terminal, and how large, and reads a line.
+// tellTerminal says whether stdin is a terminal, and how large, also when that changes,
+// until it has read a line.
 func tellTerminal() error {
-	size, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ)
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, unix.SIGWINCH)
+	err := tellSize()
 	if errors.Is(err, unix.ENOTTY) {
 		fmt.Println("no terminal")
 		return nil
@@ -29,13 +33,25 @@ func tellTerminal() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("terminal of %d x %d\n", size.Col, size.Row)
+	go func() {
+		for range resized {
+			_ = tellSize() // it did work
+		}
+	}()
 	var line string
 	if _, err := fmt.Scanln(&line); err != nil {
 		return err
 	}
 	fmt.Println("read", line)
 	return nil
+}
+
+func tellSize() error {
+	size, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ)
+	if err == nil {
+		fmt.Printf("terminal of %d x %d\n", size.Col, size.Row)
+	}
+	return err
 }
 
 // archive is as much of tar as 'berth cp' needs: 'cf - -C DIR NAME' and

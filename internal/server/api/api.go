@@ -86,6 +86,7 @@ const (
 	QueryContainer  = "container"
 	QueryFollow     = "follow"
 	QueryPrevious   = "previous"
+	QueryID         = "id"    // that of one life of the container, as its status has it
 	QueryTail       = "tail"  // a number of lines
 	QuerySince      = "since" // a time as of RFC 3339, or an age such as 5m
 	QueryTimestamps = "timestamps"

@@ -58,4 +58,7 @@ type ProbeResult struct {
 	Outcome   string    `json:"outcome"`
 	Output    string    `json:"output,omitempty"`
 	InARow    int       `json:"inARow"`
+	// Ended says that it is about a container that has ended. The one that takes its
+	// place has not answered yet.
+	Ended bool `json:"ended,omitempty"`
 }
