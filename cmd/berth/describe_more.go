@@ -36,7 +36,11 @@ func writeProbes(b *strings.Builder, p *v1.Pod, results []api.ProbeResult, now t
 	rows := table.New(b)
 	rows.Row("  Container", "Kind", "Last", "Times", "Age", "Message")
 	for _, r := range results {
-		rows.Row("  "+r.Container, r.Kind, r.Outcome, fmt.Sprint(r.InARow), age(r.At, now), orNone(r.Output))
+		message := orNone(r.Output)
+		if r.Ended {
+			message = "before its restart: " + message
+		}
+		rows.Row("  "+r.Container, r.Kind, r.Outcome, fmt.Sprint(r.InARow), age(r.At, now), message)
 	}
 	_ = rows.Flush() // a builder takes all
 }

@@ -70,7 +70,7 @@ func crashingPod() *v1.Pod {
 // crashingFindings is what an agent knows of crashingPod.
 func crashingFindings() findings {
 	return findings{
-		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: before(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2}},
+		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: before(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2, Ended: true}},
 		volumes: []api.Volume{{Name: "data", Kind: "emptyDir", Source: "disk", Path: "/p/data", Capacity: ptr(int64(1 << 20)), Used: ptr(int64(512))}},
 		refused: []pod.Refusal{{Origin: "/m/web.yaml", Line: 7, Pod: "x/web-node-1", Message: "no such field", Kept: true}},
 	}
@@ -140,7 +140,7 @@ Containers:
                        /etc/app from conf (ro, path a)
 Probes:
   Container   Kind       Last     Times   Age   Message
-  app         Liveness   failed   2       5s    HTTP 500
+  app         Liveness   failed   2       5s    before its restart: HTTP 500
 Conditions:
   Type          Status   Reason               Message
   Initialized   True

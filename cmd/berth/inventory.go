@@ -55,7 +55,7 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 		return nil, fmt.Errorf("look at this machine: %w", err)
 	}
 	facts := machine.Facts{Machine: m}
-	if facts.Addresses, err = hostIPs(i.config.NodeIP); err != nil {
+	if facts.Addresses, err = hostIPs(i.config); err != nil {
 		return nil, err
 	}
 	var health machine.Health
@@ -102,9 +102,13 @@ func (i *localInventory) Probes(p *v1.Pod) []api.ProbeResult {
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, s := range statuses {
 			_, id, _ := strings.Cut(s.ContainerID, "://")
-			for _, r := range i.probes.Last(id) {
+			found, ended := i.probes.Last(id), false
+			if found == nil {
+				found, ended = i.probes.Before(p.UID, s.Name), true
+			}
+			for _, r := range found {
 				out = append(out, api.ProbeResult{
-					Container: s.Name, Kind: r.Kind, At: r.At, Outcome: string(r.Outcome), Output: r.Output, InARow: r.InARow,
+					Container: s.Name, Kind: r.Kind, At: r.At, Outcome: string(r.Outcome), Output: r.Output, InARow: r.InARow, Ended: ended,
 				})
 			}
 		}

@@ -72,6 +72,7 @@ func newMeasured(c *config.Config, n *node, in surroundings, executor *execute.E
 		Counts: func() metrics.Counts {
 			return measure.Count(in.wanted.Pods(), mirrored, n.pool.Lives(), n.observer.Known())
 		},
+		Volumes: func() map[metrics.Volumes]int { return measure.Volumes(n.pool.Active(), n.volumes.Path) },
 	})
 	return &measured{stats: reader, pages: pages, counts: in.watcher.Metrics}, err
 }

@@ -27,6 +27,9 @@ func newWaterfallCommand() *cobra.Command {
 		Long: `Show the phases of the start of a pod, each as a bar, from the moment at which berth heard of it until it was
 ready. A phase without an end goes on.
 
+It is the first start of a pod that is shown, not that of containers which are restarted later. It is kept in memory: of
+pods that were up before the agent was started, nothing is known.
+
 POD is the full name of a pod, or its name in the manifest, without the name of the node.`,
 		Example: `  berth waterfall hello
   berth waterfall hello -o json`,

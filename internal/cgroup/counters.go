@@ -37,6 +37,9 @@ type Memory struct {
 
 // Detail is what is known of a cgroup beside its usage.
 type Detail struct {
+	UserCPU   *uint64 // nanoseconds of one core, in the programs themselves
+	SystemCPU *uint64 // and in the kernel on their behalf
+
 	Periods       *uint64 // of the CPU quota
 	Throttled     *uint64 // periods in which the quota was used up
 	ThrottledTime *uint64 // nanoseconds
@@ -46,6 +49,23 @@ type Detail struct {
 	Quota  *uint64 // microseconds in a period; nil: none
 	Period *uint64 // microseconds
 	Shares *uint64 // of v1; a weight of v2 is put into its terms
+
+	// For how long processes waited for something that was short. Version 1 does
+	// not count it, nor does a kernel without PSI.
+	CPUPressure, MemoryPressure, IOPressure Pressure
+}
+
+// Pressure is in nanoseconds.
+type Pressure struct {
+	Some *uint64 // some processes waited
+	Full *uint64 // all of them that had something to do waited
+}
+
+// Disk is what went from and to one block device.
+type Disk struct {
+	Device                  string // its numbers, such as 8:0
+	ReadBytes, WrittenBytes uint64
+	Reads, Writes           uint64
 }
 
 // Counters reads what the kernel counts for cgroups. It keeps nothing but where
@@ -58,6 +78,7 @@ type Counters struct {
 type layout interface {
 	usage(path string) Usage
 	detail(path string) Detail
+	disks(path string) []Disk
 	dir(path string) string // of a hierarchy that knows every cgroup
 }
 
@@ -96,6 +117,7 @@ func NewCounters(mountinfo string) (*Counters, error) {
 	}
 	return &Counters{layout: v1{
 		cpu: byController["cpu"], cpuacct: byController["cpuacct"], memory: byController["memory"], pids: byController["pids"],
+		blkio: byController["blkio"],
 	}}, nil
 }
 
@@ -109,6 +131,10 @@ func (c *Counters) Usage(path string) Usage { return c.layout.usage(path) }
 
 // Detail reads the rest.
 func (c *Counters) Detail(path string) Detail { return c.layout.detail(path) }
+
+// Disks reads what went from and to block devices. Those of which nothing is known are
+// not among them.
+func (c *Counters) Disks(path string) []Disk { return c.layout.disks(path) }
 
 // Children returns the names of the cgroups right below one.
 func (c *Counters) Children(path string) ([]string, error) {

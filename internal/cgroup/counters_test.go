@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func machines(t *testing.T) map[string]*Counters {
 	const dir = "testdata/counters/"
 	tables := map[string]string{
 		"v1": line("cgroup", dir+"v1/cpu", "rw,cpu") + line("cgroup", dir+"v1/cpuacct", "rw,cpuacct") +
-			line("cgroup", dir+"v1/memory", "rw,memory") + line("cgroup", dir+"v1/pids", "rw,pids") +
+			line("cgroup", dir+"v1/memory", "rw,memory") + line("cgroup", dir+"v1/pids", "rw,pids") + line("cgroup", dir+"v1/blkio", "rw,blkio") +
 			line("cgroup2", dir+"v1/unified", "rw"), // there, and without controllers
 		"v2": line("tmpfs", "/tmp", "rw") + line("cgroup2", dir+"v2", "rw,nsdelegate"),
 	}
@@ -54,16 +55,37 @@ func TestUsageIsTheSameInBothVersions(t *testing.T) {
 
 func TestDetailIsTheSameInBothVersions(t *testing.T) {
 	shares := map[string]uint64{"v1": 512, "v2": 500} // a weight is coarser
+	system := map[string]uint64{"v1": 20_000_000, "v2": 23_456_000}
+	pressures := map[string][3]Pressure{"v2": { // v1 has none
+		{new(uint64(5000)), new(uint64(1000))}, {new(uint64(6000)), new(uint64(2000))}, {new(uint64(7000)), new(uint64(3000))},
+	}}
 	for version, c := range machines(t) {
 		got := c.Detail("/berth/pod1")
 
+		pressure := pressures[version]
 		want := Detail{
+			UserCPU: new(uint64(100_000_000)), SystemCPU: new(system[version]),
+			CPUPressure: pressure[0], MemoryPressure: pressure[1], IOPressure: pressure[2],
 			Periods: new(uint64(10)), Throttled: new(uint64(3)), ThrottledTime: new(uint64(5000)),
 			OOMKills: new(uint64(2)), MemoryPeak: new(uint64(12_000_000)),
 			Quota: new(uint64(50_000)), Period: new(uint64(100_000)), Shares: new(shares[version]),
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got shares %v in %+v", version, *got.Shares, got)
+		}
+	}
+}
+
+func TestDisksAreTheSameInBothVersions(t *testing.T) {
+	for version, c := range machines(t) {
+		got := c.Disks("/berth/pod1")
+
+		want := []Disk{
+			{Device: "8:0", ReadBytes: 4096, WrittenBytes: 8192, Reads: 1, Writes: 2},
+			{Device: "253:1", WrittenBytes: 512, Writes: 1},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %+v, want %+v", version, got, want)
 		}
 	}
 }
@@ -92,6 +114,9 @@ func TestWhatIsGoneUsesNothing(t *testing.T) {
 			t.Errorf("%s: got %+v", version, usage)
 		}
 		if d := c.Detail("/berth/gone"); d != (Detail{}) {
+			t.Errorf("%s: got %+v", version, d)
+		}
+		if d := c.Disks("/berth/gone"); len(d) != 0 {
 			t.Errorf("%s: got %+v", version, d)
 		}
 		if pid := c.Process("/berth/gone"); pid != 0 {

@@ -1,13 +1,19 @@
 package cgroup
 
 import (
+	"bytes"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // v1 has a hierarchy for each controller.
-type v1 struct{ cpu, cpuacct, memory, pids string }
+type v1 struct{ cpu, cpuacct, memory, pids, blkio string }
+
+// tick is in what the kernel counts the time of a process for users, whatever it
+// uses itself.
+const tick = uint64(10 * time.Millisecond)
 
 // unlimited is what the kernel writes, rounded to pages, if there is no limit.
 const unlimited = math.MaxInt64 >> 12 << 12
@@ -48,7 +54,10 @@ func (v v1) usage(path string) Usage {
 
 func (v v1) detail(path string) Detail {
 	var d Detail
-	var periods, throttled, throttledTime, kills uint64
+	var periods, throttled, throttledTime, kills, user, system uint64
+	if keyed(filepath.Join(v.cpuacct, path, "cpuacct.stat"), field{"user", &user}, field{"system", &system}) == 2 {
+		d.UserCPU, d.SystemCPU = new(user*tick), new(system*tick)
+	}
 	if v.cpu != "" {
 		dir := filepath.Join(v.cpu, path)
 		if keyed(filepath.Join(dir, "cpu.stat"),
@@ -65,4 +74,44 @@ func (v v1) detail(path string) Detail {
 	}
 	d.MemoryPeak = value(filepath.Join(v.memory, path, "memory.max_usage_in_bytes"))
 	return d
+}
+
+func (v v1) disks(path string) (out []Disk) {
+	if v.blkio == "" {
+		return nil
+	}
+	dir := filepath.Join(v.blkio, path)
+	out = addOperations(out, filepath.Join(dir, "blkio.throttle.io_service_bytes_recursive"),
+		func(d *Disk) (read, written *uint64) { return &d.ReadBytes, &d.WrittenBytes })
+	return addOperations(out, filepath.Join(dir, "blkio.throttle.io_serviced_recursive"),
+		func(d *Disk) (read, written *uint64) { return &d.Reads, &d.Writes })
+}
+
+// addOperations reads lines such as "8:0 Write 4096", and puts each number where it
+// goes to.
+func addOperations(disks []Disk, path string, into func(*Disk) (read, written *uint64)) []Disk {
+	var p page
+	for rest := p.read(path); len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		device, pair, _ := bytes.Cut(line, []byte(" "))
+		operation, text, _ := bytes.Cut(pair, []byte(" "))
+		n, ok := parse(text)
+		if !ok {
+			continue // the total of all devices
+		}
+		i := slices.IndexFunc(disks, func(d Disk) bool { return d.Device == string(device) })
+		if i < 0 {
+			i = len(disks)
+			disks = append(disks, Disk{Device: string(device)})
+		}
+		read, written := into(&disks[i])
+		switch string(operation) {
+		case "Read":
+			*read = n
+		case "Write":
+			*written = n
+		}
+	}
+	return disks
 }

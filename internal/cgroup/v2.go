@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bytes"
+	"math"
 	"path/filepath"
 	"time"
 )
@@ -39,12 +40,17 @@ func (v v2) usage(path string) Usage {
 func (v v2) detail(path string) Detail {
 	dir := v.dir(path)
 	var d Detail
-	var periods, throttled, throttledMicros, kills uint64
-	if keyed(filepath.Join(dir, "cpu.stat"),
-		field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_usec", &throttledMicros},
-	) == 3 {
+	const no = math.MaxUint64
+	user, system, periods, throttled, throttledMicros := uint64(no), uint64(no), uint64(no), uint64(no), uint64(no)
+	keyed(filepath.Join(dir, "cpu.stat"), field{"user_usec", &user}, field{"system_usec", &system},
+		field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_usec", &throttledMicros})
+	if user != no && system != no {
+		d.UserCPU, d.SystemCPU = new(user*1000), new(system*1000)
+	}
+	if periods != no && throttled != no && throttledMicros != no {
 		d.Periods, d.Throttled, d.ThrottledTime = &periods, &throttled, new(throttledMicros*1000)
 	}
+	var kills uint64
 	if keyed(filepath.Join(dir, "memory.events"), field{"oom_kill", &kills}) == 1 {
 		d.OOMKills = &kills
 	}
@@ -61,7 +67,68 @@ func (v v2) detail(path string) Detail {
 	if weight := value(filepath.Join(dir, "cpu.weight")); weight != nil {
 		d.Shares = new(shares(*weight))
 	}
+	d.CPUPressure = ReadPressure(filepath.Join(dir, "cpu.pressure"))
+	d.MemoryPressure = ReadPressure(filepath.Join(dir, "memory.pressure"))
+	d.IOPressure = ReadPressure(filepath.Join(dir, "io.pressure"))
 	return d
+}
+
+// ReadPressure reads a file of lines such as
+// "some avg10=0.00 avg60=0.00 avg300=0.00 total=12". The machine as a whole has such
+// files, too.
+func ReadPressure(path string) Pressure {
+	var out Pressure
+	var p page
+	for rest := p.read(path); len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		which, _, _ := bytes.Cut(line, []byte(" "))
+		_, total, _ := bytes.Cut(line, []byte(" total="))
+		micros, ok := parse(total)
+		switch {
+		case !ok:
+		case string(which) == "some":
+			out.Some = new(micros * 1000)
+		case string(which) == "full":
+			out.Full = new(micros * 1000)
+		}
+	}
+	return out
+}
+
+func (v v2) disks(path string) (out []Disk) {
+	var p page
+	for rest := p.read(filepath.Join(v.dir(path), "io.stat")); len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		device, pairs, _ := bytes.Cut(line, []byte(" "))
+		d := Disk{Device: string(device)}
+		found := false
+		for len(pairs) > 0 {
+			var pair []byte
+			pair, pairs, _ = bytes.Cut(pairs, []byte(" "))
+			key, text, _ := bytes.Cut(pair, []byte("="))
+			n, ok := parse(text)
+			if !ok {
+				continue
+			}
+			found = true
+			switch string(key) {
+			case "rbytes":
+				d.ReadBytes = n
+			case "wbytes":
+				d.WrittenBytes = n
+			case "rios":
+				d.Reads = n
+			case "wios":
+				d.Writes = n
+			}
+		}
+		if found { // a device of which nothing is known has a line, too
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // shares puts a weight (1 to 10000) into the terms of v1 (2 to 262144), the way

@@ -16,6 +16,7 @@ type cadvisor struct {
 	at time.Time
 
 	cpu, periods, throttled, throttledTime      *family
+	user, system                                *family
 	workingSet, usage, rss, cache, mapped, peak *family
 	swap, faults, oom                           *family
 	limit, period, quota, shares                *family
@@ -23,12 +24,15 @@ type cadvisor struct {
 	processes, seen, started                    *family
 	rxBytes, rxPackets, rxErrors, rxDropped     *family
 	txBytes, txPackets, txErrors, txDropped     *family
+	work                                        work
 }
 
 func newCadvisor(at time.Time) *cadvisor {
 	return &cadvisor{
 		at:            at,
 		cpu:           counter("container_cpu_usage_seconds_total", "CPU time that was used, in seconds of one core."),
+		user:          counter("container_cpu_user_seconds_total", "CPU time that programs used themselves, in seconds of one core."),
+		system:        counter("container_cpu_system_seconds_total", "CPU time that the kernel used for programs, in seconds of one core."),
 		periods:       counter("container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed."),
 		throttled:     counter("container_cpu_cfs_throttled_periods_total", "Periods in which the CPU quota was used up."),
 		throttledTime: counter("container_cpu_cfs_throttled_seconds_total", "Time for which processes were held up by the CPU quota."),
@@ -65,6 +69,8 @@ func newCadvisor(at time.Time) *cadvisor {
 		txPackets: counter("container_network_transmit_packets_total", "Packets that were sent."),
 		txErrors:  counter("container_network_transmit_errors_total", "Errors when sending."),
 		txDropped: counter("container_network_transmit_packets_dropped_total", "Packets that were dropped when sending."),
+
+		work: newWork(),
 	}
 }
 
@@ -72,6 +78,7 @@ func cadvisorFamilies(s *stats.Snapshot) []*dto.MetricFamily {
 	c := newCadvisor(s.At)
 	node := labelsOf("/", nil, nil)
 	c.addUsage(node, s.Node.Usage)
+	c.addWork(node, s.Node.At, s.Node.Detail, s.Node.Disks)
 	c.addNetwork(node, s.Node.Network)
 	for i := range s.Pods {
 		p := &s.Pods[i]
@@ -95,11 +102,11 @@ func cadvisorFamilies(s *stats.Snapshot) []*dto.MetricFamily {
 }
 
 func (c *cadvisor) all() []*family {
-	return []*family{
-		c.cpu, c.periods, c.throttled, c.throttledTime, c.workingSet, c.usage, c.rss, c.cache, c.mapped, c.peak, c.swap, c.faults, c.oom,
+	return append([]*family{
+		c.cpu, c.user, c.system, c.periods, c.throttled, c.throttledTime, c.workingSet, c.usage, c.rss, c.cache, c.mapped, c.peak, c.swap, c.faults, c.oom,
 		c.limit, c.period, c.quota, c.shares, c.written, c.diskLimit, c.inodes, c.inodesTotal, c.processes, c.seen, c.started,
 		c.rxBytes, c.rxPackets, c.rxErrors, c.rxDropped, c.txBytes, c.txPackets, c.txErrors, c.txDropped,
-	}
+	}, c.work.all()...)
 }
 
 // labelsOf names the node, a pod, or a container.
@@ -118,6 +125,7 @@ func (c *cadvisor) addContainer(p *stats.Pod, of *stats.Container) {
 	labels := labelsOf(of.Cgroup, p, of)
 	c.addUsage(labels, of.Usage)
 	c.addDetail(labels, of)
+	c.addWork(labels, of.At, of.Detail, of.Disks)
 	c.seen.add(labels, seconds(c.at), time.Time{})
 	if !of.Started.IsZero() {
 		c.started.add(labels, seconds(of.Started), time.Time{})

@@ -15,6 +15,7 @@ package metrics
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -29,8 +30,9 @@ type Metrics struct {
 	requests requestMetrics
 	client   clientMetrics
 	probed   *probeMetrics
+	volumes  volumeMetrics
 	health   healthMetrics
-	shutdown shutdownTimes
+	startup  startup
 }
 
 // New returns metrics of which nothing has been counted yet.
@@ -38,10 +40,11 @@ func New() (*Metrics, error) {
 	m := &Metrics{
 		main: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), checks: prometheus.NewRegistry(),
 		pods: newPodMetrics(), runtime: newRuntimeMetrics(), requests: newRequestMetrics(), client: newClientMetrics(),
-		probed: newProbeMetrics(), health: newHealthMetrics(),
+		probed: newProbeMetrics(), volumes: newVolumeMetrics(), health: newHealthMetrics(),
+		startup: startup{began: time.Now()},
 	}
 	all := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
-	for _, group := range [][]prometheus.Collector{m.pods.all(), m.runtime.all(), m.requests.all(), m.client.all()} {
+	for _, group := range [][]prometheus.Collector{m.pods.all(), m.runtime.all(), m.requests.all(), m.client.all(), m.volumes.all()} {
 		all = append(all, group...)
 	}
 	var err error

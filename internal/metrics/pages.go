@@ -30,6 +30,8 @@ type PagesConfig struct {
 	Counts func() Counts
 	// Slots tells how many start slots are taken and free, and how many pods wait.
 	Slots func() (taken, free, waiting int)
+	// Volumes counts those of pods. Nil: nobody does.
+	Volumes func() map[Volumes]int
 	// ClientExpiry and ServerExpiry are until when our certificates are good. Nil, or
 	// a zero time: there is none.
 	ClientExpiry, ServerExpiry func() time.Time

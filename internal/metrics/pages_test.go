@@ -41,6 +41,7 @@ func (u usage) Read(_ context.Context, scope stats.Scope) (*stats.Snapshot, erro
 		Usage: 100, WorkingSet: 90, RSS: 80, Cache: 10, Swap: new(uint64(5)), SwapLimit: new(uint64(50)), Limit: new(uint64(1000)),
 	}}}
 	network := &stats.Network{At: now, Interfaces: []stats.Interface{{Name: "eth0", RxBytes: 7}}}
+	pressure := cgroup.Pressure{Some: new(uint64(2)), Full: new(uint64(1))}
 	s := &stats.Snapshot{At: now, Node: stats.Node{Name: "box", Usage: measured, Cores: 2, MemoryTotal: 1 << 30, SwapTotal: new(uint64(9))}}
 	if scope >= stats.Full {
 		s.Node.Network = network
@@ -55,8 +56,11 @@ func (u usage) Read(_ context.Context, scope stats.Scope) (*stats.Snapshot, erro
 			p.Network = network
 			c.Detail = cgroup.Detail{
 				Periods: new(uint64(1)), Throttled: new(uint64(1)), ThrottledTime: new(uint64(1_000_000_000)), OOMKills: new(uint64(0)),
+				UserCPU: new(uint64(1)), SystemCPU: new(uint64(1)),
+				CPUPressure: pressure, MemoryPressure: pressure, IOPressure: pressure,
 				MemoryPeak: new(uint64(1)), Quota: new(uint64(1)), Period: new(uint64(1)), Shares: new(uint64(2)),
 			}
+			c.Disks = []cgroup.Disk{{Device: "/dev/vda"}, {Device: "/dev/vdb"}}
 			c.Writable = &stats.Filesystem{At: now, Used: new(uint64(1)), Capacity: new(uint64(2)), Inodes: new(uint64(3)), InodesFree: new(uint64(4))}
 		}
 		p.Containers = []stats.Container{c}
@@ -97,9 +101,12 @@ func busy(t testing.TB, u usage) *Pages {
 	m.Preempted(2)
 	m.Orphaned()
 	m.Call("run_podsandbox", time.Second, errors.New("no"))
+	m.PodRelisted(time.Second)
+	m.VolumeSetUp("kubernetes.io/secret", time.Second, errors.New("no"))
+	m.CSICalled("disk.example", "NodePublishVolume", "OK", time.Second)
 	m.Relisted(now, time.Second, time.Minute)
-	m.ShutdownBegan(now)
-	m.ShutdownEnded(now)
+	m.Joining(now)
+	m.Registered(now)
 	m.Checked("syncloop", nil)
 	m.Probed(Probe{UID: "uid-0", Namespace: "shop", Name: "web-0", Container: "app", Kind: "Liveness", Result: "successful", Took: time.Second})
 	client := m.ClientGo()
@@ -116,7 +123,10 @@ func busy(t testing.TB, u usage) *Pages {
 				Working: map[Work]int{{"sync", "desired", true}: 1}, UIDs: map[pod.UID]bool{"uid-0": true},
 			}
 		},
-		Slots:        func() (int, int, int) { return 1, 1, 3 },
+		Slots: func() (int, int, int) { return 1, 1, 3 },
+		Volumes: func() map[Volumes]int {
+			return map[Volumes]int{{"kubernetes.io/secret", true}: 1, {"kubernetes.io/secret", false}: 2}
+		},
 		ClientExpiry: func() time.Time { return now.Add(time.Hour) }, ServerExpiry: func() time.Time { return now.Add(time.Hour) },
 	})
 	if err != nil {
@@ -195,6 +205,7 @@ func TestThePagesAreGood(t *testing.T) {
 var knownSins = map[string]bool{
 	"container_memory_cache": true, "container_memory_rss": true, "container_memory_swap": true, "container_memory_mapped_file": true,
 	"container_fs_inodes_total": true, "kubelet_preemptions": true, "kubelet_image_pull_duration_seconds": true,
+	"volume_manager_total_volumes": true,
 }
 
 // describe is the type and the labels of a family, in which no line is twice.
@@ -260,7 +271,7 @@ func TestWhatNeverHappenedIsNotThere(t *testing.T) {
 	families := parse(t, scrape(t, p.Main()))
 
 	for _, name := range []string{
-		"kubelet_graceful_shutdown_start_time_seconds", "kubelet_certificate_manager_client_ttl_seconds", "kubelet_evictions",
+		"kubelet_certificate_manager_client_ttl_seconds", "kubelet_evictions",
 		"kubelet_preemptions", "rest_client_requests_total",
 	} {
 		if families[name] != nil {

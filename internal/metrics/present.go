@@ -3,7 +3,6 @@ package metrics
 import (
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,16 +30,6 @@ type Work struct {
 	Lifecycle, Config string
 	Static            bool
 }
-
-// shutdownTimes are when the machine last began to go down, and when its pods had
-// ended. In seconds since 1970; 0: never.
-type shutdownTimes struct{ began, ended atomic.Int64 }
-
-// ShutdownBegan and ShutdownEnded are told when the pods of the machine are stopped
-// because it goes down.
-func (m *Metrics) ShutdownBegan(at time.Time) { m.shutdown.began.Store(at.Unix()) }
-
-func (m *Metrics) ShutdownEnded(at time.Time) { m.shutdown.ended.Store(at.Unix()) }
 
 // present tells what there is when it is asked. It describes nothing, since what it
 // tells depends on what there is.
@@ -83,6 +72,8 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	tell("berth_start_queue_length", "Pods that wait for a start slot.", float64(waiting))
 	tell("kubelet_node_name", "The name of this node; always 1.", 1, "node", c.NodeName)
 	p.versions(tell)
+	p.volumes(tell)
+	p.startup(tell)
 	p.times(tell)
 }
 
@@ -114,10 +105,4 @@ func (p present) times(tell tellFunc) {
 	}
 	ttl("kubelet_certificate_manager_client_ttl_seconds", "For how long the client certificate is still good.", p.pages.ClientExpiry)
 	ttl("kubelet_certificate_manager_server_ttl_seconds", "For how long the serving certificate is still good.", p.pages.ServerExpiry)
-	if began := p.pages.Metrics.shutdown.began.Load(); began != 0 {
-		tell("kubelet_graceful_shutdown_start_time_seconds", "When the last shutdown of the machine began, in seconds since 1970.", float64(began))
-	}
-	if ended := p.pages.Metrics.shutdown.ended.Load(); ended != 0 {
-		tell("kubelet_graceful_shutdown_end_time_seconds", "When the last shutdown of the machine had stopped its pods, in seconds since 1970.", float64(ended))
-	}
 }

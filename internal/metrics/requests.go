@@ -39,7 +39,7 @@ type Request struct {
 	LongRunning bool // a stream
 }
 
-// Watch counts the requests to a server (readwrite, readonly, or local) on their
+// Watch counts the requests to a server (readwrite, readonly, healthz or local) on their
 // way to next. about says what is counted of each.
 func (m *Metrics) Watch(server string, about func(*http.Request) Request, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

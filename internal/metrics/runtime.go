@@ -11,6 +11,7 @@ type runtimeMetrics struct {
 	calls, failures          *prometheus.CounterVec
 	took                     *prometheus.HistogramVec
 	relists, relistIntervals prometheus.Histogram
+	podRelists               prometheus.Histogram
 	relisted                 prometheus.Gauge
 }
 
@@ -20,7 +21,8 @@ func newRuntimeMetrics() runtimeMetrics {
 		failures: counts("kubelet_runtime_operations_errors_total", "Calls to the container runtime that failed.", "operation_type"),
 		took: histograms("kubelet_runtime_operations_duration_seconds", "Time of calls to the container runtime.",
 			prometheus.ExponentialBuckets(.005, 2.5, 14), "operation_type"),
-		relists: histogram("kubelet_pleg_relist_duration_seconds", "Time to list all that the runtime holds.", prometheus.DefBuckets),
+		podRelists: histogram("kubelet_pleg_pod_relist_duration_seconds", "Time to read what the runtime holds of one pod.", prometheus.DefBuckets),
+		relists:    histogram("kubelet_pleg_relist_duration_seconds", "Time to list all that the runtime holds.", prometheus.DefBuckets),
 		// Berth lists once a minute while events arrive: the upper buckets are needed.
 		relistIntervals: histogram("kubelet_pleg_relist_interval_seconds", "Time between two lists of all that the runtime holds.",
 			append(append([]float64(nil), prometheus.DefBuckets...), 30, 60, 120)),
@@ -31,7 +33,7 @@ func newRuntimeMetrics() runtimeMetrics {
 }
 
 func (r runtimeMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{r.calls, r.failures, r.took, r.relists, r.relistIntervals, r.relisted}
+	return []prometheus.Collector{r.calls, r.failures, r.took, r.relists, r.podRelists, r.relistIntervals, r.relisted}
 }
 
 // Call is told of a call to the runtime.
@@ -52,3 +54,6 @@ func (m *Metrics) Relisted(at time.Time, took, after time.Duration) {
 		m.runtime.relistIntervals.Observe(after.Seconds())
 	}
 }
+
+// PodRelisted is told how long it took to read what the runtime holds of one pod.
+func (m *Metrics) PodRelisted(took time.Duration) { m.runtime.podRelists.Observe(took.Seconds()) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -49,12 +50,11 @@ func failed(words string, err error) answer {
 // long that took; the wait for a slot does not count.
 func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Duration) {
 	if q.probe.Exec != nil {
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-		case <-ctx.Done():
-			return unknown(ctx.Err().Error()), 0
+		slot, err := m.slots.take(ctx, q.target.Pod.UID, q.kind)
+		if err != nil {
+			return unknown(err.Error()), 0
 		}
+		defer m.slots.giveBack(slot)
 	}
 	began := time.Now()
 	for range tries {
@@ -107,7 +107,7 @@ func (m *Manager) command(ctx context.Context, q question, command []string, tim
 	case errors.Is(err, context.DeadlineExceeded):
 		return failure(fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(command, " "), timeout))
 	case err != nil:
-		return unknown(m.config.Explain(err))
+		return unknown(withoutIDs(m.config.Explain(err)))
 	case exitCode == 0:
 		return success(string(output))
 	case len(output) == 0:
@@ -115,6 +115,12 @@ func (m *Manager) command(ctx context.Context, q question, command []string, tim
 	default:
 		return failure(string(output))
 	}
+}
+
+// withoutIDs leaves out the names that a runtime makes up, one for each command that
+// it runs: what goes wrong in the same way should read the same.
+func withoutIDs(text string) string {
+	return regexp.MustCompile(` ?"?\b[0-9a-f]{64}\b"?`).ReplaceAllString(text, "")
 }
 
 // connect succeeds when somebody listens.

@@ -70,9 +70,10 @@ func (m *Manager) keep(ctx context.Context) {
 	}
 }
 
-// commit returns once the file holds what is known, and tells whether it does. It is
-// done before anybody is told of a change, so that a restarted agent knows no less
-// than was told. Of many who come at the same time, one writes for all.
+// commit returns once the file holds what is known and it can be read here, and tells
+// whether the file does. If it can't be written, what is known can be read
+// nevertheless: a disk that is full must not keep pods from being ready. Of many who
+// come at the same time, one writes for all.
 func (m *Manager) commit() bool {
 	m.saving.Lock()
 	defer m.saving.Unlock()
@@ -88,7 +89,9 @@ func (m *Manager) commit() bool {
 
 // save brings the state file up to date and tells whether it could.
 func (m *Manager) save() bool {
-	err := m.file.write(m.state(time.Now()))
+	s := m.state(time.Now())
+	err := m.file.write(s)
+	m.show(s)
 	switch failed := err != nil; {
 	case failed && !m.file.failing:
 		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
@@ -115,6 +118,17 @@ func (m *Manager) state(now time.Time) state {
 		s.Containers[id] = entry{Pod: c.uid, Started: h.Started, Ready: h.Ready, Dead: h.Dead, Grace: h.Grace}
 	}
 	return s
+}
+
+// show lets be read what the file holds.
+func (m *Manager) show(s state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range s.Containers {
+		if c := m.containers[id]; c != nil {
+			c.shown = fit(e.health(), c.spec)
+		}
+	}
 }
 
 // stateFile is the file that results are kept in.

@@ -7,6 +7,20 @@ import (
 	"unicode/utf8"
 )
 
+func TestTheSameErrorReadsTheSame(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for text, want := range map[string]string{
+		`failed to start exec "` + id + `": exec: "/nope": no such file`: `failed to start exec: exec: "/nope": no such file`,
+		"container " + id + " is not running":                            "container is not running",
+		"sum " + id + "0":                                                "sum " + id + "0",
+		"all is well":                                                    "all is well",
+	} {
+		if got := withoutIDs(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzShown(f *testing.F) {
 	for _, s := range []string{"", "all is well", "two\nlines\r\n", "\x1b[31mred", "\xff\xfe", "a\u202eb", strings.Repeat("ä", maxOutput), strings.Repeat("\x00", 2*maxRead)} {
 		f.Add(s)

@@ -11,10 +11,14 @@
 // What always holds:
 //   - A probe runs once at a time. There is one goroutine for each that runs and one
 //     for the time of all of them, so what hangs costs one goroutine until its timeout.
-//   - What is known belongs to a container ID and dies with it.
+//   - No pod keeps the commands of others from being run, see slots.
+//   - What is known belongs to a container ID and dies with it. What was found last is
+//     shown until the next container of that name has answered.
 //   - A check that could not be made (the runtime does not answer, the port has no
 //     such name) says nothing about the container: it changes nothing but what is shown.
-//   - What is known of a container is on disk about a second after it has changed.
+//   - A change is on disk before anybody can read it or is told of it, so that a
+//     restarted agent knows no less than was told. Only if the file can't be written is
+//     it told without. A killed agent is outlived, but not the machine: no container is.
 package probe
 
 import (
@@ -53,11 +57,12 @@ type Config struct {
 	Events Events
 	Log    *slog.Logger
 
-	// HostIP is where pods are that use the network of the node.
-	HostIP string
+	// HostIP tells where pods are that use the network of the node.
+	HostIP func() string
 	// StateFile is where results outlive the agent. Empty: nowhere.
 	StateFile string
-	// ExecSlots is how many commands run at a time.
+	// ExecSlots is how many commands run at a time. Beside them there may be some
+	// that hang, see slots.
 	ExecSlots int
 
 	// Observe is told of each check, if it is there: the kind of the probe, what
@@ -92,7 +97,7 @@ type Manager struct {
 
 	config    Config
 	results   [kinds]chan pod.ProbeResult
-	slots     chan struct{} // for commands
+	slots     *slots // for commands
 	transport *http.Transport
 	born      time.Time
 
@@ -113,6 +118,7 @@ type Manager struct {
 // watched is a pod some of whose containers are probed.
 type watched struct {
 	containers map[string]*container // by ID
+	before     map[string][]Result   // of the containers that ended last, by name
 	stopping   bool
 }
 
@@ -131,7 +137,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config:     c,
-		slots:      make(chan struct{}, c.ExecSlots),
+		slots:      newSlots(c.ExecSlots),
 		transport:  ask.NewTransport(),
 		born:       time.Now(),
 		wake:       make(chan struct{}, 1),
@@ -161,13 +167,13 @@ func (m *Manager) Run(ctx context.Context) {
 	m.commit()
 }
 
-// Health is what is known of a container. For one that is not watched yet it is
-// what was known before the agent was restarted; for any other, nothing.
+// Health is what is known of a container, and on disk. For one that is not watched
+// yet it is what was known before the agent was restarted; for any other, nothing.
 func (m *Manager) Health(containerID string) pod.Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.containers[containerID]; c != nil {
-		return c.health
+		return c.shown
 	}
 	return m.saved[containerID].health()
 }
@@ -176,15 +182,19 @@ func (m *Manager) Health(containerID string) pod.Health {
 func (m *Manager) Last(containerID string) []Result {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.containers[containerID]
-	if c == nil {
-		return nil
+	if c := m.containers[containerID]; c != nil {
+		return c.results()
 	}
-	var out []Result
-	for _, p := range c.probes {
-		if p != nil && !p.last.At.IsZero() {
-			out = append(out, p.last)
-		}
+	return nil
+}
+
+// Before returns what was found last of a container that ended, until the one that
+// took its place has answered.
+func (m *Manager) Before(uid pod.UID, name string) []Result {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.pods[uid]; w != nil {
+		return w.before[name]
 	}
-	return out
+	return nil
 }

@@ -236,6 +236,33 @@ func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
 	})
 }
 
+// Whoever asks before the loop of the agent is told must not know more than the disk.
+func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Given a container whose first turn has come
+		w := newWorld(t, filepath.Join(t.TempDir(), "probes.json"))
+		p := web("a", nil, nil, asking("ready"))
+		w.watch(p, "c1")
+		turn, _ := w.due(time.Now())
+		q, ok := w.begin(turn, func() {})
+		if !ok {
+			t.Fatal("there is nothing to ask")
+		}
+		// When it has answered, then nobody can read it, not even after another sync
+		if _, health, _ := w.count(t.Context(), turn, q, success("")); health == nil || !*health.Ready {
+			t.Fatalf("nothing has changed: %v", health)
+		}
+		w.expectHealth("c1", "started=- ready=false dead=")
+		w.watch(p, "c1")
+		w.expectHealth("c1", "started=- ready=false dead=")
+		// Until it is on disk
+		if !w.commit() {
+			t.Error("it could not be written")
+		}
+		w.expectHealth("c1", "started=- ready=true dead=")
+	})
+}
+
 func TestContainersThatNobodyAsksForAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "probes.json")

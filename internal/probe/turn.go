@@ -62,6 +62,7 @@ func (m *Manager) count(ctx context.Context, p *probe, q question, a answer) (Re
 		return Result{}, nil, false
 	}
 	p.last = Result{Kind: q.kind.String(), At: time.Now(), Outcome: a.outcome, Output: a.output, InARow: p.tally.add(a.outcome)}
+	delete(m.pods[p.of.uid].before, p.of.spec.Name)
 	was := p.of.health
 	p.of.health = after(was, q.kind, q.probe, p.last)
 	if !differs(was, p.of.health) {
@@ -84,6 +85,9 @@ func (m *Manager) end(p *probe) {
 // tell hands on what a turn has found out: to metrics, to users, and, if it has
 // changed what is known, to the loop of the agent.
 func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, changed *pod.Health, took time.Duration) {
+	if changed != nil {
+		m.commit() // who is told can rely on it; keep tries again if it fails
+	}
 	t := q.target
 	if m.config.Observe != nil {
 		m.config.Observe(t.Pod, t.Container.Name, r.Kind, r.Outcome, took)
@@ -101,7 +105,6 @@ func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, chan
 	}
 	m.config.Log.Debug("a probe changed what is known of a container", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
 		"probe", r.Kind, "result", r.Outcome, "inARow", r.InARow, "output", r.Output)
-	m.commit() // who is told can rely on it; keep tries again if it fails
 	select {
 	case m.results[q.kind] <- pod.ProbeResult{UID: t.Pod.UID, ContainerID: t.ContainerID, Success: r.Outcome == Success}:
 	case <-ctx.Done():

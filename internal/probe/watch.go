@@ -20,8 +20,20 @@ type container struct {
 	spec *v1.Container
 	ip   string
 
-	health pod.Health
+	health pod.Health    // what is known
+	shown  pod.Health    // what of it may be read: it is on disk
 	probes [kinds]*probe // nil: it has none of that kind
+}
+
+// results are the last ones of the probes that have any.
+func (c *container) results() []Result {
+	var out []Result
+	for _, p := range c.probes {
+		if p != nil && !p.last.At.IsZero() {
+			out = append(out, p.last)
+		}
+	}
+	return out
 }
 
 // probe is in one of three places: it waits in the queue for its turn, it runs, or
@@ -102,7 +114,7 @@ func probed(p *v1.Pod) []*v1.Container {
 
 func (m *Manager) podIP(p *v1.Pod, have pod.Observed) string {
 	if p.Spec.HostNetwork {
-		return m.config.HostIP
+		return m.config.HostIP()
 	}
 	if s := have.Sandbox(); s != nil && len(s.IPs) > 0 {
 		return s.IPs[0]
@@ -113,7 +125,7 @@ func (m *Manager) podIP(p *v1.Pod, have pod.Observed) string {
 func (m *Manager) watchedPod(uid pod.UID) *watched {
 	w := m.pods[uid]
 	if w == nil {
-		w = &watched{containers: map[string]*container{}}
+		w = &watched{containers: map[string]*container{}, before: map[string][]Result{}}
 		m.pods[uid] = w
 	}
 	return w
@@ -124,7 +136,8 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 	c := m.containers[seen.ID]
 	isNew := c == nil
 	if isNew {
-		c = &container{id: seen.ID, uid: p.UID, startedAt: seen.StartedAt, health: m.saved[seen.ID].health()}
+		h := m.saved[seen.ID].health()
+		c = &container{id: seen.ID, uid: p.UID, startedAt: seen.StartedAt, health: h, shown: h}
 		delete(m.saved, seen.ID)
 		m.containers[c.id] = c
 		m.watchedPod(p.UID).containers[c.id] = c
@@ -134,7 +147,7 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 	if ip != "" {
 		c.ip = ip
 	}
-	c.health = fit(c.health, spec)
+	c.health, c.shown = fit(c.health, spec), fit(c.shown, spec)
 	for k := range kinds {
 		switch has := k.of(spec) != nil; {
 		case has && c.probes[k] == nil:
@@ -218,11 +231,14 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 				m.hold(p)
 			}
 		}
+		if last := c.results(); last != nil {
+			w.before[c.spec.Name] = last
+		}
 		delete(w.containers, id)
 		delete(m.containers, id)
 		m.changed()
 	}
-	if len(w.containers) == 0 && !w.stopping {
+	if len(w.containers) == 0 && len(w.before) == 0 && !w.stopping {
 		delete(m.pods, uid)
 	}
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,52 @@ func TestResultsDieWithTheirContainer(t *testing.T) {
 		w.pass(time.Second)
 		w.expectHealth("c2", "started=false ready=false dead=")
 		w.expectCalls("1m1s c2 start")
+	})
+}
+
+func TestWhatWasFoundLastOutlivesTheContainerUntilAnotherHasAnswered(t *testing.T) {
+	inWorld(t, func(w *world) {
+		before := func() string {
+			var out []string
+			for _, r := range w.Before("uid-a", "app") {
+				out = append(out, fmt.Sprintf("%s %s %s", r.Kind, r.Outcome, r.Output))
+			}
+			return strings.Join(out, ", ")
+		}
+		expect := func(want string) {
+			t.Helper()
+			if got := before(); got != want {
+				t.Errorf("at %s: before: %q, want %q", w.moment(), got, want)
+			}
+		}
+		// Given a container that is given up
+		p := web("a", nil, asking("live", thresholds(1, 1)), asking("ready", delay(1)))
+		w.answer("c1", "live", bad)
+		w.watch(p, "c1")
+		w.pass(2 * time.Second)
+		expect("")
+		// When it ended, then one can still see why
+		const why = "Liveness failed no good, Readiness successful "
+		gone := pod.Container{ID: "c1", State: pod.ContainerExited}
+		w.Watch(p, has(gone))
+		expect(why)
+		w.Watch(p, has(gone)) // once more changes nothing
+		expect(why)
+		// And when another took its place, then until that has answered
+		next := web("a", nil, asking("live", delay(5), thresholds(1, 1)), asking("ready", delay(9)))
+		w.watch(next, "c2")
+		w.pass(4 * time.Second)
+		expect(why)
+		w.pass(2 * time.Second)
+		expect("")
+		// And nothing is left of a pod that is gone
+		w.Watch(next, has(pod.Container{ID: "c2", State: pod.ContainerExited}))
+		expect("Liveness successful ")
+		w.Forget("uid-a")
+		expect("")
+		if len(w.pods) != 0 {
+			t.Errorf("%d pods are left", len(w.pods))
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ package real
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth/internal/event"
+	"berth/internal/pod"
 )
 
 // every asks once a second, and believes the first answer.
@@ -173,5 +175,75 @@ func TestWhatFollowsASidecarWaitsForItsStartupProbe(t *testing.T) {
 	again := n.waitRunning("web")["web"]
 	if again.Status.InitContainerStatuses[0].RestartCount != 0 || app(again).ContainerID != app(got).ContainerID {
 		t.Errorf("something was restarted: %s", summary(again))
+	}
+}
+
+func TestCommandsThatHangInOnePodDoNotKeepOthersWaiting(t *testing.T) {
+	t.Parallel()
+	// given a pod with many containers, all of whose commands hang, and another one
+	n := newNode(t)
+	hangs := v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/workload", "sleep"}}}
+	stuck := newPod("stuck")
+	stuck.Spec.Containers = nil
+	for i := range 8 {
+		c := newContainer(fmt.Sprint("app", i), "sleep")
+		c.ReadinessProbe, c.LivenessProbe = every(hangs), every(hangs)
+		c.ReadinessProbe.TimeoutSeconds, c.LivenessProbe.TimeoutSeconds = 300, 300
+		stuck.Spec.Containers = append(stuck.Spec.Containers, c)
+	}
+	n.apply("stuck.yaml", stuck)
+	n.start()
+	n.waitPod("stuck", "runs", startLimit, func(p v1.Pod) string {
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Running == nil {
+				return c.Name
+			}
+		}
+		return boolText(len(p.Status.ContainerStatuses) == 8)
+	})
+
+	// when a pod comes whose command answers, then it is ready soon after it runs
+	web := newPod("web", "moody", ":8080")
+	web.Spec.Containers[0].ReadinessProbe = every(execAsk(8080))
+	n.apply("web.yaml", web)
+	n.waitPod("web", "runs", startLimit, func(p v1.Pod) string { return boolText(isStarted(p)) })
+	n.waitPod("web", "is ready", 10*time.Second, func(p v1.Pod) string { return boolText(ready(p)) })
+}
+
+func TestWhatProbesFoundCanBeSeenWhileAContainerWaitsForItsRestart(t *testing.T) {
+	t.Parallel()
+	// given a pod that fails its liveness probe again and again, and one that is asked by a program that is missing
+	n := newNode(t)
+	sick := newPod("sick", "sleep")
+	sick.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	sick.Spec.Containers[0].LivenessProbe = every(httpGet(1))
+	odd := newPod("odd", "sleep")
+	odd.Spec.Containers[0].ReadinessProbe = every(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/nope"}}})
+	n.apply("pods.yaml", sick, odd)
+	n.start()
+
+	// then it can be seen why, even while nothing of it runs
+	n.waitPod("sick", "waits for its restart", startLimit, func(p v1.Pod) string {
+		return boolText(app(p).State.Waiting != nil && app(p).State.Waiting.Reason == pod.ReasonCrashLoopBackOff)
+	})
+	n.wait("what its probe found", 5*time.Second, func() string {
+		text := n.must("describe", "pod", "sick")
+		return boolText(regexp.MustCompile(`(?m)^  app +Liveness +failed .*before its restart: .*connection refused`).MatchString(text))
+	})
+
+	// and what goes wrong in the same way is one event
+	p := n.waitPod("odd", "runs", startLimit, func(p v1.Pod) string { return boolText(isStarted(p)) })
+	n.wait("the same to go wrong three times", startLimit, func() string {
+		e := n.waitEvent(p, event.Unhealthy)
+		return boolText(e.Count >= 3 && strings.Contains(e.Message, "/nope"))
+	})
+	messages := map[string]bool{}
+	for _, e := range n.eventsOf(p) {
+		if e.Reason == event.Unhealthy {
+			messages[e.Message] = true
+		}
+	}
+	if len(messages) != 1 {
+		t.Errorf("it is told in %d ways: %v", len(messages), messages)
 	}
 }

@@ -153,9 +153,9 @@ func TestUsageIsTold(t *testing.T) {
 func (n *node) mustServeMetrics(pods ...string) {
 	n.t.Helper()
 	for page, want := range map[string][]string{
-		"/metrics":          {"kubelet_running_pods", "berth_pod_start_phase_seconds", "kubelet_runtime_operations_total", "process_resident_memory_bytes"},
+		"/metrics":          {"kubelet_running_pods", "berth_pod_start_phase_seconds", "kubelet_runtime_operations_total", "process_resident_memory_bytes", "storage_operation_duration_seconds", "volume_manager_total_volumes", "kubelet_pleg_pod_relist_duration_seconds"},
 		"/metrics/resource": {"container_cpu_usage_seconds_total", "pod_memory_working_set_bytes", "node_cpu_usage_seconds_total"},
-		"/metrics/cadvisor": {"container_memory_rss", "container_network_receive_bytes_total", "container_cpu_cfs_throttled_periods_total", "machine_memory_bytes"},
+		"/metrics/cadvisor": {"container_memory_rss", "container_network_receive_bytes_total", "container_cpu_cfs_throttled_periods_total", "container_cpu_user_seconds_total", "container_cpu_system_seconds_total", "container_pressure_cpu_waiting_seconds_total", "machine_memory_bytes"},
 		"/metrics/probes":   nil,
 		"/metrics/slis":     nil,
 	} {
@@ -174,6 +174,11 @@ func (n *node) mustServeMetrics(pods ...string) {
 		for _, name := range want {
 			if families[name] == nil {
 				n.t.Errorf("%s has no %s", page, name)
+			}
+			for _, m := range families[name].GetMetric() {
+				if m.Histogram != nil && m.Histogram.GetSampleCount() == 0 {
+					n.t.Errorf("%s: nothing was counted in %s", page, name)
+				}
 			}
 		}
 		for _, pod := range pods {

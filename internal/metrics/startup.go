@@ -1,0 +1,32 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// startup is how this node came into its cluster: when it was asked to, and when the
+// cluster had it. In nanoseconds since 1970; 0: not yet.
+type startup struct {
+	began              time.Time // the agent
+	joined, registered atomic.Int64
+}
+
+// Joining and Registered are told when the agent begins to register its node, and
+// when the cluster has it. Only the first time counts.
+func (m *Metrics) Joining(at time.Time) { m.startup.joined.CompareAndSwap(0, at.UnixNano()) }
+
+func (m *Metrics) Registered(at time.Time) { m.startup.registered.CompareAndSwap(0, at.UnixNano()) }
+
+func (p present) startup(tell tellFunc) {
+	s := &p.pages.Metrics.startup
+	joined, registered := s.joined.Load(), s.registered.Load()
+	if joined != 0 {
+		tell("kubelet_node_startup_pre_registration_duration_seconds", "Time from the start of the agent until it began to register its node.",
+			time.Unix(0, joined).Sub(s.began).Seconds())
+	}
+	if joined != 0 && registered != 0 {
+		tell("kubelet_node_startup_registration_duration_seconds", "Time that it took to register the node, or to find that it is.",
+			time.Duration(registered-joined).Seconds())
+	}
+}

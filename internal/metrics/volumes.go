@@ -1,0 +1,60 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// volumeMetrics are about the volumes of pods. Nothing of a kubelet's past is migrated
+// here, and dashboards know the label.
+type volumeMetrics struct{ operations, csi *prometheus.HistogramVec }
+
+func newVolumeMetrics() volumeMetrics {
+	buckets := []float64{.01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
+	return volumeMetrics{
+		operations: histograms("storage_operation_duration_seconds", "Time to set up a volume.", buckets,
+			"operation_name", "volume_plugin", "status", "migrated"),
+		csi: histograms("csi_operations_seconds", "Time of calls to CSI drivers.", buckets,
+			"driver_name", "method_name", "grpc_status_code", "migrated"),
+	}
+}
+
+func (v volumeMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{v.operations, v.csi}
+}
+
+// VolumeSetUp is told of an attempt to set up a volume. The plugin is what the kubelet
+// calls the kind of it.
+func (m *Metrics) VolumeSetUp(plugin string, took time.Duration, err error) {
+	status := "success"
+	if err != nil {
+		status = "fail-unknown"
+	}
+	m.volumes.operations.WithLabelValues("volume_mount", plugin, status, "false").Observe(took.Seconds())
+}
+
+// CSICalled is told of a call to a CSI driver.
+func (m *Metrics) CSICalled(driver, method, code string, took time.Duration) {
+	m.volumes.csi.WithLabelValues(driver, "/csi.v1.Node/"+method, code, "false").Observe(took.Seconds())
+}
+
+// Volumes are those of one kind, wanted or there.
+type Volumes struct {
+	Plugin string
+	There  bool
+}
+
+func (p present) volumes(tell tellFunc) {
+	if p.pages.Volumes == nil {
+		return
+	}
+	for of, n := range p.pages.Volumes() {
+		state := "desired_state_of_world"
+		if of.There {
+			state = "actual_state_of_world"
+		}
+		tell("volume_manager_total_volumes", "Volumes of pods: those that are wanted, and those that are there.", float64(n),
+			"plugin_name", of.Plugin, "state", state)
+	}
+}
