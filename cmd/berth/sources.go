@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/config"
@@ -19,8 +20,8 @@ type podSource interface {
 }
 
 // newSources returns the sources that c asks for, and their names. What pods may refer
-// to in their manifests is handed to set.
-func newSources(c *config.Config, set func(context.Context, []runtime.Object), log *slog.Logger) ([]podSource, []string, error) {
+// to in their manifests is handed to set; fill completes a pod with what that says of it.
+func newSources(c *config.Config, set func(context.Context, []runtime.Object), fill func(*v1.Pod) *v1.Pod, log *slog.Logger) ([]podSource, []string, error) {
 	var sources []podSource
 	var names []string
 	if c.ManifestDir != "" {
@@ -37,7 +38,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), l
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
-			Objects: objects.From(pod.SourceFile),
+			Objects: objects.From(pod.SourceFile), Fill: fill,
 		})
 		if err != nil {
 			return nil, nil, err
@@ -47,7 +48,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), l
 	if c.ManifestURL != "" {
 		s, err := source.NewHTTP(source.HTTPConfig{
 			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
-			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP),
+			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP), Fill: fill,
 		})
 		if err != nil {
 			return nil, nil, err

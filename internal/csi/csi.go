@@ -8,7 +8,11 @@
 //   - A record lies in a pod's directory, beside the place of a volume if it is no
 //     device, before its driver is asked for anything, and until it has undone all of it. The records of all pods
 //     tell which volumes are staged: a volume is unstaged with its last record. So
-//     nothing but the disk has to be remembered over a restart.
+//     nothing but the disk has to be remembered over a restart. Another one lies beside
+//     the place where a volume is staged, for the case that those of pods can't be read.
+//   - A volume that a cluster attaches is in use from the moment on in which a pod wants
+//     it, until its last record is gone. The cluster knows that before anything is
+//     mounted, and so never detaches what is.
 //   - What is done to one volume is done one after the other.
 //   - A driver may be asked for the same thing again at any time.
 //   - Each call has a deadline. It goes on when the one who waits for it gives up:
@@ -48,10 +52,16 @@ type Config struct {
 	PluginsDir string // volumes are staged below it
 	NodeName   string
 	Objects    Objects
+	Cluster    Cluster // nil without one
 	// IsMount tells whether something is mounted on a path.
 	IsMount func(path string) (bool, error)
+	// TakeOff unmounts what is mounted on a path, without a driver.
+	TakeOff func(ctx context.Context, path string) error
 	// Wake is told the pods whose driver has come.
 	Wake func(context.Context, pod.UID)
+	// Called is told of each call: which one, and what the driver answered, as a code
+	// of gRPC. It may be nil.
+	Called func(driver, method, code string, took time.Duration)
 	// Patience is how long a driver may take for one call. Zero: 2 minutes.
 	Patience time.Duration
 	Log      *slog.Logger
@@ -67,8 +77,13 @@ type Manager struct {
 	drivers map[string]*driver
 	gone    map[string]bool // drivers that were unregistered, and did not come back
 	waiting map[string]map[pod.UID]bool
+	wanted  map[volumeID]map[pod.UID]bool // volumes that the cluster attaches
+	unread  map[string]bool               // directories whose record can't be read; it is told
 	busy    map[volumeID]*turn
 	changed chan struct{} // capacity 1: drivers are others now
+
+	placing sync.Mutex // held from counting volumes to writing one more down
+	telling sync.Mutex // held from looking what is in use to telling it
 }
 
 // New checks the configuration.
@@ -76,8 +91,8 @@ func New(c Config) (*Manager, error) {
 	if !filepath.IsAbs(c.PodsDir) || !filepath.IsAbs(c.PluginsDir) {
 		return nil, errors.New("csi: the directories of pods and of plugins must be absolute paths")
 	}
-	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.Wake == nil || c.Log == nil {
-		return nil, errors.New("csi: the name of the node, objects, isMount, wake and log are required")
+	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.TakeOff == nil || c.Wake == nil || c.Log == nil {
+		return nil, errors.New("csi: the name of the node, objects, isMount, takeOff, wake and log are required")
 	}
 	if c.Patience < 0 {
 		return nil, errors.New("csi: patience is negative")
@@ -93,10 +108,12 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csi: %w", err)
 	}
-	return &Manager{
+	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
-		busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
-	}, nil
+		wanted: map[volumeID]map[pod.UID]bool{}, unread: map[string]bool{}, busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
+	}
+	m.tellInUse()
+	return m, nil
 }
 
 // volumeID names a volume on this machine.

@@ -363,20 +363,6 @@ func TestDriversThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestARecordThatCantBeReadIsNamed(t *testing.T) {
-	w := newWorld(t)
-	r := w.request("a", "h")
-	w.mount(r)
-	for _, text := range []string{"{", "{}"} {
-		if err := os.WriteFile(filepath.Join(r.Dir, recordFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.m.Unmount(t.Context(), "a", r.Dir, r.Say); err == nil || !strings.Contains(err.Error(), filepath.Join(r.Dir, recordFile)) {
-			t.Error(err)
-		}
-	}
-}
-
 func TestNewTellsWhatIsMissing(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty configuration is taken")

@@ -72,7 +72,23 @@ func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []strin
 	for _, uid := range m.put(d) {
 		m.Wake(ctx, uid)
 	}
+	m.clear(ctx, d)
 	return nil
+}
+
+// clear has a driver unstage what it once staged and no pod has: whoever was here before
+// us, and was killed in the middle, may have left it.
+func (m *Manager) clear(ctx context.Context, d *driver) {
+	err := m.unstageUnclaimed(ctx, "", func(name string) (*driver, error) {
+		if name != d.Name {
+			return nil, nil
+		}
+		return d, nil
+	}, func(string) {})
+	if err != nil {
+		m.Log.Warn("a volume stays staged that no pod has", "driver", d.Name, "err", err)
+	}
+	m.tellInUse()
 }
 
 // ask learns what a driver can do, and by which name it knows this machine.
@@ -158,22 +174,38 @@ func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 	return nil, fmt.Errorf("CSI driver %q is not registered on this node: start it, it has to put its socket into the folder of plugins", name)
 }
 
-// Forget takes a pod off those that wait for a driver.
+// Forget takes a pod off those that wait for a driver, or want a volume. What is written
+// down for it stays.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, pods := range m.waiting {
-		if delete(pods, uid); len(pods) == 0 {
-			delete(m.waiting, name)
-		}
+	leave(m.waiting, uid)
+	unwanted := leave(m.wanted, uid)
+	m.mu.Unlock()
+	if unwanted {
+		m.tellInUse()
 	}
+}
+
+// leave takes a pod out of all sets, and tells whether one is empty now.
+func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
+	before := len(sets)
+	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
+		delete(pods, uid)
+		return len(pods) == 0
+	})
+	return len(sets) < before
 }
 
 // call asks a driver for something. The call outlives the one who waits for it.
 func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Patience)
 	defer cancel()
-	if err := do(ctx, d.client); err != nil {
+	began := time.Now()
+	err := do(ctx, d.client)
+	if m.Called != nil {
+		m.Called(d.Name, method, status.Code(err).String(), time.Since(began))
+	}
+	if err != nil {
 		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, plain(err))
 	}
 	return nil

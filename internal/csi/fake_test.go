@@ -102,6 +102,15 @@ func (s *server) isMount(path string) (bool, error) {
 	return s.mounts[path], nil
 }
 
+// takeOff unmounts behind the back of the driver.
+func (s *server) takeOff(_ context.Context, path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, "take off "+filepath.Base(path))
+	delete(s.mounts, path)
+	return nil
+}
+
 // reboot forgets all mounts.
 func (s *server) reboot() {
 	s.mu.Lock()
@@ -148,11 +157,33 @@ func (o *objects) Token(_ context.Context, p *v1.Pod, audience string, _ int64) 
 	return "token of " + p.Name + " for " + audience, at, time.Now().Add(10 * time.Second), nil
 }
 
+// cluster has attached all volumes that it was told of in time.
+type cluster struct {
+	mu       sync.Mutex
+	inUse    []v1.UniqueVolumeName
+	all      bool
+	detached bool // nothing is attached
+	away     error
+}
+
+func (c *cluster) SetVolumesInUse(volumes []v1.UniqueVolumeName, all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inUse, c.all = volumes, all
+}
+
+func (c *cluster) Attached(_ context.Context, volume v1.UniqueVolumeName) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.detached && slices.Contains(c.inUse, volume), c.away
+}
+
 // world is a manager and a driver that it asks.
 type world struct {
 	t       *testing.T
 	driver  *server
 	objects *objects
+	cluster *cluster
 	cfg     Config
 	m       *Manager
 	woken   chan pod.UID
@@ -166,7 +197,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &world{
-		t: t, woken: make(chan pod.UID, 10),
+		t: t, woken: make(chan pod.UID, 10), cluster: &cluster{},
 		driver: &server{
 			endpoint: filepath.Join(dir, "s"), info: &spec.NodeGetInfoResponse{NodeId: "box-id"}, mounts: map[string]bool{},
 			can: []spec.NodeServiceCapability_RPC_Type{spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
@@ -184,7 +215,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(g.Stop)
 	w.cfg = Config{
 		PodsDir: filepath.Join(dir, "pods"), PluginsDir: filepath.Join(dir, "plugins"), NodeName: "box", Objects: w.objects,
-		IsMount: w.driver.isMount, Wake: func(_ context.Context, uid pod.UID) { w.woken <- uid },
+		IsMount: w.driver.isMount, TakeOff: w.driver.takeOff, Cluster: w.cluster, Wake: func(_ context.Context, uid pod.UID) { w.woken <- uid },
 		Patience: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 	w.restart()
@@ -252,8 +283,10 @@ func (w *world) failure(r Request, says string) error {
 	return err
 }
 
+// unmount is what is done for a pod that goes.
 func (w *world) unmount(r Request) {
 	w.t.Helper()
+	w.m.Forget(r.Pod.UID)
 	if err := w.m.Unmount(w.t.Context(), r.Pod.UID, r.Dir, r.Say); err != nil {
 		w.t.Fatal(err)
 	}
@@ -263,6 +296,18 @@ func (w *world) expect(calls ...string) {
 	w.t.Helper()
 	if got := w.driver.take(); !slices.Equal(got, calls) {
 		w.t.Errorf("the driver was asked to %q, want %q", got, calls)
+	}
+}
+
+// inUse looks at what the cluster knows.
+func (w *world) inUse(all bool, handles ...string) {
+	w.t.Helper()
+	var want []v1.UniqueVolumeName
+	for _, h := range handles {
+		want = append(want, v1.UniqueVolumeName("kubernetes.io/csi/"+disks+"^"+h))
+	}
+	if !slices.Equal(w.cluster.inUse, want) || w.cluster.all != all {
+		w.t.Errorf("in use: %q, all: %v; want %q, %v", w.cluster.inUse, w.cluster.all, want, all)
 	}
 }
 
@@ -277,7 +322,7 @@ func (w *world) nothingLeft() {
 			w.t.Error("left:", left, err)
 		}
 	}
-	if len(w.m.busy) > 0 || len(w.m.waiting) > 0 {
-		w.t.Error(fmt.Sprint(w.m.busy, w.m.waiting))
+	if len(w.m.busy) > 0 || len(w.m.waiting) > 0 || len(w.m.unread) > 0 {
+		w.t.Error(fmt.Sprint(w.m.busy, w.m.waiting, w.m.unread))
 	}
 }

@@ -120,36 +120,18 @@ func (j *job) again() time.Time {
 // whatever the record says.
 func (m *Manager) stands(dir string) (*record, error) {
 	known, err := readRecord(dir)
-	if err != nil || known == nil || !known.Ready {
-		return nil, err
+	if err != nil { // it is made anew, and so is the record
+		m.noteUnread(dir, err)
+		return nil, nil
+	}
+	if known == nil || !known.Ready {
+		return nil, nil
 	}
 	mounted, err := m.IsMount(known.target(dir))
 	if err != nil || !mounted {
 		return nil, err
 	}
 	return known, nil
-}
-
-// target is what a driver publishes a volume at. Drivers, and those who look after
-// them, know these places from the kubelet: a device is not in the pod's directory.
-func (m *Manager) target(r *Request) string {
-	if r.Block {
-		return filepath.Join(m.devicesDir(), "publish", r.Name, string(r.Pod.UID))
-	}
-	return filepath.Join(r.Dir, "mount")
-}
-
-// staging is where a volume is staged.
-func (m *Manager) staging(r *Request) string {
-	if r.Block {
-		return filepath.Join(m.devicesDir(), "staging", r.Name)
-	}
-	sum := sha256.Sum256([]byte(r.id().handle))
-	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", r.Driver, fmt.Sprintf("%x", sum), "globalmount")
-}
-
-func (m *Manager) devicesDir() string {
-	return filepath.Join(m.PluginsDir, "kubernetes.io", "csi", "volumeDevices")
 }
 
 // job is one volume on its way to one pod.
@@ -170,27 +152,21 @@ type job struct {
 
 // run stages and publishes a volume. The record comes first.
 func (j *job) run(ctx context.Context) error {
-	others, err := j.m.others(j.r.Dir)
-	if err != nil {
-		return err
-	}
-	if err := j.room(others); err != nil {
-		return err
-	}
-	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, Again: j.rules.republish}
+	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Again: j.rules.republish}
 	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		rec.Staging = j.m.staging(j.r)
 	}
 	if j.r.Block {
 		rec.Device = j.m.target(j.r)
 	}
-	if err := rec.write(j.r.Dir); err != nil {
+	others, err := j.place(rec)
+	if err != nil {
 		return err
 	}
 	if rec.Staging != "" {
 		staged, err := j.staged(others)
 		if err == nil && !staged {
-			err = j.stage(ctx, rec.Staging)
+			err = j.stage(ctx, rec)
 		}
 		if err != nil {
 			return err
@@ -207,6 +183,21 @@ func (j *job) run(ctx context.Context) error {
 	}
 	rec.Ready = true
 	return rec.write(j.r.Dir)
+}
+
+// place writes a volume down if there is room for it, and returns what is written down
+// of others. One volume is placed after the other: two can't get the last place.
+func (j *job) place(rec record) (others map[string]record, err error) {
+	j.m.placing.Lock()
+	defer j.m.placing.Unlock()
+	all, err := j.m.look(j.r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.room(all.pods); err != nil {
+		return nil, err
+	}
+	return all.pods, rec.write(j.r.Dir)
 }
 
 // room refuses a volume that would be one too many for its driver.
@@ -241,10 +232,16 @@ func (j *job) staged(others map[string]record) (bool, error) {
 	return false, nil
 }
 
-func (j *job) stage(ctx context.Context, path string) error {
+func (j *job) stage(ctx context.Context, rec record) error {
 	j.r.Say(fmt.Sprintf("stage %s", j.id))
+	path := rec.Staging
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return fmt.Errorf("make a directory to stage it: %w", err)
+	}
+	if !j.r.Block {
+		if err := rec.write(filepath.Dir(path)); err != nil {
+			return err
+		}
 	}
 	return j.m.call(ctx, j.on, "NodeStageVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{

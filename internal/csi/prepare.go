@@ -101,6 +101,9 @@ func (j *job) allowed() error {
 	return fmt.Errorf("CSI driver %q has no persistent volumes: its CSIDriver object does not list Persistent in volumeLifecycleModes", j.id.driver)
 }
 
+// attachable tells whether somebody attaches the volume to this node.
+func (j *job) attachable() bool { return j.rules.attach && !j.r.ephemeral() }
+
 // attachmentName is what the cluster calls the attachment of a volume to a node.
 func attachmentName(v volumeID, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(v.handle+v.driver+node)))
@@ -108,8 +111,11 @@ func attachmentName(v volumeID, node string) string {
 
 // attachment returns what the one who attached the volume wants the driver to know.
 func (j *job) attachment(ctx context.Context) (map[string]string, error) {
-	if !j.rules.attach || j.r.ephemeral() {
+	if !j.attachable() {
 		return nil, nil
+	}
+	if err := j.m.use(ctx, j.id, j.r.Pod.UID); err != nil {
+		return nil, err
 	}
 	a, err := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
 	switch {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	storagev1 "k8s.io/api/storage/v1"
+
 	"berth/internal/atomicfile"
 )
 
@@ -26,6 +28,10 @@ type record struct {
 	Driver string `json:"driverName"`
 	// Staging is where the volume is staged, or "" if that driver stages nothing.
 	Staging string `json:"stagingPath,omitempty"`
+	// Mode is written by kubelets only. They do not tell where a volume is staged.
+	Mode storagev1.VolumeLifecycleMode `json:"volumeLifecycleMode,omitempty"`
+	// NotAttached says that no cluster attaches it. Without a word on it, one may.
+	NotAttached bool `json:"notAttached,omitempty"`
 	// Device is where a device is published, or "" if it is a file system.
 	Device string `json:"devicePath,omitempty"`
 	// Ready says that the pod has it, with its group.
@@ -84,49 +90,4 @@ func removeRecord(dir string) error {
 		return fmt.Errorf("remove what is known of a CSI volume: %w", err)
 	}
 	return nil
-}
-
-// others returns the records of all pods, by directory, but for that in one of them.
-func (m *Manager) others(but string) (map[string]record, error) {
-	pods, err := names(m.PodsDir)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]record{}
-	for _, uid := range pods {
-		volumes := filepath.Join(m.PodsDir, uid, "volumes", VolumesDir)
-		all, err := names(volumes)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range all {
-			dir := filepath.Join(volumes, name)
-			if dir == but {
-				continue
-			}
-			r, err := readRecord(dir)
-			if err != nil {
-				return nil, err
-			}
-			if r != nil {
-				out[dir] = *r
-			}
-		}
-	}
-	return out, nil
-}
-
-// names lists a directory, there or not.
-func names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for CSI volumes: %w", err)
-	}
-	out := make([]string, 0, len(entries))
-	for _, e := range entries {
-		if e.IsDir() {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
 }

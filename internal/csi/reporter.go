@@ -61,7 +61,7 @@ const (
 
 // Run tells until the context ends.
 func (r *Reporter) Run(ctx context.Context) {
-	wait, failing := time.Duration(0), false
+	wait, said := time.Duration(0), ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -75,16 +75,20 @@ func (r *Reporter) Run(ctx context.Context) {
 			return
 		case errors.Is(err, errNoNode):
 			wait = firstReportRetry
-		case err != nil && failing:
-			wait = min(2*wait, longestReportRetry)
 		case err != nil:
-			wait, failing = firstReportRetry, true
-			r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
-		case failing:
+			wait = min(max(2*wait, firstReportRetry), longestReportRetry)
+			if said == "" {
+				wait = firstReportRetry
+			}
+			if said != err.Error() { // the reason may be another one by now
+				said = err.Error()
+				r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
+			}
+		case said != "":
 			r.Log.Info("the cluster knows the CSI drivers of this node")
 			fallthrough
 		default:
-			wait, failing = auditEvery, false
+			wait, said = auditEvery, ""
 		}
 	}
 }
@@ -128,10 +132,25 @@ func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver
 	if apiequality.Semantic.DeepEqual(have.Spec.Drivers, want) {
 		return nil
 	}
-	changed := have.DeepCopy()
-	changed.Spec.Drivers = want
-	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	_, err = r.update(ctx, have, want)
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	// Most of what is said of a driver can't be changed while it is there.
+	have, err = r.update(ctx, have, slices.DeleteFunc(slices.Clone(have.Spec.Drivers), func(d storagev1.CSINodeDriver) bool {
+		return !slices.ContainsFunc(want, func(w storagev1.CSINodeDriver) bool { return apiequality.Semantic.DeepEqual(d, w) })
+	}))
+	if err != nil {
+		return err
+	}
+	_, err = r.update(ctx, have, want)
 	return err
+}
+
+func (r *Reporter) update(ctx context.Context, have *storagev1.CSINode, drivers []storagev1.CSINodeDriver) (*storagev1.CSINode, error) {
+	changed := have.DeepCopy()
+	changed.Spec.Drivers = drivers
+	return r.Client.StorageV1().CSINodes().Update(ctx, changed, metav1.UpdateOptions{})
 }
 
 // csiDrivers is the list of drivers that is to be shown. Drivers that were there before

@@ -8,8 +8,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestTheClusterIsToldOfDrivers(t *testing.T) {
@@ -61,6 +64,47 @@ func TestTheClusterIsToldOfDrivers(t *testing.T) {
 	w.m.Unregister(disks)
 	waitFor(t, func() bool { return len(drivers()) == 1 })
 	if got := annotation(); got != `{"old.example.com":"x"}` {
+		t.Error(got)
+	}
+}
+
+func TestADriverWithAnotherNameForTheNode(t *testing.T) {
+	// given a server that lets no entry of a driver be changed, as servers do
+	w := newWorld(t)
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", UID: "n-1"}}
+	client := fake.NewClientset(node, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: "box"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: disks, NodeID: "an earlier name"}, {Name: "other.example.com", NodeID: "x"},
+		}},
+	})
+	drivers := func() []storagev1.CSINodeDriver {
+		o, err := client.Tracker().Get(storagev1.SchemeGroupVersion.WithResource("csinodes"), "", "box")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.(*storagev1.CSINode).Spec.Drivers //nolint:errcheck // it panics, and so fails
+	}
+	client.PrependReactor("update", "csinodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		next := a.(clienttesting.UpdateAction).GetObject().(*storagev1.CSINode) //nolint:errcheck // it panics, and so fails
+		for _, was := range drivers() {
+			for _, is := range next.Spec.Drivers {
+				if was.Name == is.Name && was.NodeID != is.NodeID {
+					return true, nil, apierrors.NewInvalid(storagev1.SchemeGroupVersion.WithKind("CSINode").GroupKind(), "box", nil)
+				}
+			}
+		}
+		return false, nil, nil
+	})
+	r, err := NewReporter(ReporterConfig{Manager: w.m, Client: client, Node: func() *v1.Node { return node }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// when the driver knows this node by another name now
+	if err := r.report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// then it is shown, and the other as before
+	if got := drivers(); len(got) != 2 || got[0].NodeID != "box-id" || got[1].NodeID != "x" {
 		t.Error(got)
 	}
 }

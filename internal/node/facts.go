@@ -9,6 +9,7 @@ type Facts struct {
 	Machine   Machine
 	Runtime   Runtime
 	Addresses []string // the ones that others reach it by, the preferred one first
+	Volumes   Volumes
 }
 
 // Machine is what the kernel and the files of the machine tell. What they do not

@@ -47,6 +47,9 @@ func statusPatch(shown *v1.Node, want *v1.NodeStatus) ([]byte, error) {
 	if !same(have.Images, want.Images) {
 		status["images"] = want.Images // nil removes them
 	}
+	if !same(have.VolumesInUse, want.VolumesInUse) {
+		status["volumesInUse"] = want.VolumesInUse
+	}
 	if !same(have.RuntimeHandlers, want.RuntimeHandlers) {
 		status["runtimeHandlers"] = want.RuntimeHandlers
 	}
@@ -147,5 +150,6 @@ func timeless(s v1.NodeStatus) v1.NodeStatus {
 func weighs(have, want v1.NodeStatus) bool {
 	return !same(have.Capacity, want.Capacity) || !same(have.Allocatable, want.Allocatable) ||
 		!same(have.Addresses, want.Addresses) || !same(have.NodeInfo, want.NodeInfo) ||
+		!same(have.VolumesInUse, want.VolumesInUse) ||
 		len(transitions(have.Conditions, want.Conditions)) > 0
 }

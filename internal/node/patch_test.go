@@ -36,7 +36,8 @@ func TestAStatusPatchLeadsToWhatIsWanted(t *testing.T) {
 	rich := someFacts()
 	rich.Runtime.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &yes}
 	rich.Runtime.Images = []v1.ContainerImage{{Names: []string{"localhost/a:1"}, SizeBytes: 5}}
-	poor := Facts{Machine: Machine{CPUs: 1}, Addresses: []string{"10.0.0.8"}}
+	rich.Volumes = Volumes{InUse: []v1.UniqueVolumeName{"v"}, All: true}
+	poor := Facts{Machine: Machine{CPUs: 1}, Addresses: []string{"10.0.0.8"}, Volumes: Volumes{All: true}}
 	node := func(f Facts) *v1.Node {
 		n := Build(f, s, Health{}, noon)
 		n.UID = "u1"

@@ -112,6 +112,7 @@ type Reporter struct {
 	facts    Facts
 	health   Health
 	heard    struct{ runtime, network bool } // whether there was any word on them
+	volumes  volumes
 }
 
 var errNoWord = errors.New("nothing is known of it yet")
@@ -136,6 +137,7 @@ func New(c Config) (*Reporter, error) {
 		wakeNode:  make(chan struct{}, 1),
 		wakeLease: make(chan struct{}, 1),
 		health:    Health{Runtime: errNoWord, Network: errNoWord},
+		volumes:   volumes{news: make(chan struct{})},
 	}, nil
 }
 
@@ -156,8 +158,12 @@ func (r *Reporter) Run(ctx context.Context) {
 
 // SetRuntime says whether the container runtime works: nil, or why not.
 func (r *Reporter) SetRuntime(err error) {
-	r.change(func(h *Health) { h.Runtime, r.heard.runtime = err, true })
-	if err == nil {
+	back := false
+	r.change(func(h *Health) {
+		back = err == nil && (h.Runtime != nil || !r.heard.runtime)
+		h.Runtime, r.heard.runtime = err, true
+	})
+	if back {
 		nudge(r.wakeFacts) // it may have come back as another one
 	}
 }

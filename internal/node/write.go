@@ -51,7 +51,11 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	w.mu.Lock()
 	node, facts, health, heard := w.node, w.facts, w.health, w.heard.runtime && w.heard.network
+	told := w.volumes.told
 	w.mu.Unlock()
+	if same(node.Status.VolumesInUse, facts.Volumes.inUse(node.Status.VolumesInUse)) {
+		w.showedVolumes(told)
+	}
 	if until := w.started.Add(firstWord); !heard && now.Before(until) {
 		return until.Sub(now), nil
 	}
@@ -67,9 +71,10 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	}
 
 	differs, urgent := !sameStatus(node.Status, want), weighs(node.Status, want)
+	awaited := lacks(node.Status.VolumesInUse, want.VolumesInUse)
 	due := w.last.Add(w.config.Report)
 	switch {
-	case looked && differs:
+	case looked && differs, awaited: // a pod can't start before
 		due = now
 	case urgent:
 		due = w.last.Add(w.gap)
@@ -82,7 +87,8 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	if err := w.patch(ctx, node, &want); err != nil {
 		return 0, err
 	}
-	w.wrote(urgent)
+	w.showedVolumes(told)
+	w.wrote(urgent && !awaited)
 	return 0, nil
 }
 

@@ -5,7 +5,9 @@
 //
 // What happens in the folder is only a hint to look: what counts is which sockets
 // are there. A socket that is there and does not answer is asked again after a pause
-// that grows. One that is made anew is another plugin, of the same name or not.
+// that grows. One that is made anew is another plugin, of the same name or not. Of
+// several sockets of one name, as they are there while a plugin is replaced, the one
+// that registered last counts; when it goes, another one takes its place.
 //
 // Only Run writes what is known of the folder.
 package plugins
@@ -32,7 +34,8 @@ type Handler interface {
 	Validate(name, endpoint string, versions []string) error
 	// Register takes a plugin, which answers at endpoint.
 	Register(ctx context.Context, name, endpoint string, versions []string) error
-	// Unregister is told that its socket is gone.
+	// Unregister is told that its socket is gone, and that there is no other one of that
+	// name which came later. For one name, nothing is called at the same time.
 	Unregister(name string)
 }
 
@@ -46,6 +49,7 @@ type Config struct {
 // Watcher attends to the plugins in a folder.
 type Watcher struct {
 	Config
+	holders *holders
 }
 
 // New checks the configuration.
@@ -53,7 +57,7 @@ func New(c Config) (*Watcher, error) {
 	if !filepath.IsAbs(c.Dir) || len(c.Handlers) == 0 || c.Log == nil {
 		return nil, errors.New("watch for plugins: an absolute folder, handlers and a log are required")
 	}
-	return &Watcher{c}, nil
+	return &Watcher{c, &holders{of: map[key]*sockets{}}}, nil
 }
 
 // lookAgain is how soon the folder is looked at again when it could not be.
@@ -65,9 +69,21 @@ func (w *Watcher) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, w.Log)
 	defer group.Stop()
 	known := map[string]*attended{}
+	w.keepLooking(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
+}
+
+// keepLooking watches again and again until there is no error. Each time that it begins
+// to fail is told.
+func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) error) {
 	failing := false
+	works := func() {
+		if failing {
+			w.Log.Info("plugins are looked for again", "folder", w.Dir)
+			failing = false
+		}
+	}
 	for ctx.Err() == nil {
-		err := w.watch(ctx, group, known)
+		err := watch(works)
 		if err == nil {
 			return
 		}
@@ -82,9 +98,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// watch looks at the folder whenever something happens there. It returns nil at the end
-// of the context only.
-func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*attended) error {
+// watch looks at the folder whenever something happens there, and tells when it could. It
+// returns nil at the end of the context only.
+func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*attended, works func()) error {
 	if err := os.MkdirAll(w.Dir, 0o750); err != nil {
 		return err
 	}
@@ -101,6 +117,7 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 		if err != nil {
 			return err
 		}
+		works()
 		w.attend(group, known, sockets)
 		select {
 		case e, ok := <-notify.Events:
@@ -194,12 +211,18 @@ const (
 func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 	pause, said := firstPause, ""
 	for {
-		p, handler, err := w.register(ctx, socket)
+		p, held, err := w.register(ctx, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
-			<-ctx.Done()
+			pause, said = firstPause, ""
+			select {
+			case <-held.again: // the one that had taken its place is gone
+				w.holders.renew(held)
+				continue
+			case <-ctx.Done():
+			}
 			if whole.Err() == nil {
-				handler.Unregister(p.name)
+				w.holders.leave(held)
 				w.Log.Info("a plugin is gone", "type", p.kind, "name", p.name, "socket", socket)
 			}
 			return
@@ -221,7 +244,7 @@ func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 }
 
 // register asks a plugin what it is, takes it, and tells it so.
-func (w *Watcher) register(ctx context.Context, socket string) (plugin, Handler, error) {
+func (w *Watcher) register(ctx context.Context, socket string) (plugin, *holder, error) {
 	c, err := dial(socket)
 	if err != nil {
 		return plugin{}, nil, err
@@ -232,17 +255,20 @@ func (w *Watcher) register(ctx context.Context, socket string) (plugin, Handler,
 		return plugin{}, nil, fmt.Errorf("ask the plugin what it is: %w", err)
 	}
 	handler := w.Handlers[p.kind]
+	var held *holder
 	if handler == nil {
 		err = fmt.Errorf("plugins of type %q are not supported", p.kind)
 	} else if err = handler.Validate(p.name, p.endpoint, p.versions); err == nil {
-		err = handler.Register(ctx, p.name, p.endpoint, p.versions)
+		held, err = w.holders.take(key{p.kind, p.name}, handler, func() error {
+			return handler.Register(ctx, p.name, p.endpoint, p.versions)
+		})
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %q: %w", p.kind, p.name, err)
 	}
 	if told := c.tell(ctx, err); told != nil && err == nil {
-		handler.Unregister(p.name)
+		w.holders.leave(held)
 		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, told)
 	}
-	return p, handler, err
+	return p, held, err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -166,6 +167,62 @@ func TestPluginsComeAndGo(t *testing.T) {
 		t.Error(got)
 	default:
 	}
+}
+
+func TestAPluginIsReplacedByASecondSocket(t *testing.T) {
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := &handler{calls: make(chan string, 100)}
+	_, stop := watch(t, dir, h)
+	come := func(socket string) *driver {
+		d := serve(t, filepath.Join(dir, socket), "CSIPlugin", "a.example.com")
+		h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
+		<-d.told
+		return d
+	}
+	// given a plugin, and a newer one of the same name
+	first := come("1.sock")
+	second := come("2.sock")
+	third := come("3.sock")
+
+	// when an old one goes, then the newer one stays
+	first.server.Stop()
+	// and when the newest one goes, then the one before it is back
+	third.server.Stop()
+	h.expect(t, "unregister a.example.com", "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
+	<-second.told
+	second.server.Stop()
+	h.expect(t, "unregister a.example.com")
+	stop()
+	if len(h.calls) > 0 {
+		t.Error(<-h.calls)
+	}
+}
+
+func TestTheFolderMayFailMoreThanOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log buffer
+		w := &Watcher{Config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		round := 0
+		w.keepLooking(t.Context(), func(works func()) error {
+			round++
+			switch round {
+			case 1, 2, 4:
+				return errors.New("no such disk")
+			case 3:
+				works()
+				return errors.New("it broke again")
+			default:
+				return nil
+			}
+		})
+		text := log.String()
+		if strings.Count(text, "no such disk") != 1 || strings.Count(text, "it broke again") != 1 || strings.Count(text, "looked for again") != 1 {
+			t.Error(text)
+		}
+	})
 }
 
 func TestAPluginIsToldWhyItIsRefused(t *testing.T) {

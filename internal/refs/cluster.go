@@ -153,13 +153,25 @@ func (c *collection[T]) wait(ctx context.Context, what string) error {
 		return nil
 	case <-bound.Done():
 	}
-	c.mu.Lock()
-	c.missed = true
-	c.mu.Unlock()
+	if !c.miss() {
+		return nil
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait until the %s of the cluster are read: %w", what, context.Cause(ctx))
 	}
 	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, patience)
+}
+
+// miss tells whether the objects were not read yet. Then those who want to know of changes
+// are told when they are.
+func (c *collection[T]) miss() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isClosed(c.known) {
+		return false
+	}
+	c.missed = true
+	return true
 }
 
 func (c *collection[T]) get(namespace, name string) (T, bool) {

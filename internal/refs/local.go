@@ -235,6 +235,10 @@ func (l *Local) Secret(_ context.Context, namespace, name string) (*v1.Secret, e
 
 // RuntimeClass returns a RuntimeClass of the folder.
 func (l *Local) RuntimeClass(_ context.Context, name string) (*nodev1.RuntimeClass, error) {
+	return l.class(name)
+}
+
+func (l *Local) class(name string) (*nodev1.RuntimeClass, error) {
 	return typed[*nodev1.RuntimeClass](l.read(ref{kind: runtimeClass, name: name}))
 }
 

@@ -1,5 +1,6 @@
 // Package refs fetches what pods refer to: ConfigMaps, Secrets, tokens of service
-// accounts, RuntimeClasses, Services, and persistent volumes with their claims.
+// accounts, RuntimeClasses, Services, persistent volumes with their claims, and the
+// certificates that a cluster trusts.
 //
 // There are two providers with the same getters. API asks an API server. Local has
 // what lies beside the manifests of pods, for a machine without a cluster, and gives
@@ -69,6 +70,8 @@ type API struct {
 	group   *run.Group // of the watches; nil while Run does not run
 	pods    map[pod.UID]*registration
 	objects map[ref]*watched // those that a registered pod refers to
+
+	trusting trusting
 }
 
 // registration is what is kept of a pod while it is registered.
@@ -90,6 +93,7 @@ func NewAPI(c APIConfig) (*API, error) {
 		services:  newCollection(leanService, nil),
 		pods:      map[pod.UID]*registration{},
 		objects:   map[ref]*watched{},
+		trusting:  trusting{pods: map[pod.UID]bool{}},
 	}, nil
 }
 
@@ -103,6 +107,7 @@ func (a *API) Run(ctx context.Context) {
 	for _, w := range a.objects {
 		a.start(w)
 	}
+	a.startTrust()
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
@@ -141,6 +146,7 @@ func (a *API) Register(p *v1.Pod) {
 		}
 	}
 	r.refs, r.class = wanted, RuntimeClassOf(p)
+	a.trust(p.UID, trusts(p))
 }
 
 // Unregister forgets a pod, and drops its tokens.
@@ -155,6 +161,7 @@ func (a *API) Unregister(uid pod.UID) {
 	for to := range r.refs {
 		a.leave(uid, to)
 	}
+	a.trust(uid, false)
 }
 
 // watchedRefsOf returns what of a pod's references is watched by name.

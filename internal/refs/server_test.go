@@ -21,6 +21,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -294,17 +295,15 @@ func (s *server) makeToken(r *http.Request) (*http.Response, error) {
 var (
 	kinds = map[string]string{
 		"configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "runtimeclasses": "RuntimeClass",
+		"clustertrustbundles": "ClusterTrustBundle",
 	}
-	groups = map[string]string{"configmaps": "v1", "secrets": "v1", "services": "v1", "runtimeclasses": "node.k8s.io/v1"}
+	groups = map[string]string{"configmaps": "v1", "secrets": "v1", "services": "v1", "runtimeclasses": "node.k8s.io/v1", "clustertrustbundles": "certificates.k8s.io/v1beta1"}
 )
 
 func eventOf(event string, o any) []byte {
 	if o, ok := o.(object); ok {
 		resource := resourceOf(o)
-		o.GetObjectKind().SetGroupVersionKind(nodev1.SchemeGroupVersion.WithKind(kinds[resource]))
-		if groups[resource] == "v1" {
-			o.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kinds[resource]))
-		}
+		o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(groups[resource], kinds[resource]))
 	}
 	return append(encode(map[string]any{"type": event, "object": o}), '\n')
 }

@@ -1,13 +1,9 @@
 package refs
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,40 +46,6 @@ func TestWithoutAClusterNobodyAttachesVolumes(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := both.SecretIn(t.Context(), p, "other", "x"); !apierrors.IsNotFound(err) {
-		t.Error(err)
-	}
-}
-
-func TestTrustBundles(t *testing.T) {
-	s := newServer(t)
-	for _, name := range []string{"example.com:a", "b"} {
-		s.put(&certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1beta1.ClusterTrustBundleSpec{TrustBundle: "PEM of " + name}})
-	}
-	a := newNode(t, s).API
-
-	got, err := a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{Name: new("example.com:a")})
-	if err != nil || !slices.Equal(got, []string{"PEM of example.com:a"}) {
-		t.Error(got, err)
-	}
-	got, err = a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{SignerName: new("example.com/s"), LabelSelector: &metav1.LabelSelector{}})
-	if err != nil || len(got) != 0 {
-		t.Error(got, err)
-	}
-	if asked := s.asked("clustertrustbundles"); len(asked) != 2 || !strings.HasPrefix(asked[1], "list") || !strings.HasSuffix(asked[1], "spec.signerName=example.com/s") {
-		t.Error(asked)
-	}
-	if got, err := a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{}); len(got) != 0 || err != nil {
-		t.Error(got, err)
-	}
-	if _, err := a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{Name: new("none")}); !apierrors.IsNotFound(err) {
-		t.Error(err)
-	}
-	if _, err := a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{Name: new("../../secrets")}); err == nil {
-		t.Error("a name leads elsewhere")
-	}
-	// and a server that knows no such thing
-	s.refuseSome(func(string) error { return apierrors.NewNotFound(v1.Resource("clustertrustbundles"), "") })
-	if _, err := a.TrustBundles(t.Context(), &v1.ClusterTrustBundleProjection{Name: new("b")}); !errors.Is(err, errNoTrustBundles) {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
@@ -25,6 +26,9 @@ type FileConfig struct {
 	// Objects is told all that pods may refer to: at the start, and when it changed.
 	// It is called before the pods are sent. nil: nobody wants to know.
 	Objects func(ctx context.Context, objects []runtime.Object)
+	// Fill returns a pod with what the objects say of it, which Objects was told before.
+	// It leaves the given one as it is. nil: nothing.
+	Fill func(*v1.Pod) *v1.Pod
 }
 
 // File is a folder of manifests: every *.yaml, *.yml and *.json in it. Its
@@ -72,7 +76,7 @@ func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
 
 func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 	l := &fileLoop{
-		File: f, watch: w, send: sender{out: out, objects: f.Objects},
+		File: f, watch: w, send: sender{out: out, objects: f.Objects, fill: f.Fill},
 		store:   lastGood{path: f.State, in: f.in},
 		files:   map[string]*file{},
 		missing: map[string]time.Time{},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
@@ -135,6 +136,46 @@ func TestObjectsOfAFolder(t *testing.T) {
 		stop = r.tellFolder(s)
 		defer stop()
 		s.want("objects ", "SET ")
+	})
+}
+
+func TestAPodIsCompletedByWhatItRefersTo(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		// given a class of pods that comes later than its pod
+		s := newStory(t)
+		known := 0
+		f, err := NewFile(FileConfig{
+			Path: r.dir, Node: "n", Every: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+			Objects: func(ctx context.Context, objects []runtime.Object) {
+				known = len(objects)
+				s.objects(ctx, objects)
+			},
+			Fill: func(p *v1.Pod) *v1.Pod {
+				if known == 0 {
+					return p
+				}
+				out := p.DeepCopy()
+				out.Spec.Containers[0].Image = "filled"
+				return out
+			},
+		})
+		must(t, err)
+		write(t, r.file("a.yaml"), web("a", "1"))
+		defer s.follow(func(ctx context.Context, out chan<- pod.Snapshot) { f.run(ctx, out, r.watch) })()
+		s.want("objects ", "SET a-n=1")
+		first := s.podUID()
+
+		// then the pod is sent again when it is there, as the same one
+		write(t, r.file("c.yaml"), settings("c", "x"))
+		r.event("c.yaml")
+		s.want("objects map:c=x", "SET a-n=filled")
+		if s.podUID() != first {
+			t.Error("the pod is another one")
+		}
+		time.Sleep(time.Minute)
+		if len(s.said) > 0 {
+			t.Errorf("said twice: %q", <-s.said)
+		}
 	})
 }
 

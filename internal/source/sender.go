@@ -60,6 +60,7 @@ func (in intake) sortOut(all []manifests) content {
 type sender struct {
 	out     chan<- pod.Snapshot
 	objects func(context.Context, []runtime.Object) // nil: nobody wants them
+	fill    func(*v1.Pod) *v1.Pod                   // nil: pods are complete
 
 	last    *pod.Snapshot
 	handed  []runtime.Object
@@ -85,6 +86,12 @@ func (s *sender) knows(snapshot pod.Snapshot) bool {
 // ended first.
 func (s *sender) send(ctx context.Context, snapshot pod.Snapshot, objects []runtime.Object) bool {
 	s.hand(ctx, objects)
+	if s.fill != nil {
+		snapshot.Pods = slices.Clone(snapshot.Pods)
+		for i, p := range snapshot.Pods {
+			snapshot.Pods[i] = s.fill(p)
+		}
+	}
 	if s.knows(snapshot) {
 		return true
 	}

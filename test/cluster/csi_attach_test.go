@@ -1,0 +1,139 @@
+//go:build real
+
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"berth/test/cluster/control"
+)
+
+// claimed makes a persistent volume of the driver and a claim of the same name, and
+// returns the volume of a pod that has it.
+func claimed(t *testing.T, admin kubernetes.Interface, name string) corev1.VolumeSource {
+	t.Helper()
+	_, err := admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: disk(t, admin, name),
+	}, create)
+	must(t, err)
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+}
+
+// awaitAttachments returns once just these volumes have an attachment.
+func awaitAttachments(t *testing.T, admin kubernetes.Interface, want ...string) {
+	t.Helper()
+	within(t, patience, func() error {
+		list, err := admin.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var got []string
+		for i := range list.Items {
+			got = append(got, *list.Items[i].Spec.Source.PersistentVolumeName)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("attached are %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// awaitInUse returns once the node shows just these volumes as in use.
+func awaitInUse(t *testing.T, admin kubernetes.Interface, node string, want ...string) {
+	t.Helper()
+	within(t, patience, func() error {
+		o, err := admin.CoreV1().Nodes().Get(t.Context(), node, get)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, v := range o.Status.VolumesInUse {
+			got = append(got, strings.TrimPrefix(string(v), "kubernetes.io/csi/"+diskDriver+"^"))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("in use are %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+func TestADriverThatKnewTheNodeByAnotherName(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t)
+	admin := clientOf(t, plane, control.Admin())
+	n := joinNode(t, plane, "one")
+	nodes := admin.StorageV1().CSINodes()
+	within(t, patience, func() error {
+		o, err := nodes.Get(t.Context(), "one", get)
+		if err != nil {
+			return err
+		}
+		o.Spec.Drivers = []storagev1.CSINodeDriver{{Name: diskDriver, NodeID: "an-earlier-name", TopologyKeys: []string{"example.com/rack"}}}
+		_, err = nodes.Update(t.Context(), o, metav1.UpdateOptions{})
+		return err
+	})
+	startDriver(t, n)
+	within(t, patience, func() error {
+		o, err := nodes.Get(t.Context(), "one", get)
+		if err == nil && (len(o.Spec.Drivers) != 1 || o.Spec.Drivers[0].NodeID != "this-node" || len(o.Spec.Drivers[0].TopologyKeys) > 0) {
+			err = fmt.Errorf("the CSINode has %+v", o.Spec.Drivers)
+		}
+		return err
+	})
+}
+
+func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
+	t.Parallel()
+	plane := newPlane(t, control.ControllerManager, control.Scheduler)
+	admin := clientOf(t, plane, control.Admin())
+	n := joinNode(t, plane, "one")
+	calls := startDriver(t, n)
+	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)},
+	}, create)
+	must(t, err)
+	pods := podsIn(t, admin, "default")
+
+	// Given a pod with a disk. It is in use as soon as it is wanted.
+	pods.create(withVolume(workloadPod("a", "sleep"), claimed(t, admin, "held")))
+	awaitInUse(t, admin, "one", "held")
+	attach(t, admin, 1)
+	pods.await("a", "ready", isReady)
+	awaitInUse(t, admin, "one", "held")
+
+	// And, while there is no agent, another one, whose disk nobody ever mounts.
+	n.Kill()
+	pods.create(onNode(withVolume(workloadPod("b", "sleep"), claimed(t, admin, "idle")), "one"))
+	attach(t, admin, 2)
+	awaitAttachments(t, admin, "held", "idle")
+
+	// When both are taken away by force, then only the disk goes that is not mounted.
+	for _, name := range []string{"a", "b"} {
+		must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	}
+	awaitAttachments(t, admin, "held")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	if !strings.Contains(string(mounts), filepath.Join(n.Root, "plugins", "kubernetes.io", "csi", diskDriver)) {
+		t.Error("it is not mounted any more")
+	}
+
+	// The next agent unmounts it, and then it goes.
+	must(t, n.Start())
+	awaitAttachments(t, admin)
+	if got := calls(); got[len(got)-1] != "unstage held" {
+		t.Errorf("it went before it was unstaged: %q", got)
+	}
+	awaitInUse(t, admin, "one")
+}
