@@ -39,7 +39,7 @@ func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, clien
 		if err != nil {
 			return nil, nil, err
 		}
-		in.upstream, in.capacity.inCluster = joined, joined.node.Node
+		in.upstream, in.attaches, in.capacity.inCluster = joined, joined.node, joined.node.Node
 		in.sources = append(in.sources, pod.SourceAPI)
 	}
 	n, err := newNode(ctx, c, in, log)

@@ -74,6 +74,9 @@ func (c *capacity) admission() admit.Node {
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints
+		if len(n.Status.Allocatable) > 0 { // that is what a scheduler goes by: huge pages may have been added
+			out.Allocatable = n.Status.Allocatable
+		}
 	}
 	return out
 }

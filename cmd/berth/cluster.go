@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ type cluster struct {
 	mirrors *mirror.Manager
 	wanted  *desired.Set
 	pods    *source.API
+	// writing keeps what the writer is told in the order of what is wanted: a pod that
+	// it was told to forget does not come back, and no version comes after a newer one.
+	writing sync.Mutex
 	// registered says that the cluster has a Node of ours, and again when it is
 	// another one: whatever belongs to it has to be made anew.
 	registered chan struct{}
@@ -53,7 +57,7 @@ func newCluster(
 		Settings: nodeSettings(c),
 		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
 		Machine:    u.machine.Read,
-		Addresses:  func() ([]string, error) { return hostIPs(c.NodeIP) },
+		Addresses:  func() ([]string, error) { return hostIPs(c) },
 		Runtime:    func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
 		Registered: u.onRegistered,
 		Reconnect:  clients.Reconnect, DontRegister: !c.Cluster.Register,
@@ -134,13 +138,19 @@ func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API,
 	group.Go("node pressure", u.watchPressure)
 }
 
-// askEvery is how often the runtime is asked how it is.
-const askEvery = 5 * time.Second
+const (
+	// askEvery is how often the runtime is asked how it is, and askPatience how long it
+	// may take to answer: one that hangs is not ready.
+	askEvery    = 5 * time.Second
+	askPatience = 10 * time.Second
+)
 
 // watchRuntime lets the node be as ready as its runtime is.
 func (u *cluster) watchRuntime(ctx context.Context, client *cri.Client) {
 	for {
-		info, err := client.Info(ctx)
+		asking, cancel := context.WithTimeout(ctx, askPatience)
+		info, err := client.Info(asking)
+		cancel()
 		if err != nil {
 			info.Runtime, info.Network = err, err
 		}
@@ -182,6 +192,8 @@ func (u *cluster) watchPressure(ctx context.Context) {
 // Publish writes the status of a pod to the API server, that of a static pod to
 // its mirror.
 func (u *cluster) Publish(p *v1.Pod, s v1.PodStatus) {
+	u.writing.Lock()
+	defer u.writing.Unlock()
 	there, ok := u.wanted.Get(p.UID)
 	if ok && pod.IsStatic(p) {
 		there, ok = u.wanted.MirrorOf(p)
@@ -208,5 +220,10 @@ func (u *cluster) Mirror(p *v1.Pod) {
 // Unmirror takes a mirror pod away whose static pod is gone.
 func (u *cluster) Unmirror(mirrorPod *v1.Pod) { u.mirrors.Delete(mirrorPod) }
 
-// Forget drops what is known of a pod that is gone from the API server.
-func (u *cluster) Forget(uid pod.UID) { u.writer.Forget(uid) }
+// Forget drops what is known of a pod that is gone from the API server, and no longer
+// wanted.
+func (u *cluster) Forget(uid pod.UID) {
+	u.writing.Lock()
+	defer u.writing.Unlock()
+	u.writer.Forget(uid)
+}

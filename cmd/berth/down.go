@@ -15,6 +15,7 @@ import (
 	"berth/internal/cri"
 	"berth/internal/pod"
 	"berth/internal/run"
+	"berth/internal/volume"
 )
 
 // theirGrace lets every pod take the time that it asks for.
@@ -58,7 +59,11 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 				return err
 			}
 			defer lock.release()
-			return down(ctx, c, grace, newLogger(verbosity))
+			log, err := newLogging(verbosity)
+			if err != nil {
+				return err
+			}
+			return down(ctx, c, grace, log.Logger)
 		},
 	}
 	cmd.Flags().IntVar(&verbosity, "v", 0, "how much to log: 4 and more is for developers")
@@ -75,6 +80,9 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 		return err
 	}
 	if err := stopAllPods(ctx, c, rt, grace, log); err != nil {
+		return err
+	}
+	if err := volume.UnshareMounts(filepath.Join(c.RootDir, "pods")); err != nil {
 		return err
 	}
 	if rt.bundle != nil {

@@ -32,10 +32,6 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := n.renderNode(c, in)
-	if err != nil {
-		return nil, err
-	}
 	if err := n.makeImages(ctx, c, in); err != nil {
 		return nil, err
 	}
@@ -54,8 +50,9 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: users,
 		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Watcher: in.watcher,
 		Slots: execute.NewSlots(c.StartSlots), Log: n.log,
-		Node:        shown,
-		HostIPs:     in.ips,
+		Node:        renderNode(c, in),
+		HostIPs:     n.ips.now,
+		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
 		PodsDir:     in.podsDir,
 		LinksDir:    c.LogLinksDir,
 		RuntimeName: name.Name,
@@ -83,7 +80,10 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Handler) error {
 	drivers, err := csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
-		IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
+		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
+		TakeOff: func(ctx context.Context, path string) error {
+			return volume.Kernel{}.Unmount(ctx, volume.MountPoint{Path: path})
+		},
 	})
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Han
 	}
 	n.volumes, err = volume.New(volume.Config{
 		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
-		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: func() []string { return in.ips },
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, Log: n.log,
+		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, SetUp: in.watcher.VolumeSetUp, Log: n.log,
 	})
 	return err
 }
@@ -118,16 +118,15 @@ func (n *node) imageOfVolume(ctx context.Context, p *v1.Pod, name string, s *v1.
 	return state.Ref, time.Time{}, nil
 }
 
-// renderNode is what pods take over from this machine.
-func (n *node) renderNode(c *config.Config, in surroundings) (render.Node, error) {
-	dns, err := machineDNS(c.ResolvConf)
+// renderNode is what pods take over from this machine, but for what may change.
+func renderNode(c *config.Config, in surroundings) render.Node {
 	return render.Node{
 		Name: c.NodeName, LogsDir: c.PodLogsDir,
-		DNS: dns, InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
+		InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), Memory: in.capacity.memory,
-	}, err
+	}
 }
 
 // readOnlyBelow tells whether what is mounted below a read-only mount can be

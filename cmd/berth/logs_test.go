@@ -33,6 +33,10 @@ func TestLogs(t *testing.T) {
 		{"logs web", result{code: 1, stderr: "error: pod name \"web\" is ambiguous: it may be any of x/web-node-1, y/web-node-1; name it in full, with its namespace\n"}},
 		{"logs again -c nope", result{code: 1, stderr: "error: pod y/again-node-1 has no container \"nope\": it has new\n"}},
 		{"logs waits", result{code: 1, stderr: "error: container app of pod y/waits-node-1 is waiting to start: ErrImagePull\n"}},
+		{"logs web -n x --all-containers --tail 1", result{out: "[pod/web-node-1/app] three\n[pod/web-node-1/side] aside\n"}},
+		{"logs waits --all-containers", result{code: 1, stderr: "error: container app of pod y/waits-node-1 is waiting to start: ErrImagePull\n"}},
+		{"logs web --all-containers", result{code: 1, stderr: "error: pod name \"web\" is ambiguous: it may be any of x/web-node-1, y/web-node-1; name it in full, with its namespace\n"}},
+		{"logs web --all-containers -c app", result{code: 1, stderr: "error: --container and --all-containers exclude each other (see 'berth logs --help')\n"}},
 		{"logs nope", result{code: 1, stderr: "error: pod \"nope\" not found\n"}},
 	}
 	for _, c := range cases {
@@ -40,6 +44,24 @@ func TestLogs(t *testing.T) {
 			t.Errorf("berth %s: got %+v, want %+v", c.args, got, c.want)
 		}
 	}
+}
+
+func TestLogsOfAllContainersAreFollowed(t *testing.T) {
+	a := startAgent(t)
+	p := runningPod("x", "web", "app", "side")
+	p.Spec.InitContainers, p.Status.InitContainerStatuses = []v1.Container{{Name: "first"}}, []v1.ContainerStatus{{Name: "first", State: waiting("ErrImagePull")}}
+	a.set(nil, p)
+	a.log(t, "app", "one")
+	a.log(t, "side")
+	c := a.watch(t, "logs", "web", "-f", "--all-containers")
+	c.want("[pod/web-node-1/app] one")
+	a.log(t, "side", "aside")
+	c.want("[pod/web-node-1/side] aside")
+	a.log(t, "app", "two")
+	c.want("[pod/web-node-1/app] two")
+	close(a.ended)
+	// That one has nothing to say is told when the others have said all.
+	c.wantEnd(1, "error: container first of pod x/web-node-1 is waiting to start: ErrImagePull\n")
 }
 
 func TestLogsFollow(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -58,35 +56,6 @@ func machineDNS(path string) (render.DNS, error) {
 		return render.DNS{}, fmt.Errorf("read the machine's resolver settings: %w", err)
 	}
 	return dns, nil
-}
-
-// hostIPs are the addresses of this node: the one that was given, or else the
-// first of the machine that others can reach.
-func hostIPs(given netip.Addr) ([]string, error) {
-	if given.IsValid() {
-		return []string{given.String()}, nil
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("list the machine's addresses: %w", err)
-	}
-	var six string
-	for _, a := range addresses {
-		network, ok := a.(*net.IPNet)
-		if !ok || !network.IP.IsGlobalUnicast() {
-			continue
-		}
-		if network.IP.To4() != nil {
-			return []string{network.IP.String()}, nil
-		}
-		if six == "" {
-			six = network.IP.String()
-		}
-	}
-	if six != "" {
-		return []string{six}, nil
-	}
-	return []string{"127.0.0.1"}, nil // a machine without a network is still a node
 }
 
 // libexecDir is where the programs of the bundled runtime are: beside berth.

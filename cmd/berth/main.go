@@ -20,9 +20,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetSlogLogger(slog.New(complaints{os.Stderr})) // 'berth run' has a better one
 	root := newRootCommand(version)
+	args := os.Args[1:]
 	if filepath.Base(os.Args[0]) == "kubelet" {
-		root.SetArgs(append([]string{"run"}, os.Args[1:]...))
+		args = append([]string{"run"}, args...)
 	}
+	root.SetArgs(kindApart(args))
 	code := exitCode(ctx, root, os.Stderr)
 	stop()
 	os.Exit(code)

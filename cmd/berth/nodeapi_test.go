@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,20 +58,22 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &config.Config{NodeName: "one"}
-		c.API.StreamIdle = time.Hour
-		api, err := newAnswering(c, &node{agent: loop, measured: &measured{counts: counts, pages: pages}}, nil, nil, log)
+		c.API.StreamIdle, c.API.Debugging, c.API.DebugFlags = time.Hour, true, true
+		logs := loggingTo(io.Discard)
+		defer func() { _ = logs.setVerbosity(0) }() // all tests share that of libraries
+		api, err := newAnswering(c, &node{agent: loop, measured: &measured{counts: counts, pages: pages}}, nil, nil, logs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = api.Close() }()
-		health := func() int {
+		ask := func(method, path, body string) int {
 			answer := httptest.NewRecorder()
-			api.Local().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+			api.Local().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
 			return answer.Code
 		}
 		want := func(when string, code int) {
 			t.Helper()
-			if got := health(); got != code {
+			if got := ask(http.MethodGet, "/healthz", ""); got != code {
 				t.Errorf("%s: got %d, want %d", when, got, code)
 			}
 		}
@@ -82,6 +86,12 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 			close(ended)
 		}()
 		want("while it goes round", http.StatusOK)
+		if code := ask(http.MethodGet, "/healthz/log", ""); code != http.StatusOK {
+			t.Errorf("the log: got %d", code)
+		}
+		if code := ask(http.MethodPut, "/debug/flags/v", "6"); code != http.StatusOK || logs.level.Level() != -6 {
+			t.Errorf("the verbosity: got %d, and level %s", code, logs.level.Level())
+		}
 		// when it is stuck, then the node is not well, until it goes on
 		loop.Later("a", time.Now())
 		synctest.Wait()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,10 +81,29 @@ func rootDir(cmd *cobra.Command) string {
 
 func newClient(cmd *cobra.Command) (*client.Client, error) { return client.New(rootDir(cmd)) }
 
+// kindApart lets people write 'get pod/web' for 'get pod web', as with kubectl.
+func kindApart(args []string) []string {
+	verb := slices.IndexFunc(args, func(arg string) bool { return arg == "get" || arg == "describe" || arg == "top" })
+	if verb < 0 || verb+1 == len(args) {
+		return args
+	}
+	kind, name, ok := cutKind(args[verb+1])
+	if !ok {
+		return args
+	}
+	return slices.Concat(args[:verb+1], []string{kind, name}, args[verb+2:])
+}
+
+// cutKind splits pod/web.
+func cutKind(arg string) (kind, name string, ok bool) {
+	kind, name, ok = strings.Cut(arg, "/")
+	return kind, name, ok && (kind == "pod" || kind == "pods" || kind == "po")
+}
+
 // podName reads the name of a pod as people write it: web, or pod/web.
 func podName(arg string) (string, error) {
 	name := arg
-	if kind, rest, ok := strings.Cut(arg, "/"); ok && (kind == "pod" || kind == "pods" || kind == "po") {
+	if _, rest, ok := cutKind(arg); ok {
 		name = rest
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {

@@ -133,7 +133,7 @@ func (a *fakeAgent) berth(t *testing.T, args ...string) result {
 
 func berth(ctx context.Context, out, stderr io.Writer, args ...string) int {
 	root := newRootCommand("client-version")
-	root.SetArgs(args)
+	root.SetArgs(kindApart(args))
 	root.SetOut(out)
 	root.SetErr(stderr)
 	return exitCode(ctx, root, stderr)
@@ -178,6 +178,9 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"get pods -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name, jsonpath=...`},
 		{"get pods -A -n x", "error: --namespace and --all-namespaces exclude each other"},
 		{"get pods -n a/b", `error: "a/b" is not the name of a namespace`},
+		{"get pod/Not_A_Name", `error: "Not_A_Name" is not the name of a pod`},
+		{"get pods web -l app=web", "error: give the name of a pod or a --selector, not both"},
+		{"get pods -l app=web=x", `error: --selector is "app=web=x": `},
 		{"get pods Not_A_Name", `error: "Not_A_Name" is not the name of a pod: write NAME or pod/NAME`},
 		{"get events web", `error: "web" is one word too many (see 'berth get events --help')`},
 		{"get events -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name, jsonpath=...`},

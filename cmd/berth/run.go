@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	stdlog "log" //nolint:depguard // to be turned off: nothing of ours uses it
-	"log/slog"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/klog/v2"
 
 	"berth/internal/config"
 	"berth/internal/pod"
 	"berth/internal/run"
 	"berth/internal/server"
 	"berth/internal/server/api"
+	"berth/internal/volume"
 )
 
 func newRunCommand() *cobra.Command {
@@ -55,7 +56,10 @@ it again as you like. 'berth down' is what ends them.`,
 			if err := needRoot("run"); err != nil {
 				return err
 			}
-			log := newLogger(c.Verbosity)
+			log, err := newLogging(c.Verbosity)
+			if err != nil {
+				return err
+			}
 			for _, field := range c.NotHonoured {
 				log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
 			}
@@ -70,28 +74,12 @@ it again as you like. 'berth down' is what ends them.`,
 			if err := saveSettings(c); err != nil {
 				return err
 			}
-			takeScore(c.OOMScore, log)
 			return runAgent(cmd.Context(), c, log)
 		},
 	}
 	flags.AddTo(cmd.Flags())
 	once.addTo(cmd)
 	return cmd
-}
-
-// newLogger writes to stderr. From verbosity 4 on it tells what developers want
-// to know, as people expect of a kubelet.
-func newLogger(verbosity int) *slog.Logger {
-	level := slog.LevelInfo
-	if verbosity >= 4 {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	klog.SetSlogLogger(log) // the libraries of Kubernetes log there
-	// net/http says there what servers of others do wrong, as often as they do it.
-	stdlog.SetFlags(0)
-	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer())
-	return log
 }
 
 // needRoot refuses early what would fail in the middle.
@@ -103,7 +91,8 @@ func needRoot(command string) error {
 }
 
 // runAgent works until ctx ends. What runs of the pods goes on after that.
-func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
+func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
+	log := logs.Logger
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	group := run.NewGroup(ctx, log)
@@ -119,11 +108,14 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return err
 	}
 	var n *node // there before the sources run
-	sources, names, err := newSources(c, func(ctx context.Context, objects []runtime.Object) { n.objects.Local.Set(ctx, objects) }, log)
+	sources, names, err := newSources(c,
+		func(ctx context.Context, objects []runtime.Object) { n.objects.Local.Set(ctx, objects) },
+		func(p *v1.Pod) *v1.Pod { return n.objects.Local.WithOverhead(p) }, log)
 	if err != nil {
 		return err
 	}
 	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
+	takeScore(c.OOMScore, log)
 
 	rt.start(group, fail, log)
 	watcher, tracer, err := newWatcher(ctx, c, log)
@@ -136,6 +128,10 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return whyEnded(ctx, err)
 	}
 	defer func() { _ = client.Close() }()
+	// Without it, pods run all the same: only what they mount does not travel.
+	if err := volume.ShareMounts(filepath.Join(c.RootDir, "pods")); err != nil {
+		log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
+	}
 	var joined *cluster
 	n, joined, err = assemble(ctx, c, rt, client, watcher, names, log)
 	if err != nil {
@@ -146,13 +142,13 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	answers, err := newAnswering(c, n, joined, client, log)
+	answers, err := newAnswering(c, n, joined, client, logs)
 	if err != nil {
 		return err
 	}
 	store := imageStore{client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
-		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.observer, n.statuses, log}, Events: n.diary.store,
+		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
 		Images: store, Inventory: newInventory(c, client, n, joined), Waterfalls: watcher,
 		Drains: drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: version, Log: log,
 	})
@@ -169,6 +165,7 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	var registered <-chan struct{} // never, without a cluster
 	if joined != nil {
 		sources, registered = append(sources, joined.pods), joined.registered
+		watcher.Metrics.Joining(time.Now())
 		joined.start(group, client, n.objects.API, func(err error) { fail(err) })
 	}
 	for _, s := range sources {
@@ -184,8 +181,11 @@ func runAgent(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		case <-rt.up:
 			n.runtimeIsBack()
 		case <-rt.imported:
-			n.images.Recheck(ctx)
+			if err := n.images.Loaded(ctx, rt.takeImported()); err != nil {
+				log.Warn("images of an archive are not for all pods", "err", err)
+			}
 		case <-registered:
+			watcher.Metrics.Registered(time.Now())
 			n.pool.LookAtAll() // static pods that run already can be mirrored now
 		case <-ctx.Done():
 			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"berth/internal/bundle"
@@ -22,6 +23,9 @@ type containerRuntime struct {
 
 	up       chan struct{} // holds a value when it came up and nobody took note yet
 	imported chan struct{} // likewise, when images came in
+
+	mu    sync.Mutex
+	names []string // of images that came in
 }
 
 func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime, error) {
@@ -37,13 +41,30 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Log: log, Ready: askReady,
 		Up:       func() { note(r.up) },
 		Down:     func(error) {},
-		Imported: func([]string) { note(r.imported) },
+		Imported: r.cameIn,
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.endpoint = r.bundle.Endpoint()
 	return r, nil
+}
+
+// cameIn remembers images of an archive for who will look.
+func (r *containerRuntime) cameIn(names []string) {
+	r.mu.Lock()
+	r.names = append(r.names, names...)
+	r.mu.Unlock()
+	note(r.imported)
+}
+
+// takeImported returns the images that came in since it was called last.
+func (r *containerRuntime) takeImported() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.names
+	r.names = nil
+	return names
 }
 
 // note leaves a value for who will look.

@@ -39,7 +39,7 @@ const (
 	listEvery         = time.Second // of a runtime without events
 	housekeepingEvery = time.Minute
 
-	execProbes = 8 // at a time: each is a process in a container
+	execProbes = 8 // at a time, of all pods: each is a process in a container
 )
 
 // node is the road of a pod on one runtime.
@@ -56,6 +56,7 @@ type node struct {
 	plugins  *plugins.Watcher
 	csiNode  *csi.Reporter // nil without a cluster
 	cgroups  *cgroup.Pods
+	ips      *addresses
 	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	diary    *diary
 	measured *measured
@@ -71,12 +72,12 @@ type surroundings struct {
 	clients  *kubeapi.Clients // nil without a cluster
 	wanted   *desired.Set
 	upstream upstream
+	attaches csi.Cluster // nil without a cluster
 	diary    *diary
 	capacity *capacity
 	sources  []string // their names
 
-	ips     []string // of this node
-	podsDir string   // holds a directory of data for each pod
+	podsDir string // holds a directory of data for each pod
 	tree    *cgroup.Tree
 }
 
@@ -90,7 +91,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Root: c.CgroupRoot, Log: log}); err != nil {
 		return nil, err
 	}
-	if in.ips, err = hostIPs(c.NodeIP); err != nil {
+	if n.ips, err = newAddresses(c, log); err != nil {
 		return nil, err
 	}
 	in.podsDir = filepath.Join(c.RootDir, "pods")
@@ -134,7 +135,7 @@ func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) 
 	}
 	n.probes, err = probe.New(probe.Config{
 		Exec: in.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: in.diary.recorder, Log: n.log,
-		HostIP: in.ips[0], StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: in.watcher.Probed,
+		HostIP: func() string { return n.ips.now()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: in.watcher.Probed,
 	})
 	if err != nil {
 		return err
@@ -150,6 +151,7 @@ func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) 
 	}
 	n.observer, err = observe.New(observe.Config{
 		Runtime: in.client, Log: n.log, Audit: auditEvery, Fallback: listEvery, Changed: n.agent.Changed, Relisted: in.watcher.Relisted,
+		Looked: in.watcher.Metrics.PodRelisted,
 	})
 	return err
 }
@@ -172,6 +174,7 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.observer.Run)
 	n.group.Go("probes", n.probes.Run)
+	n.group.Go("addresses", func(ctx context.Context) { n.ips.watch(ctx, n.pool.LookAtAll) })
 	n.group.Go("plugins", n.plugins.Run)
 	if n.csiNode != nil {
 		n.group.Go("csi node", n.csiNode.Run)

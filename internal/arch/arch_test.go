@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"agent":      {"admit", "desired", "merge", "pod", "queue", "run", "status", "worker"},
 	"worker":     {"pod", "run"},
 	"execute":    {"ask", "atomicfile", "event", "fields", "image", "plan", "pod", "queue", "render", "status", "volume", "waterfall"},
-	"image":      {"keyring", "pod", "progress", "run"},
+	"image":      {"atomicfile", "keyring", "pod", "progress", "run"},
 	"observe":    {"cri", "pod", "run"},
 	"cri":        {"keyring", "pod"},
 	"gc":         {"pod"},

@@ -4,12 +4,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/internal/pod"
 )
 
 func TestListsAreSeenAndWhatIsKnownCanBeRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var lists []time.Time
 		w.Relisted = func(at time.Time, _ time.Duration) { lists = append(lists, at) }
+		w.pods["a"] = pod.ContainerRunning
 		w.fresh("a", time.Time{})
 		w.run()
 		time.Sleep(2*time.Minute + time.Second)

@@ -113,7 +113,8 @@ func (o *Observer) relist(ctx context.Context) error {
 }
 
 // differing returns the pods of which listed tells something else than what was
-// last read, and marks what is known of them as stale.
+// last read, and marks what is known of them as stale. Nothing is remembered for long
+// of pods that the runtime does not have.
 func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,9 +129,13 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 		}
 	}
 	for uid, e := range o.known {
-		if listed[uid] == nil && e.state.At.Before(at) && living(&e.state) != "" {
+		switch {
+		case listed[uid] != nil || e.state.At.IsZero() || !e.state.At.Before(at):
+		case living(&e.state) != "":
 			e.changedAt = at
 			out = append(out, uid)
+		default: // there was nothing of it, nor is there now: somebody may have asked for a pod that is gone
+			delete(o.known, uid)
 		}
 	}
 	slices.Sort(out)

@@ -136,3 +136,18 @@ func TestAnAuditOnDemand(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoAsksForAPodThatIsGoneLeavesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.run()
+		w.fresh("gone", time.Time{})
+		if len(w.Known()) != 1 {
+			t.Fatalf("%v is known", w.Known())
+		}
+		time.Sleep(time.Minute + time.Second)
+		if known := w.Known(); len(known) != 0 {
+			t.Errorf("%v is still known", known)
+		}
+		w.expectChanged()
+	})
+}

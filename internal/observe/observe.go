@@ -39,6 +39,8 @@ type Config struct {
 	// Relisted is told of each list of everything: when it began, and how long it
 	// took. It may be nil.
 	Relisted func(at time.Time, took time.Duration)
+	// Looked is told how long it took to read the state of one pod. It may be nil.
+	Looked func(took time.Duration)
 }
 
 // Observer is the one place that knows the observed state of pods.
@@ -90,6 +92,9 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 		return pod.Observed{}, fmt.Errorf("observe pod %s: %w", uid, err)
 	}
 	state.At = at
+	if o.Looked != nil {
+		o.Looked(time.Since(at))
+	}
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
