@@ -33,6 +33,7 @@ const (
 	NetworkNotReady        = "NetworkNotReady"
 	DNSConfigForming       = "DNSConfigForming"
 	FailedMount            = "FailedMount"
+	FailedUnmount          = "FailedUnmount"
 	FailedSync             = "FailedSync"
 	FailedValidation       = "FailedValidation"
 	FailedKillPod          = "FailedKillPod"

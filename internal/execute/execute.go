@@ -65,6 +65,8 @@ type Volumes interface {
 	// Setup makes all volumes of a pod be there with their newest content, and says
 	// when it wants to be called again.
 	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
+	// Edited tells whether Setup will put another volume in the place of one.
+	Edited(p *v1.Pod) bool
 	// File returns what a file in one of them holds.
 	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
 	// Mounts is what one container is shown of them.
@@ -127,7 +129,10 @@ type Config struct {
 	Slots    *Slots
 	Log      *slog.Logger
 	Node     render.Node
-	HostIPs  []string
+	HostIPs  func() []string // as they are now; nil: not known
+	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
+	// they are those of Node.
+	Resolver func() (render.DNS, error)
 	PodsDir  string // holds a directory of data for each pod
 	LinksDir string // holds a link to the log of each container
 	// RuntimeName is how container ids begin in a status.
@@ -182,6 +187,9 @@ func New(c Config) (*Executor, error) {
 	if c.Watcher == nil {
 		c.Watcher = nobody{}
 	}
+	if c.HostIPs == nil {
+		c.HostIPs = func() []string { return nil }
+	}
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
 
@@ -190,7 +198,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
 	in.Notes, in.Ended, in.Stopping = m.notes, m.ended, m.stopping
 	in.Have = e.withLastWords(in.Pod, e.withHealth(in.Have), m)
-	in.HostIPs, in.Runtime, in.Now = e.HostIPs, e.RuntimeName, time.Now()
+	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName, time.Now()
 	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
 		in.Before = &before
 	}

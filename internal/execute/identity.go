@@ -20,16 +20,27 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	if err != nil {
 		return "", err
 	}
-	config, err := render.Sandbox(t.pod, a, ids, e.Node)
+	node := e.Node
+	if e.Resolver != nil {
+		if node.DNS, err = e.Resolver(); err != nil {
+			return "", err
+		}
+	}
+	config, err := render.Sandbox(t.pod, a, ids, node)
 	if err != nil {
 		return "", err
 	}
-	_, notices := render.Resolver(t.pod, e.Node)
+	_, notices := render.Resolver(t.pod, node)
 	for _, n := range notices {
 		e.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
 	}
 	t.remade, t.ips, t.hosts = true, nil, "" // its address will be another one
-	return e.Runtime.RunSandbox(ctx, config, handler)
+	var id string
+	err = e.call(t, "create the sandbox", t.allWait, func() (err error) {
+		id, err = e.Runtime.RunSandbox(ctx, config, handler)
+		return err
+	})
+	return id, err
 }
 
 // usersOf returns the ids that a pod has to itself, if it wants any.

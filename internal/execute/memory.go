@@ -17,6 +17,7 @@ type memory struct {
 	notes     map[string]status.Note // by container: why it does not run
 	ended     *status.Ended          // why the agent ended the pod
 	stopping  *status.Stopping       // how far its stop has come
+	stopStep  string                 // the step of it, without what holds it up
 	preStops  map[string]bool        // by container id: its preStop hook was run
 	lastWords map[string]string      // by container id: its termination message
 	cgroup    bool                   // its cgroup is there, with its limits
@@ -80,7 +81,12 @@ func (m *memory) firstPreStop(id string) bool {
 
 // standsAt notes how far the stop of a pod has come.
 func (m *memory) standsAt(step string) {
-	if m.stopping == nil || m.stopping.Step != step {
-		m.stopping = &status.Stopping{Step: step, Since: time.Now()}
+	if m.stopping == nil || m.stopStep != step {
+		m.stopStep, m.stopping = step, &status.Stopping{Step: step, Since: time.Now()}
 	}
+}
+
+// heldUp notes why the stop of a pod does not get any further.
+func (m *memory) heldUp(why string) {
+	m.stopping = &status.Stopping{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
 }

@@ -16,37 +16,31 @@ import (
 	"berth/internal/waterfall"
 )
 
-// environment resolves the variables of a container by what they refer to.
-func (e *Executor) environment(ctx context.Context, t *task, c *v1.Container) ([]render.Variable, error) {
+// references finds what the variables of a container refer to, but for the addresses
+// of the pod: they are known once there is a sandbox.
+func (e *Executor) references(ctx context.Context, t *task, c *v1.Container) (render.References, error) {
 	r := render.References{
 		ConfigMaps: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
-		Facts:       fields.Facts{NodeName: e.Node.Name, HostIPs: e.HostIPs},
+		Facts:       fields.Facts{NodeName: e.Node.Name, HostIPs: e.HostIPs()},
 		Allocatable: e.Allocatable(),
 	}
 	var err error
 	if r.Services, err = e.Objects.Services(ctx, t.pod); err != nil {
-		return nil, err
+		return r, err
 	}
 	configMaps, secrets := namedIn(c)
 	for _, name := range configMaps {
 		if err := fetch(ctx, e.Objects.ConfigMap, t.pod, name, r.ConfigMaps); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	for _, name := range secrets {
 		if err := fetch(ctx, e.Objects.Secret, t.pod, name, r.Secrets); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
-	if asksForAddress(c) {
-		if r.Facts.PodIPs, err = e.addresses(ctx, t); err != nil {
-			return nil, err
-		}
-	}
-	if r.Files, err = e.envFiles(ctx, t.pod, c); err != nil {
-		return nil, err
-	}
-	return render.Environment(t.pod, c, r)
+	r.Files, err = e.envFiles(ctx, t.pod, c)
+	return r, err
 }
 
 // fetch puts an object into a map if it exists. Whether it may be missing is for
@@ -100,7 +94,7 @@ func asksForAddress(c *v1.Container) bool {
 // so that nobody has observed it yet.
 func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
 	if t.pod.Spec.HostNetwork {
-		return e.HostIPs, nil
+		return e.HostIPs(), nil
 	}
 	if t.ips != nil {
 		return t.ips, nil
@@ -132,14 +126,20 @@ func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
 }
 
 // setUpVolumes makes the volumes of a pod be there, with what they should hold now.
-// One that can't be renewed, and is there with what it held before, holds nobody up.
+// One that can't be renewed, and is there with what it held before, holds nobody up. If
+// one was edited, what the edit ends is stopped first: it may hold the one from before.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
+	if e.Volumes.Edited(t.pod) {
+		if err := stopUnwanted(e, ctx, t); err != nil {
+			return err
+		}
+	}
 	end := e.Watcher.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)
 	t.comeBack(due)
-	if err == nil {
-		return nil
+	if err == nil || ctx.Err() != nil { // nobody waits for it any more
+		return err
 	}
 	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
 	if volume.Usable(err) {

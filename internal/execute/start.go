@@ -17,13 +17,31 @@ import (
 
 // startMissing makes the sandbox and starts the containers that the plan asks
 // for, then runs the hooks of those that have one. Images are asked for first, so
-// that they are pulled while the pod waits for its slot; a container whose image
-// is not there yet is left for later. The slot is given back before any hook.
+// that they are pulled while the pod waits for its slot; a container whose image, or
+// something else that it needs, is not there yet is left for later. While a pod has a
+// slot it waits for nobody but the runtime, and for that not for long; it is given back
+// before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
 	images := e.askForImages(ctx, t)
-	started, err := e.makeStartCalls(ctx, t, images)
+	handler, err := e.handlerFor(ctx, t)
+	if err != nil {
+		return err
+	}
+	started, err := e.makeStartCalls(ctx, t, handler, e.findNeeds(ctx, t, images))
 	e.runPostStarts(ctx, t, started)
 	return err
+}
+
+// handlerFor returns by which handler the sandbox is to be made, if one is.
+func (e *Executor) handlerFor(ctx context.Context, t *task) (string, error) {
+	if !makesSandbox(t.plan) {
+		return "", nil
+	}
+	handler, err := e.handlerOf(ctx, t.pod)
+	if err != nil && ctx.Err() == nil {
+		err = e.sandboxFailed(t, err)
+	}
+	return handler, err
 }
 
 // started is a container that was just started.
@@ -32,14 +50,15 @@ type started struct {
 	id   string
 }
 
-func (e *Executor) makeStartCalls(ctx context.Context, t *task, images map[string]image.State) ([]started, error) {
-	if t.plan.FirstStart() && anythingToStart(t.plan, images) {
+func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*needs) ([]started, error) {
+	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
 		end := e.Watcher.Phase(t.pod, waterfall.Queue, "")
 		release, err := e.Slots.Take(ctx, t.pod)
 		end(err)
 		if err != nil {
 			return nil, fmt.Errorf("wait for a start slot: %w", err)
 		}
+		t.release = release
 		defer release()
 	}
 	// Once begun, a call to the runtime is not broken off: a half-made sandbox is
@@ -54,16 +73,16 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, images map[strin
 		}
 		switch a := a.(type) {
 		case plan.CreateSandbox:
-			id, err := e.createSandbox(unbroken, t, a)
+			id, err := e.createSandbox(unbroken, t, a, handler)
 			if err != nil {
 				return out, err
 			}
 			in = sandbox{id: id, attempt: a}
 		case plan.StartContainer:
-			if images[a.Name].Ref == "" {
+			if found[a.Name] == nil {
 				continue
 			}
-			id, err := e.startContainer(unbroken, t, a, in, images[a.Name].Ref)
+			id, err := e.startContainer(unbroken, t, a, in, found[a.Name])
 			if err != nil {
 				t.failed = append(t.failed, fmt.Errorf("container %s: %w", a.Name, err))
 				continue
@@ -98,20 +117,6 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 	return out
 }
 
-func anythingToStart(p plan.Plan, images map[string]image.State) bool {
-	for _, a := range p.Actions {
-		if _, ok := a.(plan.CreateSandbox); ok {
-			return true
-		}
-	}
-	for _, state := range images {
-		if state.Ref != "" {
-			return true
-		}
-	}
-	return false
-}
-
 // sandbox is the one that containers are started in.
 type sandbox struct {
 	id      string
@@ -127,37 +132,37 @@ func sandboxOf(t *task) sandbox {
 	return sandbox{id: s.ID, attempt: plan.CreateSandbox{Attempt: s.Attempt, Hash: s.Hash, FirstSeen: s.FirstSeen}}
 }
 
-func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox) (string, error) {
+func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
 	t.did = true
 	began := time.Now()
-	handler, err := e.handlerOf(ctx, t.pod)
-	var id string
 	end := e.Watcher.Phase(t.pod, waterfall.Sandbox, handler)
-	if err == nil {
-		id, err = e.runSandbox(ctx, t, a, handler)
-	}
+	id, err := e.runSandbox(ctx, t, a, handler)
 	end(err)
 	if err != nil {
-		t.allWait(e.Explain(err))
-		e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.Explain(err))
-		return "", fmt.Errorf("create sandbox: %w", err)
+		return "", e.sandboxFailed(t, err)
 	}
 	e.Log.Info("sandbox made", "pod", pod.Ref(t.pod), "sandbox", id, "attempt", a.Attempt, "took", time.Since(began).Round(time.Millisecond))
 	return id, nil
 }
 
+func (e *Executor) sandboxFailed(t *task, err error) error {
+	t.allWait(e.words(err))
+	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.words(err))
+	return fmt.Errorf("create sandbox: %w", err)
+}
+
 // startContainer makes a container and starts it.
-func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) (string, error) {
+func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
 	t.did = true
 	began := time.Now()
 	end := e.Watcher.Phase(t.pod, waterfall.Create, a.Name)
-	id, err := e.createContainer(ctx, t, a, in, imageRef)
+	id, err := e.createContainer(ctx, t, a, in, with)
 	end(err)
 	if err != nil {
 		return "", err
 	}
 	end = e.Watcher.Phase(t.pod, waterfall.Start, a.Name)
-	err = e.Runtime.StartContainer(ctx, id)
+	err = e.call(t, "start the container", t.waits(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
 	end(err)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
@@ -173,9 +178,9 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 }
 
 // createContainer makes a container of all that its spec asks for.
-func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, imageRef string) (string, error) {
+func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
 	spec := pod.ContainerSpec(t.pod, a.Name)
-	resolved, err := e.resolve(ctx, t, spec, imageRef)
+	resolved, err := e.resolve(ctx, t, spec, with)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
@@ -194,7 +199,11 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	id, err := e.Runtime.CreateContainer(ctx, in.id, config, around)
+	var id string
+	err = e.call(t, "create the container", t.waits(a.Name), func() (err error) {
+		id, err = e.Runtime.CreateContainer(ctx, in.id, config, around)
+		return err
+	})
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateContainerError, err)
 	}
@@ -202,36 +211,9 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	return id, nil
 }
 
-// resolve finds what a container needs and its spec can't tell.
-func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, imageRef string) (render.Resolved, error) {
-	r := render.Resolved{ImageRef: imageRef}
-	var err error
-	if r.User, err = e.imageUser(ctx, t.pod, c, imageRef); err != nil {
-		return r, err
-	}
-	if r.IDs, err = e.usersOf(t.pod); err != nil {
-		return r, err
-	}
-	if r.Hosts, err = e.hostsFile(ctx, t); err != nil {
-		return r, err
-	}
-	if r.Environment, err = e.environment(ctx, t, c); err != nil {
-		return r, err
-	}
-	env := map[string]string{}
-	for _, v := range r.Environment {
-		env[v.Name] = v.Value
-	}
-	if r.Mounts, err = e.Volumes.Mounts(ctx, t.pod, c, env); err != nil {
-		return r, err
-	}
-	r.Devices, err = e.Volumes.Devices(ctx, t.pod, c)
-	return r, err
-}
-
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {
-	t.note(container, reason, e.Explain(err))
+	t.note(container, reason, e.words(err))
 	e.Watcher.StartFailed(t.pod, container, reason)
-	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.Explain(err))
+	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.words(err))
 	return err
 }

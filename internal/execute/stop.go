@@ -20,6 +20,10 @@ import (
 // stopUnwanted stops the sandboxes and containers that the plan wants gone
 // before anything is started.
 func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
+	if t.cleared {
+		return nil
+	}
+	t.cleared = true
 	deadline := deadlineIn(pod.Grace(t.pod))
 	var unwanted []pod.Container
 	var givenUp []plan.StopContainer
@@ -137,7 +141,7 @@ func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m 
 		return err
 	}
 	e.showStop(p, have, m, "unmounting volumes")
-	if err := e.Volumes.Teardown(ctx, p.UID); err != nil {
+	if err := e.unmountVolumes(ctx, p, have, m); err != nil {
 		return err
 	}
 	e.Objects.Unregister(p.UID)
@@ -158,7 +162,25 @@ func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m 
 // showStop lets readers see how far the stop of a pod has come.
 func (e *Executor) showStop(p *v1.Pod, have pod.Observed, m *memory, step string) {
 	m.standsAt(step)
+	e.publishStop(p, have)
+}
+
+func (e *Executor) publishStop(p *v1.Pod, have pod.Observed) {
 	e.publish(status.Input{Pod: p, Have: have, Finished: plan.Next(p, have, e.Backoff, time.Now()).Finished})
+}
+
+// unmountVolumes takes down the volumes of a pod. What does not go is shown for as long
+// as that is so, with the time since when: somebody uses it, or a server is away.
+func (e *Executor) unmountVolumes(ctx context.Context, p *v1.Pod, have pod.Observed, m *memory) error {
+	err := e.Volumes.Teardown(ctx, p.UID)
+	if err == nil || ctx.Err() != nil { // it is begun anew at once
+		return err
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	m.heldUp(text)
+	e.publishStop(p, have)
+	e.Events.Record(p, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
+	return fmt.Errorf("take down its volumes: %w", err)
 }
 
 // stopSandboxes stops every sandbox once, the dead ones too: until they are
@@ -197,7 +219,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 			return err
 		}
 	}
-	if err := e.Volumes.Teardown(ctx, p.UID); err != nil {
+	if err := e.unmountVolumes(ctx, p, have, m); err != nil {
 		return err
 	}
 	if err := e.removeCgroups(ctx, p.UID); err != nil {

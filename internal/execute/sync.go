@@ -21,12 +21,14 @@ type task struct {
 	plan   plan.Plan
 	memory *memory
 
-	did    bool      // something was changed in the runtime
-	due    time.Time // when to come back
-	failed []error   // of single containers, which hold nobody else back
-	remade bool      // the sandbox was made in this sync, and is not in have
-	ips    []string  // of that sandbox, once somebody asked
-	hosts  string    // the file of host names, once it is written for it
+	did     bool      // something was changed in the runtime
+	cleared bool      // what must go was stopped
+	release func()    // gives the start slot back; may be called again
+	due     time.Time // when to come back
+	failed  []error   // of single containers, which hold nobody else back
+	remade  bool      // the sandbox was made in this sync, and is not in have
+	ips     []string  // of that sandbox, once somebody asked
+	hosts   string    // the file of host names, once it is written for it
 }
 
 // comeBack asks for another sync at that time, if none is due before.
@@ -39,6 +41,11 @@ func (t *task) comeBack(at time.Time) {
 // note says why a container does not run.
 func (t *task) note(container, reason, message string) {
 	t.memory.notes[container] = status.Note{Reason: reason, Message: message}
+}
+
+// waits returns what notes why one container does not run yet.
+func (t *task) waits(container string) func(message string) {
+	return func(message string) { t.note(container, pod.ReasonContainerCreating, message) }
 }
 
 // allWait notes why none of the containers that are to be started can be.
@@ -81,7 +88,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before anybody asks what they say
 	have = e.withHealth(have)
-	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID)}
+	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID), release: func() {}}
 	e.renew(t)
 	t.memory.recall(t.plan)
 	e.tellOfWaits(t)
@@ -106,9 +113,14 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	}
 	err = errors.Join(append(t.failed, err)...)
 	if err != nil || !t.did { // else the next sync, which follows at once, knows better
-		e.publish(status.Input{Pod: p, Have: have, RestartingAll: t.plan.RestartingAll})
+		e.show(t)
 	}
 	return pod.Outcome{Again: t.did, Due: t.due}, err
+}
+
+// show publishes how a sync stands.
+func (e *Executor) show(t *task) {
+	e.publish(status.Input{Pod: t.pod, Have: t.have, RestartingAll: t.plan.RestartingAll})
 }
 
 // renew forgets how a pod ended that is to run again: only a new life is synced

@@ -111,6 +111,9 @@ func (v *Volumes) Setup(context.Context, *v1.Pod, []string) (time.Time, error) {
 	return time.Time{}, v.fail
 }
 
+// Edited implements execute.Volumes: none was.
+func (v *Volumes) Edited(*v1.Pod) bool { return false }
+
 // Mounts implements execute.Volumes.
 func (v *Volumes) Mounts(context.Context, *v1.Pod, *v1.Container, map[string]string) ([]render.Mount, error) {
 	return nil, nil

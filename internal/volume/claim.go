@@ -45,12 +45,25 @@ func (j *job) claimed(ctx context.Context, volume, name string, readOnly bool, c
 		}
 		return place{}, err
 	}
-	at, err := j.persistent(ctx, volume, pv, readOnly)
+	at, err := j.persistent(ctx, volume, pv, j.onlyRead(name, readOnly))
 	if err != nil {
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
 	at.readOnly = at.readOnly || readOnly
 	return at, nil
+}
+
+// onlyRead tells whether the pod writes nowhere to what it claims. It may name a claim
+// more than once, and has it in one place: to whom it is read-only is said for each.
+func (j *job) onlyRead(claim string, readOnly bool) bool {
+	used := usedVolumes(&j.pod.Spec)
+	for i := range j.pod.Spec.Volumes {
+		v := &j.pod.Spec.Volumes[i]
+		if c := v.PersistentVolumeClaim; c != nil && c.ClaimName == claim && used[v.Name] {
+			readOnly = readOnly && c.ReadOnly
+		}
+	}
+	return readOnly
 }
 
 // persistent is the table of kinds of persistent volumes.

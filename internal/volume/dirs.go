@@ -11,6 +11,7 @@ import (
 const (
 	volumesDir  = "volumes"
 	subPathsDir = "volume-subpaths"
+	sourcesDir  = "volume-sources"
 )
 
 // dataDir is the directory of a volume, there or not.

@@ -38,7 +38,7 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	return place{path: dir, owned: true}, nil
+	return place{path: dir, dir: dir, owned: true}, nil
 }
 
 // memorySize is how large a volume in memory may grow: as its limit says, but

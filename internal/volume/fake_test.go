@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -114,6 +115,7 @@ type fakeMounter struct {
 	done   []string
 	busy   string // a mount point that is in use
 	block  chan struct{}
+	remote time.Duration // that a server takes to answer
 }
 
 func (f *fakeMounter) note(format string, args ...any) {
@@ -128,7 +130,12 @@ func (f *fakeMounter) Mount(fstype, dir, options string) error {
 	return nil
 }
 
-func (f *fakeMounter) MountRemote(_ context.Context, fstype, source, dir string, options []string) error {
+func (f *fakeMounter) MountRemote(ctx context.Context, fstype, source, dir string, options []string) error {
+	select {
+	case <-time.After(f.remote):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.note("%s %s %s", fstype, source, strings.Join(options, ","))
@@ -155,7 +162,7 @@ func (f *fakeMounter) Unmount(_ context.Context, m MountPoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m.Path == f.busy {
-		return fmt.Errorf("device or resource busy")
+		return unix.EBUSY
 	}
 	f.note("unmount %s", filepath.Base(m.Path))
 	i := slices.Index(f.mounts, m)

@@ -13,7 +13,7 @@ const (
 // content sets up a volume whose files are given by build. If anything fails, what
 // is there from before is left as it is.
 func (j *job) content(kindDir, name string, on medium, optional bool, build func(payload) error) (place, error) {
-	at := place{path: j.dataDir(kindDir, name), readOnly: true, owned: true, fixed: !optional}
+	at := place{path: j.dataDir(kindDir, name), dir: j.dataDir(kindDir, name), readOnly: true, owned: true, fixed: !optional}
 	files := payload{}
 	volume := content{dir: at.path, group: j.group}
 	err := build(files)

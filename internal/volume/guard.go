@@ -29,29 +29,58 @@ func newGuard(patience time.Duration) *guard {
 
 // task is what is being done for one pod.
 type task struct {
-	since time.Time
-	done  chan struct{}
+	done chan struct{}
 
-	mu   sync.Mutex
-	what string
+	mu       sync.Mutex
+	what     string
+	since    time.Time
+	unwanted bool   // the pod is to go
+	end      func() // what takes long; nil: nothing does
 }
 
-// say notes what is being done now, for those who wait.
+// say notes what is being done from now on, for those who wait.
 func (t *task) say(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.what = what
+	t.what, t.since = what, time.Now()
 }
 
-// HungError says what did not come to an end.
+// long is the context of what may take longer than anybody waits for it. It goes on
+// meanwhile, until the limit, or until the pod is to go.
+func (t *task) long(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unwanted {
+		cancel()
+	}
+	t.end = cancel
+	return ctx, cancel
+}
+
+// giveUp ends what takes long.
+func (t *task) giveUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unwanted = true
+	if t.end != nil {
+		t.end()
+	}
+}
+
+// HungError says what did not come to an end. Its text stays the same for as long as
+// it hangs, so that it is one thing to those who read of it again and again.
 type HungError struct {
-	What string
-	For  time.Duration
+	What  string
+	Since time.Time
 }
 
 func (e *HungError) Error() string {
-	return fmt.Sprintf("%s: not done after %s", e.What, e.For.Round(100*time.Millisecond))
+	return fmt.Sprintf("%s: not done since %s", e.What, clock(e.Since))
 }
+
+// clock is a moment as users read it.
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 	select {
@@ -60,7 +89,7 @@ func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 	case <-patience:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return &HungError{What: t.what, For: time.Since(t.since)}
+		return &HungError{What: t.what, Since: t.since}
 	case <-ctx.Done():
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -70,7 +99,7 @@ func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 
 // guarded runs f for a pod. It goes on when the caller gives up: half of a change
 // of ownership would have to be begun again. The context of f ends with the
-// patience, and is for what may be given up.
+// patience, and is for what may be given up; see task.long for what may not.
 func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.Context, *task) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -78,7 +107,7 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	}
 	patience := time.NewTimer(g.patience)
 	defer patience.Stop()
-	t := &task{since: time.Now(), done: make(chan struct{}), what: "begin"}
+	t := &task{done: make(chan struct{}), what: "begin", since: time.Now()}
 	for {
 		before := g.enter(uid, t)
 		if before == nil {
@@ -111,6 +140,15 @@ func (g *guard) enter(uid pod.UID, t *task) *task {
 	}
 	g.busy[uid] = t
 	return nil
+}
+
+// giveUp ends what takes long for a pod that is to go.
+func (g *guard) giveUp(uid pod.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.busy[uid]; t != nil {
+		t.giveUp()
+	}
 }
 
 func (g *guard) leave(uid pod.UID, t *task) {

@@ -11,16 +11,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// setupHostPath checks a path once in the life of an agent: what runs already goes on
+// when, say, a socket of the host is away for a moment.
 func setupHostPath(_ context.Context, j *job, v *v1.Volume) (place, error) {
+	if at, ok := j.settled(v.Name); ok {
+		return at, nil
+	}
 	return j.hostPath(v.Name, v.HostPath)
 }
 
-// hostPath is checked once in the life of an agent: what runs already goes on
-// when, say, a socket of the host is away for a moment.
 func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, error) {
-	if at, ok := j.m.known(j.pod.UID, volume); ok {
-		return at, nil
-	}
 	if !filepath.IsAbs(source.Path) {
 		return place{}, fmt.Errorf("hostPath %q is not an absolute path", source.Path)
 	}
@@ -52,15 +52,20 @@ var hostTypes = map[v1.HostPathType]struct {
 	}},
 }
 
+// checkHostPath looks at a path even if anything may be there: should it hang, then
+// here, and not in the runtime.
 func checkHostPath(path string, want v1.HostPathType) error {
-	if want == v1.HostPathUnset {
-		return nil // whatever is there, or will be made by the runtime
-	}
 	rule, known := hostTypes[want]
-	if !known {
+	if !known && want != v1.HostPathUnset {
 		return fmt.Errorf("hostPath type %q is not known", want)
 	}
 	info, err := os.Stat(path)
+	if want == v1.HostPathUnset {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the runtime makes it
+			return fmt.Errorf("hostPath: %w", err)
+		}
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		switch want {
 		case v1.HostPathDirectoryOrCreate:

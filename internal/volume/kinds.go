@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,7 +56,12 @@ func (j *job) volume(ctx context.Context, v *v1.Volume) (place, error) {
 	var names []string
 	for _, k := range kinds() {
 		if k.is(&v.VolumeSource) {
-			return k.setup(ctx, j, v)
+			if err := j.dropEdited(ctx, v); err != nil {
+				return place{}, fmt.Errorf("take away what it was before an edit: %w", err)
+			}
+			at, err := k.setup(ctx, j, v)
+			at.source = sourceOf(v)
+			return at, errors.Join(err, j.write(v, at))
 		}
 		names = append(names, k.field)
 	}

@@ -24,6 +24,12 @@ func (j *job) settled(volume string) (place, bool) {
 	return at, ok && !at.again
 }
 
+func (m *Manager) forgetOne(uid pod.UID, volume string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods[uid], volume)
+}
+
 func (m *Manager) forget(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // local shows a directory of this machine in the directory of the pod. What is
 // mounted there has its group already, so after a restart nothing is walked again.
 func (j *job) local(pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(dirLocal, pv.Name), owned: true}
+	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), owned: true}
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
 		return at, err

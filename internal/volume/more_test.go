@@ -213,8 +213,8 @@ func TestTrustBundles(t *testing.T) {
 	source := &v1.ClusterTrustBundleProjection{Name: new("roots"), Path: "ca/roots.pem"}
 	p := podWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ClusterTrustBundle: source}}}})
 
-	if due := w.setup(p); due.IsZero() {
-		t.Error("nobody looks again")
+	if due := w.setup(p); !due.IsZero() {
+		t.Error("it is looked at again, although a change would be told:", due)
 	}
 	w.must(w.dir(p), map[string]string{"ca/roots.pem": strings.TrimPrefix(twoCertificates, "# notes\n")})
 

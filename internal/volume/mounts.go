@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 		for i := range c.VolumeMounts {
 			vm := &c.VolumeMounts[i]
 			t.say(fmt.Sprintf("mount volume %q for container %q", vm.Name, c.Name))
-			one, err := m.mount(ctx, p, vm, env, filepath.Join(dir, subPathsDir, vm.Name, c.Name, strconv.Itoa(i)))
+			one, err := m.mount(ctx, t, p, vm, env, filepath.Join(dir, subPathsDir, vm.Name, c.Name, strconv.Itoa(i)))
 			if err != nil {
 				return nil, &Error{Volume: vm.Name, Err: err}
 			}
@@ -44,7 +45,7 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 var errNotSetUp = errors.New("it is not set up: the pod does not have it, or it failed")
 
 // mount is one line of volumeMounts. A subPath is mounted on target.
-func (m *Manager) mount(ctx context.Context, p *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string) (render.Mount, error) {
+func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string) (render.Mount, error) {
 	at, ok := m.known(p.UID, vm.Name)
 	if !ok {
 		return render.Mount{}, errNotSetUp
@@ -71,8 +72,13 @@ func (m *Manager) mount(ctx context.Context, p *v1.Pod, vm *v1.VolumeMount, env 
 		out.HostPath, out.Image, out.SubPath = "", at.image, sub // the runtime finds the part
 		return out, err
 	}
-	if err != nil || sub == "" {
+	if err != nil {
 		return out, err
+	}
+	t.say(fmt.Sprintf("mount volume %q: look at %s", vm.Name, filepath.Join(at.path, sub)))
+	if sub == "" {
+		_, _ = os.Stat(at.path) // the runtime will tell what is wrong with it, unless it hangs
+		return out, nil
 	}
 	if err := m.subPath(ctx, at, sub, target); err != nil {
 		return render.Mount{}, fmt.Errorf("subPath %q: %w", sub, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -18,10 +19,14 @@ func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.nfs(ctx, v.Name, v.NFS, nil, v.NFS.ReadOnly)
 }
 
+// remoteLimit is how long a server may take. It is longer than anybody waits in one go:
+// a mount that was given up and begun anew in each round would never be done.
+const remoteLimit = 2 * time.Minute
+
 // nfs mounts the export of a server. Who may read and write there is for the server
 // to say: it is not given to the pod's group.
 func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(dirNFS, name), readOnly: s.ReadOnly || readOnly}
+	at := place{path: j.dataDir(dirNFS, name), dir: j.dataDir(dirNFS, name), readOnly: s.ReadOnly || readOnly}
 	source, err := nfsSource(s)
 	if err != nil {
 		return place{}, err
@@ -37,6 +42,8 @@ func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, optio
 		return place{}, fmt.Errorf("make its directory: %w", err)
 	}
 	j.task.say(fmt.Sprintf("mount %s", source))
+	ctx, cancel := j.task.long(ctx, remoteLimit)
+	defer cancel()
 	if err := j.m.cfg.Mounter.MountRemote(ctx, "nfs", source, at.path, options); err != nil {
 		return place{}, fmt.Errorf("mount %s: %w", source, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,13 +24,11 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 	if _, err := m.podDir(uid); err != nil {
 		return err
 	}
+	m.guard.giveUp(uid)
 	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
 		return struct{}{}, m.teardown(ctx, t, uid)
 	})
-	if err != nil {
-		return fmt.Errorf("take down the volumes of pod %s: %w", uid, err)
-	}
-	return nil
+	return err
 }
 
 func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
@@ -53,16 +52,16 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer dir.Close()
 	// Parts of volumes first: they hold the volumes. What drivers have brought they take
 	// away before anybody else does: they know what is behind it.
-	if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir)); err != nil {
+	if err := m.unmountIn(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), every); err != nil {
 		return err
 	}
 	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
 		return err
 	}
-	if err := m.unmountBelow(ctx, t, pods, filepath.Join(dir.Name(), volumesDir)); err != nil {
+	if err := m.unmountIn(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), every); err != nil {
 		return err
 	}
-	for _, part := range []string{subPathsDir, volumesDir} {
+	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
 		t.say("remove " + filepath.Join(dir.Name(), part))
 		if err := removeTree(dir, part); err != nil {
 			return err
@@ -79,14 +78,21 @@ func (m *Manager) settle(dir string) {
 	maps.DeleteFunc(m.stuck, func(at string, _ time.Time) bool { return strings.HasPrefix(at, dir+"/") })
 }
 
-// unmountBelow looks until nothing is left, since a mount may hide another one of
-// the same place.
-func (m *Manager) unmountBelow(ctx context.Context, t *task, pods *os.File, dir string) error {
+// every is said of mount points.
+func every(string) bool { return true }
+
+// unmountIn unmounts what is mounted in a directory, as far as it is meant. It looks
+// until nothing is left, since a mount may hide another one of the same place.
+func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
 	const rounds = 10
 	for range rounds {
 		mounts, err := m.cfg.Mounter.Below(dir)
-		if err != nil || len(mounts) == 0 {
+		if err != nil {
 			return err
+		}
+		mounts = slices.DeleteFunc(mounts, func(at MountPoint) bool { return !meant(at.Path) })
+		if len(mounts) == 0 {
+			return nil
 		}
 		var errs []error
 		for _, at := range mounts {
@@ -119,7 +125,7 @@ func isStraight(pods *os.File, path string) error {
 	return nil
 }
 
-// unmount says since when a mount does not go.
+// unmount says since when a mount does not go. The text stays the same meanwhile.
 func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 	began := time.Now()
 	err := m.cfg.Mounter.Unmount(ctx, at)
@@ -134,8 +140,8 @@ func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 		since = began
 		m.stuck[at.Path] = began
 	}
-	if errors.Is(err, unix.EBUSY) {
+	if errors.Is(err, unix.EBUSY) || strings.Contains(err.Error(), "target is busy") { // as the program says
 		err = errors.New("it is in use")
 	}
-	return fmt.Errorf("unmount %s (%s), tried for %s: %w", at.Path, at.FSType, time.Since(since).Round(100*time.Millisecond), err)
+	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)
 }

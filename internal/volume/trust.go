@@ -7,19 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// trustAgain is how often it is looked whether other certificates are to be trusted.
-const trustAgain = time.Minute
-
 // trustBundle adds a file with the certificates that a cluster trusts. Each is in it
 // once, in an order that says nothing.
 func (j *job) trustBundle(ctx context.Context, p payload, s *v1.ClusterTrustBundleProjection, defaultMode *int32) error {
-	j.renew(time.Now().Add(trustAgain))
 	bundles, err := j.m.cfg.Objects.TrustBundles(ctx, j.pod, s)
 	switch {
 	case apierrors.IsNotFound(err) && isTrue(s.Optional):

@@ -1,5 +1,5 @@
 // Package volume makes the volumes of pods: it is the only writer below
-// <pods>/<uid>/volumes and <pods>/<uid>/volume-subpaths.
+// <pods>/<uid>/volumes, <pods>/<uid>/volume-subpaths and <pods>/<uid>/volume-sources.
 //
 // Setup brings every volume of a pod to what it should be, and is called in every
 // sync: it compares, and writes only what differs. Mounts and Devices say what one
@@ -16,7 +16,9 @@
 //     volume is opened by the kernel such that it can't leave the volume.
 //   - Nothing is removed across a mount point or through a symbolic link.
 //   - Whatever touches a file system runs in a guard: one that hangs keeps its own
-//     pod waiting, and nobody else.
+//     pod waiting, and nobody else. Before the runtime is shown a path, it is looked
+//     at here, so that it hangs here.
+//   - A volume of which the source was edited is another one, see edited.go.
 //
 // Volumes of CSI drivers are brought and taken away by the drivers, see package csi;
 // images are shown by the runtime.
@@ -84,6 +86,9 @@ type Config struct {
 	// RecursiveReadOnly tells whether the runtime of a pod can make a mount read-only
 	// with all that is below it.
 	RecursiveReadOnly func(*v1.Pod) bool
+
+	// SetUp is told of each attempt to set up a volume that was not there. It may be nil.
+	SetUp func(v *v1.Volume, took time.Duration, err error)
 
 	// Patience is how long a call waits for a file system before it says that it
 	// hangs. Zero: 20 s.
@@ -160,6 +165,8 @@ type place struct {
 	fixed    bool   // its content is given: a subPath that is not there is a mistake
 	block    bool   // a device, without a file system
 	again    bool   // whoever made it wants to be asked in each round
+	dir      string // of the pod, to be taken away with it; empty: there is nothing of it there
+	source   string // what it was made of, see sourceOf
 }
 
 // there tells whether there is anything.
@@ -207,7 +214,12 @@ func (j *job) run(ctx context.Context) error {
 			continue // nobody would see it, so nothing should wait for it
 		}
 		j.task.say(fmt.Sprintf("set up volume %q", v.Name))
+		_, there := j.m.known(j.pod.UID, v.Name)
+		began := time.Now()
 		at, err := j.volume(ctx, v)
+		if !there && j.m.cfg.SetUp != nil {
+			j.m.cfg.SetUp(v, time.Since(began), err)
+		}
 		if err != nil {
 			failed = append(failed, &Error{Volume: v.Name, Usable: at.there(), Err: err})
 		}

@@ -80,13 +80,14 @@ func programs() string {
 	return path
 }
 
-// startLab starts a control plane in a folder of its own.
-func startLab(t *testing.T, parts ...control.Part) *lab.Lab {
+// startLab starts a control plane in a folder of its own. Its parts may have flags of
+// their own.
+func startLab(t *testing.T, flags map[control.Part][]string, parts ...control.Part) *lab.Lab {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Split(labs))
 	must(t, err)
 	config := labConfig(dir, parts...)
-	config.Images = []string{workloadArchive(t)}
+	config.Images, config.Flags = []string{workloadArchive(t)}, flags
 	began := time.Now()
 	l, err := lab.Start(t.Context(), config)
 	must(t, err)
@@ -106,7 +107,13 @@ func endLab(l *lab.Lab) error {
 // joined, and leaves nothing.
 func newPlane(t *testing.T, parts ...control.Part) *lab.Lab {
 	t.Helper()
-	l := startLab(t, parts...)
+	return newPlaneWith(t, nil, parts...)
+}
+
+// newPlaneWith is newPlane for parts with flags of their own.
+func newPlaneWith(t *testing.T, flags map[control.Part][]string, parts ...control.Part) *lab.Lab {
+	t.Helper()
+	l := startLab(t, flags, parts...)
 	t.Cleanup(func() {
 		tellLogs(t, l, append([]control.Part{control.Etcd, control.APIServer}, parts...)...)
 		if err := endLab(l); err != nil {

@@ -34,7 +34,7 @@ func sharedLab(t *testing.T) *lab.Lab {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.lab == nil {
-		shared.lab = startLab(t, control.ControllerManager, control.Scheduler)
+		shared.lab = startLab(t, nil, control.ControllerManager, control.Scheduler)
 		joinNode(t, shared.lab, "one")
 		joinNode(t, shared.lab, "two")
 	}

@@ -146,6 +146,26 @@ func TestWhatPodsShareAndWhatTheyMayDo(t *testing.T) {
 	})
 }
 
+func TestTheResolverOfTheMachineMayChange(t *testing.T) {
+	t.Parallel()
+	// given a machine whose network comes up after the agent
+	n := newNode(t)
+	file := filepath.Join(n.dir, "resolv.conf")
+	n.configure("resolvConf: " + file + "\n")
+	n.apply("early.yaml", open("early"))
+	n.start()
+	n.waitRunning("early")
+	n.put(file, []byte("search example.com\nnameserver 192.0.2.53\n"))
+	n.mustRun(t, "ip", "link", "add", "up0", "type", "veth", "peer", "name", "up1")
+	n.mustRun(t, "ip", "addr", "add", "192.0.2.10/24", "dev", "up0")
+	n.mustRun(t, "ip", "link", "set", "up0", "up")
+
+	// then a pod that comes now has its settings, and its address is known
+	n.apply("late.yaml", open("late"))
+	n.mustHave(n.waitRunning("late")["late"], "/etc/resolv.conf", "nameserver 192.0.2.53", "search example.com")
+	n.waitPod("late", "to know where it is", startLimit, func(p v1.Pod) string { return boolText(p.Status.HostIP == "192.0.2.10") })
+}
+
 func TestAContainerCantPlantItsWayOut(t *testing.T) {
 	t.Parallel()
 	// given a container that fills the volume which the next one sees a part of

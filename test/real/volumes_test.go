@@ -214,9 +214,15 @@ func TestMountsTravelAsFarAsAsked(t *testing.T) {
 	up.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(true)} // others may not
 	up.Spec.Containers[0].Args = []string{"mount", "/vol/within"}
 	n.mustMake(filepath.Join(shared, "within"))
-	n.apply("pods.yaml", pod("none", v1.MountPropagationNone), pod("down", v1.MountPropagationHostToContainer), up)
+	// and one that mounts something in a directory of berth's own
+	own := open("own")
+	mount(own, "/vol", scratch("", ""))
+	own.Spec.Containers[0].VolumeMounts[0].MountPropagation = new(v1.MountPropagationBidirectional)
+	own.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(true)}
+	own.Spec.Containers[0].Args = []string{"mount", "/vol"}
+	n.apply("pods.yaml", pod("none", v1.MountPropagationNone), pod("down", v1.MountPropagationHostToContainer), up, own)
 	n.start()
-	pods := n.waitRunning("none", "down", "up")
+	pods := n.waitRunning("none", "down", "up", "own")
 
 	// when something is mounted on the machine, then those who want to see it do
 	n.mustMake(filepath.Join(shared, "new"))
@@ -231,11 +237,16 @@ func TestMountsTravelAsFarAsAsked(t *testing.T) {
 
 	// and what a container mounts is seen on the machine, if that was asked for
 	within := filepath.Join(shared, "within")
-	n.wait("the mount of the container", startLimit, func() string {
-		mounts, err := os.ReadFile("/proc/self/mountinfo")
-		return boolText(err == nil && strings.Contains(string(mounts), within+" "))
-	})
 	t.Cleanup(func() { _ = syscall.Unmount(within, 0) })
+	for _, at := range []string{within, n.volumeOf(pods["own"], "kubernetes.io~empty-dir", "vol")} {
+		n.wait("the mount of the container on "+at, startLimit, func() string {
+			mounts, err := os.ReadFile("/proc/self/mountinfo")
+			return boolText(err == nil && strings.Contains(string(mounts), " "+at+" "))
+		})
+	}
+	// until the pod is gone
+	n.remove("pods.yaml")
+	n.waitGone("own")
 }
 
 func TestAnImageAsAVolume(t *testing.T) {
@@ -315,30 +326,4 @@ func TestAReaderNeverSeesAMix(t *testing.T) {
 	if got := n.contentOf(p, "/etc/all/a"); got != fmt.Sprint(rounds) {
 		t.Errorf("in the container it is %s", got)
 	}
-}
-
-func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
-	t.Parallel()
-	// given a file system that never answers
-	n := newNode(t)
-	dead := filepath.Join(n.dir, "dead")
-	n.mustMake(dead)
-	wake := n.mountDead(dead)
-	stuck := open("stuck")
-	mount(stuck, "/vol", hostPath(filepath.Join(dead, "x"), v1.HostPathDirectory))
-	n.apply("stuck.yaml", stuck)
-	n.start()
-	n.apply("web.yaml", open("web"))
-
-	// then another pod runs, and it is seen what hangs, and for how long
-	n.waitRunning("web")
-	n.waitMessage("stuck", "look at "+dead+"/x: not done after ")
-	if out := n.must("get", "pods", "-o", "wide"); !strings.Contains(out, "not done after") {
-		t.Errorf("it is not shown:\n%s", out)
-	}
-	// when it answers at last, with an error, then that is said, and all can go
-	wake()
-	n.waitMessage("stuck", "hostPath type check failed")
-	n.remove("stuck.yaml")
-	n.waitGone("stuck")
 }

@@ -1,0 +1,191 @@
+package volume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
+)
+
+// Whoever gives a static pod a UID of its own can edit its volumes while it runs. A
+// volume with another source is another volume, whatever its name: the one from before
+// is taken away, and then the new one is made, in one round. Containers that the edit
+// changes are stopped before that, see Edited. One that goes on keeps what it sees, since
+// its mounts are its own, and gets the new volume with its next start. For its sake no
+// data is removed before the pod goes; and if it keeps a driver from taking the old volume
+// away, that is tried again until it ends.
+//
+// What a volume was made of is written down, for an agent that was away during the edit.
+
+// Edited tells whether a volume of p is there and was made of something else than p asks
+// for now.
+func (m *Manager) Edited(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+		at, ok := m.before(p.UID, v.Name)
+		return ok && at.source != sourceOf(&v)
+	})
+}
+
+// sourceOf names what a volume is made of, as far as that can't change while it is
+// there. What configMaps and the like hold is brought up to date in each round; a
+// directory of the pod does not lose its data for another sizeLimit.
+func sourceOf(v *v1.Volume) string {
+	s := &v.VolumeSource
+	if kind := given(s); kind != "" {
+		return kind
+	}
+	if s.EmptyDir != nil {
+		return "emptyDir " + string(s.EmptyDir.Medium)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("volume: a source that can't be encoded: " + err.Error()) // API types always encode
+	}
+	return string(text)
+}
+
+// given is the kind of a volume if its content is written by us; else "".
+func given(s *v1.VolumeSource) string {
+	switch {
+	case s.ConfigMap != nil:
+		return "configMap"
+	case s.Secret != nil:
+		return "secret"
+	case s.DownwardAPI != nil:
+		return "downwardAPI"
+	case s.Projected != nil:
+		return "projected"
+	default:
+		return ""
+	}
+}
+
+// dropEdited takes away what a volume was before it was edited.
+func (j *job) dropEdited(ctx context.Context, v *v1.Volume) error {
+	at, ok := j.m.before(j.pod.UID, v.Name)
+	if !ok || at.source == sourceOf(v) {
+		return nil
+	}
+	if at.dir != "" && !j.sharedDir(v.Name, at.dir) {
+		if err := j.m.drop(ctx, j.task, j.pod.UID, v.Name, at.dir); err != nil {
+			return err
+		}
+	}
+	j.m.forgetOne(j.pod.UID, v.Name)
+	if err := os.Remove(j.m.recordOf(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sharedDir tells whether another volume of the pod is in the same place: the same claim.
+func (j *job) sharedDir(volume, dir string) bool {
+	return slices.ContainsFunc(j.pod.Spec.Volumes, func(v v1.Volume) bool {
+		at, ok := j.m.known(j.pod.UID, v.Name)
+		return v.Name != volume && ok && at.dir == dir
+	})
+}
+
+// drop unmounts one volume, in one directory of the pod.
+func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir string) error {
+	pods, err := openDir(m.cfg.PodsDir)
+	if err != nil {
+		return err
+	}
+	defer pods.Close()
+	podDir, err := openIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	if err != nil {
+		return err
+	}
+	defer podDir.Close()
+	if err := m.unmountIn(ctx, t, pods, filepath.Join(podDir.Name(), subPathsDir, volume), every); err != nil {
+		return err
+	}
+	if filepath.Base(filepath.Dir(dir)) == dirCSI {
+		if err := m.cfg.CSI.Unmount(ctx, uid, dir, t.say); err != nil {
+			return err
+		}
+	}
+	above := filepath.Dir(dir)
+	err = m.unmountIn(ctx, t, pods, above, func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+	if err != nil {
+		return err
+	}
+	in, err := openIn(podDir, strings.TrimPrefix(above, podDir.Name()+"/"), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := unlink(in, filepath.Base(dir), unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+// record is what is written down of a volume that would be taken for the right one later,
+// because something is mounted there.
+type record struct {
+	Dir    string `json:"dir"` // below that of the pod
+	Source string `json:"source"`
+}
+
+func (m *Manager) recordOf(uid pod.UID, volume string) string {
+	return filepath.Join(m.cfg.PodsDir, string(uid), sourcesDir, volume)
+}
+
+// before is what a volume of a pod was until now, as far as this agent, or the one before
+// it, has made it. One that can't be read is not known.
+func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
+	if at, ok := m.known(uid, volume); ok {
+		return at, true
+	}
+	dir, err := m.podDir(uid)
+	if err != nil || checkName(volume) != nil {
+		return place{}, false
+	}
+	text, err := os.ReadFile(m.recordOf(uid, volume))
+	var r record
+	if err != nil || json.Unmarshal(text, &r) != nil || !filepath.IsLocal(r.Dir) {
+		return place{}, false
+	}
+	return place{dir: filepath.Join(dir, r.Dir), source: r.Source}, true
+}
+
+// write writes down what a volume is made of, once.
+func (j *job) write(v *v1.Volume, at place) error {
+	onDisk := v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
+	if at.dir == "" || onDisk || given(&v.VolumeSource) != "" {
+		return nil
+	}
+	if known, ok := j.m.before(j.pod.UID, v.Name); ok && known.source == at.source {
+		return nil
+	}
+	rel, err := filepath.Rel(j.dir, at.dir)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(record{Dir: rel, Source: at.source})
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(j.dir, sourcesDir), 0o750)
+	}
+	if err == nil {
+		err = os.WriteFile(j.m.recordOf(j.pod.UID, v.Name), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write down what it is made of: %w", err)
+	}
+	return nil
+}

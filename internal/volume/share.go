@@ -1,0 +1,104 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// What is mounted in a volume travels between the machine and those containers that ask
+// for it (mountPropagation) only if the directory of pods is on a shared mount. Where /
+// is private, that directory is made a mount of its own, on itself. It stays while the
+// agent is away, since containers have a part in it.
+
+// ShareMounts lets mounts in the directory of pods travel.
+func ShareMounts(podsDir string) error {
+	dir, err := realDir(podsDir)
+	if err != nil {
+		return fmt.Errorf("share mounts in %s: %w", podsDir, err)
+	}
+	table, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return fmt.Errorf("share mounts in %s: read the mount table: %w", dir, err)
+	}
+	under := mountOf(table, dir)
+	switch {
+	case under == nil:
+		return fmt.Errorf("share mounts in %s: the mount table does not tell what it is on", dir)
+	case strings.Contains(under.Optional, "shared:"):
+		return nil
+	case under.Mountpoint == dir: // somebody's disk, or ours, not shared yet
+	case anyBelow(table, dir): // they would be hidden
+		return fmt.Errorf("share mounts in %s: something is mounted there already: it will be done at a start without that", dir)
+	default:
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mount %s on itself: %w", dir, err)
+		}
+	}
+	if err := unix.Mount("", dir, "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
+		return errors.Join(fmt.Errorf("share mounts in %s: %w", dir, err), UnshareMounts(dir))
+	}
+	return nil
+}
+
+// UnshareMounts undoes ShareMounts, once there are no pods. It is fine if nothing is to
+// be undone.
+func UnshareMounts(podsDir string) error {
+	dir, err := filepath.EvalSymlinks(podsDir)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("unshare mounts in %s: %w", podsDir, err)
+	}
+	table, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return fmt.Errorf("unshare mounts in %s: read the mount table: %w", dir, err)
+	}
+	under := mountOf(table, dir)
+	if under == nil || under.Mountpoint != dir || !onItself(table, under) {
+		return nil
+	}
+	if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("unmount %s, which is mounted on itself: %w", dir, err)
+	}
+	return nil
+}
+
+// mountOf returns the mount that a directory is on: the deepest, and of those in one
+// place the last.
+func mountOf(table []*mountinfo.Info, dir string) *mountinfo.Info {
+	var found *mountinfo.Info
+	for _, m := range table {
+		above := m.Mountpoint == dir || m.Mountpoint == "/" || strings.HasPrefix(dir, m.Mountpoint+"/")
+		if above && (found == nil || len(m.Mountpoint) >= len(found.Mountpoint)) {
+			found = m
+		}
+	}
+	return found
+}
+
+func anyBelow(table []*mountinfo.Info, dir string) bool {
+	for _, m := range table {
+		if strings.HasPrefix(m.Mountpoint, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// onItself tells whether a mount shows just what would be there without it.
+func onItself(table []*mountinfo.Info, m *mountinfo.Info) bool {
+	for _, on := range table {
+		if on.ID != m.Parent {
+			continue
+		}
+		rest, err := filepath.Rel(on.Mountpoint, m.Mountpoint)
+		return err == nil && on.Major == m.Major && on.Minor == m.Minor && filepath.Join(on.Root, rest) == m.Root
+	}
+	return false
+}
