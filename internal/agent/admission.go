@@ -40,7 +40,7 @@ func (a *Agent) admit(p *v1.Pod) admit.Decision {
 	lives := a.workers.Lives()
 	var others []*v1.Pod
 	for _, other := range a.Desired.Pods() {
-		ended := lives[other.UID].Phase >= worker.Terminated
+		ended := lives[other.UID].Phase >= worker.Terminated || a.isOver(other)
 		if other.UID != p.UID && a.admitted[other.UID] && !ended {
 			others = append(others, other)
 		}
@@ -48,6 +48,17 @@ func (a *Agent) admit(p *v1.Pod) admit.Decision {
 	node := a.Node()
 	node.ShuttingDown = node.ShuttingDown || a.hold != nil
 	return admit.Decide(p, others, node)
+}
+
+// isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
+// no room any more, though its worker may still have to clean up behind it: everybody
+// else reads the end of a pod as room for the next one.
+func (a *Agent) isOver(p *v1.Pod) bool {
+	s, told := a.Statuses.Get(p.UID)
+	if !told {
+		s = p.Status // as an agent before this one wrote it
+	}
+	return status.Over(&s)
 }
 
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {

@@ -24,6 +24,7 @@ import (
 	"berth/internal/observe"
 	"berth/internal/plan"
 	"berth/internal/pod"
+	"berth/internal/probe"
 	"berth/internal/render"
 	"berth/internal/run"
 	"berth/internal/status"
@@ -32,7 +33,7 @@ import (
 
 // node is a whole agent on a fake runtime, in a bubble with a clock of its own.
 type node struct {
-	t         *testing.T
+	t         testing.TB
 	runtime   *fake.Runtime
 	hooks     *fake.Hooks
 	events    *fake.Events
@@ -52,6 +53,12 @@ func inBubble(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) }
 // startNode starts an agent over r. The directory may hold what an earlier one left.
 func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	t.Helper()
+	return startProbing(t, r, dir, &fake.Probes{}, &probe.Manager{})
+}
+
+// startProbing starts an agent that believes what probes say, and hears the results of m.
+func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m *probe.Manager) *node {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
@@ -66,6 +73,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,
 		Running: running, Housekeeping: time.Minute, Debugs: openDebugs(t, dir),
+		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
 	})
 	must(t, err)
 	observer, err := observe.New(observe.Config{Runtime: r, Log: log, Audit: time.Minute, Fallback: time.Second, Changed: n.agent.Changed})
@@ -73,7 +81,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: &fake.Probes{}, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
@@ -98,7 +106,7 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	return n
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

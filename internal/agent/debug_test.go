@@ -16,7 +16,7 @@ import (
 	"berth/internal/pod"
 )
 
-func openDebugs(t *testing.T, dir string) *ephemeral.Store {
+func openDebugs(t testing.TB, dir string) *ephemeral.Store {
 	t.Helper()
 	s, err := ephemeral.Open(filepath.Join(dir, "debug.json"), slog.New(slog.DiscardHandler))
 	must(t, err)

@@ -76,10 +76,10 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 // runs here is what counts, and is said again.
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
-		if s, ok := a.Statuses.Get(p.UID); ok && !pod.IsMirror(p) {
+		if !pod.IsMirror(p) {
 			p = a.withDebugs(p)
 			a.Desired.Upsert(p)
-			a.Upstream.Publish(p, s)
+			a.Statuses.Tell(p.UID, func(s v1.PodStatus) { a.Upstream.Publish(p, s) })
 		}
 	}
 	a.handleChanges(pods)
@@ -96,9 +96,7 @@ func (a *Agent) handleMirror(mirror *v1.Pod) {
 		}
 		return
 	}
-	if s, ok := a.Statuses.Get(static.UID); ok {
-		a.Upstream.Publish(static, s)
-	}
+	a.Statuses.Tell(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
 	a.workers.Look(static.UID)
 }
 

@@ -76,6 +76,11 @@ const (
 //
 // Servers and their webhooks fill in a pod as it is created, so its spec is not
 // compared with ours. That somebody changed it later shows in its generation.
+//
+// The kubelet goes by the hash in the annotation alone (and the deletion). Annotations
+// and labels that somebody added, or annotations that they changed, stay here as with
+// it: they are how people and tools leave notes on a pod, and nothing runs by them. The
+// labels of the static pod have to be right, for services and policies select by them.
 func Judge(static, mirror *v1.Pod, node *v1.Node) Verdict {
 	if mirror == nil {
 		return Create

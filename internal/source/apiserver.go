@@ -38,8 +38,9 @@ const (
 	apiListTimeout = time.Minute
 
 	// apiLongOutage is how long the API server must have been away to make the source
-	// doubt that it will come back with the same database.
-	apiLongOutage = 3 * time.Second
+	// doubt that it will come back with the same database. It is shorter than any server
+	// takes to start.
+	apiLongOutage = time.Second
 )
 
 // APIClient is what the source needs of a set of clients.
@@ -193,19 +194,22 @@ func (a *API) listWatch() cache.ListerWatcher {
 			ctx, cancel := context.WithTimeout(ctx, apiListTimeout)
 			defer cancel()
 			o.FieldSelector = ours
+			began := time.Now()
 			list, err := client.List(ctx, o)
-			a.outage.note(ctx, a.Log, err)
+			a.outage.note(ctx, a.Log, began, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = ours
+			began := time.Now()
 			w, err := client.Watch(ctx, o)
-			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself: it would be tried again without a pause
-			if away := a.outage.note(ctx, a.Log, err); away > apiLongOutage && !streamed {
+			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself
+			if away := a.outage.note(ctx, a.Log, began, err); err == nil && away > apiLongOutage && !streamed {
 				// A server whose database was wiped or restored meanwhile would keep
-				// silent until it gets to the version at which we want to go on. So
-				// the pods are listed next: it tells then if that version is not there.
-				return nil, apierrors.NewResourceExpired("the API server is away for long: " + err.Error())
+				// silent until it gets to the version at which we want to go on.
+				w.Stop()
+				a.Relist()
+				return nil, apierrors.NewResourceExpired("the API server was away for " + away.String())
 			}
 			return w, err
 		},

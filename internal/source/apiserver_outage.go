@@ -14,26 +14,30 @@ import (
 // once that they no longer do.
 type outage struct {
 	mu    sync.Mutex
-	since time.Time // of the first failure in a row; zero if the last request went well
+	since time.Time // the first request began that failed, of those in a row; zero if the last one went well
 	fault fault
 }
 
-// note takes in the result of a request, and returns for how long they have failed.
-func (o *outage) note(ctx context.Context, log *slog.Logger, err error) time.Duration {
+// note takes in the result of a request, and returns for how long they have failed by
+// now: if this one went well, for how long until it did.
+func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
+	case err == nil && o.since.IsZero():
+		return 0
 	case err == nil:
+		away := time.Since(o.since)
 		o.since = time.Time{}
 		o.fault.end(log, "the API server tells of pods again")
-		return 0
+		return away
 	case errors.Is(ctx.Err(), context.Canceled):
 		return 0 // the source is being stopped
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return 0 // the way of a server to ask for a new list
 	}
 	if o.since.IsZero() {
-		o.since = time.Now()
+		o.since = began
 	}
 	o.fault.begin(log, "the API server does not tell of pods; those that are known stay as they are", err)
 	return time.Since(o.since)

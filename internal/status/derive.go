@@ -92,6 +92,7 @@ func Derive(in Input) v1.PodStatus {
 	s.Phase = v.phase(s.ContainerStatuses)
 	s.Reason, s.Message = v.why()
 	s.Conditions = v.conditions(&s)
+	s.Phase = v.shownPhase(&s)
 	return s
 }
 

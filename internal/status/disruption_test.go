@@ -78,7 +78,7 @@ func TestWhoDisturbsAPodSaysSo(t *testing.T) {
 func TestAnEndedPodSaysWhyAlsoWhenItIsOver(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady).running("app", "a", 0, 2).disrupted("Preempting", "told", "made room")
 	before := s.derive()
-	over := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxNotReady).exited("app", "a", 0, 0, 2, 61).stopped().before(before).now(62)
+	over := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxNotReady).exited("app", "a", 0, 0, 2, 61).stopped().disrupted("Preempting", "told", "made room").before(before).now(62)
 	got := over.derive()
 	if got.Phase != v1.PodFailed || got.Reason != "Preempting" || got.Message != "told" {
 		t.Errorf("got %s %s %q", got.Phase, got.Reason, got.Message)

@@ -22,7 +22,19 @@ func TestHowAPodEnds(t *testing.T) {
 	}{
 		"its time was up, and it still runs": {
 			up(always).ended("DeadlineExceeded", "Pod was active for too long"),
-			"Failed | app running started ready", "DeadlineExceeded", "Pod was active for too long",
+			"Running | app running started ready", "DeadlineExceeded", "Pod was active for too long",
+		},
+		"its time was up, and nothing runs any more": {
+			given(always, "app").sandbox(pod.SandboxReady).exited("app", "a", 0, 0, 2, 30).ended("DeadlineExceeded", "Pod was active for too long"),
+			"Failed | app terminated: Completed", "DeadlineExceeded", "Pod was active for too long",
+		},
+		"its time was up while it was initialized": {
+			given(always, "app").after("setup").sandbox(pod.SandboxReady).running("setup", "s", 0, 2).ended("DeadlineExceeded", ""),
+			"Pending | setup running started | app waiting: PodInitializing", "DeadlineExceeded", "",
+		},
+		"it ended, and somebody still looks into it": {
+			given(never, "app").debug("shell").sandbox(pod.SandboxReady).exited("app", "a", 0, 0, 2, 30).running("shell", "d", 0, 20).finished(),
+			"Running | app terminated: Completed | shell running", "", "",
 		},
 		"its time was up before it ran": {
 			given(always, "app").ended("DeadlineExceeded", ""),
@@ -30,11 +42,11 @@ func TestHowAPodEnds(t *testing.T) {
 		},
 		"the agent's reason goes before the step": {
 			up(always).ended("Evicted", "Short of memory").stopping("stopping containers", 20),
-			"Failed | app running started ready", "Evicted", "Short of memory",
+			"Running | app running started ready", "Evicted", "Short of memory",
 		},
 		"a reason without a message leaves room for the step": {
 			up(always).ended("Evicted", "").stopping("stopping containers", 20),
-			"Failed | app running started ready", "Evicted", "Terminating since 2030-01-01T12:00:20Z: stopping containers",
+			"Running | app running started ready", "Evicted", "Terminating since 2030-01-01T12:00:20Z: stopping containers",
 		},
 		"its time was up in a crash loop: it does not come back": {
 			given(always, "app").exited("app", "a", 4, 1, 2, 3).note("app", pod.ReasonCrashLoopBackOff, "").ended("DeadlineExceeded", ""),

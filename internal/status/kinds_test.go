@@ -134,7 +134,7 @@ func TestInitSidecarAndEphemeralContainers(t *testing.T) {
 		},
 		"completed, the sidecar still runs": {
 			up(never).exited("app", "a", 0, 0, 7, 30).finished(),
-			"Succeeded | setup terminated: Completed ready, net running started ready, load terminated: Completed ready" +
+			"Running | setup terminated: Completed ready, net running started ready, load terminated: Completed ready" +
 				" | app terminated: Completed",
 			"True@6 PodCompleted",
 		},
@@ -147,7 +147,7 @@ func TestInitSidecarAndEphemeralContainers(t *testing.T) {
 		},
 		"the main one failed": {
 			up(never).exited("app", "a", 0, 1, 7, 30).finished(),
-			"Failed | setup terminated: Completed ready, net running started ready, load terminated: Completed ready" +
+			"Running | setup terminated: Completed ready, net running started ready, load terminated: Completed ready" +
 				" | app terminated: Error",
 			"True@6",
 		},

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,30 @@ func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	}
 }
 
+// shownPhase is the phase that others read. A pod is not over before nothing of it runs,
+// though it is certain how it will end: its end is read as leave to use its room, and to
+// start the next of its kind. The conditions tell of it at once.
+func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
+	if v.wasOver() || !isOver(s.Phase) || !runs(s) {
+		return s.Phase
+	}
+	goesOn := *v
+	goesOn.Ended, goesOn.Finished, goesOn.Stopped = nil, false, false
+	return goesOn.phase(s.ContainerStatuses)
+}
+
+// runs tells whether a container of a pod runs, of whatever kind.
+func runs(s *v1.PodStatus) bool {
+	is := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
+	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is) ||
+		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
+}
+
+// Over tells whether a pod has ended by what is said of it, and nothing of it runs.
+func Over(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
+
+func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
+
 // initFailed tells whether an init container failed and nothing came after it. A
 // failure is history once another container was made.
 func (v *view) initFailed() bool {
@@ -65,7 +90,7 @@ func (v *view) initFailed() bool {
 }
 
 func (v *view) wasOver() bool {
-	return v.Before != nil && (v.Before.Phase == v1.PodSucceeded || v.Before.Phase == v1.PodFailed)
+	return v.Before != nil && isOver(v.Before.Phase)
 }
 
 // terminating begins the message of a pod that is being stopped.

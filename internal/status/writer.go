@@ -10,8 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -19,10 +17,6 @@ import (
 	"berth/internal/pod"
 	"berth/internal/run"
 )
-
-// requestTimeout is how long one request may take. A server that hangs holds up
-// one of the writer's goroutines for no longer.
-const requestTimeout = 10 * time.Second
 
 // WriterConfig is what a Writer is made of.
 type WriterConfig struct {
@@ -58,6 +52,7 @@ type written struct {
 
 	held    v1.PodStatus // by the API server, as far as we know
 	version string       // the resource version at which that was so
+	shown   string       // the one that the source had last
 
 	want   *v1.PodStatus // never changed in place; nil: nothing was asked for
 	dirty  bool          // want is still to be written
@@ -104,7 +99,8 @@ func (w *Writer) Run(ctx context.Context) {
 }
 
 // Write asks for a status. p is the pod as the API server was last seen to have it,
-// or its mirror pod if it is a static one. Write never blocks.
+// or its mirror pod if it is a static one: whoever calls hands in the versions of a pod
+// in the order in which the source had them. Write never blocks.
 //
 // It costs nothing if there is nothing new: a status that is asked for again is
 // written again only if p says that somebody else has overwritten it.
@@ -134,7 +130,9 @@ func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 func (w *Writer) Delete(p *v1.Pod) {
 	w.mu.Lock()
 	e := w.entry(p)
-	e.see(p)
+	if e.version == "" { // else Write is told what there is to see
+		e.see(p)
+	}
 	if e.gone || e.remove {
 		w.mu.Unlock()
 		return
@@ -186,15 +184,21 @@ func (w *Writer) entry(p *v1.Pod) *written {
 	return e
 }
 
-// see takes in what the API server holds, unless something newer is known. It
-// tells whether that is another status than the one that was known.
+// see takes in what the source shows, unless something newer is known. It tells
+// whether that is news: another status than the one that was known, or a pod that was
+// taken for gone.
+//
+// A source that shows an older version than before has a server that went back to the
+// data of a backup. What is known of the time after that is void.
 func (e *written) see(p *v1.Pod) bool {
-	if e.version != "" && !isNewer(p.ResourceVersion, e.version) {
+	wentBack := e.shown != "" && isNewer(e.shown, p.ResourceVersion)
+	e.shown = p.ResourceVersion
+	if e.version != "" && !isNewer(p.ResourceVersion, e.version) && !wentBack {
 		return false
 	}
-	other := !equality.Semantic.DeepEqual(e.held, p.Status)
-	e.held, e.version = p.Status, p.ResourceVersion
-	return other
+	news := e.gone || !equality.Semantic.DeepEqual(e.held, p.Status)
+	e.held, e.version, e.gone = p.Status, p.ResourceVersion, false
+	return news
 }
 
 // isNewer compares resource versions. A server whose versions can't be compared
@@ -234,61 +238,50 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 		w.mu.Unlock()
 		return
 	}
-	held, want, dirty, remove := e.held, e.want, e.dirty, e.remove
+	sent := *e
 	e.urgent = false
 	w.mu.Unlock()
 
-	if dirty {
-		updated, err := w.patch(ctx, e, uid, held, *want)
-		if !w.settle(ctx, uid, e, err, func() { w.wrote(e, updated, want) }) {
+	if sent.dirty {
+		fields, updated, err := w.patch(ctx, uid, &sent)
+		overwritten := false
+		if !w.settle(ctx, uid, e, err, func() { overwritten = w.wrote(e, &sent, fields, updated) }) {
 			return
 		}
+		if overwritten {
+			w.queue.Add(uid) // without the lock, which the queue asks for
+		}
 	}
-	if remove {
+	if sent.remove {
 		err := w.delete(ctx, e, uid)
 		w.settle(ctx, uid, e, err, func() { e.gone = true })
 	}
 }
 
-// wrote takes in the answer to a patch; nil: there was nothing to patch. It is called
-// with the lock held.
-func (w *Writer) wrote(e *written, updated *v1.Pod, want *v1.PodStatus) {
-	if e.want == want {
+// wrote takes in the answer to a patch that was made of what was known then, as sent;
+// nil: there was nothing to patch. It tells whether somebody has overwritten what is
+// wanted: the source will show nothing newer than this answer, so nobody would notice
+// later. It is called with the lock held.
+//
+// An answer that is older than what was known is taken in as well, for the reason that
+// see has, but not if the source has shown more meanwhile.
+func (w *Writer) wrote(e, sent *written, fields map[string]any, updated *v1.Pod) bool {
+	if e.want == sent.want {
 		e.dirty = false
 	}
 	if updated == nil {
-		return
+		return false
 	}
-	e.see(updated)
 	if w.Synced != nil {
 		w.Synced(time.Since(e.since))
 	}
-}
-
-// patch sends what differs. It returns no pod if nothing does.
-func (w *Writer) patch(ctx context.Context, e *written, uid pod.UID, held, want v1.PodStatus) (*v1.Pod, error) {
-	raw, err := patch(uid, held, want)
-	if err != nil || raw == nil {
-		return nil, err
+	if e.version != sent.version && !isNewer(updated.ResourceVersion, e.version) {
+		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	updated, err := w.Client.Pods(e.namespace).Patch(ctx, e.name, types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return nil, fmt.Errorf("patch the status of pod %s/%s: %w", e.namespace, e.name, err)
+	e.held, e.version = updated.Status, updated.ResourceVersion
+	if e.want != sent.want || !isOverwritten(e.held, *e.want, fields) {
+		return false
 	}
-	return updated, nil
-}
-
-func (w *Writer) delete(ctx context.Context, e *written, uid pod.UID) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	now := int64(0)
-	err := w.Client.Pods(e.namespace).Delete(ctx, e.name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(uid)),
-	})
-	if err != nil {
-		return fmt.Errorf("delete pod %s/%s: %w", e.namespace, e.name, err)
-	}
-	return nil
+	e.dirty, e.since = true, time.Now()
+	return true
 }

@@ -18,14 +18,13 @@ var ours = []v1.PodConditionType{
 	v1.AllContainersRestarting, v1.PodResizePending, v1.PodResizeInProgress,
 }
 
-// patch returns the strategic merge patch that turns the status that the API server
-// holds into the one that we want, or nil if it says that already. With the UID in
-// it, the server refuses it for another pod of the same name.
+// difference is what turns the status that the API server holds into the one that we
+// want, as the fields of a strategic merge patch: none if it says that already.
 //
 // What others write stays out of it: their conditions, and the fields that carry
 // takes over. Conditions are merged by their type, so the server keeps those that
 // a patch does not name.
-func patch(uid types.UID, held, want v1.PodStatus) ([]byte, error) {
+func difference(held, want v1.PodStatus) (map[string]any, error) {
 	want = carry(held, want)
 	conditions, err := conditionsPatch(held.Conditions, want.Conditions)
 	if err != nil {
@@ -39,11 +38,14 @@ func patch(uid types.UID, held, want v1.PodStatus) ([]byte, error) {
 	if len(conditions) > 0 {
 		fields["conditions"] = conditions
 	}
-	if len(fields) == 0 {
-		return nil, nil
-	}
 	replaceAddresses(fields, "podIPs", want.PodIPs)
 	replaceAddresses(fields, "hostIPs", want.HostIPs)
+	return fields, nil
+}
+
+// encodePatch makes a patch of what differs. With the UID in it, the server refuses it
+// for another pod of the same name.
+func encodePatch(uid types.UID, fields map[string]any) ([]byte, error) {
 	out, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},
 		"status":   fields,
@@ -157,6 +159,50 @@ func replaceAddresses[T any](fields map[string]any, list string, want []T) {
 		replaced = append(replaced, address)
 	}
 	fields[list] = replaced
+}
+
+// isOverwritten tells whether the status that a server answered to a patch lacks
+// something of ours that was not in the patch, because we took the server to hold it.
+// What was in the patch and is not in the answer is the server's will: an old one leaves
+// out what it does not know.
+func isOverwritten(held, want v1.PodStatus, sent map[string]any) bool {
+	left, err := difference(held, want)
+	return err == nil && !covers(sent, left)
+}
+
+// covers tells whether a patch is about everything that another one is about.
+func covers(patch, other any) bool {
+	switch other := other.(type) {
+	case map[string]any:
+		fields, ok := patch.(map[string]any)
+		if !ok {
+			return patch == nil // a whole that was taken away
+		}
+		for key, value := range other {
+			if in, ok := fields[key]; !ok || !covers(in, value) {
+				return false
+			}
+		}
+	case []any:
+		list, ok := patch.([]any)
+		if !ok {
+			return patch == nil
+		}
+		for _, element := range other {
+			if !slices.ContainsFunc(list, func(in any) bool { return isAbout(in, element) && covers(in, element) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isAbout tells whether two elements of a list are about the same container or
+// condition.
+func isAbout(a, b any) bool {
+	x, _ := a.(map[string]any)
+	y, _ := b.(map[string]any)
+	return x["name"] == y["name"] && x["type"] == y["type"]
 }
 
 // isUrgent tells whether others wait for this change: whether traffic may go to the

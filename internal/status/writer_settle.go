@@ -75,9 +75,12 @@ func (w *Writer) again(uid pod.UID, e *written) {
 
 // isGone tells whether the pod that a request is about is no longer there: nothing
 // has its name, or another pod does. The server has several ways to say the latter.
+//
+// Only an API server knows. A load balancer without one behind it says that nothing is
+// found, too, and in words of its own.
 func isGone(err error) bool {
 	if apierrors.IsNotFound(err) {
-		return true
+		return !apierrors.IsUnexpectedServerError(err)
 	}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {

@@ -49,6 +49,7 @@ type server struct {
 	busy     map[string]int     // requests under way, by pod
 	most     int                // pods at the same time
 	deletes  []metav1.DeleteOptions
+	leaveOut func(*v1.PodStatus) // what the server does not know
 }
 
 func newServer(t *testing.T, names ...string) *server {
@@ -166,6 +167,9 @@ func (s *server) patch(p *v1.Pod, raw []byte) (*v1.Pod, error) {
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Field: "metadata.uid", Message: "field is immutable"}}
 		return nil, err
 	}
+	if s.leaveOut != nil {
+		s.leaveOut(&updated.Status)
+	}
 	s.version++
 	updated.ResourceVersion = strconv.Itoa(s.version)
 	s.pods[p.Name] = updated
@@ -256,16 +260,6 @@ func TestTheWriterWritesNothingAfterARestart(t *testing.T) {
 		s.overwrite("a", speak("as before"))
 		w.Write(s.pod("a"), speak("as before"))
 		wantServed(t, s, "")
-	})
-}
-
-func TestTheWriterRepairsAnOverwrittenStatus(t *testing.T) {
-	inBubble(t, 4, []string{"a"}, func(t *testing.T, s *server, w *Writer) {
-		w.Write(s.pod("a"), speak("1"))
-		wantServed(t, s, "patch a 1")
-		s.overwrite("a", speak("theirs"))
-		w.Write(s.pod("a"), speak("1"))
-		wantServed(t, s, "patch a 1")
 	})
 }
 
@@ -375,6 +369,45 @@ func TestTheWriterLeavesAPodThatIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A load balancer without servers says that nothing is found, in words of its own.
+func TestOnlyAnAPIServerKnowsThatAPodIsGone(t *testing.T) {
+	inBubble(t, 1, []string{"a"}, func(t *testing.T, s *server, w *Writer) {
+		plain := apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", podResource, "a", "default backend - 404", 0, true)
+		s.set(func() { s.fail = func(string) error { return plain } })
+		p := s.pod("a")
+		w.Write(p, speak("1"))
+		synctest.Wait()
+		s.set(func() { s.fail = nil })
+		time.Sleep(time.Second)
+		wantServed(t, s, "patch a 1")
+
+		s.set(func() { s.fail = func(string) error { return plain } })
+		w.Delete(p)
+		synctest.Wait()
+		s.set(func() { s.fail = nil })
+		time.Sleep(time.Second)
+		wantServed(t, s, "delete a")
+	})
+}
+
+func TestAPodThatWasTakenForGoneIsWrittenOnceItIsSeen(t *testing.T) {
+	inBubble(t, 1, []string{"a"}, func(t *testing.T, s *server, w *Writer) {
+		p := s.pod("a")
+		w.Write(p, speak("1"))
+		wantServed(t, s, "patch a 1")
+		s.set(func() { s.fail = func(string) error { return apierrors.NewNotFound(podResource, "a") } })
+		w.Write(p, speak("2"))
+		synctest.Wait()
+		s.set(func() { s.fail = nil })
+		w.Write(p, speak("2"))
+		wantServed(t, s, "")
+
+		s.overwrite("a", speak("1")) // a new version of the same
+		w.Write(s.pod("a"), speak("2"))
+		wantServed(t, s, "patch a 2")
+	})
 }
 
 func TestAConflictOfAnotherKindPasses(t *testing.T) {

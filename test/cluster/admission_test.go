@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // asking has a pod ask for processor time.
@@ -67,4 +69,56 @@ func TestACriticalPodGetsItsRoom(t *testing.T) {
 		t.Errorf("lowly ended as %s with %+v", ended.Status.Reason, ended.Status.Conditions)
 	}
 	pods.remove("lowly", "late", "critical")
+}
+
+// The scheduler binds a pod as soon as the one before it has ended. Not parallel: it
+// takes the processors of a node.
+func TestAJobOfPodsThatFillTheNodeLosesNone(t *testing.T) {
+	l, admin := sharedNamespace(t, "full")
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), "two", get)
+	must(t, err)
+	kubectl(t, l, "cordon", "one")
+	defer kubectl(t, l, "uncordon", "one")
+
+	p := asking(once(workloadPod("", "exit", "0", "after", "300ms")), node.Status.Allocatable.Cpu().String())
+	_, err = admin.BatchV1().Jobs("full").Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "fills"},
+		Spec: batchv1.JobSpec{
+			Completions: new(int32(6)), Parallelism: new(int32(2)), BackoffLimit: new(int32(20)),
+			Template: corev1.PodTemplateSpec{Spec: p.Spec},
+		},
+	}, create)
+	must(t, err)
+
+	kubectl(t, l, "-n", "full", "wait", "job/fills", "--for=condition=Complete", "--timeout=90s")
+	for _, p := range mustHavePods(t, admin, "full", 6) {
+		if p.Status.Phase != corev1.PodSucceeded {
+			t.Errorf("%s is %s: %s %s", p.Name, p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+	}
+	kubectl(t, l, "-n", "full", "delete", "job", "fills")
+}
+
+// Not parallel: it takes the processors of a node, and its agent.
+func TestAPodThatHasEndedTakesNoRoomAfterARestartOfTheAgent(t *testing.T) {
+	l, admin := sharedNamespace(t, "ended")
+	pods := podsIn(t, admin, "ended")
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), "two", get)
+	must(t, err)
+	// Given many pods that have ended, each of which had the whole machine.
+	var done []string
+	for _, name := range []string{"done-1", "done-2", "done-3", "done-4", "done-5"} {
+		done = append(done, name)
+		pods.create(asking(onNode(once(workloadPod(name, "exit", "0")), "two"), node.Status.Allocatable.Cpu().String()))
+		pods.await(name, "done", hasPhase(corev1.PodSucceeded))
+	}
+
+	// When the agent comes back, and finds a new one beside them.
+	two := l.Nodes()[1]
+	must(t, two.Stop())
+	pods.create(asking(onNode(workloadPod("fresh", "sleep"), "two"), "500m"))
+	must(t, two.Start())
+
+	pods.await("fresh", "ready", isReady)
+	pods.remove(append(done, "fresh")...)
 }

@@ -9,10 +9,14 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
@@ -99,6 +103,7 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 		before[name] = lifeOf(pods.await(name, "ready", isReady))
 	}
 
+	t.Run("overwritten-unseen", func(t *testing.T) { overwrittenUnseen(pods.of(t), way) })
 	for _, c := range []struct {
 		name  string
 		begin func(ctx context.Context, chance *rand.Rand) // ends with ctx, or is mended
@@ -139,6 +144,17 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 			way.requests.EndWatches(true)
 			way.requests.Break(half(http.StatusInternalServerError, "InternalError"))
 		}},
+		{"not-found-by-a-load-balancer", func(context.Context, *rand.Rand) {
+			// One without servers answers in plain text, which says nothing about any pod.
+			way.requests.Break(func(w http.ResponseWriter, r *http.Request) bool {
+				writes := r.Method == http.MethodPatch || r.Method == http.MethodDelete
+				if !writes || !strings.Contains(r.URL.Path, "/pods/") || rand.IntN(2) == 0 {
+					return false
+				}
+				http.Error(w, "default backend - 404", http.StatusNotFound)
+				return true
+			})
+		}},
 		{"slow-answers", func(context.Context, *rand.Rand) {
 			way.requests.EndWatches(true)
 			way.requests.Break(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -173,6 +189,38 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overwrittenUnseen has somebody overwrite a status while the node can't watch. The node
+// gets to know of it by the answer to its next patch, which is about something else.
+func overwrittenUnseen(pods pods, way *faultyWay) {
+	t := pods.t
+	t.Helper()
+	p := onNode(workloadPod("unseen", "moody", ":8080", "8s"), "one")
+	p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
+		PeriodSeconds: 1, FailureThreshold: 1,
+	}
+	pods.create(p)
+	pods.await("unseen", "running", hasPhase(corev1.PodRunning))
+	way.requests.Break(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/pods") {
+			return false
+		}
+		status(w, http.StatusServiceUnavailable, "ServiceUnavailable")
+		return true
+	})
+	way.requests.EndWatches(false)
+	if isReady(pods.await("unseen", "there", func(p *corev1.Pod) bool { return p != nil })) {
+		t.Fatal("it is ready too early: this shows nothing")
+	}
+	_, err := pods.Patch(t.Context(), "unseen", types.StrategicMergePatchType, []byte(`{"status":{"phase":"Pending"}}`), metav1.PatchOptions{}, "status")
+	must(t, err)
+
+	pods.await("unseen", "ready", isReady)
+	way.requests.Mend()
+	pods.awaitWithin(soon, "unseen", "put right", func(p *corev1.Pod) bool { return isReady(p) && p.Status.Phase == corev1.PodRunning })
+	pods.remove("unseen")
 }
 
 // liveThrough takes pods through their lives. No status of theirs may be lost.

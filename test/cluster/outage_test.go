@@ -59,17 +59,24 @@ func TestPodsDoNotNoticeThatTheAPIServerIsAway(t *testing.T) {
 		pods.create(onNode(workloadPod(coming[i], "sleep"), "one"))
 	}
 
-	// ... when the API server is away for a while.
+	// ... when the API server is away for a while, and the agent is restarted meanwhile.
 	plane.Kill(control.APIServer)
 	log := markLog(t, n)
 	away := outageTime(t)
-	select {
-	case <-time.After(away):
-	case <-t.Context().Done():
+	wait := func(d time.Duration) {
+		t.Helper()
+		select {
+		case <-time.After(d):
+		case <-t.Context().Done():
+		}
+		if !n.Running() {
+			t.Fatal("the agent has ended")
+		}
 	}
-	if !n.Running() {
-		t.Fatal("the agent has ended")
-	}
+	wait(away / 2)
+	n.Kill()
+	must(t, n.Start())
+	wait(away - away/2)
 	log.mustBeCalm(t)
 	must(t, plane.Start(t.Context(), control.APIServer))
 	back := time.Now()

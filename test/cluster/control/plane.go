@@ -230,26 +230,6 @@ func (p *Plane) Log(part Part) string { return filepath.Join(p.config.Dir, strin
 // Tail is the end of a part's log, for messages.
 func (p *Plane) Tail(part Part) string { return process.Tail(p.Log(part), 4<<10) }
 
-// WipeEtcd restarts everything that runs with an empty store. The other parts are
-// restarted, too, for none of them copes with a store that went back in time.
-func (p *Plane) WipeEtcd(ctx context.Context) error {
-	var again []Part
-	for _, part := range slices.Backward(order) {
-		if !p.Running(part) {
-			continue
-		}
-		again = append(again, part)
-		if err := p.Stop(part); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(p.etcdData()); err != nil {
-		return err
-	}
-	slices.Reverse(again)
-	return p.startAll(ctx, again)
-}
-
 // Close kills everything. It fails if a part had ended by itself before.
 func (p *Plane) Close() error {
 	var crashed []error
