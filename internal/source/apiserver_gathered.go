@@ -59,19 +59,24 @@ func (g *gathered) leave(p *v1.Pod) {
 	}
 }
 
-// all returns the pods by namespace and name.
+// all returns the pods by namespace and name. Who comes under the name of one that is
+// leaving comes after it.
 func (g *gathered) all() []*v1.Pod {
 	g.mu.Lock()
 	pods := make([]*v1.Pod, 0, len(g.pods)+len(g.leaving))
-	for _, p := range g.pods {
-		pods = append(pods, p)
-	}
+	taken := map[string]bool{}
 	for _, p := range g.leaving {
 		pods = append(pods, p)
+		taken[pod.Ref(p)] = true
+	}
+	for ref, p := range g.pods {
+		if !taken[ref] {
+			pods = append(pods, p)
+		}
 	}
 	g.mu.Unlock()
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return pods
 }

@@ -321,6 +321,8 @@ func TestAPISourceTellsOfAShortGraceBeforeThePodGoes(t *testing.T) {
 				for _, p := range next(t, out).Pods {
 					if p.UID == "uid-a" {
 						told = p
+					} else if p.Name == "a" {
+						t.Error("its successor is there, too")
 					}
 				}
 				if told == nil || told.DeletionTimestamp == nil || pod.Grace(told) != 0 {
