@@ -39,7 +39,7 @@ func (g *gathered) taken(pods []*v1.Pod) bool {
 	g.told = pods
 	before := len(g.leaving)
 	for _, p := range pods {
-		if g.leaving[p.UID] == p {
+		if last := g.leaving[p.UID]; last != nil && pod.Grace(p) <= pod.Grace(last) {
 			delete(g.leaving, p.UID)
 		}
 	}
