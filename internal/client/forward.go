@@ -60,11 +60,9 @@ func (n *NodeAPI) Forward(ctx context.Context, p *v1.Pod, f Forward) error {
 		}()
 	}
 	err = forwarder.ForwardPorts()
-	switch why := lost(""); {
-	case errors.As(context.Cause(ctx), &why):
-		return why
+	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return whyEnded(ctx)
 	case errors.Is(err, portforward.ErrLostConnectionToPod):
 		return n.whyLost(ctx, p)
 	case err != nil:
@@ -102,7 +100,10 @@ const (
 func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 	for range looks {
 		now, err := n.again(ctx, p)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // whoever watches the pod was faster
+			return whyEnded(ctx)
+		case err != nil:
 			return fmt.Errorf("lost connection to pod: %w", err)
 		}
 		if why := whyBroken(p, now); why != "" {
@@ -111,10 +112,18 @@ func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 		select {
 		case <-time.After(lookPause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return whyEnded(ctx)
 		}
 	}
 	return lost("the pod " + find.ManifestName(p) + " runs: does it listen on that port?")
+}
+
+// whyEnded is what became of the pod if that ended ctx, and else that it has ended.
+func whyEnded(ctx context.Context) error {
+	if why := lost(""); errors.As(context.Cause(ctx), &why) {
+		return why
+	}
+	return ctx.Err()
 }
 
 // whyBroken says why connections to the pod of before may have broken.

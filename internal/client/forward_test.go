@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -101,6 +102,19 @@ func TestAForwardEndsWithItsPod(t *testing.T) {
 		if err := <-f.ended; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// The connection breaks when the pod goes, and whoever watches it may be faster than who
+// looks why.
+func TestWhoWatchedThePodKnowsWhyItWasLost(t *testing.T) {
+	w := newWorld(nil)
+	n, _ := w.local(t)
+	ctx, end := context.WithCancelCause(t.Context())
+	end(lost("the pod web is gone"))
+	p := running("web")
+	if err := n.whyLost(ctx, &p); err == nil || err.Error() != "lost connection to pod; the pod web is gone" {
+		t.Errorf("got %v", err)
 	}
 }
 
