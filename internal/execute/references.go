@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -126,8 +127,9 @@ func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
 }
 
 // setUpVolumes makes the volumes of a pod be there, with what they should hold now.
-// One that can't be renewed, and is there with what it held before, holds nobody up. If
-// one was edited, what the edit ends is stopped first: it may hold the one from before.
+// One that can't be renewed, and is there with what it held before, holds nobody up; one
+// that is not there holds up those who use it. If one was edited, what the edit ends is
+// stopped first: it may hold the one from before.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	if e.Volumes.Edited(t.pod) {
 		if err := stopUnwanted(e, ctx, t); err != nil {
@@ -142,10 +144,11 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 		return err
 	}
 	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
-	if volume.Usable(err) {
-		t.failed = append(t.failed, err)
-		return nil
+	var failed volume.Errors
+	if !errors.As(err, &failed) || !t.holdBack(failed) {
+		t.allWait(err.Error())
+		return err
 	}
-	t.allWait(err.Error())
-	return err
+	t.failed = append(t.failed, err)
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -43,22 +44,18 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// Usable tells whether the volumes can be used in spite of err: each is there, if
-// with an earlier content.
-func Usable(err error) bool {
-	if err == nil {
-		return true
-	}
-	var all Errors
-	if !errors.As(err, &all) {
-		return false
-	}
-	for _, one := range all {
-		if !one.Usable {
-			return false
+// Lacking are those that a container uses and that are not there at all, not even with
+// an earlier content.
+func (e Errors) Lacking(c *v1.Container) Errors {
+	used := map[string]bool{}
+	addUsed(used, c.VolumeMounts, c.VolumeDevices)
+	var out Errors
+	for _, one := range e {
+		if used[one.Volume] && !one.Usable {
+			out = append(out, one)
 		}
 	}
-	return true
+	return out
 }
 
 // missing is an error about something that is not there. It says so in the words

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -35,6 +36,12 @@ type objects struct {
 	tokenError error
 	bundles    []string
 	noBundles  error
+}
+
+// usable tells whether all volumes can be used in spite of an error.
+func usable(err error) bool {
+	var all Errors
+	return errors.As(err, &all) && !slices.ContainsFunc(all, func(e *Error) bool { return !e.Usable })
 }
 
 func get[T any](o *objects, from map[string]*T, kind, namespace, name string) (*T, error) {

@@ -76,7 +76,7 @@ func TestADriverThatWantsToBeAskedAgainIs(t *testing.T) {
 	}
 	// and one that can't be renewed can be used
 	w.csi.fails, w.csi.keeps = errors.New("out of order"), true
-	if err := w.failure(p, "out of order"); !Usable(err) {
+	if err := w.failure(p, "out of order"); !usable(err) {
 		t.Error(err)
 	}
 }
@@ -183,7 +183,7 @@ func TestAnImageAsAVolume(t *testing.T) {
 	p.Spec.Containers[0].VolumeMounts[0].SubPath = "a/b"
 
 	due, err := w.m.Setup(t.Context(), p, nil)
-	if err == nil || !strings.Contains(err.Error(), `volume "vol": ImagePullBackOff: no such image`) || !due.Equal(again) || Usable(err) {
+	if err == nil || !strings.Contains(err.Error(), `volume "vol": ImagePullBackOff: no such image`) || !due.Equal(again) || usable(err) {
 		t.Error(due, err)
 	}
 	present = true
@@ -219,7 +219,7 @@ func TestTrustBundles(t *testing.T) {
 	w.must(w.dir(p), map[string]string{"ca/roots.pem": strings.TrimPrefix(twoCertificates, "# notes\n")})
 
 	w.objects.bundles, w.objects.noBundles = nil, apierrors.NewNotFound(schema.GroupResource{Resource: "clustertrustbundles"}, "roots")
-	if err := w.failure(p, `clustertrustbundle "roots" not found`); !errors.Is(err, ErrMissing) || !Usable(err) {
+	if err := w.failure(p, `clustertrustbundle "roots" not found`); !errors.Is(err, ErrMissing) || !usable(err) {
 		t.Error(err)
 	}
 	source.Optional = new(true)

@@ -242,24 +242,25 @@ func (j *job) renew(at time.Time) {
 
 func usedVolumes(s *v1.PodSpec) map[string]bool {
 	used := map[string]bool{}
-	note := func(mounts []v1.VolumeMount, devices []v1.VolumeDevice) {
-		for _, m := range mounts {
-			used[m.Name] = true
-		}
-		for _, d := range devices {
-			used[d.Name] = true
-		}
-	}
 	for i := range s.InitContainers {
-		note(s.InitContainers[i].VolumeMounts, s.InitContainers[i].VolumeDevices)
+		addUsed(used, s.InitContainers[i].VolumeMounts, s.InitContainers[i].VolumeDevices)
 	}
 	for i := range s.Containers {
-		note(s.Containers[i].VolumeMounts, s.Containers[i].VolumeDevices)
+		addUsed(used, s.Containers[i].VolumeMounts, s.Containers[i].VolumeDevices)
 	}
 	for i := range s.EphemeralContainers {
-		note(s.EphemeralContainers[i].VolumeMounts, s.EphemeralContainers[i].VolumeDevices)
+		addUsed(used, s.EphemeralContainers[i].VolumeMounts, s.EphemeralContainers[i].VolumeDevices)
 	}
 	return used
+}
+
+func addUsed(used map[string]bool, mounts []v1.VolumeMount, devices []v1.VolumeDevice) {
+	for _, m := range mounts {
+		used[m.Name] = true
+	}
+	for _, d := range devices {
+		used[d.Name] = true
+	}
 }
 
 // podDir is where everything of a pod is. The UID of an orphan comes from the

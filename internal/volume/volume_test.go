@@ -133,7 +133,7 @@ func TestMissingObjectsAndKeys(t *testing.T) {
 		if strings.Contains(says, "not found") != apierrors.IsNotFound(err) {
 			t.Errorf("IsNotFound(%v) is %v", err, apierrors.IsNotFound(err))
 		}
-		if Usable(err) {
+		if usable(err) {
 			t.Error("a volume that never was is said to be usable")
 		}
 	}
@@ -171,7 +171,7 @@ func TestAnObjectThatVanishesLeavesItsContent(t *testing.T) {
 
 	err := w.failure(p, "not found")
 
-	if !Usable(err) {
+	if !usable(err) {
 		t.Error("the volume can still be used")
 	}
 	w.must(w.dir(p), map[string]string{"a": "1"})
@@ -254,7 +254,7 @@ func TestProjected(t *testing.T) {
 	}
 
 	w.objects.tokenError = errors.New("no server")
-	if err := w.failure(p, "get a token of the service account: no server"); !Usable(err) || errors.Is(err, ErrMissing) {
+	if err := w.failure(p, "get a token of the service account: no server"); !usable(err) || errors.Is(err, ErrMissing) {
 		t.Error(err)
 	}
 }

@@ -99,6 +99,9 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	for name, b := range bad {
 		p := open(name)
 		mount(p, "/vol", b.source)
+		beside := newPod("beside", "sleep").Spec.Containers[0]
+		beside.Name = "beside"
+		p.Spec.Containers = append(p.Spec.Containers, beside)
 		pods = append(pods, p)
 	}
 	n.apply("pods.yaml", pods...)
@@ -128,9 +131,13 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	if err != nil || groupOf(st) != 4242 {
 		t.Errorf("what is made in it belongs to group %d: %v", groupOf(st), err)
 	}
-	// and the others say what is wrong
+	// and the others say what is wrong, while those beside them do not care
 	for name, b := range bad {
 		n.waitMessage(name, b.says)
+		n.waitPod(name, "to run what needs no volume", startLimit, func(p v1.Pod) string {
+			beside := p.Status.ContainerStatuses[1]
+			return boolText(beside.Name == "beside" && beside.State.Running != nil && beside.RestartCount == 0)
+		})
 		if e := n.waitEvent(n.pod(name), "FailedMount"); !strings.Contains(e.Message, b.says) {
 			t.Error(name, e.Message)
 		}
