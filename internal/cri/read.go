@@ -158,6 +158,11 @@ func (c *Client) addStatus(ctx context.Context, to *pod.Container) error {
 	to.Reason = s.GetReason()
 	to.Message = s.GetMessage()
 	to.LogPath = s.GetLogPath()
+	for _, m := range s.GetMounts() {
+		if m.GetRecursiveReadOnly() {
+			to.ReadOnlyBelow = append(to.ReadOnlyBelow, m.GetContainerPath())
+		}
+	}
 	if ref := s.GetImageRef(); ref != "" {
 		to.ImageRef = ref
 	}

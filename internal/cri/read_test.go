@@ -53,7 +53,10 @@ func aPod() *server {
 				State: runtimeapi.ContainerState_CONTAINER_EXITED, StartedAt: moment(3), FinishedAt: moment(4), ExitCode: 7,
 				Reason: "OOMKilled", Message: "too large", LogPath: "/logs/0.log",
 			},
-			"second": {State: runtimeapi.ContainerState_CONTAINER_RUNNING, StartedAt: moment(6), ImageRef: "localhost/app@sha256:2"},
+			"second": {
+				State: runtimeapi.ContainerState_CONTAINER_RUNNING, StartedAt: moment(6), ImageRef: "localhost/app@sha256:2",
+				Mounts: []*runtimeapi.Mount{{ContainerPath: "/data", Readonly: true}, {ContainerPath: "/locked", Readonly: true, RecursiveReadOnly: true}},
+			},
 		},
 		networks: map[string]*runtimeapi.PodSandboxNetworkStatus{
 			"new": {Ip: "10.0.0.2", AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::2"}}},
@@ -78,6 +81,7 @@ func TestPodReadsAllThatThereIs(t *testing.T) {
 			{
 				ID: "second", Name: "app", SandboxID: "new", State: pod.ContainerRunning, Image: "localhost/app:1", ImageRef: "localhost/app@sha256:2",
 				CreatedAt: at(2), StartedAt: at(6), Hash: "app-hash", RestartCount: 1, Backoff: 10 * time.Second, Grace: 7,
+				ReadOnlyBelow: []string{"/locked"},
 			},
 			{
 				ID: "first", Name: "app", SandboxID: "new", State: pod.ContainerExited, Image: "sha256:1", ImageRef: "sha256:1",

@@ -60,6 +60,9 @@ type Container struct {
 	Reason     string
 	Message    string
 	LogPath    string
+	// ReadOnlyBelow are the paths on which volumes are mounted so that whatever is
+	// mounted below them is read-only, too.
+	ReadOnlyBelow []string
 
 	Hash         string        // AnnotationSpecHash, as given when it was made
 	Round        int           // how many restarts of all containers came before it

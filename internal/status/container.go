@@ -1,6 +1,9 @@
 package status
 
 import (
+	"path"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,12 +22,13 @@ const (
 
 // container describes one container of the spec by the newest of its name in the
 // runtime and the one before it. Its place is that among the containers of its kind.
-func (v *view) container(name, image string, is kind, place int) v1.ContainerStatus {
-	out := v1.ContainerStatus{Name: name, Image: image}
+func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
+	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
+	cur, last := newestTwo(v.Have, c.Name)
+	out.VolumeMounts = mounts(c, cur)
 	if is != ephemeral { // nobody waits for those to be started or ready
 		out.Started = new(false)
 	}
-	cur, last := newestTwo(v.Have, name)
 	if cur == nil {
 		return v.absent(out, is, place)
 	}
@@ -35,7 +39,7 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 	out.ContainerID = v.idPrefix + cur.ID
 	out.ImageID = cur.ImageRef
 
-	_, noted := v.Notes[name]
+	_, noted := v.Notes[c.Name]
 	ahead := (is == initContainer || is == sidecar) && place > v.reached
 	switch cur.State {
 	case pod.ContainerRunning:
@@ -43,13 +47,13 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 	case pod.ContainerExited:
 		if (noted || ahead) && !v.ending {
 			// It will run again: its end becomes the last state.
-			out.State.Waiting = v.waiting(name)
+			out.State.Waiting = v.waiting(c.Name)
 			out.LastTerminationState.Terminated = v.terminated(cur)
 		} else {
 			out.State.Terminated = v.terminated(cur)
 		}
 	case pod.ContainerCreated:
-		out.State.Waiting = v.waiting(name)
+		out.State.Waiting = v.waiting(c.Name)
 	default:
 		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
 	}
@@ -63,6 +67,24 @@ func (v *view) container(name, image string, is kind, place int) v1.ContainerSta
 	default:
 		out.Started = &started
 		out.Ready = started && saysYes(cur.Health.Ready)
+	}
+	return out
+}
+
+// mounts says how the volumes of a container are mounted. What a mount that asks to be
+// read-only with all below it has become, if that was possible, the runtime tells of the
+// container that it made: with another version, it might do better the next time.
+func mounts(c *v1.Container, made *pod.Container) []v1.VolumeMountStatus {
+	var out []v1.VolumeMountStatus
+	for _, m := range c.VolumeMounts {
+		shown := v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			shown.RecursiveReadOnly = new(v1.RecursiveReadOnlyDisabled)
+			if made != nil && slices.Contains(made.ReadOnlyBelow, path.Join("/", m.MountPath)) {
+				shown.RecursiveReadOnly = new(v1.RecursiveReadOnlyEnabled)
+			}
+		}
+		out = append(out, shown)
 	}
 	return out
 }

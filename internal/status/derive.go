@@ -79,15 +79,15 @@ func Derive(in Input) v1.PodStatus {
 		if pod.IsSidecar(c) {
 			is = sidecar
 		}
-		s.InitContainerStatuses = append(s.InitContainerStatuses, v.container(c.Name, c.Image, is, i))
+		s.InitContainerStatuses = append(s.InitContainerStatuses, v.container(c, is, i))
 	}
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		s.ContainerStatuses = append(s.ContainerStatuses, v.container(c.Name, c.Image, mainContainer, i))
+		s.ContainerStatuses = append(s.ContainerStatuses, v.container(c, mainContainer, i))
 	}
 	for i := range p.Spec.EphemeralContainers {
-		c := &p.Spec.EphemeralContainers[i]
-		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.container(c.Name, c.Image, ephemeral, i))
+		c := (*v1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.container(c, ephemeral, i))
 	}
 	s.Phase = v.phase(s.ContainerStatuses)
 	s.Reason, s.Message = v.why()

@@ -42,10 +42,17 @@ func TestTheWriterRepairsWhatAnAnswerShows(t *testing.T) {
 // A server that does not know a field leaves it out, each time.
 func TestTheWriterDoesNotRepeatWhatTheServerLeavesOut(t *testing.T) {
 	inBubble(t, 4, []string{"a"}, func(t *testing.T, s *server, w *Writer) {
-		s.set(func() { s.leaveOut = func(status *v1.PodStatus) { status.ObservedGeneration, status.HostIP = 0, "" } })
+		s.set(func() {
+			s.leaveOut = func(status *v1.PodStatus) {
+				status.ObservedGeneration, status.HostIP = 0, ""
+				*status = without(*status)
+			}
+		})
 		p := s.pod("a")
+		app := v1.ContainerStatus{Name: "app", VolumeMounts: []v1.VolumeMountStatus{{Name: "data", MountPath: "/a"}, {Name: "data", MountPath: "/b"}}}
 		for i := range 3 {
 			status := ready(strconv.Itoa(i))
+			status.ContainerStatuses = []v1.ContainerStatus{app}
 			status.ObservedGeneration, status.HostIP = 7, "10.0.0.1"
 			w.Write(p, status)
 			wantServed(t, s, "patch a "+strconv.Itoa(i))

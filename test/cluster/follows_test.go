@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"berth/test/cluster/lab"
 	"berth/test/kit"
 )
 
@@ -39,6 +41,8 @@ func reader(settings, key string) *corev1.Pod {
 	for _, v := range p.Spec.Volumes {
 		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
+	mounts := p.Spec.Containers[0].VolumeMounts
+	mounts[1].ReadOnly, mounts[2].ReadOnly, mounts[2].RecursiveReadOnly = true, true, new(corev1.RecursiveReadOnlyIfPossible)
 	return p
 }
 
@@ -75,6 +79,16 @@ func allShown(t *testing.T, admin kubernetes.Interface, pods pods, namespace, se
 	}
 }
 
+// dirOf is the directory of a pod on its node.
+func dirOf(l *lab.Lab, p *corev1.Pod) string {
+	for _, n := range l.Nodes() {
+		if n.Name == p.Spec.NodeName {
+			return filepath.Join(n.Root, "pods", string(p.UID))
+		}
+	}
+	return ""
+}
+
 func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 	t.Parallel()
 	// given a pod whose volumes show what may change
@@ -90,12 +104,7 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 	must(t, err)
 	pods.create(reader("settings", "key"))
 	before := pods.await("reader", "ready", isReady)
-	var dir string
-	for _, n := range l.Nodes() {
-		if n.Name == before.Spec.NodeName {
-			dir = filepath.Join(n.Root, "pods", string(before.UID))
-		}
-	}
+	dir := dirOf(l, before)
 
 	for _, s := range allShown(t, admin, pods, "follows", "settings", "key") {
 		// when the source changes, then so do the volumes that show it
@@ -115,6 +124,15 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 		}
 	}
 
+	// and its mounts are told as they are
+	mounts := kubectl(t, l, "-n", "follows", "get", "pod", "reader", "-o",
+		`jsonpath={range .status.containerStatuses[0].volumeMounts[*]}{.name} {.mountPath} {.readOnly} {.recursiveReadOnly}{"\n"}{end}`)
+	if want := "map /map  \nsecret /secret true Disabled\nfields /fields true Enabled\nall /all  \n"; mounts != want {
+		t.Errorf("its mounts are told as\n%s, and should be\n%s", mounts, want)
+	}
+	mustMatch(t, "kubectl describe pod", kubectl(t, l, "-n", "follows", "describe", "pod", "reader"),
+		`(?m)^ +Mounts:\n +/all from all \(rw\)\n +/fields from fields \(ro\)\n +/map from map \(rw\)\n +/secret from secret \(ro\)$`)
+
 	// and nothing was restarted for it
 	mustBeSame(t, pods.await("reader", "ready", isReady), lifeOf(before))
 	pods.remove("reader")
@@ -124,4 +142,67 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// versionsPod is a pod that reads what three objects hold in one volume, see versions of
+// test/workload, and tells of it in another: two annotations of its own are one of them.
+func versionsPod() *corev1.Pod {
+	p := once(workloadPod("reader", "versions", "/all", "/told/versions"))
+	p.Annotations = kit.Numbered("pod", 2, 0)
+	var fields []corev1.DownwardAPIVolumeFile
+	for key := range p.Annotations {
+		fields = append(fields, corev1.DownwardAPIVolumeFile{Path: key, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + key + "']"}})
+	}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "told", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "map"}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "secret"}}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: fields}},
+		}}}},
+	}
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "told", MountPath: "/told"}, {Name: "all", MountPath: "/all"}}
+	return p
+}
+
+func TestAContainerNeverSeesAMixOfVersions(t *testing.T) {
+	t.Parallel()
+	const keys, updates = 8, 1000
+	objects := []string{"map", "secret", "pod"}
+	// given a container that reads a volume of several sources all the time
+	l, admin := sharedNamespace(t, "versions")
+	pods, core := podsIn(t, admin, "versions"), admin.CoreV1()
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}, Data: kit.Numbered("map", keys, 0)}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: kit.Numbered("secret", keys, 0)}
+	_, err := core.ConfigMaps("versions").Create(t.Context(), settings, create)
+	must(t, err)
+	_, err = core.Secrets("versions").Create(t.Context(), secret, create)
+	must(t, err)
+	pods.create(versionsPod())
+	before := pods.await("reader", "ready", isReady)
+	file := filepath.Join(dirOf(l, before), "volumes", "kubernetes.io~empty-dir", "told", "versions")
+	kit.AwaitVersions(t, file, 0, objects...)
+
+	// when all sources change, again and again, then the container sees each version, and
+	// never two of one object
+	began, told := time.Now(), kit.Versions{}
+	for i := 1; i <= updates; i++ {
+		settings.Data, secret.StringData = kit.Numbered("map", keys, i), kit.Numbered("secret", keys, i)
+		_, err := core.ConfigMaps("versions").Update(t.Context(), settings, metav1.UpdateOptions{})
+		must(t, err)
+		_, err = core.Secrets("versions").Update(t.Context(), secret, metav1.UpdateOptions{})
+		must(t, err)
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": kit.Numbered("pod", 2, i)}})
+		must(t, err)
+		_, err = pods.Patch(t.Context(), "reader", types.MergePatchType, patch, metav1.PatchOptions{})
+		must(t, err)
+		told = kit.AwaitVersions(t, file, i, objects...)
+	}
+	t.Logf("%d updates of three objects took %s; in the container, %d reads found %d versions of them",
+		updates, time.Since(began).Round(time.Millisecond), told.Reads, told.Seen)
+	if told.Seen != len(objects)*(updates+1) {
+		t.Errorf("it saw %d versions", told.Seen)
+	}
+	mustBeSame(t, pods.await("reader", "ready", isReady), lifeOf(before))
+	pods.remove("reader")
 }

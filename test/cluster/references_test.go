@@ -4,6 +4,8 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +79,90 @@ func TestAPodFindsWhatItRefersTo(t *testing.T) {
 	if said["place"] != "refers" || strings.Count(said["token"], ".") != 2 {
 		t.Errorf("its service account is %q with the token %q", said["place"], said["token"])
 	}
-	pods.remove("teller")
+
+	// and a pod that wants no variables of services has only those of the API server
+	linked, alone := workloadPod("linked", "serve", ":7070"), workloadPod("alone", "serve", ":7070")
+	alone.Spec.EnableServiceLinks = new(false)
+	knowsItself(alone)
+	onHost := knowsItself(once(workloadPod("on-host", "lastwords", "$(status.podIP) $(status.podIPs) $(status.hostIP) $(status.hostIPs)", "0")))
+	onHost.Spec.HostNetwork = true
+	pods.create(linked, alone, onHost)
+	for name, want := range map[string]string{
+		"linked": "DB_PORT DB_PORT_5432_TCP DB_PORT_5432_TCP_ADDR DB_PORT_5432_TCP_PORT DB_PORT_5432_TCP_PROTO DB_SERVICE_HOST DB_SERVICE_PORT " + ofAPIServer,
+		"alone":  ofAPIServer,
+	} {
+		pods.await(name, "ready", isReady)
+		if got := strings.Join(ofServices(variables(t, pods, name)), " "); got != want {
+			t.Errorf("the variables of pod %s are %s, and should be %s", name, got, want)
+		}
+	}
+
+	// and who wants to know of itself is told
+	is := pods.await("alone", "ready", isReady)
+	env := variables(t, pods, "alone")
+	for field, value := range everyField {
+		if got, want := env[field], value(is); got != want || want == "" {
+			t.Errorf("%s is %q, and should be %q", field, got, want)
+		}
+	}
+	is = pods.await("on-host", "done", hasPhase(corev1.PodSucceeded))
+	if got, ip := words(is)["app"], is.Status.HostIP; got != strings.Join([]string{ip, ip, ip, ip}, " ") {
+		t.Errorf("on the network of %s, the addresses are %s", ip, got)
+	}
+	pods.remove("teller", "linked", "alone", "on-host")
+}
+
+// everyField is what a variable may hold of a pod.
+var everyField = map[string]func(*corev1.Pod) string{
+	"metadata.name":                func(p *corev1.Pod) string { return p.Name },
+	"metadata.namespace":           func(p *corev1.Pod) string { return p.Namespace },
+	"metadata.uid":                 func(p *corev1.Pod) string { return string(p.UID) },
+	"metadata.labels['tier']":      func(p *corev1.Pod) string { return p.Labels["tier"] },
+	"metadata.annotations['note']": func(p *corev1.Pod) string { return p.Annotations["note"] },
+	"spec.nodeName":                func(p *corev1.Pod) string { return p.Spec.NodeName },
+	"spec.serviceAccountName":      func(p *corev1.Pod) string { return p.Spec.ServiceAccountName },
+	"status.hostIP":                func(p *corev1.Pod) string { return p.Status.HostIP },
+	"status.hostIPs":               func(p *corev1.Pod) string { return p.Status.HostIPs[0].IP }, // these machines have one
+	"status.podIP":                 func(p *corev1.Pod) string { return p.Status.PodIP },
+	"status.podIPs":                func(p *corev1.Pod) string { return p.Status.PodIPs[0].IP },
+}
+
+// knowsItself gives a pod a variable for each field, which has its name.
+func knowsItself(p *corev1.Pod) *corev1.Pod {
+	p.Labels, p.Annotations = map[string]string{"tier": "front"}, map[string]string{"note": "hello"}
+	for field := range everyField {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{
+			Name: field, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: field}},
+		})
+	}
+	return p
+}
+
+// ofAPIServer are the variables of the service of the API server, which every pod has.
+const ofAPIServer = "KUBERNETES_PORT KUBERNETES_PORT_443_TCP KUBERNETES_PORT_443_TCP_ADDR KUBERNETES_PORT_443_TCP_PORT KUBERNETES_PORT_443_TCP_PROTO " +
+	"KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT KUBERNETES_SERVICE_PORT_HTTPS"
+
+// ofServices are the names of the variables that come from services, in their order.
+func ofServices(env map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(env)), func(name string) bool {
+		return !strings.Contains(name, "_SERVICE_") && !strings.Contains(name, "_PORT")
+	})
+}
+
+// variables are those of the container of a pod which serves.
+func variables(t *testing.T, pods pods, name string) map[string]string {
+	t.Helper()
+	var text []byte
+	within(t, patience, func() (err error) { // it runs for a moment before it listens
+		text, err = pods.ProxyGet("http", name, "7070", "/env", nil).DoRaw(t.Context())
+		return err
+	})
+	env := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		env[key] = value
+	}
+	return env
 }
 
 func TestAPodRunsByItsRuntimeClass(t *testing.T) {

@@ -36,16 +36,29 @@ func TestFilesAndVariablesAreAsAsked(t *testing.T) {
 		{Path: "tier", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels['tier']"}},
 		{Path: "memory", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "app", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}},
 	}}})
+	p.Spec.Containers = append(p.Spec.Containers, newContainer("free", "sleep"))
 	c := &p.Spec.Containers[0]
+	c.Args = []string{"serve", ":$(PORT)"}
 	c.Resources.Limits = amounts("memory", "64Mi", "cpu", "1500m")
+	c.Resources.Requests = amounts("memory", "32Mi", "cpu", "1200m")
 	c.EnvFrom = []v1.EnvFromSource{
+		{Prefix: "K_", SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "keys"}}},
 		{Prefix: "S_", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}},
 		{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: new(true)}},
 	}
 	c.Env = []v1.EnvVar{
-		{Name: "CPUS", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("1m")}}},
+		{Name: "CPUS", ValueFrom: amount("", "limits.cpu", "1m")},
 		{Name: "WHO", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 		{Name: "HELLO", Value: "I am $(WHO), not $$(WHO) nor $(NOBODY)"},
+		{Name: "PORT", Value: "7070"},
+		{Name: "S_colour", Value: "$(S_colour) and $(K_a)"}, // in the place of that of the ConfigMap
+		{Name: "SECRET", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "keys"}, Key: "b"}}},
+		{Name: "ABSENT", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
+			LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "none", Optional: new(true),
+		}}},
+		{Name: "REQUESTED", ValueFrom: amount("", "requests.memory", "1Mi")},
+		{Name: "ROUNDED", ValueFrom: amount("", "requests.cpu", "1")},
+		{Name: "ALL", ValueFrom: amount("free", "limits.cpu", "1m")}, // who has no limit may use what pods have
 	}
 	n.save("all.yaml", secret, settings, p)
 	n.start()
@@ -63,11 +76,23 @@ func TestFilesAndVariablesAreAsAsked(t *testing.T) {
 		}
 	}
 	env := "\n" + n.waitAnswer(web.Status.PodIP+":7070", "/env")
-	for _, want := range []string{"S_colour=red", "CPUS=1500", "WHO=web-node", "HELLO=I am web-node, not $(WHO) nor $(NOBODY)"} {
+	cpus := resource.MustParse(n.must("get", "node", "-o", "jsonpath={.status.allocatable.cpu}"))
+	for _, want := range []string{
+		"S_colour=red and A", "CPUS=1500", "WHO=web-node", "HELLO=I am web-node, not $(WHO) nor $(NOBODY)", "K_a=A", "K_b=B", "SECRET=B",
+		"REQUESTED=32", "ROUNDED=2", fmt.Sprint("ALL=", cpus.MilliValue()),
+	} {
 		if !strings.Contains(env, "\n"+want+"\n") {
 			t.Errorf("%s is not among its variables:%s", want, env)
 		}
 	}
+	if strings.Contains(env, "ABSENT") {
+		t.Errorf("a variable of a key that is not there is among\n%s", env)
+	}
+}
+
+// amount is what a container may use or asks for, in units of that size.
+func amount(container, of, unit string) *v1.EnvVarSource {
+	return &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: container, Resource: of, Divisor: resource.MustParse(unit)}}
 }
 
 func TestWhatPodsShareAndWhatTheyMayDo(t *testing.T) {

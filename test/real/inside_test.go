@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,11 +58,13 @@ func TestNamesInside(t *testing.T) {
 	onHost := open("onhost")
 	onHost.Spec.HostNetwork = true
 	onHost.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"there"}}}
+	short := open(strings.Repeat("s", 70)) // of which 63 fit
+	short.Spec.Subdomain = "db"
 	long := open("long")
 	long.Spec.Hostname, long.Spec.Subdomain, long.Spec.SetHostnameAsFQDN = strings.Repeat("x", 60), "db", new(true)
-	n.apply("pods.yaml", named, other, onHost, long)
+	n.apply("pods.yaml", named, other, onHost, short, long)
 	n.start()
-	pods := n.waitRunning("named", "other", "onhost")
+	pods := n.waitRunning("named", "other", "onhost", short.Name)
 
 	// then they find them inside
 	p := pods["named"]
@@ -84,6 +87,13 @@ func TestNamesInside(t *testing.T) {
 		t.Errorf("told: %s", e.Message)
 	}
 
+	p = pods[short.Name]
+	cut := short.Name[:63]
+	if got := strings.TrimSpace(n.waitAnswer(p.Status.PodIP+":7070", "/hostname")); got != cut {
+		t.Errorf("its name is %s", got)
+	}
+	n.mustHave(p, "/etc/hosts", "\n"+p.Status.PodIP+"\t"+cut+".db.default.svc.cluster.local\t"+cut+"\n")
+
 	machine, err := os.ReadFile("/etc/hosts")
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +114,58 @@ func TestNamesInside(t *testing.T) {
 		return boolText(isRunning(p) && p.Status.PodIP != before)
 	})
 	n.mustHave(p, "/etc/hosts", "\n"+p.Status.PodIP+"\tone.db.default.svc.cluster.local\tone\n")
+}
+
+func TestResolversInside(t *testing.T) {
+	t.Parallel()
+	// given a machine with settings of its own, and pods of every policy
+	n := newNode(t)
+	machine := filepath.Join(n.dir, "resolv.conf")
+	n.put(machine, []byte("search lan.example\nnameserver 192.0.2.99\noptions rotate\n"))
+	n.configure("clusterDomain: cluster.local\nclusterDNS: [10.0.0.10]\nresolvConf: " + machine + "\n")
+	const ofMachine = "search lan.example\nnameserver 192.0.2.99\noptions rotate\n"
+	const ofCluster = "search default.svc.cluster.local svc.cluster.local cluster.local lan.example\nnameserver 10.0.0.10\noptions ndots:5\n"
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprintf("s%d.example", i))
+	}
+	more := &v1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"my.example"}, Options: []v1.PodDNSConfigOption{{Name: "edns0"}}}
+	all := map[string]struct {
+		policy v1.DNSPolicy
+		onHost bool
+		config *v1.PodDNSConfig
+		want   string
+	}{
+		"cluster":  {policy: v1.DNSClusterFirst, want: ofCluster},
+		"default":  {policy: v1.DNSDefault, want: ofMachine},
+		"none":     {policy: v1.DNSNone, config: more, want: "search my.example\nnameserver 192.0.2.1\noptions edns0\n"},
+		"onhost":   {policy: v1.DNSClusterFirst, onHost: true, want: ofMachine},
+		"withhost": {policy: v1.DNSClusterFirstWithHostNet, onHost: true, want: ofCluster},
+		"merged":   {policy: v1.DNSDefault, config: more, want: "search lan.example my.example\nnameserver 192.0.2.99\nnameserver 192.0.2.1\noptions rotate edns0\n"},
+		"many": { // which are 32 at most, with those of the cluster
+			policy: v1.DNSClusterFirst, config: &v1.PodDNSConfig{Searches: many},
+			want: strings.Replace(ofCluster, "lan.example", "lan.example "+strings.Join(many[:28], " "), 1),
+		},
+	}
+	var pods []*v1.Pod
+	for name, is := range all {
+		p := newPod(name, "quote", "/etc/resolv.conf")
+		p.Spec.RestartPolicy, p.Spec.DNSPolicy, p.Spec.HostNetwork, p.Spec.DNSConfig = v1.RestartPolicyNever, is.policy, is.onHost, is.config
+		pods = append(pods, p)
+	}
+	n.apply("pods.yaml", pods...)
+	n.start()
+
+	// then each asks whom it should
+	for name, is := range all {
+		p := n.waitPod(name, "to have read its file", startLimit, func(p v1.Pod) string { return boolText(p.Status.Phase == v1.PodSucceeded) })
+		if got := app(p).State.Terminated.Message; got != is.want {
+			t.Errorf("%s asks\n%s, and should ask\n%s", name, got, is.want)
+		}
+	}
+	if e := n.waitEvent(n.pod("many"), "DNSConfigForming"); !strings.Contains(e.Message, "Search Line limits were exceeded") {
+		t.Errorf("told: %s", e.Message)
+	}
 }
 
 func TestIdentityInside(t *testing.T) {

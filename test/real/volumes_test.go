@@ -3,7 +3,6 @@
 package real
 
 import (
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -11,12 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth/internal/ociarchive"
+	"berth/test/kit"
 )
 
 // serves is what a pod that is open answers to a request.
@@ -256,6 +255,60 @@ func TestMountsTravelAsFarAsAsked(t *testing.T) {
 	n.waitGone("own")
 }
 
+func TestReadOnlyWithAllThatIsBelow(t *testing.T) {
+	t.Parallel()
+	// given a directory with something mounted below it, and a pod that has it in every way
+	n := newNode(t)
+	given := filepath.Join(n.dir, "given")
+	n.mustMake(filepath.Join(given, "below"))
+	n.mountTmpfs(filepath.Join(given, "below"))
+	web := open("web")
+	for _, m := range []v1.VolumeMount{
+		{MountPath: "/open"},
+		{MountPath: "/plain", ReadOnly: true},
+		{MountPath: "/perhaps", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyIfPossible)},
+		{MountPath: "/locked", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyEnabled)},
+	} {
+		mount(web, m.MountPath, hostPath(given, v1.HostPathDirectory))
+		last := &web.Spec.Containers[0].VolumeMounts[len(web.Spec.Containers[0].VolumeMounts)-1]
+		last.ReadOnly, last.RecursiveReadOnly = m.ReadOnly, m.RecursiveReadOnly
+	}
+	n.apply("web.yaml", web)
+	n.start()
+	p := n.waitRunning("web")["web"]
+
+	// then it can write where it may
+	for path, want := range map[string]bool{
+		"/open/1": true, "/open/below/1": true, "/plain/2": false, "/plain/below/2": true,
+		"/perhaps/3": false, "/perhaps/below/3": false, "/locked/4": false, "/locked/below/4": false,
+	} {
+		if got := n.canWrite(p, path); got != want {
+			t.Errorf("it can write %s: %v", path, got)
+		}
+	}
+	// and its status tells, also that of an agent that did not see it start
+	n.mustShowMounts()
+	n.crash()
+	n.start()
+	n.waitRunning("web")
+	n.mustShowMounts()
+}
+
+// mustShowMounts looks at the pod of TestReadOnlyWithAllThatIsBelow as its users do.
+func (n *node) mustShowMounts() {
+	n.t.Helper()
+	got := n.must("get", "pods", "web", "-o", `jsonpath={range .status.containerStatuses[0].volumeMounts[*]}{.name} {.mountPath} {.readOnly} {.recursiveReadOnly}{"\n"}{end}`)
+	if want := "open /open  \nplain /plain true Disabled\nperhaps /perhaps true Enabled\nlocked /locked true Enabled\n"; got != want {
+		n.t.Errorf("its mounts are\n%s, and should be\n%s", got, want)
+	}
+	text := n.must("describe", "pods", "web")
+	for _, line := range []string{"/open from open (rw)", "/plain from plain (ro)", "/perhaps from perhaps (ro)", "/locked from locked (ro)"} {
+		if !strings.Contains(text, line) {
+			n.t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
 func TestAnImageAsAVolume(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -296,41 +349,36 @@ func dataImage(t *testing.T, tag string) []byte {
 
 func TestAReaderNeverSeesAMix(t *testing.T) {
 	t.Parallel()
+	// given a container that reads two ConfigMaps of one file in one volume, all the time
 	n := newNode(t)
-	web := open("web")
-	mount(web, "/etc/all", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
-		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}, Items: []v1.KeyToPath{{Key: "colour", Path: "a"}}}},
-		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "b"}, Items: []v1.KeyToPath{{Key: "colour", Path: "b"}}}},
+	reader := newPod("reader", "versions", "/all", "/told/versions")
+	mount(reader, "/told", scratch("", ""))
+	mount(reader, "/all", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}, Items: []v1.KeyToPath{{Key: "colour", Path: "both-a"}}}},
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "b"}, Items: []v1.KeyToPath{{Key: "colour", Path: "both-b"}}}},
 	}}})
-	set := func(i int) { n.save("maps.yaml", newMap("a", fmt.Sprint(i)), newMap("b", fmt.Sprint(i))) }
+	set := func(version int) {
+		for _, value := range kit.Numbered("both", 1, version) {
+			n.save("maps.yaml", newMap("a", value), newMap("b", value))
+		}
+	}
 	set(0)
-	n.apply("web.yaml", web)
+	n.apply("reader.yaml", reader)
 	n.start()
-	p := n.waitRunning("web")["web"]
-	dir := n.volumeOf(p, "kubernetes.io~projected", "etc-all")
+	p := n.waitRunning("reader")["reader"]
+	before := n.lives(map[string]v1.Pod{"reader": p})
+	file := n.volumeOf(p, "kubernetes.io~empty-dir", "told", "versions")
 
-	// when the source changes again and again, then both files are of the same version
-	const rounds = 20
-	for i := 1; i <= rounds; i++ {
+	// when the file changes again and again, then both are always of the same version
+	const updates = 50
+	told := kit.AwaitVersions(t, file, 0, "both")
+	for i := 1; i <= updates; i++ {
 		set(i)
-		n.wait("the change to be seen", 5*time.Second, func() string {
-			data, err := os.OpenRoot(filepath.Join(dir, "..data"))
-			if err != nil {
-				return err.Error()
-			}
-			defer func() { _ = data.Close() }() // nothing was written
-			a, errA := data.ReadFile("a")
-			b, errB := data.ReadFile("b")
-			if errA != nil || errB != nil {
-				return "a version that was not removed meanwhile"
-			}
-			if string(a) != string(b) {
-				t.Errorf("a is %s and b is %s", a, b)
-			}
-			return boolText(string(a) == fmt.Sprint(i))
-		})
+		told = kit.AwaitVersions(t, file, i, "both")
 	}
-	if got := n.contentOf(p, "/etc/all/a"); got != fmt.Sprint(rounds) {
-		t.Errorf("in the container it is %s", got)
+	t.Logf("in the container, %d reads found %d versions", told.Reads, told.Seen)
+	if told.Seen != updates+1 {
+		t.Errorf("it saw %d versions", told.Seen)
 	}
+	n.mustLiveOn(before)
 }

@@ -17,6 +17,8 @@
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
 //	mount PATH                  mount a file system there that is in memory, then sleep
 //	quote PATH                  leave what a file holds as the termination message
+//	tokens PATH...              note what the tokens in these files say, and each that replaces one
+//	versions DIR FILE           read a volume of numbered versions, and note in a file which were seen and what is wrong
 //	cat                         copy stdin to stdout
 //	terminal                    say how large the terminal is, whenever that changes, and read a line
 //	tar ...                     what 'berth cp' and 'kubectl cp' need of tar, also if it is called tar
@@ -120,6 +122,10 @@ func run(args []string) (code int, err error) {
 			return 0, err
 		}
 		return leave("/dev/termination-log", string(text), "0")
+	case len(args) > 1 && args[0] == "tokens":
+		return 0, watchTokens(ctx, args[1:])
+	case is(args, "versions", 2):
+		return 0, watchVersions(ctx, args[1], args[2])
 	case is(args, "cat", 0):
 		return 0, echoInput()
 	case is(args, "terminal", 0):
