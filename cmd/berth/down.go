@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -82,8 +83,10 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err := stopAllPods(ctx, c, rt, grace, log); err != nil {
 		return err
 	}
-	if err := volume.UnshareMounts(filepath.Join(c.RootDir, "pods")); err != nil {
-		return err
+	for _, dir := range mountedIn(c) {
+		if err := volume.UnshareMounts(dir); err != nil {
+			return err
+		}
 	}
 	if rt.bundle != nil {
 		if err := rt.bundle.Teardown(ctx); err != nil {
@@ -99,6 +102,11 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 		return err
 	}
 	return cgroups.RemoveEmpty()
+}
+
+// mountedIn are the directories in which there are mounts that pods and drivers share.
+func mountedIn(c *config.Config) []string {
+	return []string{filepath.Join(c.RootDir, "pods"), filepath.Join(c.RootDir, "plugins")}
 }
 
 // stopAllPods is an agent whose only source wants no pods at all: whatever the
@@ -129,42 +137,85 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, gr
 	defer n.stop()
 
 	snapshots := make(chan pod.Snapshot, 1)
-	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
 	changed := n.agent.Watch(ctx)
 	n.start(snapshots)
+	// While no source has spoken, the agent takes no pod for an orphan by itself.
+	if err := stopUsersOfDrivers(ctx, n, client, grace, changed); err != nil {
+		return err
+	}
+	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
+	return waitGone(ctx, n, grace, changed, func() (int, error) {
+		left, err := podsThere(ctx, client, n)
+		return max(len(left), len(n.pool.Lives())), err
+	})
+}
+
+// stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the
+// drivers, which take these volumes away, may be pods, too. One that does not do so in
+// half of the time that there is holds up the others no longer.
+func stopUsersOfDrivers(ctx context.Context, n *node, client *cri.Client, grace int64, changed <-chan struct{}) error {
+	users, err := n.drivers.Users()
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	there, err := podsThere(ctx, client, n)
+	if err != nil {
+		return err
+	}
+	for uid := range users {
+		if o := there[uid]; o != nil {
+			n.pool.Orphan(*o)
+		}
+	}
+	err = waitGone(ctx, n, grace, changed, func() (int, error) {
+		there, err := podsThere(ctx, client, n)
+		maps.DeleteFunc(there, func(uid pod.UID, _ *pod.Observed) bool { return !users[uid] })
+		return len(there), err
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		n.log.Warn("the drivers of some volumes do not take them away; going on with the other pods", "err", err)
+		return nil
+	}
+	return err
+}
+
+// waitGone waits until no pods are left. Until then, all that are being ended have no more
+// than grace seconds, if that is not negative.
+func waitGone(ctx context.Context, n *node, grace int64, changed <-chan struct{}, left func() (int, error)) error {
 	for {
 		if grace >= 0 {
 			for uid := range n.pool.Lives() {
 				n.pool.End(uid, &grace, pod.Cause{Why: "all is taken down"})
 			}
 		}
-		left, err := podsLeft(ctx, client, n)
-		if err != nil {
+		count, err := left()
+		if count == 0 || err != nil {
 			return err
-		}
-		if left == 0 {
-			return nil
 		}
 		select {
 		case <-changed:
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return fmt.Errorf("%d pods are still there: %w", left, context.Cause(ctx))
+			return fmt.Errorf("%d pods are still there: %w", count, context.Cause(ctx))
 		}
 	}
 }
 
-// podsLeft counts the pods of which there is anything in the runtime or on the
-// disk, or that a worker is not done with.
-func podsLeft(ctx context.Context, client *cri.Client, n *node) (int, error) {
-	left, err := n.onDisk()
+// podsThere are the pods of which there is anything in the runtime or on the disk.
+func podsThere(ctx context.Context, client *cri.Client, n *node) (map[pod.UID]*pod.Observed, error) {
+	there, err := n.onDisk()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	inRuntime, err := client.List(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	maps.Copy(left, inRuntime)
-	return max(len(left), len(n.pool.Lives())), nil
+	maps.Copy(there, inRuntime)
+	return there, nil
 }

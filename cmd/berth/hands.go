@@ -78,7 +78,8 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 // makeVolumes makes what brings volumes to pods, by itself or with the drivers of this
 // machine.
 func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Handler) error {
-	drivers, err := csi.New(csi.Config{
+	var err error
+	n.drivers, err = csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
 		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
 		TakeOff: func(ctx context.Context, path string) error {
@@ -89,19 +90,19 @@ func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Han
 		return err
 	}
 	n.plugins, err = plugins.New(plugins.Config{
-		Dir: filepath.Join(c.RootDir, "plugins_registry"), Handlers: map[string]plugins.Handler{registration.CSIPlugin: drivers}, Log: n.log,
+		Dir: filepath.Join(c.RootDir, "plugins_registry"), Handlers: map[string]plugins.Handler{registration.CSIPlugin: n.drivers}, Log: n.log,
 	})
 	if err != nil {
 		return err
 	}
 	if in.clients != nil {
-		n.csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: in.clients.General, Node: in.capacity.inCluster, Log: n.log})
+		n.csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: n.drivers, Client: in.clients.General, Node: in.capacity.inCluster, Log: n.log})
 		if err != nil {
 			return err
 		}
 	}
 	n.volumes, err = volume.New(volume.Config{
-		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
+		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
 		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
 		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, SetUp: in.watcher.VolumeSetUp, Log: n.log,
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,8 +128,10 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 	}
 	defer func() { _ = client.Close() }()
 	// Without it, pods run all the same: only what they mount does not travel.
-	if err := volume.ShareMounts(filepath.Join(c.RootDir, "pods")); err != nil {
-		log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
+	for _, dir := range mountedIn(c) {
+		if err := volume.ShareMounts(dir); err != nil {
+			log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
+		}
 	}
 	var joined *cluster
 	n, joined, err = assemble(ctx, c, rt, client, watcher, names, log)

@@ -54,6 +54,7 @@ type node struct {
 	objects  refs.Both
 	volumes  *volume.Manager
 	plugins  *plugins.Watcher
+	drivers  *csi.Manager
 	csiNode  *csi.Reporter // nil without a cluster
 	cgroups  *cgroup.Pods
 	ips      *addresses

@@ -11,15 +11,16 @@ import (
 )
 
 // What is mounted in a volume travels between the machine and those containers that ask
-// for it (mountPropagation) only if the directory of pods is on a shared mount. Where /
-// is private, that directory is made a mount of its own, on itself. It stays while the
-// agent is away, since containers have a part in it.
+// for it (mountPropagation) only if the directory of pods is on a shared mount, and that of
+// plugins, where drivers mount what pods share. Where / is private, such a directory is
+// made a mount of its own, on itself. It stays while the agent is away, since containers
+// have a part in it.
 
-// ShareMounts lets mounts in the directory of pods travel.
-func ShareMounts(podsDir string) error {
-	dir, err := realDir(podsDir)
+// ShareMounts lets mounts in a directory travel.
+func ShareMounts(given string) error {
+	dir, err := realDir(given)
 	if err != nil {
-		return fmt.Errorf("share mounts in %s: %w", podsDir, err)
+		return fmt.Errorf("share mounts in %s: %w", given, err)
 	}
 	table, err := mountinfo.GetMounts(nil)
 	if err != nil {
@@ -47,13 +48,13 @@ func ShareMounts(podsDir string) error {
 
 // UnshareMounts undoes ShareMounts, once there are no pods. It is fine if nothing is to
 // be undone.
-func UnshareMounts(podsDir string) error {
-	dir, err := filepath.EvalSymlinks(podsDir)
+func UnshareMounts(given string) error {
+	dir, err := filepath.EvalSymlinks(given)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("unshare mounts in %s: %w", podsDir, err)
+		return fmt.Errorf("unshare mounts in %s: %w", given, err)
 	}
 	table, err := mountinfo.GetMounts(nil)
 	if err != nil {

@@ -81,15 +81,7 @@ var buildDriver = sync.OnceValues(func() ([]byte, error) { return kit.Build("../
 
 func (n *node) newDriver(name string) *csiDriver {
 	n.t.Helper()
-	program, err := buildDriver()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	d := &csiDriver{n: n, name: name, dir: filepath.Join(n.dir, "csi")}
-	n.mustMake(d.dir)
-	if err := os.WriteFile(filepath.Join(d.dir, "program"), program, 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	d := n.placeDriver(name)
 	d.start()
 	n.t.Cleanup(func() { // it is needed until its volumes are gone
 		if n.agent != nil {
@@ -101,9 +93,30 @@ func (n *node) newDriver(name string) *csiDriver {
 	return d
 }
 
+// placeDriver puts the program of a driver where it is to run.
+func (n *node) placeDriver(name string) *csiDriver {
+	n.t.Helper()
+	program, err := buildDriver()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	d := &csiDriver{n: n, name: name, dir: filepath.Join(n.dir, "csi")}
+	n.mustMake(d.dir)
+	if err := os.WriteFile(filepath.Join(d.dir, "program"), program, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	return d
+}
+
+// command is how the driver is called.
+func (d *csiDriver) command() []string {
+	return []string{filepath.Join(d.dir, "program"), "-name", d.name, "-dir", d.dir, "-registry", filepath.Join(d.n.root, "plugins_registry")}
+}
+
 func (d *csiDriver) start() {
 	d.n.t.Helper()
-	d.cmd = exec.Command(filepath.Join(d.dir, "program"), "-name", d.name, "-dir", d.dir, "-registry", filepath.Join(d.n.root, "plugins_registry"))
+	command := d.command()
+	d.cmd = exec.Command(command[0], command[1:]...)
 	d.cmd.Stderr = os.Stderr
 	if err := d.cmd.Start(); err != nil {
 		d.n.t.Fatal(err)
