@@ -24,13 +24,14 @@ var mayImport = map[string][]string{
 	"atomicfile": {},
 	"plain":      {},
 	"progress":   {},
+	"trouble":    {},
 
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
 	"manifest/strict": {},
 	"config":          {"manifest/strict", "plan", "pod", "shutdown"},
-	"source":          {"atomicfile", "manifest", "pod", "run"},
-	"mirror":          {"pod"}, // the other way: what the API server is shown of static pods
+	"source":          {"atomicfile", "manifest", "pod", "run", "trouble"},
+	"mirror":          {"pod", "trouble"}, // the other way: what the API server is shown of static pods
 
 	// The road: decisions.
 	"merge":   {"pod"},
@@ -39,7 +40,7 @@ var mayImport = map[string][]string{
 	"fields":  {"pod"},
 	"plan":    {"pod"},
 	"render":  {"fields", "plan", "pod"},
-	"status":  {"pod", "run"}, // the writer has goroutines; what it writes is decided purely
+	"status":  {"pod", "run", "trouble"}, // the writer has goroutines; what it writes is decided purely
 
 	// The road: what moves a pod along.
 	"agent":      {"admit", "desired", "merge", "pod", "queue", "run", "status", "worker"},
@@ -57,22 +58,22 @@ var mayImport = map[string][]string{
 	"keyring":    {},
 	"credential": {"keyring", "pod"},
 	"imagegc":    {"atomicfile"},
-	"refs":       {"atomicfile", "pod", "run"},
+	"refs":       {"atomicfile", "pod", "run", "trouble"},
 	"plugins":    {"run"},
 	"csi":        {"atomicfile", "pod"},
-	"volume":     {"csi", "fields", "pod", "render"}, // a volume of a driver is a volume like others
+	"volume":     {"atomicfile", "csi", "fields", "pod", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},
 	"cert":     {"atomicfile", "kubeapi", "run"},
-	"node":     {"run"},
+	"node":     {"run", "trouble"},
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
 	"bundle":          {"atomicfile", "cgroup", "ociarchive", "run"},
 	"ociarchive":      {},
 	"crilog":          {"run"},
-	"event":           {"plain", "pod"},
+	"event":           {"plain", "pod", "trouble"},
 	"server":          {"crilog", "find", "pod", "progress", "run", "server/api"},
 	"server/api":      {"pod", "progress"},
 	"client":          {"find", "pod", "progress", "server/api"},
@@ -99,7 +100,7 @@ var mayImport = map[string][]string{
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plain", "plan", "progress", "render", "inventory", "review"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plain", "plan", "progress", "render", "inventory", "review", "trouble"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"berth/internal/trouble"
 )
 
 const (
@@ -133,7 +135,7 @@ func (s *APISink) putBack(d delivery) {
 
 // Run sends events until ctx ends, and then, for a moment, those that wait.
 func (s *APISink) Run(ctx context.Context) {
-	failures := 0
+	failures, row := 0, trouble.Row{}
 	for ctx.Err() == nil {
 		d, ok := s.next()
 		if !ok {
@@ -145,13 +147,16 @@ func (s *APISink) Run(ctx context.Context) {
 		}
 		err := s.deliver(ctx, d)
 		switch {
-		case err == nil && failures > 0:
-			s.Log.Info("events get to the API server again", "failures", failures)
+		case err == nil:
+			if row.Over() {
+				s.Log.Info("events get to the API server again", "failures", failures)
+			}
 			failures = 0
-		case err != nil && ctx.Err() != nil:
+		case ctx.Err() != nil:
 			s.putBack(d)
-		case err != nil:
-			if failures++; failures == 1 {
+		default:
+			failures++
+			if row.Failed(time.Now()) {
 				s.Log.Warn("events do not get to the API server; trying again", "err", err)
 			}
 			s.putBack(d)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"berth/internal/pod"
+	"berth/internal/trouble"
 )
 
 const (
@@ -152,7 +153,7 @@ func (m *Manager) next() (string, wish, bool) {
 // Run does what was asked for until the context ends.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.stop()
-	failures := 0
+	failures, row := 0, trouble.Row{}
 	for {
 		name, w, ok := m.next()
 		if !ok {
@@ -168,14 +169,15 @@ func (m *Manager) Run(ctx context.Context) {
 			return
 		}
 		if !isAway(err) {
-			if failures > 0 {
+			if row.Over() {
 				m.Log.Info("mirror pods get to the API server again")
 			}
 			failures = 0
 			m.settle(name, w, err)
 			continue
 		}
-		if failures++; failures == 1 {
+		failures++
+		if row.Failed(time.Now()) {
 			m.Log.Warn("mirror pods do not get to the API server; trying again", "why", err)
 		}
 		m.mu.Lock()

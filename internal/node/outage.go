@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/trouble"
 )
 
 // How long to wait after a failure. The longest is short, so that a server that
@@ -18,18 +20,16 @@ const (
 	spread       = 0.2
 )
 
-// sayAgain is how often, at most, an outage that turns into another is logged.
-const sayAgain = time.Minute
-
 // outage is a run of failures of one kind of work. It is logged when it begins,
-// when its cause becomes another, and when it ends. It belongs to one goroutine.
+// when its cause becomes another, and when it ends, but not too often. It belongs to one
+// goroutine.
 type outage struct {
 	log      *slog.Logger
 	what     string
 	failures int
 	since    time.Time
-	said     time.Time
-	reason   metav1.StatusReason
+	row      trouble.Row
+	reason   metav1.StatusReason // as told
 }
 
 // failed takes note of a failure and returns how long to wait.
@@ -38,9 +38,12 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	if o.failures == 0 {
 		o.since = now
 	}
-	if ctx.Err() == nil && (o.failures == 0 || (reason != o.reason && now.Sub(o.said) >= sayAgain)) {
+	if reason != o.reason {
+		o.row.Over() // this is another row
+	}
+	if ctx.Err() == nil && o.row.Failed(now) {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
-		o.said, o.reason = now, reason
+		o.reason = reason
 	}
 	wait := min(firstRetry<<min(o.failures, 10), longestRetry)
 	o.failures++
@@ -52,7 +55,9 @@ func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false
 	}
-	o.log.Info("can "+o.what+" again", "failures", o.failures, "after", time.Since(o.since).Round(time.Millisecond))
+	if o.row.Over() {
+		o.log.Info("can "+o.what+" again", "failures", o.failures, "after", time.Since(o.since).Round(time.Millisecond))
+	}
 	o.failures = 0
 	return true
 }

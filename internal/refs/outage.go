@@ -10,6 +10,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/trouble"
 )
 
 const (
@@ -33,7 +35,7 @@ type outage struct {
 	back     chan struct{} // closed when it answers again; nil while it does
 	failures int           // in a row, of all watches
 	next     time.Time     // when one of the watches may ask again
-	said     bool
+	row      trouble.Row
 }
 
 func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
@@ -43,13 +45,13 @@ func (o *outage) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !isAway(err) {
-		if o.said {
+		if o.row.Over() {
 			o.log.Info("the API server tells of what pods refer to again", "after", time.Since(o.since).Round(time.Millisecond))
 		}
 		if o.back != nil {
 			close(o.back)
 		}
-		o.since, o.back, o.failures, o.said = time.Time{}, nil, 0, false
+		o.since, o.back, o.failures = time.Time{}, nil, 0
 		return
 	}
 	now := time.Now()
@@ -58,8 +60,7 @@ func (o *outage) note(err error) {
 	}
 	o.failures++
 	o.next = now.Add(pause(o.failures, firstProbe, longestProbe))
-	if !o.said && now.Sub(o.since) >= sayAfter {
-		o.said = true
+	if now.Sub(o.since) >= sayAfter && o.row.Failed(now) {
 		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "why", err)
 	}
 }

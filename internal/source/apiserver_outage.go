@@ -8,14 +8,16 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/trouble"
 )
 
 // outage notes how requests to the API server go. That they fail is said once, and
-// once that they no longer do.
+// once that they no longer do, if not too often.
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // the first request began that failed, of those in a row; zero if the last one went well
-	fault fault
+	row   trouble.Row
 }
 
 // note takes in the result of a request, and returns for how long they have failed by
@@ -29,7 +31,9 @@ func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, er
 	case err == nil:
 		away := time.Since(o.since)
 		o.since = time.Time{}
-		o.fault.end(log, "the API server tells of pods again")
+		if o.row.Over() {
+			log.Info("the API server tells of pods again")
+		}
 		return away
 	case errors.Is(ctx.Err(), context.Canceled):
 		return 0 // the source is being stopped
@@ -39,6 +43,8 @@ func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, er
 	if o.since.IsZero() {
 		o.since = began
 	}
-	o.fault.begin(log, "the API server does not tell of pods; those that are known stay as they are", err)
+	if o.row.Failed(time.Now()) {
+		log.Warn("the API server does not tell of pods; those that are known stay as they are", "why", err)
+	}
 	return time.Since(o.since)
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth/internal/pod"
+	"berth/internal/trouble"
 )
 
 // A request that failed is made again after these pauses, each cut by up to a half
@@ -112,10 +113,11 @@ type faults struct {
 	mu     sync.Mutex
 	kindOf map[pod.UID]string
 	hit    map[string]int // pods by kind
+	told   map[string]*trouble.Row
 }
 
 func newFaults(log *slog.Logger) *faults {
-	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}}
+	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, told: map[string]*trouble.Row{}}
 }
 
 func (f *faults) begin(uid pod.UID, ref string, err error) {
@@ -125,12 +127,15 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.kindOf[uid] == kind {
-		return
+	if f.kindOf[uid] != kind {
+		f.leave(uid)
+		f.kindOf[uid] = kind
+		f.hit[kind]++
 	}
-	f.leave(uid)
-	f.kindOf[uid] = kind
-	if f.hit[kind]++; f.hit[kind] == 1 {
+	if f.told[kind] == nil { // there are few kinds
+		f.told[kind] = &trouble.Row{}
+	}
+	if f.told[kind].Failed(time.Now()) {
 		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
 	}
 }
@@ -149,6 +154,8 @@ func (f *faults) leave(uid pod.UID) {
 	delete(f.kindOf, uid)
 	if f.hit[kind]--; f.hit[kind] == 0 {
 		delete(f.hit, kind)
-		f.log.Info("statuses get to the API server again", "kind", kind)
+		if f.told[kind].Over() {
+			f.log.Info("statuses get to the API server again", "kind", kind)
+		}
 	}
 }

@@ -465,6 +465,29 @@ func TestNoStatusIsLostInAnOutage(t *testing.T) {
 	}
 }
 
+// A server that fails now and then is not worth a line each time.
+func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, n := newServer(t, "a", "b", "c"), 0
+		s.fail = func(string) error {
+			if n++; n%10 == 0 {
+				return apierrors.NewInternalError(errors.New("leader changed"))
+			}
+			return nil
+		}
+		w, stop := startWriter(t, s, 4, slog.New(slog.NewTextHandler(&log, nil)))
+		defer stop()
+		for i := range 60 * 20 {
+			w.Write(s.pod([]string{"a", "b", "c"}[i%3]), speak(strconv.Itoa(i)))
+			time.Sleep(time.Second / 20)
+		}
+		if said := log.String(); strings.Count(said, "\n") > 4 {
+			t.Errorf("%d lines in a minute:\n%s", strings.Count(said, "\n"), said)
+		}
+	})
+}
+
 func TestOneFailingPodHoldsUpNoOther(t *testing.T) {
 	inBubble(t, 1, []string{"bad", "good"}, func(t *testing.T, s *server, w *Writer) {
 		s.set(func() {
