@@ -94,7 +94,13 @@ func Bootstrap(ctx context.Context, c ClientConfig) error {
 		return err
 	}
 	c.Log.Info("the node asks for a client certificate", "kubeconfig", c.Kubeconfig, "with", c.BootstrapKubeconfig, "server", clients.Server)
-	return c.bootstrap(ctx, clients.General.CertificatesV1())
+	return c.bootstrap(ctx, func() (certificatesv1.CertificatesV1Interface, error) {
+		clients, err := c.bootstrapClients()
+		if err != nil {
+			return nil, err
+		}
+		return clients.General.CertificatesV1(), nil
+	})
 }
 
 // bootstrapClients speak for nobody in particular, who may ask for a certificate.
@@ -106,14 +112,18 @@ func (c ClientConfig) bootstrapClients() (*kubeapi.Clients, error) {
 	return clients, nil
 }
 
-func (c ClientConfig) bootstrap(ctx context.Context, api certificatesv1.CertificatesV1Interface) error {
+// connector says whom to ask. It is asked for each attempt: the token in a bootstrap
+// kubeconfig may expire while nobody answers, and be replaced.
+type connector func() (certificatesv1.CertificatesV1Interface, error)
+
+func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {
 	r := &report{what: "client certificate", log: c.Log}
 	defer r.close()
 	s, err := newStore(c.CertDir, clientName, nil, r, func(*tls.Certificate) {})
 	if err != nil {
 		return err
 	}
-	key, err := c.obtain(ctx, s, requests{group: api, report: r})
+	key, err := c.obtain(ctx, s, connect, r)
 	if err != nil {
 		return err
 	}
@@ -129,7 +139,7 @@ func (c ClientConfig) bootstrap(ctx context.Context, api certificatesv1.Certific
 
 // obtain returns once there is a certificate in the store, and the key of it. The
 // key is still kept as pending then.
-func (c ClientConfig) obtain(ctx context.Context, s *store, api requests) (*pendingKey, error) {
+func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, told *report) (*pendingKey, error) {
 	pause := firstPause
 	for {
 		key, err := openPendingKey(c.CertDir)
@@ -139,7 +149,11 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, api requests) (*pend
 		if pair, _ := s.Current(); key.of(pair) && !expired(pair, time.Now()) {
 			return key, nil // it came just before a kill
 		}
-		text, err := request(ctx, api, c.Node, key)
+		var text []byte
+		api, err := connect()
+		if err == nil {
+			text, err = request(ctx, requests{group: api, report: told}, c.Node, key)
+		}
 		if err == nil {
 			_, err = s.Update(text, key.pem)
 			return key, err
@@ -147,7 +161,7 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, api requests) (*pend
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		api.report.failed(err)
+		told.failed(err)
 		if isFinal(err) {
 			if err := key.drop(); err != nil {
 				return nil, err

@@ -3,6 +3,8 @@ package cert
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +43,7 @@ func TestANewNodeGetsACertificateAndAKubeconfig(t *testing.T) {
 		c, _ := newNode(t)
 		server := newAPI(t, "approve", time.Hour)
 
-		must(t, c.bootstrap(t.Context(), server))
+		must(t, c.bootstrap(t.Context(), server.connect))
 
 		asked := server.newest().Spec
 		if asked.SignerName != certificates.KubeAPIServerClientKubeletSignerName || len(asked.Usages) != 2 {
@@ -82,7 +84,7 @@ func TestALateApprovalIsAskedForOnceAndWaitedFor(t *testing.T) {
 		c, log := newNode(t)
 		server := newAPI(t, "wait", 24*time.Hour)
 		ended := make(chan error, 1)
-		go func() { ended <- c.bootstrap(t.Context(), server) }()
+		go func() { ended <- c.bootstrap(t.Context(), server.connect) }()
 
 		time.Sleep(10 * time.Minute)
 		name := server.newest().Name
@@ -102,12 +104,47 @@ func TestALateApprovalIsAskedForOnceAndWaitedFor(t *testing.T) {
 	})
 }
 
+func TestABootstrapKubeconfigThatIsReplacedIsRead(t *testing.T) {
+	// given a server that no longer takes the first token
+	seen := make(chan string, 100)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	c, _ := newNode(t)
+	kubeconfig := func(token string) []byte {
+		text := strings.NewReplacer("https://10.0.0.1:6443", server.URL, "tls-server-name: api, certificate-authority: ca.pem", "insecure-skip-tls-verify: true", "abc", token)
+		return []byte(text.Replace(bootstrapText))
+	}
+	write(t, c.BootstrapKubeconfig, kubeconfig("old"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Bootstrap(ctx, c) }()
+	if got := <-seen; got != "Bearer old" {
+		t.Fatalf("it asked with %q", got)
+	}
+
+	// when somebody writes another one, then that is shown
+	write(t, c.BootstrapKubeconfig, kubeconfig("new"))
+	deadline := time.After(30 * time.Second)
+	for got := ""; got != "Bearer new"; {
+		select {
+		case got = <-seen:
+		case <-deadline:
+			t.Fatal("the new token is never tried")
+		}
+	}
+	cancel()
+	<-ended
+}
+
 func TestADeniedRequestIsToldAndFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := newNode(t)
 		server := newAPI(t, "deny", time.Hour)
 		ended := make(chan error, 1)
-		go func() { ended <- c.bootstrap(t.Context(), server) }()
+		go func() { ended <- c.bootstrap(t.Context(), server.connect) }()
 
 		time.Sleep(14 * time.Minute)
 		if n := log.count("denied, reason: Policy, message: not you"); n != 1 {
@@ -127,7 +164,7 @@ func TestAServerThatIsAwayIsToldOnce(t *testing.T) {
 		server := newAPI(t, "approve", time.Hour)
 		server.setAway(errors.New("dial tcp 10.0.0.1:6443: connection refused"))
 		ended := make(chan error, 1)
-		go func() { ended <- c.bootstrap(t.Context(), server) }()
+		go func() { ended <- c.bootstrap(t.Context(), server.connect) }()
 
 		time.Sleep(time.Hour)
 		if n := log.lines(); n != 1 || log.count("connection refused") != 1 {
@@ -144,7 +181,7 @@ func TestAKilledNodeGoesOnWithTheSameKeyAndRequest(t *testing.T) {
 		"while it waits": func(t *testing.T, c ClientConfig, server *api) {
 			ctx, kill := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- c.bootstrap(ctx, server) }()
+			go func() { ended <- c.bootstrap(ctx, server.connect) }()
 			synctest.Wait()
 			kill(killed)
 			if err := <-ended; !errors.Is(err, killed) {
@@ -155,14 +192,14 @@ func TestAKilledNodeGoesOnWithTheSameKeyAndRequest(t *testing.T) {
 		"before the kubeconfig": func(t *testing.T, c ClientConfig, server *api) {
 			server.set("approve")
 			c.Kubeconfig = "/dev/null/none" // can't be written
-			if err := c.bootstrap(t.Context(), server); err == nil {
+			if err := c.bootstrap(t.Context(), server.connect); err == nil {
 				t.Fatal("it wrote a kubeconfig below /dev/null")
 			}
 			server.setAway(errors.New("nobody has to be asked again"))
 		},
 		"in the middle of the switch": func(t *testing.T, c ClientConfig, server *api) {
 			server.set("approve")
-			must(t, c.bootstrap(t.Context(), server))
+			must(t, c.bootstrap(t.Context(), server.connect))
 			must(t, os.Remove(c.Kubeconfig))
 			current := filepath.Join(c.CertDir, "kubelet-client-current.pem")
 			pair, err := os.ReadFile(current)
@@ -178,7 +215,7 @@ func TestAKilledNodeGoesOnWithTheSameKeyAndRequest(t *testing.T) {
 				server := newAPI(t, "wait", time.Hour)
 				at(t, c, server)
 
-				must(t, c.bootstrap(t.Context(), server))
+				must(t, c.bootstrap(t.Context(), server.connect))
 
 				if n := server.requested(); n != 1 {
 					t.Errorf("%d requests were made", n)
@@ -195,13 +232,13 @@ func TestACertificateThatIsGoneIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newNode(t)
 		server := newAPI(t, "approve", time.Hour)
-		must(t, c.bootstrap(t.Context(), server))
+		must(t, c.bootstrap(t.Context(), server.connect))
 		must(t, os.RemoveAll(c.CertDir))
 
 		if done, err := usable(c.Kubeconfig, time.Now()); done || err != nil {
 			t.Fatalf("usable %v, %v", done, err)
 		}
-		must(t, c.bootstrap(t.Context(), server))
+		must(t, c.bootstrap(t.Context(), server.connect))
 		if done, err := usable(c.Kubeconfig, time.Now()); !done || err != nil {
 			t.Fatalf("usable %v, %v", done, err)
 		}
@@ -212,7 +249,7 @@ func TestAHalfWrittenKeyIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newNode(t)
 		write(t, pendingKeyPath(c.CertDir), []byte("-----BEGIN EC PRIV"))
-		must(t, c.bootstrap(t.Context(), newAPI(t, "approve", time.Hour)))
+		must(t, c.bootstrap(t.Context(), newAPI(t, "approve", time.Hour).connect))
 	})
 }
 

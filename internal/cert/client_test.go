@@ -34,7 +34,7 @@ func join(t *testing.T, life time.Duration) *joined {
 	t.Helper()
 	c, log := newNode(t)
 	j := &joined{server: newAPI(t, "approve", life), log: log, dir: c.CertDir}
-	must(t, c.bootstrap(t.Context(), j.server))
+	must(t, c.bootstrap(t.Context(), j.server.connect))
 	file := filepath.Join(c.CertDir, "kubelet-client-current.pem")
 	var err error
 	j.Client, err = newClient(c, rest.TLSClientConfig{CertFile: file, KeyFile: file}, func(current *tls.Certificate) (certificatesv1.CertificatesV1Interface, error) {

@@ -107,6 +107,8 @@ func newAPI(t *testing.T, policy string, life time.Duration) *api {
 	return &api{authority: newAuthority(t), life: life, policy: policy, objects: map[string]*certificates.CertificateSigningRequest{}}
 }
 
+func (a *api) connect() (certificatesv1.CertificatesV1Interface, error) { return a, nil }
+
 func (a *api) CertificateSigningRequests() certificatesv1.CertificateSigningRequestInterface {
 	return a
 }
