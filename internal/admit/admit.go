@@ -1,7 +1,7 @@
 // Package admit decides whether a pod may run on this node, and if not, why.
 //
 // There are two kinds of obstacles. What lies between the pod and the node (its
-// name, labels, taints, sysctls, features) stays as it is whatever else runs
+// name, labels, taints, sysctls, features, what it runs out of) stays as it is whatever else runs
 // here. Room (resources, the number of pods, host ports) depends on the others: a
 // critical pod that lacks it is told which of them would have to go.
 //
@@ -48,6 +48,8 @@ type Node struct {
 	StrictGroups bool
 
 	ShuttingDown bool // no pod is taken in any more
+	// Pressure is what the machine runs out of, by the conditions that say so.
+	Pressure []v1.NodeConditionType
 }
 
 // Rejection says why a pod may not run.
@@ -67,6 +69,7 @@ type Decision struct {
 // Reasons that users know from the kubelet.
 const (
 	reasonNodeShutdown    = "NodeShutdown"
+	reasonEvicted         = "Evicted" // the kubelet's word, though it never ran
 	reasonOSSelector      = "PodOSSelectorNodeLabelDoesNotMatch"
 	reasonNodeName        = "NodeName"
 	reasonNodeAffinity    = "NodeAffinity"
@@ -109,7 +112,7 @@ func decideRoom(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 // nodeChecks are about what other pods have no part in. Sysctls come before
 // features: one that is forbidden anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

@@ -50,6 +50,12 @@ func checkTaints(p *v1.Pod, node Node) *Rejection {
 	return predicateFailed(reasonTaintToleration, "node(s) had taints that the pod didn't tolerate")
 }
 
+// ByNode tells whether it is for the labels or taints of the Node: others may change
+// them at any time.
+func (r *Rejection) ByNode() bool {
+	return r.Reason == reasonNodeAffinity || r.Reason == reasonTaintToleration
+}
+
 // predicateFailed puts a reason into the form in which people search for it.
 func predicateFailed(predicate, why string) *Rejection {
 	return &Rejection{Reason: predicate, Message: fmt.Sprintf("Predicate %s failed: %s", predicate, why)}

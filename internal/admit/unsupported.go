@@ -31,17 +31,18 @@ var podFeatures = []podFeature{
 
 type containerFeature struct {
 	field string
-	used  func(*v1.PodSpec, *v1.Container) bool
+	used  func(*v1.PodSpec, *v1.Container, Node) bool
 }
 
 var containerFeatures = []containerFeature{
-	{"volumeDevices other than " + strings.Join(deviceKinds, ", "), func(s *v1.PodSpec, c *v1.Container) bool {
+	{"volumeDevices other than " + strings.Join(deviceKinds, ", "), func(s *v1.PodSpec, c *v1.Container, _ Node) bool {
 		return slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return !canBeDevice(s, d.Name) })
 	}},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
-	{"resources other than cpu, memory, ephemeral-storage, hugepages", container(func(c *v1.Container) bool {
-		return anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests)
-	})},
+	// What somebody announces on the Node by hand is counted, and nothing more is to be done.
+	{"resources other than cpu, memory, ephemeral-storage, hugepages and what the node announces", func(_ *v1.PodSpec, c *v1.Container, n Node) bool {
+		return anyOtherResource(c.Resources.Limits, n) || anyOtherResource(c.Resources.Requests, n)
+	}},
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
 }
 
@@ -65,16 +66,16 @@ func canBeDevice(s *v1.PodSpec, volume string) bool {
 // maxNamed is how many features a message names.
 const maxNamed = 8
 
-func checkFeatures(p *v1.Pod, _ Node) *Rejection {
+func checkFeatures(p *v1.Pod, n Node) *Rejection {
 	var fields []string
 	for _, f := range podFeatures {
 		if f.used(&p.Spec) {
 			fields = append(fields, "spec."+f.field)
 		}
 	}
-	fields = append(fields, unsupportedIn(&p.Spec, "initContainers", p.Spec.InitContainers)...)
-	fields = append(fields, unsupportedIn(&p.Spec, "containers", p.Spec.Containers)...)
-	fields = append(fields, unsupportedIn(&p.Spec, "ephemeralContainers", ephemeral(&p.Spec))...)
+	fields = append(fields, unsupportedIn(&p.Spec, n, "initContainers", p.Spec.InitContainers)...)
+	fields = append(fields, unsupportedIn(&p.Spec, n, "containers", p.Spec.Containers)...)
+	fields = append(fields, unsupportedIn(&p.Spec, n, "ephemeralContainers", ephemeral(&p.Spec))...)
 	if len(fields) == 0 {
 		return nil
 	}
@@ -85,12 +86,12 @@ func checkFeatures(p *v1.Pod, _ Node) *Rejection {
 	return &Rejection{Reason: pod.ReasonFeatureUnsupported, Message: message}
 }
 
-func unsupportedIn(s *v1.PodSpec, list string, containers []v1.Container) []string {
+func unsupportedIn(s *v1.PodSpec, n Node, list string, containers []v1.Container) []string {
 	var fields []string
 	for i := range containers {
 		c := &containers[i]
 		for _, f := range containerFeatures {
-			if f.used(s, c) {
+			if f.used(s, c, n) {
 				fields = append(fields, fmt.Sprintf("spec.%s[%s].%s", list, c.Name, f.field))
 			}
 		}
@@ -110,17 +111,17 @@ func podSecurity(used func(*v1.PodSecurityContext) bool) func(*v1.PodSpec) bool 
 	return func(s *v1.PodSpec) bool { return s.SecurityContext != nil && used(s.SecurityContext) }
 }
 
-func container(used func(*v1.Container) bool) func(*v1.PodSpec, *v1.Container) bool {
-	return func(_ *v1.PodSpec, c *v1.Container) bool { return used(c) }
+func container(used func(*v1.Container) bool) func(*v1.PodSpec, *v1.Container, Node) bool {
+	return func(_ *v1.PodSpec, c *v1.Container, _ Node) bool { return used(c) }
 }
 
-func security(used func(*v1.SecurityContext) bool) func(*v1.PodSpec, *v1.Container) bool {
+func security(used func(*v1.SecurityContext) bool) func(*v1.PodSpec, *v1.Container, Node) bool {
 	return container(func(c *v1.Container) bool { return c.SecurityContext != nil && used(c.SecurityContext) })
 }
 
-func anyOtherResource(list v1.ResourceList) bool {
+func anyOtherResource(list v1.ResourceList, n Node) bool {
 	for name := range list {
-		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
+		if _, announced := n.Allocatable[name]; !announced && name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
 			!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 			return true
 		}
