@@ -26,17 +26,23 @@ func markLog(t *testing.T, n *lab.Node) logMark {
 	return logMark{n, len(text), time.Now()}
 }
 
+// since is what the agent has logged since the mark was made.
+func (m logMark) since(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(m.node.Log())
+	must(t, err)
+	return string(text[m.at:])
+}
+
 var logTime = regexp.MustCompile(`^time=(\S+) `)
 
 // mustBeCalm fails the test if the agent has logged more than a line a second since
 // the mark was made, all in all, or the same line twice within a second.
 func (m logMark) mustBeCalm(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(m.node.Log())
-	must(t, err)
-	since := time.Since(m.time)
+	text, since := m.since(t), time.Since(m.time)
 	lines, last := 0, map[string]time.Time{}
-	for line := range strings.Lines(string(text[m.at:])) {
+	for line := range strings.Lines(text) {
 		lines++
 		stamp := logTime.FindStringSubmatch(line)
 		if stamp == nil {
@@ -53,6 +59,20 @@ func (m logMark) mustBeCalm(t *testing.T) {
 	}
 	t.Logf("%d lines, %d of them different, were logged in %s", lines, len(last), since.Round(time.Second))
 	if float64(lines) > since.Seconds() {
-		t.Errorf("that is too much:\n%s", text[m.at:])
+		t.Errorf("that is too much:\n%s", text)
 	}
+}
+
+// timeOf is when the agent first logged a text since the mark was made.
+func (m logMark) timeOf(t *testing.T, text string) time.Time {
+	t.Helper()
+	for line := range strings.Lines(m.since(t)) {
+		if stamp := logTime.FindStringSubmatch(line); stamp != nil && strings.Contains(line, text) {
+			at, err := time.Parse(time.RFC3339Nano, stamp[1])
+			must(t, err)
+			return at
+		}
+	}
+	t.Fatalf("the agent did not log %q: %s", text, m.since(t))
+	return time.Time{}
 }

@@ -3,13 +3,21 @@
 package cluster
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,66 +50,128 @@ func traces(t *testing.T, l *lab.Lab, node *lab.Node, p *corev1.Pod) (processIDs
 	return processes(t, p.Name), mounts, cgroups
 }
 
+// An object is there for as long as anything is left of its pod, though nothing of it runs.
 func TestAnObjectIsDeletedOnlyOnceNothingIsLeftOfItsPod(t *testing.T) {
 	t.Parallel()
 	l, admin := sharedNamespace(t, "last")
 	one := l.Nodes()[0]
 	pods := podsIn(t, admin, "last")
 
-	// Given a pod with a volume that somebody has a file of open.
-	p := onNode(workloadPod("lingers-last", "diary", "lingers-last", "1s"), "one")
-	p.Spec.Volumes = []corev1.Volume{{Name: "memory", VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(1<<20, resource.BinarySI)},
-	}}}
-	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "memory", MountPath: "/memory"}}
-	pods.create(p)
-	p = pods.await("lingers-last", "ready", isReady)
-	running, mounts, cgroups := traces(t, l, one, p)
-	if len(running) == 0 || len(mounts) == 0 || len(cgroups) == 0 {
-		t.Fatalf("while it runs it has the processes %v, the mounts %v and the cgroups %v", running, mounts, cgroups)
-	}
-	volumes, err := filepath.Glob(filepath.Join(one.Root, "pods", string(p.UID), "volumes", "*", "memory"))
-	must(t, err)
-	if len(volumes) != 1 {
-		t.Fatalf("its volumes are not where they were: %v", volumes)
-	}
-	open, err := os.Create(filepath.Join(volumes[0], "open"))
-	must(t, err)
-	defer open.Close()
-	changes, err := pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=lingers-last", ResourceVersion: p.ResourceVersion})
-	must(t, err)
-	defer changes.Stop()
-	must(t, pods.Delete(t.Context(), "lingers-last", metav1.DeleteOptions{}))
-
-	// Then its object is there for as long as the volume is, though nothing runs.
-	awaitNoProcess(t, soon, "lingers-last")
-	stays := time.After(3 * time.Second)
-	for waiting := true; waiting; {
-		select {
-		case change := <-changes.ResultChan():
-			if change.Type == watch.Deleted {
-				t.Fatal("it was deleted, and its volume is still mounted")
+	for what, hold := range map[string]func(t *testing.T, p *corev1.Pod, cgroups []string) (held string, letGo func()){
+		"volume": func(t *testing.T, p *corev1.Pod, _ []string) (string, func()) {
+			volumes, err := filepath.Glob(filepath.Join(one.Root, "pods", string(p.UID), "volumes", "*", "memory"))
+			must(t, err)
+			if len(volumes) != 1 {
+				t.Fatalf("its volumes are not where they were: %v", volumes)
 			}
-		case <-stays:
-			waiting = false
-		}
-	}
+			open, err := os.Create(filepath.Join(volumes[0], "open"))
+			must(t, err)
+			t.Cleanup(func() { open.Close() })
+			return open.Name(), func() { must(t, open.Close()) }
+		},
+		"cgroup": func(t *testing.T, _ *corev1.Pod, cgroups []string) (string, func()) {
+			pid, letDie := undying(t)
+			// One of its own: with cgroup v2, no process can be in one that has others below it.
+			below := filepath.Join(cgroups[0], "undying")
+			must(t, os.Mkdir(below, 0o755))
+			must(t, os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644))
+			return below, letDie
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pods := pods.of(t)
+			name := "lingers-" + what
 
-	// And when it goes, nothing is left.
-	must(t, open.Close())
-	late := time.After(patience)
-	for {
-		select {
-		case change := <-changes.ResultChan():
-			if change.Type != watch.Deleted {
-				continue
+			// Given a pod of which something can't be taken away.
+			p := onNode(workloadPod(name, "diary", name, "1s"), "one")
+			p.Spec.Volumes = []corev1.Volume{{Name: "memory", VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(1<<20, resource.BinarySI)},
+			}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "memory", MountPath: "/memory"}}
+			pods.create(p)
+			p = pods.await(name, "ready", isReady)
+			var cgroups []string
+			within(t, soon, func() error { // its process is the runtime's own for a moment
+				running, mounts, found := traces(t, l, one, p)
+				if len(running) == 0 || len(mounts) == 0 || len(found) == 0 {
+					return fmt.Errorf("while it runs it has the processes %v, the mounts %v and the cgroups %v", running, mounts, found)
+				}
+				cgroups = found
+				return nil
+			})
+			held, letGo := hold(t, p, cgroups)
+
+			// When it is deleted.
+			changes, err := pods.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: p.ResourceVersion})
+			must(t, err)
+			defer changes.Stop()
+			must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{}))
+
+			// Then its object stays for as long as that does, though nothing runs.
+			awaitNoProcess(t, soon, name)
+			if isDeleted(changes, 4*time.Second) {
+				t.Fatalf("its object is gone, and its %s is not", what)
+			}
+			_, err = os.Stat(held)
+			must(t, err)
+
+			// And once it goes, nothing is left.
+			letGo()
+			if !isDeleted(changes, patience) {
+				t.Fatal("it is never deleted")
 			}
 			if running, mounts, cgroups := traces(t, l, one, p); len(running)+len(mounts)+len(cgroups) > 0 {
 				t.Errorf("its object is gone, and it has the processes %v, the mounts %v and the cgroups %v", running, mounts, cgroups)
 			}
-			return
+		})
+	}
+}
+
+// isDeleted tells whether an object is deleted within a while.
+func isDeleted(changes watch.Interface, limit time.Duration) bool {
+	for late := time.After(limit); ; {
+		select {
+		case change := <-changes.ResultChan():
+			if change.Type == watch.Deleted {
+				return true
+			}
 		case <-late:
-			t.Fatal("it is never deleted")
+			return false
 		}
 	}
+}
+
+// undying is a process that waits in the kernel, as for a disk that is gone: no signal
+// ends it before letDie is called.
+func undying(t *testing.T) (pid int, letDie func()) {
+	t.Helper()
+	dir, device, wake := hungDir(t)
+	must(t, unix.SetNonblock(device, true))
+	request := make([]byte, 64<<10)
+	word := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+	// The kernel asks in which version we speak: it is 7.1, which knows the least.
+	_, err := unix.Read(device, request)
+	must(t, err)
+	unique := request[8:16]
+	_, err = unix.Write(device, slices.Concat(word(24), word(0), unique, word(7), word(1)))
+	must(t, err)
+
+	// A process can be killed before its question was read, and not after.
+	process := exec.Command("cat", filepath.Join(dir, "x"))
+	must(t, process.Start())
+	t.Cleanup(func() {
+		wake()
+		_ = process.Wait()
+	})
+	pid = process.Process.Pid
+	within(t, soon, func() error {
+		_, err := unix.Read(device, request)
+		if asker := request[32:36]; err == nil && !bytes.Equal(asker, word(uint32(pid))) {
+			err = errors.New("somebody else looks at it")
+		}
+		return err
+	})
+	return pid, wake
 }

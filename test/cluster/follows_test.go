@@ -116,8 +116,11 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 
 		// for the container as well
 		for _, file := range s.files {
-			inside, err := pods.ProxyGet("http", "reader", "7070", "/file", map[string]string{"path": "/" + file.path}).DoRaw(t.Context())
-			must(t, err)
+			var inside []byte
+			within(t, soon, func() (err error) { // it runs for a moment before it listens
+				inside, err = pods.ProxyGet("http", "reader", "7070", "/file", map[string]string{"path": "/" + file.path}).DoRaw(t.Context())
+				return err
+			})
 			if string(inside) != value {
 				t.Errorf("in the container, %s holds %q, not %q", file.path, inside, value)
 			}

@@ -12,19 +12,17 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"berth/test/cluster/control"
 )
 
 // hungDir is a file system that never answers, until wake is called: then every answer
-// is an error.
-func hungDir(t *testing.T) (dir string, wake func()) {
+// is an error. What it is asked can be read from its device.
+func hungDir(t *testing.T) (dir string, device int, wake func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hung-")
 	must(t, err)
-	device, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	device, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	must(t, err)
 	wake = sync.OnceFunc(func() { _ = unix.Close(device) })
 	t.Cleanup(func() {
@@ -33,38 +31,7 @@ func hungDir(t *testing.T) (dir string, wake func()) {
 		os.Remove(dir)
 	})
 	must(t, unix.Mount("hung", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device)))
-	return dir, wake
-}
-
-// unready begins to watch a node, and returns what tells whether it ever was not ready.
-func unready(t *testing.T, admin kubernetes.Interface, node string) (said func() []string) {
-	t.Helper()
-	w, err := admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
-	must(t, err)
-	var mu sync.Mutex
-	var all []string
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range w.ResultChan() {
-			n, ok := e.Object.(*corev1.Node)
-			if !ok {
-				continue
-			}
-			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-					mu.Lock()
-					all = append(all, fmt.Sprintf("%s: %s", c.Status, c.Message))
-					mu.Unlock()
-				}
-			}
-		}
-	}()
-	return func() []string {
-		w.Stop()
-		<-done
-		return all
-	}
+	return dir, device, wake
 }
 
 func TestANodeWithAHungMountStaysReady(t *testing.T) {
@@ -74,10 +41,10 @@ func TestANodeWithAHungMountStaysReady(t *testing.T) {
 	joinNode(t, plane, "one")
 	must(t, plane.AwaitNodes(t.Context()))
 	pods := podsIn(t, admin, "default")
-	unready := unready(t, admin, "one")
+	seen := watchReady(t, admin, "one")
 
 	// Given pods that mount what never answers, more than there are slots.
-	dir, wake := hungDir(t)
+	dir, _, wake := hungDir(t)
 	above := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(dir)}}
 	hung := []string{"hung-0", "hung-1", "part-0", "part-1"}
 	for _, name := range hung {
@@ -108,7 +75,7 @@ func TestANodeWithAHungMountStaysReady(t *testing.T) {
 	pods.awaitWithin(soon, "late", "ready", isReady)
 
 	// And the node was ready at all times.
-	if all := unready(); len(all) > 0 {
+	if all := seen.unready(); len(all) > 0 {
 		t.Errorf("the node was not ready: %q", all)
 	}
 	wake()

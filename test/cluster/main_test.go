@@ -6,8 +6,9 @@
 //
 // Tests that leave the nodes as they found them share one cluster of two (sharedLab),
 // each in a namespace of the API of its own. Those of them that are not parallel may
-// do to a node what they like, as long as they undo it: the others have not begun
-// yet. All other tests have a cluster of their own (newPlane, joinNode).
+// do to node two what they like, as long as they undo it: the others have not begun
+// yet. Node one has a pod that is watched from the start (startElder). All other tests
+// have a cluster of their own (newPlane, joinNode).
 //
 // Root and `make cluster-parts` are needed; `make test-cluster` does all of that.
 package cluster
@@ -84,10 +85,11 @@ func programs() string {
 // their own.
 func startLab(t *testing.T, flags map[control.Part][]string, parts ...control.Part) *lab.Lab {
 	t.Helper()
+	image := workloadArchive(t)
 	dir, err := os.MkdirTemp(filepath.Split(labs))
 	must(t, err)
 	config := labConfig(dir, parts...)
-	config.Images, config.Flags = []string{workloadArchive(t)}, flags
+	config.Images, config.Flags = []string{image}, flags
 	began := time.Now()
 	l, err := lab.Start(t.Context(), config)
 	must(t, err)

@@ -44,11 +44,7 @@ func eat(ctx context.Context, amount string) error {
 	}
 	var eaten [][]byte
 	for range n {
-		piece := make([]byte, 1<<20)
-		for i := range piece { // or the kernel would not give it yet
-			piece[i] = 1
-		}
-		eaten = append(eaten, piece)
+		eaten = append(eaten, memory(1))
 	}
 	<-ctx.Done()
 	fmt.Println("ate", len(eaten), "MiB")

@@ -26,6 +26,8 @@
 //	write PATH TEXT             write TEXT into a file, then end
 //	link PATH TARGET            make a symbolic link, then end
 //	eat N                       use N MiB of memory, then sleep
+//	hoard LEFT MOST             use memory until LEFT MiB are left of the machine, but no more than MOST
+//	threads N                   start N threads, then sleep
 //	spin                        use all of a processor until SIGTERM
 //
 // All but stubborn, cling, usr1 and hook end at once on SIGTERM, with 0.
@@ -84,6 +86,10 @@ func run(args []string) (code int, err error) {
 		return 0, os.Symlink(args[2], args[1])
 	case is(args, "eat", 1):
 		return 0, eat(ctx, args[1])
+	case is(args, "hoard", 2):
+		return 0, hoard(ctx, args[1], args[2])
+	case is(args, "threads", 1):
+		return 0, threads(ctx, args[1])
 	case is(args, "spin", 0):
 		return 0, spin(ctx)
 	case is(args, "sleep", 0):
