@@ -15,14 +15,14 @@ func TestPodsShareADevice(t *testing.T) {
 	devices := filepath.Join(w.cfg.PluginsDir, "kubernetes.io/csi/volumeDevices")
 
 	// given two pods with the same device
-	if got, want := w.mount(a).Path, devices+"/publish/vol/a"; got != want {
+	if got, want := w.mount(a).Path, devices+"/publish/volh/a"; got != want {
 		t.Error(got, "want", want)
 	}
 	w.mount(b)
 	w.mount(a) // which does nothing
 	w.expect("stage h", "publish h", "publish h")
 	staged, published := w.driver.stages[0], w.driver.publishes[0]
-	if staged.StagingTargetPath != devices+"/staging/vol" || published.StagingTargetPath != staged.StagingTargetPath || published.TargetPath != devices+"/publish/vol/a" {
+	if staged.StagingTargetPath != devices+"/staging/volh" || published.StagingTargetPath != staged.StagingTargetPath || published.TargetPath != devices+"/publish/volh/a" {
 		t.Error(staged, published)
 	}
 	if staged.VolumeCapability.GetBlock() == nil || published.VolumeCapability.GetBlock() == nil {

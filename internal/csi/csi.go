@@ -6,10 +6,12 @@
 //
 // What always holds:
 //   - A record lies in a pod's directory, beside the place of a volume if it is no
-//     device, before its driver is asked for anything, and until it has undone all of it. The records of all pods
-//     tell which volumes are staged: a volume is unstaged with its last record. So
-//     nothing but the disk has to be remembered over a restart. Another one lies beside
-//     the place where a volume is staged, for the case that those of pods can't be read.
+//     device, before its driver is asked for anything, and until it has undone all of it.
+//     The records of all pods tell which volumes are staged: a volume is unstaged with its
+//     last record. So nothing but the disk has to be remembered over a restart.
+//   - Another record lies beside the place where a volume is staged, or would be: a file
+//     that can't be read loses nothing. If neither can be read, the log says so, the volume
+//     stays attached, and nobody else is held up.
 //   - A volume that a cluster attaches is in use from the moment on in which a pod wants
 //     it, until its last record is gone. The cluster knows that before anything is
 //     mounted, and so never detaches what is.
@@ -78,7 +80,7 @@ type Manager struct {
 	gone    map[string]bool // drivers that were unregistered, and did not come back
 	waiting map[string]map[pod.UID]bool
 	wanted  map[volumeID]map[pod.UID]bool // volumes that the cluster attaches
-	unread  map[string]bool               // directories whose record can't be read; it is told
+	unread  map[string]bool               // directories whose record can't be read, or is not there; it is told
 	busy    map[volumeID]*turn
 	changed chan struct{} // capacity 1: drivers are others now
 

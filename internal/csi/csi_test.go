@@ -69,7 +69,7 @@ func TestTheRecordComesFirst(t *testing.T) {
 			return nil
 		}
 		if i == 2 {
-			w.mountFails(r, "give it to group 7: no such group")
+			w.mountFails(r, "no such group")
 		} else {
 			w.mountFails(r, `CSI driver "disks.example.com": Node`)
 		}
@@ -241,14 +241,26 @@ func TestTheNameOfAnAttachmentIsThatOfTheCluster(t *testing.T) {
 
 func TestADriverCanHaveOnlySoManyVolumes(t *testing.T) {
 	w := newWorld(t)
+	w.described().VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}
 	w.driver.info.MaxVolumesPerNode = 2
-	w.register()
+	w.alone()
+	w.mount(w.request("own", "")) // it does not count
 	w.mount(w.request("a", "1"))
 	w.mount(w.request("a", "2"))
 	w.mount(w.request("b", "2")) // the same
 	w.mountFails(w.request("c", "3"), "can have 2 volumes on this node")
+	w.mount(w.request("own-too", ""))
 	w.unmount(w.request("a", "1"))
 	w.mount(w.request("c", "3"))
+}
+
+// The scheduler of a cluster counts them, by what the driver says now.
+func TestAClusterCountsTheVolumesOfADriver(t *testing.T) {
+	w := newWorld(t)
+	w.driver.info.MaxVolumesPerNode = 1
+	w.register()
+	w.mount(w.request("a", "1"))
+	w.mount(w.request("b", "2"))
 }
 
 func TestTokensAreRenewed(t *testing.T) {
@@ -286,6 +298,26 @@ func TestTokensAreRenewed(t *testing.T) {
 	w.mount(r)
 	if last := w.driver.publishes[3]; last.Secrets[attributeTokens] != text || last.VolumeContext[attributeTokens] != "" {
 		t.Error(last)
+	}
+}
+
+func TestWhatIsPublishedAnewIsGivenToTheGroup(t *testing.T) {
+	// given a driver that writes new files with each call
+	w := newWorld(t)
+	w.described().RequiresRepublish = new(true)
+	r := w.request("a", "h")
+	r.Group, r.FSType = 7, "ext4"
+	given := 0
+	r.GiveToGroup = func(string) error { given++; return nil }
+	for calls := 1; calls <= 2; calls++ {
+		if w.mount(r); given != calls {
+			t.Errorf("after %d calls it was given to the group %d times", calls, given)
+		}
+	}
+	// when that fails, then the pod has what it has
+	r.GiveToGroup = func(string) error { return errors.New("no such group") }
+	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.Again.IsZero() {
+		t.Error(got, err)
 	}
 }
 

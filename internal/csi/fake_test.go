@@ -239,6 +239,14 @@ func (w *world) restart() {
 	}
 }
 
+// alone makes it a machine that is in no cluster.
+func (w *world) alone() {
+	w.t.Helper()
+	w.cfg.Cluster = nil
+	w.restart()
+	w.register()
+}
+
 func (w *world) register() {
 	w.t.Helper()
 	if err := w.m.Register(w.t.Context(), disks, w.driver.endpoint, nil); err != nil {
@@ -251,7 +259,7 @@ func (w *world) register() {
 func (w *world) request(uid, handle string) Request {
 	return Request{
 		Pod:  &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-" + uid, Namespace: "shop", UID: pod.UID(uid)}},
-		Name: "vol", Driver: disks, Handle: handle, Group: -1, Say: func(string) {},
+		Name: "vol" + handle, Driver: disks, Handle: handle, Group: -1, Say: func(string) {},
 		Dir:         filepath.Join(w.cfg.PodsDir, uid, "volumes", VolumesDir, "vol"+handle),
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 	}

@@ -52,6 +52,20 @@ func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
 	}
 }
 
+// Attached has those looked at again who want volumes that the cluster attaches: it may
+// have done so now.
+func (m *Manager) Attached(ctx context.Context) {
+	wanting := map[pod.UID]bool{}
+	m.mu.Lock()
+	for _, pods := range m.wanted {
+		maps.Copy(wanting, pods)
+	}
+	m.mu.Unlock()
+	for uid := range wanting {
+		m.Wake(ctx, uid)
+	}
+}
+
 // tellInUse lets the cluster know which volumes are wanted, published or staged.
 func (m *Manager) tellInUse() {
 	if m.Cluster == nil {
@@ -76,5 +90,5 @@ func (m *Manager) tellInUse() {
 		inUse[v.unique()] = true
 	}
 	m.mu.Unlock()
-	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && len(all.unread) == 0)
+	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && len(all.unread) == 0 && len(all.lost) == 0)
 }

@@ -26,6 +26,11 @@ func TestAVolumeIsInUseUntilItIsUnstaged(t *testing.T) {
 	if err := w.failure(a, "waiting for the volume to be attached to this node"); !errors.As(err, &waiting) {
 		t.Error(err)
 	}
+	// and who waits for that is woken when the cluster says something about it
+	w.m.Attached(t.Context())
+	if uid := <-w.woken; uid != "a" {
+		t.Errorf("%s was woken", uid)
+	}
 	// then it is in use, since a pod wants it, and for as long as it does
 	w.inUse(true, "h")
 	w.m.Forget("a")

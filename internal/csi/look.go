@@ -4,27 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"berth/internal/pod"
 )
 
 // onDisk is what is written down of all volumes, by the directory in which it is.
 type onDisk struct {
 	pods   map[string]record
-	staged map[string]record // of those that are mounted where they are staged
-	unread map[string]bool   // records of pods, and of what is staged, that tell nothing
+	staged map[string]record // of those that are staged: their other records
+	unread map[string]bool   // directories of pods that have volumes, and tell nothing of them
+	lost   map[string]bool   // those of other records of what is staged, that tell nothing of it
+	told   map[string]bool   // what there was something to tell of
 }
 
-// look reads the records, but for that in one directory. One that can't be read is told
+// look reads the records, but for that in one directory. What can't be read is told
 // once, and holds nothing up.
 func (m *Manager) look(but string) (onDisk, error) {
-	out := onDisk{pods: map[string]record{}, staged: map[string]record{}, unread: map[string]bool{}}
-	// What is staged comes first: its pod was written down before.
-	err := errors.Join(m.lookStaged(&out, but), m.lookPods(&out, but))
+	out := onDisk{
+		pods: map[string]record{}, staged: map[string]record{},
+		unread: map[string]bool{}, lost: map[string]bool{}, told: map[string]bool{},
+	}
+	// What is staged and published comes first: its pod was written down before.
+	err := m.lookStaged(&out)
+	devices, e := m.lookDevices(&out)
+	err = errors.Join(err, e, m.lookPods(&out, but))
+	m.match(&out, devices, but)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for dir := range m.unread {
-		if !out.unread[dir] && dir != but {
+		if !out.told[dir] && dir != but {
 			delete(m.unread, dir)
 		}
 	}
@@ -40,63 +52,175 @@ func (m *Manager) lookPods(out *onDisk, but string) error {
 		volumes := filepath.Join(m.PodsDir, uid, "volumes", VolumesDir)
 		all, err := names(volumes)
 		if err != nil {
-			m.unreadable(out, volumes, err)
+			out.unread[volumes] = true
+			m.tell(out, volumes, unknownVolume, err)
 		}
 		for _, name := range all {
 			if dir := filepath.Join(volumes, name); dir != but {
-				m.readInto(out.pods, out, dir)
+				m.lookPod(out, dir)
 			}
 		}
 	}
 	return nil
 }
 
-func (m *Manager) lookStaged(out *onDisk, but string) error {
+// lookPod reads the record of one volume of a pod.
+func (m *Manager) lookPod(out *onDisk, dir string) {
+	r, err := readRecord(dir)
+	if err == nil {
+		if r != nil {
+			out.pods[dir] = *r
+		}
+		return
+	}
+	if r := m.recall(dir); r != nil {
+		out.pods[dir] = *r
+		m.tell(out, dir, recalledVolume, err)
+		return
+	}
+	out.unread[dir] = true
+	m.tell(out, dir, unknownVolume, err)
+}
+
+func (m *Manager) lookStaged(out *onDisk) error {
+	return m.eachCopy(func(dir string) {
+		// A file system that is broken is mounted, too.
+		if mounted, err := m.IsMount(filepath.Join(dir, stagedAt)); err == nil && !mounted {
+			return
+		}
+		r, err := readRecord(dir)
+		switch {
+		case err != nil:
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, err)
+		case r != nil:
+			r.Staging = filepath.Join(dir, stagedAt)
+			out.staged[dir] = *r
+		}
+	}, func(dir string, err error) {
+		out.lost[dir] = true
+		m.tell(out, dir, lostVolume, err)
+	})
+}
+
+// eachCopy goes through the directories of other records, but for those of devices.
+func (m *Manager) eachCopy(do func(dir string), broken func(dir string, err error)) error {
 	drivers, err := names(m.stagingDir())
 	if err != nil {
 		return err
 	}
 	for _, driver := range drivers {
-		volumes, err := names(filepath.Join(m.stagingDir(), driver))
+		if driver == devicesName {
+			continue
+		}
+		of := filepath.Join(m.stagingDir(), driver)
+		volumes, err := names(of)
 		if err != nil {
-			m.unreadable(out, filepath.Join(m.stagingDir(), driver), err)
+			broken(of, err)
 		}
 		for _, volume := range volumes {
-			dir := filepath.Join(m.stagingDir(), driver, volume)
-			// A file system that is broken is mounted, too.
-			if mounted, err := m.IsMount(filepath.Join(dir, stagedAt)); (err != nil || mounted) && dir != but {
-				m.readInto(out.staged, out, dir)
-			}
+			do(filepath.Join(of, volume))
 		}
 	}
 	return nil
 }
 
-// readInto reads the record of one directory.
-func (m *Manager) readInto(into map[string]record, out *onDisk, dir string) {
-	r, err := readRecord(dir)
-	switch {
-	case err != nil:
-		m.unreadable(out, dir, err)
-	case r != nil:
-		into[dir] = *r
+// devices are those of which no other record tells.
+type devices struct {
+	staged    []string           // by name
+	published map[string]pod.UID // by where
+}
+
+// lookDevices finds those that are staged. What is mounted there only the driver knows: it
+// is enough that its place is there.
+func (m *Manager) lookDevices(out *onDisk) (devices, error) {
+	untold := devices{published: map[string]pod.UID{}}
+	staged, err := names(m.stagedDevices())
+	if err != nil {
+		return untold, err
+	}
+	for _, name := range staged {
+		dir := m.deviceCopyDir(name)
+		r, err := readRecord(dir)
+		switch {
+		case err != nil:
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, err)
+		case r == nil:
+			untold.staged = append(untold.staged, name)
+		default:
+			r.Staging = m.deviceStaging(name)
+			out.staged[dir] = *r
+		}
+	}
+	published, err := names(m.publishedDevices())
+	if err != nil {
+		return untold, err
+	}
+	for _, name := range published {
+		pods, err := os.ReadDir(filepath.Join(m.publishedDevices(), name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return untold, fmt.Errorf("look for CSI volumes: %w", err)
+		}
+		for _, p := range pods {
+			untold.published[filepath.Join(m.publishedDevices(), name, p.Name())] = pod.UID(p.Name())
+		}
+	}
+	return untold, nil
+}
+
+// match finds the devices of which no record of a pod tells either. A kubelet that was here
+// before us leaves such ones.
+func (m *Manager) match(out *onDisk, found devices, but string) {
+	known := map[string]bool{}
+	for _, r := range out.pods {
+		known[r.Staging] = true
+	}
+	for _, name := range found.staged {
+		if dir := m.deviceCopyDir(name); !known[m.deviceStaging(name)] {
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, fmt.Errorf("nothing is written down of %s", m.deviceStaging(name)))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(found.published)) {
+		dir := m.volumeDir(found.published[path], filepath.Base(filepath.Dir(path)))
+		if _, ok := out.pods[dir]; ok || out.unread[dir] || dir == but {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil { // it did not go just now
+			out.unread[dir] = true
+			m.tell(out, dir, unknownVolume, fmt.Errorf("nothing is written down of %s", path))
+		}
 	}
 }
 
-func (m *Manager) unreadable(out *onDisk, dir string, err error) {
-	out.unread[dir] = true
-	m.noteUnread(dir, err)
+// What is told of volumes, once.
+const (
+	recalledVolume = "what is written down of a CSI volume can't be read; what else is known of it will do"
+	unknownVolume  = "a CSI volume is not known any more: it is made anew if its pod runs, and unmounted without its driver if the pod goes"
+	lostVolume     = "a CSI volume is staged that is not known any more: it stays staged until a pod has it again; else undo it by hand, and remove its directory"
+)
+
+func (m *Manager) tell(out *onDisk, dir, what string, err error) {
+	out.told[dir] = true
+	m.tellOnce(dir, what, err)
 }
 
-// noteUnread tells of a record that can't be read, once.
-func (m *Manager) noteUnread(dir string, err error) {
+func (m *Manager) tellOnce(dir, what string, err error) {
 	m.mu.Lock()
 	told := m.unread[dir]
 	m.unread[dir] = true
 	m.mu.Unlock()
 	if !told {
-		m.Log.Warn("a CSI volume is not known any more: it is made anew if its pod runs, and unmounted without its driver if the pod goes", "err", err)
+		m.Log.Warn(what, "dir", dir, "err", err)
 	}
+}
+
+// isTold tells whether there was something to tell of a volume.
+func (m *Manager) isTold(dir string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unread[dir]
 }
 
 // claimed tells whether a pod has a volume.
@@ -109,11 +233,11 @@ func (o onDisk) claimed(v volumeID) bool {
 	return false
 }
 
-// mayBeAnother tells whether a pod of whose volume nothing is known may have the one in
-// the directory of another pod: it is named alike there.
-func (o onDisk) mayBeAnother(dir string) bool {
+// mayHave tells whether a pod of whose volume nothing is known may have one: it is named
+// alike there. A name that is not known may be any.
+func (o onDisk) mayHave(name string) bool {
 	for unread := range o.unread {
-		if dir != "" && filepath.Base(unread) == filepath.Base(dir) {
+		if base := filepath.Base(unread); name == "" || base == name || base == VolumesDir {
 			return true
 		}
 	}

@@ -2,7 +2,6 @@ package csi
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"berth/internal/pod"
 )
 
 // Request is a volume that a pod wants to have.
@@ -31,7 +32,7 @@ type Request struct {
 	StageSecret, PublishSecret *v1.SecretReference
 
 	Group int // that is to have it, or -1
-	// GiveToGroup gives a directory to that group.
+	// GiveToGroup gives a directory to that group. Its error says so.
 	GiveToGroup func(dir string) error
 	// Say is told what is being done.
 	Say func(string)
@@ -43,10 +44,13 @@ func (r *Request) ephemeral() bool { return r.Handle == "" }
 // id names the volume. One that is made for a pod gets a name of its own.
 func (r *Request) id() volumeID {
 	if r.ephemeral() {
-		return volumeID{r.Driver, fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(r.Pod.UID)+r.Name)))}
+		return volumeID{r.Driver, ownHandle(r.Pod.UID, r.Name)}
 	}
 	return volumeID{r.Driver, r.Handle}
 }
+
+// ownHandle is by which a driver knows a volume that it makes for a pod.
+func ownHandle(uid pod.UID, name string) string { return "csi-" + hashed(string(uid)+name) }
 
 // Mounted is a volume that a pod has.
 type Mounted struct {
@@ -97,7 +101,7 @@ func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again 
 	}
 	defer release()
 	if published {
-		err = j.publish(ctx) // with new tokens
+		err = j.renew(ctx)
 	} else {
 		err = j.run(ctx)
 	}
@@ -121,7 +125,7 @@ func (j *job) again() time.Time {
 func (m *Manager) stands(dir string) (*record, error) {
 	known, err := readRecord(dir)
 	if err != nil { // it is made anew, and so is the record
-		m.noteUnread(dir, err)
+		m.tellOnce(dir, unknownVolume, err)
 		return nil, nil
 	}
 	if known == nil || !known.Ready {
@@ -159,14 +163,20 @@ func (j *job) run(ctx context.Context) error {
 	if j.r.Block {
 		rec.Device = j.m.target(j.r)
 	}
+	if j.r.ephemeral() {
+		rec.Mode = storagev1.VolumeLifecycleEphemeral
+	}
 	others, err := j.place(rec)
+	if err == nil {
+		err = rec.writeCopy(j.m.copyDir(rec))
+	}
 	if err != nil {
 		return err
 	}
 	if rec.Staging != "" {
 		staged, err := j.staged(others)
 		if err == nil && !staged {
-			err = j.stage(ctx, rec)
+			err = j.stage(ctx, rec.Staging)
 		}
 		if err != nil {
 			return err
@@ -175,14 +185,35 @@ func (j *job) run(ctx context.Context) error {
 	if err := j.publish(ctx); err != nil {
 		return err
 	}
-	if j.givesGroup() {
-		j.r.Say(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
-		if err := j.r.GiveToGroup(j.m.target(j.r)); err != nil {
-			return fmt.Errorf("give it to group %d: %w", j.r.Group, err)
-		}
+	if err := j.give(); err != nil {
+		return err
 	}
 	rec.Ready = true
-	return rec.write(j.r.Dir)
+	if err := rec.write(j.r.Dir); err != nil {
+		return err
+	}
+	if j.m.isTold(j.r.Dir) { // it is known again
+		j.m.tellInUse()
+	}
+	return nil
+}
+
+// renew publishes anew what a pod has, with new tokens. What the driver writes then is for
+// the pod's group, too.
+func (j *job) renew(ctx context.Context) error {
+	if err := j.publish(ctx); err != nil {
+		return err
+	}
+	return j.give()
+}
+
+// give gives the volume to the pod's group, if that is for us to do.
+func (j *job) give() error {
+	if !j.givesGroup() {
+		return nil
+	}
+	j.r.Say(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
+	return j.r.GiveToGroup(j.m.target(j.r))
 }
 
 // place writes a volume down if there is room for it, and returns what is written down
@@ -200,15 +231,16 @@ func (j *job) place(rec record) (others map[string]record, err error) {
 	return all.pods, rec.write(j.r.Dir)
 }
 
-// room refuses a volume that would be one too many for its driver.
+// room refuses a volume that would be one too many for its driver. In a cluster, the
+// scheduler counts them. Those that are made for a pod alone do not count.
 func (j *job) room(others map[string]record) error {
 	most := j.on.MaxVolumes
-	if most == 0 {
+	if most == 0 || j.m.Cluster != nil || j.r.ephemeral() {
 		return nil
 	}
 	have := map[volumeID]bool{}
 	for _, r := range others {
-		if r.Driver == j.id.driver {
+		if r.Driver == j.id.driver && r.Mode != storagev1.VolumeLifecycleEphemeral {
 			have[r.id()] = true
 		}
 	}
@@ -232,16 +264,10 @@ func (j *job) staged(others map[string]record) (bool, error) {
 	return false, nil
 }
 
-func (j *job) stage(ctx context.Context, rec record) error {
+func (j *job) stage(ctx context.Context, path string) error {
 	j.r.Say(fmt.Sprintf("stage %s", j.id))
-	path := rec.Staging
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return fmt.Errorf("make a directory to stage it: %w", err)
-	}
-	if !j.r.Block {
-		if err := rec.write(filepath.Dir(path)); err != nil {
-			return err
-		}
 	}
 	return j.m.call(ctx, j.on, "NodeStageVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{

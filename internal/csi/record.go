@@ -28,7 +28,8 @@ type record struct {
 	Driver string `json:"driverName"`
 	// Staging is where the volume is staged, or "" if that driver stages nothing.
 	Staging string `json:"stagingPath,omitempty"`
-	// Mode is written by kubelets only. They do not tell where a volume is staged.
+	// Mode says that a volume was made for a pod. Kubelets say of others that they are
+	// persistent, and do not tell where they are staged.
 	Mode storagev1.VolumeLifecycleMode `json:"volumeLifecycleMode,omitempty"`
 	// NotAttached says that no cluster attaches it. Without a word on it, one may.
 	NotAttached bool `json:"notAttached,omitempty"`
@@ -83,6 +84,12 @@ func (r record) write(dir string) error {
 		return fmt.Errorf("write down a CSI volume: %w", err)
 	}
 	return nil
+}
+
+// writeCopy writes the other record, that of all pods that have the volume.
+func (r record) writeCopy(dir string) error {
+	r.Device = ""
+	return r.write(dir)
 }
 
 func removeRecord(dir string) error {

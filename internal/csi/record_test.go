@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // spoil makes a record one that can't be read.
@@ -38,7 +40,7 @@ func TestARecordThatCantBeReadHoldsUpNobody(t *testing.T) {
 	w.mount(other)
 	w.unmount(other)
 	w.expect("stage h", "publish h", "unpublish h", "unstage h")
-	w.inUse(false, "healed", "lost")
+	w.inUse(true, "healed", "lost")
 	if n := strings.Count(log.String(), filepath.Join(lost.Dir, recordFile)); n != 1 {
 		t.Errorf("it is told %d times: %s", n, &log)
 	}
@@ -48,22 +50,26 @@ func TestARecordThatCantBeReadHoldsUpNobody(t *testing.T) {
 	w.expect("stage healed", "publish healed")
 	w.unmount(healed)
 	w.expect("unpublish healed", "unstage healed")
-	w.inUse(false, "lost")
+	w.inUse(true, "lost")
 
-	// Of a pod that goes, what is mounted goes, and then what is staged.
+	// For a pod that goes, there is another record.
 	w.unmount(lost)
-	w.expect("take off mount", "unstage lost")
+	w.expect("unpublish lost", "unstage lost")
 	w.inUse(true)
 	w.nothingLeft()
 }
 
 func TestAVolumeIsNotUnstagedThatAnUnknownPodMayHave(t *testing.T) {
+	// given a pod with a volume of which nobody knows the name, as a kubelet stages it
 	w := newWorld(t)
 	a, b := w.request("a", "h"), w.request("b", "h")
 	w.mount(a)
 	w.mount(b)
 	w.driver.take()
 	spoil(t, b.Dir)
+	if err := (record{Handle: "h", Driver: disks}).write(w.copyDir(b)); err != nil {
+		t.Fatal(err)
+	}
 	w.unmount(a)
 	w.expect("unpublish h")
 	w.unmount(b)
@@ -71,18 +77,173 @@ func TestAVolumeIsNotUnstagedThatAnUnknownPodMayHave(t *testing.T) {
 	w.nothingLeft()
 }
 
-func TestAnUnknownDeviceIsTakenAway(t *testing.T) {
+// device is a request for one.
+func (w *world) device(uid, handle string) Request {
+	r := w.request(uid, handle)
+	r.Block = true
+	return r
+}
+
+// copyDir is where the other record of a volume lies.
+func (w *world) copyDir(r Request) string {
+	rec := record{Name: r.Name, Handle: r.id().handle, Driver: r.Driver}
+	if r.Block {
+		rec.Device = w.m.target(&r)
+	}
+	return w.m.copyDir(rec)
+}
+
+func TestADeviceWhoseRecordCantBeReadIsUnstaged(t *testing.T) {
 	w := newWorld(t)
-	r := w.request("a", "")
-	r.Handle, r.Block, r.Dir = "h", true, filepath.Join(filepath.Dir(r.Dir), r.Name)
+	w.attachable("h")
+	a, b := w.device("a", "h"), w.device("b", "h")
+	w.mount(a)
+	w.mount(b)
+	w.driver.take()
+	spoil(t, a.Dir)
+	spoil(t, b.Dir)
+	w.restart()
+	w.register()
+	w.inUse(true, "h")
+	w.unmount(a)
+	w.expect("unpublish h")
+	w.inUse(true, "h")
+	w.unmount(b)
+	w.expect("unpublish h", "unstage h")
+	w.inUse(true)
+	w.devicesGone()
+}
+
+func TestADeviceOfWhichNothingIsKnown(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.restart()
+	w.register()
+	w.attachable("h", "other")
+	r := w.device("a", "h")
 	w.mount(r)
 	w.driver.take()
 	spoil(t, r.Dir)
+	spoil(t, w.copyDir(r))
+
+	// What can be done without its driver is done, and the rest is told.
 	w.unmount(r)
 	w.expect("take off a")
 	if left, err := filepath.Glob(w.cfg.PluginsDir + "/kubernetes.io/csi/volumeDevices/publish/*"); len(left) > 0 || err != nil {
 		t.Error("left:", left, err)
 	}
+	if !strings.Contains(log.String(), "unmounted without its driver") || !strings.Contains(log.String(), w.copyDir(r)) {
+		t.Error(&log)
+	}
+	// It is told by each agent, and whatever is attached stays so.
+	log.Reset()
+	w.restart()
+	w.register()
+	w.inUse(false)
+	if !strings.Contains(log.String(), w.copyDir(r)) {
+		t.Error(&log)
+	}
+	// It holds up nobody, and the next pod that has the volume brings it in order.
+	other := w.request("b", "other")
+	w.mount(other)
+	w.unmount(other)
+	w.expect("stage other", "publish other", "unpublish other", "unstage other")
+	w.mount(r)
+	w.unmount(r)
+	w.expect("stage h", "publish h", "unpublish h", "unstage h")
+	w.inUse(true)
+	w.devicesGone()
+}
+
+func TestADeviceThatHasNoOtherRecord(t *testing.T) {
+	// given a device that an earlier version staged
+	w := newWorld(t)
+	w.attachable("h")
+	r := w.device("a", "h")
+	w.mount(r)
+	if err := os.RemoveAll(filepath.Dir(w.copyDir(r))); err != nil {
+		t.Fatal(err)
+	}
+	w.driver.take()
+	w.restart()
+	w.register()
+	w.inUse(true, "h")
+	w.unmount(r)
+	w.expect("unpublish h", "unstage h")
+	w.inUse(true)
+	w.devicesGone()
+}
+
+func TestADeviceThatIsStagedForNobodyIsUnstaged(t *testing.T) {
+	// given devices that were staged, one for a pod that is gone, and one that a kubelet
+	// has published for a pod that runs
+	w := newWorld(t)
+	w.attachable("h", "used")
+	gone, used := w.device("a", "h"), w.device("b", "used")
+	w.mount(gone)
+	w.mount(used)
+	if err := os.WriteFile(w.m.target(&used), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Request{gone, used} {
+		if err := removeRecord(r.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.driver.take()
+	w.restart()
+	w.inUse(false, "h", "used")
+	// when the driver comes
+	w.register()
+	w.expect("unstage h")
+	w.inUse(false, "used")
+	// and when the pod has it from us
+	w.mount(used)
+	w.inUse(true, "used")
+	w.unmount(used)
+	w.expect("stage used", "publish used", "unpublish used", "unstage used")
+}
+
+func TestAVolumeOfAPodAloneWhoseRecordCantBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.described().VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent}
+	// given such volumes, and a persistent one of the same name
+	alone, other := w.request("a", ""), w.request("b", "")
+	persistent := w.request("c", "h")
+	persistent.Name, persistent.Dir = alone.Name, filepath.Join(filepath.Dir(persistent.Dir), alone.Name)
+	for _, r := range []Request{alone, other, persistent} {
+		w.mount(r)
+		spoil(t, r.Dir)
+	}
+	w.driver.take()
+	w.restart()
+	w.register()
+	w.unmount(other)
+	w.unmount(persistent)
+	w.unmount(alone)
+	w.expect("unpublish "+other.id().handle, "unpublish h", "unstage h", "unpublish "+alone.id().handle)
+	w.nothingLeft()
+}
+
+func TestAPodWhoseVolumesCantBeListedMayHaveAny(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.request("a", "h"), w.request("b", "h")
+	w.mount(a)
+	w.mount(b)
+	w.driver.take()
+	volumes := filepath.Dir(b.Dir)
+	if err := errors.Join(os.Rename(volumes, volumes+".away"), os.WriteFile(volumes, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.unmount(a)
+	w.expect("unpublish h")
+	if err := errors.Join(os.Remove(volumes), os.Rename(volumes+".away", volumes)); err != nil {
+		t.Fatal(err)
+	}
+	w.unmount(b)
+	w.expect("unpublish h", "unstage h")
+	w.nothingLeft()
 }
 
 // kubeletRecord is what a kubelet leaves of a volume.
@@ -159,7 +320,7 @@ func TestABrokenFileSystemHoldsUpNobody(t *testing.T) {
 func TestTwoPodsCantHaveTheLastPlace(t *testing.T) {
 	w := newWorld(t)
 	w.driver.info.MaxVolumesPerNode = 1
-	w.register()
+	w.alone()
 	for round := range 5 {
 		var got sync.WaitGroup
 		errs := make([]error, 4)

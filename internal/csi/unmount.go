@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -20,8 +22,11 @@ import (
 func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
 	rec, err := readRecord(dir)
 	if err != nil {
-		m.noteUnread(dir, err)
-		return m.unmountUnknown(ctx, uid, dir, say)
+		if rec = m.recall(dir); rec == nil {
+			m.tellOnce(dir, unknownVolume, err)
+			return m.unmountUnknown(ctx, uid, dir, say)
+		}
+		m.tellOnce(dir, recalledVolume, err)
 	}
 	if rec == nil {
 		return nil
@@ -51,10 +56,8 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 	if rec.Staging == "" && rec.Mode == storagev1.VolumeLifecyclePersistent && d.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		rec.Staging = m.stagingOf(rec.id()) // a kubelet brought it
 	}
-	if rec.Staging != "" {
-		if err := m.unstage(ctx, d, rec, dir, say); err != nil {
-			return err
-		}
+	if err := m.unstage(ctx, d, rec, m.copyDir(*rec), dir, say); err != nil {
+		return err
 	}
 	return m.forgetVolume(dir)
 }
@@ -68,39 +71,45 @@ func (m *Manager) forgetVolume(dir string) error {
 	return nil
 }
 
-func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, dir string, say func(string)) error {
-	all, err := m.look(dir)
+// unstage has a volume unstaged, if it is and no pod but that of one directory has it,
+// and forgets it. Its other record is in copyDir.
+func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
+	all, err := m.look(but)
 	if err != nil {
 		return err
 	}
-	if all.claimed(rec.id()) || all.mayBeAnother(dir) {
+	if rec.Mode != storagev1.VolumeLifecycleEphemeral && (all.claimed(rec.id()) || all.mayHave(rec.Name)) {
 		return nil
 	}
-	say(fmt.Sprintf("unstage %s", rec.id()))
-	err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
-		_, err := c.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: rec.Handle, StagingTargetPath: rec.Staging})
-		return err
-	})
-	if err != nil {
-		return err
+	if rec.Staging != "" {
+		say(fmt.Sprintf("unstage %s", rec.id()))
+		err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
+			_, err := c.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: rec.Handle, StagingTargetPath: rec.Staging})
+			return err
+		})
+		if err == nil {
+			err = removeIfThere(rec.Staging)
+		}
 	}
-	ours := []string{rec.Staging}
-	if rec.Device == "" {
-		whole := filepath.Dir(rec.Staging)
-		ours = append(ours, filepath.Join(whole, recordFile), whole)
+	if err == nil {
+		err = removeRecord(copyDir)
 	}
 	// Empty directories only: what a driver has left is not ours to remove.
-	for _, empty := range ours {
-		if err := os.Remove(empty); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove where %s was staged: %w", rec.id(), err)
-		}
+	if err == nil {
+		err = removeIfThere(copyDir)
+	}
+	if above := filepath.Dir(copyDir); err == nil && filepath.Dir(above) == m.devicesDir() {
+		err = removeIfEmpty(above)
+	}
+	if err != nil {
+		return fmt.Errorf("clear where %s was staged: %w", rec.id(), err)
 	}
 	return nil
 }
 
 // unmountUnknown takes away what is mounted for a pod of whose volume nothing is known.
 func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
-	device := filepath.Join(m.devicesDir(), "publish", filepath.Base(dir), string(uid))
+	device := m.deviceTarget(filepath.Base(dir), uid)
 	for _, target := range []string{record{}.target(dir), device} {
 		if mounted, err := m.IsMount(target); err == nil && !mounted {
 			continue
@@ -117,20 +126,25 @@ func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, s
 	if err != nil {
 		return err
 	}
+	all, err := m.look(dir)
+	if err != nil {
+		return err
+	}
+	m.Log.Warn("a CSI volume was unmounted without its driver, since nothing is known of it: the driver may have something left of it",
+		"volume", dir, "unknownStaged", slices.Sorted(maps.Keys(all.lost)))
 	return m.forgetVolume(dir)
 }
 
-// unstageUnclaimed unstages what no pod has, but for the one whose directory is named. It
-// can't tell as long as there are volumes of which nothing is known. find returns nil for
-// a driver that is not to be asked.
+// unstageUnclaimed unstages what no pod has, but for the one whose directory is named.
+// find returns nil for a driver that is not to be asked.
 func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(name string) (*driver, error), say func(string)) error {
 	all, err := m.look(but)
-	if err != nil || len(all.unread) > 0 {
+	if err != nil {
 		return err
 	}
 	var errs []error
 	for dir, rec := range all.staged {
-		if all.claimed(rec.id()) {
+		if all.claimed(rec.id()) || all.mayHave(rec.Name) {
 			continue
 		}
 		d, err := find(rec.Driver)
@@ -138,30 +152,39 @@ func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(na
 			errs = append(errs, err)
 			continue
 		}
-		rec.Staging = filepath.Join(dir, stagedAt)
-		errs = append(errs, m.unstageAlone(ctx, d, &rec, but, say))
+		errs = append(errs, m.unstageAlone(ctx, d, &rec, dir, but, say))
 	}
 	return errors.Join(errs...)
 }
 
-func (m *Manager) unstageAlone(ctx context.Context, d *driver, rec *record, but string, say func(string)) error {
+func (m *Manager) unstageAlone(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
 	release, err := m.take(ctx, rec.id())
 	if err != nil {
 		return err
 	}
 	defer release()
-	return m.unstage(ctx, d, rec, but, say)
+	return m.unstage(ctx, d, rec, copyDir, but, say)
 }
 
 // removeDevice removes the file at which a device was published, if the driver left it,
 // and the directory of all pods that have the device, with the last of them.
 func removeDevice(path string) error {
+	if err := removeIfThere(path); err != nil {
+		return err
+	}
+	return removeIfEmpty(filepath.Dir(path))
+}
+
+func removeIfThere(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := os.Remove(filepath.Dir(path))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTEMPTY) {
-		return nil
+	return nil
+}
+
+func removeIfEmpty(dir string) error {
+	if err := removeIfThere(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
 	}
-	return err
+	return nil
 }

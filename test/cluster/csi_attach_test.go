@@ -10,24 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"berth/test/cluster/control"
 )
-
-// claimed makes a persistent volume of the driver and a claim of the same name, and
-// returns the volume of a pod that has it.
-func claimed(t *testing.T, admin kubernetes.Interface, name string) corev1.VolumeSource {
-	t.Helper()
-	_, err := admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: disk(t, admin, name),
-	}, create)
-	must(t, err)
-	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
-}
 
 // awaitAttachments returns once just these volumes have an attachment.
 func awaitAttachments(t *testing.T, admin kubernetes.Interface, want ...string) {
@@ -83,7 +71,7 @@ func TestADriverThatKnewTheNodeByAnotherName(t *testing.T) {
 		_, err = nodes.Update(t.Context(), o, metav1.UpdateOptions{})
 		return err
 	})
-	startDriver(t, n)
+	startDriver(t, n, diskDriver)
 	within(t, patience, func() error {
 		o, err := nodes.Get(t.Context(), "one", get)
 		if err == nil && (len(o.Spec.Drivers) != 1 || o.Spec.Drivers[0].NodeID != "this-node" || len(o.Spec.Drivers[0].TopologyKeys) > 0) {
@@ -98,15 +86,12 @@ func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
 	plane := newPlane(t, control.ControllerManager, control.Scheduler)
 	admin := clientOf(t, plane, control.Admin())
 	n := joinNode(t, plane, "one")
-	calls := startDriver(t, n)
-	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)},
-	}, create)
-	must(t, err)
+	driver := startDriver(t, n, diskDriver)
+	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{AttachRequired: new(true)})
 	pods := podsIn(t, admin, "default")
 
 	// Given a pod with a disk. It is in use as soon as it is wanted.
-	pods.create(withVolume(workloadPod("a", "sleep"), claimed(t, admin, "held")))
+	pods.create(withVolume(workloadPod("a", "sleep"), claimed(t, admin, "default", "held")))
 	awaitInUse(t, admin, "one", "held")
 	attach(t, admin, 1)
 	pods.await("a", "ready", isReady)
@@ -114,7 +99,7 @@ func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
 
 	// And, while there is no agent, another one, whose disk nobody ever mounts.
 	n.Kill()
-	pods.create(onNode(withVolume(workloadPod("b", "sleep"), claimed(t, admin, "idle")), "one"))
+	pods.create(onNode(withVolume(workloadPod("b", "sleep"), claimed(t, admin, "default", "idle")), "one"))
 	attach(t, admin, 2)
 	awaitAttachments(t, admin, "held", "idle")
 
@@ -132,7 +117,7 @@ func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
 	// The next agent unmounts it, and then it goes.
 	must(t, n.Start())
 	awaitAttachments(t, admin)
-	if got := calls(); got[len(got)-1] != "unstage held" {
+	if got := driver.calls(); got[len(got)-1] != "unstage held" {
 		t.Errorf("it went before it was unstaged: %q", got)
 	}
 	awaitInUse(t, admin, "one")

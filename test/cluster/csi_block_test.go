@@ -23,50 +23,51 @@ func TestADeviceOfADriver(t *testing.T) {
 	admin := clientOf(t, plane, control.Admin())
 	device, _ := kit.LoopDevice(t, "hello from a device")
 	n := joinNode(t, plane, "one")
-	calls := startDriver(t, n)
-	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)},
-	}, create)
-	must(t, err)
-	claim := disk(t, admin, "raw", func(pv *corev1.PersistentVolume) {
+	driver := startDriver(t, n, diskDriver)
+	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{})
+	raw := claimed(t, admin, "default", "raw", func(pv *corev1.PersistentVolume) {
 		pv.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 		pv.Spec.CSI.VolumeAttributes = map[string]string{"device": device}
 	})
-	claim.VolumeMode = new(corev1.PersistentVolumeBlock)
-	_, err = admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}, create)
-	must(t, err)
-
-	// A container reads the device, and another one lives on.
-	p := once(workloadPod("web", "quote", "/dev/disk"))
-	p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-	}}}
-	p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/dev/disk"}}
-	stay := workloadPod("stay", "sleep").Spec.Containers[0]
-	stay.Name = "stay"
-	p.Spec.Containers = append(p.Spec.Containers, stay)
 	pods := podsIn(t, admin, "default")
-	pods.create(p)
-	pods.await("web", "read", func(p *corev1.Pod) bool {
-		return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.State.Terminated != nil && strings.HasPrefix(s.State.Terminated.Message, "hello from a device")
-		})
-	})
 	published := filepath.Join(n.Root, "plugins/kubernetes.io/csi/volumeDevices/publish/raw")
-	if all, err := os.ReadDir(published); err != nil || len(all) != 1 {
-		t.Error(all, err)
-	}
 
-	// The agent is killed, and the pod deleted meanwhile: the driver takes the device away.
-	n.Kill()
-	must(t, pods.Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	must(t, n.Start())
-	pods.await("web", "gone", isGone)
-	want := []string{"stage raw", "publish raw for ", "unpublish raw", "unstage raw"}
-	if got := calls(); !slices.Equal(got, want) {
-		t.Errorf("the driver was asked for %q, want %q", got, want)
-	}
-	if _, err := os.Stat(published); !os.IsNotExist(err) {
-		t.Error("what was published is left:", err)
+	// The second time, what is written down of it can't be read.
+	asked := 0
+	for _, spoiled := range []bool{false, true} {
+		// A container reads the device, and another one lives on.
+		p := once(workloadPod("web", "quote", "/dev/disk"))
+		p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: raw}}
+		p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/dev/disk"}}
+		stay := workloadPod("stay", "sleep").Spec.Containers[0]
+		stay.Name = "stay"
+		p.Spec.Containers = append(p.Spec.Containers, stay)
+		pods.create(p)
+		got := pods.await("web", "read", func(p *corev1.Pod) bool {
+			return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+				return s.State.Terminated != nil && strings.HasPrefix(s.State.Terminated.Message, "hello from a device")
+			})
+		})
+		if all, err := os.ReadDir(published); err != nil || len(all) != 1 {
+			t.Error(all, err)
+		}
+
+		// The agent is killed, and the pod deleted meanwhile: the driver takes the device away.
+		n.Kill()
+		if spoiled {
+			record := filepath.Join(n.Root, "pods", string(got.UID), "volumes/kubernetes.io~csi/raw/vol_data.json")
+			must(t, os.Truncate(record, 7))
+		}
+		must(t, pods.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+		must(t, n.Start())
+		pods.await("web", "gone", isGone)
+		want := []string{"stage raw", "publish raw for ", "unpublish raw", "unstage raw"}
+		if got := driver.calls()[asked:]; !slices.Equal(got, want) {
+			t.Errorf("the driver was asked for %q, want %q", got, want)
+		}
+		asked += len(want)
+		if _, err := os.Stat(published); !os.IsNotExist(err) {
+			t.Error("what was published is left:", err)
+		}
 	}
 }

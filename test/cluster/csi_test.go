@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -21,33 +22,59 @@ import (
 
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
+	"berth/test/kit"
 )
 
 const diskDriver = "disks.example.com"
 
-// startDriver runs the CSI driver of the tests on a node, and returns what reads what
-// it was asked for.
-func startDriver(t *testing.T, n *lab.Node) (calls func() []string) {
+// csiDriver is the CSI driver of the tests on a node.
+type csiDriver struct {
+	t   *testing.T
+	dir string
+}
+
+// buildDriver is done once.
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return kit.Build("../csidriver") })
+
+func startDriver(t *testing.T, n *lab.Node, name string, flags ...string) *csiDriver {
 	t.Helper()
-	dir := t.TempDir()
-	program := filepath.Join(dir, "csidriver")
-	build := exec.Command("go", "build", "-o", program, "../csidriver")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the driver: %v: %s", err, out)
-	}
-	cmd := exec.Command(program, "-name", diskDriver, "-dir", dir, "-registry", filepath.Join(n.Root, "plugins_registry"), "-max", "7")
+	program, err := buildDriver()
+	must(t, err)
+	d := &csiDriver{t, t.TempDir()}
+	must(t, kit.WriteProgram(d.in("program"), program))
+	cmd := exec.Command(d.in("program"), append([]string{"-name", name, "-dir", d.dir, "-registry", filepath.Join(n.Root, "plugins_registry")}, flags...)...)
 	cmd.Stderr = os.Stderr
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	return func() []string {
-		text, err := os.ReadFile(filepath.Join(dir, "calls.log"))
-		must(t, err)
-		all := strings.Split(strings.TrimSpace(string(text)), "\n")
-		return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "registered") })
+	return d
+}
+
+// in is a place in its directory.
+func (d *csiDriver) in(parts ...string) string {
+	return filepath.Join(append([]string{d.dir}, parts...)...)
+}
+
+// calls are what it was asked for, but for its registration.
+func (d *csiDriver) calls() []string {
+	d.t.Helper()
+	text, err := os.ReadFile(d.in("calls.log"))
+	must(d.t, err)
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return slices.DeleteFunc(all, func(line string) bool { return line == "" || strings.HasPrefix(line, "registered") })
+}
+
+// describeDriver tells the cluster how a driver wants to be treated. Nobody attaches its
+// volumes, unless that is said.
+func describeDriver(t *testing.T, admin kubernetes.Interface, name string, s storagev1.CSIDriverSpec) {
+	t.Helper()
+	if s.AttachRequired == nil {
+		s.AttachRequired = new(false)
 	}
+	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: s}, create)
+	must(t, err)
 }
 
 // disk is a persistent volume of that driver, and the spec of a claim for it.
@@ -68,8 +95,19 @@ func disk(t *testing.T, admin kubernetes.Interface, name string, edits ...func(*
 	_, err := admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, create)
 	must(t, err)
 	return corev1.PersistentVolumeClaimSpec{
-		AccessModes: once, VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
+		AccessModes: pv.Spec.AccessModes, VolumeMode: pv.Spec.VolumeMode, VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}
+}
+
+// claimed makes such a volume, and a claim of the same name, and returns the volume of a
+// pod that has it.
+func claimed(t *testing.T, admin kubernetes.Interface, namespace, name string, edits ...func(*corev1.PersistentVolume)) corev1.VolumeSource {
+	t.Helper()
+	_, err := admin.CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: disk(t, admin, name, edits...),
+	}, create)
+	must(t, err)
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }
 
 func withVolume(p *corev1.Pod, source corev1.VolumeSource) *corev1.Pod {
@@ -83,11 +121,8 @@ func TestDisksOfADriver(t *testing.T) {
 	plane := newPlane(t, control.ControllerManager, control.Scheduler)
 	admin := clientOf(t, plane, control.Admin())
 	n := joinNode(t, plane, "one")
-	calls := startDriver(t, n)
-	_, err := admin.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: diskDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true), PodInfoOnMount: new(true)},
-	}, create)
-	must(t, err)
+	driver := startDriver(t, n, diskDriver, "-max", "7")
+	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{AttachRequired: new(true), PodInfoOnMount: new(true)})
 
 	// The cluster knows the driver.
 	within(t, patience, func() error {
@@ -106,10 +141,7 @@ func TestDisksOfADriver(t *testing.T) {
 	})
 
 	// Two pods share a disk, and one has a disk of its own that was claimed for it.
-	claim := disk(t, admin, "shared")
-	_, err = admin.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}, create)
-	must(t, err)
-	shared := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
+	shared := claimed(t, admin, "default", "shared")
 	own := corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: disk(t, admin, "own")}}}
 	pods := podsIn(t, admin, "default")
 	pods.create(withVolume(workloadPod("a", "sleep"), shared), withVolume(workloadPod("b", "sleep"), shared), withVolume(workloadPod("c", "sleep"), own))
@@ -126,7 +158,7 @@ func TestDisksOfADriver(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		pods.await(name, "ready", isReady)
 	}
-	got := calls()
+	got := driver.calls()
 	slices.Sort(got)
 	want := []string{"publish own for c", "publish shared for a", "publish shared for b", "stage own", "stage shared"}
 	if !slices.Equal(got, want) {
@@ -138,11 +170,11 @@ func TestDisksOfADriver(t *testing.T) {
 	must(t, pods.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	must(t, n.Start())
 	pods.await("a", "gone", isGone)
-	if slices.Contains(calls(), "unstage shared") {
+	if slices.Contains(driver.calls(), "unstage shared") {
 		t.Error("a disk that is in use was unstaged")
 	}
 	pods.remove("b", "c")
-	last := calls()[len(want):]
+	last := driver.calls()[len(want):]
 	slices.Sort(last)
 	if !slices.Equal(last, []string{"unpublish own", "unpublish shared", "unpublish shared", "unstage own", "unstage shared"}) {
 		t.Errorf("the driver was asked for %q", last)

@@ -114,20 +114,32 @@ func mustReach(t *testing.T, from, to corev1.Pod) {
 	t.Helper()
 	ns := networkOf(t, from)
 	defer ns.Close()
-	transport := &http.Transport{DialContext: ns.Dial}
+	name, err := ask(t, ns, &to, "/hostname")
+	must(t, err)
+	if name != to.Name {
+		t.Errorf("%s was asked for its name, and it says %q", to.Name, name)
+	}
+}
+
+// ask asks a pod that serves on port 8080 over HTTP, from a network.
+func ask(t *testing.T, from *netns.Namespace, p *corev1.Pod, path string) (string, error) {
+	t.Helper()
+	transport := &http.Transport{DialContext: from.Dial}
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(to.Status.PodIP, "8080")+"/hostname", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(p.Status.PodIP, "8080")+path, http.NoBody)
 	must(t, err)
 	answer, err := (&http.Client{Transport: transport}).Do(request)
-	must(t, err)
+	if err != nil {
+		return "", err
+	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	must(t, err)
-	if got := strings.TrimSpace(string(text)); got != to.Name {
-		t.Errorf("%s was asked for its name, and it says %q", to.Name, got)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
 	}
+	return strings.TrimSpace(string(text)), err
 }
 
 // networkOf finds the network namespace of a pod by the process of its container.

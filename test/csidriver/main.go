@@ -2,12 +2,19 @@
 // machine; what it mounts are views of them. It registers itself as drivers do, over a
 // socket in the folder of plugins, and writes a line into a file for each call.
 //
-//	csidriver -name NAME -dir DIR -registry DIR [-max N]
+//	csidriver -name NAME -dir DIR -registry DIR [-max N] [-group] [-news]
 //
 // DIR gets calls.log, csi.sock and volumes/. As long as DIR/hang-VOLUME is there, the
 // driver does not answer to NodePublishVolume for that volume; its log says
-// "hanging VOLUME" meanwhile, and "busy VOLUME" if more is asked for it. A volume that is made for a pod goes with it. A volume
-// that is wanted as a device is the device that its attribute "device" names.
+// "hanging VOLUME" meanwhile, and "busy VOLUME" if more is asked for it. As long as
+// DIR/refuse-VOLUME is there, it refuses that, and its log says "refused VOLUME". A volume that is
+// made for a pod goes with it. A volume that is wanted as a device is the device that its
+// attribute "device" names.
+//
+// With -group, the driver wants to be told for which group it mounts, and does nothing
+// about it; its log says so. With -news, each NodePublishVolume makes a new file "news" in
+// the volume that only root can read: its first line is how often that was, and the rest
+// are the tokens that came with it.
 package main
 
 import (
@@ -32,31 +39,33 @@ func main() {
 	dir := flag.String("dir", "", "where all of it is")
 	registry := flag.String("registry", "", "the folder of plugins")
 	most := flag.Int64("max", 0, "how many volumes it can have; 0 is any")
+	group := flag.Bool("group", false, "it mounts for a group")
+	news := flag.Bool("news", false, "it writes a file with each call")
 	flag.Parse()
-	if err := run(*name, *dir, *registry, *most); err != nil {
+	if err := run(*name, *registry, &node{dir: *dir, most: *most, group: *group, news: *news}); err != nil {
 		fmt.Fprintln(os.Stderr, "csidriver:", err)
 		os.Exit(1)
 	}
 }
 
-func run(name, dir, registry string, most int64) error {
+func run(name, registry string, n *node) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if name == "" || !filepath.IsAbs(dir) || !filepath.IsAbs(registry) {
+	if name == "" || !filepath.IsAbs(n.dir) || !filepath.IsAbs(registry) {
 		return errors.New("a name, an absolute -dir and an absolute -registry are needed")
 	}
-	for _, d := range []string{filepath.Join(dir, "volumes"), registry} {
+	for _, d := range []string{filepath.Join(n.dir, "volumes"), registry} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "calls.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(filepath.Join(n.dir, "calls.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	endpoint := filepath.Join(dir, "csi.sock")
-	n := &node{dir: dir, most: most, log: log, busy: map[string]bool{}}
+	endpoint := filepath.Join(n.dir, "csi.sock")
+	n.log, n.busy = log, map[string]bool{}
 
 	drivers, plugins := grpc.NewServer(), grpc.NewServer()
 	spec.RegisterIdentityServer(drivers, &identity{name: name})
@@ -110,12 +119,14 @@ func (i *identity) GetPluginInfo(context.Context, *spec.GetPluginInfoRequest) (*
 // node does the mounting.
 type node struct {
 	spec.UnimplementedNodeServer
-	dir  string
-	most int64
+	dir         string
+	most        int64
+	group, news bool
 
-	mu   sync.Mutex
-	log  *os.File
-	busy map[string]bool // volumes
+	mu        sync.Mutex
+	log       *os.File
+	busy      map[string]bool // volumes
+	published int             // calls
 }
 
 func (n *node) note(format string, args ...any) {

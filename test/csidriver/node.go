@@ -21,9 +21,23 @@ func (n *node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.Nod
 }
 
 func (n *node) NodeGetCapabilities(context.Context, *spec.NodeGetCapabilitiesRequest) (*spec.NodeGetCapabilitiesResponse, error) {
-	return &spec.NodeGetCapabilitiesResponse{Capabilities: []*spec.NodeServiceCapability{{
-		Type: &spec.NodeServiceCapability_Rpc{Rpc: &spec.NodeServiceCapability_RPC{Type: spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}},
-	}}}, nil
+	out := &spec.NodeGetCapabilitiesResponse{Capabilities: []*spec.NodeServiceCapability{can(spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}}
+	if n.group {
+		out.Capabilities = append(out.Capabilities, can(spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP))
+	}
+	return out, nil
+}
+
+func can(what spec.NodeServiceCapability_RPC_Type) *spec.NodeServiceCapability {
+	return &spec.NodeServiceCapability{Type: &spec.NodeServiceCapability_Rpc{Rpc: &spec.NodeServiceCapability_RPC{Type: what}}}
+}
+
+// forGroup says for which group a volume is mounted, if that was said.
+func forGroup(c *spec.VolumeCapability) string {
+	if group := c.GetMount().GetVolumeMountGroup(); group != "" {
+		return ", group " + group
+	}
+	return ""
 }
 
 func (n *node) NodeStageVolume(_ context.Context, r *spec.NodeStageVolumeRequest) (*spec.NodeStageVolumeResponse, error) {
@@ -32,7 +46,7 @@ func (n *node) NodeStageVolume(_ context.Context, r *spec.NodeStageVolumeRequest
 		return nil, err
 	}
 	defer end()
-	n.note("stage %s", r.VolumeId)
+	n.note("stage %s%s", r.VolumeId, forGroup(r.VolumeCapability))
 	if r.VolumeCapability.GetBlock() != nil {
 		return &spec.NodeStageVolumeResponse{}, nil
 	}
@@ -56,14 +70,34 @@ func (n *node) NodePublishVolume(_ context.Context, r *spec.NodePublishVolumeReq
 	}
 	defer end()
 	n.hang(r.VolumeId)
-	n.note("publish %s for %s", r.VolumeId, r.VolumeContext["csi.storage.k8s.io/pod.name"])
+	if n.told("refuse", r.VolumeId) {
+		n.note("refused %s", r.VolumeId)
+		return nil, status.Error(codes.Unavailable, "not now")
+	}
+	n.note("publish %s for %s%s", r.VolumeId, r.VolumeContext["csi.storage.k8s.io/pod.name"], forGroup(r.VolumeCapability))
 	if r.VolumeCapability.GetBlock() != nil {
 		return &spec.NodePublishVolumeResponse{}, failed(showDevice(r.VolumeContext["device"], r.TargetPath))
 	}
 	if err := os.MkdirAll(r.TargetPath, 0o755); err != nil {
 		return nil, failed(err)
 	}
-	return &spec.NodePublishVolumeResponse{}, n.show(r.VolumeId, r.TargetPath, r.Readonly)
+	if err := n.show(r.VolumeId, r.TargetPath, r.Readonly); err != nil || !n.news {
+		return &spec.NodePublishVolumeResponse{}, err
+	}
+	return &spec.NodePublishVolumeResponse{}, failed(n.writeNews(r))
+}
+
+// writeNews makes a new file, in the place of the one before.
+func (n *node) writeNews(r *spec.NodePublishVolumeRequest) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.published++
+	path := filepath.Join(n.data(r.VolumeId), "news")
+	text := fmt.Sprintf("%d\n%s\n", n.published, r.VolumeContext["csi.storage.k8s.io/serviceAccount.tokens"])
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 func (n *node) NodeUnpublishVolume(_ context.Context, r *spec.NodeUnpublishVolumeRequest) (*spec.NodeUnpublishVolumeResponse, error) {
@@ -108,15 +142,18 @@ func (n *node) begin(volume string) (end func(), err error) {
 
 // hang waits as long as the tests want it to.
 func (n *node) hang(volume string) {
-	for told := false; ; told = true {
-		if _, err := os.Stat(filepath.Join(n.dir, "hang-"+filepath.Base(volume))); err != nil {
-			return
-		}
-		if !told {
+	for noted := false; n.told("hang", volume); noted = true {
+		if !noted {
 			n.note("hanging %s", volume)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// told tells whether the tests want something for a volume.
+func (n *node) told(what, volume string) bool {
+	_, err := os.Stat(filepath.Join(n.dir, what+"-"+filepath.Base(volume)))
+	return err == nil
 }
 
 // show mounts a volume, unless it is.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 )
 
 // built names the folder of the programs that run in containers, on a machine that
@@ -31,4 +32,13 @@ func Build(source string) ([]byte, error) {
 		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)
 	}
 	return os.ReadFile(out)
+}
+
+// WriteProgram writes a program that is to be started right away. One that somebody has
+// open for writing can't be: and a process that is being started elsewhere in the tests
+// has, for a moment, all that we have open. So nobody starts one meanwhile.
+func WriteProgram(path string, program []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, program, 0o755)
 }

@@ -102,7 +102,7 @@ func (n *node) placeDriver(name string) *csiDriver {
 	}
 	d := &csiDriver{n: n, name: name, dir: filepath.Join(n.dir, "csi")}
 	n.mustMake(d.dir)
-	if err := os.WriteFile(filepath.Join(d.dir, "program"), program, 0o755); err != nil {
+	if err := kit.WriteProgram(filepath.Join(d.dir, "program"), program); err != nil {
 		n.t.Fatal(err)
 	}
 	return d
