@@ -16,7 +16,7 @@ import (
 // assemble makes the road of a pod, and what joins this machine to a cluster if it
 // is to be in one.
 func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
-	in := surroundings{client: client, bundle: rt.bundle, watcher: watcher, wanted: desired.New(), upstream: standalone{}, sources: sources}
+	in := surroundings{client: client, bundle: rt.bundle, watcher: watcher, wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources}
 	var err error
 	if in.capacity, err = newCapacity(ctx, c, client); err != nil {
 		return nil, nil, err
@@ -39,7 +39,8 @@ func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, clien
 		if err != nil {
 			return nil, nil, err
 		}
-		in.upstream, in.attaches, in.capacity.inCluster = joined, joined.node, joined.node.Node
+		in.upstream, in.attaches, in.capacity.inCluster, in.capacity.pressure = joined, joined.node, joined.node.Node, joined.node.Pressure
+		in.capacity.reread, in.moved = joined.node.Reread, joined.node.Look
 		in.sources = append(in.sources, pod.SourceAPI)
 	}
 	n, err := newNode(ctx, c, in, log)

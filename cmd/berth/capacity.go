@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
 	appArmor    bool  // the kernel confines by it
-	seLinux     bool  // the kernel has it, and the runtime may use it: the bundled one does not
+	seLinux     bool  // containers are labelled
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
@@ -25,22 +26,33 @@ type capacity struct {
 	strictGroups bool
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
+	// reread has inCluster return what the cluster knows now. Nil without one.
+	reread func(context.Context) error
+	// pressure is what the machine runs out of. It is not measured without a cluster:
+	// all pods are static then, and run in spite of it.
+	pressure func() []v1.NodeConditionType
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
 func nodeSettings(c *config.Config) machine.Settings {
-	kept := machine.DefaultLimits() // below these the machine is pressed, so nobody can count on it
 	return machine.Settings{
 		Name: c.NodeName, Version: version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
 		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
-		Port:  int32(c.API.Port),
-		Evict: map[v1.ResourceName]machine.Threshold{v1.ResourceMemory: kept.Memory, v1.ResourceEphemeralStorage: kept.Disk},
+		Port: int32(c.API.Port), Limits: nodeLimits(c.Pressure),
+	}
+}
+
+// nodeLimits are how much has to be left of this machine.
+func nodeLimits(p config.Pressure) machine.Limits {
+	return machine.Limits{
+		Memory: machine.Threshold(p.Memory), Disk: machine.Threshold(p.Disk), Inodes: machine.Threshold(p.Inodes),
+		ImageDisk: machine.Threshold(p.ImageDisk), ImageInodes: machine.Threshold(p.ImageInodes), PIDs: machine.Threshold(p.PIDs),
 	}
 }
 
 // newCapacity looks at the machine once: processors and memory do not change.
 func newCapacity(ctx context.Context, c *config.Config, client *cri.Client) (*capacity, error) {
-	m, err := machine.Host{Storage: c.RootDir}.Read()
+	m, err := readMachine(machine.Host{Storage: c.RootDir})
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +60,26 @@ func newCapacity(ctx context.Context, c *config.Config, client *cri.Client) (*ca
 	if err != nil {
 		return nil, err
 	}
+	labels, err := hasLabels(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), seLinux: hasSELinux() && c.RuntimeEndpoint != "", strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), seLinux: labels, strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
+		pressure:    func() []v1.NodeConditionType { return nil },
 	}, nil
+}
+
+// readMachine looks at what pods can have of a machine. What else it does not tell, such as
+// an id that many do not have, nobody needs here.
+func readMachine(h machine.Host) (machine.Machine, error) {
+	m, err := h.Read()
+	if m.Memory == 0 || m.Storage == 0 {
+		return m, fmt.Errorf("find out how much memory and disk there is: %w", err)
+	}
+	return m, nil
 }
 
 // forPods is what all pods may have together.
@@ -70,7 +97,7 @@ func (c *capacity) labels() map[string]string {
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups,
+		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups, Pressure: c.pressure(),
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -25,21 +26,24 @@ import (
 
 // cluster is the upstream of a node that has joined one.
 type cluster struct {
-	log     *slog.Logger
-	clients *kubeapi.Clients
-	shows   *credentials
-	machine machine.Host
-	node    *machine.Reporter
-	writer  *status.Writer
-	mirrors *mirror.Manager
-	wanted  *desired.Set
-	pods    *source.API
+	log      *slog.Logger
+	clients  *kubeapi.Clients
+	shows    *credentials
+	machine  machine.Host
+	pressure config.Pressure
+	node     *machine.Reporter
+	writer   *status.Writer
+	mirrors  *mirror.Manager
+	wanted   *desired.Set
+	pods     *source.API
 	// writing keeps what the writer is told in the order of what is wanted: a pod that
 	// it was told to forget does not come back, and no version comes after a newer one.
 	writing sync.Mutex
 	// registered says that the cluster has a Node of ours, and again when it is
 	// another one: whatever belongs to it has to be made anew.
 	registered chan struct{}
+	// changed says that somebody has changed our Node: more may be attached to it.
+	changed chan struct{}
 	// ready is closed once the Node and the services of the cluster are known. No pod
 	// is acted on before.
 	ready chan struct{}
@@ -51,7 +55,7 @@ const statusWorkers = 4
 func newCluster(
 	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
-	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), ready: make(chan struct{})}
+	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), ready: make(chan struct{})}
 	var err error
 	u.node, err = machine.New(machine.Config{
 		Settings: nodeSettings(c),
@@ -59,8 +63,8 @@ func newCluster(
 		Machine:    u.machine.Read,
 		Addresses:  func() ([]string, error) { return hostIPs(c) },
 		Runtime:    func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
-		Registered: u.onRegistered,
-		Reconnect:  clients.Reconnect, DontRegister: !c.Cluster.Register,
+		Registered: u.onRegistered, Changed: func() { note(u.changed) },
+		Reconnect: clients.Reconnect, DontRegister: !c.Cluster.Register,
 		Update: c.Cluster.StatusUpdate, Report: c.Cluster.StatusReport, Lease: c.Cluster.Lease,
 	})
 	if err != nil {
@@ -84,10 +88,7 @@ func (u *cluster) onRegistered(_ types.UID, again bool) {
 	if again {
 		u.pods.Relist()
 	}
-	select {
-	case u.registered <- struct{}{}:
-	default:
-	}
+	note(u.registered)
 }
 
 // runtimeFacts is what a Node says of its container runtime.
@@ -118,7 +119,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 }
 
 // start keeps the node, the statuses and the mirror pods of this machine true.
-func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API, fail func(error)) {
+func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *refs.API, fail func(error)) {
 	u.shows.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
@@ -134,58 +135,37 @@ func (u *cluster) start(group *run.Group, client *cri.Client, objects *refs.API,
 	group.Go("node", u.node.Run)
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
-	group.Go("node readiness", func(ctx context.Context) { u.watchRuntime(ctx, client) })
-	group.Go("node pressure", u.watchPressure)
+	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { note(rt.hints) }) })
+	group.Go("node readiness", u.readiness(client, rt.hints).Run)
+	group.Go("node pressure", u.gauge(client).Run)
 }
 
-const (
-	// askEvery is how often the runtime is asked how it is, and askPatience how long it
-	// may take to answer: one that hangs is not ready.
-	askEvery    = 5 * time.Second
-	askPatience = 10 * time.Second
-)
-
-// watchRuntime lets the node be as ready as its runtime is.
-func (u *cluster) watchRuntime(ctx context.Context, client *cri.Client) {
-	for {
-		asking, cancel := context.WithTimeout(ctx, askPatience)
-		info, err := client.Info(asking)
-		cancel()
-		if err != nil {
-			info.Runtime, info.Network = err, err
-		}
-		u.node.SetRuntime(info.Runtime)
-		u.node.SetNetwork(info.Network)
-		select {
-		case <-time.After(askEvery):
-		case <-ctx.Done():
-			return
-		}
+// readiness lets the node be as ready as its runtime is.
+func (u *cluster) readiness(client *cri.Client, hints <-chan struct{}) machine.Readiness {
+	return machine.Readiness{
+		Ask: func(ctx context.Context) (machine.Answer, error) {
+			info, err := client.Info(ctx)
+			return machine.Answer{Runtime: info.Runtime, Network: info.Network}, err
+		},
+		Hints: hints, Node: u.node, Log: u.log,
 	}
 }
 
-const (
-	// measureEvery is how often it is measured what is left of the machine.
-	measureEvery = 10 * time.Second
-	// reliefAfter is how long the machine must have had enough again.
-	reliefAfter = 5 * time.Minute
-)
-
-// watchPressure lets the node show what the machine runs out of.
-func (u *cluster) watchPressure(ctx context.Context) {
-	relief := machine.Relief{After: reliefAfter}
-	limits := machine.DefaultLimits()
-	for {
-		left, err := u.machine.Left()
-		if err != nil {
-			u.log.Debug("can't measure what is left of the machine", "err", err)
-		}
-		u.node.SetPressure(relief.Of(limits.Pressure(left), time.Now()))
-		select {
-		case <-time.After(measureEvery):
-		case <-ctx.Done():
-			return
-		}
+// gauge lets the node show what the machine runs out of.
+func (u *cluster) gauge(client *cri.Client) machine.Gauge {
+	host := u.machine
+	return machine.Gauge{
+		Limits: nodeLimits(u.pressure), Relief: u.pressure.Relief, Tell: u.node.SetPressure, Log: u.log,
+		Left: func(ctx context.Context) (machine.Left, error) {
+			var err error
+			if host.Images == "" {
+				asking, cancel := context.WithTimeout(ctx, askTimeout)
+				host.Images, err = imageDir(asking, client)
+				cancel()
+			}
+			left, leftErr := host.Left()
+			return left, errors.Join(err, leftErr)
+		},
 	}
 }
 
@@ -204,9 +184,11 @@ func (u *cluster) Publish(p *v1.Pod, s v1.PodStatus) {
 }
 
 // Release takes a pod that was deleted, and of which nothing is left here, off the
-// API server.
+// API server. One that was deleted by force is not there any more.
 func (u *cluster) Release(p *v1.Pod) {
-	if !pod.IsStatic(p) {
+	u.writing.Lock()
+	defer u.writing.Unlock()
+	if _, there := u.wanted.Get(p.UID); there && !pod.IsStatic(p) {
 		u.writer.Delete(p)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"berth/internal/bundle"
 	"berth/internal/doctor"
 	"berth/internal/table"
 )
@@ -90,7 +91,7 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	m := doctor.Machine{
 		Files: os.DirFS("/"), UID: os.Geteuid(), BerthRoot: root, Libexec: libexec, Endpoint: f.endpoint, Hostname: hostname,
 		Ports:    []doctor.Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}},
-		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced,
+		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: bundle.CanLabel,
 		AgentUp: sync.OnceValue(func() error { return agentUp(cmd) }),
 	}
 	if f.kubeconfig != "" {

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"berth/internal/bundle"
 	"berth/internal/config"
 	"berth/internal/cri"
 	"berth/internal/crilog"
@@ -42,7 +44,7 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 	if err != nil {
 		return nil, err
 	}
-	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Log: n.log})
+	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: idsForPods(n.group.Context()), Log: n.log})
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +62,7 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 		Backoff:     c.Backoff,
 		Allocatable: in.capacity.forPods,
 		CanMapUsers: func(handler string) bool { return canMapUsers(info.Handlers, handler) },
+		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
 		ImageUser:   imageUsers(in.client),
 		MakeCgroup: func(g render.Cgroup) error {
 			defer in.watcher.Cgroup("create")()
@@ -81,9 +84,9 @@ func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Han
 	var err error
 	n.drivers, err = csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
-		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: volume.Kernel{}.IsMount, Wake: n.agent.Changed, Log: n.log,
+		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: kernel().IsMount, Wake: n.agent.Changed, Log: n.log,
 		TakeOff: func(ctx context.Context, path string) error {
-			return volume.Kernel{}.Unmount(ctx, volume.MountPoint{Path: path})
+			return kernel().Unmount(ctx, volume.MountPoint{Path: path})
 		},
 	})
 	if err != nil {
@@ -102,9 +105,12 @@ func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Han
 		}
 	}
 	n.volumes, err = volume.New(volume.Config{
-		PodsDir: in.podsDir, Objects: n.objects, Mounter: volume.Kernel{}, CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
+		PodsDir: in.podsDir, Objects: n.objects, Mounter: kernel(), CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
 		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, SetUp: in.watcher.VolumeSetUp, Log: n.log,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, SetUp: in.watcher.VolumeSetUp, Wake: n.agent.Changed, Log: n.log,
+		Warn: func(p *v1.Pod, reason, message string) {
+			in.diary.recorder.Record(p, v1.EventTypeWarning, reason, message)
+		},
 	})
 	return err
 }
@@ -126,7 +132,8 @@ func renderNode(c *config.Config, in surroundings) render.Node {
 		InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
-		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), Memory: in.capacity.memory,
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
+		Memory: in.capacity.memory, PageSizes: render.PageSizes(in.capacity.allocatable), Hidden: throttlePaths(os.DirFS("/")),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"berth/internal/bundle"
 	"berth/internal/cri"
 	"berth/internal/render"
 )
@@ -33,10 +34,13 @@ func imageUsers(client *cri.Client) func(context.Context, string) (render.User, 
 	}
 }
 
-// hasSELinux tells whether the kernel labels processes and files.
-func hasSELinux() bool {
-	_, err := os.Stat("/sys/fs/selinux/enforce")
-	return err == nil
+// hasLabels tells whether containers get SELinux labels. The runtime is asked, too: ours
+// may have been started before the machine could label them.
+func hasLabels(ctx context.Context, client *cri.Client) (bool, error) {
+	if can := bundle.CanLabel() == nil; !can {
+		return false, nil
+	}
+	return client.Labels(ctx)
 }
 
 // hasAppArmor tells whether the kernel confines processes by AppArmor.

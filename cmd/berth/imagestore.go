@@ -153,18 +153,27 @@ func (n *node) imagesInUse(ctx context.Context, root string, client *cri.Client)
 
 // imageDisk measures the file system that holds the images.
 func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
-	where, err := client.Filesystems(ctx)
+	dir, err := imageDir(ctx, client)
 	if err != nil {
 		return imagegc.Disk{}, err
 	}
-	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
-		return imagegc.Disk{}, errors.New("the runtime does not say where it keeps images")
-	}
 	var s unix.Statfs_t
-	if err := unix.Statfs(where.Images[0].Mountpoint, &s); err != nil {
+	if err := unix.Statfs(dir, &s); err != nil {
 		return imagegc.Disk{}, fmt.Errorf("measure the file system of images: %w", err)
 	}
 	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil //nolint:gosec // no disk is that large
+}
+
+// imageDir is where the runtime keeps images.
+func imageDir(ctx context.Context, client *cri.Client) (string, error) {
+	where, err := client.Filesystems(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
+		return "", errors.New("the runtime does not say where it keeps images")
+	}
+	return where.Images[0].Mountpoint, nil
 }
 
 // imageStore lets the local API manage images.

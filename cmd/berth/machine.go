@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -40,22 +41,46 @@ func machineDNS(path string) (render.DNS, error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
-		if len(words) < 2 {
+		if len(words) == 0 {
 			continue
 		}
 		switch words[0] {
 		case "nameserver":
-			dns.Servers = append(dns.Servers, words[1])
+			dns.Servers = append(dns.Servers, words[1:min(2, len(words))]...)
 		case "search":
-			dns.Searches = words[1:] // the last one counts
+			dns.Searches = searches(words[1:]) // the last line counts
 		case "options":
-			dns.Options = words[1:]
+			for _, option := range words[1:] {
+				dns.Options = render.SetOption(dns.Options, option)
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return render.DNS{}, fmt.Errorf("read the machine's resolver settings: %w", err)
 	}
 	return dns, nil
+}
+
+// searches are domains without their last dot: with and without, it is the same one.
+// The top is looked at anyway.
+func searches(domains []string) []string {
+	var out []string
+	for _, d := range domains {
+		if d = strings.TrimSuffix(d, "."); d != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// throttlePaths are the files that tell how hot each processor is, and with it what
+// others do on this machine.
+func throttlePaths(machine fs.FS) []string {
+	found, _ := fs.Glob(machine, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle") // the pattern is a good one
+	for i := range found {
+		found[i] = "/" + found[i]
+	}
+	return found
 }
 
 // libexecDir is where the programs of the bundled runtime are: beside berth.

@@ -17,6 +17,9 @@ import (
 var version = "dev"
 
 func main() {
+	if code, asked := unmountAsked(os.Args); asked {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetSlogLogger(slog.New(complaints{os.Stderr})) // 'berth run' has a better one
 	root := newRootCommand(version)

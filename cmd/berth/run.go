@@ -163,11 +163,11 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 	if err := answers.start(ctx, group, func(err error) { fail(err) }); err != nil {
 		return err
 	}
-	var registered <-chan struct{} // never, without a cluster
+	var registered, changed <-chan struct{} // never, without a cluster
 	if joined != nil {
-		sources, registered = append(sources, joined.pods), joined.registered
+		sources, registered, changed = append(sources, joined.pods), joined.registered, joined.changed
 		watcher.Metrics.Joining(time.Now())
-		joined.start(group, client, n.objects.API, func(err error) { fail(err) })
+		joined.start(group, rt, client, n.objects.API, func(err error) { fail(err) })
 	}
 	for _, s := range sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
@@ -187,7 +187,9 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 			}
 		case <-registered:
 			watcher.Metrics.Registered(time.Now())
-			n.pool.LookAtAll() // static pods that run already can be mirrored now
+			n.agent.Remirror(ctx)
+		case <-changed:
+			n.drivers.Attached(ctx)
 		case <-ctx.Done():
 			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 			return whyEnded(ctx, ctx.Err())

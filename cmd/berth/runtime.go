@@ -23,13 +23,14 @@ type containerRuntime struct {
 
 	up       chan struct{} // holds a value when it came up and nobody took note yet
 	imported chan struct{} // likewise, when images came in
+	hints    chan struct{} // likewise, when it may be another than it last said
 
 	mu    sync.Mutex
 	names []string // of images that came in
 }
 
 func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime, error) {
-	r := &containerRuntime{endpoint: c.RuntimeEndpoint, up: make(chan struct{}, 1), imported: make(chan struct{}, 1)}
+	r := &containerRuntime{endpoint: c.RuntimeEndpoint, up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1)}
 	if r.endpoint != "" {
 		return r, nil
 	}
@@ -41,7 +42,7 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Log: log, Ready: askReady,
 		Up:       func() { note(r.up) },
 		Down:     func(error) {},
-		Imported: r.cameIn,
+		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
 	})
 	if err != nil {
 		return nil, err

@@ -58,6 +58,7 @@ type node struct {
 	csiNode  *csi.Reporter // nil without a cluster
 	cgroups  *cgroup.Pods
 	ips      *addresses
+	moved    func()
 	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	diary    *diary
 	measured *measured
@@ -74,6 +75,7 @@ type surroundings struct {
 	wanted   *desired.Set
 	upstream upstream
 	attaches csi.Cluster // nil without a cluster
+	moved    func()      // is told that the machine has another address
 	diary    *diary
 	capacity *capacity
 	sources  []string // their names
@@ -84,14 +86,15 @@ type surroundings struct {
 
 // newNode makes the parts, in the order of the road. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
-	n := &node{statuses: status.NewStore(), diary: in.diary, log: log, group: run.NewGroup(ctx, log)}
+	n := &node{statuses: status.NewStore(), diary: in.diary, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
 	var err error
 	if in.tree, err = cgroup.Open(); err != nil {
 		return nil, err
 	}
-	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Root: c.CgroupRoot, Log: log}); err != nil {
+	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Root: c.CgroupRoot, All: allPods(c), Log: log}); err != nil {
 		return nil, err
 	}
+	n.cgroups.LimitAll()
 	if n.ips, err = newAddresses(c, log); err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) 
 		return err
 	}
 	n.agent, err = agent.New(agent.Config{
-		Log: n.log, Node: in.capacity.admission, Sources: in.sources, Desired: in.wanted, Debugs: debugs, Statuses: n.statuses,
+		Log: n.log, Node: in.capacity.admission, Reread: in.capacity.reread, Sources: in.sources, Desired: in.wanted, Debugs: debugs, Statuses: n.statuses,
 		Events: in.diary.recorder, Upstream: in.upstream, Counter: in.watcher,
 		InRuntime: in.client.List, OnDisk: n.onDisk, Running: running, Housekeeping: housekeepingEvery,
 		Liveness: n.probes.Liveness, Readiness: n.probes.Readiness, Startup: n.probes.Startup,
@@ -175,7 +178,12 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.observer.Run)
 	n.group.Go("probes", n.probes.Run)
-	n.group.Go("addresses", func(ctx context.Context) { n.ips.watch(ctx, n.pool.LookAtAll) })
+	n.group.Go("addresses", func(ctx context.Context) {
+		n.ips.watch(ctx, func() {
+			n.moved()
+			n.pool.LookAtAll()
+		})
+	})
 	n.group.Go("plugins", n.plugins.Run)
 	if n.csiNode != nil {
 		n.group.Go("csi node", n.csiNode.Run)

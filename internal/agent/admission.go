@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,16 +14,32 @@ import (
 	"berth/internal/worker"
 )
 
+// wait is what a pod that was not rejected waits for before it is started.
+type wait int
+
+const (
+	forNothing wait = iota
+	forRoom         // others have to go first
+	forResume       // the node takes no pods at present
+	forNode         // the Node is read again
+)
+
 // takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
 // taken in one after the other, so that none is promised what another was given.
-func (a *Agent) takeIn(group *run.Group, p *v1.Pod) {
+func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.Reread == nil) }
+
+// decide is takeIn. If it is sure, the Node was read since the pod came.
+func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
 	if a.holdBack(p) {
 		return
 	}
-	switch d := a.admit(p); {
+	switch d, fits := a.admit(p); {
+	case d.Reject != nil && d.Reject.ByNode() && !sure:
+		a.doubt(group, p)
 	case d.Reject != nil:
 		a.reject(p, d.Reject)
-	case len(d.Preempt) > 0:
+	case !fits:
+		a.waiting[p.UID] = forRoom
 		a.preempt(group, p, d.Preempt)
 	default:
 		a.admitted[p.UID] = true
@@ -30,24 +47,48 @@ func (a *Agent) takeIn(group *run.Group, p *v1.Pod) {
 	}
 }
 
-// admit asks whether a pod may run here. One that ran before the agent was
-// restarted was asked then, and one that is being deleted, or has ended, only has
-// to be stopped.
-func (a *Agent) admit(p *v1.Pod) admit.Decision {
+// admit asks whether a pod may run here, and whether it fits at this moment. One that
+// ran before the agent was restarted was asked then, and one that is being deleted, or
+// has ended, only has to be stopped.
+//
+// While room is being made, a pod has to fit twice: beside those that have it now, and
+// beside those that it is made for. Only a critical one can wait for the latter.
+func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
-		return admit.Decision{}
-	}
-	lives := a.workers.Lives()
-	var others []*v1.Pod
-	for _, other := range a.Desired.Pods() {
-		ended := lives[other.UID].Phase >= worker.Terminated || a.isOver(other)
-		if other.UID != p.UID && a.admitted[other.UID] && !ended {
-			others = append(others, other)
-		}
+		return admit.Decision{}, true
 	}
 	node := a.Node()
 	node.ShuttingDown = node.ShuttingDown || a.hold != nil
-	return admit.Decide(p, others, node)
+	now, then := a.tenants(p)
+	d = admit.Decide(p, then, node)
+	if d.Reject != nil || len(d.Preempt) > 0 || slices.Equal(now, then) {
+		return d, len(d.Preempt) == 0
+	}
+	r := admit.Check(p, now, node)
+	if !pod.IsCritical(p) {
+		d.Reject = r
+	}
+	return d, r == nil
+}
+
+// tenants are the pods beside p: those that have room now, and those that have it
+// once all are gone that were ended to make some.
+func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
+	lives := a.workers.Lives()
+	for _, other := range a.Desired.Pods() {
+		ended := lives[other.UID].Phase >= worker.Terminated || a.isOver(other)
+		switch {
+		case other.UID == p.UID:
+		case a.waiting[other.UID] == forRoom:
+			then = append(then, other)
+		case !a.admitted[other.UID] || ended:
+		case a.preempted[other.UID]:
+			now = append(now, other)
+		default:
+			now, then = append(now, other), append(then, other)
+		}
+	}
+	return now, then
 }
 
 // isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
@@ -73,37 +114,38 @@ func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 
 const preempted = "Preempted in order to admit critical pod"
 
-// preempt ends pods that a critical one needs the room of. When nothing of them
-// runs any more, that one is asked for again.
+// preempt ends pods that a critical one needs the room of. Whenever nothing of one of
+// them runs any more, those who wait for room are asked for again.
 func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
-	a.waiting[p.UID] = true
+	if len(victims) == 0 {
+		return // it waits for room that is being made for others
+	}
 	a.Counter.Preempted(len(victims))
 	for _, victim := range victims {
+		a.preempted[victim.UID] = true
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
 		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, preempted)
 		a.workers.End(victim.UID, nil, pod.Cause{
 			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: preempted, Disruption: preempted,
 		})
-	}
-	group.Go("make room", func(ctx context.Context) {
-		for _, victim := range victims {
+		ended := a.workers.Ended(victim.UID)
+		group.Go("make room", func(ctx context.Context) {
 			select {
-			case <-a.workers.Ended(victim.UID):
+			case <-ended:
+				send(ctx, a.room, struct{}{})
 			case <-ctx.Done():
-				return
 			}
-		}
-		send(ctx, a.room, p.UID)
-	})
+		})
+	}
 }
 
-// handleRoom asks once more for a pod that others had to make room for.
-func (a *Agent) handleRoom(group *run.Group, uid pod.UID) {
-	p, wanted := a.Desired.Get(uid)
-	if !wanted || !a.waiting[uid] {
-		return // it went while it waited
+// handleRoom asks once more for those that others had to make room for.
+func (a *Agent) handleRoom(group *run.Group) {
+	for _, p := range oldestFirst(a.Desired.Pods()) {
+		if a.waiting[p.UID] == forRoom {
+			delete(a.waiting, p.UID)
+			a.takeIn(group, p)
+		}
 	}
-	delete(a.waiting, uid)
-	a.takeIn(group, p)
 	a.showPods()
 }

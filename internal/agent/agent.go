@@ -29,7 +29,6 @@ type Workers interface {
 	Remove(*v1.Pod)
 	Orphan(pod.Observed)
 	Look(pod.UID)
-	LookAtAll()
 	// End stops a pod that its source still has, and Ended is closed when it has.
 	End(uid pod.UID, grace *int64, cause pod.Cause)
 	Ended(uid pod.UID) <-chan struct{}
@@ -48,6 +47,8 @@ type Events interface {
 type Upstream interface {
 	// Publish is told a status that has to be seen there.
 	Publish(p *v1.Pod, s v1.PodStatus)
+	// Mirror sees to it that a static pod can be seen there, as it is now.
+	Mirror(static *v1.Pod)
 	// Unmirror is told that a mirror pod has lost its static pod.
 	Unmirror(mirror *v1.Pod)
 	// Forget is told that a pod is gone there.
@@ -75,7 +76,10 @@ func (uncounted) Orphaned()                   {}
 type Config struct {
 	Log *slog.Logger
 	// Node is the machine as admission sees it now.
-	Node     func() admit.Node
+	Node func() admit.Node
+	// Reread brings Node up to date, or says why it can't before ctx ends. Nil: it always
+	// is.
+	Reread   func(ctx context.Context) error
 	Sources  []string // those that must have spoken before anything is cleaned up
 	Desired  *desired.Set
 	Statuses *status.Store
@@ -107,15 +111,17 @@ type Agent struct {
 	Config
 	workers Workers // set when the loop begins, under the lock of view: readers may come before
 
-	updates chan pod.Update
-	changed chan pod.UID
-	gone    chan pod.UID
-	found   chan leftovers
-	room    chan pod.UID // has been made for this pod
-	pings   chan struct{}
-	holds   chan holdRequest
-	debugs  chan debugRequest
-	due     *dueQueue
+	updates  chan pod.Update
+	changed  chan pod.UID
+	gone     chan pod.UID
+	found    chan leftovers
+	room     chan struct{}  // has been made
+	nodeRead chan []pod.UID // who waited for a read of the Node that is over
+	pings    chan struct{}
+	remirror chan struct{}
+	holds    chan holdRequest
+	debugs   chan debugRequest
+	due      *dueQueue
 
 	// ---  below: only the loop
 
@@ -123,9 +129,13 @@ type Agent struct {
 	refused  map[string][]pod.Refusal
 	rejected map[pod.UID]bool
 	admitted map[pod.UID]bool
-	waiting  map[pod.UID]bool // for others to make room, or for the end of a hold
-	hold     *pod.Cause       // why no pod may start; nil: they may
-	sweeping bool
+	waiting  map[pod.UID]wait
+	hold     *pod.Cause // why no pod may start; nil: they may
+	// preempted are the pods that were ended to make room. They never run again.
+	preempted map[pod.UID]bool
+	doubtful  []pod.UID // wait for a read of the Node that has not begun
+	reading   bool      // the Node
+	sweeping  bool
 
 	view *view
 }
@@ -145,22 +155,25 @@ func New(c Config) (*Agent, error) {
 		c.Debugs = noDebugs{}
 	}
 	return &Agent{
-		Config:   c,
-		updates:  make(chan pod.Update),
-		changed:  make(chan pod.UID, 64),
-		gone:     make(chan pod.UID, 64),
-		found:    make(chan leftovers),
-		room:     make(chan pod.UID),
-		pings:    make(chan struct{}),
-		holds:    make(chan holdRequest),
-		debugs:   make(chan debugRequest),
-		due:      newDueQueue(),
-		ready:    map[string]bool{},
-		refused:  map[string][]pod.Refusal{},
-		rejected: map[pod.UID]bool{},
-		admitted: map[pod.UID]bool{},
-		waiting:  map[pod.UID]bool{},
-		view:     &view{},
+		Config:    c,
+		updates:   make(chan pod.Update),
+		changed:   make(chan pod.UID, 64),
+		gone:      make(chan pod.UID, 64),
+		found:     make(chan leftovers),
+		room:      make(chan struct{}),
+		nodeRead:  make(chan []pod.UID),
+		pings:     make(chan struct{}),
+		remirror:  make(chan struct{}),
+		holds:     make(chan holdRequest),
+		debugs:    make(chan debugRequest),
+		due:       newDueQueue(),
+		ready:     map[string]bool{},
+		refused:   map[string][]pod.Refusal{},
+		rejected:  map[pod.UID]bool{},
+		admitted:  map[pod.UID]bool{},
+		waiting:   map[pod.UID]wait{},
+		preempted: map[pod.UID]bool{},
+		view:      &view{},
 	}, nil
 }
 
@@ -217,14 +230,18 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case r := <-a.Startup:
 			a.handleProbe(r)
-		case uid := <-a.room:
-			a.handleRoom(group, uid)
+		case <-a.room:
+			a.handleRoom(group)
+		case pods := <-a.nodeRead:
+			a.handleReread(group, pods)
 		case r := <-a.holds:
 			a.handleHold(group, r)
 		case r := <-a.debugs:
 			a.handleDebug(r)
 		case uid := <-a.gone:
 			a.handleGone(uid)
+		case <-a.remirror:
+			a.tendMirrors()
 		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)

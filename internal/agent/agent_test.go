@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,9 @@ type node struct {
 	upstream  *fake.Upstream
 	agent     *agent.Agent
 	pool      *worker.Pool
+	mu        sync.Mutex
 	machine   admit.Node
+	reread    func(context.Context) error // brings machine up to date
 	images    *image.Manager
 	snapshots chan pod.Snapshot
 	stop      func()
@@ -62,12 +65,13 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
+	n.reread = func(context.Context) error { return nil }
 
 	running, err := r.List(ctx)
 	must(t, err)
 	statuses := status.NewStore()
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: func() admit.Node { return n.machine }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
+		Log: log, Node: n.now, Reread: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
@@ -104,6 +108,20 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 		n.images.Stop()
 	}
 	return n
+}
+
+// now is the machine as admission sees it.
+func (n *node) now() admit.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine
+}
+
+// becomes changes what admission sees, while it may look.
+func (n *node) becomes(change func(*admit.Node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(&n.machine)
 }
 
 func must(t testing.TB, err error) {

@@ -77,7 +77,7 @@ func (a *Agent) handleDebug(r debugRequest) {
 	p = a.withDebugs(p)
 	a.Log.Info("container added for debugging", "pod", pod.Ref(p), "uid", p.UID, "container", p.Spec.EphemeralContainers[len(p.Spec.EphemeralContainers)-1].Name)
 	a.Desired.Upsert(p)
-	if !a.rejected[p.UID] && !a.waiting[p.UID] {
+	if !a.rejected[p.UID] && a.waiting[p.UID] == forNothing {
 		a.workers.Desire(p)
 	}
 	a.showPods()

@@ -37,23 +37,28 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 		a.ready[u.Source] = true
 		a.housekeep(group) // if it was the last one that was missing
 	}
+	if concernMirrors(u.Pods) {
+		a.tendMirrors()
+	}
 	a.showPods()
 }
 
 // handleAdditions takes in new pods, the oldest first. A pod is desired before
 // it is admitted: whoever asks what should be here must be told of it.
 func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
-	pods = slices.Clone(pods)
-	slices.SortStableFunc(pods, func(x, y *v1.Pod) int { return pod.Created(x).Compare(pod.Created(y)) })
-	for _, p := range pods {
+	for _, p := range oldestFirst(pods) {
 		p = a.withDebugs(p)
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {
-			a.handleMirror(p)
+			a.showOnMirror(p)
 			continue
 		}
 		a.takeIn(group, p)
 	}
+}
+
+func oldestFirst(pods []*v1.Pod) []*v1.Pod {
+	return slices.SortedStableFunc(slices.Values(pods), func(x, y *v1.Pod) int { return pod.Created(x).Compare(pod.Created(y)) })
 }
 
 func (a *Agent) handleChanges(pods []*v1.Pod) {
@@ -62,11 +67,11 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 		a.Desired.Upsert(p)
 		switch {
 		case pod.IsMirror(p):
-			a.handleMirror(p)
+			a.showOnMirror(p)
 		case p.DeletionTimestamp != nil: // one that never ran has to be released, too
 			delete(a.waiting, p.UID)
 			a.workers.Desire(p)
-		case !a.rejected[p.UID] && !a.waiting[p.UID]:
+		case !a.rejected[p.UID] && a.waiting[p.UID] == forNothing:
 			a.workers.Desire(p)
 		}
 	}
@@ -85,47 +90,19 @@ func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	a.handleChanges(pods)
 }
 
-// handleMirror deals with what the API server has of a static pod: it gets the
-// status of the pod that runs, and that pod's worker sees to the rest. Without
-// such a pod it has to go.
-func (a *Agent) handleMirror(mirror *v1.Pod) {
-	static, ok := a.Desired.StaticOf(mirror)
-	if !ok {
-		if a.allReady() {
-			a.Upstream.Unmirror(mirror)
-		}
-		return
-	}
-	a.Statuses.Tell(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
-	a.workers.Look(static.UID)
-}
-
-// dropMirrors asks for the end of mirror pods that have lost their static pod.
-func (a *Agent) dropMirrors() {
-	if !a.allReady() {
-		return
-	}
-	for _, mirror := range a.Desired.OrphanedMirrors() {
-		a.Upstream.Unmirror(mirror)
-	}
-}
-
 func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
-		static, hadStatic := a.Desired.StaticOf(p)
 		a.Desired.Remove(p.UID)
 		a.forgetDebugs(p.UID)
 		delete(a.admitted, p.UID)
-		if a.rejected[p.UID] || a.waiting[p.UID] {
+		delete(a.preempted, p.UID)
+		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {
 			delete(a.rejected, p.UID)
 			delete(a.waiting, p.UID)
 			a.Statuses.Forget(p.UID)
 		}
-		switch {
-		case !pod.IsMirror(p):
+		if !pod.IsMirror(p) {
 			a.workers.Remove(p)
-		case hadStatic:
-			a.workers.Look(static.UID) // its mirror is to be made again
 		}
 		a.Upstream.Forget(p.UID)
 	}
@@ -169,7 +146,7 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 
 func (a *Agent) handleGone(uid pod.UID) {
 	delete(a.Running, uid)
-	a.dropMirrors()
+	a.tendMirrors()
 	a.showPods()
 }
 

@@ -61,7 +61,7 @@ func (a *Agent) holdBackQueued() {
 		}
 		a.workers.Remove(p)
 		delete(a.admitted, p.UID)
-		a.waiting[p.UID] = true
+		a.waiting[p.UID] = forResume
 		if !alive { // else its worker says how it is doing
 			a.showWait(p)
 		}
@@ -80,7 +80,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)
 	case pod.IsStatic(p):
-		a.waiting[p.UID] = true
+		a.waiting[p.UID] = forResume
 		a.showWait(p)
 	default:
 		return false // admission rejects it
@@ -104,7 +104,7 @@ func (a *Agent) resume(group *run.Group) {
 	var waiting []*v1.Pod
 	for _, p := range a.Desired.Pods() {
 		switch {
-		case a.waiting[p.UID]:
+		case a.waiting[p.UID] != forNothing:
 			waiting = append(waiting, p)
 		case pod.IsStatic(p):
 			a.workers.Revive(p.UID)

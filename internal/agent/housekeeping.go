@@ -49,7 +49,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		a.Log.Debug("housekeeping failed; next time", "err", l.err)
 		return
 	}
-	a.dropMirrors()
+	a.tendMirrors()
 	lives := a.workers.Lives()
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)

@@ -25,6 +25,17 @@ func (r *Runtime) attend(group *run.Group) <-chan struct{} {
 			r.log.Warn("new image archives are noticed late", "after", auditTick, "error", err)
 		}
 	})
+	network := make(chan struct{}, 1)
+	group.Go("network-watch", func(ctx context.Context) {
+		if err := watchFolder(ctx, r.paths.cniConf, network); err != nil {
+			r.log.Debug("a change of the network is noticed late", "error", err)
+		}
+	})
+	group.Go("network-tell", func(context.Context) {
+		for range network {
+			r.cfg.NetworkChanged()
+		}
+	})
 	group.Go("images", func(ctx context.Context) {
 		c, err := newClient(r.paths.socket, r.log)
 		if err != nil {

@@ -63,6 +63,8 @@ type Config struct {
 
 	// Imported names the images of an archive that has just been taken in.
 	Imported func(names []string)
+	// NetworkChanged is told when the configuration of the network may be another.
+	NetworkChanged func()
 
 	Log *slog.Logger
 }
@@ -113,6 +115,9 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	if cfg.Imported == nil {
 		cfg.Imported = func([]string) {}
+	}
+	if cfg.NetworkChanged == nil {
+		cfg.NetworkChanged = func() {}
 	}
 	return &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}, nil
 }
@@ -167,11 +172,15 @@ func (r *Runtime) prepare() error {
 	if err := writeIfChanged(r.paths.network, network); err != nil {
 		return err
 	}
-	mayLower, err := mayLowerOOMScore()
-	if err != nil {
+	var can able
+	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
 		return err
 	}
-	config, err := renderConfig(r.paths, mayLower, r.cfg.PullPatience)
+	err = CanLabel()
+	if can.label = err == nil; !can.label && !errors.Is(err, ErrNoSELinux) {
+		r.log.Warn("containers have no SELinux labels", "err", err)
+	}
+	config, err := renderConfig(r.paths, can, r.cfg.PullPatience)
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,9 @@ sandbox = {{quote .SandboxImage}}
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = {{not .LowerOOM}}
 netns_mounts_under_state_dir = true
+{{- if .Label}}
+enable_selinux = true
+{{- end}}
 # Limits of huge pages are passed on, where the kernel has them.
 disable_hugetlb_controller = false
 # By default every container is measured every second, for a CPU rate that its
@@ -96,10 +99,15 @@ Root = {{quote .Runc}}
 SystemdCgroup = false
 `
 
-// renderConfig is containerd's configuration. mayLowerOOM says whether containerd
-// has the right to lower the score by which the kernel chooses what to kill, and patience
-// how long it waits for a registry that says nothing.
-func renderConfig(p paths, mayLowerOOM bool, patience time.Duration) ([]byte, error) {
+// able is what containerd can do on this machine.
+type able struct {
+	lowerOOM bool // make less of the score by which the kernel chooses what to kill
+	label    bool // give containers their SELinux labels
+}
+
+// renderConfig is containerd's configuration. patience is how long it waits for a
+// registry that says nothing.
+func renderConfig(p paths, can able, patience time.Duration) ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"quote": quoteTOML}).Parse(containerdConfig)
 	if err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)
@@ -108,8 +116,8 @@ func renderConfig(p paths, mayLowerOOM bool, patience time.Duration) ([]byte, er
 	values := map[string]any{
 		"Data": p.data, "State": p.state, "Tmp": p.tmp, "Socket": p.socket, "Shims": p.shims,
 		"Runc": p.runc, "RuncProgram": p.runcProgram, "CNIPrograms": p.cniPrograms, "CNIConf": p.cniConf,
-		"SandboxImage": SandboxImage, "Registries": p.registries, "LowerOOM": mayLowerOOM,
-		"Patience": patience.String(),
+		"SandboxImage": SandboxImage, "Registries": p.registries, "LowerOOM": can.lowerOOM,
+		"Label": can.label, "Patience": patience.String(),
 	}
 	if err := t.Execute(&out, values); err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)

@@ -73,13 +73,13 @@ func TestEndpointIsBelowTheRoot(t *testing.T) {
 func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 	p := testPaths(t, `/srv/be"rth`)
 	for _, test := range []struct {
-		mayLower bool
-		want     []string
+		can        able
+		want, less []string
 	}{
-		{true, []string{"oom_score = -999", "restrict_oom_score_adj = false"}},
-		{false, []string{"restrict_oom_score_adj = true"}},
+		{able{lowerOOM: true, label: true}, []string{"oom_score = -999", "restrict_oom_score_adj = false", "enable_selinux = true"}, nil},
+		{able{}, []string{"restrict_oom_score_adj = true"}, []string{"oom_score =", "enable_selinux"}},
 	} {
-		out, err := renderConfig(p, test.mayLower, 90*time.Second)
+		out, err := renderConfig(p, test.can, 90*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,11 +92,13 @@ func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 			`image_pull_progress_timeout = "1m30s"`, "use_local_image_pull = true",
 		) {
 			if !strings.Contains(config, "\n"+line+"\n") {
-				t.Errorf("mayLower %v: no line %s in\n%s", test.mayLower, line, config)
+				t.Errorf("%+v: no line %s in\n%s", test.can, line, config)
 			}
 		}
-		if !test.mayLower && strings.Contains(config, "oom_score =") {
-			t.Error("containerd is to lower its score without the right to")
+		for _, word := range test.less {
+			if strings.Contains(config, word) {
+				t.Errorf("containerd is told %s where it can't", word)
+			}
 		}
 	}
 }

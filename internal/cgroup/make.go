@@ -87,13 +87,15 @@ func inheritSet(above, dir string) error {
 
 // Limit writes what a cgroup gets and may use. A machine that lacks a controller does
 // not enforce what belongs to it.
-func (t *Tree) Limit(c render.Cgroup) error {
+func (t *Tree) Limit(c render.Cgroup) error { return t.limit(c, filesV1(c), filesV2(c)) }
+
+func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
 	return t.each(c.Path, func(h hierarchy, dir string) error {
 		if h.v2 {
-			return errors.Join(writeAll(dir, filesV2(c)), limitHugePages(dir, "max", c.HugePages))
+			return errors.Join(writeAll(dir, ofV2), limitHugePages(dir, "max", c.HugePages))
 		}
 		var errs []error
-		for _, f := range filesV1(c) {
+		for _, f := range ofV1 {
 			if slices.Contains(h.controllers, f.controller) {
 				errs = append(errs, write(dir, f.name, f.value))
 			}
@@ -122,6 +124,11 @@ func (t *Tree) setShares(path string, shares int64) error {
 // file is what is to be written into a file of a cgroup.
 type file struct{ controller, name, value string }
 
+// quotaFiles are those that limit the time of processors.
+var quotaFiles = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"}
+
+const memoryFileV2 = "memory.max"
+
 func filesV1(c render.Cgroup) []file {
 	out := []file{{"cpu", "cpu.shares", decimal(c.Shares)}}
 	if c.Period > 0 { // before the quota, which is counted in it
@@ -143,7 +150,7 @@ func filesV2(c render.Cgroup) []file {
 	return []file{
 		{"cpu", "cpu.weight", decimal(weight(c.Shares))},
 		{"cpu", "cpu.max", orNone(c.Quota, "max") + " " + decimal(period)},
-		{"memory", "memory.max", orNone(c.Memory, "max")},
+		{"memory", memoryFileV2, orNone(c.Memory, "max")},
 		{"pids", "pids.max", orNone(c.Pids, "max")},
 	}
 }

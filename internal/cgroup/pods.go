@@ -16,7 +16,10 @@ import (
 type PodsConfig struct {
 	Tree *Tree
 	Root string // holds the cgroups of pods, and those of classes of pods
-	Log  *slog.Logger
+	// All says what all pods may have together, as the machine is now. Nil: they are
+	// not limited.
+	All func() (render.Cgroup, error)
+	Log *slog.Logger
 }
 
 // Pods are the cgroups of pods. Some stand below one of their class, which gets as
@@ -27,6 +30,10 @@ type Pods struct {
 	mu     sync.Mutex
 	shares map[string]map[string]int64 // by class and path: what the pods that are known have
 	given  map[string]int64            // by class: what it has
+
+	allMu     sync.Mutex
+	all       render.Cgroup // what all pods have together
+	unlimited bool          // they could not be limited, and that was said
 }
 
 // classes are the cgroups below the root that hold pods.
@@ -45,8 +52,10 @@ func NewPods(c PodsConfig) (*Pods, error) {
 	return &Pods{cfg: c, shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
 }
 
-// Make makes the cgroup of a pod, with its limits. It may be there.
+// Make makes the cgroup of a pod, with its limits. It may be there. What all pods may
+// have is looked at again: the machine may have more for this one than it had.
 func (p *Pods) Make(c render.Cgroup) error {
+	p.LimitAll()
 	if err := p.cfg.Tree.Make(c.Path); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (v v1) usage(path string) Usage {
 	}
 	m := &Memory{Usage: used}
 	swap, inactive := uint64(math.MaxUint64), uint64(0)
-	limit, limitWithSwap := uint64(unlimited), uint64(unlimited)
+	limit, limitWithSwap := uint64(unlimited), uint64(unlimited) // its own, or of what is above it
 	keyed(filepath.Join(v.memory, path, "memory.stat"),
 		field{"total_rss", &m.RSS}, field{"total_cache", &m.Cache}, field{"total_mapped_file", &m.Mapped},
 		field{"total_pgfault", &m.PageFaults}, field{"total_pgmajfault", &m.MajorPageFaults},
@@ -39,8 +39,8 @@ func (v v1) usage(path string) Usage {
 		field{"hierarchical_memory_limit", &limit}, field{"hierarchical_memsw_limit", &limitWithSwap},
 	)
 	m.WorkingSet = minus(used, inactive)
-	if limit < unlimited {
-		m.Limit = &limit
+	if own, ok := number(filepath.Join(v.memory, path, "memory.limit_in_bytes")); ok && own < unlimited {
+		m.Limit = &own
 	}
 	if swap != math.MaxUint64 {
 		m.Swap = &swap

@@ -123,6 +123,27 @@ func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList
 	return out
 }
 
+// enforce reads who is held back from what is reserved for others. Without a word that
+// is pods. The system and the agent are not: that is said, and no mistake.
+func (l *loader) enforce(c *Config, whom []string) {
+	const setting, none, pods = "enforceNodeAllocatable", "none", "pods"
+	c.LendReserved = whom != nil && !slices.Contains(whom, pods)
+	for _, name := range whom {
+		switch name {
+		case pods:
+		case none:
+			if len(whom) > 1 {
+				l.fail(setting, none, "leave out the others, or none itself")
+			}
+		case "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible":
+			c.NotHonoured = append(c.NotHonoured, setting+": "+name)
+		default:
+			l.fail(setting, name, "want pods or none")
+		}
+	}
+	slices.Sort(c.NotHonoured)
+}
+
 // shutdown reads how long pods may take to end when the machine goes down.
 func (l *loader) shutdown(k *kubeletconfig.KubeletConfiguration) []shutdown.Period {
 	periods, err := shutdown.Periods(k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration, k.ShutdownGracePeriodByPodPriority)

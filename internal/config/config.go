@@ -34,7 +34,7 @@ type Config struct {
 	PodCIDR         netip.Prefix // of the bundled network
 	Bridge          string       // of the bundled network; empty: the usual one
 
-	CgroupRoot    string
+	CgroupRoot    string // holds the cgroups of all pods, and has their limits
 	PodLogsDir    string // holds a directory of logs for each pod
 	LogLinksDir   string // holds a link to the log of each container
 	StartSlots    int
@@ -45,6 +45,9 @@ type Config struct {
 	// Reserved is what pods can't have of the machine: it is for the system and
 	// for the agent.
 	Reserved v1.ResourceList
+	// LendReserved says that pods may use it while nobody else does: they are only
+	// held back from what the machine does not have.
+	LendReserved bool
 	// UnsafeSysctls are the kernel settings that pods may change although others
 	// may feel it, as names or as beginnings that end in *.
 	UnsafeSysctls []string
@@ -63,6 +66,7 @@ type Config struct {
 	// Shutdown says how long pods may take to end when the machine goes down, from
 	// the lowest priority to the highest. Empty: nobody waits for them.
 	Shutdown []shutdown.Period
+	Pressure Pressure
 
 	Cluster Cluster
 	API     API

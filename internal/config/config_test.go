@@ -32,6 +32,10 @@ func TestDefaults(t *testing.T) {
 		Images: Images{
 			PullQPS: 5, PullBurst: 10, GCHigh: 85, GCLow: 80, GCMinAge: 2 * time.Minute, Verify: kubeletconfig.NeverVerifyPreloadedImages,
 		},
+		Pressure: Pressure{
+			Memory: Threshold{Amount: 100 << 20}, Disk: Threshold{Percent: 10}, Inodes: Threshold{Percent: 5},
+			ImageDisk: Threshold{Percent: 15}, ImageInodes: Threshold{Percent: 5}, Relief: 5 * time.Minute,
+		},
 		Cluster: Cluster{
 			Register: true, MaxPods: 110, Lease: 40 * time.Second, StatusUpdate: 10 * time.Second, StatusReport: 5 * time.Minute, QPS: 50, Burst: 100,
 			CertDir: "/var/lib/berth/pki", EventQPS: 50, EventBurst: 100, MaxImages: 50,
@@ -99,6 +103,46 @@ resolvConf: ""
 	}
 }
 
+// For the kubelet, the top is where it makes a cgroup for all pods.
+func TestTheTopIsWhereTheCgroupOfPodsIsMade(t *testing.T) {
+	c, err := Load("/r", Flags{}, []byte(header+"cgroupRoot: /\n"), machine)
+	if err != nil || c.CgroupRoot != "/berth" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestWhoIsHeldBackFromWhatIsReserved(t *testing.T) {
+	for text, want := range map[string]struct {
+		lent bool
+		not  []string
+	}{
+		"":                               {},
+		"enforceNodeAllocatable: [pods]": {},
+		"enforceNodeAllocatable: []":     {lent: true},
+		"enforceNodeAllocatable: [none]": {lent: true},
+		"enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]\nsystemReservedCgroup: /system": {
+			not: []string{"enforceNodeAllocatable: kube-reserved-compressible", "enforceNodeAllocatable: system-reserved", "systemReservedCgroup"},
+		},
+		"enforceNodeAllocatable: [kube-reserved]": {lent: true, not: []string{"enforceNodeAllocatable: kube-reserved"}},
+	} {
+		c, err := Load("/r", Flags{}, []byte(header+text+"\n"), machine)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if c.LendReserved != want.lent || !slices.Equal(c.NotHonoured, want.not) {
+			t.Errorf("%q: pods may use it: %t, not honoured: %q", text, c.LendReserved, c.NotHonoured)
+		}
+		shown := "pods"
+		if want.lent {
+			shown = "none"
+		}
+		if got := c.Kubelet().EnforceNodeAllocatable; !slices.Equal(got, []string{shown}) {
+			t.Errorf("%q: it is shown as %v", text, got)
+		}
+	}
+}
+
 const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 func TestTheFileIsHonouredAndFlagsWin(t *testing.T) {
@@ -134,11 +178,11 @@ logging: {verbosity: 3}
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	c, err := Load("/r", Flags{}, []byte(header+"volumePluginDir: /p\nlogging: {verbosity: 1, format: json}\nevictionHard: {memory.available: 1Gi}\n"), machine)
+	c, err := Load("/r", Flags{}, []byte(header+"volumePluginDir: /p\nlogging: {verbosity: 1, format: json}\nevictionSoft: {memory.available: 1Gi}\n"), machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"evictionHard", "logging.format", "volumePluginDir"}; !slices.Equal(c.NotHonoured, want) {
+	if want := []string{"evictionSoft", "logging.format", "volumePluginDir"}; !slices.Equal(c.NotHonoured, want) {
 		t.Errorf("got %v, want %v", c.NotHonoured, want)
 	}
 }
@@ -170,7 +214,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		"no pods at all":      {file: header + "maxPods: -1\n", want: []string{"maxPods"}},
 		"a loopback network":  {flags: Flags{PodCIDR: "127.0.0.0/8"}, want: []string{"--pod-cidr"}},
 		"a negative time":     {file: header + "fileCheckFrequency: -1s\n", want: []string{"fileCheckFrequency"}},
-		"the top as cgroup":   {file: header + "cgroupRoot: /\n", want: []string{"cgroupRoot"}},
+		"a lost cgroup":       {file: header + "cgroupRoot: pods\n", want: []string{"cgroupRoot", "absolute"}},
+		"no such enforcement": {file: header + "enforceNodeAllocatable: [pods, everything]\n", want: []string{"enforceNodeAllocatable", "everything"}},
+		"none and some":       {file: header + "enforceNodeAllocatable: [none, pods]\n", want: []string{"enforceNodeAllocatable", "none"}},
 		"pulls at odds":       {file: header + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"maxParallelImagePulls"}},
 		"a long backoff":      {file: header + "crashLoopBackOff: {maxContainerRestartPeriod: 1h}\n", want: []string{"maxContainerRestartPeriod"}},
 		"a long CPU period":   {file: header + "cpuCFSQuotaPeriod: 2s\n", want: []string{"cpuCFSQuotaPeriod", "1s"}},

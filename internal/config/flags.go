@@ -29,6 +29,8 @@ type Flags struct {
 	ProviderConfig  string
 	ProviderBin     string
 	PullPatience    time.Duration
+	EvictionHard    map[string]string // nil: not given
+	EvictionRelief  time.Duration
 	Verbosity       int
 
 	// Of the node's own API.
@@ -63,6 +65,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.IntVar(&f.StartSlots, "start-slots", 0, "how many pods are started at a time (default: one per processor)")
 	set.IntVar(&f.Verbosity, "v", 0, "how much to log: 4 and more is for developers")
 	f.addImages(set)
+	f.addPressure(set)
 	f.addAPI(set)
 	set.SetNormalizeFunc(normalize)
 }

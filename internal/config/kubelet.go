@@ -30,6 +30,10 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		AllowedUnsafeSysctls:     c.UnsafeSysctls,
 		ClusterDNS:               c.ClusterDNS,
 		ClusterDomain:            c.ClusterDomain,
+		EnforceNodeAllocatable:   []string{"pods"},
+	}
+	if c.LendReserved {
+		k.EnforceNodeAllocatable = []string{"none"}
 	}
 	setNumber(&k.Logging.Verbosity, c.Verbosity)
 	if len(c.Reserved) > 0 {
@@ -44,6 +48,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		})
 	}
 	c.Images.show(k)
+	c.Pressure.show(k)
 	c.Cluster.show(k)
 	c.API.show(k)
 	return k

@@ -76,10 +76,12 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.Images = l.images(f, k)
 	c.Backoff = l.backoff(k)
 	c.Reserved = l.reserved(k)
+	l.enforce(c, k.EnforceNodeAllocatable)
 	c.UnsafeSysctls = k.AllowedUnsafeSysctls
 	l.limits(c, k)
 	c.ClusterDNS, c.ClusterDomain = l.addresses("clusterDNS", k.ClusterDNS), k.ClusterDomain
 	c.Shutdown = l.shutdown(k)
+	c.Pressure = l.pressure(f, k)
 	c.API = l.api(f, k, c.Cluster.Kubeconfig != "")
 	c.Warnings = l.warnings
 	c.Verbosity = first(f.Verbosity, int(k.Logging.Verbosity))
@@ -244,9 +246,14 @@ func (l *loader) podCIDR(value string) netip.Prefix {
 	return p
 }
 
+// cgroup checks where all pods are to be. The top is the kubelet's word for a cgroup of
+// its own right below it: what is there is not for pods.
 func (l *loader) cgroup(value string) string {
-	if !strings.HasPrefix(value, "/") || filepath.Clean(value) != value || value == "/" {
-		l.fail("cgroupRoot", value, "want an absolute path below the top, such as %s", defaultCgroup)
+	if !strings.HasPrefix(value, "/") || filepath.Clean(value) != value {
+		l.fail("cgroupRoot", value, "want an absolute path, such as %s", defaultCgroup)
+	}
+	if value == "/" {
+		return defaultCgroup
 	}
 	return value
 }

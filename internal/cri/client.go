@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -95,6 +96,20 @@ func dial(endpoint string, call callFunc) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("runtime endpoint %q: %w", endpoint, err)
 	}
 	return conn, nil
+}
+
+// Changes calls changed whenever the connection to the runtime has broken or is there
+// again, until ctx ends.
+func (c *Client) Changes(ctx context.Context, changed func()) {
+	conn := c.conns[0]
+	was := conn.GetState()
+	for conn.WaitForStateChange(ctx, was) {
+		is := conn.GetState()
+		if (was == connectivity.Ready) != (is == connectivity.Ready) {
+			changed()
+		}
+		was = is
+	}
 }
 
 // Close ends the connections.

@@ -200,14 +200,51 @@ func TestTheClientComesBackWithTheRuntime(t *testing.T) {
 		t.Fatalf("nobody is there: %v", err)
 	}
 	(&server{}).serve(t, at)
+	awaitAnswer(t, c)
+}
+
+// awaitAnswer asks until the runtime is connected.
+func awaitAnswer(t *testing.T, c *Client) {
+	t.Helper()
 	began := time.Now()
 	for {
 		_, err := c.Version(t.Context())
 		if err == nil {
-			break
+			return
 		}
 		if time.Since(began) > 5*time.Second {
 			t.Fatalf("still not connected: %v", err)
 		}
+	}
+}
+
+func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
+	at := socket(t)
+	stop := (&server{}).serve(t, at)
+	c := connect(t, at, 10*time.Second)
+	told := make(chan struct{}, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Changes(ctx, func() { told <- struct{}{} })
+	}()
+	awaitAnswer(t, c)
+	<-told // that it is there
+
+	stop()
+	<-told
+	for range 20 { // attempts to connect are no changes
+		if _, err := c.Version(t.Context()); err == nil {
+			t.Error("it answers")
+		}
+	}
+	(&server{}).serve(t, at)
+	awaitAnswer(t, c)
+	<-told
+	cancel()
+	<-ended
+	if len(told) > 0 {
+		t.Errorf("it was told %d times too often", len(told))
 	}
 }

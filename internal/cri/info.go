@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,6 +64,20 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	// Runtimes tell them in any order, and a new order is no news.
 	slices.SortFunc(info.Handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
 	return info, nil
+}
+
+// Labels tells whether the runtime gives containers SELinux labels. Only containerd says
+// so, in what it tells of its configuration: others are believed to.
+func (c *Client) Labels(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return false, fmt.Errorf("ask the runtime for its configuration: %w", err)
+	}
+	config := struct{ EnableSelinux bool }{true}
+	_ = json.Unmarshal([]byte(r.GetInfo()["config"]), &config) // it may be of any form
+	return config.EnableSelinux, nil
 }
 
 func notReady(c *runtimeapi.RuntimeCondition) error {

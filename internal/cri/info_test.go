@@ -76,3 +76,18 @@ func TestARuntimeThatTellsNothingCanDoNothing(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+func TestWhoLabelsContainersIsBelieved(t *testing.T) {
+	for config, want := range map[string]bool{
+		`{"enableSelinux":false,"containerd":{}}`: false,
+		`{"enableSelinux":true}`:                  true,
+		`{"sandboxImage":"pause"}`:                true,
+		`selinux = true`:                          true,
+		``:                                        true,
+	} {
+		s := &server{answers: map[string]proto.Message{"Status": &runtimeapi.StatusResponse{Info: map[string]string{"config": config}}}}
+		if got, err := clientOf(t, s).Labels(t.Context()); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", config, got, err)
+		}
+	}
+}

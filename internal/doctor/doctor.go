@@ -43,6 +43,7 @@ type Machine struct {
 	LookPath    func(program string) (string, error)
 	Space       func(dir string) (Space, error)
 	ClockSynced func() (bool, error)
+	CanLabel    func() error // why containers can't have SELinux labels
 	AgentUp     func() error // asks the agent on the socket
 	Cluster     func() error // asks the API server; nil without a kubeconfig
 }

@@ -149,11 +149,15 @@ func TestChecks(t *testing.T) {
 		{"ip_forward", files{"proc/sys/net/ipv4/ip_forward": "0"}, nil, Warn, "not forwarded", "sysctl -w net.ipv4.ip_forward=1"},
 		{"seccomp", files{"proc/sys/kernel/seccomp/actions_avail": ""}, nil, Warn, "does not have it", "CONFIG_SECCOMP"},
 		{"user namespaces", files{"proc/sys/user/max_user_namespaces": "0"}, nil, Warn, "none may be made", "sysctl -w user"},
-		{"security modules", files{"sys/fs/selinux/enforce": "1"}, nil, Warn, "enforcing", "setenforce"},
+		{"security modules", files{"sys/fs/selinux/enforce": "1"}, func(m *Machine) {
+			m.CanLabel = func() error { return errors.New("no such policy") }
+		}, Warn, "enforcing, and containers have no labels: pods with seLinuxOptions are refused: no such policy", "container-selinux"},
+		{"security modules", files{"sys/fs/selinux/enforce": "1"}, func(m *Machine) { m.CanLabel = func() error { return nil } }, OK, "SELinux is enforcing", ""},
 		{"security modules", files{"sys/fs/selinux/enforce": "0", "sys/module/apparmor/parameters/enabled": "Y\n"}, nil, OK, "AppArmor is on, SELinux is permissive", ""},
 		{"inotify", files{"proc/sys/fs/inotify/max_user_instances": "10"}, nil, Warn, "is 10", "max_user_instances=512"},
 		{"inotify", files{"proc/sys/fs/inotify/max_user_watches": ""}, nil, Warn, "does not tell", "CONFIG_INOTIFY"},
 		{"swap", files{"proc/swaps": "Filename Type\n/dev/sda2 partition\n"}, nil, Warn, "/dev/sda2", "swapoff -a"},
+		{"swap", files{"proc/swaps": "Filename Type\n/dev/sda2 partition\n"}, nil, Warn, "a kernel before 6.4 may write secrets to it", "swapoff -a"},
 		{"clock", nil, func(m *Machine) { m.ClockSynced = func() (bool, error) { return false, nil } }, Warn, "nobody", "set-ntp"},
 		{"clock", nil, func(m *Machine) { m.ClockSynced = func() (bool, error) { return false, errors.New("no rights") } }, Warn, "no rights", "timedatectl"},
 		{"host name", nil, func(m *Machine) { m.Hostname = "my_box" }, Fail, "my_box", "--hostname-override"},
@@ -189,5 +193,14 @@ func TestChecks(t *testing.T) {
 			}
 			t.Error("there is no such check")
 		})
+	}
+}
+
+func TestWhichKernelsKeepSecretsOutOfSwap(t *testing.T) {
+	for release, tells := range map[string]bool{"5.10.0-30-amd64": true, "6.3.9": true, "6.4.0": false, "6.12.1+deb13": false, "7.0-rc1": false, "odd": false} {
+		m := machine(t, map[string]string{"proc/swaps": "Filename Type\n/dev/sda2 partition\n", "proc/sys/kernel/osrelease": release})
+		if f := checkSwap(&m); f.State != Warn || strings.Contains(f.Found, "secrets") != tells {
+			t.Errorf("%s: %+v", release, f)
+		}
 	}
 }

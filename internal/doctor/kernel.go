@@ -150,12 +150,14 @@ func checkSecurityModules(m *Machine) Finding {
 	if m.read("sys/module/apparmor/parameters/enabled") == "Y" {
 		on = append(on, "AppArmor is on")
 	}
-	switch m.read("sys/fs/selinux/enforce") {
-	case "1":
-		return warn("SELinux is enforcing: containers are not labelled, and may be denied what they need",
-			"look for denials with 'ausearch -m avc', and try 'setenforce 0'")
-	case "0":
-		on = append(on, "SELinux is permissive")
+	if mode, has := map[string]string{"0": "permissive", "1": "enforcing"}[m.read("sys/fs/selinux/enforce")]; has {
+		on = append(on, "SELinux is "+mode)
+		if m.CanLabel != nil {
+			if err := m.CanLabel(); err != nil {
+				return warn(fmt.Sprintf("SELinux is %s, and containers have no labels: pods with seLinuxOptions are refused: %v", mode, err),
+					"load a policy for containers, like that of the package container-selinux")
+			}
+		}
 	}
 	if len(on) == 0 {
 		return ok("neither SELinux nor AppArmor is on")

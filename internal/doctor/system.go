@@ -39,7 +39,13 @@ func checkSwap(m *Machine) Finding {
 		return ok("there is none")
 	}
 	where, _, _ := strings.Cut(lines[1], " ")
-	return warn(fmt.Sprintf("%s is used: the memory limits of pods don't hold back swap", strings.TrimSpace(where)), "swapoff -a, and remove it from /etc/fstab")
+	found := fmt.Sprintf("%s is used: with cgroup v1, containers without a memory limit may be swapped out to it", strings.TrimSpace(where))
+	var major, minor int
+	known, _ := fmt.Sscanf(m.read("proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
+	if known == 2 && (major < 6 || major == 6 && minor < 4) { // they don't know tmpfs with noswap
+		found += ", and a kernel before 6.4 may write secrets to it"
+	}
+	return warn(found, "swapoff -a, and remove it from /etc/fstab")
 }
 
 func checkClock(m *Machine) Finding {

@@ -73,6 +73,8 @@ type Volumes interface {
 	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
 	// Devices is what one container is given of those that are devices.
 	Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error)
+	// Groups are those that containers have to be in to use them, besides their own.
+	Groups(uid pod.UID) []int64
 	// Teardown undoes all of it. It may be called at any time after the containers ended.
 	Teardown(ctx context.Context, uid pod.UID) error
 }
@@ -110,8 +112,6 @@ type Upstream interface {
 	// Release is told that nothing of a pod that was deleted runs any more, and
 	// nothing that it held is held.
 	Release(p *v1.Pod)
-	// Mirror sees to it that a static pod can be seen there.
-	Mirror(p *v1.Pod)
 }
 
 // Config is what an Executor is made of.
@@ -142,6 +142,8 @@ type Config struct {
 	Allocatable func() v1.ResourceList
 	// CanMapUsers tells whether a handler of the runtime can give a pod users of its own.
 	CanMapUsers func(handler string) bool
+	// CheckLabel tells why no container can have such a SELinux label. Nil: any can.
+	CheckLabel func(*v1.SELinuxOptions) error
 	// ImageUser tells who an image wants its processes to be.
 	ImageUser func(ctx context.Context, ref string) (render.User, error)
 	// MakeCgroup makes the cgroup of a pod with its limits. It may be there.

@@ -16,6 +16,11 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	if render.OwnUsers(t.pod) && !e.CanMapUsers(handler) {
 		return "", fmt.Errorf("hostUsers: false needs user namespaces, and the runtime handler %q does not support them", handler)
 	}
+	if own := t.pod.Spec.SecurityContext; own != nil {
+		if err := e.checkLabel(own.SELinuxOptions); err != nil {
+			return "", err
+		}
+	}
 	ids, err := e.usersOf(t.pod)
 	if err != nil {
 		return "", err
@@ -26,7 +31,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 			return "", err
 		}
 	}
-	config, err := render.Sandbox(t.pod, a, ids, node)
+	config, err := render.Sandbox(e.inGroups(t.pod), a, ids, node)
 	if err != nil {
 		return "", err
 	}
@@ -41,6 +46,14 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 		return err
 	})
 	return id, err
+}
+
+// checkLabel refuses a label that can't be had.
+func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
+	if asked == nil || e.CheckLabel == nil {
+		return nil
+	}
+	return e.CheckLabel(asked)
 }
 
 // usersOf returns the ids that a pod has to itself, if it wants any.

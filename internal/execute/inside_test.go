@@ -99,6 +99,37 @@ func TestWhoMustNotBeRootWaitsAndItsNeighbourRuns(t *testing.T) {
 	})
 }
 
+func TestWhoAsksForALabelThatNobodyKnowsWaits(t *testing.T) {
+	onNode(t, 2, func(n *node) {
+		n.CheckLabel = func(asked *v1.SELinuxOptions) error {
+			if asked.Type == "lost_t" {
+				return errors.New("nobody knows lost_t")
+			}
+			return nil
+		}
+		good, lost := &v1.SELinuxOptions{Type: "good_t"}, &v1.SELinuxOptions{Type: "lost_t"}
+
+		// given a pod of which one container asks for it, then the other runs
+		p := web("a", "app", "other")
+		p.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: good}
+		p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SELinuxOptions: lost}
+		for range 3 {
+			_, _ = n.sync(p) // it fails for the one, and goes on for the other
+		}
+		n.expectState(p, "app", "CreateContainerConfigError: why: nobody knows lost_t")
+		n.expectState(p, "other", "running")
+
+		// given one that asks for it itself, then no sandbox is made
+		p = web("b", "app")
+		p.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: lost}
+		_, _ = n.sync(p) // it fails
+		n.expectState(p, "app", "ContainerCreating: why: nobody knows lost_t")
+		if n.have(p).Sandbox() != nil {
+			t.Error("a sandbox was made")
+		}
+	})
+}
+
 func TestUsersOfItsOwnAreGivenBackAtTheEnd(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		p := web("a", "app")

@@ -52,6 +52,11 @@ func (e *Executor) findNeeds(ctx context.Context, t *task, images map[string]ima
 func (e *Executor) needsOf(ctx context.Context, t *task, c *v1.Container, imageRef string) (*needs, error) {
 	n := &needs{imageRef: imageRef}
 	var err error
+	if own := c.SecurityContext; own != nil {
+		if err = e.checkLabel(own.SELinuxOptions); err != nil {
+			return nil, err
+		}
+	}
 	if n.user, err = e.imageUser(ctx, t.pod, c, imageRef); err != nil {
 		return nil, err
 	}

@@ -191,11 +191,11 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
-	config, err := render.Container(t.pod, spec, a, resolved, e.Node)
+	config, err := render.Container(e.inGroups(t.pod), spec, a, resolved, e.Node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	around, err := render.Sandbox(t.pod, in.attempt, resolved.IDs, e.Node)
+	around, err := render.Sandbox(e.inGroups(t.pod), in.attempt, resolved.IDs, e.Node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}

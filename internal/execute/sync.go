@@ -66,7 +66,6 @@ type step struct {
 // syncSteps is the road of a pod through this package, in order.
 var syncSteps = []step{
 	{"wait for the network", networkReady},
-	{"show a static pod", mirrorPod},
 	{"make directories", makeDirs},
 	{"make the cgroup", makeCgroup},
 	{"set up volumes", setUpVolumes},
@@ -150,14 +149,6 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 	}
 	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, t.memory.ended.Message)
 	return true
-}
-
-// mirrorPod lets a static pod be seen where others look for pods.
-func mirrorPod(e *Executor, _ context.Context, t *task) error {
-	if pod.IsStatic(t.pod) {
-		e.Upstream.Mirror(t.pod)
-	}
-	return nil
 }
 
 // networkReady holds a pod back until the runtime has a network for it. Pods that

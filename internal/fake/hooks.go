@@ -93,6 +93,7 @@ type Upstream struct {
 	published map[string]v1.PodStatus
 	released  []string
 
+	mirrored   map[string]int
 	unmirrored []string
 }
 
@@ -113,8 +114,22 @@ func (u *Upstream) Release(p *v1.Pod) {
 	u.released = append(u.released, p.Name)
 }
 
-// Mirror implements execute.Upstream.
-func (u *Upstream) Mirror(*v1.Pod) {}
+// Mirror implements agent.Upstream.
+func (u *Upstream) Mirror(static *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.mirrored == nil {
+		u.mirrored = map[string]int{}
+	}
+	u.mirrored[static.Name]++
+}
+
+// Mirrored returns how often the mirror of a static pod was asked for.
+func (u *Upstream) Mirrored(name string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.mirrored[name]
+}
 
 // Unmirror implements agent.Upstream.
 func (u *Upstream) Unmirror(mirror *v1.Pod) {

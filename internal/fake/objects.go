@@ -85,9 +85,10 @@ func notFound(resource, name string) error {
 
 // Volumes set nothing up, and note what they were asked for.
 type Volumes struct {
-	mu   sync.Mutex
-	fail error
-	torn []pod.UID
+	mu     sync.Mutex
+	fail   error
+	groups []int64
+	torn   []pod.UID
 }
 
 // Fail makes the next calls of Setup fail, until it is told nil.
@@ -95,6 +96,20 @@ func (v *Volumes) Fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.fail = err
+}
+
+// Allow makes a group one that containers have to be in.
+func (v *Volumes) Allow(group int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.groups = append(v.groups, group)
+}
+
+// Groups implements execute.Volumes.
+func (v *Volumes) Groups(pod.UID) []int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return append([]int64(nil), v.groups...)
 }
 
 // Torn returns the pods whose volumes were taken down.

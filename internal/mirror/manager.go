@@ -80,7 +80,7 @@ func New(c Config) (*Manager, error) {
 
 // Ensure asks that a static pod have the right mirror pod. mirror is the one that
 // it was last seen to have, or nil. It never blocks, and is idempotent: it is meant
-// to be called at each look at the pod.
+// to be called whenever something may have changed.
 //
 // While the node is not registered nothing is asked for; ask again when it is.
 func (m *Manager) Ensure(static, mirror *v1.Pod) {

@@ -47,3 +47,14 @@ type Health struct {
 
 // Pressure is what the machine runs out of.
 type Pressure struct{ Memory, Disk, PIDs bool }
+
+// conditions are those that a Node then has.
+func (p Pressure) conditions() []v1.NodeConditionType {
+	var out []v1.NodeConditionType
+	for _, c := range pressures {
+		if c.of(p) {
+			out = append(out, c.kind)
+		}
+	}
+	return out
+}

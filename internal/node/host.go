@@ -19,6 +19,7 @@ import (
 type Host struct {
 	Root    string // empty: /
 	Storage string // a directory on the file system that pods write to
+	Images  string // one on the file system that holds the images; empty: not known
 }
 
 // Read gathers what the machine tells of itself. What can't be read is left

@@ -4,7 +4,9 @@
 // What the Node is to say is decided by pure functions: Build, Status and the
 // patches that lead there. A Reporter does the rest. Four goroutines of its own
 // look at the machine, write the Node, renew the Lease, and watch what others do to
-// the Node, so that a runtime or a server that hangs holds up nothing else.
+// the Node, so that a runtime or a server that hangs holds up nothing else. Readiness
+// asks the runtime how it is, and Gauge measures what is left of the machine: both tell
+// the Reporter.
 //
 // The Reporter is the only one here that writes the Node. It keeps what the
 // server last answered, and compares with that: a patch says what differs, the
@@ -20,7 +22,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -54,15 +55,9 @@ type Settings struct {
 	PodsPerCore int64 // zero: does not matter
 	// Reserved is what pods can't have: it is for the system and for berth.
 	Reserved v1.ResourceList
-	// Evict is how much of memory or ephemeral-storage is kept free by evicting
-	// pods, and can't be given out for that reason.
-	Evict map[v1.ResourceName]Threshold
-}
-
-// Threshold is an amount, or a share of what there is.
-type Threshold struct {
-	Quantity resource.Quantity
-	Percent  float64 // used if it is not zero
+	// Limits are how much of memory and disk has to be left, and so can't be given
+	// out either.
+	Limits Limits
 }
 
 // check says what no API server would accept.

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -14,7 +15,10 @@ import (
 
 // Left is how much there is left, and in all, of what a machine can run out of.
 type Left struct {
-	Memory, Disk, Inodes, PIDs Amount
+	Memory                 Amount
+	Disk, Inodes           Amount // of the file system that pods write to
+	ImageDisk, ImageInodes Amount // of the file system that holds the images
+	PIDs                   Amount
 }
 
 // Amount is what is left of something. One of which there is nothing in all is not
@@ -23,31 +27,37 @@ type Amount struct{ Left, All int64 }
 
 // Limits are how much has to be left. Below one of them the machine is pressed.
 type Limits struct {
-	Memory, Disk, Inodes, PIDs Threshold
+	Memory, Disk, Inodes, ImageDisk, ImageInodes, PIDs Threshold
 }
 
-// DefaultLimits are those of the kubelet.
-func DefaultLimits() Limits {
-	return Limits{
-		Memory: Threshold{Quantity: resource.MustParse("100Mi")},
-		Disk:   Threshold{Percent: 10},
-		Inodes: Threshold{Percent: 5},
+// Threshold is an amount, or a part of what there is in all. With neither there is none.
+type Threshold struct {
+	Amount  int64
+	Percent float64 // used if it is not zero
+}
+
+func (t Threshold) of(all int64) int64 {
+	if t.Percent == 0 {
+		return t.Amount
 	}
+	return int64(t.Percent / 100 * float64(all))
+}
+
+func (t Threshold) quantity(all resource.Quantity) resource.Quantity {
+	return *resource.NewQuantity(t.of(all.Value()), all.Format)
 }
 
 // Pressure is what a machine runs out of with so much left.
 func (l Limits) Pressure(left Left) Pressure {
 	return Pressure{
 		Memory: left.Memory.below(l.Memory),
-		Disk:   left.Disk.below(l.Disk) || left.Inodes.below(l.Inodes),
-		PIDs:   left.PIDs.below(l.PIDs),
+		Disk: left.Disk.below(l.Disk) || left.Inodes.below(l.Inodes) ||
+			left.ImageDisk.below(l.ImageDisk) || left.ImageInodes.below(l.ImageInodes),
+		PIDs: left.PIDs.below(l.PIDs),
 	}
 }
 
-func (a Amount) below(t Threshold) bool {
-	limit := t.of(*resource.NewQuantity(a.All, resource.BinarySI))
-	return a.All > 0 && a.Left < limit.Value()
-}
+func (a Amount) below(t Threshold) bool { return a.All > 0 && a.Left < t.of(a.All) }
 
 // Relief keeps a pressure up for a while after it is gone, so that a node does not
 // go back and forth.
@@ -77,26 +87,39 @@ func (h Host) Left() (Left, error) {
 	memory := meminfo(string(text))
 	out.Memory = Amount{Left: memory["MemAvailable"], All: memory["MemTotal"]}
 
-	var fs unix.Statfs_t
-	if err := unix.Statfs(h.Storage, &fs); err != nil {
-		errs = append(errs, &os.PathError{Op: "statfs", Path: h.Storage, Err: err})
+	out.Disk, out.Inodes, err = room(h.Storage)
+	errs = append(errs, err)
+	if h.Images != "" {
+		out.ImageDisk, out.ImageInodes, err = room(h.Images)
+		errs = append(errs, err)
 	}
-	out.Disk = Amount{Left: int64(fs.Bavail) * fs.Bsize, All: int64(fs.Blocks) * fs.Bsize}
-	out.Inodes = Amount{Left: int64(fs.Ffree), All: int64(fs.Files)}
-
 	out.PIDs, err = h.pids()
 	return out, errors.Join(append(errs, err)...)
 }
 
-// pids is how many processes may be started still.
-func (h Host) pids() (Amount, error) {
-	most, err := h.first("proc/sys/kernel/pid_max")
-	if err != nil {
-		return Amount{}, err
+// room is what is left of the file system that a path is on.
+func room(path string) (space, inodes Amount, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return Amount{}, Amount{}, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	all, err := strconv.ParseInt(strings.TrimSpace(string(most)), 10, 64)
-	if err != nil {
-		return Amount{}, fmt.Errorf("read pid_max: %w", err)
+	return Amount{Left: int64(fs.Bavail) * fs.Bsize, All: int64(fs.Blocks) * fs.Bsize}, Amount{Left: int64(fs.Ffree), All: int64(fs.Files)}, nil
+}
+
+// pids is how many processes and threads may be started still. Two settings of the
+// kernel bound them.
+func (h Host) pids() (Amount, error) {
+	all := int64(math.MaxInt64)
+	for _, setting := range []string{"pid_max", "threads-max"} {
+		text, err := h.first("proc/sys/kernel/" + setting)
+		if err != nil {
+			return Amount{}, err
+		}
+		most, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return Amount{}, fmt.Errorf("read %s: %w", setting, err)
+		}
+		all = min(all, most)
 	}
 	load, err := h.first("proc/loadavg") // its fourth word is running/all
 	if err != nil {

@@ -3,14 +3,15 @@ package node
 import (
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestPressureIsFeltBelowALimit(t *testing.T) {
-	limits := DefaultLimits()
-	limits.PIDs = Threshold{Quantity: resource.MustParse("100")}
-	plenty := Left{Memory: Amount{1 << 30, 2 << 30}, Disk: Amount{50, 100}, Inodes: Amount{50, 100}, PIDs: Amount{1000, 4000}}
+	limits := Limits{
+		Memory: Threshold{Amount: 100 << 20}, Disk: Threshold{Percent: 10}, Inodes: Threshold{Percent: 5},
+		ImageDisk: Threshold{Percent: 15}, ImageInodes: Threshold{Percent: 2.5}, PIDs: Threshold{Amount: 100},
+	}
+	half := Amount{50, 100}
+	plenty := Left{Memory: Amount{1 << 30, 2 << 30}, Disk: half, Inodes: half, ImageDisk: half, ImageInodes: Amount{500, 1000}, PIDs: Amount{1000, 4000}}
 	for name, test := range map[string]struct {
 		edit func(*Left)
 		want Pressure
@@ -20,6 +21,9 @@ func TestPressureIsFeltBelowALimit(t *testing.T) {
 		"just enough memory":           {func(l *Left) { l.Memory.Left = 100 << 20 }, Pressure{}},
 		"little disk":                  {func(l *Left) { l.Disk.Left = 9 }, Pressure{Disk: true}},
 		"few inodes":                   {func(l *Left) { l.Inodes.Left = 4 }, Pressure{Disk: true}},
+		"little room for images":       {func(l *Left) { l.ImageDisk.Left = 14 }, Pressure{Disk: true}},
+		"few inodes for images":        {func(l *Left) { l.ImageInodes.Left = 24 }, Pressure{Disk: true}},
+		"just enough for images":       {func(l *Left) { l.ImageDisk.Left, l.ImageInodes.Left = 15, 25 }, Pressure{}},
 		"a file system without inodes": {func(l *Left) { l.Inodes = Amount{} }, Pressure{}},
 		"few processes":                {func(l *Left) { l.PIDs.Left = 99 }, Pressure{PIDs: true}},
 		"nothing is known":             {func(l *Left) { *l = Left{} }, Pressure{}},
@@ -29,6 +33,9 @@ func TestPressureIsFeltBelowALimit(t *testing.T) {
 		if got := limits.Pressure(left); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
+	}
+	if got := (Limits{}).Pressure(Left{Memory: Amount{0, 1}, Disk: Amount{0, 1}, PIDs: Amount{0, 1}}); got != (Pressure{}) {
+		t.Errorf("without limits, %+v is felt", got)
 	}
 }
 
@@ -53,14 +60,21 @@ func TestPressureIsShownForAWhileAfterItIsGone(t *testing.T) {
 }
 
 func TestWhatIsLeftOfThisMachine(t *testing.T) {
-	left, err := Host{Storage: t.TempDir()}.Left()
+	left, err := Host{Storage: t.TempDir(), Images: "/proc"}.Left()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if left.ImageDisk == left.Disk {
+		t.Error("the file system of the images is not looked at")
 	}
 	for what, a := range map[string]Amount{"memory": left.Memory, "disk": left.Disk, "pids": left.PIDs} {
 		if a.All <= 0 || a.Left <= 0 || a.Left > a.All {
 			t.Errorf("%s: %+v", what, a)
 		}
+	}
+	tight := files(t, map[string]string{"proc/meminfo": "", "proc/loadavg": "0 0 0 1/300 9", "proc/sys/kernel/pid_max": "5000\n", "proc/sys/kernel/threads-max": "1000\n"})
+	if left, err = (Host{Root: tight, Storage: tight}).Left(); err != nil || left.PIDs != (Amount{700, 1000}) {
+		t.Errorf("%+v, %v", left.PIDs, err)
 	}
 	if _, err := (Host{Root: t.TempDir(), Storage: "/nowhere"}).Left(); err == nil {
 		t.Error("a machine that tells nothing should be an error")

@@ -37,9 +37,10 @@ const (
 	// firstWord is how long a Node that exists keeps its status after a start
 	// while nothing is known of the runtime: a restarted agent is no news.
 	firstWord = 10 * time.Second
-	// urgentGap is how long after a patch the next may follow. In a row of
-	// urgent ones it doubles, up to the usual interval.
+	// urgentGap is how long after a patch the next may follow. From so many urgent
+	// ones in a row on it doubles, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
+	urgentRow = 4
 	// stuckAfter is how many renewals in a row fail before the connection is
 	// blamed. One that gets no answer at all is enough.
 	stuckAfter = 3
@@ -79,7 +80,7 @@ type Config struct {
 	// It must not block. May be nil.
 	Registered func(uid types.UID, again bool)
 	// Changed is called when Node has other labels, taints, allocatable resources or
-	// another UID than before. It must not block. May be nil.
+	// attached volumes, or another UID, than before. It must not block. May be nil.
 	Changed func()
 
 	// Reconnect is called when a renewal of the lease gets no answer, or renewals
@@ -168,6 +169,9 @@ func (r *Reporter) SetRuntime(err error) {
 	}
 }
 
+// Look has the machine looked at again: something about it has changed.
+func (r *Reporter) Look() { nudge(r.wakeFacts) }
+
 // SetNetwork says whether the network of pods works: nil, or why not.
 func (r *Reporter) SetNetwork(err error) {
 	r.change(func(h *Health) { h.Network, r.heard.network = err, true })
@@ -178,6 +182,13 @@ func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdow
 
 // SetPressure says what this machine runs out of.
 func (r *Reporter) SetPressure(p Pressure) { r.change(func(h *Health) { h.Pressure = p }) }
+
+// Pressure names the conditions of what this machine runs out of.
+func (r *Reporter) Pressure() []v1.NodeConditionType {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health.Pressure.conditions()
+}
 
 // change wakes the writer of the Node if what it has to say is another.
 func (r *Reporter) change(f func(*Health)) {

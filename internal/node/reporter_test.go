@@ -140,6 +140,19 @@ func TestReadyFollowsRuntimeAndNetworkWithinASecond(t *testing.T) {
 	})
 }
 
+func TestWhatComesAndGoesIsShownWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startReady(t, newCluster(t))
+		for _, err := range []error{errors.New("gone"), nil, errors.New("gone again"), nil} {
+			b.SetNetwork(err)
+			after(900 * time.Millisecond)
+			if ready := b.ready() == v1.ConditionTrue; ready != (err == nil) {
+				t.Errorf("with %v, ready is %v", err, ready)
+			}
+		}
+	})
+}
+
 func TestAFlappingRuntimeIsNoLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := startReady(t, newCluster(t))

@@ -113,7 +113,7 @@ func (r *Reporter) tellOfChange(before, after *v1.Node) {
 		r.config.Events.RecordNode(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", after.Name, reason))
 	}
 	if !same(before.Labels, after.Labels) || !same(before.Spec.Taints, after.Spec.Taints) ||
-		!same(before.Status.Allocatable, after.Status.Allocatable) {
+		!same(before.Status.Allocatable, after.Status.Allocatable) || !same(before.Status.VolumesAttached, after.Status.VolumesAttached) {
 		r.tellChanged()
 	}
 }

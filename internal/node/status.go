@@ -38,6 +38,9 @@ func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v
 	return want
 }
 
+// Capacity is all that a machine has.
+func Capacity(m Machine, s Settings) v1.ResourceList { return capacity(m, s) }
+
 // Allocatable is what all pods may have together of a machine.
 func Allocatable(m Machine, s Settings) v1.ResourceList { return allocatable(capacity(m, s), s) }
 
@@ -126,14 +129,17 @@ func allocatable(capacity v1.ResourceList, s Settings) v1.ResourceList {
 	for name, all := range capacity {
 		left := all.DeepCopy()
 		left.Sub(s.Reserved[name])
-		left.Sub(s.Evict[name].of(all))
-		if name == v1.ResourceMemory {
+		switch name {
+		case v1.ResourceMemory:
+			left.Sub(s.Limits.Memory.quantity(all))
 			// Huge pages are taken out of memory for good.
 			for other, q := range capacity {
 				if isHugePages(other) {
 					left.Sub(q)
 				}
 			}
+		case v1.ResourceEphemeralStorage:
+			left.Sub(s.Limits.Disk.quantity(all))
 		}
 		if left.Sign() < 0 {
 			left = *resource.NewQuantity(0, all.Format)
@@ -145,13 +151,6 @@ func allocatable(capacity v1.ResourceList, s Settings) v1.ResourceList {
 
 func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
-}
-
-func (t Threshold) of(all resource.Quantity) resource.Quantity {
-	if t.Percent == 0 {
-		return t.Quantity
-	}
-	return *resource.NewQuantity(int64(t.Percent/100*float64(all.Value())), all.Format)
 }
 
 // overlay is what others announced and what is ours, which wins. Huge pages are

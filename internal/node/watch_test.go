@@ -89,6 +89,8 @@ func TestAWatchTellsOfWhatMattersToOthers(t *testing.T) {
 		// A device: berth makes it allocatable.
 		change(func(n *v1.Node) { n.Status.Capacity["example.com/dongle"] = n.Status.Capacity[v1.ResourceCPU] })
 		wantCalls(t, calls, "a device", "changed")
+		change(func(n *v1.Node) { n.Status.VolumesAttached = []v1.AttachedVolume{{Name: "disk"}} })
+		wantCalls(t, calls, "a volume", "changed")
 		if events := b.events.take(); !slices.Equal(events, []string{"Normal NodeNotSchedulable", "Normal NodeSchedulable"}) {
 			t.Errorf("events %q", events)
 		}

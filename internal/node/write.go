@@ -17,6 +17,7 @@ type writer struct {
 	started time.Time
 	last    time.Time     // when the status was last written
 	urgent  time.Time     // when it was last written out of turn
+	row     int           // how often that was, with little time between
 	gap     time.Duration // how long the next such patch has to wait after last
 	// pending are our conditions that changed and that the server does not have
 	// yet. Their events are told, and their times stay.
@@ -114,16 +115,20 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 }
 
 // wrote notes that the server has our status. Urgent news that keep coming have
-// to wait longer and longer, so that a flapping runtime is no load on the server.
+// to wait longer and longer, so that a flapping runtime is no load on the server. What
+// goes and comes back once or twice does not flap.
 func (w *writer) wrote(urgent bool) {
 	w.last = time.Now()
 	if !urgent {
 		return
 	}
-	if w.last.Sub(w.urgent) < w.gap+w.config.Update {
+	switch {
+	case w.last.Sub(w.urgent) >= w.gap+w.config.Update:
+		w.row, w.gap = 1, urgentGap
+	case w.row < urgentRow:
+		w.row++
+	default:
 		w.gap = min(2*w.gap, w.config.Update)
-	} else {
-		w.gap = urgentGap
 	}
 	w.urgent = w.last
 }

@@ -1,9 +1,11 @@
 package render
 
 import (
+	"fmt"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
 
 	"berth/internal/pod"
@@ -20,8 +22,8 @@ const (
 	bestEffortDir = "besteffort"
 )
 
-// Cgroup is the cgroup of a pod, with the limits of all of its containers together.
-// Zero means no limit.
+// Cgroup is a cgroup with its limits: that of a pod, for all of its containers
+// together, or that of all pods. Zero means no limit.
 type Cgroup struct {
 	Path          string
 	Shares        int64 // of the processors
@@ -91,4 +93,28 @@ func allLimited(p *v1.Pod, name v1.ResourceName) bool {
 		}
 	}
 	return true
+}
+
+// pids is what processes are called where they are reserved.
+const pids v1.ResourceName = "pid"
+
+// AllPods is the cgroup above those of all pods. They may have what the machine has,
+// but for what is reserved. Of the processors that is a share, not a limit: time that
+// nobody else wants is theirs.
+func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
+	left := func(name v1.ResourceName) resource.Quantity {
+		q := has[name].DeepCopy()
+		q.Sub(reserved[name])
+		return q
+	}
+	for _, name := range []v1.ResourceName{v1.ResourceMemory, pids} {
+		if q := left(name); q.Sign() <= 0 {
+			all, kept := has[name], reserved[name]
+			return Cgroup{}, fmt.Errorf("of %s, %s are reserved and there are %s: nothing is left for pods", name, &kept, &all)
+		}
+	}
+	return Cgroup{
+		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(pids)),
+		HugePages: hugePageSizes(has),
+	}, nil
 }

@@ -82,14 +82,21 @@ func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
 		if o.Value != nil && *o.Value != "" {
 			option += ":" + *o.Value
 		}
-		same := func(have string) bool { name, _, _ := strings.Cut(have, ":"); return name == o.Name }
-		if i := slices.IndexFunc(options, same); i >= 0 {
-			options[i] = option
-		} else {
-			options = append(options, option)
-		}
+		options = SetOption(options, option)
 	}
 	return options
+}
+
+// SetOption adds an option of a resolver, such as ndots:5, in the place of what the
+// list says of it.
+func SetOption(options []string, option string) []string {
+	name, _, _ := strings.Cut(option, ":")
+	same := func(have string) bool { other, _, _ := strings.Cut(have, ":"); return other == name }
+	if i := slices.IndexFunc(options, same); i >= 0 {
+		options[i] = option
+		return options
+	}
+	return append(options, option)
 }
 
 func unique(list []string) []string {

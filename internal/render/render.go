@@ -38,8 +38,12 @@ type Node struct {
 	SeccompDir     string // holds the profiles that pods can name
 	SeccompDefault bool   // a container that names none has the runtime's
 
+	Hidden []string // paths that tell of this machine what containers must not know
+
 	CgroupRoot string
 	CgroupV2   bool
+	SwapLimits bool          // of cgroup v2: the kernel can keep containers from swapping
+	PageSizes  []string      // of huge pages that the machine has, such as 2MB
 	Memory     int64         // bytes that the machine has; 0: not known
 	PodPids    int64         // how many processes a pod may have; 0 or less: any number
 	NoCPUQuota bool          // CPU limits are not enforced
@@ -68,6 +72,13 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 		return nil, err
 	}
 	dns, _ := Resolver(p, n)
+	security := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: namespaces,
+		SelinuxOptions:   sandboxSELinux(p),
+		Privileged:       anyPrivileged(p),
+		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+	}
+	sandboxUser(security, p.Spec.SecurityContext)
 	return &SandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID), Attempt: a.Attempt,
@@ -79,16 +90,11 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 		Labels:       sandboxLabels(p),
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: n.Cgroup(p),
-			Sysctls:      sysctls(p),
-			Overhead:     overhead(p, n),
-			Resources:    sandboxResources(p, n),
-			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: namespaces,
-				SelinuxOptions:   sandboxSELinux(p),
-				Privileged:       anyPrivileged(p),
-				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
-			},
+			CgroupParent:    n.Cgroup(p),
+			Sysctls:         sysctls(p),
+			Overhead:        overhead(p, n),
+			Resources:       sandboxResources(p, n),
+			SecurityContext: security,
 		},
 	}, nil
 }

@@ -43,9 +43,11 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 		CpuShares:          shares(request),
 		MemoryLimitInBytes: cmp.Or(bytes(c.Resources.Limits[v1.ResourceMemory]), bytes(pod[v1.ResourceMemory])),
 		OomScoreAdj:        oomScore(p, c, n.Memory),
-		HugepageLimits:     hugePages(c.Resources.Limits),
+		HugepageLimits:     hugePages(n.PageSizes, pod, c.Resources.Limits),
 	}
-	out.MemorySwapLimitInBytes = out.MemoryLimitInBytes // memory and swap together: no swap
+	// Memory and swap together: no swap. Without a limit that says nothing, and only v2
+	// has a limit of swap alone.
+	out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
 	limit := c.Resources.Limits[v1.ResourceCPU]
 	if limit.Sign() <= 0 {
 		limit = pod[v1.ResourceCPU]
@@ -53,6 +55,9 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 	out.CpuQuota, out.CpuPeriod = quota(limit, n)
 	if n.CgroupV2 { // a container whose memory ran out ends as a whole
 		out.Unified = map[string]string{"memory.oom.group": "1"}
+		if n.SwapLimits {
+			out.Unified["memory.swap.max"] = "0"
+		}
 	}
 	return out
 }
@@ -87,14 +92,21 @@ func quota(cpu resource.Quantity, n Node) (quota, period int64) {
 	return max(minQuota, milli(cpu)*period/milliPerCPU), period
 }
 
-// hugePages lists the limits of huge pages, by the sizes that the kernel knows.
-func hugePages(list v1.ResourceList) []*runtimeapi.HugepageLimit {
+// hugePages lists the limit of every size that the machine has. A container without
+// one has that of its pod. What neither asks for is for others.
+func hugePages(sizes []string, ofPod, own v1.ResourceList) []*runtimeapi.HugepageLimit {
+	limits := hugePageSizes(ofPod)
+	maps.Copy(limits, hugePageSizes(own))
 	var out []*runtimeapi.HugepageLimit
-	sizes := hugePageSizes(list)
-	for _, size := range slices.Sorted(maps.Keys(sizes)) {
-		out = append(out, &runtimeapi.HugepageLimit{PageSize: size, Limit: uint64(sizes[size])})
+	for _, size := range sizes {
+		out = append(out, &runtimeapi.HugepageLimit{PageSize: size, Limit: uint64(limits[size])})
 	}
 	return out
+}
+
+// PageSizes are the sizes of huge pages among resources, as the kernel writes them.
+func PageSizes(list v1.ResourceList) []string {
+	return slices.Sorted(maps.Keys(hugePageSizes(list)))
 }
 
 // hugePageSizes returns bytes by the size of pages, which the kernel writes as 2MB

@@ -3,6 +3,8 @@ package render
 import (
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,9 +58,24 @@ func TestResourcesOfAContainer(t *testing.T) {
 		},
 		"huge pages": {
 			requests: amounts("cpu", "1", "hugepages-2Mi", "4Mi", "hugepages-1Gi", "1Gi"), limits: amounts("hugepages-2Mi", "4Mi", "hugepages-1Gi", "1Gi"),
+			node: Node{PageSizes: []string{"1GB", "2MB"}},
 			want: &runtimeapi.LinuxContainerResources{CpuShares: 1024, OomScoreAdj: 999, HugepageLimits: []*runtimeapi.HugepageLimit{
 				{PageSize: "1GB", Limit: 1 << 30}, {PageSize: "2MB", Limit: 4 << 20},
 			}},
+		},
+		"huge pages of others": {
+			requests: amounts("cpu", "1"), limits: amounts("hugepages-2Mi", "4Mi"), node: Node{PageSizes: []string{"1GB", "2MB"}},
+			want: &runtimeapi.LinuxContainerResources{CpuShares: 1024, OomScoreAdj: 999, HugepageLimits: []*runtimeapi.HugepageLimit{
+				{PageSize: "1GB"}, {PageSize: "2MB", Limit: 4 << 20},
+			}},
+		},
+		"huge pages of the pod": {
+			limits: amounts("cpu", "1", "hugepages-1Gi", "1Gi"), node: Node{PageSizes: []string{"1GB", "2MB", "64KB"}},
+			pod: &v1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "6Mi", "hugepages-1Gi", "2Gi")},
+			want: &runtimeapi.LinuxContainerResources{
+				CpuShares: 1024, CpuPeriod: 100_000, CpuQuota: 100_000, OomScoreAdj: 1000,
+				HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "1GB", Limit: 1 << 30}, {PageSize: "2MB", Limit: 6 << 20}, {PageSize: "64KB"}},
+			},
 		},
 		"the limits of the pod": {
 			pod: &v1.ResourceRequirements{Limits: amounts("cpu", "2", "memory", "1Gi")},
@@ -69,6 +86,10 @@ func TestResourcesOfAContainer(t *testing.T) {
 		"cgroup v2": {
 			node: Node{CgroupV2: true},
 			want: &runtimeapi.LinuxContainerResources{CpuShares: 2, OomScoreAdj: 1000, Unified: map[string]string{"memory.oom.group": "1"}},
+		},
+		"cgroup v2, which knows of swap": { // that no memory is limited must not let it swap
+			node: Node{CgroupV2: true, SwapLimits: true},
+			want: &runtimeapi.LinuxContainerResources{CpuShares: 2, OomScoreAdj: 1000, Unified: map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,6 +200,36 @@ func TestTheCgroupOfAPod(t *testing.T) {
 				t.Errorf("it is not among %v", got)
 			}
 		})
+	}
+}
+
+func TestTheCgroupOfAllPods(t *testing.T) {
+	// given a machine of which a part is reserved
+	has := amounts("cpu", "4", "memory", "8Gi", "pid", "32768", "ephemeral-storage", "1Ti", "hugepages-2Mi", "64Mi", "hugepages-1Gi", "0")
+	reserved := amounts("cpu", "1500m", "memory", "1Gi", "pid", "768", "ephemeral-storage", "1Gi")
+
+	// then pods have the rest, and all of its huge pages
+	got, err := AllPods("/berth", has, reserved)
+	want := Cgroup{Path: "/berth", Shares: 2560, Memory: 7 << 30, Pids: 32000, HugePages: map[string]int64{"2MB": 64 << 20, "1GB": 0}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if got, err = AllPods("/berth", has, nil); err != nil || got.Shares != 4096 || got.Memory != 8<<30 || got.Pids != 32768 {
+		t.Errorf("if nothing is reserved: got %+v, %v", got, err)
+	}
+
+	// Zero would mean no limit.
+	for name, all := range map[string]string{"memory": "8Gi", "pid": "40k"} {
+		if got, err := AllPods("/berth", has, amounts(name, all)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("if all %s is reserved: got %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestSizesOfHugePages(t *testing.T) {
+	got := PageSizes(amounts("cpu", "1", "hugepages-2Mi", "0", "hugepages-1Gi", "1Gi", "hugepages-64Ki", "0"))
+	if want := []string{"1GB", "2MB", "64KB"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -96,17 +96,11 @@ func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.Linux
 		own = &v1.SecurityContext{}
 	}
 	if !out.Privileged && (own.ProcMount == nil || *own.ProcMount != v1.UnmaskedProcMount) {
-		out.MaskedPaths, out.ReadonlyPaths = slices.Clone(maskedPaths), slices.Clone(readonlyPaths)
+		out.MaskedPaths, out.ReadonlyPaths = slices.Concat(maskedPaths, n.Hidden), slices.Clone(readonlyPaths)
 	}
 	user(out, p, c, r.User)
 	out.RunAsGroup = number(runAsGroup(p, c))
-	out.SupplementalGroups = slices.Clone(pod.SupplementalGroups)
-	if pod.FSGroup != nil { // or it could not use what its volumes hold
-		out.SupplementalGroups = append(out.SupplementalGroups, *pod.FSGroup)
-	}
-	if pod.SupplementalGroupsPolicy != nil && *pod.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
-		out.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
-	}
+	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 	out.ReadonlyRootfs = own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem
 	out.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
 	out.Capabilities = capabilities(own.Capabilities)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,44 @@ func TestAPrivilegedContainerSeesAll(t *testing.T) {
 	if secured(t, p, &p.Spec.Containers[0]).Privileged {
 		t.Error("its neighbour is privileged, too")
 	}
+}
+
+func TestWhatTheMachineHidesIsHidden(t *testing.T) {
+	p := webPod()
+	n := node
+	n.Hidden = []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"}
+	for range 2 { // the list is nobody's to add to
+		got, err := security(p, &p.Spec.Containers[0], Resolved{}, n)
+		if want := append(slices.Clone(maskedPaths), n.Hidden...); err != nil || !slices.Equal(got.GetMaskedPaths(), want) {
+			t.Errorf("got %v, %v, want %v", got.GetMaskedPaths(), err, want)
+		}
+	}
+	p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{ProcMount: new(v1.UnmaskedProcMount)}
+	if got, err := security(p, &p.Spec.Containers[0], Resolved{}, n); err != nil || got.MaskedPaths != nil {
+		t.Errorf("who may see all: %v, %v", got.GetMaskedPaths(), err)
+	}
+}
+
+func TestASandboxRunsAsItsPod(t *testing.T) {
+	user := func(p *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+		c := sandbox(t, p, plan.CreateSandbox{}).Linux.SecurityContext
+		return &runtimeapi.LinuxSandboxSecurityContext{
+			RunAsUser: c.RunAsUser, RunAsGroup: c.RunAsGroup, SupplementalGroups: c.SupplementalGroups, SupplementalGroupsPolicy: c.SupplementalGroupsPolicy,
+		}
+	}
+	p := securePod() // of which one container is somebody else
+	p.Spec.SecurityContext.FSGroup = new(int64(7))
+	p.Spec.SecurityContext.SupplementalGroupsPolicy = new(v1.SupplementalGroupsPolicyStrict)
+	same(t, user(p), &runtimeapi.LinuxSandboxSecurityContext{
+		RunAsUser: &runtimeapi.Int64Value{Value: 1000}, RunAsGroup: &runtimeapi.Int64Value{Value: 1001},
+		SupplementalGroups: []int64{5, 6, 7}, SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,
+	})
+	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64)} // root counts
+	same(t, user(p), &runtimeapi.LinuxSandboxSecurityContext{RunAsUser: &runtimeapi.Int64Value{}})
+	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsGroup: new(int64(1001))} // runtimes refuse a group without a user
+	same(t, user(p), &runtimeapi.LinuxSandboxSecurityContext{})
+	p.Spec.SecurityContext = nil
+	same(t, user(p), &runtimeapi.LinuxSandboxSecurityContext{})
 }
 
 func TestTheSandboxOfAPrivilegedContainerIsAnnounced(t *testing.T) {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -56,6 +57,33 @@ func user(out *runtimeapi.LinuxContainerSecurityContext, p *v1.Pod, c *v1.Contai
 	default:
 		out.RunAsUser = &runtimeapi.Int64Value{}
 	}
+}
+
+// groups renders which groups the processes of a pod are in besides their own, and
+// whether those that an image names are among them.
+func groups(pod *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsPolicy) {
+	out := slices.Clone(pod.SupplementalGroups)
+	if pod.FSGroup != nil { // or they could not use what their volumes hold
+		out = append(out, *pod.FSGroup)
+	}
+	if pod.SupplementalGroupsPolicy != nil && *pod.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
+		return out, runtimeapi.SupplementalGroupsPolicy_Strict
+	}
+	return out, runtimeapi.SupplementalGroupsPolicy_Merge
+}
+
+// sandboxUser renders who the sandbox of a pod runs as: nobody who may do more than
+// the pod. Without a user that is left to its image, and so is the group: runtimes
+// refuse one that goes with no user.
+func sandboxUser(out *runtimeapi.LinuxSandboxSecurityContext, pod *v1.PodSecurityContext) {
+	if pod == nil {
+		return
+	}
+	out.RunAsUser = number(pod.RunAsUser)
+	if pod.RunAsUser != nil {
+		out.RunAsGroup = number(pod.RunAsGroup)
+	}
+	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 }
 
 func runAsUser(p *v1.Pod, c *v1.Container) *int64 {

@@ -5,7 +5,8 @@
 //   - No two pods have an id in common.
 //   - A range is on the disk before anybody uses it, in the directory of its pod. It
 //     is found again there after a restart, and free again once that directory is gone.
-//   - The ids below the first range belong to the machine and are given to nobody.
+//   - The ids below the first range belong to the machine and are given to nobody. So
+//     do all others, if its owner has set some aside for pods.
 package userns
 
 import (
@@ -33,12 +34,18 @@ const fileName = "userns"
 type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
-	Log     *slog.Logger
+	// Range finds out what pods are given ids of, see SetAside. Zero, and nil: all but
+	// the first DefaultCount. It is asked when a pod wants some, until it knows.
+	Range func() (render.IDs, error)
+	Log   *slog.Logger
 }
 
 // Manager gives out ranges. It may be used from several goroutines.
 type Manager struct {
 	cfg Config
+
+	rangeMu sync.Mutex  // never taken while mu is held: the answer may take a while
+	within  *render.IDs // nil: nobody has asked yet, or there was no answer
 
 	mu     sync.Mutex
 	pods   map[pod.UID]render.IDs
@@ -76,27 +83,67 @@ func New(c Config) (*Manager, error) {
 }
 
 // Take returns the ids of a pod, whose directory is there. A pod that has none is
-// given the first that are free.
+// given the first that are free. It is not called for the same pod twice at a time.
 func (m *Manager) Take(uid pod.UID) (render.IDs, error) {
 	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
 		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
 	}
+	ids, err := m.known(uid)
+	if errors.Is(err, os.ErrNotExist) {
+		var within render.IDs
+		if within, err = m.given(); err == nil {
+			ids, err = m.give(uid, within)
+		}
+	}
+	if err != nil {
+		return render.IDs{}, fmt.Errorf("find ids for the users of a pod: %w", err)
+	}
+	return ids, nil
+}
+
+// known returns the ids that a pod has.
+func (m *Manager) known(uid pod.UID) (render.IDs, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ids, ok := m.pods[uid]; ok {
 		return ids, nil
 	}
 	ids, err := m.read(uid)
-	if errors.Is(err, os.ErrNotExist) {
-		if ids, err = m.free(); err == nil {
-			err = m.write(uid, ids)
+	if err == nil {
+		m.pods[uid] = ids
+	}
+	return ids, err
+}
+
+// given returns what pods are given ids of.
+func (m *Manager) given() (render.IDs, error) {
+	m.rangeMu.Lock()
+	defer m.rangeMu.Unlock()
+	if m.cfg.Range == nil {
+		return render.IDs{}, nil
+	}
+	if m.within == nil {
+		ids, err := m.cfg.Range()
+		if err != nil {
+			return render.IDs{}, err
 		}
+		m.within = &ids
 	}
-	if err != nil {
-		return render.IDs{}, fmt.Errorf("find ids for the users of a pod: %w", err)
+	return *m.within, nil
+}
+
+// give gives a pod the first ids that are free.
+func (m *Manager) give(uid pod.UID, within render.IDs) (render.IDs, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids, err := m.free(within)
+	if err == nil {
+		err = m.write(uid, ids)
 	}
-	m.pods[uid] = ids
-	return ids, nil
+	if err == nil {
+		m.pods[uid] = ids
+	}
+	return ids, err
 }
 
 // Release is told that the directory of a pod is gone.
@@ -108,7 +155,7 @@ func (m *Manager) Release(uid pod.UID) {
 }
 
 // free finds the lowest range that no pod has a part of. m.mu is held.
-func (m *Manager) free() (render.IDs, error) {
+func (m *Manager) free(within render.IDs) (render.IDs, error) {
 	for uid, err := range m.unread { // it may have any
 		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
 	}
@@ -119,9 +166,16 @@ func (m *Manager) free() (render.IDs, error) {
 		}
 	}
 	width := m.cfg.Count / DefaultCount
-	const all = 1 << 16 // ranges of DefaultCount; the last one holds the id that means none
+	const last = 1<<16 - 1 // of the ranges of DefaultCount: it holds the id that means none
+	from, to := uint32(1), uint32(last)
+	if within.Count > 0 {
+		from, to = within.First/DefaultCount, min(to, within.First/DefaultCount+within.Count/DefaultCount)
+	}
+	if to-from < width {
+		return render.IDs{}, fmt.Errorf("a pod is to have %d, and %d were set aside for all", m.cfg.Count, within.Count)
+	}
 	run := uint32(0)
-	for at := uint32(1); at < all-1; at++ {
+	for at := from; at < to; at++ {
 		run++
 		if taken[at] {
 			run = 0

@@ -14,13 +14,13 @@ import (
 // setupClaim finds the persistent volume behind a claim, once in the life of an
 // agent: what a running pod has, it keeps, whatever becomes of the claim.
 func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	return j.claimed(ctx, v.Name, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
+	return j.claimed(ctx, v, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
 }
 
 // setupEphemeral does the same for a claim that the cluster has made for this pod. A
 // claim of that name that was there before is somebody else's.
 func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	return j.claimed(ctx, v.Name, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
+	return j.claimed(ctx, v, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
 		if !metav1.IsControlledBy(c, j.pod) {
 			return fmt.Errorf("persistentvolumeclaim %q was not made for this pod: it belongs to somebody else; rename the pod or the volume", c.Name)
 		}
@@ -34,22 +34,25 @@ func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
 // tells this node when it is done.
 const askAgain = 5 * time.Second
 
-func (j *job) claimed(ctx context.Context, volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
-	if at, ok := j.settled(volume); ok {
+func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
+	if at, ok := j.settled(v.Name); ok {
 		return at, nil
 	}
-	pv, err := j.persistentVolume(ctx, name, check)
+	claim, pv, err := j.persistentVolume(ctx, name, check)
 	if err != nil {
 		if errors.Is(err, ErrMissing) {
 			j.renew(time.Now().Add(askAgain))
 		}
 		return place{}, err
 	}
-	at, err := j.persistent(ctx, volume, pv, j.onlyRead(name, readOnly))
+	var at place
+	if err = j.hold(v, pv.Name, isForOne(claim, pv)); err == nil {
+		at, err = j.persistent(ctx, v.Name, pv, j.onlyRead(name, readOnly))
+	}
 	if err != nil {
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
-	at.readOnly = at.readOnly || readOnly
+	at.readOnly, at.persistent, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
 	return at, nil
 }
 
@@ -77,14 +80,16 @@ func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVo
 		return j.localDevice(pv)
 	case block && pv.Spec.CSI == nil:
 		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: local, csi")
+	case pv.Spec.HostPath != nil && len(mountOptions(pv)) > 0:
+		return place{}, errors.New("mount options are not supported for this volume type (hostPath)")
 	case pv.Spec.HostPath != nil:
 		return j.hostPath(volume, pv.Spec.HostPath)
 	case pv.Spec.Local != nil:
-		return j.local(pv, readOnly)
+		return j.local(ctx, pv, readOnly)
 	case pv.Spec.CSI != nil:
 		return j.csiPersistent(ctx, pv, readOnly)
 	case pv.Spec.NFS != nil:
-		return j.nfs(ctx, pv.Name, pv.Spec.NFS, pv.Spec.MountOptions, readOnly)
+		return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
 	default:
 		return place{}, errors.New("its kind is not supported; these are: hostPath, local, csi, nfs")
 	}
@@ -95,38 +100,40 @@ func isBlock(pv *v1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// persistentVolume is the volume that is bound to a claim of the pod's namespace,
+// persistentVolume is a claim of the pod's namespace and the volume that is bound to it,
 // checked from both sides.
-func (j *job) persistentVolume(ctx context.Context, name string, check func(*v1.PersistentVolumeClaim) error) (*v1.PersistentVolume, error) {
+func (j *job) persistentVolume(
+	ctx context.Context, name string, check func(*v1.PersistentVolumeClaim) error,
+) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
 	claim, err := j.m.cfg.Objects.PersistentVolumeClaim(ctx, j.pod, name)
 	if err != nil {
-		return nil, fetchError("persistentvolumeclaim", name, err)
+		return nil, nil, fetchError("persistentvolumeclaim", name, err)
 	}
 	if err := check(claim); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Without a cluster nobody binds: a claim names its volume, and has no phase.
 	alone := claim.Status.Phase == ""
 	switch {
 	case claim.Spec.VolumeName == "" || (!alone && claim.Status.Phase != v1.ClaimBound):
-		return nil, missingf("waiting for persistentvolumeclaim %q to be bound to a volume", name)
+		return nil, nil, missingf("waiting for persistentvolumeclaim %q to be bound to a volume", name)
 	case claim.DeletionTimestamp != nil && j.pod.Status.Phase != v1.PodRunning:
-		return nil, fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
+		return nil, nil, fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
 	}
 	pv, err := j.m.cfg.Objects.PersistentVolume(ctx, j.pod, claim.Spec.VolumeName)
 	if err != nil {
-		return nil, fetchError("persistentvolume", claim.Spec.VolumeName, err)
+		return nil, nil, fetchError("persistentvolume", claim.Spec.VolumeName, err)
 	}
 	switch to := pv.Spec.ClaimRef; {
 	case to == nil && !alone:
-		return nil, missingf("persistentvolume %q is not bound to claim %q", pv.Name, name)
+		return nil, nil, missingf("persistentvolume %q is not bound to claim %q", pv.Name, name)
 	case to != nil && (to.Name != claim.Name || to.Namespace != claim.Namespace || (to.UID != "" && to.UID != claim.UID)):
-		return nil, fmt.Errorf("persistentvolume %q is bound to another claim, %s/%s", pv.Name, to.Namespace, to.Name)
+		return nil, nil, fmt.Errorf("persistentvolume %q is bound to another claim, %s/%s", pv.Name, to.Namespace, to.Name)
 	}
 	if err := j.onThisNode(pv.Spec.NodeAffinity); err != nil {
-		return nil, fmt.Errorf("persistentvolume %q: %w", pv.Name, err)
+		return nil, nil, fmt.Errorf("persistentvolume %q: %w", pv.Name, err)
 	}
-	return pv, nil
+	return claim, pv, nil
 }
 
 // onThisNode refuses a volume that is on another machine.

@@ -127,6 +127,9 @@ func TestClaimsThatCantBeUsed(t *testing.T) {
 		{"volumeMode Block is not supported for its kind", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
 		}},
+		{"mount options are not supported for this volume type (hostPath)", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
+			v.Spec.MountOptions = []string{"ro"}
+		}},
 		{"its kind is not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{}}
 		}},

@@ -52,10 +52,10 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 	r.GiveToGroup = func(dir string) error {
 		root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != nil {
-			return err
+			return fmt.Errorf("give it to group %d: %w", j.group, err)
 		}
 		defer root.Close()
-		return giveToGroup(root, j.group, onRootMismatch(j.pod))
+		return j.giveToPod(root, r.Name)
 	}
 	mounted, err := j.m.cfg.CSI.Mount(ctx, r)
 	var waiting *csi.Waiting

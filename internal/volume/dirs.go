@@ -61,8 +61,15 @@ func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
 	if options != "" {
 		text += "," + options
 	}
-	if err := j.m.cfg.Mounter.Mount(fstype, dir, text); err != nil {
+	swaps, err := j.m.cfg.Mounter.Mount(fstype, dir, text)
+	if err != nil {
 		return "", fmt.Errorf("mount %s on %s: %w", fstype, dir, err)
+	}
+	if swaps {
+		j.m.swapped.Do(func() {
+			j.m.cfg.Log.Warn("swap is on, and this kernel can't keep volumes in memory out of it: secrets may be written to a disk; " +
+				"turn swap off, or use kernel 6.4 or newer")
+		})
 	}
 	return dir, nil
 }

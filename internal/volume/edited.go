@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/atomicfile"
 	"berth/internal/pod"
 )
 
@@ -85,6 +86,7 @@ func (j *job) dropEdited(ctx context.Context, v *v1.Volume) error {
 	if err := os.Remove(j.m.recordOf(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	j.m.letGo(ctx, j.pod.UID)
 	return nil
 }
 
@@ -136,10 +138,12 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 }
 
 // record is what is written down of a volume that would be taken for the right one later,
-// because something is mounted there.
+// because something is mounted there, or that is not the pod's own.
 type record struct {
-	Dir    string `json:"dir"` // below that of the pod
-	Source string `json:"source"`
+	Dir        string `json:"dir,omitempty"` // below that of the pod
+	Source     string `json:"source"`
+	Persistent string `json:"persistentVolume,omitempty"` // that the pod holds
+	Pod        string `json:"pod,omitempty"`              // as users name it
 }
 
 func (m *Manager) recordOf(uid pod.UID, volume string) string {
@@ -158,31 +162,43 @@ func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
 	}
 	text, err := os.ReadFile(m.recordOf(uid, volume))
 	var r record
-	if err != nil || json.Unmarshal(text, &r) != nil || !filepath.IsLocal(r.Dir) {
+	if err != nil || json.Unmarshal(text, &r) != nil {
 		return place{}, false
 	}
-	return place{dir: filepath.Join(dir, r.Dir), source: r.Source}, true
+	at := place{source: r.Source, persistent: r.Persistent}
+	if r.Dir != "" {
+		at.dir = filepath.Join(dir, r.Dir)
+	}
+	return at, r.Dir == "" || filepath.IsLocal(r.Dir)
 }
 
 // write writes down what a volume is made of, once.
 func (j *job) write(v *v1.Volume, at place) error {
 	onDisk := v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
-	if at.dir == "" || onDisk || given(&v.VolumeSource) != "" {
+	if at.dir == "" && at.persistent == "" || onDisk || given(&v.VolumeSource) != "" {
 		return nil
 	}
-	if known, ok := j.m.before(j.pod.UID, v.Name); ok && known.source == at.source {
+	known, ok := j.m.before(j.pod.UID, v.Name)
+	if at.dir == "" {
+		at.dir = known.dir // it is not known yet where it will be, and may have been before
+	}
+	if ok && known.source == at.source && known.persistent == at.persistent && known.dir == at.dir {
 		return nil
 	}
-	rel, err := filepath.Rel(j.dir, at.dir)
-	if err != nil {
-		return err
+	r := record{Source: at.source, Persistent: at.persistent, Pod: pod.Ref(j.pod)}
+	var err error
+	if at.dir != "" {
+		r.Dir, err = filepath.Rel(j.dir, at.dir)
 	}
-	text, err := json.Marshal(record{Dir: rel, Source: at.source})
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(r)
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(j.dir, sourcesDir), 0o750)
 	}
 	if err == nil {
-		err = os.WriteFile(j.m.recordOf(j.pod.UID, v.Name), text, 0o600)
+		err = atomicfile.Replace(j.m.recordOf(j.pod.UID, v.Name), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write down what it is made of: %w", err)

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth/internal/pod"
 )
 
 func emptyDir(medium v1.StorageMedium, size string) v1.VolumeSource {
@@ -133,4 +136,22 @@ func TestBadEmptyDirs(t *testing.T) {
 	w := newWorld(t)
 	w.setupFails(podWith(emptyDir("Tape", "")), `medium "Tape" is not known`)
 	w.setupFails(podWith(emptyDir(v1.StorageMediumMemory, "-1")), "is negative")
+}
+
+func TestMemoryThatMayGoToADiskIsToldOnce(t *testing.T) {
+	for _, swaps := range []bool{false, true} {
+		var log strings.Builder
+		w := newWorld(t)
+		w.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w.restart()
+		w.mounter.swaps = swaps
+		for _, uid := range []pod.UID{"u-1", "u-2"} {
+			p := podWith(emptyDir(v1.StorageMediumMemory, ""))
+			p.UID = uid
+			w.setup(p)
+		}
+		if told := strings.Count(log.String(), "secrets may be written to a disk"); told > 1 || (told == 1) != swaps {
+			t.Errorf("swaps: %t, log:\n%s", swaps, log.String())
+		}
+	}
 }

@@ -123,18 +123,19 @@ type fakeMounter struct {
 	busy   string // a mount point that is in use
 	block  chan struct{}
 	remote time.Duration // that a server takes to answer
+	swaps  bool          // what is in memory may go to a disk
 }
 
 func (f *fakeMounter) note(format string, args ...any) {
 	f.done = append(f.done, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeMounter) Mount(fstype, dir, options string) error {
+func (f *fakeMounter) Mount(fstype, dir, options string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.note("%s %s %s", fstype, filepath.Base(dir), options)
 	f.mounts = append(f.mounts, MountPoint{Path: dir, FSType: fstype})
-	return nil
+	return f.swaps, nil
 }
 
 func (f *fakeMounter) MountRemote(ctx context.Context, fstype, source, dir string, options []string) error {
@@ -150,14 +151,14 @@ func (f *fakeMounter) MountRemote(ctx context.Context, fstype, source, dir strin
 	return nil
 }
 
-func (f *fakeMounter) Bind(what *os.File, path string) error {
+func (f *fakeMounter) Bind(what *os.File, path string, options []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	source, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", what.Fd()))
 	if err != nil {
 		return err
 	}
-	f.note("bind %s", source)
+	f.note("%s", strings.TrimSpace("bind "+source+" "+strings.Join(options, ",")))
 	f.mounts = append(f.mounts, MountPoint{Path: path, FSType: "ext4"})
 	return nil
 }
@@ -214,6 +215,8 @@ type world struct {
 	csi     *fakeCSI
 	cfg     Config
 	m       *Manager
+	woken   []pod.UID
+	warned  []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -237,8 +240,12 @@ func newWorld(t *testing.T) *world {
 		Allocatable:       func() v1.ResourceList { return v1.ResourceList{"memory": resource.MustParse("8Gi")} },
 		HostIPs:           func() []string { return []string{"10.0.0.1"} },
 		RecursiveReadOnly: func(*v1.Pod) bool { return true },
-		Patience:          time.Minute,
-		Log:               slog.New(slog.DiscardHandler),
+		Wake:              func(_ context.Context, uid pod.UID) { w.woken = append(w.woken, uid) },
+		Warn: func(p *v1.Pod, reason, message string) {
+			w.warned = append(w.warned, fmt.Sprintf("%s: %s: %s", p.UID, reason, message))
+		},
+		Patience: time.Minute,
+		Log:      slog.New(slog.DiscardHandler),
 	}
 	w.restart()
 	return w

@@ -1,10 +1,12 @@
 package volume
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -12,8 +14,9 @@ import (
 
 // local shows a directory of this machine in the directory of the pod. What is
 // mounted there has its group already, so after a restart nothing is walked again.
-func (j *job) local(pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), owned: true}
+func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	options, others := bindOptions(mountOptions(pv))
+	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), owned: true, readOnly: slices.Contains(options, "ro")}
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
 		return at, err
@@ -35,23 +38,51 @@ func (j *job) local(pv *v1.PersistentVolume, readOnly bool) (place, error) {
 		return place{}, fmt.Errorf("local path: %w", err)
 	}
 	defer dir.Close()
-	inUse, err := j.usedByOthers(pv.Name)
+	// From looking who has it to having it: of two pods, one gives it to its group.
+	j.task.say(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
+	release, err := j.m.locals.take(ctx, filepath.Clean(source))
 	if err != nil {
-		return place{}, err
+		return place{}, fmt.Errorf("%s is being set up for another pod: %w", source, err)
 	}
-	if j.group >= 0 && !readOnly && !inUse {
-		j.task.say(fmt.Sprintf("give persistent volume %q to group %d", pv.Name, j.group))
-		if err := giveToGroup(dir, j.group, onRootMismatch(j.pod)); err != nil {
-			return place{}, fmt.Errorf("give it to group %d: %w", j.group, err)
-		}
+	defer release()
+	if err := j.giveLocal(pv.Name, dir, readOnly || at.readOnly); err != nil {
+		return place{}, err
 	}
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
 		return place{}, fmt.Errorf("make its directory: %w", err)
 	}
-	if err := j.m.cfg.Mounter.Bind(dir, at.path); err != nil {
+	if err := j.m.cfg.Mounter.Bind(dir, at.path, options); err != nil {
 		return place{}, fmt.Errorf("show %s at %s: %w", source, at.path, err)
 	}
+	if len(others) > 0 {
+		j.m.cfg.Warn(j.pod, "UnsupportedMountOption",
+			fmt.Sprintf("The mount options %s of volume %s mean nothing for a directory, and are ignored", strings.Join(others, ","), pv.Name))
+	}
 	return at, nil
+}
+
+// giveLocal gives a volume that no pod has to the group of this one.
+func (j *job) giveLocal(volume string, dir *os.File, readOnly bool) error {
+	if j.group < 0 || readOnly {
+		return nil
+	}
+	inUse, err := j.usedByOthers(volume)
+	if err != nil {
+		return err
+	}
+	if inUse {
+		var st unix.Stat_t
+		if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+			return &os.PathError{Op: "stat", Path: dir.Name(), Err: err}
+		}
+		if int(st.Gid) != j.group {
+			j.m.cfg.Warn(j.pod, "AlreadyMountedVolume",
+				fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", j.group, volume, st.Gid))
+		}
+		return nil
+	}
+	j.task.say(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
+	return j.giveToPod(dir, volume)
 }
 
 // usedByOthers tells whether some pod has the volume already: its group stays.

@@ -55,7 +55,7 @@ func TestRealMountsInTheDirectoryOfPodsTravel(t *testing.T) {
 	// and what is mounted in it is shared as well
 	at := filepath.Join(dir, "ram")
 	must(t, os.Mkdir(at, 0o700))
-	must(t, Kernel{}.Mount("tmpfs", at, "mode=0700"))
+	must(t, unix.Mount("tmpfs", at, "tmpfs", 0, "mode=0700"))
 	if _, shared := sharedBy(t, at); !shared {
 		t.Error("what is mounted in it is not shared")
 	}
@@ -73,7 +73,7 @@ func TestRealMountsInTheDirectoryOfPodsTravel(t *testing.T) {
 
 func TestRealAMountOfTheUserIsSharedAndKept(t *testing.T) {
 	dir := t.TempDir()
-	must(t, Kernel{}.Mount("tmpfs", dir, "mode=0700"))
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	must(t, ShareMounts(dir))
 	if at, shared := sharedBy(t, dir); at != dir || !shared {
@@ -89,7 +89,7 @@ func TestRealNoMountIsHidden(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "ram")
 	must(t, os.Mkdir(at, 0o700))
-	must(t, Kernel{}.Mount("tmpfs", at, "mode=0700"))
+	must(t, unix.Mount("tmpfs", at, "tmpfs", 0, "mode=0700"))
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 	if err := ShareMounts(dir); err == nil || !strings.Contains(err.Error(), "something is mounted there already") {
 		t.Error(err)

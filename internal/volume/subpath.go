@@ -41,7 +41,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 	if err := makeTarget(part, target); err != nil {
 		return fmt.Errorf("make a mount point: %w", err)
 	}
-	if err := m.cfg.Mounter.Bind(part, target); err != nil {
+	if err := m.cfg.Mounter.Bind(part, target, nil); err != nil {
 		return fmt.Errorf("mount it on %s: %w", target, err)
 	}
 	return nil

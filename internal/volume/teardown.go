@@ -26,13 +26,18 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 	}
 	m.guard.giveUp(uid)
 	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
-		return struct{}{}, m.teardown(ctx, t, uid)
+		err := m.teardown(ctx, t, uid)
+		if err == nil {
+			m.letGo(ctx, uid)
+		}
+		return struct{}{}, err
 	})
 	return err
 }
 
 func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	m.forget(uid)
+	m.stopWaiting(uid)
 	m.cfg.CSI.Forget(uid)
 	pods, err := openDir(m.cfg.PodsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +145,7 @@ func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 		since = began
 		m.stuck[at.Path] = began
 	}
-	if errors.Is(err, unix.EBUSY) || strings.Contains(err.Error(), "target is busy") { // as the program says
+	if errors.Is(err, unix.EBUSY) {
 		err = errors.New("it is in use")
 	}
 	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)

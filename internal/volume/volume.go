@@ -11,7 +11,8 @@
 //     mounted is found again below the pod's directory.
 //   - The files of a configMap, secret, downwardAPI or projected volume change all
 //     at once: readers go through one symbolic link, which is swapped.
-//   - Secrets and tokens are held in memory, never on the disk.
+//   - Secrets and tokens are held in memory, never on the disk. Where the kernel may swap
+//     them out nevertheless, that is told.
 //   - A name from outside becomes a path only after it was checked, and a path in a
 //     volume is opened by the kernel such that it can't leave the volume.
 //   - Nothing is removed across a mount point or through a symbolic link.
@@ -19,6 +20,7 @@
 //     pod waiting, and nobody else. Before the runtime is shown a path, it is looked
 //     at here, so that it hangs here.
 //   - A volume of which the source was edited is another one, see edited.go.
+//   - A volume that is for one pod is had by one, see hold.go.
 //
 // Volumes of CSI drivers are brought and taken away by the drivers, see package csi;
 // images are shown by the runtime.
@@ -87,6 +89,10 @@ type Config struct {
 	// with all that is below it.
 	RecursiveReadOnly func(*v1.Pod) bool
 
+	// Wake is told the pods that need not wait for a volume any more.
+	Wake func(context.Context, pod.UID)
+	// Warn tells the users of a pod of something that is not as they may expect.
+	Warn func(p *v1.Pod, reason, message string)
 	// SetUp is told of each attempt to set up a volume that was not there. It may be nil.
 	SetUp func(v *v1.Volume, took time.Duration, err error)
 
@@ -107,6 +113,11 @@ type Manager struct {
 	mu    sync.Mutex
 	pods  map[pod.UID]map[string]place // the volumes that are set up, by name
 	stuck map[string]time.Time         // mounts that did not go, and since when
+
+	holding sync.Mutex                   // held from looking who has a volume to writing down who has it now
+	waiting map[pod.UID]map[pod.UID]bool // for a pod to let go of a volume: others
+	locals  turns                        // at directories of the machine that are volumes
+	swapped sync.Once                    // it was told that memory may be swapped out
 }
 
 // New checks the configuration.
@@ -126,6 +137,8 @@ func New(c Config) (*Manager, error) {
 		{c.Allocatable != nil, "it is not known what the node has to give"},
 		{c.HostIPs != nil, "there are no addresses of the node"},
 		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
+		{c.Wake != nil, "nobody is told that a volume can be had"},
+		{c.Warn != nil, "users can't be warned"},
 		{c.Patience >= 0, "patience is negative"},
 		{c.Log != nil, "there is no log"},
 	} {
@@ -144,7 +157,8 @@ func New(c Config) (*Manager, error) {
 	}
 	return &Manager{
 		cfg: c, guard: newGuard(c.Patience),
-		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{},
+		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{}, waiting: map[pod.UID]map[pod.UID]bool{},
+		locals: turns{taken: map[string]chan struct{}{}},
 	}, nil
 }
 
@@ -167,6 +181,9 @@ type place struct {
 	again    bool   // whoever made it wants to be asked in each round
 	dir      string // of the pod, to be taken away with it; empty: there is nothing of it there
 	source   string // what it was made of, see sourceOf
+
+	persistent string // the persistent volume that it is
+	group      *int64 // that may use it, and in which containers have to be
 }
 
 // there tells whether there is anything.

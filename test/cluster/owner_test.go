@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -159,30 +158,4 @@ func TestANodeIsAsItsOwnerWantsIt(t *testing.T) {
 	must(t, err)
 	right := pods.awaitWithin(10*time.Second, "third", "put right", func(p *corev1.Pod) bool { return isReady(p) && p.Status.Phase == corev1.PodRunning })
 	mustBeSame(t, right, lifeOf(third))
-
-	// without a network the node is not ready, and says why; its pods go on
-	configs, err := filepath.Glob(filepath.Join(n.Root, "*", "*", "*.conflist"))
-	must(t, err)
-	if len(configs) != 1 {
-		t.Fatalf("the network's configuration is not where it was: %v", configs)
-	}
-	ready := func(want corev1.ConditionStatus, says string) func() error {
-		return func() error {
-			node, err := admin.CoreV1().Nodes().Get(t.Context(), "kept", get)
-			if err != nil {
-				return err
-			}
-			for _, c := range node.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status == want && strings.Contains(c.Message, says) {
-					return nil
-				}
-			}
-			return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
-		}
-	}
-	must(t, os.Rename(configs[0], configs[0]+".away"))
-	within(t, patience, ready(corev1.ConditionFalse, "network"))
-	must(t, os.Rename(configs[0]+".away", configs[0]))
-	within(t, patience, ready(corev1.ConditionTrue, ""))
-	mustBeSame(t, pods.await("third", "ready", isReady), lifeOf(third))
 }

@@ -24,7 +24,13 @@ func open(name string) *v1.Pod { return newPod(name, "serve", ":7070") }
 // field is what a line of /proc/self/status says in the container of a pod.
 func (n *node) field(p v1.Pod, name string) string {
 	n.t.Helper()
-	for _, line := range lines(n.contentOf(p, "/proc/self/status")) {
+	return n.fieldOf(p, "self", name)
+}
+
+// fieldOf is what it says of a process that the container sees.
+func (n *node) fieldOf(p v1.Pod, process, name string) string {
+	n.t.Helper()
+	for _, line := range lines(n.contentOf(p, "/proc/"+process+"/status")) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.Join(strings.Fields(rest), " ")
 		}
@@ -245,6 +251,46 @@ func TestIdentityInside(t *testing.T) {
 	n.waitPod("confined", "to be rejected", startLimit, func(p v1.Pod) string {
 		return boolText(p.Status.Reason == "AppArmor" && p.Status.Phase == v1.PodFailed)
 	})
+}
+
+func TestTheSandboxIsWhoItsPodIs(t *testing.T) {
+	t.Parallel()
+	// given pods that are somebody, and see the process of their sandbox
+	n := newNode(t)
+	if err := os.Chmod(n.dir, 0o711); err != nil { // users of their own have to find their files
+		t.Fatal(err)
+	}
+	somebody := func(name string, edit func(*v1.PodSpec)) *v1.Pod {
+		p := open(name)
+		p.Spec.ShareProcessNamespace = new(true)
+		p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1001)), FSGroup: new(int64(7))}
+		p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: new(int64(2000))}
+		edit(&p.Spec)
+		return p
+	}
+	n.apply("pods.yaml",
+		somebody("shared", func(*v1.PodSpec) {}),
+		somebody("mapped", func(s *v1.PodSpec) { s.HostUsers = new(false) }),
+		somebody("group", func(s *v1.PodSpec) { s.SecurityContext.RunAsUser = nil }),
+		somebody("processes", func(s *v1.PodSpec) { s.ShareProcessNamespace, s.HostPID = nil, true }))
+	n.start()
+	pods := n.waitRunning("shared", "mapped", "group", "processes")
+
+	// then so is that process
+	for _, name := range []string{"shared", "mapped"} {
+		for field, want := range map[string]string{"Uid": "1000 1000 1000 1000", "Gid": "1001 1001 1001 1001"} {
+			if got := n.fieldOf(pods[name], "1", field); got != want {
+				t.Errorf("%s: %s of the sandbox is %q, want %q", name, field, got, want)
+			}
+		}
+		if got := n.field(pods[name], "Uid"); got != "2000 2000 2000 2000" {
+			t.Errorf("%s: the container is %s", name, got)
+		}
+	}
+	// and without a user, it is who its image says
+	if got := n.fieldOf(pods["group"], "1", "Uid"); got != "65535 65535 65535 65535" {
+		t.Errorf("group: the sandbox is %s", got)
+	}
 }
 
 func TestVariablesFromAFile(t *testing.T) {

@@ -4,9 +4,11 @@ package real
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,10 +129,46 @@ func (n *node) inCgroup(controller, path, file string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// memoryOfTheMachine is in bytes.
+func memoryOfTheMachine(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(text)) // MemTotal: 16384 kB
+	return number(t, words[1]) << 10
+}
+
+// processesOfTheMachine is how many there can be at a time.
+func processesOfTheMachine(t *testing.T) int {
+	t.Helper()
+	most := math.MaxInt
+	for _, setting := range []string{"pid_max", "threads-max"} {
+		text, err := os.ReadFile("/proc/sys/kernel/" + setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = min(most, number(t, strings.TrimSpace(string(text))))
+	}
+	return most
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func TestResourcesInTheKernel(t *testing.T) {
 	t.Parallel()
-	// given pods of all classes
+	// given a machine of which all but 800m of the processors, and some memory, are reserved, and
+	// pods of all classes
 	n := newNode(t)
+	n.configure(fmt.Sprintf("kubeReserved: {cpu: %dm, memory: 64Mi, pid: '100'}\nsystemReserved: {memory: 32Mi}\n", runtime.NumCPU()*1000-800))
 	guaranteed := open("guaranteed")
 	guaranteed.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: amounts("cpu", "500m", "memory", "64Mi"), Requests: amounts("cpu", "500m", "memory", "64Mi")}
 	burstable := open("burstable")
@@ -145,10 +183,15 @@ func TestResourcesInTheKernel(t *testing.T) {
 	// then the kernel has their limits
 	uid := func(name string) string { return "pod" + string(pods[name].UID) }
 	own := func(name string) string { return filepath.Join(uid(name), idsOf(pods[name])) }
+	memory, processes := strconv.Itoa(memoryOfTheMachine(t)-96<<20), strconv.Itoa(processesOfTheMachine(t)-100)
 	for _, want := range []struct {
 		path   string
 		v1, v2 [3]string // controller, file and what it holds
 	}{
+		{"", [3]string{"cpu", "cpu.shares", "819"}, [3]string{"", "cpu.weight", "84"}},
+		{"", [3]string{"cpu", "cpu.cfs_quota_us", "-1"}, [3]string{"", "cpu.max", "max 100000"}},
+		{"", [3]string{"memory", "memory.limit_in_bytes", memory}, [3]string{"", "memory.max", memory}},
+		{"", [3]string{"pids", "pids.max", processes}, [3]string{"", "pids.max", processes}},
 		{uid("guaranteed"), [3]string{"cpu", "cpu.shares", "512"}, [3]string{"", "cpu.weight", "59"}},
 		{uid("guaranteed"), [3]string{"cpu", "cpu.cfs_quota_us", "50000"}, [3]string{"", "cpu.max", "50000 100000"}},
 		{uid("guaranteed"), [3]string{"memory", "memory.limit_in_bytes", "67108864"}, [3]string{"", "memory.max", "67108864"}},
@@ -160,6 +203,8 @@ func TestResourcesInTheKernel(t *testing.T) {
 		{"burstable/" + uid("burstable"), [3]string{"cpu", "cpu.cfs_quota_us", "-1"}, [3]string{"", "cpu.max", "max 100000"}},
 		{"besteffort/" + uid("besteffort"), [3]string{"cpu", "cpu.shares", "2"}, [3]string{"", "cpu.weight", "1"}},
 		{"besteffort", [3]string{"cpu", "cpu.shares", "2"}, [3]string{"", "cpu.weight", "1"}},
+		// It may use all memory that others leave. Only version 2 can keep it from swapping then.
+		{"besteffort/" + own("besteffort"), [3]string{"memory", "memory.memsw.limit_in_bytes", "9223372036854771712"}, [3]string{"", "memory.swap.max", "0"}},
 	} {
 		file := want.v1
 		if cgroupsV2() {
@@ -188,6 +233,25 @@ func TestResourcesInTheKernel(t *testing.T) {
 		}
 		return boolText(ended != nil && ended.Reason == "OOMKilled" && ended.ExitCode == 137)
 	})
+
+	// when less is reserved, and the agent is started again, then pods may use more, and go on
+	n.crash()
+	n.configure("kubeReserved: {memory: 64Mi}\nenforceNodeAllocatable: [none]\n")
+	n.start()
+	n.wait("all memory to be for pods", startLimit, func() string {
+		controller, file := "memory", "memory.limit_in_bytes"
+		if cgroupsV2() {
+			controller, file = "", "memory.max"
+		}
+		return boolText(n.inCgroup(controller, "", file) == strconv.Itoa(memoryOfTheMachine(t)))
+	})
+	steady := []string{"guaranteed", "burstable", "besteffort"}
+	now := n.waitRunning(steady...)
+	for _, name := range steady {
+		if was, is := idsOf(pods[name]), idsOf(now[name]); is != was {
+			t.Errorf("%s was %s, and now is %s", name, was, is)
+		}
+	}
 
 	// when they are gone, then so are their cgroups
 	n.remove("pods.yaml")

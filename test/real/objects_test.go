@@ -12,7 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -171,31 +170,7 @@ func TestClaimsOfTheFolder(t *testing.T) {
 	t.Parallel()
 	// given a claim, a volume that fits, and a class
 	n := newNode(t)
-	disk := func(name, size string) *v1.PersistentVolume {
-		path := filepath.Join(n.dir, name)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		n.put(filepath.Join(path, "name"), []byte(name))
-		return &v1.PersistentVolume{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: v1.PersistentVolumeSpec{
-				Capacity:    v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)},
-				AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-				NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-					MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{nodeName}}},
-				}}}},
-				PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
-			},
-		}
-	}
-	claim := &v1.PersistentVolumeClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: metav1.ObjectMeta{Name: "data"},
-		Spec: v1.PersistentVolumeClaimSpec{
-			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			Resources:   v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
-		},
-	}
+	claim := newClaim("data")
 	class := &nodev1.RuntimeClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "node.k8s.io/v1", Kind: "RuntimeClass"}, ObjectMeta: metav1.ObjectMeta{Name: "plain"}, Handler: "runc",
 	}
@@ -203,10 +178,10 @@ func TestClaimsOfTheFolder(t *testing.T) {
 		p := newPod("web", "serve", ":7070")
 		p.Spec.RuntimeClassName = new("plain")
 		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "EDITION", Value: word}}
-		mount(p, "/data", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})
+		mount(p, "/data", claimed("data"))
 		return p
 	}
-	n.save("web.yaml", pod("first"), claim, class, disk("large", "2Gi"))
+	n.save("web.yaml", pod("first"), claim, class, n.newDisk("large", "2Gi"))
 	n.start()
 	first := n.waitRunning("web")["web"]
 	if name := n.contentOf(first, "/data/name"); name != "large" {
@@ -215,7 +190,7 @@ func TestClaimsOfTheFolder(t *testing.T) {
 
 	// when a better one comes, and the agent and the pod are others
 	n.crash()
-	n.save("web.yaml", pod("second"), claim, class, disk("large", "2Gi"), disk("exact", "1Gi"))
+	n.save("web.yaml", pod("second"), claim, class, n.newDisk("large", "2Gi"), n.newDisk("exact", "1Gi"))
 	n.start()
 	second := n.waitPod("web", "is another one", startLimit, func(p v1.Pod) string {
 		return boolText(p.UID != first.UID && isRunning(p))

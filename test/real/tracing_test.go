@@ -49,7 +49,7 @@ func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"wait for the network", "show a static pod", "make directories", "make the cgroup", "set up volumes",
+		"wait for the network", "make directories", "make the cgroup", "set up volumes",
 		"stop what must go", "start what is missing", "remove what is dead",
 		"start what is missing: runtime.run_podsandbox", "start what is missing: runtime.create_container", "start what is missing: runtime.start_container",
 	} {

@@ -58,7 +58,7 @@ func clearNode(namespace, program, root string) error {
 		ns.Close()
 		return err
 	}
-	return ns.Remove()
+	return errors.Join(dropDisk(root), ns.Remove())
 }
 
 func dropNamespace(name string) error {

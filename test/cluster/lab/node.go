@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/test/cluster/control"
@@ -27,6 +28,7 @@ type NodeConfig struct {
 	Kubeconfig string   // empty: one that leads straight to the API server, as this node
 	Settings   string   // more lines of its KubeletConfiguration
 	Flags      []string // more flags of its agent, given last: they win
+	Disk       int64    // bytes of a disk of its own; 0: it has that of the lab
 }
 
 // Node is a machine with an agent. The agent is started and ended by one goroutine at
@@ -77,6 +79,11 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 		"--node-ip", n.Address, "--pod-cidr", podRange(number),
 	}, c.Flags...)
 
+	if c.Disk > 0 {
+		if err := addDisk(root, c.Disk); err != nil {
+			return nil, err
+		}
+	}
 	// The folder comes first: Clear finds the namespace by it.
 	if err := n.prepare(settings, l.settings(c, n.clientCA()), l.config.Images); err != nil {
 		return nil, err
@@ -102,8 +109,11 @@ func namespaceOf(lab, node string) string { return lab + "." + node }
 func (n *Node) clientCA() string { return filepath.Join(n.Root, "clients.crt") }
 
 // settings is the KubeletConfiguration of a node. Two agents on one machine must not
-// have the same cgroups.
+// have the same cgroups. How full the disk of the machine is should not matter.
 func (l *Lab) settings(c NodeConfig, clientCA string) string {
+	if !strings.Contains(c.Settings, "evictionHard:") {
+		c.Settings += "evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi}\n"
+	}
 	return fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /%s\nauthentication: {x509: {clientCAFile: %q}}\n%s",
 		namespaceOf(l.config.Name, c.Name), clientCA, c.Settings)
 }
@@ -186,7 +196,7 @@ func (n *Node) Berth(args ...string) (string, error) {
 
 // remove ends the agent, all pods, the runtime, and the machine.
 func (n *Node) remove() error {
-	return errors.Join(n.Stop(), down(n.Namespace, n.program, n.Root), removeEmpty(n.Namespace))
+	return errors.Join(n.Stop(), down(n.Namespace, n.program, n.Root), dropDisk(n.Root), removeEmpty(n.Namespace))
 }
 
 // down ends what an agent left running in root. An agent that never got to run has left nothing.

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var free atomic.Int64
+		var shown atomic.Value
+		log := &told{}
+		free.Store(50)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			Gauge{
+				Limits: Limits{Memory: Threshold{Percent: 10}}, Relief: time.Minute, Log: slog.New(slog.NewTextHandler(log, nil)),
+				Left: func(context.Context) (Left, error) {
+					return Left{Memory: Amount{free.Load(), 100}}, errors.New("no disk")
+				},
+				Tell: func(p Pressure) { shown.Store(p) },
+			}.Run(ctx)
+		}()
+		defer func() { cancel(); <-ended }()
+		expect := func(when string, memory bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := shown.Load(); got != (Pressure{Memory: memory}) {
+				t.Errorf("%s: %+v", when, got)
+			}
+		}
+		expect("at first", false)
+		free.Store(9)
+		after(measureEvery)
+		expect("with little left", true)
+		free.Store(10)
+		after(time.Minute - measureEvery)
+		expect("with enough again", true)
+		after(2 * measureEvery)
+		expect("a while later", false)
+		if lines := log.take(); len(lines) != 2 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// askEvery is how often the runtime is asked how it is while nothing hints at a change.
+	askEvery = 5 * time.Second
+	// askSoon is how soon it is asked again after a hint: it may not have noticed yet what
+	// we were told. Each pause after that is twice as long as the one before.
+	askSoon = 100 * time.Millisecond
+	// askSilent is how often one is asked, at the least, that does not answer.
+	askSilent = time.Second
+	// askPatience is how long a runtime may give no answer.
+	askPatience = 10 * time.Second
+)
+
+// Readiness lets a node be as ready as its container runtime is.
+//
+// A runtime that says that it or its network is not ready is believed at once. One that
+// gives no answer may be restarting, which takes seconds and hurts no container: only
+// when it is silent for longer is the node not ready. What it last said of its network
+// stands until it says something else.
+type Readiness struct {
+	// Ask asks the runtime how it is. It fails if there is no answer.
+	Ask func(context.Context) (Answer, error)
+	// Hints tell that another answer may be due.
+	Hints <-chan struct{}
+	// Node is told. It is a Reporter.
+	Node interface {
+		SetRuntime(error)
+		SetNetwork(error)
+	}
+	Log *slog.Logger
+}
+
+// Answer is what a runtime says of itself and of the network of pods: nil, or why they
+// are not ready.
+type Answer struct{ Runtime, Network error }
+
+// Run asks until ctx ends.
+func (r Readiness) Run(ctx context.Context) {
+	var shown Answer
+	var silent time.Time // since when there is no answer; zero: there is
+	wait := askEvery
+	for {
+		asked := time.Now()
+		answer, err := r.ask(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case err == nil:
+			silent = time.Time{}
+			shown = r.tell(shown, answer)
+		case silent.IsZero():
+			silent, wait = asked, askSoon
+		}
+		if err != nil {
+			wait = min(wait, askSilent)
+			if time.Since(silent) >= askPatience {
+				shown = r.tell(shown, Answer{Runtime: err, Network: shown.Network})
+			}
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, askEvery)
+		case <-r.Hints:
+			wait = askSoon
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r Readiness) ask(ctx context.Context) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	return r.Ask(ctx)
+}
+
+// tell shows an answer, and logs what is news in it.
+func (r Readiness) tell(before, now Answer) Answer {
+	r.say("the container runtime", before.Runtime, now.Runtime)
+	r.say("the network of pods", before.Network, now.Network)
+	r.Node.SetRuntime(now.Runtime)
+	r.Node.SetNetwork(now.Network)
+	return now
+}
+
+func (r Readiness) say(what string, before, now error) {
+	switch {
+	case before == nil && now != nil:
+		r.Log.Warn(what+" is not ready", "err", now)
+	case before != nil && now == nil:
+		r.Log.Info(what + " is ready again")
+	}
+}

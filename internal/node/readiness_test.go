@@ -1,0 +1,179 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// patient is a runtime that is asked how it is, and who is told of it.
+type patient struct {
+	hints chan struct{}
+	log   *told
+
+	mu     sync.Mutex
+	says   Answer
+	silent error // there is no answer
+	hangs  bool  // there is none, and no error either
+	asked  int
+	shown  []string // what the node was told, each time it was something else
+}
+
+var errNoConnection = errors.New("no connection")
+
+func watchPatient(t *testing.T) *patient {
+	p := &patient{hints: make(chan struct{}, 1), log: &told{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Readiness{Ask: p.ask, Hints: p.hints, Node: p, Log: slog.New(slog.NewTextHandler(p.log, nil))}.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	synctest.Wait()
+	return p
+}
+
+func (p *patient) ask(ctx context.Context) (Answer, error) {
+	p.mu.Lock()
+	p.asked++
+	says, silent, hangs := p.says, p.silent, p.hangs
+	p.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return Answer{}, ctx.Err()
+	}
+	return says, silent
+}
+
+func (p *patient) SetRuntime(err error) { p.add("runtime", err) }
+func (p *patient) SetNetwork(err error) { p.add("network", err) }
+
+func (p *patient) add(what string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := what + " ready"
+	if err != nil {
+		line = what + ": " + err.Error()
+	}
+	for i := len(p.shown) - 1; i >= 0; i-- {
+		if strings.HasPrefix(p.shown[i], what) {
+			if p.shown[i] == line {
+				return
+			}
+			break
+		}
+	}
+	p.shown = append(p.shown, line)
+}
+
+// becomes changes the runtime, and hints at it if somebody noticed.
+func (p *patient) becomes(noticed bool, change func()) {
+	p.mu.Lock()
+	change()
+	p.mu.Unlock()
+	if noticed {
+		p.hints <- struct{}{}
+	}
+}
+
+// take returns what the node was told, and how often the runtime was asked.
+func (p *patient) take() (shown string, asked int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shown, asked = strings.Join(p.shown[min(2, len(p.shown)):], ", "), p.asked
+	p.asked = 0
+	return shown, asked
+}
+
+func TestARuntimeIsAskedAtOnceWhenSomethingHintsAtAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		after(time.Minute)
+		if shown, asked := p.take(); shown != "" || asked != 13 {
+			t.Errorf("asked %d times, told %q", asked, shown)
+		}
+		p.becomes(true, func() { p.says.Network = errors.New("no plugin") })
+		synctest.Wait()
+		if shown, _ := p.take(); shown != "network: no plugin" {
+			t.Errorf("told %q", shown)
+		}
+		p.becomes(true, func() { p.says.Network = nil })
+		synctest.Wait()
+		if shown, _ := p.take(); shown != "network: no plugin, network ready" {
+			t.Errorf("told %q", shown)
+		}
+		// Calm returns soon.
+		after(time.Minute)
+		if _, asked := p.take(); asked > 20 {
+			t.Errorf("asked %d times", asked)
+		}
+		if lines := p.log.take(); len(lines) != 2 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+func TestARuntimeThatNoticesLaterThanWeDoIsAskedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		p.becomes(true, func() {})
+		after(50 * time.Millisecond)
+		p.becomes(false, func() { p.says.Network = errors.New("no plugin") })
+		after(50 * time.Millisecond)
+		if shown, _ := p.take(); shown != "network: no plugin" {
+			t.Errorf("told %q", shown)
+		}
+	})
+}
+
+func TestARuntimeThatIsRestartedMakesNoNodeUnready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		after(7 * time.Second)
+		p.becomes(true, func() { p.silent = errNoConnection })
+		after(9 * time.Second)
+		p.becomes(true, func() { p.silent = nil })
+		after(time.Minute)
+		if shown, asked := p.take(); shown != "" || asked > 50 {
+			t.Errorf("asked %d times, told %q", asked, shown)
+		}
+	})
+}
+
+func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
+	for name, away := range map[string]func(*patient){
+		"no connection": func(p *patient) { p.silent = errNoConnection },
+		"it hangs":      func(p *patient) { p.hangs = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := watchPatient(t)
+				p.becomes(true, func() { away(p) })
+				after(9 * time.Second)
+				if shown, _ := p.take(); shown != "" {
+					t.Errorf("told too early: %q", shown)
+				}
+				after(2 * time.Second)
+				shown, _ := p.take()
+				if !strings.HasPrefix(shown, "runtime: ") || strings.Contains(shown, "network") {
+					t.Errorf("told %q", shown)
+				}
+				// It comes back, and nobody notices.
+				p.becomes(false, func() { p.silent, p.hangs = nil, false })
+				after(12 * time.Second)
+				if now, _ := p.take(); now != shown+", runtime ready" {
+					t.Errorf("told %q", now)
+				}
+				if lines := p.log.take(); len(lines) != 2 {
+					t.Errorf("logged %q", lines)
+				}
+			})
+		})
+	}
+}

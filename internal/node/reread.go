@@ -1,0 +1,46 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rereadPause is the time between two attempts to read the Node for somebody who waits.
+const rereadPause = 500 * time.Millisecond
+
+// Reread takes in the Node as the server has it now, whatever the watch has shown of it.
+// It tries until ctx ends, and then says what was in the way.
+func (r *Reporter) Reread(ctx context.Context) error {
+	for {
+		err := r.reread(ctx)
+		if err == nil || !pause(ctx, rereadPause, nil) {
+			return err
+		}
+	}
+}
+
+func (r *Reporter) reread(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	name, known := r.config.Settings.Name, r.uid()
+	if known == "" {
+		return errors.New("the node is not registered yet")
+	}
+	node, err := r.config.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			r.missed(known)
+		}
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	r.seen(node)
+	if r.uid() != node.UID {
+		return fmt.Errorf("node %s was made anew, and is not ours yet", name)
+	}
+	return nil
+}
