@@ -76,3 +76,15 @@ func (m logMark) timeOf(t *testing.T, text string) time.Time {
 	t.Fatalf("the agent did not log %q: %s", text, m.since(t))
 	return time.Time{}
 }
+
+// mustComplainRarely fails the test if the agent has warned more than once a second since
+// the mark was made.
+func (m logMark) mustComplainRarely(t *testing.T) {
+	t.Helper()
+	text, since := m.since(t), time.Since(m.time)
+	warnings := strings.Count(text, " level=WARN ") + strings.Count(text, " level=ERROR ")
+	t.Logf("%d warnings were logged in %s", warnings, since.Round(time.Second))
+	if float64(warnings) > since.Seconds() {
+		t.Errorf("that is too much:\n%s", text)
+	}
+}

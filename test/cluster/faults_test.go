@@ -167,7 +167,7 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pods := pods.of(t)
+			pods, log := pods.of(t), markLog(t, way.node)
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() {
@@ -187,6 +187,7 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 			for name, life := range before {
 				mustBeSame(t, pods.awaitWithin(catchUp, name, "ready", isReady), life)
 			}
+			log.mustComplainRarely(t)
 		})
 	}
 }
