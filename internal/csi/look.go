@@ -172,12 +172,20 @@ func (m *Manager) lookDevices(out *onDisk) (devices, error) {
 // match finds the devices of which no record of a pod tells either. A kubelet that was here
 // before us leaves such ones.
 func (m *Manager) match(out *onDisk, found devices, but string) {
+	pods := maps.Clone(out.pods)
+	if but != "" { // it is being mounted or unmounted: that is not lost
+		if r, err := readRecord(but); err == nil && r != nil {
+			pods[but] = *r
+		}
+	}
 	known := map[string]bool{}
-	for _, r := range out.pods {
-		known[r.Staging] = true
+	for _, r := range pods {
+		if r.Device != "" {
+			known[r.Name] = true
+		}
 	}
 	for _, name := range found.staged {
-		if dir := m.deviceCopyDir(name); !known[m.deviceStaging(name)] {
+		if dir := m.deviceCopyDir(name); !known[name] {
 			out.lost[dir] = true
 			m.tell(out, dir, lostVolume, fmt.Errorf("nothing is written down of %s", m.deviceStaging(name)))
 		}

@@ -251,10 +251,10 @@ func (j *job) room(others map[string]record) error {
 }
 
 // staged tells whether another pod has the volume since the machine was started: then
-// it is staged.
+// it is staged, unless that pod has it from before the driver staged any.
 func (j *job) staged(others map[string]record) (bool, error) {
 	for dir, r := range others {
-		if r.id() != j.id || !r.Ready {
+		if r.id() != j.id || !r.Ready || r.Staging == "" {
 			continue
 		}
 		if mounted, err := j.m.IsMount(r.target(dir)); err != nil || mounted {

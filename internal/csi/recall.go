@@ -45,9 +45,6 @@ func (m *Manager) recall(dir string) *record {
 		return persistent
 	case device != nil:
 		device.Device = m.deviceTarget(name, uid)
-		if device.Staging == "" { // a kubelet does not tell
-			device.Staging = m.deviceStaging(name)
-		}
 		return device
 	default:
 		return nil

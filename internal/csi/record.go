@@ -92,9 +92,12 @@ func (r record) writeCopy(dir string) error {
 	return r.write(dir)
 }
 
+// removeRecord removes a record, and one that was begun when its writer was killed.
 func removeRecord(dir string) error {
-	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove what is known of a CSI volume: %w", err)
+	for _, name := range []string{recordFile, recordFile + ".new"} {
+		if err := removeIfThere(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove what is known of a CSI volume: %w", err)
+		}
 	}
 	return nil
 }

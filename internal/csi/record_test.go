@@ -159,6 +159,8 @@ func TestADeviceOfWhichNothingIsKnown(t *testing.T) {
 func TestADeviceThatHasNoOtherRecord(t *testing.T) {
 	// given a device that an earlier version staged
 	w := newWorld(t)
+	var log bytes.Buffer
+	w.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w.attachable("h")
 	r := w.device("a", "h")
 	w.mount(r)
@@ -173,6 +175,10 @@ func TestADeviceThatHasNoOtherRecord(t *testing.T) {
 	w.expect("unpublish h", "unstage h")
 	w.inUse(true)
 	w.devicesGone()
+	// then there is nothing to undo by hand
+	if log.Len() > 0 {
+		t.Error(&log)
+	}
 }
 
 func TestADeviceThatIsStagedForNobodyIsUnstaged(t *testing.T) {
@@ -246,25 +252,19 @@ func TestAPodWhoseVolumesCantBeListedMayHaveAny(t *testing.T) {
 	w.nothingLeft()
 }
 
-// kubeletRecord is what a kubelet leaves of a volume.
-const kubeletRecord = `{"attachmentID":"csi-1","driverName":"` + disks + `","nodeName":"box","specVolID":"vol","volumeHandle":"h","volumeLifecycleMode":"Persistent"}`
+// What a kubelet leaves of a volume: its record, and the other one.
+const (
+	kubeletRecord = `{"attachmentID":"csi-1","driverName":"` + disks + `","nodeName":"box","specVolID":"vol","volumeHandle":"h","volumeLifecycleMode":"Persistent"}`
+	kubeletCopy   = `{"driverName":"` + disks + `","volumeHandle":"h"}`
+)
 
 func TestAVolumeThatAKubeletBroughtIsUnstaged(t *testing.T) {
 	w := newWorld(t)
 	r := w.request("a", "h")
 	staging := w.m.staging(&r)
-	for path, text := range map[string]string{
-		filepath.Join(r.Dir, recordFile):                   kubeletRecord,
-		filepath.Join(filepath.Dir(staging), recordFile):   `{"driverName":"` + disks + `","volumeHandle":"h"}`,
-		filepath.Join(staging, "anything that is mounted"): "",
-	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put(t, filepath.Join(r.Dir, recordFile), kubeletRecord)
+	put(t, filepath.Join(w.copyDir(r), recordFile), kubeletCopy)
+	put(t, filepath.Join(staging, "anything that is mounted"), "")
 	w.driver.mounts[staging], w.driver.mounts[r.Dir+"/mount"] = true, true
 	w.restart()
 	w.inUse(true, "h")

@@ -53,9 +53,6 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 			return fmt.Errorf("remove where %s was published: %w", rec.id(), err)
 		}
 	}
-	if rec.Staging == "" && rec.Mode == storagev1.VolumeLifecyclePersistent && d.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
-		rec.Staging = m.stagingOf(rec.id()) // a kubelet brought it
-	}
 	if err := m.unstage(ctx, d, rec, m.copyDir(*rec), dir, say); err != nil {
 		return err
 	}
@@ -81,28 +78,84 @@ func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, 
 	if rec.Mode != storagev1.VolumeLifecycleEphemeral && (all.claimed(rec.id()) || all.mayHave(rec.Name)) {
 		return nil
 	}
-	if rec.Staging != "" {
-		say(fmt.Sprintf("unstage %s", rec.id()))
-		err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
-			_, err := c.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: rec.Handle, StagingTargetPath: rec.Staging})
-			return err
-		})
-		if err == nil {
-			err = removeIfThere(rec.Staging)
-		}
-	}
-	if err == nil {
-		err = removeRecord(copyDir)
-	}
-	// Empty directories only: what a driver has left is not ours to remove.
-	if err == nil {
-		err = removeIfThere(copyDir)
-	}
-	if above := filepath.Dir(copyDir); err == nil && filepath.Dir(above) == m.devicesDir() {
-		err = removeIfEmpty(above)
+	undone, err := m.undoStaging(ctx, d, rec, say)
+	if err == nil && undone {
+		err = m.forgetCopy(copyDir)
 	}
 	if err != nil {
 		return fmt.Errorf("clear where %s was staged: %w", rec.id(), err)
+	}
+	return nil
+}
+
+// undoStaging has the driver unstage a volume, and removes its place. It tells whether
+// nothing is staged any more.
+func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, say func(string)) (bool, error) {
+	place, err := m.placeOf(rec)
+	if err != nil || place == "" {
+		return err == nil, err
+	}
+	if !d.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
+		return m.removeUnused(rec, place), nil
+	}
+	say(fmt.Sprintf("unstage %s", rec.id()))
+	err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
+		_, err := c.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: rec.Handle, StagingTargetPath: place})
+		return err
+	})
+	if err == nil {
+		err = removeIfThere(place)
+	}
+	return err == nil, err
+}
+
+// placeOf is where a volume is staged, or may be, or "" if it is not. If its record does
+// not tell, then the disk does: a kubelet may have brought it, or the driver may stage
+// only since then, for others.
+func (m *Manager) placeOf(rec *record) (string, error) {
+	if rec.Staging != "" || rec.Mode == storagev1.VolumeLifecycleEphemeral {
+		return rec.Staging, nil
+	}
+	place := m.stagingOf(rec.id())
+	if rec.Device != "" {
+		place = m.deviceStaging(rec.Name)
+	}
+	there, err := names(filepath.Dir(place))
+	if err != nil || !slices.Contains(there, filepath.Base(place)) {
+		return "", err
+	}
+	return place, nil
+}
+
+// removeUnused removes the place of a volume whose driver stages nothing: a kubelet makes
+// one nevertheless. If the driver once did, and something is left there, then the other
+// record stays with it: the driver may come back as one that can undo it.
+func (m *Manager) removeUnused(rec *record, place string) bool {
+	mounted, err := m.IsMount(place)
+	switch {
+	case err == nil && mounted:
+		err = errors.New("something is mounted there")
+	case err == nil:
+		err = removeIfThere(place)
+	}
+	if err != nil {
+		m.Log.Warn("a CSI volume may be staged that its driver can't unstage: it stays so until the driver can",
+			"volume", rec.id().String(), "dir", place, "err", err)
+	}
+	return err == nil
+}
+
+// forgetCopy removes the other record. What a driver has left beside it is not ours to
+// remove, and harms nobody.
+func (m *Manager) forgetCopy(dir string) error {
+	if err := removeRecord(dir); err != nil {
+		return err
+	}
+	if err := removeIfEmpty(dir); err != nil {
+		return err
+	}
+	if above := filepath.Dir(dir); filepath.Dir(above) == m.devicesDir() {
+		return removeIfEmpty(above)
 	}
 	return nil
 }
