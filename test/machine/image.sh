@@ -5,8 +5,9 @@ set -euo pipefail
 
 dir=${1:?usage: image.sh DIR}
 release=bookworm
-# What a node needs, and what tests need beside it: a server for NFS, and AppArmor's parser.
-packages=systemd,systemd-sysv,dbus,kmod,mount,iproute2,iptables,nfs-kernel-server,nfs-common,apparmor,initramfs-tools,linux-image-cloud-amd64
+# What a node needs, and what tests need beside it: a server for NFS, AppArmor's parser, and
+# a policy for SELinux. Files have no labels: it is not enforced, as it comes.
+packages=systemd,systemd-sysv,dbus,kmod,mount,iproute2,iptables,nfs-kernel-server,nfs-common,apparmor,selinux-policy-default,initramfs-tools,linux-image-cloud-amd64
 
 mkdir -p "$dir"
 tree=$(mktemp -d "$dir/tree.XXXXXX")

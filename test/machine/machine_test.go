@@ -3,7 +3,7 @@
 // Package machine boots a Debian of its own in an emulator, and runs tests of test/real
 // in there: those that show that berth works with cgroup v2, and those that need a
 // machine that is theirs alone, because they set its clock, switch it off, or want of
-// its kernel what the one at hand may lack (NFS, AppArmor, huge pages).
+// its kernel what the one at hand may lack (NFS, AppArmor, SELinux, huge pages).
 //
 // Nothing but the console leads out of it. `make test-machine` does all of the set-up.
 package machine
@@ -28,16 +28,20 @@ const (
 )
 
 // The machine is booted twice: the last test of the first boot switches it off, and what
-// came of that is seen by the only one of the second.
+// came of that is seen in the second. A kernel has AppArmor or SELinux, and each is on in
+// one of them.
 func TestOnAMachineOfItsOwn(t *testing.T) {
 	data := newDisk(t)
-	for boot, want := range []int{11, 1} {
+	for _, boot := range []struct {
+		module string
+		tests  int
+	}{{"apparmor", 11}, {"selinux", 2}} {
 		began := time.Now()
-		out, err := start(t, data)
+		out, err := start(t, data, "security="+boot.module)
 		passed, failed := outcomes(out)
-		t.Logf("boot %d took %s; passed: %v", boot+1, time.Since(began).Round(time.Second), passed)
-		if err != nil || len(failed) > 0 || len(passed) != want {
-			t.Fatalf("%d tests were to pass, and these failed: %v; %v\n%s", want, failed, err, out)
+		t.Logf("the boot with %s took %s; passed: %v", boot.module, time.Since(began).Round(time.Second), passed)
+		if err != nil || len(failed) > 0 || len(passed) != boot.tests {
+			t.Fatalf("%d tests were to pass, and these failed: %v; %v\n%s", boot.tests, failed, err, out)
 		}
 	}
 }
@@ -63,8 +67,9 @@ func newDisk(t *testing.T) string {
 }
 
 // start switches the machine on, and returns what the tests have printed once it is off.
-// What it wrote to its first disk is forgotten then.
-func start(t *testing.T, data string) (string, error) {
+// What it wrote to its first disk is forgotten then. The kernel is told what is to be
+// other than usual.
+func start(t *testing.T, data, told string) (string, error) {
 	t.Helper()
 	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
@@ -72,7 +77,7 @@ func start(t *testing.T, data string) (string, error) {
 	emulator := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg,thread=multi", "-smp", "2", "-m", "3G", "-display", "none", "-nic", "none", "-no-reboot",
 		"-kernel", filepath.Join(bin, "machine", "kernel"), "-initrd", filepath.Join(bin, "machine", "initrd"),
-		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32",
+		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32 "+told,
 		"-drive", "format=raw,if=virtio,snapshot=on,file="+filepath.Join(bin, "machine", "disk"),
 		"-drive", "format=raw,if=virtio,file="+data,
 		"-serial", "file:"+console, "-serial", "file:"+printed)

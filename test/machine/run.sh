@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the machine does once it is up: the tests of test/real that are meant for it.
 # Those of the first boot end with one that switches it off; the second boot is for the
-# one that looks at what came of that.
+# one that looks at what came of that, and for what needs SELinux.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root BERTH_TEST_PROGRAMS=/berth/programs
 cd /berth/test/real || exit
 
@@ -13,6 +13,7 @@ try() {
 
 if [[ -d /berth/lasting ]]; then
 	try TestTheMachineCameBack
+	try TestSELinux
 else
 	# These show that cgroups are as good in version 2.
 	try TestResourcesInTheKernel TestDownEndsWhatIsLeftInACgroup TestDownLeavesNothing TestUsageIsTold TestUsersOfItsOwn \

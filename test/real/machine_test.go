@@ -4,11 +4,13 @@ package real
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -32,6 +34,7 @@ func TestHugePages(t *testing.T) {
 	huge := open("huge")
 	huge.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "4Mi", "memory", "64Mi", "cpu", "500m")}
 	mount(huge, "/huge", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}})
+	huge.Spec.Containers = append(huge.Spec.Containers, newContainer("neighbour", "sleep")) // which asks for none
 	greedy := open("greedy")
 	greedy.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "1Gi", "memory", "64Mi", "cpu", "500m")}
 	n.apply("pods.yaml", huge, greedy)
@@ -39,9 +42,12 @@ func TestHugePages(t *testing.T) {
 	p := n.waitRunning("huge")["huge"]
 
 	// then its cgroups have the limit, and its volume is made of such pages
-	for _, path := range []string{"pod" + string(p.UID), filepath.Join("pod"+string(p.UID), idsOf(p))} {
-		if got := n.inCgroup("", path, "hugetlb.2MB.max"); got != "4194304" {
-			t.Errorf("%s may use %s bytes of huge pages", path, got)
+	cgroup := filepath.Join("burstable", "pod"+string(p.UID))
+	for path, want := range map[string]string{
+		"": "67108864", cgroup: "4194304", filepath.Join(cgroup, idsOf(p)): "4194304", filepath.Join(cgroup, ids(p)["neighbour"]): "0",
+	} {
+		if got := n.inCgroup("", path, "hugetlb.2MB.max"); got != want {
+			t.Errorf("%s may use %s bytes of huge pages, want %s", path, got, want)
 		}
 	}
 	if line := n.mountedIn(p, "/huge"); !strings.Contains(line, " hugetlbfs ") || !strings.Contains(line, "pagesize=2M") {
@@ -128,17 +134,57 @@ func TestNFS(t *testing.T) {
 	mustRun(t, "exportfs", "-o", "rw,sync,no_root_squash,no_subtree_check,insecure,fsid=1", "10.77.0.2:"+shared)
 	t.Cleanup(func() { mustRun(t, "exportfs", "-u", "10.77.0.2:"+shared) })
 	export := v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "10.77.0.1", Path: shared}}
-	writes, reads, other := open("writes"), open("reads"), open("other")
+	writes, reads, doomed := open("writes"), open("reads"), open("doomed")
 	mount(writes, "/vol", export)
+	mount(doomed, "/vol", export)
 	locked := export.NFS.DeepCopy()
 	locked.ReadOnly = true
 	mount(reads, "/vol", v1.VolumeSource{NFS: locked})
+
+	// when it does not answer for longer than anybody waits in one go
+	muteness := []string{"INPUT", "--in-interface", "nfs0", "--jump", "DROP"}
+	mustRun(t, "iptables", append([]string{"--wait", "--insert"}, muteness...)...)
 	n.apply("writes.yaml", writes)
-	n.apply("reads.yaml", reads)
+	n.apply("doomed.yaml", doomed)
 	n.start()
+	began := time.Now()
+	n.apply("beside.yaml", open("beside"))
+
+	// then it is seen what is waited for, and since when, and others start as ever
+	n.waitRunning("beside")
+	for _, name := range []string{"writes", "doomed"} {
+		n.waitMessage(name, "mount 10.77.0.1:"+shared+": not done since 20")
+	}
+	t.Logf("it was told after %s", time.Since(began).Round(time.Second))
+	if got := n.must("get", "node", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`); got != "True" {
+		t.Errorf("the node is ready: %s", got)
+	}
+	// and who need not wait any more does not, nor does anything that worked for it
+	held := n.pods()
+	mounting := n.mounting(held["writes"])
+	if len(mounting) == 0 || len(n.mounting(held["doomed"])) == 0 {
+		t.Fatalf("nobody mounts: %v", n.processes())
+	}
+	n.remove("doomed.yaml")
+	n.waitGone("doomed")
+	if left := n.mounting(held["doomed"]); len(left) > 0 {
+		t.Errorf("they still mount for a pod that is gone: %v", left)
+	}
+	// and for the other nobody began anew
+	if now := n.mounting(held["writes"]); !maps.Equal(now, mounting) {
+		t.Errorf("%v mount, before it was %v", now, mounting)
+	}
+
+	// when it answers, then all goes on
+	mustRun(t, "iptables", append([]string{"--wait", "--delete"}, muteness...)...)
+	answers := time.Now()
+	// The kernel knocks ever more rarely, after 31 s, 63 s and 127 s.
+	n.waitPod("writes", "to run", 3*time.Minute, func(p v1.Pod) string { return boolText(isRunning(p)) })
+	t.Logf("the pod ran %s after the server answered again", time.Since(answers).Round(time.Second))
+	n.apply("reads.yaml", reads)
 	pods := n.waitRunning("writes", "reads")
 
-	// then pods share what it has
+	// and pods share what it has
 	if line := n.mountedIn(pods["writes"], "/vol"); !strings.Contains(line, " nfs4 ") {
 		t.Error(line)
 	}
@@ -160,7 +206,7 @@ func TestNFS(t *testing.T) {
 	n.waitGone("reads")
 	mustRun(t, "ip", "link", "set", "nfs0", "down")
 	n.remove("writes.yaml")
-	n.apply("other.yaml", other)
+	n.apply("other.yaml", open("other"))
 	n.waitRunning("other")
 
 	// and once the server is back, it goes, and leaves what it wrote
@@ -172,4 +218,13 @@ func TestNFS(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(shared, "new")); err != nil {
 		t.Error(err)
 	}
+}
+
+// mounting are the programs that mount volumes of a pod.
+func (n *node) mounting(p v1.Pod) map[int]string {
+	n.t.Helper()
+	below := filepath.Join(n.root, "pods", string(p.UID)) + "/"
+	found := n.processes()
+	maps.DeleteFunc(found, func(_ int, args string) bool { return !strings.Contains(args, below) })
+	return found
 }
