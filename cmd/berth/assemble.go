@@ -40,7 +40,7 @@ func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, clien
 			return nil, nil, err
 		}
 		in.upstream, in.attaches, in.capacity.inCluster, in.capacity.pressure = joined, joined.node, joined.node.Node, joined.node.Pressure
-		in.capacity.reread, in.moved = joined.node.Reread, joined.node.Look
+		in.capacity.reread, in.moved, in.full = joined.node.Reread, joined.node.Look, joined.full
 		in.sources = append(in.sources, pod.SourceAPI)
 	}
 	n, err := newNode(ctx, c, in, log)

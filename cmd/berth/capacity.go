@@ -97,7 +97,7 @@ func (c *capacity) labels() map[string]string {
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups, Pressure: c.pressure(),
+		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups, Pressure: c.pressure(), InCluster: c.reread != nil,
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -44,6 +44,8 @@ type cluster struct {
 	registered chan struct{}
 	// changed says that somebody has changed our Node: more may be attached to it.
 	changed chan struct{}
+	// full says that the disk is short of something.
+	full chan struct{}
 	// ready is closed once the Node and the services of the cluster are known. No pod
 	// is acted on before.
 	ready chan struct{}
@@ -55,7 +57,7 @@ const statusWorkers = 4
 func newCluster(
 	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
-	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), ready: make(chan struct{})}
+	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), ready: make(chan struct{})}
 	var err error
 	u.node, err = machine.New(machine.Config{
 		Settings: nodeSettings(c),
@@ -156,6 +158,11 @@ func (u *cluster) gauge(client *cri.Client) machine.Gauge {
 	host := u.machine
 	return machine.Gauge{
 		Limits: nodeLimits(u.pressure), Relief: u.pressure.Relief, Tell: u.node.SetPressure, Log: u.log,
+		Felt: func(p machine.Pressure) {
+			if p.Disk {
+				note(u.full)
+			}
+		},
 		Left: func(ctx context.Context) (machine.Left, error) {
 			var err error
 			if host.Images == "" {

@@ -83,10 +83,14 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err := stopAllPods(ctx, c, rt, grace, log); err != nil {
 		return err
 	}
+	// A driver that is no pod may have its socket in there, which keeps it mounted. The
+	// rest has to go all the same.
+	var busy error
 	for _, dir := range mountedIn(c) {
-		if err := volume.UnshareMounts(dir); err != nil {
-			return err
-		}
+		busy = errors.Join(busy, volume.UnshareMounts(dir))
+	}
+	if busy != nil {
+		log.Warn("a directory stays mounted on itself, which hurts nobody: 'berth down' takes it away once nobody uses it", "err", busy)
 	}
 	if rt.bundle != nil {
 		if err := rt.bundle.Teardown(ctx); err != nil {
@@ -158,26 +162,26 @@ func stopUsersOfDrivers(ctx context.Context, n *node, client *cri.Client, grace 
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
 	there, err := podsThere(ctx, client, n)
 	if err != nil {
 		return err
 	}
+	half, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
 	for uid := range users {
 		if o := there[uid]; o != nil {
 			n.pool.Orphan(*o)
 		}
 	}
-	err = waitGone(ctx, n, grace, changed, func() (int, error) {
-		there, err := podsThere(ctx, client, n)
+	err = waitGone(half, n, grace, changed, func() (int, error) {
+		there, err := podsThere(half, client, n)
 		maps.DeleteFunc(there, func(uid pod.UID, _ *pod.Observed) bool { return !users[uid] })
 		return len(there), err
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && half.Err() != nil && ctx.Err() == nil {
 		n.log.Warn("the drivers of some volumes do not take them away; going on with the other pods", "err", err)
 		return nil
 	}

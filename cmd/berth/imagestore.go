@@ -71,7 +71,7 @@ func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings
 	if err != nil {
 		return err
 	}
-	if n.imageGC, err = n.newCollector(c, in.client, records); err != nil {
+	if n.imageGC, err = n.newCollector(c, in, records); err != nil {
 		return err
 	}
 	settings := image.Config{
@@ -91,7 +91,8 @@ func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings
 	return err
 }
 
-func (n *node) newCollector(c *config.Config, client *cri.Client, records *image.Records) (*imagegc.Collector, error) {
+func (n *node) newCollector(c *config.Config, in surroundings, records *image.Records) (*imagegc.Collector, error) {
+	client := in.client
 	return imagegc.New(imagegc.Config{
 		Policy: imagegc.Policy{High: c.Images.GCHigh, Low: c.Images.GCLow, MinAge: c.Images.GCMinAge, MaxAge: c.Images.GCMaxAge},
 		Images: func(ctx context.Context) ([]imagegc.Found, error) {
@@ -104,7 +105,7 @@ func (n *node) newCollector(c *config.Config, client *cri.Client, records *image
 		},
 		InUse:  func(ctx context.Context) (map[string]string, error) { return n.imagesInUse(ctx, c.RootDir, client) },
 		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
-		Remove: client.RemoveImage,
+		Remove: client.RemoveImage, Short: in.full,
 		Rounds: func(there map[string]bool, began time.Time) {
 			if err := records.Prune(there, began); err != nil {
 				n.log.Warn("records of images that are gone are left", "err", err)

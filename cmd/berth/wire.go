@@ -74,8 +74,9 @@ type surroundings struct {
 	clients  *kubeapi.Clients // nil without a cluster
 	wanted   *desired.Set
 	upstream upstream
-	attaches csi.Cluster // nil without a cluster
-	moved    func()      // is told that the machine has another address
+	attaches csi.Cluster     // nil without a cluster
+	moved    func()          // is told that the machine has another address
+	full     <-chan struct{} // says that the disk is short of something; nil: nobody looks
 	diary    *diary
 	capacity *capacity
 	sources  []string // their names

@@ -41,6 +41,10 @@ type Node struct {
 	UnsafeSysctls []string
 	Kernel        string // its release; some sysctls are safe only with a newer one
 
+	// InCluster says that a scheduler has the last word on resources that are not listed:
+	// there may be some that no node has, but all share.
+	InCluster bool
+
 	AppArmor bool // the kernel can confine containers by it
 	SELinux  bool // the kernel has it, and the runtime labels containers
 	// StrictGroups says that the runtime can keep the groups of an image away from a

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +51,11 @@ func checkTaints(p *v1.Pod, node Node) *Rejection {
 	return predicateFailed(reasonTaintToleration, "node(s) had taints that the pod didn't tolerate")
 }
 
-// ByNode tells whether it is for the labels or taints of the Node: others may change
-// them at any time.
+// ByNode tells whether it is for what others put on the Node, and may change at any time:
+// labels, taints, and resources that are not the machine's own.
 func (r *Rejection) ByNode() bool {
-	return r.Reason == reasonNodeAffinity || r.Reason == reasonTaintToleration
+	resource, short := strings.CutPrefix(r.Reason, reasonOutOf)
+	return r.Reason == reasonNodeAffinity || r.Reason == reasonTaintToleration || short && strings.Contains(resource, "/")
 }
 
 // predicateFailed puts a reason into the form in which people search for it.

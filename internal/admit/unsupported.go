@@ -39,9 +39,10 @@ var containerFeatures = []containerFeature{
 		return slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return !canBeDevice(s, d.Name) })
 	}},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
-	// What somebody announces on the Node by hand is counted, and nothing more is to be done.
-	{"resources other than cpu, memory, ephemeral-storage, hugepages and what the node announces", func(_ *v1.PodSpec, c *v1.Container, n Node) bool {
-		return anyOtherResource(c.Resources.Limits, n) || anyOtherResource(c.Resources.Requests, n)
+	// In a cluster, what somebody announces on the Node by hand is counted, and nothing more
+	// is to be done.
+	{"resources other than cpu, memory, ephemeral-storage, hugepages", func(_ *v1.PodSpec, c *v1.Container, n Node) bool {
+		return !n.InCluster && (anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests))
 	}},
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
 }
@@ -119,9 +120,9 @@ func security(used func(*v1.SecurityContext) bool) func(*v1.PodSpec, *v1.Contain
 	return container(func(c *v1.Container) bool { return c.SecurityContext != nil && used(c.SecurityContext) })
 }
 
-func anyOtherResource(list v1.ResourceList, n Node) bool {
+func anyOtherResource(list v1.ResourceList) bool {
 	for name := range list {
-		if _, announced := n.Allocatable[name]; !announced && name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
+		if name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
 			!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 			return true
 		}

@@ -43,7 +43,7 @@ func TestUnsupportedFeatures(t *testing.T) {
 		inPod + "securityContext.windowsOptions": onPod(func(c *v1.PodSecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
 		inContainer + otherDevices:               func(_ *v1.PodSpec, c *v1.Container) { c.VolumeDevices = make([]v1.VolumeDevice, 1) },
 		inContainer + "resources.claims":         func(_ *v1.PodSpec, c *v1.Container) { c.Resources.Claims = make([]v1.ResourceClaim, 1) },
-		inContainer + "resources other than cpu, memory, ephemeral-storage, hugepages and what the node announces": func(_ *v1.PodSpec, c *v1.Container) {
+		inContainer + "resources other than cpu, memory, ephemeral-storage, hugepages": func(_ *v1.PodSpec, c *v1.Container) {
 			c.Resources.Limits = gpu
 		},
 		inContainer + "securityContext.windowsOptions": on(func(c *v1.SecurityContext) { c.WindowsOptions = &v1.WindowsSecurityContextOptions{} }),
@@ -66,13 +66,19 @@ func TestUnsupportedFeatures(t *testing.T) {
 
 // Somebody may announce what a machine has beside the usual. It is counted like the rest.
 func TestResourcesThatTheNodeAnnounces(t *testing.T) {
-	node := Node{Allocatable: list("cpu", "4", "memory", "1Gi", "pods", "3", "example.com/dongle", "2")}
+	node := Node{InCluster: true, Allocatable: list("cpu", "4", "memory", "1Gi", "pods", "3", "example.com/dongle", "2")}
 	if got := Check(asking("a", "example.com/dongle", "2"), nil, node); got != nil {
 		t.Errorf("refused: %+v", got)
 	}
 	got := Check(asking("a", "example.com/dongle", "1"), []*v1.Pod{asking("b", "example.com/dongle", "2")}, node)
-	if got == nil || got.Reason != "OutOfexample.com/dongle" {
+	if got == nil || got.Reason != "OutOfexample.com/dongle" || !got.ByNode() {
 		t.Errorf("there is none left, and it got %+v", got)
+	}
+	if got := Check(asking("a", "example.com/shared-by-all", "2"), nil, node); got != nil {
+		t.Errorf("what no node has is for the scheduler to count: %+v", got)
+	}
+	if got := Check(asking("a", "cpu", "9"), nil, node); got == nil || got.ByNode() {
+		t.Errorf("the machine's own can't be announced: %+v", got)
 	}
 }
 

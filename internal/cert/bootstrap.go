@@ -29,8 +29,9 @@ const (
 	longestPause = 30 * time.Second
 	deniedPause  = 5 * time.Minute
 	// approvalLimit is how long a request is waited for before it is looked for
-	// again: it may have been removed.
-	approvalLimit = 15 * time.Minute
+	// again, as whom the bootstrap kubeconfig says then: it may have been removed, and
+	// the token may have expired.
+	approvalLimit = 2 * time.Minute
 )
 
 // ClientConfig says who the node is, and where its credentials are.

@@ -98,11 +98,12 @@ func dial(endpoint string, call callFunc) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Changes calls changed whenever the connection to the runtime has broken or is there
-// again, until ctx ends.
+// Changes calls changed once it looks, and then whenever the connection to the runtime has
+// broken or is there again, until ctx ends.
 func (c *Client) Changes(ctx context.Context, changed func()) {
 	conn := c.conns[0]
 	was := conn.GetState()
+	changed()
 	for conn.WaitForStateChange(ctx, was) {
 		is := conn.GetState()
 		if (was == connectivity.Ready) != (is == connectivity.Ready) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -222,6 +223,10 @@ func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
 	at := socket(t)
 	stop := (&server{}).serve(t, at)
 	c := connect(t, at, 10*time.Second)
+	awaitAnswer(t, c)
+	for s := c.conns[0].GetState(); s != connectivity.Ready; s = c.conns[0].GetState() { // it answers a moment before
+		c.conns[0].WaitForStateChange(t.Context(), s)
+	}
 	told := make(chan struct{}, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -229,8 +234,7 @@ func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
 		defer close(ended)
 		c.Changes(ctx, func() { told <- struct{}{} })
 	}()
-	awaitAnswer(t, c)
-	<-told // that it is there
+	<-told // that it is looked at
 
 	stop()
 	<-told

@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// every is between two rounds.
-const every = 5 * time.Minute
+const (
+	// every is between two rounds.
+	every = 5 * time.Minute
+	// freeEvery is between two that are made because the disk is short of something.
+	freeEvery = 30 * time.Second
+)
 
 // Found is an image as the runtime has it.
 type Found struct {
@@ -44,8 +48,11 @@ type Config struct {
 	// Warn is told what users should know of a round that did not do what it should, with
 	// one of the reasons below. It may be nil.
 	Warn func(reason, message string)
-	File string // holds the memory
-	Log  *slog.Logger
+	// Short says that the disk is short of room, or of inodes, whatever the policy says:
+	// then all goes that can be spared. It may be nil.
+	Short <-chan struct{}
+	File  string // holds the memory
+	Log   *slog.Logger
 }
 
 // Reasons, as users know them from the kubelet.
@@ -93,16 +100,31 @@ func New(c Config) (*Collector, error) {
 // Run makes a round now and then, until ctx ends. The first only looks: not all pods
 // may be known yet.
 func (c *Collector) Run(ctx context.Context) {
+	var freed time.Time
 	look := func(ctx context.Context) (Report, error) { return c.Preview(ctx, false) }
-	for ; ; look = c.Collect {
+	for look != nil {
 		report, err := look(ctx)
 		if ctx.Err() == nil {
 			c.tell(report, err)
 		}
+		look, freed = c.next(ctx, freed)
+	}
+}
+
+// next waits for the next round and returns what it does, or nil at the end. The last one
+// that was made for lack of room was at freed.
+func (c *Collector) next(ctx context.Context, freed time.Time) (look func(context.Context) (Report, error), _ time.Time) {
+	regular, rested, short := time.After(every), time.After(time.Until(freed.Add(freeEvery))), (<-chan struct{})(nil)
+	for {
 		select {
-		case <-time.After(every):
+		case <-regular:
+			return c.Collect, freed
+		case <-rested:
+			short = c.Short
+		case <-short:
+			return c.Free, time.Now()
 		case <-ctx.Done():
-			return
+			return nil, freed
 		}
 	}
 }

@@ -96,6 +96,46 @@ func TestRoomIsMadeAsTimeGoesOn(t *testing.T) {
 	})
 }
 
+func TestAllGoesThatCanBeSparedWhenTheDiskIsShort(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		// given images that may stay by the policy
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.used["localhost/b:1"] = "pod x/y uses it"
+		c := w.collector(t, Policy{High: 100, Low: 100, MinAge: 2 * time.Minute})
+		short := make(chan struct{}, 1)
+		c.Short = short
+		go c.Run(ctx)
+		time.Sleep(3 * time.Minute)
+
+		// when the disk is short of something, then those go at once that nobody uses
+		short <- struct{}{}
+		synctest.Wait()
+		c.mu.Lock()
+		if !slices.Equal(w.removed, []string{"1"}) {
+			t.Errorf("removed %v", w.removed)
+		}
+		rounds := w.rounds
+		c.mu.Unlock()
+
+		// and if that does not help, it is looked again, but not all the time
+		for range 60 {
+			select {
+			case short <- struct{}{}:
+			default:
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if w.rounds != rounds+2 {
+			t.Errorf("%d rounds in a minute", w.rounds-rounds)
+		}
+	})
+}
+
 func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,9 @@ type Gauge struct {
 	Relief time.Duration // how long there must have been enough again
 	Left   func(context.Context) (Left, error)
 	Tell   func(Pressure)
-	Log    *slog.Logger
+	// Felt is told what is short at this moment, each time it is measured. May be nil.
+	Felt func(Pressure)
+	Log  *slog.Logger
 }
 
 // Run measures until ctx ends.
@@ -29,7 +31,11 @@ func (g Gauge) Run(ctx context.Context) {
 		if err != nil { // what was not measured does not press
 			g.Log.Debug("can't measure what is left of the machine", "err", err)
 		}
-		now := relief.Of(g.Limits.Pressure(left), time.Now())
+		felt := g.Limits.Pressure(left)
+		if g.Felt != nil {
+			g.Felt(felt)
+		}
+		now := relief.Of(felt, time.Now())
 		g.say(shown, now, left)
 		g.Tell(now)
 		shown = now

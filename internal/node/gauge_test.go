@@ -13,7 +13,7 @@ import (
 func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
-		var shown atomic.Value
+		var shown, felt atomic.Value
 		log := &told{}
 		free.Store(50)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -25,7 +25,7 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 				Left: func(context.Context) (Left, error) {
 					return Left{Memory: Amount{free.Load(), 100}}, errors.New("no disk")
 				},
-				Tell: func(p Pressure) { shown.Store(p) },
+				Tell: func(p Pressure) { shown.Store(p) }, Felt: func(p Pressure) { felt.Store(p) },
 			}.Run(ctx)
 		}()
 		defer func() { cancel(); <-ended }()
@@ -43,6 +43,9 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 		free.Store(10)
 		after(time.Minute - measureEvery)
 		expect("with enough again", true)
+		if felt.Load() != (Pressure{}) {
+			t.Error("it is still felt")
+		}
 		after(2 * measureEvery)
 		expect("a while later", false)
 		if lines := log.take(); len(lines) != 2 {

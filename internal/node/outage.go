@@ -29,6 +29,7 @@ type outage struct {
 	failures int
 	since    time.Time
 	row      trouble.Row
+	told     bool                // something of this run
 	reason   metav1.StatusReason // as told
 }
 
@@ -43,7 +44,7 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	}
 	if ctx.Err() == nil && o.row.Failed(now) {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
-		o.reason = reason
+		o.reason, o.told = reason, true
 	}
 	wait := min(firstRetry<<min(o.failures, 10), longestRetry)
 	o.failures++
@@ -55,10 +56,11 @@ func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false
 	}
-	if o.row.Over() {
+	o.row.Over()
+	if o.told {
 		o.log.Info("can "+o.what+" again", "failures", o.failures, "after", time.Since(o.since).Round(time.Millisecond))
 	}
-	o.failures = 0
+	o.failures, o.told = 0, false
 	return true
 }
 

@@ -23,7 +23,7 @@ const (
 func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v1.NodeStatus {
 	want := *shown.DeepCopy()
 	ours := capacity(f.Machine, s)
-	want.Capacity = overlay(shown.Capacity, ours)
+	want.Capacity = overlay(announced(shown), ours)
 	// What others announced as capacity, pods may have: the cluster counts on the
 	// node to say so.
 	want.Allocatable = overlay(want.Capacity, allocatable(ours, s))
@@ -151,6 +151,22 @@ func allocatable(capacity v1.ResourceList, s Settings) v1.ResourceList {
 
 func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// announced is what the Node shows beside what the machine has. What was there before us,
+// under another kubelet, were its devices: nobody hands them out any more.
+func announced(shown v1.NodeStatus) v1.ResourceList {
+	if isOurs(shown.NodeInfo.KubeletVersion) {
+		return shown.Capacity
+	}
+	out := v1.ResourceList{}
+	for name, q := range shown.Capacity {
+		if domain, _, extended := strings.Cut(string(name), "/"); extended && !strings.HasSuffix(domain, "kubernetes.io") {
+			q = *resource.NewQuantity(0, q.Format)
+		}
+		out[name] = q
+	}
+	return out
 }
 
 // overlay is what others announced and what is ours, which wins. Huge pages are

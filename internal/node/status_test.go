@@ -86,6 +86,21 @@ func TestBuildIsAllThatAClusterExpects(t *testing.T) {
 	}
 }
 
+// A kubelet that was here before handed out devices. Nobody does that any more.
+func TestDevicesOfAnotherKubeletAreNotOffered(t *testing.T) {
+	for version, want := range map[string]int64{"v1.36.3": 0, "v1.36.3+berth-0.4": 8, "": 8} {
+		shown := v1.NodeStatus{Capacity: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}
+		shown.NodeInfo.KubeletVersion = version
+		got := Status(someFacts(), Settings{Name: "box", Version: "0.4"}, Health{}, shown, noon)
+		again := Status(someFacts(), Settings{Name: "box", Version: "0.4"}, Health{}, got, noon)
+		for _, list := range []v1.ResourceList{got.Capacity, got.Allocatable, again.Allocatable} {
+			if q, there := list["nvidia.com/gpu"]; !there || q.Value() != want {
+				t.Errorf("after %q: %v", version, list)
+			}
+		}
+	}
+}
+
 func TestAllocatableIsWhatIsLeft(t *testing.T) {
 	quantity := resource.MustParse
 	s := Settings{

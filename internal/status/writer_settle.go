@@ -45,7 +45,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 	case isRefused(err):
 		// It would be refused each time. The next status may be taken, and a pod that
 		// is to be deleted is deleted all the same.
-		w.faults.begin(uid, e.namespace+"/"+e.name, err)
+		w.faults.refused(uid, e.namespace+"/"+e.name, err)
 		done()
 		return true
 	default:
@@ -138,6 +138,11 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 	if f.told[kind].Failed(time.Now()) {
 		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
 	}
+}
+
+// refused is about a status that is not sent again. Each is told: nobody hears of it later.
+func (f *faults) refused(uid pod.UID, ref string, err error) {
+	f.log.Warn("the API server refuses a status", "pod", ref, "uid", uid, "why", err)
 }
 
 func (f *faults) end(uid pod.UID) {

@@ -488,6 +488,28 @@ func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
 	})
 }
 
+// What is refused is not sent again, so each time is the only one to tell of it.
+func TestEveryRefusalIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newServer(t, "a", "b")
+		s.fail = func(string) error { return apierrors.NewBadRequest("not like that") }
+		w, stop := startWriter(t, s, 4, slog.New(slog.NewTextHandler(&log, nil)))
+		defer stop()
+		w.Write(s.pod("a"), speak("1"))
+		time.Sleep(time.Second)
+		s.set(func() { s.fail = nil })
+		w.Write(s.pod("a"), speak("2"))
+		time.Sleep(time.Second)
+		s.set(func() { s.fail = func(string) error { return apierrors.NewBadRequest("not like that") } })
+		w.Write(s.pod("b"), speak("1"))
+		time.Sleep(time.Hour)
+		if said := log.String(); strings.Count(said, "refuses a status") != 2 || !strings.Contains(said, "uid-b") {
+			t.Errorf("the log:\n%s", said)
+		}
+	})
+}
+
 func TestOneFailingPodHoldsUpNoOther(t *testing.T) {
 	inBubble(t, 1, []string{"bad", "good"}, func(t *testing.T, s *server, w *Writer) {
 		s.set(func() {

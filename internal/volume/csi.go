@@ -66,7 +66,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 		return place{}, err
 	}
 	j.renew(mounted.Again)
-	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, owned: true, block: r.Block, again: !mounted.Again.IsZero()}, err
+	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, owned: !r.ReadOnly, block: r.Block, again: !mounted.Again.IsZero()}, err
 }
 
 // unmountCSI has the drivers take away what they brought to a pod. What they made below

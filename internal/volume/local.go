@@ -16,7 +16,8 @@ import (
 // mounted there has its group already, so after a restart nothing is walked again.
 func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	options, others := bindOptions(mountOptions(pv))
-	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), owned: true, readOnly: slices.Contains(options, "ro")}
+	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
+	at.owned = !at.readOnly
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
 		return at, err

@@ -134,3 +134,30 @@ func TestMountOptionsOfAnExport(t *testing.T) {
 		t.Errorf("%q, want %q", w.mounter.done, want)
 	}
 }
+
+// A label can't be written to what is read-only, and is not for one pod to change there.
+func TestWhatIsReadOnlyKeepsItsLabel(t *testing.T) {
+	for name, test := range map[string]struct {
+		claimed bool
+		options []string
+		want    bool
+	}{
+		"written to":         {want: true},
+		"claimed read-only":  {claimed: true},
+		"mounted read-only":  {options: []string{"ro"}},
+		"with other options": {options: []string{"noatime"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, pv := w.bind(localDisk(t.TempDir()))
+			pv.Spec.MountOptions = test.options
+			p := podWith(claimVolume("data"))
+			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = test.claimed
+			w.setup(p)
+			mounts, err := w.m.Mounts(t.Context(), p, &p.Spec.Containers[0], nil)
+			if err != nil || mounts[0].SELinuxRelabel != test.want {
+				t.Errorf("relabelled: %t, %v", mounts[0].SELinuxRelabel, err)
+			}
+		})
+	}
+}

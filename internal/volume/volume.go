@@ -175,7 +175,7 @@ type place struct {
 	path     string // of the machine; empty if it is an image
 	image    string // as the runtime names it
 	readOnly bool   // whatever the container asks for
-	owned    bool   // made for this pod, so it may be given the pod's SELinux label
+	owned    bool   // made for this pod, and written to, or by us: it may be given the pod's SELinux label
 	fixed    bool   // its content is given: a subPath that is not there is a mistake
 	block    bool   // a device, without a file system
 	again    bool   // whoever made it wants to be asked in each round

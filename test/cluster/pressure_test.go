@@ -3,10 +3,13 @@
 package cluster
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	machine "berth/internal/node"
+	"berth/internal/ociarchive"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 )
@@ -110,7 +114,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 	memory := resource.NewQuantity(left.Memory.Left-memoryMargin, resource.BinarySI)
 	n := joinNodeAs(t, plane, lab.NodeConfig{
 		Name: "short", Disk: diskSize,
-		Settings: fmt.Sprintf("evictionHard: {memory.available: '%s', nodefs.available: 30%%, nodefs.inodesFree: 5%%, imagefs.available: 20%%, pid.available: '%d'}\nevictionPressureTransitionPeriod: 1s\n",
+		Settings: fmt.Sprintf("evictionHard: {memory.available: '%s', nodefs.available: 30%%, nodefs.inodesFree: 5%%, imagefs.available: 20%%, pid.available: '%d'}\nevictionPressureTransitionPeriod: 1s\nimageMinimumGCAge: 1ms\n",
 			memory, left.PIDs.Left-pidsMargin),
 	})
 	must(t, plane.AwaitNodes(t.Context()))
@@ -118,6 +122,8 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 	pods := podsIn(t, admin, "default")
 	pods.create(onNode(workloadPod("steady", "sleep"), "short"))
 	steady := lifeOf(pods.await("steady", "ready", isReady))
+
+	addImage(t, n, "localhost/spare:1") // nobody uses it
 
 	// What has to be left is not for pods.
 	node.awaits("at first")
@@ -154,6 +160,9 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 		bad, good := node.told(test.bad), node.told(test.good)
 		test.begin()
 		node.awaits(string(test.condition)+" begins", test.condition)
+		if test.condition == corev1.NodeDiskPressure {
+			awaitImage(t, n, "localhost/spare:1", false)
+		}
 		pods.create(test.refused("late", "sleep"))
 		refused := pods.await("late", "refused", hasPhase(corev1.PodFailed))
 		if want := fmt.Sprintf("Pod was rejected: The node had condition: [%s]. ", test.condition); refused.Status.Reason != "Evicted" || refused.Status.Message != want {
@@ -179,6 +188,31 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 		})
 	}
 	mustBeSame(t, pods.await("steady", "ready", isReady), steady)
+}
+
+// addImage has a node import an image. One whose archive is there would be kept.
+func addImage(t *testing.T, n *lab.Node, name string) {
+	t.Helper()
+	var content bytes.Buffer
+	must(t, ociarchive.Write(&content, ociarchive.Image{Tag: name, Entrypoint: []string{"/none"}}))
+	file := filepath.Join(n.Root, "images", "added.tar")
+	must(t, os.WriteFile(file+".part", content.Bytes(), 0o644))
+	must(t, os.Rename(file+".part", file))
+	awaitImage(t, n, name, true)
+	must(t, os.Remove(file))
+}
+
+// awaitImage returns once an image is on a node, or no longer is.
+func awaitImage(t *testing.T, n *lab.Node, name string, there bool) {
+	t.Helper()
+	repository, tag, _ := strings.Cut(name, ":")
+	within(t, patience, func() error {
+		out, err := n.Berth("image", "ls")
+		if err == nil && regexp.MustCompile(repository+`(:| +)`+tag).MatchString(out) != there {
+			err = fmt.Errorf("want %s: %t, of\n%s", name, there, out)
+		}
+		return err
+	})
 }
 
 // fillDisk leaves little on the disk that a file is on.
