@@ -125,6 +125,14 @@ func (n *node) imageOfVolume(ctx context.Context, p *v1.Pod, name string, s *v1.
 	return state.Ref, time.Time{}, nil
 }
 
+// limitedPages are the sizes of huge pages that containers can be kept from.
+func limitedPages(in surroundings) []string {
+	if !in.tree.LimitsHugePages() {
+		return nil
+	}
+	return render.PageSizes(in.capacity.allocatable)
+}
+
 // renderNode is what pods take over from this machine, but for what may change.
 func renderNode(c *config.Config, in surroundings) render.Node {
 	return render.Node{
@@ -133,7 +141,7 @@ func renderNode(c *config.Config, in surroundings) render.Node {
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
-		Memory: in.capacity.memory, PageSizes: render.PageSizes(in.capacity.allocatable), Hidden: throttlePaths(os.DirFS("/")),
+		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: throttlePaths(os.DirFS("/")),
 	}
 }
 

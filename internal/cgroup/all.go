@@ -57,6 +57,11 @@ func (t *Tree) LimitAll(c render.Cgroup) error {
 	return errors.Join(inUse, t.limit(c, ofV1, ofV2))
 }
 
+// LimitsHugePages tells whether cgroups can be kept from using huge pages.
+func (t *Tree) LimitsHugePages() bool {
+	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return slices.Contains(h.controllers, "hugetlb") })
+}
+
 // LimitsSwap tells whether a cgroup that is there can be kept from swapping, whatever
 // memory it may have. Only v2 can, on a kernel that counts swap.
 func (t *Tree) LimitsSwap(path string) bool {

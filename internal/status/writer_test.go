@@ -482,6 +482,7 @@ func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
 			w.Write(s.pod([]string{"a", "b", "c"}[i%3]), speak(strconv.Itoa(i)))
 			time.Sleep(time.Second / 20)
 		}
+		synctest.Wait()
 		if said := log.String(); strings.Count(said, "\n") > 4 {
 			t.Errorf("%d lines in a minute:\n%s", strings.Count(said, "\n"), said)
 		}
@@ -504,6 +505,7 @@ func TestEveryRefusalIsTold(t *testing.T) {
 		s.set(func() { s.fail = func(string) error { return apierrors.NewBadRequest("not like that") } })
 		w.Write(s.pod("b"), speak("1"))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if said := log.String(); strings.Count(said, "refuses a status") != 2 || !strings.Contains(said, "uid-b") {
 			t.Errorf("the log:\n%s", said)
 		}

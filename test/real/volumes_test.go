@@ -76,6 +76,12 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	mount(all, "/dir", hostPath(given, v1.HostPathDirectory))
 	mount(all, "/file", hostPath(filepath.Join(given, "file"), v1.HostPathFile))
 	mount(all, "/made", hostPath(filepath.Join(n.dir, "made", "by", "berth"), v1.HostPathDirectoryOrCreate))
+	mount(all, "/new", hostPath(filepath.Join(given, "new"), v1.HostPathFileOrCreate))
+	mount(all, "/any", hostPath(filepath.Join(given, "file"), v1.HostPathUnset))
+	mount(all, "/socket", hostPath(filepath.Join(n.root, "berth.sock"), v1.HostPathSocket))
+	mount(all, "/null", hostPath("/dev/null", v1.HostPathCharDev))
+	device, _ := kit.LoopDevice(t, "a disk")
+	mount(all, "/block", hostPath(device, v1.HostPathBlockDev))
 	mount(all, "/locked", hostPath(given, v1.HostPathDirectory))
 	c := &all.Spec.Containers[0]
 	last := &c.VolumeMounts[len(c.VolumeMounts)-1]
@@ -108,6 +114,14 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	p := n.waitRunning("all")["all"]
 
 	// then it finds them
+	for _, path := range []string{"/made", "/socket", "/block"} {
+		n.mountedIn(p, path)
+	}
+	for path, want := range map[string]string{"/file": "file", "/any": "file", "/new": "", "/null": ""} {
+		if got := n.contentOf(p, path); got != want {
+			t.Errorf("%s holds %q", path, got)
+		}
+	}
 	for path, want := range map[string]bool{"/disk/x": true, "/memory/x": true, "/part/x": true, "/dir/x": false, "/locked/x": false} {
 		if got := n.canWrite(p, path); got != want {
 			t.Errorf("user 1000 can write %s: %v", path, got)
@@ -118,9 +132,6 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	}
 	if line := n.mountedIn(p, "/locked"); !strings.Contains(line, " ro,") {
 		t.Error(line)
-	}
-	if got := n.contentOf(p, "/file"); got != "file" {
-		t.Errorf("the file holds %q", got)
 	}
 	if _, err := os.Stat(n.volumeOf(p, "kubernetes.io~empty-dir", "disk", "of-app", "deep", "x")); err != nil {
 		t.Error(err)
