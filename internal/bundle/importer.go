@@ -131,7 +131,11 @@ func (i *importer) pass(ctx context.Context) time.Duration {
 	maps.DeleteFunc(i.settling.seen, func(name string, _ sighting) bool { return !present[name] })
 	maps.DeleteFunc(i.checked, func(name string, _ stamp) bool { return !present[name] })
 	maps.DeleteFunc(i.refused, func(name string, _ stamp) bool { return !present[name] })
+	before := len(i.taken)
 	maps.DeleteFunc(i.taken, func(name string, _ taken) bool { return !present[name] })
+	if len(i.taken) < before { // their images need not be kept any more
+		i.writeRecord()
+	}
 	return next
 }
 
@@ -169,12 +173,16 @@ func (i *importer) look(ctx context.Context, name string, is stamp) time.Duratio
 	}
 	i.checked[name] = is
 	i.taken[name] = taken{Stamp: is, Images: names}
-	if err := writeRecord(i.record, i.taken); err != nil {
-		i.log.Warn("imported archive is not on record, and will be imported again", "file", name, "error", err)
-	}
+	i.writeRecord()
 	i.log.Info("imported image archive", "file", name, "images", names, "took", time.Since(began).Round(time.Millisecond))
 	i.imported(names)
 	return 0
+}
+
+func (i *importer) writeRecord() {
+	if err := writeRecord(i.record, i.taken); err != nil {
+		i.log.Warn("which archives were imported is not on record: they will be imported again", "error", err)
+	}
 }
 
 // retryAfter is for a runtime that is away: most likely, this importer ends with it.

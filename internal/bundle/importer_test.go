@@ -166,6 +166,20 @@ func TestArchivesAreImportedOnce(t *testing.T) {
 		if store.reads != 2 || len(h.imported) != 1 {
 			t.Errorf("read %d times, imported %v", store.reads, h.imported)
 		}
+
+		// when it is removed, then its images are no longer on record, which would keep them
+		if record, err := readRecord(p.imported); err != nil || len(record) != 1 {
+			t.Errorf("on record: %v, %v", record, err)
+		}
+		if err := os.Remove(filepath.Join(p.images, "hello.tar")); err != nil {
+			t.Fatal(err)
+		}
+		i := importing(t, p, store)
+		<-i.ready
+		i.stop()
+		if record, err := readRecord(p.imported); err != nil || len(record) != 0 {
+			t.Errorf("on record: %v, %v", record, err)
+		}
 	})
 }
 
