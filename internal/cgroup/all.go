@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"berth/internal/render"
 )
@@ -59,6 +60,10 @@ func (t *Tree) LimitAll(c render.Cgroup) error {
 
 // LimitsHugePages tells whether cgroups can be kept from using huge pages.
 func (t *Tree) LimitsHugePages() bool {
+	if t.V2() {
+		text, err := os.ReadFile(filepath.Join(t.hierarchies[0].mount, "cgroup.controllers"))
+		return err == nil && slices.Contains(strings.Fields(string(text)), "hugetlb")
+	}
 	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return slices.Contains(h.controllers, "hugetlb") })
 }
 

@@ -152,3 +152,22 @@ func TestWhereSwapCanBeLimited(t *testing.T) {
 		t.Error("v1 has no limit for swap alone")
 	}
 }
+
+func TestWhoLimitsHugePages(t *testing.T) {
+	v2 := v2Machine(t)
+	for name, test := range map[string]struct {
+		tree *Tree
+		want bool
+	}{
+		"v1 with": {v1Machine(t, "memory", "hugetlb").tree, true}, "v1 without": {v1Machine(t, "memory").tree, false},
+		"v2 without": {v2.tree, false},
+	} {
+		if got := test.tree.LimitsHugePages(); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	v2.has(map[string]string{"cgroup.controllers": "cpu memory hugetlb pids\n"})
+	if !v2.tree.LimitsHugePages() {
+		t.Error("v2 with: false")
+	}
+}
