@@ -34,6 +34,14 @@ type faultyWay struct {
 // connections go through one proxy, and its requests through another behind that.
 func newFaultyWay(t *testing.T, plane *lab.Lab, name string) *faultyWay {
 	t.Helper()
+	return newFaultyWayAs(t, plane, lab.NodeConfig{Name: name}, nil)
+}
+
+// newFaultyWayAs is newFaultyWay for a node with settings of its own, and for a fault from
+// the start.
+func newFaultyWayAs(t *testing.T, plane *lab.Lab, c lab.NodeConfig, fault proxy.Fault) *faultyWay {
+	t.Helper()
+	name := c.Name
 	address, port := plane.Address(), "7443"
 	certificate, err := plane.ServerCertificate("faulty", net.ParseIP(address))
 	must(t, err)
@@ -44,14 +52,17 @@ func newFaultyWay(t *testing.T, plane *lab.Lab, name string) *faultyWay {
 	requests, err := proxy.NewAPI(inner, certificate, upstream)
 	must(t, err)
 	t.Cleanup(requests.Close)
+	if fault != nil {
+		requests.Break(fault)
+	}
 	outer, err := plane.Namespace().Listen(t.Context(), "tcp", net.JoinHostPort(address, port))
 	must(t, err)
 	connections := proxy.NewTCP(outer, plane.Namespace().Dial, inner.Addr().String())
 	t.Cleanup(connections.Close)
 
-	kubeconfig := filepath.Join(plane.Dir(), "faulty.kubeconfig")
-	must(t, plane.WriteKubeconfig(kubeconfig, control.Node(name), "https://"+connections.Address()))
-	return &faultyWay{joinNodeAs(t, plane, lab.NodeConfig{Name: name, Kubeconfig: kubeconfig}), connections, requests}
+	c.Kubeconfig = filepath.Join(plane.Dir(), "faulty.kubeconfig")
+	must(t, plane.WriteKubeconfig(c.Kubeconfig, control.Node(name), "https://"+connections.Address()))
+	return &faultyWay{joinNodeAs(t, plane, c), connections, requests}
 }
 
 // nowAndThen does something at random times until the context ends.
