@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"atomicfile": {},
 	"plain":      {},
 	"progress":   {},
+	"podfile":    {},
 	"trouble":    {},
 
 	// Where pods come from.
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 	"refs":       {"atomicfile", "pod", "run", "trouble"},
 	"plugins":    {"run"},
 	"csi":        {"atomicfile", "pod"},
-	"volume":     {"atomicfile", "csi", "fields", "pod", "render"}, // a volume of a driver is a volume like others
+	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},

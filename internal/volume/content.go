@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth/internal/podfile"
 )
 
 // A volume with a given content looks like this, as containers have come to expect:
@@ -62,20 +65,28 @@ func (c content) current() string {
 var errDiffers = errors.New("another content is wanted")
 
 // holds tells whether a directory has just the files of p. What can't be read is
-// not as it should be, and will be written anew.
+// not as it should be, and will be written anew; so is what has more in it.
 func (c content) holds(name string, p payload) bool {
-	root := filepath.Join(c.dir, name)
+	root, err := podfile.OpenDir(c.dir, name)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	entries := len(p)
+	for at := range p {
+		entries += strings.Count(at, "/") // directories on the way to it
+	}
 	found := 0
-	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	err = podfile.Walk(context.Background(), root, max(1, entries), func(e podfile.Entry) error {
+		if e.IsDir() {
+			return nil
 		}
-		rel, err := filepath.Rel(root, at)
+		rel, err := filepath.Rel(root.Name(), filepath.Join(e.Dir.Name(), e.Name))
 		if err != nil {
 			return err
 		}
 		want, ok := p[rel]
-		if !ok || !c.same(at, want) {
+		if !ok || !c.same(e, want) {
 			return errDiffers
 		}
 		found++
@@ -84,8 +95,13 @@ func (c content) holds(name string, p payload) bool {
 	return err == nil && found == len(p)
 }
 
-func (c content) same(at string, want file) bool {
-	info, err := os.Lstat(at)
+func (c content) same(e podfile.Entry, want file) bool {
+	file, err := podfile.OpenRegularIn(e.Dir, e.Name, podfile.Straight)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil || info.Mode() != c.mode(want.mode) || info.Size() != int64(len(want.data)) {
 		return false
 	}
@@ -93,7 +109,7 @@ func (c content) same(at string, want file) bool {
 	if (want.uid >= 0 && uid != want.uid) || (c.group >= 0 && gid != c.group) {
 		return false
 	}
-	have, err := os.ReadFile(at)
+	have, err := podfile.ReadOpen(file, int64(len(want.data)))
 	return err == nil && bytes.Equal(have, want.data)
 }
 
@@ -185,21 +201,18 @@ func (c content) tidy(current string, p payload) error {
 			return fmt.Errorf("show %q: %w", name, err)
 		}
 	}
-	entries, err := os.ReadDir(c.dir)
+	err := podfile.Each(c.dir, ".", func(name string) error {
+		if name == dataLink || name == current || want[name] != "" {
+			return nil
+		}
+		at := filepath.Join(c.dir, name)
+		if info, err := os.Lstat(at); err != nil || !strings.HasPrefix(name, "..") && info.Mode()&fs.ModeSymlink == 0 {
+			return nil // gone, or made for a subPath
+		}
+		return os.RemoveAll(at)
+	})
 	if err != nil {
-		return fmt.Errorf("look for earlier contents: %w", err)
-	}
-	for _, e := range entries {
-		name := e.Name()
-		switch {
-		case name == dataLink || name == current || want[name] != "":
-			continue
-		case !strings.HasPrefix(name, "..") && e.Type()&fs.ModeSymlink == 0:
-			continue // made for a subPath
-		}
-		if err := os.RemoveAll(filepath.Join(c.dir, name)); err != nil {
-			return fmt.Errorf("remove what is no longer in it: %w", err)
-		}
+		return fmt.Errorf("remove what is no longer in it: %w", err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/csi"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // setupCSI makes a volume that a CSI driver makes for this pod alone.
@@ -55,7 +56,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 			return fmt.Errorf("give it to group %d: %w", j.group, err)
 		}
 		defer root.Close()
-		return j.giveToPod(root, r.Name)
+		return j.giveToPod(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
 	}
 	mounted, err := j.m.cfg.CSI.Mount(ctx, r)
 	var waiting *csi.Waiting
@@ -72,7 +73,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 // unmountCSI has the drivers take away what they brought to a pod. What they made below
 // the directory of its volumes, only they know.
 func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
-	dir, err := openIn(podDir, filepath.Join(volumesDir, dirCSI), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, dirCSI), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

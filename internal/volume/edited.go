@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // Whoever gives a static pod a UID of its own can edit its volumes while it runs. A
@@ -105,7 +106,7 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 		return err
 	}
 	defer pods.Close()
-	podDir, err := openIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	podDir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 	if err != nil {
 		return err
 	}
-	in, err := openIn(podDir, strings.TrimPrefix(above, podDir.Name()+"/"), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	in, err := podfile.OpenIn(podDir, strings.TrimPrefix(above, podDir.Name()+"/"), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -131,7 +132,7 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 		return err
 	}
 	defer in.Close()
-	if err := unlink(in, filepath.Base(dir), unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+	if err := podfile.Unlink(in, filepath.Base(dir), unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
 		return err
 	}
 	return nil
@@ -150,6 +151,24 @@ func (m *Manager) recordOf(uid pod.UID, volume string) string {
 	return filepath.Join(m.cfg.PodsDir, string(uid), sourcesDir, volume)
 }
 
+// maxRecord is more than a record takes.
+const maxRecord = 1 << 20
+
+// errNoRecord is returned for a file that holds no record.
+var errNoRecord = errors.New("what is written down of a volume can't be understood")
+
+func (m *Manager) readRecord(uid pod.UID, volume string) (record, error) {
+	text, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir, volume), maxRecord)
+	if err != nil {
+		return record{}, err
+	}
+	var r record
+	if json.Unmarshal(text, &r) != nil {
+		return record{}, errNoRecord
+	}
+	return r, nil
+}
+
 // before is what a volume of a pod was until now, as far as this agent, or the one before
 // it, has made it. One that can't be read is not known.
 func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
@@ -160,9 +179,8 @@ func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
 	if err != nil || checkName(volume) != nil {
 		return place{}, false
 	}
-	text, err := os.ReadFile(m.recordOf(uid, volume))
-	var r record
-	if err != nil || json.Unmarshal(text, &r) != nil {
+	r, err := m.readRecord(uid, volume)
+	if err != nil {
 		return place{}, false
 	}
 	at := place{source: r.Source, persistent: r.Persistent}

@@ -2,17 +2,17 @@ package volume
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // A pod holds a persistent volume from before it is mounted until nothing of it is. That
@@ -50,38 +50,40 @@ func (j *job) hold(v *v1.Volume, pv string, forOne bool) error {
 
 // holder finds a pod that holds a volume, other than the one who asks.
 func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
-	pods, err := os.ReadDir(m.cfg.PodsDir)
-	if err != nil {
-		return "", record{}, err
-	}
-	for _, p := range pods {
-		if uid := pod.UID(p.Name()); uid != asks && p.IsDir() {
-			has, err := m.holds(uid, pv)
-			if err != nil || has.Persistent != "" {
-				return uid, has, err
-			}
+	var by pod.UID
+	var has record
+	err := podfile.Each(m.cfg.PodsDir, ".", func(name string) (err error) {
+		if pod.UID(name) == asks {
+			return nil
 		}
-	}
-	return "", record{}, nil
+		if has, err = m.holds(pod.UID(name), pv); err != nil || has.Persistent == "" {
+			return err
+		}
+		by = pod.UID(name)
+		return fs.SkipAll
+	})
+	return by, has, err
 }
 
 // holds returns what is written down of a volume that a pod holds, or nothing.
 func (m *Manager) holds(uid pod.UID, pv string) (record, error) {
-	files, err := os.ReadDir(filepath.Dir(m.recordOf(uid, "any")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return record{}, err
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(m.recordOf(uid, f.Name()))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it may go meanwhile
-			return record{}, err
+	var found record
+	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(volume string) error {
+		r, err := m.readRecord(uid, volume)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNoRecord): // it may go meanwhile
+		case err != nil:
+			return err
+		case r.Persistent == pv:
+			found = r
+			return fs.SkipAll
 		}
-		var r record
-		if json.Unmarshal(text, &r) == nil && r.Persistent == pv {
-			return r, nil
-		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return record{}, nil
 	}
-	return record{}, nil
+	return found, err
 }
 
 // stopWaiting is told that a pod wants no volume any more.

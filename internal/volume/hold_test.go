@@ -161,5 +161,5 @@ func TestAVolumeForOnePodIsNotGivenAwayBlindly(t *testing.T) {
 	if err := errors.Join(os.Remove(record), os.Mkdir(record, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	w.setupFails(second, "find out whether another pod has it: read "+record)
+	w.setupFails(second, "find out whether another pod has it: open "+record)
 }

@@ -46,7 +46,7 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 		return place{}, fmt.Errorf("%s is being set up for another pod: %w", source, err)
 	}
 	defer release()
-	if err := j.giveLocal(pv.Name, dir, readOnly || at.readOnly); err != nil {
+	if err := j.giveLocal(ctx, pv.Name, dir, readOnly || at.readOnly); err != nil {
 		return place{}, err
 	}
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
@@ -63,7 +63,7 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 }
 
 // giveLocal gives a volume that no pod has to the group of this one.
-func (j *job) giveLocal(volume string, dir *os.File, readOnly bool) error {
+func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
 	if j.group < 0 || readOnly {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (j *job) giveLocal(volume string, dir *os.File, readOnly bool) error {
 		return nil
 	}
 	j.task.say(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
-	return j.giveToPod(dir, volume)
+	return j.giveToPod(ctx, dir, volume)
 }
 
 // usedByOthers tells whether some pod has the volume already: its group stays.

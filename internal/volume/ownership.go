@@ -1,15 +1,15 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // What the group is allowed in a volume that is given to it.
@@ -36,8 +36,8 @@ func (r *refusals) note(err error) {
 
 // giveToPod gives a volume to the group of the pod, if it has to be. Not all file systems
 // can do that, or want to: a pod has to live with what it gets, as it does with a kubelet.
-func (j *job) giveToPod(root *os.File, volume string) error {
-	refused, err := giveToGroup(root, j.group, onRootMismatch(j.pod))
+func (j *job) giveToPod(ctx context.Context, root *os.File, volume string) error {
+	refused, err := giveToGroup(ctx, root, j.group, onRootMismatch(j.pod))
 	if refused.files > 0 {
 		j.m.cfg.Log.Warn("a volume can't be given to the group of its pod; some files stay as they are",
 			"pod", pod.Ref(j.pod), "volume", volume, "group", j.group, "files", refused.files, "err", refused.first)
@@ -51,8 +51,9 @@ func (j *job) giveToPod(root *os.File, volume string) error {
 // giveToGroup gives a directory and all that is in it to a group, without following
 // a symbolic link or touching another mount: what is mounted there is not shown to pods,
 // and belongs to somebody else. The kubelet goes on into it. The directory itself comes
-// last: if it is right, so is the rest, and lazy leaves it at that.
-func giveToGroup(root *os.File, gid int, lazy bool) (refused refusals, err error) {
+// last: if it is right, so is the rest, and lazy leaves it at that. What is nested deeper than
+// a walk goes (podfile.MaxDepth) stays as it is.
+func giveToGroup(ctx context.Context, root *os.File, gid int, lazy bool) (refused refusals, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
 		return refused, fmt.Errorf("look at %s: %w", root.Name(), err)
@@ -60,69 +61,28 @@ func giveToGroup(root *os.File, gid int, lazy bool) (refused refusals, err error
 	if lazy && int(st.Gid) == gid && st.Mode&groupDir == groupDir {
 		return refused, nil
 	}
-	// Directories are opened by their path from the root, so that a deep tree
-	// does not use up the files that a process can have open.
-	pending := []string{"."}
-	for len(pending) > 0 {
-		at := pending[len(pending)-1]
-		pending = pending[:len(pending)-1]
-		below, err := giveEntries(root, at, gid, &refused)
-		if err != nil {
-			return refused, err
-		}
-		pending = append(pending, below...)
+	err = podfile.Walk(ctx, root, 0, func(e podfile.Entry) error { return giveEntry(e, gid, &refused) })
+	if errors.Is(err, podfile.ErrTooDeep) {
+		refused.note(err)
+	} else if err != nil {
+		return refused, err
 	}
 	refused.note(give(int(root.Fd()), root.Name(), gid))
 	return refused, nil
 }
 
-// giveEntries gives away what is in one directory, and returns the directories in it.
-func giveEntries(root *os.File, at string, gid int, refused *refusals) ([]string, error) {
-	dir, err := openIn(root, at, unix.O_RDONLY|unix.O_DIRECTORY, straight)
-	if isElsewhere(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	var dirs []string
-	for {
-		entries, err := dir.ReadDir(batch)
-		for _, e := range entries {
-			isDir, err := giveEntry(dir, e.Name(), gid, refused)
-			if err != nil {
-				return nil, err
-			}
-			if isDir {
-				dirs = append(dirs, filepath.Join(at, e.Name()))
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return dirs, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", dir.Name(), err)
-		}
-	}
-}
-
-func giveEntry(dir *os.File, name string, gid int, refused *refusals) (isDir bool, err error) {
+func giveEntry(e podfile.Entry, gid int, refused *refusals) error {
 	// O_PATH touches nothing: a pipe or a device must not be opened.
-	entry, err := openIn(dir, name, unix.O_PATH|unix.O_NOFOLLOW, straight)
+	entry, err := podfile.OpenIn(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, podfile.Straight)
 	if isElsewhere(err) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer entry.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(entry.Fd()), &st); err != nil {
-		return false, &os.PathError{Op: "stat", Path: entry.Name(), Err: err}
-	}
 	refused.note(give(int(entry.Fd()), entry.Name(), gid))
-	return st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
+	return nil
 }
 
 // isElsewhere is said of an error about something that is gone, or where something else

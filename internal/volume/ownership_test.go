@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/podfile"
 )
 
 func TestGiveToGroup(t *testing.T) {
@@ -32,7 +35,7 @@ func TestGiveToGroup(t *testing.T) {
 
 	give := func(lazy bool) {
 		t.Helper()
-		if refused, err := giveToGroup(root, gid, lazy); refused.files > 0 || err != nil {
+		if refused, err := giveToGroup(t.Context(), root, gid, lazy); refused.files > 0 || err != nil {
 			t.Fatal(refused, err)
 		}
 	}
@@ -67,5 +70,43 @@ func TestGiveToGroup(t *testing.T) {
 	}
 	if give(true); mode(t, file) != 0o660 {
 		t.Error(mode(t, file))
+	}
+}
+
+func TestGiveToGroupLivesWithADeepTree(t *testing.T) {
+	// given a volume in which a container has nested directories deeper than a path can be long
+	dir := t.TempDir()
+	at, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const levels = podfile.MaxDepth + 10
+	name := strings.Repeat("deep", 10)
+	for range levels {
+		if err := at.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		next, err := at.OpenRoot(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = at.Close()
+		at = next
+	}
+	_ = at.Close()
+	root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+
+	refused, err := giveToGroup(t.Context(), root, int(someGroup()), false)
+
+	// then the pod gets what can be given, and the log can say what is not
+	if err != nil || refused.files != 1 || !errors.Is(refused.first, podfile.ErrTooDeep) {
+		t.Errorf("%+v, %v", refused, err)
+	}
+	if m := mode(t, filepath.Join(dir, name, name)); m != os.ModeDir|os.ModeSetgid|0o770 {
+		t.Error(m)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/podfile"
 )
 
 // maxRead is how large a file may be that others read variables from.
@@ -41,28 +41,19 @@ func readIn(dir, path string) (string, error) {
 		return "", fmt.Errorf("open the volume: %w", err)
 	}
 	defer root.Close()
-	// Opened without waiting: a pipe would keep us until somebody writes.
-	file, err := openIn(root, path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, within)
-	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) {
+	file, err := podfile.OpenRegularIn(root, path, podfile.Within)
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
 		return "", errors.New("it leads out of the volume")
-	}
-	if err != nil {
+	case errors.Is(err, podfile.ErrNotRegular):
+		return "", errors.New("it is not a plain file")
+	case err != nil:
 		return "", err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a plain file")
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxRead {
+	data, err := podfile.ReadOpen(file, maxRead)
+	if errors.Is(err, podfile.ErrTooLarge) {
 		return "", fmt.Errorf("it is larger than %d KiB", maxRead>>10)
 	}
-	return string(data), nil
+	return string(data), err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/podfile"
 )
 
 // subPath shows a part of a volume at target, which is ours. The part is opened
@@ -21,7 +23,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 		return fmt.Errorf("open the volume: %w", err)
 	}
 	defer root.Close()
-	part, err := openIn(root, sub, unix.O_PATH, within)
+	part, err := podfile.OpenIn(root, sub, unix.O_PATH, podfile.Within)
 	if errors.Is(err, fs.ErrNotExist) && !at.fixed {
 		part, err = makePart(root, sub)
 	}
@@ -54,7 +56,7 @@ func makePart(root *os.File, sub string) (*os.File, error) {
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: root.Name(), Err: err}
 	}
-	at, err := openIn(root, ".", unix.O_PATH|unix.O_DIRECTORY, within)
+	at, err := podfile.OpenIn(root, ".", unix.O_PATH|unix.O_DIRECTORY, podfile.Within)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +64,13 @@ func makePart(root *os.File, sub string) (*os.File, error) {
 	parts := strings.Split(filepath.Clean(sub), "/")
 	for i, name := range parts {
 		path := filepath.Join(parts[:i+1]...)
-		next, err := openIn(root, path, unix.O_PATH, within)
+		next, err := podfile.OpenIn(root, path, unix.O_PATH, podfile.Within)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err := makeDirAt(at, name, st.Mode&0o7777); err != nil {
 				at.Close()
 				return nil, err
 			}
-			next, err = openIn(root, path, unix.O_PATH, within)
+			next, err = podfile.OpenIn(root, path, unix.O_PATH, podfile.Within)
 		}
 		at.Close()
 		if err != nil {
@@ -88,7 +90,7 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 	if err != nil {
 		return &os.PathError{Op: "mkdir", Path: path, Err: err}
 	}
-	made, err := openIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	made, err := podfile.OpenIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if err != nil {
 		return err
 	}

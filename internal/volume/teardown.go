@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // Teardown unmounts and removes the volumes of a pod whose containers are gone. It
@@ -47,7 +48,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 		return err
 	}
 	defer pods.Close()
-	dir, err := openIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	}
 	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
 		t.say("remove " + filepath.Join(dir.Name(), part))
-		if err := removeTree(dir, part); err != nil {
+		if err := podfile.RemoveTree(dir, part); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,7 @@ func isStraight(pods *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	parent, err := openIn(pods, rel, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	parent, err := podfile.OpenIn(pods, rel, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return fmt.Errorf("unmount %s: the way to it has changed: %w", path, err)
 	}

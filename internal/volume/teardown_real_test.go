@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/podfile"
 )
 
 func TestRealLocalVolume(t *testing.T) {
@@ -74,7 +76,7 @@ func TestRealRemovalStopsAtAMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if err := removeTree(dir, "tree"); err == nil || !strings.Contains(err.Error(), at+" is still a mount point") {
+	if err := podfile.RemoveTree(dir, "tree"); err == nil || !strings.Contains(err.Error(), at+" is still a mount point") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(precious, "data")); err != nil {

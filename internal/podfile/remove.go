@@ -1,4 +1,4 @@
-package volume
+package podfile
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// batch is how many entries of a directory are looked at in one go.
-	batch = 512
+	// removeBatch is how many entries of a directory are removed in one go.
+	removeBatch = 512
 	// maxOpen is how deep a removal goes before it flattens the tree: each level
 	// keeps a file open, and a container can nest as deep as it likes.
 	maxOpen = 64
 )
 
-// removeTree removes a directory in dir with all that is in it. It follows no
+// RemoveTree removes a directory in dir with all that is in it. It follows no
 // symbolic link, and stops with an error at a mount point. Not being there is fine.
-func removeTree(dir *os.File, name string) error {
+func RemoveTree(dir *os.File, name string) error {
 	r := &remover{}
 	return r.tree(dir, name, 0)
 }
@@ -35,7 +35,7 @@ type remover struct {
 }
 
 func (r *remover) tree(parent *os.File, name string, depth int) error {
-	dir, err := openIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, straight)
+	dir, err := OpenIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, Straight)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -53,7 +53,7 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		entries, err := dir.ReadDir(batch)
+		entries, err := dir.ReadDir(removeBatch)
 		if len(entries) == 0 {
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
@@ -66,13 +66,13 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 			}
 		}
 	}
-	return unlink(parent, name, unix.AT_REMOVEDIR)
+	return Unlink(parent, name, unix.AT_REMOVEDIR)
 }
 
 func (r *remover) entry(dir *os.File, e fs.DirEntry, depth int) error {
 	switch {
 	case !e.IsDir():
-		return unlink(dir, e.Name(), 0)
+		return Unlink(dir, e.Name(), 0)
 	case depth < maxOpen:
 		return r.tree(dir, e.Name(), depth+1)
 	default:
@@ -94,7 +94,9 @@ func (r *remover) moveUp(dir *os.File, name string) error {
 	}
 }
 
-func unlink(dir *os.File, name string, flags int) error {
+// Unlink removes an entry of an open directory: with AT_REMOVEDIR an empty directory, with
+// 0 anything else. Not being there is fine.
+func Unlink(dir *os.File, name string, flags int) error {
 	err := unix.Unlinkat(int(dir.Fd()), name, flags)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil

@@ -1,0 +1,42 @@
+package podfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDeepAndWideTreesAreRemoved(t *testing.T) {
+	top := t.TempDir()
+	tree := filepath.Join(top, "tree")
+	wide := filepath.Join(tree, "wide")
+	if err := os.MkdirAll(wide, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*removeBatch + 7 {
+		if err := os.WriteFile(filepath.Join(wide, fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a removal left that was cut off.
+	if err := os.MkdirAll(filepath.Join(tree, ".removed-0", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// Deeper than a path can be long, and than a removal keeps open.
+	nest(t, tree, strings.Repeat("deep", 10), 200)
+	dir, err := OpenDir(top, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+
+	if err := RemoveTree(dir, "tree"); err != nil {
+		t.Fatal(err)
+	}
+
+	if left, err := os.ReadDir(top); len(left) > 0 || err != nil {
+		t.Error(left, err)
+	}
+}
