@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	// The road: what moves a pod along.
 	"agent":      {"admit", "desired", "merge", "pod", "queue", "run", "status", "worker"},
 	"worker":     {"pod", "run"},
-	"execute":    {"ask", "atomicfile", "event", "fields", "image", "plan", "pod", "queue", "render", "status", "volume", "waterfall"},
+	"execute":    {"ask", "atomicfile", "event", "fields", "image", "plan", "pod", "podfile", "queue", "render", "status", "volume", "waterfall"},
 	"image":      {"atomicfile", "keyring", "pod", "progress", "run"},
 	"observe":    {"cri", "pod", "run"},
 	"cri":        {"keyring", "pod"},

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/plan"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // makeDirs makes the directories that a pod's data and logs go to. The names of
@@ -49,7 +50,7 @@ func (e *Executor) removeDirs(p *v1.Pod) error {
 		if at != "" {
 			return fmt.Errorf("%s can't be removed while %s is mounted", dir, at)
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		if err := podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)); err != nil {
 			return fmt.Errorf("remove what the pod left: %w", err)
 		}
 	}

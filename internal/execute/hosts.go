@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"berth/internal/atomicfile"
+	"berth/internal/pod"
+	"berth/internal/podfile"
 	"berth/internal/render"
 )
 
@@ -38,19 +40,20 @@ func (e *Executor) hostsFile(ctx context.Context, t *task) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(e.podDir(t.pod.UID), hostsName)
-	if err := replaceFile(path, content); err != nil {
+	if err := e.replaceHosts(t.pod.UID, content); err != nil {
 		return "", fmt.Errorf("write the names of the pod: %w", err)
 	}
-	t.hosts = path
-	return path, nil
+	t.hosts = filepath.Join(e.podDir(t.pod.UID), hostsName)
+	return t.hosts, nil
 }
 
-// replaceFile makes a file hold content that anybody may read. It is not written if
-// it does, and never seen half-written: a container may have it open.
-func replaceFile(path, content string) error {
-	if have, err := os.ReadFile(path); err == nil && string(have) == content {
+// replaceHosts makes the hosts file of a pod hold content that anybody may read. It is not
+// written if it does, and never seen half-written: a container may have it open. Whatever a
+// container has made of it is replaced.
+func (e *Executor) replaceHosts(uid pod.UID, content string) error {
+	have, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), hostsName), int64(len(content)))
+	if err == nil && string(have) == content {
 		return nil
 	}
-	return atomicfile.Replace(path, []byte(content), 0o644)
+	return atomicfile.Replace(filepath.Join(e.podDir(uid), hostsName), []byte(content), 0o644)
 }

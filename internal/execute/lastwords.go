@@ -3,19 +3,22 @@ package execute
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/plan"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 	"berth/internal/render"
 )
 
 // A container may leave a message about its end in a file. It is mounted from the
-// pod's directory, one for each life of the container, and read once it is dead.
+// pod's directory, one for each life of the container, and read once it is dead. It is
+// kept for as long as the runtime has the container, for an agent that is started later.
 
 const (
 	maxLastWords = 4 << 10 // of the file: the end of it
@@ -23,27 +26,63 @@ const (
 	logBytes     = 2 << 10
 )
 
-func (e *Executor) lastWordsPath(uid pod.UID, container string, restartCount int32) string {
-	return filepath.Join(e.podDir(uid), "containers", container, strconv.Itoa(int(restartCount)))
+// lastWordsDir holds the files of a container, named after its restart count. It is
+// relative to the directory of all pods.
+func lastWordsDir(uid pod.UID, container string) string {
+	return filepath.Join(string(uid), "containers", container)
 }
 
 // prepareLastWords makes the file that a container may write to.
-func (e *Executor) prepareLastWords(p *v1.Pod, spec *v1.Container, restartCount int32) (render.LastWords, error) {
+func (e *Executor) prepareLastWords(t *task, spec *v1.Container, restartCount int32) (render.LastWords, error) {
 	if spec.TerminationMessagePath == "" {
 		return render.LastWords{}, nil
 	}
-	path := e.lastWordsPath(p.UID, spec.Name, restartCount)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(restartCount))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
+	e.removeLastWords(t, spec.Name, func(restartCount int32) bool { return usesLastWords(t, spec.Name, restartCount, "") })
+	if err := makeLastWords(dir, name); err != nil {
 		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
+	}
+	return render.LastWords{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
+}
+
+// makeLastWords makes an empty file that everybody may write to, in the place of what is
+// left there by an attempt that failed.
+func makeLastWords(dir, name string) error {
+	if err := podfile.RemoveAll(dir, name); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
 	}
 	// Whoever the container runs as may write to it, whatever our umask says.
-	if err := os.Chmod(path, 0o666); err != nil {
-		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
-	}
-	return render.LastWords{HostPath: path, ContainerPath: spec.TerminationMessagePath}, nil
+	return errors.Join(file.Chmod(0o666), file.Close())
+}
+
+// removeLastWords removes the files of a container that are not kept. A file takes as much
+// of the disk as its container wanted. What can't be removed goes with the pod.
+func (e *Executor) removeLastWords(t *task, container string, kept func(restartCount int32) bool) {
+	dir := lastWordsDir(t.pod.UID, container)
+	_ = podfile.Each(e.PodsDir, dir, func(name string) error {
+		if count, err := strconv.ParseInt(name, 10, 32); err != nil || !kept(int32(count)) {
+			_ = podfile.RemoveAll(filepath.Join(e.PodsDir, dir), name)
+		}
+		return nil
+	})
+}
+
+// usesLastWords tells whether a container that the runtime has, other than removed, or one
+// that is started in this sync, has the file of that restart count.
+func usesLastWords(t *task, container string, restartCount int32, removed string) bool {
+	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
+		return c.Name == container && c.RestartCount == restartCount && c.ID != removed
+	}) || slices.ContainsFunc(t.plan.Actions, func(a plan.Action) bool {
+		start, ok := a.(plan.StartContainer)
+		return ok && start.Name == container && start.RestartCount == restartCount
+	})
 }
 
 // withLastWords adds the messages of dead containers to an observation.
@@ -68,33 +107,11 @@ func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Ob
 }
 
 func (e *Executor) lastWords(uid pod.UID, spec *v1.Container, c *pod.Container) string {
-	words := tail(e.lastWordsPath(uid, c.Name, c.RestartCount), maxLastWords)
+	// A message is a courtesy: one that can't be read says nothing.
+	text, _ := podfile.Tail(e.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.RestartCount))), maxLastWords)
+	words := string(text)
 	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
 		words = e.LastLines(c.LogPath, logLines, logBytes)
 	}
 	return words
-}
-
-// tail returns the end of a file. One that can't be read says nothing: a message
-// is a courtesy. The container may have put anything in its place, so only plain
-// files are read.
-func tail(path string, limit int64) string {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	if _, err := file.Seek(-min(limit, info.Size()), io.SeekEnd); err != nil {
-		return ""
-	}
-	text := make([]byte, limit)
-	n, err := io.ReadFull(file, text)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return ""
-	}
-	return string(text[:n])
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/podfile"
 	"berth/internal/render"
 )
 
@@ -29,14 +31,14 @@ func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, restartCoun
 
 // unlinkLog removes the link to the log of a container, whatever pod it was of.
 func (e *Executor) unlinkLog(id string) error {
-	links, err := filepath.Glob(filepath.Join(e.LinksDir, "*-"+id+".log"))
-	if err != nil {
-		return fmt.Errorf("find the link to a log: %w", err)
-	}
-	for _, link := range links {
-		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove the link to a log: %w", err)
+	err := podfile.Each(e.LinksDir, ".", func(name string) error {
+		if !strings.HasSuffix(name, "-"+id+".log") {
+			return nil
 		}
+		return os.Remove(filepath.Join(e.LinksDir, name))
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the link to a log: %w", err)
 	}
 	return nil
 }

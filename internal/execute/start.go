@@ -184,7 +184,7 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	if resolved.LastWords, err = e.prepareLastWords(t.pod, spec, a.RestartCount); err != nil {
+	if resolved.LastWords, err = e.prepareLastWords(t, spec, a.RestartCount); err != nil {
 		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
 	}

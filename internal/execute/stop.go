@@ -95,6 +95,9 @@ func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveCo
 	}
 	delete(t.memory.lastWords, a.ID)
 	delete(t.memory.preStops, a.ID)
+	for _, c := range withID(t.have, a.ID) {
+		e.removeLastWords(t, c.Name, func(restartCount int32) bool { return usesLastWords(t, c.Name, restartCount, a.ID) })
+	}
 	if err := e.unlinkLog(a.ID); err != nil {
 		return err
 	}

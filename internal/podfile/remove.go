@@ -20,6 +20,23 @@ const (
 	maxOpen = 64
 )
 
+// RemoveAll removes the entry name of the directory base, whatever it is, with all that is
+// in it, as RemoveTree does.
+func RemoveAll(base, name string) error {
+	dir, err := OpenDir(base, ".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := Unlink(dir, name, 0); !errors.Is(err, unix.EISDIR) {
+		return err
+	}
+	return RemoveTree(dir, name)
+}
+
 // RemoveTree removes a directory in dir with all that is in it. It follows no
 // symbolic link, and stops with an error at a mount point. Not being there is fine.
 func RemoveTree(dir *os.File, name string) error {

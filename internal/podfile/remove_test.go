@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -38,5 +39,31 @@ func TestDeepAndWideTreesAreRemoved(t *testing.T) {
 
 	if left, err := os.ReadDir(top); len(left) > 0 || err != nil {
 		t.Error(left, err)
+	}
+}
+
+func TestRemoveAllRemovesAnything(t *testing.T) {
+	base, outside := t.TempDir(), t.TempDir()
+	must(t,
+		os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600),
+		os.WriteFile(filepath.Join(base, "file"), nil, 0o600),
+		os.Symlink(outside, filepath.Join(base, "link")),
+		syscall.Mkfifo(filepath.Join(base, "pipe"), 0o600),
+		os.MkdirAll(filepath.Join(base, "dir", "dir"), 0o700),
+		os.Symlink(outside, filepath.Join(base, "dir", "link")),
+	)
+	for _, name := range []string{"file", "link", "pipe", "dir", "none"} {
+		if err := RemoveAll(base, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := RemoveAll(filepath.Join(base, "none"), "file"); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(base); len(left) > 0 || err != nil {
+		t.Error(left, err)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Error("a link was followed:", err)
 	}
 }

@@ -145,7 +145,7 @@ func (c content) fresh(p payload) (string, error) {
 		}
 	}
 	if err != nil {
-		_ = os.RemoveAll(root) // it is tried again by the next tidy
+		_ = podfile.RemoveAll(c.dir, filepath.Base(root)) // it is tried again by the next tidy
 		return "", fmt.Errorf("write the new content: %w", err)
 	}
 	return filepath.Base(root), nil
@@ -209,7 +209,7 @@ func (c content) tidy(current string, p payload) error {
 		if info, err := os.Lstat(at); err != nil || !strings.HasPrefix(name, "..") && info.Mode()&fs.ModeSymlink == 0 {
 			return nil // gone, or made for a subPath
 		}
-		return os.RemoveAll(at)
+		return podfile.RemoveAll(c.dir, name)
 	})
 	if err != nil {
 		return fmt.Errorf("remove what is no longer in it: %w", err)
