@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	// Beside the road.
 	"bundle":          {"atomicfile", "cgroup", "ociarchive", "run"},
 	"ociarchive":      {},
-	"crilog":          {"run"},
+	"crilog":          {"podfile", "run"},
 	"event":           {"plain", "pod", "trouble"},
 	"server":          {"crilog", "find", "pod", "progress", "run", "server/api"},
 	"server/api":      {"pod", "progress"},

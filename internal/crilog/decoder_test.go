@@ -98,7 +98,7 @@ func FuzzDecode(f *testing.F) {
 		// Without a whole line at its end, a log may end with a line that shows nothing.
 		for _, log := range []string{string(log), string(log) + "\nend\n"} {
 			all := decodeAll(Options{}, log)
-			at, err := tailOffset(strings.NewReader(log), int64(len(log)), n)
+			at, err := tailOffset(t.Context(), strings.NewReader(log), int64(len(log)), n)
 			if err != nil {
 				t.Fatalf("tailOffset: %v", err)
 			}

@@ -7,7 +7,8 @@
 // Reader.Copy writes the text of such a log: all of it or its last lines, and
 // with Follow whatever is added to it, across rotation, until the container has
 // ended. Memory stays bounded however long a line is: only its head is held. A
-// line that is not in the format is passed through as it is.
+// line that is not in the format is passed through as it is. Only regular files are
+// read, and no links are followed to them, see open.
 package crilog
 
 import (
@@ -76,7 +77,7 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer, path string, o Options) 
 		defer unsubscribe()
 		changed = c
 	}
-	c, err := openLog(w, path, o)
+	c, err := openLog(ctx, w, path, o)
 	if err != nil {
 		return fmt.Errorf("read log %s: %w", path, err)
 	}
@@ -111,10 +112,10 @@ type copier struct {
 	buf     []byte
 }
 
-func openLog(w io.Writer, path string, o Options) (_ *copier, err error) {
-	file, err := os.Open(path)
+func openLog(ctx context.Context, w io.Writer, path string, o Options) (_ *copier, err error) {
+	file, err := open(path)
 	if err != nil {
-		return nil, err
+		return nil, refusal(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -127,7 +128,7 @@ func openLog(w io.Writer, path string, o Options) (_ *copier, err error) {
 	}
 	at := int64(0)
 	if o.Tail >= 0 {
-		if at, err = tailOffset(file, info.Size(), o.Tail); err != nil {
+		if at, err = tailOffset(ctx, file, info.Size(), o.Tail); err != nil {
 			return nil, fmt.Errorf("find the last %d lines: %w", o.Tail, err)
 		}
 	}
@@ -211,10 +212,21 @@ func (c *copier) next(ctx context.Context, ended bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	info, err := os.Stat(c.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	file, err := open(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // moved away, and the new one is not there yet
+	}
+	if err != nil {
+		return false, refusal(c.path, err)
+	}
+	info, err := file.Stat()
+	taken := false
+	defer func() {
+		if !taken {
+			_ = file.Close()
+		}
+	}()
+	switch {
 	case err != nil:
 		return false, err
 	case os.SameFile(old, info):
@@ -231,16 +243,9 @@ func (c *copier) next(ctx context.Context, ended bool) (bool, error) {
 	if err := c.copyAll(ctx); err != nil {
 		return false, err
 	}
-	file, err := os.Open(c.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
 	c.decoder.endFile()
 	_ = c.file.Close()
-	c.file, c.at = file, 0
+	c.file, c.at, taken = file, 0, true
 	return true, nil
 }
 

@@ -43,7 +43,7 @@ func TestTailOffset(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			at, err := tailOffset(strings.NewReader(c.log), int64(len(c.log)), c.n)
+			at, err := tailOffset(t.Context(), strings.NewReader(c.log), int64(len(c.log)), c.n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestTailOffsetAtEachPlaceOfABlockEnd(t *testing.T) {
 	for pad := range 2 * maxHead {
 		log := logOf(10, "") + stamp + " stdout F " + strings.Repeat("p", tailBlock-2*maxHead+pad) + "\n" + stamp + " stdout F end\n"
 		// When the last three lines are asked for
-		at, err := tailOffset(strings.NewReader(log), int64(len(log)), 3)
+		at, err := tailOffset(t.Context(), strings.NewReader(log), int64(len(log)), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func (r *reads) ReadAt(b []byte, at int64) (int, error) {
 func TestTailOffsetReadsOnlyTheEnd(t *testing.T) {
 	log := []byte(strings.Repeat(stamp+" stdout F some text\n", 200_000))
 	r := &reads{ReaderAt: bytes.NewReader(log)}
-	if _, err := tailOffset(r, int64(len(log)), 100); err != nil {
+	if _, err := tailOffset(t.Context(), r, int64(len(log)), 100); err != nil {
 		t.Fatal(err)
 	}
 	if limit := tailBlock + maxHead; r.bytes > limit {

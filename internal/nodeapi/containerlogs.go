@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func (a *API) serveContainerLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	path, done, err := a.Logs.LogPath(r.Context(), p.UID, id)
 	if err == nil {
-		_, err = os.Stat(path)
+		err = crilog.Check(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return problemf(http.StatusNotFound, "the log of container %q in pod %q is gone", name, p.Name)

@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -178,6 +179,35 @@ func TestSystemLogsEndAtTheirFolder(t *testing.T) {
 	}
 	if code, body := w.local(t, http.MethodGet, "/logs/?query=kubelet", ""); code != http.StatusForbidden || !strings.Contains(body, "does not answer queries of system logs") {
 		t.Errorf("a query: %d %q", code, body)
+	}
+}
+
+func TestAFolderOfSystemLogsIsListedUpToALimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 5 {
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+	}
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	for most, want := range map[int]int{4: http.StatusInternalServerError, 5: http.StatusOK} {
+		w := httptest.NewRecorder()
+		http.FileServerFS(plainFiles{root, most}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if w.Code != want {
+			t.Errorf("5 of at most %d entries: %d %q, want %d", most, w.Code, w.Body, want)
+		}
+	}
+}
+
+func TestALogThatIsALinkIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	path, _, err := w.api.Logs.LogPath(t.Context(), theUID, "c1")
+	must(t, err)
+	must(t, os.Symlink("/etc/passwd", path))
+	if code, body := w.local(t, http.MethodGet, "/containerLogs/default/web/app", ""); code != http.StatusInternalServerError || !strings.Contains(body, "not as the runtime made it") {
+		t.Errorf("%d %q", code, body)
 	}
 }
 

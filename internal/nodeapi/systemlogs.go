@@ -1,10 +1,13 @@
 package nodeapi
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
+	"syscall"
 )
 
 // serveSystemLogs shows the files of the machine's log folder. Nothing outside of it
@@ -21,21 +24,64 @@ func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("open the folder of system logs: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	http.StripPrefix("/logs/", http.FileServerFS(plainFiles{root.FS()})).ServeHTTP(w, r)
+	http.StripPrefix("/logs/", http.FileServerFS(plainFiles{root, maxListed})).ServeHTTP(w, r)
 	return nil
 }
 
+// maxListed is how many entries of a folder are shown. A pod that has the folder as a
+// hostPath can make any number.
+const maxListed = 10_000
+
 // plainFiles has files and folders alone: who opens a pipe waits for somebody to
 // write to it.
-type plainFiles struct{ fs.FS }
+type plainFiles struct {
+	root      *os.Root
+	maxListed int
+}
 
+// Open implements fs.FS.
 func (p plainFiles) Open(name string) (fs.File, error) {
-	info, err := fs.Stat(p.FS, name)
+	info, err := p.root.Stat(name)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
+	if !isPlain(info) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	return p.FS.Open(name)
+	// It may have been replaced since.
+	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = file.Stat(); err == nil && !isPlain(info) {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return shortList{file, p.maxListed}, nil
+}
+
+func isPlain(info fs.FileInfo) bool { return info.IsDir() || info.Mode().IsRegular() }
+
+// shortList is a file, or a folder that is not listed if it has more than so many entries.
+type shortList struct {
+	*os.File
+	most int
+}
+
+// ReadDir implements fs.ReadDirFile. With n < 0 it lists all.
+func (s shortList) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n >= 0 {
+		return s.File.ReadDir(n)
+	}
+	entries, err := s.File.ReadDir(s.most + 1)
+	switch {
+	case errors.Is(err, io.EOF):
+		err = nil
+	case len(entries) > s.most:
+		entries, err = nil, fmt.Errorf("%s has more than %d entries", s.Name(), s.most)
+	}
+	return entries, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, reader *crilog
 	}
 	path, done, err := s.logs.LogPath(r.Context(), p.UID, id)
 	if err == nil {
-		_, err = os.Stat(path)
+		err = crilog.Check(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return problemf(http.StatusNotFound, "the log of container %q of pod %s is gone: %v", container, pod.Ref(p), err)

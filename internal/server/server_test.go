@@ -7,8 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -223,6 +226,20 @@ func TestLog(t *testing.T) {
 		code, body := s.get(c.url)
 		if code != c.code || code == 200 && body != c.want || !strings.Contains(body, c.want) {
 			t.Errorf("%s: got %d %q, want %d %q", c.url, code, body, c.code, c.want)
+		}
+	}
+}
+
+func TestALogThatIsNoRegularFileIsNotServed(t *testing.T) {
+	s := start(t, 0)
+	s.pods.set(nil, newPod("x", "web", "link", "pipe"))
+	if err := errors.Join(os.Symlink("/etc/passwd", filepath.Join(s.logs.folder, "link.log")), syscall.Mkfifo(filepath.Join(s.logs.folder, "pipe.log"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, container := range []string{"link", "pipe"} {
+		code, body := s.get("/v1/pods/web/log?tail=5&follow=1&container=" + container)
+		if code != http.StatusInternalServerError || !strings.Contains(body, "is not as the runtime made it") {
+			t.Errorf("%s: got %d %q", container, code, body)
 		}
 	}
 }
