@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 
 	// What is counted and measured.
 	"waterfall":       {"pod"},
-	"stats":           {"cgroup", "cri", "pod", "run"},
+	"stats":           {"cgroup", "cri", "pod", "podfile", "run"},
 	"metrics":         {"cgroup", "pod", "stats"},
 	"trace":           {},
 	"trace/tracetest": {},

@@ -2,22 +2,25 @@ package stats
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/cri"
+	"berth/internal/podfile"
 )
 
-// maxFiles is where counting ends. A volume with more is not told of.
-const maxFiles = 1_000_000
-
-var errTooMany = errors.New("too many files")
+const (
+	// maxFiles is where counting ends. A volume with more is not told of.
+	maxFiles = 1_000_000
+	// maxLinked is how many files of several names are remembered while counting.
+	maxLinked = 1 << 16
+	// maxCounting is how long counting may take: others wait for their turn.
+	maxCounting = 2 * time.Minute
+)
 
 // look measures a place. It returns nil if that is gone, or too large.
 func look(ctx context.Context, p place) *Filesystem {
@@ -25,6 +28,8 @@ func look(ctx context.Context, p place) *Filesystem {
 	if out == nil || !p.count {
 		return out
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxCounting)
+	defer cancel()
 	used, files, err := count(ctx, p.path)
 	if err != nil {
 		return nil
@@ -50,52 +55,50 @@ func statfs(path string) *Filesystem {
 // count adds up what is below a directory and on its file system. A file of
 // several names counts once, and one that vanishes meanwhile does not count.
 func count(ctx context.Context, dir string) (used, files uint64, err error) {
-	type inode struct{ dev, ino uint64 }
-	seen := map[inode]bool{}
-	var device uint64
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	root, err := podfile.OpenDir(filepath.Dir(dir), filepath.Base(dir))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = root.Close() }()
+	var top unix.Stat_t
+	if err := unix.Fstat(int(root.Fd()), &top); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	sum := tally{linked: map[uint64]bool{}}
+	sum.add(&top, true)
+	err = podfile.Walk(ctx, root, maxFiles, func(e podfile.Entry) error {
+		if e.Stat.Dev == top.Dev {
+			sum.add(e.Stat, e.IsDir())
 		}
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) && path != dir {
-				return nil
-			}
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) && path != dir {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return nil
-		}
-		switch {
-		case path == dir:
-			device = stat.Dev
-		case stat.Dev != device && d.IsDir():
-			return fs.SkipDir
-		case stat.Dev != device:
-			return nil
-		}
-		if stat.Nlink > 1 && !d.IsDir() {
-			id := inode{stat.Dev, stat.Ino}
-			if seen[id] {
-				return nil
-			}
-			seen[id] = true
-		}
-		if files++; files > maxFiles {
-			return errTooMany
-		}
-		used += uint64(stat.Blocks) * 512
 		return nil
 	})
-	return used, files, err
+	return sum.blocks * 512, sum.files + uint64(sum.shares), err
+}
+
+// tally adds up files of one file system.
+type tally struct {
+	blocks, files uint64
+	linked        map[uint64]bool // inodes of several names that were counted
+	shares        float64         // of files with several names that are too many to remember
+}
+
+// add counts a file once. Of those with several names that are too many to remember, each
+// name counts as its share, which comes to the same if all of the names are below the
+// directory.
+func (t *tally) add(st *unix.Stat_t, isDir bool) {
+	switch {
+	case st.Nlink <= 1 || isDir:
+	case t.linked[st.Ino]:
+		return
+	case len(t.linked) >= maxLinked:
+		t.blocks += uint64(st.Blocks) / uint64(st.Nlink)
+		t.shares += 1 / float64(st.Nlink)
+		return
+	default:
+		t.linked[st.Ino] = true
+	}
+	t.files++
+	t.blocks += uint64(st.Blocks)
 }
 
 // readFiles adds what is used of disks and volumes.
