@@ -50,18 +50,18 @@ var mayImport = map[string][]string{
 	"image":      {"atomicfile", "keyring", "pod", "progress", "run"},
 	"observe":    {"cri", "pod", "run"},
 	"cri":        {"keyring", "pod"},
-	"gc":         {"pod"},
+	"gc":         {"pod", "podfile"},
 	"ask":        {"plain", "pod"}, // hooks and probes send requests to containers in the same way
 	"hook":       {"ask", "plain", "pod"},
 	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run"},
 	"cgroup":     {"render"},
-	"userns":     {"atomicfile", "pod", "render"},
+	"userns":     {"atomicfile", "pod", "podfile", "render"},
 	"keyring":    {},
 	"credential": {"keyring", "pod"},
 	"imagegc":    {"atomicfile"},
 	"refs":       {"atomicfile", "pod", "run", "trouble"},
-	"plugins":    {"run"},
-	"csi":        {"atomicfile", "pod"},
+	"plugins":    {"podfile", "run"},
+	"csi":        {"atomicfile", "pod", "podfile"},
 	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"atomicfile", "cgroup", "ociarchive", "run"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "podfile", "run"},
 	"ociarchive":      {},
 	"crilog":          {"podfile", "run"},
 	"event":           {"plain", "pod", "trouble"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // onDisk is what is written down of all volumes, by the directory in which it is.
@@ -158,12 +159,12 @@ func (m *Manager) lookDevices(out *onDisk) (devices, error) {
 		return untold, err
 	}
 	for _, name := range published {
-		pods, err := os.ReadDir(filepath.Join(m.publishedDevices(), name))
+		err := podfile.Each(m.publishedDevices(), name, func(p fs.DirEntry) error {
+			untold.published[filepath.Join(m.publishedDevices(), name, p.Name())] = pod.UID(p.Name())
+			return nil
+		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return untold, fmt.Errorf("look for CSI volumes: %w", err)
-		}
-		for _, p := range pods {
-			untold.published[filepath.Join(m.publishedDevices(), name, p.Name())] = pod.UID(p.Name())
 		}
 	}
 	return untold, nil
@@ -254,15 +255,15 @@ func (o onDisk) mayHave(name string) bool {
 
 // names lists a directory, there or not.
 func names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for CSI volumes: %w", err)
-	}
-	out := make([]string, 0, len(entries))
-	for _, e := range entries {
+	var out []string
+	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.IsDir() {
 			out = append(out, e.Name())
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for CSI volumes: %w", err)
 	}
 	return out, nil
 }

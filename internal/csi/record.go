@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/atomicfile"
+	"berth/internal/podfile"
 )
 
 // VolumesDir is where the CSI volumes of a pod are, below its volumes directory. It is
@@ -51,10 +52,13 @@ func (r record) target(dir string) string {
 	return filepath.Join(dir, "mount")
 }
 
+// maxRecord is more than a record takes.
+const maxRecord = 1 << 20
+
 // readRecord returns nil if there is none.
 func readRecord(dir string) (*record, error) {
 	path := filepath.Join(dir, recordFile)
-	raw, err := os.ReadFile(path)
+	raw, err := podfile.Read(dir, recordFile, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

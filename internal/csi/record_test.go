@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
+
+	"berth/internal/podfile"
 )
 
 // spoil makes a record one that can't be read.
@@ -339,5 +342,22 @@ func TestTwoPodsCantHaveTheLastPlace(t *testing.T) {
 		if have != 1 {
 			t.Fatalf("round %d: %d have it: %v", round, have, errs)
 		}
+	}
+}
+
+func TestARecordIsASmallRegularFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, recordFile)
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRecord(dir); !errors.Is(err, podfile.ErrTooLarge) {
+		t.Errorf("a sparse file: %v", err)
+	}
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRecord(dir); !errors.Is(err, podfile.ErrNotRegular) {
+		t.Errorf("a pipe: %v", err)
 	}
 }

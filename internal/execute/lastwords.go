@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,9 +67,9 @@ func makeLastWords(dir, name string) error {
 // of the disk as its container wanted. What can't be removed goes with the pod.
 func (e *Executor) removeLastWords(t *task, container string, kept func(restartCount int32) bool) {
 	dir := lastWordsDir(t.pod.UID, container)
-	_ = podfile.Each(e.PodsDir, dir, func(name string) error {
-		if count, err := strconv.ParseInt(name, 10, 32); err != nil || !kept(int32(count)) {
-			_ = podfile.RemoveAll(filepath.Join(e.PodsDir, dir), name)
+	_ = podfile.Each(e.PodsDir, dir, func(file fs.DirEntry) error {
+		if count, err := strconv.ParseInt(file.Name(), 10, 32); err != nil || !kept(int32(count)) {
+			_ = podfile.RemoveAll(filepath.Join(e.PodsDir, dir), file.Name())
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,11 +32,11 @@ func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, restartCoun
 
 // unlinkLog removes the link to the log of a container, whatever pod it was of.
 func (e *Executor) unlinkLog(id string) error {
-	err := podfile.Each(e.LinksDir, ".", func(name string) error {
-		if !strings.HasSuffix(name, "-"+id+".log") {
+	err := podfile.Each(e.LinksDir, ".", func(link fs.DirEntry) error {
+		if !strings.HasSuffix(link.Name(), "-"+id+".log") {
 			return nil
 		}
-		return os.Remove(filepath.Join(e.LinksDir, name))
+		return os.Remove(filepath.Join(e.LinksDir, link.Name()))
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the link to a log: %w", err)

@@ -4,12 +4,14 @@ package gc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // Dirs says where pods leave things.
@@ -34,14 +36,14 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 			out[pod.UID(uid)] = &pod.Observed{UID: pod.UID(uid)}
 		}
 	}
-	data, err := subdirectories(d.Pods)
+	data, err := subdirectories(d.Pods, maxListed)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range data {
 		out[pod.UID(name)] = &pod.Observed{UID: pod.UID(name)}
 	}
-	logs, err := subdirectories(d.Logs)
+	logs, err := subdirectories(d.Logs, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -57,41 +59,42 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 // RemoveDeadLinks removes the links to logs of pods that are not there any more.
 // Links that lead elsewhere are not ours.
 func (d Dirs) RemoveDeadLinks() error {
-	entries, err := os.ReadDir(d.Links)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look for dead links to logs: %w", err)
-	}
-	for _, e := range entries {
+	err := podfile.Each(d.Links, ".", func(e fs.DirEntry) error {
 		link := filepath.Join(d.Links, e.Name())
 		target, err := os.Readlink(link)
 		if err != nil || !strings.HasPrefix(target, d.Logs+"/") {
-			continue
+			return nil //nolint:nilerr // it is not one of our links
 		}
 		if _, err := os.Stat(target); errors.Is(err, os.ErrNotExist) {
 			if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("remove a dead link to a log: %w", err)
 			}
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look for dead links to logs: %w", err)
 	}
 	return nil
 }
 
-func subdirectories(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for leftovers of pods: %w", err)
-	}
+// maxListed is how many directories are looked at in one round. A pod that has the logs of
+// the node as a hostPath can make any number; the rest is found when these are gone.
+const maxListed = 10_000
+
+func subdirectories(dir string, most int) ([]string, error) {
 	var out []string
-	for _, e := range entries {
+	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.IsDir() {
 			out = append(out, e.Name())
 		}
+		if len(out) == most {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for leftovers of pods: %w", err)
 	}
 	return out, nil
 }

@@ -165,3 +165,24 @@ func TestOnlyOurDeadLinksAreRemoved(t *testing.T) {
 		t.Errorf("no links at all are fine: %v", err)
 	}
 }
+
+func TestARoundLooksAtSoManyDirectories(t *testing.T) {
+	// given a directory of logs in which a pod has made more
+	dir := t.TempDir()
+	for _, name := range []string{"a_b_1", "a_b_2", "a_b_3", "a_b_4"} {
+		mkdir(t, filepath.Join(dir, name))
+	}
+	// then some are found, and the rest when these are gone
+	for left := 4; left > 0; {
+		found, err := subdirectories(dir, 3)
+		if err != nil || len(found) != min(left, 3) {
+			t.Fatalf("%v, %v", found, err)
+		}
+		for _, name := range found {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left -= len(found)
+	}
+}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"berth/internal/podfile"
 	"berth/internal/run"
 )
 
@@ -113,7 +114,7 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 		return err
 	}
 	for {
-		sockets, err := list(w.Dir)
+		sockets, err := list(w.Dir, maxSockets)
 		if err != nil {
 			return err
 		}
@@ -140,27 +141,31 @@ type identity struct {
 	made  int64
 }
 
+// maxSockets is how many plugins are attended to, each by a goroutine. Pods have the folder
+// as a hostPath.
+const maxSockets = 1000
+
 // list returns the sockets in a folder.
-func list(dir string) (map[string]identity, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
+func list(dir string, most int) (map[string]identity, error) {
 	out := map[string]identity{}
-	for _, e := range entries {
+	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), ".") {
-			continue
+			return nil
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if len(out) == most {
+			return fmt.Errorf("%s has more than %d sockets: remove those that are of no plugin", dir, most)
 		}
 		out[filepath.Join(dir, e.Name())] = identify(info)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // attended is a socket that somebody attends to.

@@ -291,3 +291,20 @@ func TestNewTellsWhatIsMissing(t *testing.T) {
 		t.Error("an empty configuration is taken")
 	}
 }
+
+func TestAFolderOfTooManySocketsIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.sock", "b.sock"} {
+		l, err := net.Listen("unix", filepath.Join(dir, name)) //nolint:noctx // it is closed with the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	if found, err := list(dir, 2); len(found) != 2 || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if _, err := list(dir, 1); err == nil || !strings.Contains(err.Error(), "more than 1 sockets") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -129,18 +129,18 @@ func (w *walk) enter(parent *os.File, name string) error {
 	return nil
 }
 
-// Each calls visit with the name of every entry of the directory name below base, in no
-// order, and holds one batch of them at a time. fs.SkipAll ends it without an error.
-func Each(base, name string, visit func(name string) error) error {
+// Each calls visit with every entry of the directory name below base ("." is base itself),
+// in no order, and holds one batch of them at a time. fs.SkipAll ends it without an error.
+func Each(base, name string, visit func(fs.DirEntry) error) error {
 	dir, err := OpenDir(base, name)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	for {
-		names, err := dir.Readdirnames(batch)
-		for _, name := range names {
-			if err := visit(name); err != nil {
+		entries, err := dir.ReadDir(batch)
+		for _, e := range entries {
+			if err := visit(e); err != nil {
 				if errors.Is(err, fs.SkipAll) {
 					return nil
 				}

@@ -134,7 +134,7 @@ func TestAWideDirectoryCostsABatch(t *testing.T) {
 		"Walk": func(visit func()) {
 			must(t, Walk(t.Context(), openRoot(t, dir), 0, func(Entry) error { visit(); return nil }))
 		},
-		"Each": func(visit func()) { must(t, Each(dir, ".", func(string) error { visit(); return nil })) },
+		"Each": func(visit func()) { must(t, Each(dir, ".", func(fs.DirEntry) error { visit(); return nil })) },
 	} {
 		if visited, grown := peak(walk); visited != files || grown > 1<<20 {
 			t.Errorf("%s visited %d of %d files, and held %d bytes", name, visited, files, grown)
@@ -146,7 +146,7 @@ func TestEach(t *testing.T) {
 	base := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(base, "dir", "a"), 0o700), os.Mkdir(filepath.Join(base, "dir", "b"), 0o700), os.Symlink("dir", filepath.Join(base, "link")))
 	var got []string
-	if err := Each(base, "dir", func(name string) error { got = append(got, name); return nil }); err != nil {
+	if err := Each(base, "dir", func(e fs.DirEntry) error { got = append(got, e.Name()); return nil }); err != nil {
 		t.Error(err)
 	}
 	slices.Sort(got)
@@ -154,13 +154,13 @@ func TestEach(t *testing.T) {
 		t.Error(got)
 	}
 	visited := 0
-	if err := Each(base, "dir", func(string) error { visited++; return fs.SkipAll }); err != nil || visited != 1 {
+	if err := Each(base, "dir", func(fs.DirEntry) error { visited++; return fs.SkipAll }); err != nil || visited != 1 {
 		t.Errorf("visited %d, %v", visited, err)
 	}
-	if err := Each(base, "link", func(string) error { return nil }); !errors.Is(err, syscall.ELOOP) {
+	if err := Each(base, "link", func(fs.DirEntry) error { return nil }); !errors.Is(err, syscall.ELOOP) {
 		t.Error(err)
 	}
-	if err := Each(base, "none", func(string) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := Each(base, "none", func(fs.DirEntry) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 	"berth/internal/render"
 )
 
@@ -64,11 +66,7 @@ func New(c Config) (*Manager, error) {
 		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
 	}
 	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}, unread: map[pod.UID]error{}}
-	entries, err := os.ReadDir(c.PodsDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("find the ids that pods have: %w", err)
-	}
-	for _, e := range entries {
+	err := podfile.Each(c.PodsDir, ".", func(e fs.DirEntry) error {
 		ids, err := m.read(pod.UID(e.Name()))
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -78,6 +76,10 @@ func New(c Config) (*Manager, error) {
 		default:
 			m.pods[pod.UID(e.Name())] = ids
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("find the ids that pods have: %w", err)
 	}
 	return m, nil
 }
@@ -187,6 +189,9 @@ func (m *Manager) free(within render.IDs) (render.IDs, error) {
 	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods", len(m.pods))
 }
 
+// maxRecord is more than a record takes.
+const maxRecord = 64 << 10
+
 // record is the file of a pod, in the form that the kubelet has for it.
 type record struct {
 	UIDMappings []mapping `json:"uidMappings"`
@@ -204,7 +209,7 @@ func (m *Manager) path(uid pod.UID) string {
 }
 
 func (m *Manager) read(uid pod.UID) (render.IDs, error) {
-	data, err := os.ReadFile(m.path(uid))
+	data, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), fileName), maxRecord)
 	if err != nil {
 		return render.IDs{}, err
 	}

@@ -201,13 +201,13 @@ func (c content) tidy(current string, p payload) error {
 			return fmt.Errorf("show %q: %w", name, err)
 		}
 	}
-	err := podfile.Each(c.dir, ".", func(name string) error {
-		if name == dataLink || name == current || want[name] != "" {
+	err := podfile.Each(c.dir, ".", func(e fs.DirEntry) error {
+		name := e.Name()
+		switch {
+		case name == dataLink || name == current || want[name] != "":
 			return nil
-		}
-		at := filepath.Join(c.dir, name)
-		if info, err := os.Lstat(at); err != nil || !strings.HasPrefix(name, "..") && info.Mode()&fs.ModeSymlink == 0 {
-			return nil // gone, or made for a subPath
+		case !strings.HasPrefix(name, "..") && e.Type()&fs.ModeSymlink == 0:
+			return nil // made for a subPath
 		}
 		return podfile.RemoveAll(c.dir, name)
 	})

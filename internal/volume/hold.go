@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
@@ -52,14 +51,15 @@ func (j *job) hold(v *v1.Volume, pv string, forOne bool) error {
 func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
 	var by pod.UID
 	var has record
-	err := podfile.Each(m.cfg.PodsDir, ".", func(name string) (err error) {
-		if pod.UID(name) == asks {
+	err := podfile.Each(m.cfg.PodsDir, ".", func(dir fs.DirEntry) (err error) {
+		uid := pod.UID(dir.Name())
+		if uid == asks || !dir.IsDir() {
 			return nil
 		}
-		if has, err = m.holds(pod.UID(name), pv); err != nil || has.Persistent == "" {
+		if has, err = m.holds(uid, pv); err != nil || has.Persistent == "" {
 			return err
 		}
-		by = pod.UID(name)
+		by = uid
 		return fs.SkipAll
 	})
 	return by, has, err
@@ -68,8 +68,8 @@ func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
 // holds returns what is written down of a volume that a pod holds, or nothing.
 func (m *Manager) holds(uid pod.UID, pv string) (record, error) {
 	var found record
-	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(volume string) error {
-		r, err := m.readRecord(uid, volume)
+	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(file fs.DirEntry) error {
+		r, err := m.readRecord(uid, file.Name())
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNoRecord): // it may go meanwhile
 		case err != nil:
@@ -80,7 +80,7 @@ func (m *Manager) holds(uid pod.UID, pv string) (record, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, nil
 	}
 	return found, err
