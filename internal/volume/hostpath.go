@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -91,9 +92,10 @@ func makeHostDir(path string) error {
 	return nil
 }
 
-// makeHostFile makes a file, but not the directory that it is in.
+// makeHostFile makes a file, but not the directory that it is in. If somebody has put a
+// pipe there meanwhile, it does not wait for a reader.
 func makeHostFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return fmt.Errorf("hostPath: %w", err)
 	}

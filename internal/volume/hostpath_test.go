@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -100,4 +101,14 @@ func TestAHostPathIsCheckedOnce(t *testing.T) {
 
 func TestARelativeHostPathIsRefused(t *testing.T) {
 	newWorld(t).setupFails(podWith(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "etc"}}), "not an absolute path")
+}
+
+func TestAPipeInThePlaceOfAHostFileIsNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeHostFile(path); err == nil { // to open it would wait for a reader
+		t.Error("a pipe is taken for a file")
+	}
 }
