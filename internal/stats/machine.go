@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/internal/cgroup"
+	"berth/internal/podfile"
 )
 
 // machine reads what the kernel tells of the machine as a whole.
@@ -167,8 +168,12 @@ func (m machine) networkOf(pid int) *Network {
 	return m.network(strconv.Itoa(pid))
 }
 
+// maxNetwork is how much is read of interfaces and routes. Who may administer the network
+// of a pod can make any number of them; those of a pod with more are not told.
+const maxNetwork = 1 << 20
+
 func (m machine) network(process string) *Network {
-	content, err := os.ReadFile(filepath.Join(m.proc, process, "net/dev"))
+	content, err := podfile.Read(filepath.Join(m.proc, process), "net/dev", maxNetwork)
 	if err != nil {
 		return nil
 	}
@@ -191,7 +196,7 @@ func (m machine) network(process string) *Network {
 }
 
 func (m machine) defaultInterface(process string) string {
-	content, err := os.ReadFile(filepath.Join(m.proc, process, "net/route"))
+	content, err := podfile.Read(filepath.Join(m.proc, process), "net/route", maxNetwork)
 	if err != nil {
 		return ""
 	}
