@@ -1,0 +1,218 @@
+package arch
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// fileFunctions open, read, list, walk or remove files by their path, in a way that a
+// container can turn against the agent: they follow links, wait for the writer of a pipe,
+// read a file or a directory whole, or nest without end. "*" is all of a package.
+var fileFunctions = map[string][]string{
+	"os":                    {"Open", "OpenFile", "ReadFile", "ReadDir", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS", "RemoveAll"},
+	"path/filepath":         {"Walk", "WalkDir", "Glob"},
+	"io/fs":                 {"WalkDir", "ReadFile", "ReadDir", "Glob"},
+	"io/ioutil":             {"*"},
+	"syscall":               {"Open", "Openat"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2"},
+}
+
+// handlesPods are the packages that come near what containers can write. For these, trusted
+// names single functions in single files.
+var handlesPods = []string{
+	"internal/crilog", "internal/csi", "internal/execute", "internal/gc", "internal/nodeapi", "internal/plugins", "internal/server",
+	"internal/stats", "internal/userns", "internal/volume",
+}
+
+// trusted lists what may use fileFunctions, and why no container can write what is opened.
+// A key is a package, or a file and a function.
+var trusted = map[string]string{
+	"internal/podfile": "it is where the checks are",
+
+	"internal/atomicfile": "it writes files of the agent, beside which no container can make any",
+	"internal/bundle":     "files of the agent, the runtime and the kernel; what a process can choose (its command line) is read through podfile",
+	"internal/cert":       "keys and certificates of the node",
+	"internal/cgroup":     "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",
+	"internal/client":     "files of the user who runs the command line",
+	"internal/credential": "files of the administrator, read up to a limit",
+	"internal/doctor":     "what the kernel and the administrator say of the machine",
+	"internal/ephemeral":  "a file of the agent",
+	"internal/event":      "a file of the agent, which keeps it below a limit",
+	"internal/image":      "records of the agent",
+	"internal/imagegc":    "a file of the agent",
+	"internal/node":       "what the kernel says of the machine",
+	"internal/probe":      "a file of the agent, read up to a limit",
+	"internal/refs":       "a file of the agent",
+	"internal/shutdown":   "a file of systemd that the agent writes",
+	"internal/source":     "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
+
+	"internal/execute/hosts.go os.ReadFile":      "/etc/hosts of the machine",
+	"internal/execute/lastwords.go os.OpenFile":  "it makes a file with O_EXCL, and opens none",
+	"internal/gc/gc.go os.ReadFile":              "the mount table",
+	"internal/nodeapi/systemlogs.go os.OpenRoot": "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
+	"internal/stats/machine.go os.ReadFile":      "what the kernel says of the machine",
+	"internal/volume/csi.go os.OpenFile":         "a handle (O_PATH) of the directory that a driver mounts on, below the pod's",
+	"internal/volume/hostpath.go os.OpenFile":    "it makes a file that a pod may ask for, and does not wait if there is a pipe",
+	"internal/volume/local.go os.OpenFile":       "a handle (O_PATH) of a directory that the administrator names",
+	"internal/volume/mounter.go os.ReadFile":     "the table of swap devices",
+	"internal/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
+	"internal/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
+	"cmd/berth/config.go os.ReadFile":            "settings of the administrator and of the agent",
+	"cmd/berth/doctor.go os.DirFS":               "what the kernel and the administrator say of the machine",
+	"cmd/berth/hands.go os.DirFS":                "what the kernel says of the machine",
+	"cmd/berth/identity.go os.ReadFile":          "what the kernel says of the machine",
+	"cmd/berth/image.go os.Open":                 "a file of the user who runs the command line",
+	"cmd/berth/lock.go os.OpenFile":              "a file of the agent",
+	"cmd/berth/lock.go os.ReadFile":              "a file of the agent",
+	"cmd/berth/machine.go io/fs.Glob":            "what the kernel says of the machine",
+	"cmd/berth/machine.go os.Open":               "what the kernel says of the machine",
+	"cmd/berth/manifests.go os.Open":             "a file of the user who runs the command line",
+	"cmd/berth/once_root.go os.ReadDir":          "directories of the agent, named by itself and the administrator",
+	"cmd/berth/once_root.go os.RemoveAll":        "the root of one run of the command line, after its pods are gone",
+}
+
+// fileCall is a use of one of fileFunctions.
+type fileCall struct {
+	file, function string // internal/gc/gc.go, os.ReadFile
+	at             token.Position
+}
+
+func (c fileCall) pkg() string { return path.Dir(c.file) }
+
+// trustedBy returns the key of trusted that covers the call, or "".
+func (c fileCall) trustedBy() string {
+	for _, key := range []string{c.file + " " + c.function, c.pkg()} {
+		if trusted[key] != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+func TestWhatContainersCanWriteIsReadThroughPodfile(t *testing.T) {
+	used := map[string]bool{}
+	for _, c := range fileCalls(t) {
+		key := c.trustedBy()
+		used[key] = true
+		if key == "" {
+			t.Errorf(`%s:%d uses %s, which trusts what it finds. Can a container write there: is it in the directory of a pod, a volume, `+
+				`a log, /proc/PID of its processes, or a folder that pods get as a hostPath? Then use internal/podfile (Read, Tail, Open, Each, Walk, RemoveAll), `+
+				`which is bounded and follows no links. If only the agent, the kernel or the administrator can, add %q to trusted in internal/arch/files_test.go, with the reason.`,
+				c.file, c.at.Line, c.function, suggestedKey(c))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(trusted)) {
+		if !used[key] {
+			t.Errorf("trusted has %q, and nothing there uses a function that needs it: remove the line", key)
+		}
+		if slices.Contains(handlesPods, key) {
+			t.Errorf("%q handles what containers can write: trusted has to name a file and a function of it", key)
+		}
+	}
+}
+
+func suggestedKey(c fileCall) string {
+	if slices.Contains(handlesPods, c.pkg()) || strings.HasPrefix(c.file, "cmd/") {
+		return c.file + " " + c.function
+	}
+	return c.pkg()
+}
+
+func TestFileCallsAreFound(t *testing.T) {
+	source := `package x
+import ("os"; files "path/filepath"; "io/ioutil"; . "io/fs")
+type reader struct{ os interface{ ReadFile(string) } }
+func f(r reader) {
+	os.ReadFile("a")
+	read := os.ReadDir
+	files.Glob("b")
+	ioutil.TempDir("", "")
+	os.Stat("not read")
+	r.os.ReadFile("not the package")
+}`
+	var got []string
+	for _, c := range fileCallsIn(t, "x/x.go", source) {
+		got = append(got, c.function)
+	}
+	want := []string{"io/fs as .", "os.ReadFile", "os.ReadDir", "path/filepath.Glob", "io/ioutil.TempDir"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// fileCalls finds the uses of fileFunctions in the code of the agent and its command line.
+func fileCalls(t *testing.T) []fileCall {
+	t.Helper()
+	var out []fileCall
+	for _, dir := range []string{"internal", "cmd"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(at string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(at, ".go") || strings.HasSuffix(at, "_test.go") {
+				return err
+			}
+			name, err := filepath.Rel("../..", at)
+			if err == nil {
+				out = append(out, fileCallsIn(t, name, nil)...)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// fileCallsIn finds them in one file, whose source is read if it is nil.
+func fileCallsIn(t *testing.T, name string, source any) []fileCall {
+	t.Helper()
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, filepath.Join("../..", name), source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []fileCall
+	imported := map[string]string{} // by the name that the file uses
+	for _, spec := range parsed.Imports {
+		from, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fileFunctions[from] == nil {
+			continue
+		}
+		local := path.Base(from)
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		imported[local] = from
+		if local == "." {
+			out = append(out, fileCall{name, from + " as .", set.Position(spec.Pos())})
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok {
+			from := imported[x.Name]
+			if slices.Contains(fileFunctions[from], sel.Sel.Name) || slices.Contains(fileFunctions[from], "*") {
+				out = append(out, fileCall{name, fmt.Sprint(from, ".", sel.Sel.Name), set.Position(sel.Pos())})
+			}
+		}
+		return true
+	})
+	slices.SortStableFunc(out, func(a, b fileCall) int { return cmp.Compare(a.at.Offset, b.at.Offset) })
+	return out
+}
