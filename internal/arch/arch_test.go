@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"plain":      {},
 	"progress":   {},
 	"podfile":    {},
+	"proc":       {}, // the only package that sends signals: see signals_test.go
 	"trouble":    {},
 
 	// Where pods come from.
@@ -54,15 +55,15 @@ var mayImport = map[string][]string{
 	"ask":        {"plain", "pod"}, // hooks and probes send requests to containers in the same way
 	"hook":       {"ask", "plain", "pod"},
 	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run"},
-	"cgroup":     {"render"},
+	"cgroup":     {"proc", "render"},
 	"userns":     {"atomicfile", "pod", "podfile", "render"},
 	"keyring":    {},
-	"credential": {"keyring", "pod"},
+	"credential": {"keyring", "pod", "proc"},
 	"imagegc":    {"atomicfile"},
 	"refs":       {"atomicfile", "pod", "run", "trouble"},
 	"plugins":    {"podfile", "run"},
 	"csi":        {"atomicfile", "pod", "podfile"},
-	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "render"}, // a volume of a driver is a volume like others
+	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "proc", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},
@@ -71,7 +72,7 @@ var mayImport = map[string][]string{
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"atomicfile", "cgroup", "ociarchive", "podfile", "run"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "run"},
 	"ociarchive":      {},
 	"crilog":          {"podfile", "run"},
 	"event":           {"plain", "pod", "trouble"},
@@ -93,6 +94,7 @@ var mayImport = map[string][]string{
 	"metrics":         {"cgroup", "pod", "stats"},
 	"trace":           {},
 	"trace/tracetest": {},
+	"proc/proctest":   {"proc"},
 	"measure":         {"metrics", "pod", "probe", "server/api", "trace", "waterfall", "worker"},
 
 	// For tests.

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,27 +10,34 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"berth/internal/proc"
 )
 
 // launcher starts the containerd of one root, and finds the one that runs already.
 type launcher struct {
 	paths paths
-	procs procTable
+	procs proc.Table
 	log   *slog.Logger
 }
 
 func newLauncher(p paths, log *slog.Logger) *launcher {
-	return &launcher{paths: p, procs: procTable{dir: "/proc"}, log: log}
+	return &launcher{paths: p, procs: proc.Table{Dir: "/proc"}, log: log}
 }
 
-// pidRecord is the content of the pid file.
+// pidRecord is the content of the pid file: what the containerd of this root was when it was
+// started, so that it is known again after an upgrade replaced its program. Exe and Namespaces
+// are empty in a file that was written by an older version.
 type pidRecord struct {
-	PID    int    `json:"pid"`
-	Start  uint64 `json:"start"`
-	Config string `json:"config"` // digest of the configuration that it was started with
+	PID        int             `json:"pid"`
+	Start      uint64          `json:"start"`
+	Exe        proc.File       `json:"exe"`
+	Namespaces proc.Namespaces `json:"namespaces"`
+	Config     string          `json:"config"` // digest of the configuration that it was started with
 }
 
 // adopt takes hold of the containerd of this root that runs already, if one does.
@@ -40,11 +48,11 @@ func (l *launcher) adopt() (process, error) {
 	}
 	record, err := l.readPidFile()
 	current, cerr := l.configDigest()
-	if err == nil && cerr == nil && record.matches(h.info) && record.Config != "" && record.Config != current {
+	if err == nil && cerr == nil && record.matches(h.Info) && record.Config != "" && record.Config != current {
 		l.log.Warn("the running containerd has an older configuration: the new one counts from its next start", "pid", h.pid())
 	}
-	if err != nil || !record.matches(h.info) {
-		if err := l.writePidFile(h.info, ""); err != nil {
+	if err != nil || !record.matches(h.Info) {
+		if err := l.writePidFile(h.Info, ""); err != nil {
 			h.close()
 			return nil, err
 		}
@@ -57,28 +65,44 @@ func (l *launcher) adopt() (process, error) {
 // lost or wrong, among all processes.
 func (l *launcher) running() (*handle, error) {
 	if record, err := l.readPidFile(); err == nil {
-		info, err := l.procs.read(record.PID)
-		if err == nil && record.matches(info) && !info.zombie && l.paths.isContainerd(info) {
-			if h, err := l.procs.open(info); err == nil {
-				return h, nil
+		info, err := l.procs.Read(record.PID)
+		if err == nil && !info.Zombie && l.recorded(record, info) {
+			if h, err := l.procs.Open(info); err == nil {
+				return &handle{h}, nil
 			}
 		}
 	}
-	found, err := l.procs.find(l.paths.isContainerd)
+	found, err := l.procs.Find(l.paths.isContainerd)
 	if err != nil {
 		return nil, err
 	}
 	for _, info := range found {
-		h, err := l.procs.open(info)
-		if errors.Is(err, errProcessGone) {
+		h, err := l.procs.Open(info)
+		if errors.Is(err, proc.ErrGone) {
 			continue
 		}
-		return h, err
+		if err != nil {
+			return nil, err
+		}
+		return &handle{h}, nil
 	}
 	return nil, nil
 }
 
-func (r pidRecord) matches(i procInfo) bool { return r.PID == i.pid && r.Start == i.start }
+// recorded tells whether a process is the containerd of the record. Its mount namespace is the
+// one of its start, which need not be that of the caller: 'berth down' may run outside of the
+// one that a service manager made for the agent.
+func (l *launcher) recorded(r pidRecord, i proc.Info) bool {
+	if !r.matches(i) || filepath.Base(i.Exe) != filepath.Base(l.paths.containerd) {
+		return false
+	}
+	if r.Exe == (proc.File{}) {
+		return i.Own && hasFlag(i.Args, "--config", l.paths.config)
+	}
+	return r.Exe == i.File && r.Namespaces == i.Spaces
+}
+
+func (r pidRecord) matches(i proc.Info) bool { return r.PID == i.PID && r.Start == i.Start }
 
 // start runs containerd in a session of its own, with the log file as its output:
 // nothing ties it to the agent, whose end it does not notice.
@@ -97,30 +121,16 @@ func (l *launcher) start() (process, error) {
 	cmd.Env = environment(os.Environ(), l.paths.libexec)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	child, err := l.procs.Start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
-	// A child keeps its pid until it is reaped, so nobody else can be read here.
-	info, err := l.procs.read(cmd.Process.Pid)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read process of containerd: %w", err), kill(cmd))
-	}
-	h, err := l.procs.open(info)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("containerd ended at once: %w", err), kill(cmd))
-	}
-	h.cmd = cmd
-	if err := l.writePidFile(info, config); err != nil {
-		h.close()
-		return nil, errors.Join(err, kill(cmd))
+	h := &handle{child}
+	if err := l.writePidFile(h.Info, config); err != nil {
+		return nil, errors.Join(err, h.stop(context.Background(), 0))
 	}
 	l.log.Info("started containerd", "pid", h.pid())
 	return h, nil
-}
-
-func kill(cmd *exec.Cmd) error {
-	_ = cmd.Process.Kill()
-	return cmd.Wait()
 }
 
 // environment is the agent's, but for the path, which begins with our programs (the
@@ -162,8 +172,8 @@ func (l *launcher) readPidFile() (pidRecord, error) {
 	return record, json.Unmarshal(content, &record)
 }
 
-func (l *launcher) writePidFile(info procInfo, config string) error {
-	content, err := json.Marshal(pidRecord{PID: info.pid, Start: info.start, Config: config})
+func (l *launcher) writePidFile(info proc.Info, config string) error {
+	content, err := json.Marshal(pidRecord{PID: info.PID, Start: info.Start, Exe: info.File, Namespaces: info.Spaces, Config: config})
 	if err != nil {
 		return fmt.Errorf("write pid file: %w", err)
 	}

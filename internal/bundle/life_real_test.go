@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/internal/ociarchive"
+	"berth/internal/proc"
 )
 
 func TestLifeOfTheRuntime(t *testing.T) {
@@ -117,13 +118,13 @@ func TestTeardownAfterEverythingWasKilled(t *testing.T) {
 	b.stop()
 
 	// when the shims are killed too, so that only the containers are left
-	for _, match := range []func(procInfo) bool{b.rt.paths.isContainerd, b.rt.paths.isShim} {
-		found, err := procTable{dir: "/proc"}.find(match)
+	for _, match := range []func(proc.Info) bool{b.rt.paths.isContainerd, b.rt.paths.isShim} {
+		found, err := proc.Table{Dir: "/proc"}.Find(match)
 		if err != nil || len(found) == 0 {
 			t.Fatal("nothing to kill", err)
 		}
 		for _, p := range found {
-			if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,7 +193,7 @@ func setConfigOfRunning(t *testing.T, a *agent, config string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.writePidFile(procInfo{pid: record.PID, start: record.Start}, config); err != nil {
+	if err := l.writePidFile(proc.Info{PID: record.PID, Start: record.Start}, config); err != nil {
 		t.Fatal(err)
 	}
 }

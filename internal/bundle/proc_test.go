@@ -1,153 +1,141 @@
 package bundle
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
+
+	"berth/internal/proc"
+	"berth/internal/proc/proctest"
 )
 
-// fakeProc is a folder that looks like /proc.
-type fakeProc struct {
-	t     *testing.T
-	table procTable
-}
-
-func newFakeProc(t *testing.T) fakeProc {
+// bundled is a root whose containerd and shim are files that are there.
+func bundled(t *testing.T) paths {
 	t.Helper()
-	return fakeProc{t: t, table: procTable{dir: t.TempDir()}}
+	p, err := newPaths(mkShort(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{p.containerd, p.shim} {
+		if err := os.WriteFile(program, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
 }
 
-func (f fakeProc) add(pid, parent int, start uint64, state, exe string, args ...string) {
-	f.t.Helper()
-	dir := filepath.Join(f.table.dir, strconv.Itoa(pid))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		f.t.Fatal(err)
+// copyOf is another file with the same name.
+func copyOf(t *testing.T, program string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(program))
+	if err := os.WriteFile(path, nil, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	stat := fmt.Sprintf("%d (odd) name) %s %d 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 8 0 %d 0 0\n", pid, state, parent, start)
-	cmdline := strings.Join(args, "\x00") + "\x00"
-	for name, content := range map[string]string{"stat": stat, "cmdline": cmdline} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			f.t.Fatal(err)
-		}
-	}
-	if exe != "" {
-		if err := os.Symlink(exe, filepath.Join(dir, "exe")); err != nil {
-			f.t.Fatal(err)
-		}
-	}
+	return path
 }
 
 func TestOnlyTheContainerdOfThisRootIsFound(t *testing.T) {
-	p := testPaths(t, "/var/lib/berth")
-	f := newFakeProc(t)
-	ours := []string{"containerd", "--config", p.config}
-	f.add(10, 1, 100, "S", "/usr/libexec/berth/containerd", ours...)
-	f.add(11, 10, 200, "S", "/usr/libexec/berth/containerd", ours...) // forked, not yet exec'd
-	f.add(12, 1, 100, "S", "/usr/bin/vim", "vim", "--config", p.config)
-	f.add(13, 1, 100, "S", "/usr/bin/containerd", "containerd")
-	f.add(14, 1, 100, "S", "/usr/bin/containerd", "containerd", "--config", "/other/containerd.toml")
-	f.add(15, 1, 100, "Z", "", "")
-	f.add(16, 1, 100, "Z", "/usr/libexec/berth/containerd", ours...)
+	p := bundled(t)
+	f := proctest.New(t)
+	args := []string{"containerd", "--config", p.config}
+	f.Add(proctest.Process{PID: 10, Start: 100, Exe: p.containerd, Args: args})
+	f.Add(proctest.Process{PID: 12, Exe: p.shim, Args: args})
+	f.Add(proctest.Process{PID: 13, Exe: p.containerd, Args: []string{"containerd"}})
+	f.Add(proctest.Process{PID: 14, Exe: p.containerd, Args: []string{"containerd", "--config", "/other/containerd.toml"}})
+	f.Add(proctest.Process{PID: 15, Exe: copyOf(t, p.containerd), Args: args})
+	// in a container that has the folder of the bundled programs, and in one with hostPID
+	f.Add(proctest.Process{PID: 16, Exe: p.containerd, Args: args, PIDNamespace: "pid:[9]", MountNamespace: "mnt:[9]"})
+	f.Add(proctest.Process{PID: 17, Exe: p.containerd, Args: args, MountNamespace: "mnt:[9]"})
+	f.Add(proctest.Process{PID: 18, Exe: "/containerd (deleted)", Args: args, MountNamespace: "mnt:[9]"})
 
-	found, err := f.table.find(p.isContainerd)
-	if err != nil || len(found) != 1 || found[0].pid != 10 || found[0].start != 100 {
+	found, err := f.Table().Find(p.isContainerd)
+	if err != nil || len(found) != 1 || found[0].PID != 10 || found[0].Start != 100 {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
 
 func TestReplacedProgramIsStillOurs(t *testing.T) {
-	p := testPaths(t, "/var/lib/berth")
-	f := newFakeProc(t)
-	f.add(10, 1, 100, "S", "/old/place/containerd (deleted)", "containerd", "--config", p.config)
-	if found, err := f.table.find(p.isContainerd); err != nil || len(found) != 1 {
+	p := bundled(t)
+	f := proctest.New(t)
+	f.Add(proctest.Process{PID: 10, Exe: "/old/place/containerd (deleted)", Args: []string{"containerd", "--config", p.config}})
+	if found, err := f.Table().Find(p.isContainerd); err != nil || len(found) != 1 {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
 
 func TestOnlyTheShimsOfThisRootAreFound(t *testing.T) {
-	p := testPaths(t, "/var/lib/berth")
-	f := newFakeProc(t)
-	f.add(10, 1, 1, "S", p.shim, p.shim, "-namespace", "k8s.io", "-id", "a", "-address", p.socket)
-	f.add(11, 1, 1, "S", p.shim, p.shim, "-namespace", "k8s.io", "-id", "b", "-address", "/run/containerd/containerd.sock")
-	if found, err := f.table.find(p.isShim); err != nil || len(found) != 1 || found[0].pid != 10 {
+	p := bundled(t)
+	f := proctest.New(t)
+	args := func(socket string) []string {
+		return []string{p.shim, "-namespace", "k8s.io", "-id", "a", "-address", socket}
+	}
+	f.Add(proctest.Process{PID: 10, Exe: p.shim, Args: args(p.socket)})
+	f.Add(proctest.Process{PID: 11, Exe: p.shim, Args: args("/run/containerd/containerd.sock")})
+	f.Add(proctest.Process{PID: 12, Exe: copyOf(t, p.shim), Args: args(p.socket)}) // of an earlier version
+	f.Add(proctest.Process{PID: 13, Exe: p.shim, Args: args(p.socket), PIDNamespace: "pid:[9]", MountNamespace: "mnt:[9]"})
+	f.Add(proctest.Process{PID: 14, Exe: p.shim, Args: args(p.socket), MountNamespace: "mnt:[9]"})
+	found, err := f.Table().Find(p.isShim)
+	if err != nil || len(found) != 2 || found[0].PID != 10 || found[1].PID != 12 {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
 
-func TestStatusThatIsNotUnderstood(t *testing.T) {
-	for _, stat := range []string{"", "1 (x", "1 (x) S 1", "1 (x) S y 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 8 0 5 0", "1 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 8 0 y 0"} {
-		if info, err := parseStat(stat); err == nil {
-			t.Errorf("%q was read as %+v", stat, info)
+func TestTheRecordedContainerdIsKnownAgain(t *testing.T) {
+	p := bundled(t)
+	l := newLauncher(p, slog.New(slog.DiscardHandler))
+	args := []string{"containerd", "--config", p.config}
+	old := copyOf(t, p.containerd) // of an earlier version, in a folder of its own
+	f := proctest.New(t)
+	f.Add(proctest.Process{PID: 10, Start: 100, Exe: old, Args: args})
+	f.Add(proctest.Process{PID: 11, Start: 100, Exe: old, Args: args, MountNamespace: "mnt:[9]"})
+	f.Add(proctest.Process{PID: 12, Start: 100, Exe: old, Args: args, PIDNamespace: "pid:[9]", MountNamespace: "mnt:[9]"})
+	read := func(pid int) proc.Info {
+		t.Helper()
+		info, err := f.Table().Read(pid)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return info
 	}
-}
-
-// These use a process that really runs: the test itself started it.
-func sleeper(t *testing.T) (*exec.Cmd, procInfo, procTable) {
-	t.Helper()
-	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	record := func(of proc.Info, change func(*pidRecord)) pidRecord {
+		r := pidRecord{PID: of.PID, Start: of.Start, Exe: of.File, Namespaces: of.Spaces}
+		if change != nil {
+			change(&r)
+		}
+		return r
 	}
-	t.Cleanup(func() { _ = kill(cmd) })
-	table := procTable{dir: "/proc"}
-	info, err := table.read(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cmd, info, table
-}
-
-func TestEndOfAProcessIsHeardOf(t *testing.T) {
-	cmd, info, table := sleeper(t)
-	h, err := table.open(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- h.wait(t.Context()) }()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, errProcessGone) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestStoppedProcessEnds(t *testing.T) {
-	_, info, table := sleeper(t)
-	h, err := table.open(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.stop(t.Context(), killWait); err != nil {
-		t.Fatal(err)
-	}
-	if now, err := table.read(info.pid); err == nil && !now.zombie {
-		t.Error("it still runs")
-	}
-}
-
-func TestReusedPidIsNotOpened(t *testing.T) {
-	_, info, table := sleeper(t)
-	info.start-- // another process had this pid before
-	if h, err := table.open(info); !errors.Is(err, errProcessGone) {
-		t.Errorf("got %v, %v", h, err)
+	older := func(r *pidRecord) { r.Exe, r.Namespaces = proc.File{}, proc.Namespaces{} }
+	for _, c := range []struct {
+		name   string
+		record pidRecord
+		is     proc.Info
+		want   bool
+	}{
+		{"its program is not the bundled one any more", record(read(10), nil), read(10), true},
+		{"it was started in another mount namespace", record(read(11), nil), read(11), true},
+		{"its pid is that of another process", record(read(10), func(r *pidRecord) { r.Start-- }), read(10), false},
+		{"it runs another file", record(read(10), func(r *pidRecord) { r.Exe.Inode++ }), read(10), false},
+		{"it is in a container", record(read(10), func(r *pidRecord) { r.PID = 12 }), read(12), false},
+		{"an older version wrote the record", record(read(10), older), read(10), true},
+		{"an older version wrote the record, and it is in a container", record(read(12), older), read(12), false},
+		{"an older version wrote the record, and it is in a container with hostPID", record(read(11), older), read(11), false},
+	} {
+		if got := l.recorded(c.record, c.is); got != c.want {
+			t.Errorf("%s: got %v", c.name, got)
+		}
 	}
 }
 
 func TestPidFileIsOnlyAHint(t *testing.T) {
 	// given a pid file that names a process which is not containerd
-	_, info, table := sleeper(t)
+	info, err := proc.Table{Dir: "/proc"}.Read(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := testPaths(t, mkShort(t))
-	l := &launcher{paths: p, procs: table, log: slog.New(slog.DiscardHandler)}
+	l := newLauncher(p, slog.New(slog.DiscardHandler))
 	if err := os.MkdirAll(p.run, 0o700); err != nil {
 		t.Fatal(err)
 	}

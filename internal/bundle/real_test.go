@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,23 +114,38 @@ func (m *machine) look() map[string][]string {
 			}
 		}
 	}
-	procs, err := procTable{dir: "/proc"}.find(func(i procInfo) bool {
-		// Containers are known by their cgroup, whose parent bears the name of the root.
-		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", i.pid))
-		return strings.Contains(strings.Join(i.args, " "), m.root) || strings.Contains(string(groups), filepath.Base(m.root))
-	})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	for _, p := range procs {
-		seen["processes"] = append(seen["processes"], fmt.Sprint(p.exe, " ", p.args))
-	}
+	seen["processes"] = m.processes()
 	results, err := filepath.Glob(cniResults + "/berth-*")
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	seen["cached results"] = results
 	return seen
+}
+
+// processes are those of the root and of its containers, which are known by their cgroup: its
+// parent bears the name of the root.
+func (m *machine) processes() []string {
+	m.t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var out []string
+	for _, dir := range dirs {
+		if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup")) // it may be gone
+		args, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if len(args) == 0 {
+			continue // it has ended
+		}
+		if strings.Contains(string(args), m.root) || strings.Contains(string(groups), filepath.Base(m.root)) {
+			out = append(out, strings.ReplaceAll(string(args), "\x00", " "))
+		}
+	}
+	return out
 }
 
 func (m *machine) mustBeAsBefore() {

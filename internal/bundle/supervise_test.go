@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/internal/proc"
 	"berth/internal/run"
 )
 
@@ -152,7 +153,7 @@ func TestRunningRuntimeIsAdoptedAndNotDoubled(t *testing.T) {
 		if w.String() != "up" || len(l.starts()) != 0 {
 			t.Fatalf("told: %s, starts: %v", w, l.starts())
 		}
-		old.ended <- errProcessGone
+		old.ended <- proc.ErrGone
 		<-l.started
 		synctest.Wait()
 		if w.String() != "up down up" || len(l.starts()) != 1 {

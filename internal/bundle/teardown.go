@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"berth/internal/proc"
 )
 
 const (
@@ -78,18 +80,18 @@ func removeContainers(ctx context.Context, p paths) error {
 }
 
 func killShims(ctx context.Context, l *launcher) error {
-	shims, err := l.procs.find(l.paths.isShim)
+	shims, err := l.procs.Find(l.paths.isShim)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, info := range shims {
-		h, err := l.procs.open(info)
-		if errors.Is(err, errProcessGone) {
+		h, err := l.procs.Open(info)
+		if errors.Is(err, proc.ErrGone) {
 			continue
 		}
 		if err == nil {
-			err = h.stop(ctx, 0)
+			err = h.Stop(ctx, 0)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("end shim: %w", err))

@@ -1,0 +1,176 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Handle holds on to one process through a pidfd: no other process can slip in
+// under the same pid, and its end is heard of at once, whoever its parent is.
+type Handle struct {
+	Info  Info
+	table Table
+	fd    *os.File
+	cmd   *exec.Cmd // set for a child, which must be reaped
+}
+
+// ErrGone says that a process has ended.
+var ErrGone = errors.New("process is gone")
+
+// killWait is how long a killed process may take to go: it may be inside of a slow
+// system call.
+const killWait = 10 * time.Second
+
+// Open takes hold of the process that info describes, if it still is that one.
+func (t Table) Open(info Info) (*Handle, error) {
+	fd, err := unix.PidfdOpen(info.PID, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, ErrGone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", info.PID, err)
+	}
+	h := &Handle{Info: info, table: t, fd: os.NewFile(uintptr(fd), "pidfd")}
+	now, err := t.Read(info.PID)
+	if err != nil || now.Start != info.Start || now.Zombie {
+		h.Close()
+		return nil, ErrGone
+	}
+	return h, nil
+}
+
+// Start starts a child, and holds on to it: Ended reaps it.
+func (t Table) Start(cmd *exec.Cmd) (*Handle, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// A child keeps its pid until it is reaped, so no other process is read here.
+	info, err := t.Read(cmd.Process.Pid)
+	if err == nil {
+		var h *Handle
+		if h, err = t.Open(info); err == nil {
+			h.cmd = cmd
+			return h, nil
+		}
+	}
+	_ = cmd.Process.Kill() // an error means that it has ended
+	return nil, errors.Join(fmt.Errorf("hold on to process %d: %w", cmd.Process.Pid, err), cmd.Wait())
+}
+
+// PID is for messages: it is the process's own for as long as that runs.
+func (h *Handle) PID() int { return h.Info.PID }
+
+// Close lets go of the process.
+func (h *Handle) Close() { _ = h.fd.Close() }
+
+// Ended returns how the process ended, or the error of ctx if that is first. The end of a
+// process that is no child is ErrGone.
+func (h *Handle) Ended(ctx context.Context) error {
+	conn, err := h.fd.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", h.PID(), err)
+	}
+	if err := h.fd.SetReadDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("watch process %d: %w", h.PID(), err)
+	}
+	// A pidfd is readable once its process has ended: the runtime's poller waits.
+	stop := context.AfterFunc(ctx, func() { _ = h.fd.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = conn.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return err == nil && n > 0
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", h.PID(), err)
+	}
+	if h.cmd == nil {
+		return ErrGone
+	}
+	if err := h.cmd.Wait(); err != nil {
+		return err
+	}
+	return errors.New("exited by itself")
+}
+
+// Signal sends a signal. A process that has ended is no error.
+func (h *Handle) Signal(sig unix.Signal) error {
+	var err error
+	conn, cerr := h.fd.SyscallConn()
+	if cerr != nil {
+		return cerr
+	}
+	if cerr := conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); cerr != nil {
+		return cerr
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// Stop asks the process to end, and makes it end after grace. It lets go of it.
+func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
+	defer h.Close()
+	for _, step := range []struct {
+		sig  unix.Signal
+		wait time.Duration
+	}{{unix.SIGTERM, grace}, {unix.SIGKILL, killWait}} {
+		if step.wait == 0 {
+			continue
+		}
+		if err := h.Signal(step.sig); err != nil {
+			return fmt.Errorf("signal process %d: %w", h.PID(), err)
+		}
+		within, cancel := context.WithTimeout(ctx, step.wait)
+		err := h.Ended(within)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("process %d does not end, not even by SIGKILL", h.PID())
+}
+
+// HoldsLock tells whether the process has a file open that is locked by flock(2): the kernel
+// says so, whatever the file says.
+func (h *Handle) HoldsLock(file *os.File) (bool, error) {
+	is, err := file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("look for the holder of a lock: %w", err)
+	}
+	dir := filepath.Join(h.table.Dir, strconv.Itoa(h.PID()))
+	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil // it has ended
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the holder of a lock: %w", err)
+	}
+	for _, fd := range fds {
+		at, err := os.Stat(filepath.Join(dir, "fd", fd.Name()))
+		if err != nil || !os.SameFile(is, at) {
+			continue // closed meanwhile, or another file
+		}
+		state, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd.Name()))
+		if err == nil && strings.Contains(string(state), "FLOCK") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
