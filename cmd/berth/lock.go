@@ -10,7 +10,16 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/internal/proc"
 )
+
+// lockFile is locked while somebody works in the root directory, and holds their pid. Only root
+// may read it: whoever can open a file can lock it.
+const lockFile = "berth.lock"
+
+// holderWait is how long the holder of the lock may take to write down its pid.
+const holderWait = 5 * time.Second
 
 // rootLock is the right to work in a root directory. The kernel gives it back
 // when its holder dies, however that happens.
@@ -31,8 +40,11 @@ func lockRoot(root string) (*rootLock, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("make the root directory: %w", err)
 	}
-	path := filepath.Join(root, "berth.lock")
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o644)
+	path := filepath.Join(root, lockFile)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err == nil {
+		err = file.Chmod(0o600) // an older version let all read it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the root directory: %w", err)
 	}
@@ -70,22 +82,62 @@ func (l *rootLock) release() { _ = l.file.Close() }
 // takeOver asks the agent that works in root, if there is one, to end, and takes
 // its lock. Pods and runtime stay as they are.
 func takeOver(ctx context.Context, root string) (*rootLock, error) {
-	lock, err := lockRoot(root)
-	var locked *lockedError
-	if !errors.As(err, &locked) || locked.pid <= 0 {
-		return lock, err
-	}
-	if err := syscall.Kill(locked.pid, syscall.SIGTERM); err != nil {
-		return nil, fmt.Errorf("ask the agent (pid %d) to end: %w", locked.pid, err)
-	}
+	asked, unknown := 0, time.After(holderWait)
 	for {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the agent (pid %d) does not end: %w", locked.pid, ctx.Err())
-		}
-		if lock, err = lockRoot(root); !errors.As(err, &locked) {
+		lock, err := lockRoot(root)
+		var locked *lockedError
+		if !errors.As(err, &locked) {
 			return lock, err
 		}
+		if asked != locked.pid {
+			sent, err := askToEnd(root, locked.pid)
+			if err != nil {
+				return nil, fmt.Errorf("ask the agent (pid %d) to end: %w", locked.pid, err)
+			}
+			if sent {
+				asked = locked.pid
+			}
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+			continue
+		case <-unknown:
+			if asked != 0 {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		if asked == 0 {
+			path := filepath.Join(root, lockFile)
+			return nil, fmt.Errorf("%s is locked, but not by process %d, which it names: find the holder with 'fuser %s', and end it", path, locked.pid, path)
+		}
+		return nil, fmt.Errorf("the agent (pid %d) does not end: %w", asked, ctx.Err())
 	}
+}
+
+// askToEnd sends SIGTERM to a process, if it holds the lock of root. The pid in the file may be
+// that of an earlier holder, which another process has by now: the kernel knows the holder.
+func askToEnd(root string, pid int) (bool, error) {
+	table := proc.Table{Dir: "/proc"}
+	info, err := table.Read(pid)
+	if err != nil {
+		return false, nil //nolint:nilerr // there is no such process
+	}
+	agent, err := table.Open(info)
+	if errors.Is(err, proc.ErrGone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer agent.Close()
+	file, err := os.Open(filepath.Join(root, lockFile))
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	if holds, err := agent.HoldsLock(file); err != nil || !holds {
+		return false, err
+	}
+	return true, agent.Signal(syscall.SIGTERM)
 }

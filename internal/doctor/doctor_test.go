@@ -173,6 +173,7 @@ func TestChecks(t *testing.T) {
 		{"agent", nil, func(m *Machine) { m.AgentUp = func() error { return nil } }, OK, "an agent runs", ""},
 		{"agent", files{"var/lib/berth/berth.sock": "x", "var/lib/berth/berth.lock": "7\n"}, nil, Warn, "was killed", "berth run"},
 		{"agent", files{"var/lib/berth/berth.sock": "x", "var/lib/berth/berth.lock": "7\n", "proc/7/comm": "berth"}, nil, Warn, "(pid 7) does not answer", "kill 7"},
+		{"agent", files{"var/lib/berth/berth.sock": "x", "var/lib/berth/berth.lock": "\n"}, nil, Warn, "no agent answers", "as root"},
 		{"cluster", nil, func(m *Machine) { m.Cluster = func() error { return errors.New("refused") } }, Fail, "refused", "--kubeconfig"},
 		{"cluster", nil, func(m *Machine) { m.Cluster = func() error { return nil } }, OK, "answers", ""},
 	}

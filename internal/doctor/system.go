@@ -76,6 +76,8 @@ func checkAgent(m *Machine) Finding {
 		return ok("an agent runs on " + m.BerthRoot)
 	case alive && m.exists(socket) && strings.Contains(m.read("proc/"+pid+"/comm"), "berth"):
 		return warn(fmt.Sprintf("the agent (pid %s) does not answer on %s: %v", pid, socket, err), "look into its log, and start it again: kill "+pid)
+	case pid == "" && m.exists(lock) && m.exists(socket):
+		return warn(fmt.Sprintf("no agent answers on %s: %v", socket, err), "run this as root, which may read "+lock)
 	case m.exists(socket):
 		return warn("an agent was killed and left "+socket+"; its pods run on", "berth run, which takes it over")
 	}
