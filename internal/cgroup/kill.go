@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"berth/internal/proc"
 )
 
 // Kill ends every process in a cgroup and below it, by force, and returns which they
@@ -34,14 +36,10 @@ func (t *Tree) Kill(path string) ([]int, error) {
 				return fmt.Errorf("kill what is in a cgroup: %w", err)
 			}
 		}
-		for _, pid := range pids {
-			if pid == os.Getpid() || pid <= 1 {
-				return fmt.Errorf("process %d is in cgroup %s, which is to be removed", pid, path)
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("kill process %d in cgroup %s: %w", pid, path, err)
-			}
-			killed = append(killed, pid)
+		ended, err := proc.KillAll(func() ([]int, error) { return processes(dir) })
+		killed = append(killed, ended...)
+		if err != nil {
+			return fmt.Errorf("end the processes of cgroup %s, which is to be removed: %w", path, err)
 		}
 		return nil
 	})

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	plugin "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 
 	"berth/internal/keyring"
+	"berth/internal/proc"
 )
 
 const (
@@ -109,13 +109,10 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 	for _, e := range p.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
-	// What it starts is of its group, and goes with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Cancel = killAll
+	proc.InGroup(cmd)
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, exec.ErrWaitDelay) {
-			_ = killAll() // they have its output open, so there are some
+			_ = proc.KillGroup(cmd) // they have its output open, so there are some
 		}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = silentError{p.patience}
