@@ -49,12 +49,18 @@ func (n *node) start(more ...string) {
 // launch runs the agent, and does not wait.
 func (n *node) launch(args ...string) {
 	n.t.Helper()
+	n.launchCommand(exec.Command(n.program, args...))
+}
+
+// launchCommand runs the agent by a command that becomes it.
+func (n *node) launchCommand(cmd *exec.Cmd) {
+	n.t.Helper()
 	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	defer log.Close()
-	a := &agent{cmd: exec.Command(n.program, args...), ended: make(chan struct{})}
+	a := &agent{cmd: cmd, ended: make(chan struct{})}
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	if err := n.inside(a.cmd.Start); err != nil {
 		n.t.Fatal(err)

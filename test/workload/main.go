@@ -29,6 +29,7 @@
 //	hoard LEFT MOST             use memory until LEFT MiB are left of the machine, but no more than MOST
 //	threads N                   start N threads, then sleep
 //	spin                        use all of a processor until SIGTERM
+//	hostile TRICK ...           do something that could hurt the agent: see hostile.go
 //
 // All but stubborn, cling, usr1 and hook end at once on SIGTERM, with 0.
 package main
@@ -51,8 +52,11 @@ import (
 
 func main() {
 	args := os.Args[1:]
-	if filepath.Base(os.Args[0]) == "tar" {
+	switch filepath.Base(os.Args[0]) {
+	case "tar":
 		args = append([]string{"tar"}, args...)
+	case "containerd", "containerd-shim-runc-v2": // called so by itself
+		args = []string{"sleep"}
 	}
 	code, err := run(args)
 	if err != nil {
@@ -138,6 +142,8 @@ func run(args []string) (code int, err error) {
 		return 0, tellTerminal()
 	case len(args) > 0 && args[0] == "tar":
 		return 0, archive(args[1:])
+	case len(args) > 1 && args[0] == "hostile":
+		return hostile(ctx, args[1:])
 	case is(args, "complain", 2):
 		return leave("/dev/stderr", args[1], args[2])
 	default:
