@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,6 +28,7 @@ type Runtime struct {
 	ids        int
 	sandboxes  map[string]*sandboxRecord
 	containers map[string]*containerRecord
+	pods       map[pod.UID]*podRecords // the same records by pod: what is asked about one pod costs the same beside 500 others
 	images     map[string]bool
 	failures   map[string]error
 	delays     map[string]time.Duration
@@ -51,11 +51,18 @@ type containerRecord struct {
 	uid pod.UID
 }
 
+// podRecords are the sandboxes and containers of one pod, by id.
+type podRecords struct {
+	sandboxes  map[string]*sandboxRecord
+	containers map[string]*containerRecord
+}
+
 // New returns a runtime that has the given images.
 func New(images ...string) *Runtime {
 	r := &Runtime{
 		sandboxes:  map[string]*sandboxRecord{},
 		containers: map[string]*containerRecord{},
+		pods:       map[pod.UID]*podRecords{},
 		images:     map[string]bool{},
 		failures:   map[string]error{},
 		delays:     map[string]time.Duration{},
@@ -128,10 +135,12 @@ func (r *Runtime) MostSandboxesAtOnce() int {
 func (r *Runtime) Exit(uid pod.UID, name string, code int32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.containers {
-		if c.uid == uid && c.Name == name && c.State == pod.ContainerRunning {
-			r.end(c, code)
-			return nil
+	if records := r.pods[uid]; records != nil {
+		for _, c := range records.containers {
+			if c.Name == name && c.State == pod.ContainerRunning {
+				r.end(c, code)
+				return nil
+			}
 		}
 	}
 	return fmt.Errorf("no container %s runs in pod %s", name, uid)
@@ -201,6 +210,10 @@ func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig, 
 		s.FirstSeen = seen
 	}
 	r.sandboxes[s.ID] = s
+	if r.pods[uid] == nil {
+		r.pods[uid] = &podRecords{map[string]*sandboxRecord{}, map[string]*containerRecord{}}
+	}
+	r.pods[uid].sandboxes[s.ID] = s
 	r.tell(uid)
 	return s.ID, nil
 }
@@ -216,7 +229,7 @@ func (r *Runtime) StopSandbox(ctx context.Context, id string) error {
 	if s == nil {
 		return nil
 	}
-	for _, c := range r.containers {
+	for _, c := range r.pods[s.uid].containers {
 		if c.SandboxID == id && c.State == pod.ContainerRunning {
 			r.end(c, 137)
 		}
@@ -233,8 +246,22 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.containers, func(_ string, c *containerRecord) bool { return c.SandboxID == id })
+	s := r.sandboxes[id]
+	if s == nil {
+		return nil
+	}
+	records := r.pods[s.uid]
+	for _, c := range records.containers {
+		if c.SandboxID == id {
+			delete(r.containers, c.ID)
+			delete(records.containers, c.ID)
+		}
+	}
 	delete(r.sandboxes, id)
+	delete(records.sandboxes, id)
+	if len(records.sandboxes) == 0 {
+		delete(r.pods, s.uid)
+	}
 	return nil
 }
 
@@ -269,6 +296,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 		Grace: grace, LogPath: filepath.Join(s.logs, config.LogPath),
 	}
 	r.containers[c.ID] = c
+	r.pods[s.uid].containers[c.ID] = c
 	r.tell(s.uid)
 	return c.ID, nil
 }
@@ -310,7 +338,10 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.containers, id)
+	if c := r.containers[id]; c != nil {
+		delete(r.containers, id)
+		delete(r.pods[c.uid].containers, id)
+	}
 	return nil
 }
 
@@ -343,8 +374,8 @@ func (r *Runtime) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o := r.all()[uid]; o != nil {
-		return *o, nil
+	if records := r.pods[uid]; records != nil {
+		return *records.observed(uid), nil
 	}
 	return pod.Observed{UID: uid}, nil
 }
@@ -361,22 +392,25 @@ func (r *Runtime) List(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 
 func (r *Runtime) all() map[pod.UID]*pod.Observed {
 	out := map[pod.UID]*pod.Observed{}
-	for _, s := range r.sandboxes {
-		if out[s.uid] == nil {
-			out[s.uid] = &pod.Observed{UID: s.uid, Name: s.name, Namespace: s.namespace}
-		}
-		out[s.uid].Sandboxes = append(out[s.uid].Sandboxes, s.Sandbox)
-	}
-	for _, c := range r.containers {
-		if o := out[c.uid]; o != nil {
-			o.Containers = append(o.Containers, c.Container)
-		}
-	}
-	for _, o := range out {
-		slices.SortFunc(o.Sandboxes, func(a, b pod.Sandbox) int { return cmp.Compare(number(b.ID), number(a.ID)) })
-		slices.SortFunc(o.Containers, func(a, b pod.Container) int { return cmp.Compare(number(b.ID), number(a.ID)) })
+	for uid, records := range r.pods {
+		out[uid] = records.observed(uid)
 	}
 	return out
+}
+
+// observed lists the sandboxes and containers of a pod, the newest first.
+func (p *podRecords) observed(uid pod.UID) *pod.Observed {
+	o := &pod.Observed{UID: uid}
+	for _, s := range p.sandboxes {
+		o.Name, o.Namespace = s.name, s.namespace
+		o.Sandboxes = append(o.Sandboxes, s.Sandbox)
+	}
+	for _, c := range p.containers {
+		o.Containers = append(o.Containers, c.Container)
+	}
+	slices.SortFunc(o.Sandboxes, func(a, b pod.Sandbox) int { return cmp.Compare(number(b.ID), number(a.ID)) })
+	slices.SortFunc(o.Containers, func(a, b pod.Container) int { return cmp.Compare(number(b.ID), number(a.ID)) })
+	return o
 }
 
 // number orders ids by age, also when the clock of a test stands still.
