@@ -17,7 +17,8 @@ type fullName struct{ namespace, name string }
 
 func nameOf(p *v1.Pod) fullName { return fullName{p.Namespace, p.Name} }
 
-// known is an ordered set of accepted pods. It is built once and then only read.
+// known is an ordered set of accepted pods. It is built anew for each snapshot, unless
+// quick brings it on.
 type known struct {
 	entries []*entry
 	byUID   map[pod.UID]*entry

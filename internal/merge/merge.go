@@ -141,6 +141,14 @@ func (m *Merger) ReadySources() []string {
 
 // take brings one source up to its snapshot.
 func (m *Merger) take(src *source, s pod.Snapshot, now time.Time) []pod.Update {
+	if d, ok := m.quick(src, s, now); ok {
+		return m.deliver(src, d)
+	}
+	return m.takeAll(src, s, now)
+}
+
+// takeAll is take for any snapshot.
+func (m *Merger) takeAll(src *source, s pod.Snapshot, now time.Time) []pod.Update {
 	accepted := m.accept(src, s)
 	next, d := diff(src.known, accepted, s, now)
 	d.first = s.Op == pod.Set && !src.ready
