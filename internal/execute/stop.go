@@ -97,9 +97,9 @@ func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveCo
 	delete(t.memory.preStops, a.ID)
 	for _, c := range withID(t.have, a.ID) {
 		e.removeLastWords(t, c.Name, func(restartCount int32) bool { return usesLastWords(t, c.Name, restartCount, a.ID) })
-	}
-	if err := e.unlinkLog(a.ID); err != nil {
-		return err
+		if err := e.unlinkLog(t.pod, c.Name, c.ID); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(a.LogPath); err != nil && !errors.Is(err, os.ErrNotExist) && a.LogPath != "" {
 		return fmt.Errorf("remove the log of a container that is gone: %w", err)
@@ -210,7 +210,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 		if err := e.Runtime.RemoveContainer(ctx, c.ID); err != nil {
 			return err
 		}
-		if err := e.unlinkLog(c.ID); err != nil {
+		if err := e.unlinkLog(p, c.Name, c.ID); err != nil {
 			return err
 		}
 	}
