@@ -88,23 +88,16 @@ const (
 // Check tells whether p may run beside the pods that run already, or are about
 // to. It returns nil if so. Nobody has to go for p.
 func Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
-	if r := checkNode(p, node); r != nil {
-		return r
-	}
-	return checkRoom(p, tenants(p, running), node)
+	return new(Memo).Check(p, running, node)
 }
 
 // Decide is like Check, but lets a critical pod that only lacks room have that of
 // others.
 func Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
-	if r := checkNode(p, node); r != nil {
-		return Decision{Reject: r}
-	}
-	return decideRoom(p, running, node)
+	return new(Memo).Decide(p, running, node)
 }
 
-func decideRoom(p *v1.Pod, running []*v1.Pod, node Node) Decision {
-	others := tenants(p, running)
+func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 	r := checkRoom(p, others, node)
 	if r == nil || !pod.IsCritical(p) {
 		return Decision{Reject: r}

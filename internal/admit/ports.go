@@ -33,7 +33,7 @@ func firstClash(wanted []hostPort, t *tenant) (hostPort, bool) {
 	if len(wanted) == 0 {
 		return hostPort{}, false
 	}
-	for _, taken := range hostPorts(t.Pod) {
+	for _, taken := range t.ports {
 		for _, want := range wanted {
 			if clash(want, taken) {
 				return want, true

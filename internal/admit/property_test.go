@@ -61,7 +61,7 @@ func judge(choices inventor) (what string, err error) {
 	before := copies(append(running, p))
 
 	Decide(p, running, node) // features may be in the way; it must only not fail
-	d := decideRoom(p, running, node)
+	d := decideRoom(p, tenants(p, running), node)
 	switch {
 	case !reflect.DeepEqual(before, append(running, p)):
 		return "", errors.New("a pod was changed")
@@ -97,7 +97,7 @@ func judgeVictims(p *v1.Pod, running, victims []*v1.Pod, node Node) error {
 		return err
 	}
 	slices.Reverse(running)
-	if again := decideRoom(p, running, node); !slices.Equal(names(again.Preempt), names(victims)) {
+	if again := decideRoom(p, tenants(p, running), node); !slices.Equal(names(again.Preempt), names(victims)) {
 		return fmt.Errorf("%v, but %v with the pods in another order", names(victims), names(again.Preempt))
 	}
 	return nil

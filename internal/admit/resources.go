@@ -18,18 +18,68 @@ import (
 type tenant struct {
 	*v1.Pod
 	requests v1.ResourceList
+	ports    []hostPort
 	class    int // its place in classes
+}
+
+func newTenant(p *v1.Pod) *tenant {
+	return &tenant{p, requests(p), hostPorts(p), slices.Index(classes, pod.QOSClass(p))}
 }
 
 // tenants are the pods beside p. An earlier version of p is not one of them.
 func tenants(p *v1.Pod, running []*v1.Pod) []*tenant {
-	var out []*tenant
+	var memo Memo
+	return memo.tenants(p, running)
+}
+
+// Memo remembers what the pods of a node ask for, so that each pod is read once and not
+// for every pod that comes after it. It belongs to one goroutine. The zero Memo remembers
+// nothing.
+type Memo struct {
+	pods   map[pod.UID]*tenant
+	others []*tenant // the answer of tenants, which is used until the next call
+}
+
+// Check is the function Check.
+func (m *Memo) Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
+	if r := checkNode(p, node); r != nil {
+		return r
+	}
+	return checkRoom(p, m.tenants(p, running), node)
+}
+
+// Decide is the function Decide.
+func (m *Memo) Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
+	if r := checkNode(p, node); r != nil {
+		return Decision{Reject: r}
+	}
+	return decideRoom(p, m.tenants(p, running), node)
+}
+
+// Forget is told that a pod is gone.
+func (m *Memo) Forget(uid pod.UID) { delete(m.pods, uid) }
+
+func (m *Memo) tenants(p *v1.Pod, running []*v1.Pod) []*tenant {
+	m.others = m.others[:0]
 	for _, other := range running {
 		if other.UID != p.UID {
-			out = append(out, &tenant{other, requests(other), slices.Index(classes, pod.QOSClass(other))})
+			m.others = append(m.others, m.tenant(other))
 		}
 	}
-	return out
+	return m.others
+}
+
+// tenant reads a pod, unless it was read before. A changed pod is another one.
+func (m *Memo) tenant(p *v1.Pod) *tenant {
+	if known := m.pods[p.UID]; known != nil && known.Pod == p {
+		return known
+	}
+	if m.pods == nil {
+		m.pods = map[pod.UID]*tenant{}
+	}
+	t := newTenant(p)
+	m.pods[p.UID] = t
+	return t
 }
 
 // requests is what a pod asks for, all of its containers and its overhead

@@ -11,6 +11,7 @@ package desired
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sync"
 
@@ -80,7 +81,16 @@ func (s *Set) ByFullName(fullName string) (*v1.Pod, bool) {
 func (s *Set) Pods() []*v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.pods.sorted(func(*v1.Pod) bool { return true })
+	return slices.Clone(s.pods.sorted)
+}
+
+// All goes through what Pods returns, without a copy. Nothing may be written meanwhile.
+func (s *Set) All() iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		slices.Values(s.pods.sorted)(yield)
+	}
 }
 
 // MirrorOf returns the mirror pod of a static pod.
@@ -116,10 +126,20 @@ func (s *Set) staticOf(mirror *v1.Pod) (*v1.Pod, bool) {
 func (s *Set) OrphanedMirrors() []*v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.mirrors.sorted(func(mirror *v1.Pod) bool {
-		_, ok := s.staticOf(mirror)
-		return !ok
-	})
+	var out []*v1.Pod
+	for _, mirror := range s.mirrors.sorted {
+		if _, ok := s.staticOf(mirror); !ok {
+			out = append(out, mirror)
+		}
+	}
+	return out
+}
+
+// MirrorsNamed returns the mirror pods of that full name.
+func (s *Set) MirrorsNamed(fullName string) []*v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.mirrors.byName[fullName])
 }
 
 // index finds pods by UID and by full name. Several may share a name for a while:
@@ -127,25 +147,32 @@ func (s *Set) OrphanedMirrors() []*v1.Pod {
 type index struct {
 	byUID  map[pod.UID]*v1.Pod
 	byName map[string][]*v1.Pod // the one to be found first
+	sorted []*v1.Pod            // by inOrder
 }
 
 func newIndex() index {
 	return index{byUID: map[pod.UID]*v1.Pod{}, byName: map[string][]*v1.Pod{}}
 }
 
-func (x index) insert(p *v1.Pod) {
+// insert takes in a pod whose UID is not there.
+func (x *index) insert(p *v1.Pod) {
 	x.byUID[p.UID] = p
+	at, _ := slices.BinarySearchFunc(x.sorted, p, inOrder)
+	x.sorted = slices.Insert(x.sorted, at, p)
 	name := pod.FullName(p)
 	x.byName[name] = append(x.byName[name], p)
 	slices.SortFunc(x.byName[name], precedence)
 }
 
-func (x index) remove(uid pod.UID) {
+func (x *index) remove(uid pod.UID) {
 	p, ok := x.byUID[uid]
 	if !ok {
 		return
 	}
 	delete(x.byUID, uid)
+	if at, found := slices.BinarySearchFunc(x.sorted, p, inOrder); found {
+		x.sorted = slices.Delete(x.sorted, at, at+1)
+	}
 	name := pod.FullName(p)
 	x.byName[name] = slices.DeleteFunc(x.byName[name], func(q *v1.Pod) bool { return q == p })
 	if len(x.byName[name]) == 0 {
@@ -161,17 +188,9 @@ func (x index) first(fullName string) (*v1.Pod, bool) {
 	return pods[0], true
 }
 
-func (x index) sorted(wanted func(*v1.Pod) bool) []*v1.Pod {
-	pods := make([]*v1.Pod, 0, len(x.byUID))
-	for _, p := range x.byUID {
-		if wanted(p) {
-			pods = append(pods, p)
-		}
-	}
-	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	return pods
+// inOrder compares pods by namespace, name and UID: no two are equal.
+func inOrder(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // precedence orders pods of one name: static ones, then the youngest.
