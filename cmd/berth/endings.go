@@ -35,7 +35,7 @@ func (e endings) wait(ctx context.Context, uid pod.UID, what string, runs func(p
 	done := make(chan struct{})
 	run.NewGroup(ctx, e.log).Go("wait for the end of "+what, func(ctx context.Context) {
 		defer close(done)
-		changed, stop := e.statuses.Watch()
+		changed, stop := e.statuses.Watch(uid)
 		defer stop()
 		for {
 			// A runtime that does not answer tells nothing.

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/pod"
 	"berth/internal/status"
 )
@@ -67,7 +69,7 @@ func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
 					}
 				}
 				// when things happen that are not its end, or the runtime is down
-				statuses.Touch()
+				statuses.Set("uid", v1.PodStatus{Message: "something happened"})
 				if isDone() {
 					t.Fatal("it ends while the container runs")
 				}
@@ -78,7 +80,7 @@ func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
 				}
 				// then only its end is one, as soon as somebody knows of it
 				seen.set(nil, end...)
-				statuses.Touch()
+				statuses.Set("uid", v1.PodStatus{Message: "something else happened"})
 				if !isDone() {
 					t.Error("it does not end with the container")
 				}

@@ -23,10 +23,22 @@ type podsWithProgress struct {
 // List implements server.Pods.
 func (p podsWithProgress) List() ([]*v1.Pod, []pod.Refusal) {
 	pods, refused := p.Agent.List()
+	p.addProgress(pods)
+	return pods, refused
+}
+
+// Since implements server.Pods. How an image comes along is no change of a pod: it is
+// told with the next one.
+func (p podsWithProgress) Since(version uint64) pod.Changes {
+	changes := p.Agent.Since(version)
+	p.addProgress(changes.Pods)
+	return changes
+}
+
+func (p podsWithProgress) addProgress(pods []*v1.Pod) {
 	for i := range pods {
 		pods[i] = withProgress(pods[i], func(image string) string { return progressText(p.images.Progress(image)) })
 	}
-	return pods, refused
 }
 
 // progressText says how much is here, how fast it comes, and how long it will take, as

@@ -45,6 +45,12 @@ func (a *fakeAgent) List() ([]*v1.Pod, []pod.Refusal) {
 	return a.pods, a.refused
 }
 
+// Since implements server.Pods: it has no versions, and tells all each time.
+func (a *fakeAgent) Since(uint64) pod.Changes {
+	pods, refused := a.List()
+	return pod.Changes{Version: 1, All: true, Pods: pods, Refused: refused, NewRefusals: true}
+}
+
 func (a *fakeAgent) Watch(context.Context) <-chan struct{} { return a.changed }
 
 func (a *fakeAgent) set(refused []pod.Refusal, pods ...*v1.Pod) {

@@ -60,11 +60,11 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	node := a.Node()
 	node.ShuttingDown = node.ShuttingDown || a.hold != nil
 	now, then := a.tenants(p)
-	d = admit.Decide(p, then, node)
+	d = a.memo.Decide(p, then, node)
 	if d.Reject != nil || len(d.Preempt) > 0 || slices.Equal(now, then) {
 		return d, len(d.Preempt) == 0
 	}
-	r := admit.Check(p, now, node)
+	r := a.memo.Check(p, now, node)
 	if !pod.IsCritical(p) {
 		d.Reject = r
 	}
@@ -73,22 +73,29 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 
 // tenants are the pods beside p: those that have room now, and those that have it
 // once all are gone that were ended to make some.
+// They are valid until it is called again.
 func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
-	lives := a.workers.Lives()
-	for _, other := range a.Desired.Pods() {
-		ended := lives[other.UID].Phase >= worker.Terminated || a.isOver(other)
+	now, then = a.tenantsNow[:0], a.tenantsThen[:0]
+	for other := range a.Desired.All() {
 		switch {
 		case other.UID == p.UID:
 		case a.waiting[other.UID] == forRoom:
 			then = append(then, other)
-		case !a.admitted[other.UID] || ended:
+		case !a.admitted[other.UID] || a.hasEnded(other):
 		case a.preempted[other.UID]:
 			now = append(now, other)
 		default:
 			now, then = append(now, other), append(then, other)
 		}
 	}
+	a.tenantsNow, a.tenantsThen = now, then
 	return now, then
+}
+
+// hasEnded tells whether a pod needs no room any more.
+func (a *Agent) hasEnded(p *v1.Pod) bool {
+	l, _ := a.workers.Life(p.UID)
+	return l.Phase >= worker.Terminated || a.isOver(p)
 }
 
 // isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
@@ -147,5 +154,4 @@ func (a *Agent) handleRoom(group *run.Group) {
 			a.takeIn(group, p)
 		}
 	}
-	a.showPods()
 }

@@ -35,6 +35,8 @@ type Workers interface {
 	// Revive says that what ended a pod has passed.
 	Revive(uid pod.UID)
 	Lives() map[pod.UID]worker.Life
+	// Life is what Lives tells of one pod. It is false if nobody works on it.
+	Life(uid pod.UID) (worker.Life, bool)
 }
 
 // Events take note of what happens to pods. They never block.
@@ -109,7 +111,7 @@ type Config struct {
 // Agent is the sync loop and what it knows.
 type Agent struct {
 	Config
-	workers Workers // set when the loop begins, under the lock of view: readers may come before
+	workers Workers // set when the loop begins
 
 	updates  chan pod.Update
 	changed  chan pod.UID
@@ -136,6 +138,10 @@ type Agent struct {
 	doubtful  []pod.UID // wait for a read of the Node that has not begun
 	reading   bool      // the Node
 	sweeping  bool
+	leaving   departures
+	memo      admit.Memo
+	// tenantsNow and tenantsThen are the answers of tenants, to be used again.
+	tenantsNow, tenantsThen []*v1.Pod
 
 	view *view
 }
@@ -173,7 +179,8 @@ func New(c Config) (*Agent, error) {
 		admitted:  map[pod.UID]bool{},
 		waiting:   map[pod.UID]wait{},
 		preempted: map[pod.UID]bool{},
-		view:      &view{},
+		leaving:   newDepartures(),
+		view:      newView(c.Desired, c.Statuses),
 	}, nil
 }
 
@@ -206,9 +213,8 @@ func send[T any](ctx context.Context, to chan<- T, what T) {
 
 // Run is the loop. snapshots is what the sources send.
 func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
-	a.view.mu.Lock()
 	a.workers = workers
-	a.view.mu.Unlock()
+	a.view.begin(workers)
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
 	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })

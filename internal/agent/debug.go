@@ -80,7 +80,7 @@ func (a *Agent) handleDebug(r debugRequest) {
 	if !a.rejected[p.UID] && a.waiting[p.UID] == forNothing {
 		a.workers.Desire(p)
 	}
-	a.showPods()
+	a.showPods(p)
 	r.done <- nil
 }
 

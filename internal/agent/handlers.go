@@ -37,10 +37,8 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 		a.ready[u.Source] = true
 		a.housekeep(group) // if it was the last one that was missing
 	}
-	if concernMirrors(u.Pods) {
-		a.tendMirrors()
-	}
-	a.showPods()
+	a.tendMirrorsOf(u.Pods)
+	a.showPods(u.Pods...)
 }
 
 // handleAdditions takes in new pods, the oldest first. A pod is desired before
@@ -96,6 +94,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		a.forgetDebugs(p.UID)
 		delete(a.admitted, p.UID)
 		delete(a.preempted, p.UID)
+		a.memo.Forget(p.UID)
 		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {
 			delete(a.rejected, p.UID)
 			delete(a.waiting, p.UID)
@@ -103,6 +102,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		}
 		if !pod.IsMirror(p) {
 			a.workers.Remove(p)
+			a.noteDeparture(p.UID)
 		}
 		a.Upstream.Forget(p.UID)
 	}
@@ -125,6 +125,7 @@ func (a *Agent) noteRefusals(u pod.Update) {
 		}
 	}
 	a.refused[u.Source] = u.Refused
+	a.showRefusals()
 }
 
 // handleChanged passes on that a pod is worth a look. One that nobody works on
@@ -134,7 +135,7 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 		a.workers.Look(uid)
 		return
 	}
-	if _, known := a.workers.Lives()[uid]; known {
+	if _, known := a.workers.Life(uid); known {
 		a.workers.Look(uid)
 		return
 	}
@@ -146,8 +147,8 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 
 func (a *Agent) handleGone(uid pod.UID) {
 	delete(a.Running, uid)
-	a.tendMirrors()
-	a.showPods()
+	a.handleDeparture(uid)
+	a.view.update(uid)
 }
 
 func (a *Agent) allReady() bool {

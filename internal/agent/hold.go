@@ -47,7 +47,7 @@ func (a *Agent) handleHold(group *run.Group, r holdRequest) {
 	} else {
 		a.holdBackQueued()
 	}
-	a.showPods()
+	a.showPods(a.Desired.Pods()...)
 }
 
 // holdBackQueued keeps those from starting that wait in the workers' queues: for

@@ -60,6 +60,8 @@ func (a *Agent) handleLeftovers(l leftovers) {
 				a.Counter.Orphaned()
 			}
 			a.workers.Orphan(*o)
+			a.noteDeparture(uid)
+			a.view.update(uid)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -17,8 +16,8 @@ import (
 // A mirror stays for as long as anything is left of its pod. Who comes after a pod of
 // the same name has its mirror after that one, as it runs after that one.
 
-// tendMirrors sees to all mirrors. It costs nothing if they are as they should be, and
-// so is called whenever they may not be.
+// tendMirrors sees to all mirrors. It goes through all pods, and so is for what concerns
+// all of them; after anything else, tendMirror sees to one name.
 func (a *Agent) tendMirrors() {
 	leaving := map[string]bool{}
 	for _, l := range a.workers.Lives() {
@@ -41,9 +40,81 @@ func (a *Agent) tendMirrors() {
 	}
 }
 
-// concernMirrors tells whether there are static pods, or mirrors of them, among pods.
-func concernMirrors(pods []*v1.Pod) bool {
-	return slices.ContainsFunc(pods, func(p *v1.Pod) bool { return pod.IsStatic(p) || pod.IsMirror(p) })
+// tendMirrorsOf sees to the mirrors of those of the pods that are static, or mirrors
+// themselves.
+func (a *Agent) tendMirrorsOf(pods []*v1.Pod) {
+	for _, p := range pods {
+		if pod.IsStatic(p) || pod.IsMirror(p) {
+			a.tendMirror(pod.FullName(p))
+		}
+	}
+}
+
+// tendMirror sees to the mirror of the static pod of that full name, or to the mirrors
+// that such a pod has left.
+func (a *Agent) tendMirror(fullName string) {
+	if a.leaving.has(fullName) {
+		return // until that pod is gone
+	}
+	if p, ok := a.Desired.ByFullName(fullName); ok && pod.IsStatic(p) {
+		a.Upstream.Mirror(p)
+		return
+	}
+	if !a.allReady() {
+		return // who knows whose they are
+	}
+	for _, mirror := range a.Desired.MirrorsNamed(fullName) {
+		a.Upstream.Unmirror(mirror)
+	}
+}
+
+// departures are the pods that no source has any more, and whose workers are not done
+// with them.
+type departures struct {
+	names  map[pod.UID]string // full names
+	counts map[string]int     // of pods, by full name
+}
+
+func newDepartures() departures {
+	return departures{names: map[pod.UID]string{}, counts: map[string]int{}}
+}
+
+func (d departures) has(fullName string) bool { return d.counts[fullName] > 0 }
+
+func (d departures) add(uid pod.UID, fullName string) {
+	if _, ok := d.names[uid]; !ok {
+		d.names[uid] = fullName
+		d.counts[fullName]++
+	}
+}
+
+// remove returns the name of a pod that is gone, and false if it was not leaving.
+func (d departures) remove(uid pod.UID) (fullName string, ok bool) {
+	if fullName, ok = d.names[uid]; !ok {
+		return "", false
+	}
+	delete(d.names, uid)
+	if d.counts[fullName]--; d.counts[fullName] == 0 {
+		delete(d.counts, fullName)
+	}
+	return fullName, true
+}
+
+// noteDeparture notes that the worker of a pod was told to take it away, if it has one.
+func (a *Agent) noteDeparture(uid pod.UID) {
+	if l, alive := a.workers.Life(uid); alive && l.Removed {
+		a.leaving.add(uid, pod.FullName(l.Pod))
+	}
+}
+
+// handleDeparture sees to the mirror of whoever comes after a pod that is gone.
+func (a *Agent) handleDeparture(uid pod.UID) {
+	if l, alive := a.workers.Life(uid); alive && l.Removed {
+		return // it came again meanwhile, and leaves again
+	}
+	if name, ok := a.leaving.remove(uid); ok {
+		a.tendMirror(name)
+	}
 }
 
 // showOnMirror gives a mirror the status of its static pod.

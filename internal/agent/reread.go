@@ -55,5 +55,4 @@ func (a *Agent) handleReread(group *run.Group, pods []pod.UID) {
 		}
 	}
 	a.readNode(group)
-	a.showPods()
 }

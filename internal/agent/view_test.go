@@ -41,6 +41,11 @@ type leaver struct {
 
 func (l leaver) Lives() map[pod.UID]worker.Life { return l.lives }
 
+func (l leaver) Life(uid pod.UID) (worker.Life, bool) {
+	life, ok := l.lives[uid]
+	return life, ok
+}
+
 func TestAPodIsShownUntilItIsErasedAndNeverWithoutItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a pod that ended, and is about to be erased

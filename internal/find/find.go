@@ -32,7 +32,8 @@ type Filter struct {
 	Name      string // of the pod, or of its manifest
 }
 
-func (f Filter) matches(p *v1.Pod) bool {
+// Matches tells whether p can be among those that f wants.
+func (f Filter) Matches(p *v1.Pod) bool {
 	return (f.Namespace == "" || f.Namespace == p.Namespace) && (f.Name == "" || f.Name == p.Name || f.Name == ManifestName(p))
 }
 
@@ -41,7 +42,7 @@ func (f Filter) matches(p *v1.Pod) bool {
 func (f Filter) Choose(pods []*v1.Pod) []*v1.Pod {
 	var exact, all []*v1.Pod
 	for _, p := range pods {
-		if !f.matches(p) {
+		if !f.Matches(p) {
 			continue
 		}
 		all = append(all, p)

@@ -62,3 +62,32 @@ func eventText(e api.Event) string {
 		return string(e.Type)
 	}
 }
+
+func TestChangesBecomeEvents(t *testing.T) {
+	a, b, c, elsewhere := newPod("x", "a"), newPod("x", "b"), newPod("x", "c"), newPod("y", "d")
+	changed := b.DeepCopy()
+	changed.Status.Phase = v1.PodFailed
+	bad := pod.Refusal{Origin: "bad.yaml", Message: "no name"}
+	was, _ := told{}.next([]*v1.Pod{a, b}, nil)
+	for _, s := range []struct {
+		name    string
+		changes pod.Changes
+		want    []string
+	}{
+		{"nothing", pod.Changes{}, nil},
+		{"the same pod", pod.Changes{Pods: []*v1.Pod{a}}, nil},
+		{"one changed", pod.Changes{Pods: []*v1.Pod{changed}}, []string{"MODIFIED b"}},
+		{"what went comes first", pod.Changes{Pods: []*v1.Pod{c}, Gone: []pod.UID{a.UID}, Refused: []pod.Refusal{bad}, NewRefusals: true}, []string{"DELETED a", "ADDED c", "REFUSED no name"}},
+		{"others do not matter", pod.Changes{Pods: []*v1.Pod{elsewhere}, Gone: []pod.UID{"never seen"}}, nil},
+		{"the refusals are not told", pod.Changes{}, nil},
+		{"they are gone", pod.Changes{NewRefusals: true}, []string{"RESOLVED no name"}},
+	} {
+		var got []string
+		for _, e := range was.apply(s.changes, find.Filter{Namespace: "x"}) {
+			got = append(got, eventText(e))
+		}
+		if !slices.Equal(got, s.want) {
+			t.Errorf("%s: got %q, want %q", s.name, got, s.want)
+		}
+	}
+}

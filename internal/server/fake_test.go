@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type fakePods struct {
 	mu       sync.Mutex
 	pods     []*v1.Pod
 	refused  []pod.Refusal
+	history  []pod.Changes // the state at each version
 	watchers map[chan struct{}]struct{}
 }
 
@@ -35,6 +37,22 @@ func (f *fakePods) List() ([]*v1.Pod, []pod.Refusal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]*v1.Pod(nil), f.pods...), append([]pod.Refusal(nil), f.refused...)
+}
+
+// Since implements Pods by comparing states.
+func (f *fakePods) Since(version uint64) pod.Changes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := pod.Changes{Version: uint64(len(f.history)) + 1, All: version == 0, Pods: slices.Clone(f.pods), Refused: slices.Clone(f.refused), NewRefusals: true}
+	if version > 0 && version < now.Version {
+		for _, p := range f.history[version-1].Pods {
+			if !slices.ContainsFunc(f.pods, func(q *v1.Pod) bool { return q.UID == p.UID }) {
+				now.Gone = append(now.Gone, p.UID)
+			}
+		}
+		now.Pods = slices.DeleteFunc(now.Pods, func(p *v1.Pod) bool { return slices.Contains(f.history[version-1].Pods, p) })
+	}
+	return now
 }
 
 func (f *fakePods) Watch(ctx context.Context) <-chan struct{} {
@@ -56,6 +74,7 @@ func (f *fakePods) Watch(ctx context.Context) <-chan struct{} {
 func (f *fakePods) set(refused []pod.Refusal, pods ...*v1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.history = append(f.history, pod.Changes{Pods: f.pods, Refused: f.refused})
 	f.pods, f.refused = pods, refused
 	for w := range f.watchers {
 		select {

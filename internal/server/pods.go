@@ -41,12 +41,26 @@ func (s *Server) list(f find.Filter) (*api.List, *problem) {
 	return list, nil
 }
 
-// serveWatch tells the pods, and then what changes of them.
+// serveWatch tells the pods, and then what changes of them. It looks only at what changed:
+// many watchers and many pods must not be many times many comparisons.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f find.Filter) *problem {
 	var was told
+	var version uint64
 	return tellChanges(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
-		pods, refused := s.pods.List()
-		was, events = was.next(f.Choose(pods), refused)
+		changes := s.pods.Since(version)
+		version = changes.Version
+		switch {
+		case changes.All:
+			was, events = was.next(f.Choose(changes.Pods), changes.Refused)
+		case f.Name != "" && was.concernedBy(changes, f):
+			// Which pods a name means depends on all that there are.
+			pods, refused := s.pods.List()
+			was, events = was.next(f.Choose(pods), refused)
+		case f.Name != "":
+			events = was.apply(pod.Changes{Refused: changes.Refused, NewRefusals: changes.NewRefusals}, f)
+		default:
+			events = was.apply(changes, f)
+		}
 		return events
 	})
 }

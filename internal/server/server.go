@@ -29,6 +29,9 @@ type Pods interface {
 	// List returns all pods with their present status, and the refusals that
 	// stand. The server does not write to what it is given.
 	List() ([]*v1.Pod, []pod.Refusal)
+	// Since returns how List differs from what it was at a version, and the version that
+	// it has now. At version 0 nothing was there.
+	Since(version uint64) pod.Changes
 	// Watch returns a channel that holds a value whenever List has something new
 	// since the last value was taken. It has room for one and sending to it never
 	// blocks. It is let go of when ctx ends.

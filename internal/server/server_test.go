@@ -328,3 +328,28 @@ func TestServeEndsWithItsListener(t *testing.T) {
 		t.Errorf("got %v, want that it is closed", err)
 	}
 }
+
+// A pod of exactly the wanted name goes before one whose manifest has that name, also
+// when it comes later.
+func TestAWatchOfAName(t *testing.T) {
+	s := start(t, 0)
+	byManifest := newPod("x", "a")
+	exact := newPod("x", "b")
+	exact.Name = "a"
+	s.pods.set(nil, byManifest, newPod("x", "other"))
+	next := s.watch("/v1/pods?watch=1&name=a")
+	want := func(kind api.EventType, p *v1.Pod) {
+		t.Helper()
+		if e := next(); e.Type != kind || p != nil && e.Pod.UID != p.UID {
+			t.Fatalf("got %s %+v, want %s", e.Type, e.Pod, kind)
+		}
+	}
+	want(api.Added, byManifest)
+	want(api.Synced, nil)
+	s.pods.set(nil, byManifest, newPod("x", "another"), exact)
+	want(api.Deleted, byManifest)
+	want(api.Added, exact)
+	s.pods.set(nil, byManifest)
+	want(api.Deleted, exact)
+	want(api.Added, byManifest)
+}

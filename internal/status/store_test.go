@@ -1,9 +1,13 @@
 package status
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pod"
 )
 
 func wasTold(c <-chan struct{}) bool {
@@ -38,21 +42,23 @@ func TestTheStoreTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestAWatcherIsToldOnceHoweverMuchChanged(t *testing.T) {
+func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
 	s := NewStore()
-	changed, stop := s.Watch()
-	other, stopOther := s.Watch()
+	changed, stop := s.Watch("a")
+	other, stopOther := s.Watch("a")
 	defer stopOther()
 	if wasTold(changed) {
 		t.Fatal("nothing has changed yet")
 	}
 	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
-	s.Set("b", v1.PodStatus{Phase: v1.PodPending})
-	s.Touch()
+	s.Set("a", v1.PodStatus{Phase: v1.PodRunning})
 	if !wasTold(changed) || wasTold(changed) {
 		t.Error("want to be told exactly once")
 	}
-	if s.Set("a", v1.PodStatus{Phase: v1.PodPending}); wasTold(changed) {
+	if s.Set("b", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
+		t.Error("told of another pod")
+	}
+	if s.Set("a", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
 		t.Error("told of a status that is as it was")
 	}
 	if s.Forget("a"); !wasTold(changed) {
@@ -61,11 +67,32 @@ func TestAWatcherIsToldOnceHoweverMuchChanged(t *testing.T) {
 
 	stop()
 	stop() // once more does no harm
-	if s.Touch(); wasTold(changed) {
+	if s.Set("a", v1.PodStatus{}); wasTold(changed) {
 		t.Error("told after the watch ended")
 	}
 	if !wasTold(other) {
 		t.Error("the end of one watch ended another")
+	}
+	stopOther()
+	if len(s.watchers) != 0 {
+		t.Errorf("watches are left: %v", s.watchers)
+	}
+}
+
+func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
+	s := NewStore()
+	var told []string
+	s.Subscribe(func(uid pod.UID) {
+		now, ok := s.Get(uid)
+		told = append(told, fmt.Sprint(uid, " ", now.Phase, " ", ok))
+	})
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("b", v1.PodStatus{Phase: v1.PodRunning})
+	s.Forget("a")
+	s.Forget("a")
+	if want := []string{"a Pending true", "b Running true", "a  false"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 

@@ -220,10 +220,20 @@ func (p *Pool) Lives() map[pod.UID]Life {
 	defer p.mu.Unlock()
 	out := make(map[pod.UID]Life, len(p.workers))
 	for uid, w := range p.workers {
-		l := w.now()
-		out[uid] = Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
+		out[uid] = w.shown()
 	}
 	return out
+}
+
+// Life returns what Lives tells of one pod, and false if it has no worker.
+func (p *Pool) Life(uid pod.UID) (Life, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.workers[uid]
+	if w == nil {
+		return Life{}, false
+	}
+	return w.shown(), true
 }
 
 // start makes a worker. The caller holds the lock.

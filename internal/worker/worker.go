@@ -73,6 +73,12 @@ func (w *worker) now() life {
 	return w.life
 }
 
+// shown is what others may know.
+func (w *worker) shown() Life {
+	l := w.now()
+	return Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
+}
+
 // begin takes the newest state and makes its step interruptible.
 func (w *worker) begin(ctx context.Context) (life, context.Context, context.CancelFunc) {
 	w.mu.Lock()
