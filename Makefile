@@ -60,6 +60,10 @@ test-fast: ## the tests that need neither root nor a container runtime
 	go vet -tags real ./...
 	go test -race ./...
 
+.PHONY: bench-flat
+bench-flat: ## compare what a pod costs among 50 and among 500, in processor time, too
+	go test -count=1 -run TestFlatTo500Pods -v ./internal/agent -flat.cpu
+
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
 	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./internal/volume ./test/real/...
