@@ -1,9 +1,11 @@
 // Package cri talks to a container runtime over the Container Runtime Interface
 // and turns its answers into the words of package pod.
 //
-// It keeps no state but its connections. Every call but a pull has a deadline,
-// says in its error what was asked for, and is made once: whoever called decides
-// on a retry.
+// It keeps no state but its connections and the calls that are under way. Every call
+// but the stream of events has a limit: a deadline, or, where nobody knows how long it
+// may take (pulls, commands without a timeout), that the runtime answers a simple
+// question meanwhile. Each says in its error what was asked for, and is made once:
+// whoever called decides on a retry.
 package cri
 
 import (
@@ -47,6 +49,7 @@ type Client struct {
 	runtime runtimeapi.RuntimeServiceClient
 	image   runtimeapi.ImageServiceClient
 	conns   []*grpc.ClientConn
+	calls   *callTable
 	timeout time.Duration
 }
 
@@ -58,7 +61,8 @@ func New(c Config) (*Client, error) {
 	if c.ImageEndpoint == "" {
 		c.ImageEndpoint = c.RuntimeEndpoint
 	}
-	runtimeConn, err := dial(c.RuntimeEndpoint, c.Call)
+	calls := newCallTable()
+	runtimeConn, err := dial(c.RuntimeEndpoint, calls, c.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +70,11 @@ func New(c Config) (*Client, error) {
 		runtime: runtimeapi.NewRuntimeServiceClient(runtimeConn),
 		image:   runtimeapi.NewImageServiceClient(runtimeConn),
 		conns:   []*grpc.ClientConn{runtimeConn},
+		calls:   calls,
 		timeout: c.Timeout,
 	}
 	if c.ImageEndpoint != c.RuntimeEndpoint {
-		imageConn, err := dial(c.ImageEndpoint, c.Call)
+		imageConn, err := dial(c.ImageEndpoint, calls, c.Call)
 		if err != nil {
 			return nil, errors.Join(err, runtimeConn.Close())
 		}
@@ -79,7 +84,7 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-func dial(endpoint string, call callFunc) (*grpc.ClientConn, error) {
+func dial(endpoint string, calls *callTable, call callFunc) (*grpc.ClientConn, error) {
 	if path, ok := strings.CutPrefix(endpoint, "unix:///"); !ok || path == "" {
 		return nil, fmt.Errorf("runtime endpoint %q: want unix:///path/to/socket", endpoint)
 	}
@@ -87,7 +92,7 @@ func dial(endpoint string, call callFunc) (*grpc.ClientConn, error) {
 	// would keep us waiting for up to two minutes.
 	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	conn, err := grpc.NewClient(endpoint,
-		grpc.WithChainUnaryInterceptor(watched(call)...),
+		grpc.WithChainUnaryInterceptor(append(watched(call), calls.intercept)...),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),

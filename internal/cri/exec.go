@@ -14,10 +14,22 @@ import (
 // maxOutput is how much of a command's output is handed on.
 const maxOutput = 16 << 10
 
-// Exec runs a command in a container and waits for its end. The command is killed
-// after timeout, and the error then is a context.DeadlineExceeded; without a
+// lateAnswer is how much later than its timeout the end of a command may be told. The
+// runtime has to kill the command first; one that takes longer did not run itself
+// meanwhile, and so can't know whether the command was late.
+const lateAnswer = 10 * time.Second
+
+// ErrNoAnswer says that the runtime did not answer in time: what was asked for may have
+// been done or not.
+var ErrNoAnswer = errors.New("the container runtime does not answer")
+
+// Exec runs a command in a container and waits for its end. The runtime kills the
+// command after timeout, and the error then is a context.DeadlineExceeded; without a
 // timeout it may run for as long as ctx does. A command that fails is not an error
 // of Exec: the exit code tells.
+//
+// A runtime that does not answer is an ErrNoAnswer, which says nothing of the command. It
+// is given up on a while after the timeout, or when it answers nothing else either.
 //
 // The output is what was written to stdout, then to stderr, at most 16 KiB.
 func (c *Client) Exec(
@@ -26,21 +38,31 @@ func (c *Client) Exec(
 	if len(command) == 0 {
 		return nil, 0, fmt.Errorf("exec in container %s: there is no command", containerID)
 	}
-	if timeout != 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+	if timeout < 0 {
+		return nil, 0, fmt.Errorf("exec in container %s: there is no time left for the command: %w", containerID, context.DeadlineExceeded)
 	}
-	// The deadline of the call is exact. The runtime is told as well, in its whole
-	// seconds, because not every runtime kills a command whose caller is gone.
-	r, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: wholeSeconds(timeout)})
+	seconds := wholeSeconds(timeout) // as the runtime counts
+	var call context.Context
+	var cancel context.CancelFunc
+	if timeout > 0 {
+		call, cancel = context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+c.timeout, ErrNoAnswer)
+	} else {
+		call, cancel = c.whileAnswering(ctx)
+	}
+	defer cancel()
+	began := time.Now()
+	r, err := c.runtime.ExecSync(call, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: seconds})
 	switch {
 	case err == nil:
 		return joined(r.Stdout, r.Stderr), r.ExitCode, nil
-	case code(err) == codes.DeadlineExceeded || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, 0, fmt.Errorf("exec in container %s: the command did not end: %w", containerID, context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, ctx.Err())
+	case call.Err() != nil:
+		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, context.Cause(call))
+	case code(err) == codes.DeadlineExceeded && timeout > 0 && time.Since(began) > timeout+lateAnswer:
+		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was told after %s", containerID, ErrNoAnswer, time.Since(began).Round(time.Second))
+	case code(err) == codes.DeadlineExceeded:
+		return nil, 0, fmt.Errorf("exec in container %s: the command did not end: %w", containerID, context.DeadlineExceeded)
 	default:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +23,16 @@ type commander struct {
 	err     error
 	request *runtimeapi.ExecSyncRequest
 	left    time.Duration // until the deadline; 0 without one
+	takes   time.Duration // until it answers
+	mute    bool          // no other question is answered
+}
+
+func (c *commander) Version(ctx context.Context, _ *runtimeapi.VersionRequest, _ ...grpc.CallOption) (*runtimeapi.VersionResponse, error) {
+	if c.mute {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	return &runtimeapi.VersionResponse{}, nil
 }
 
 func (c *commander) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest, _ ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
@@ -33,13 +44,14 @@ func (c *commander) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest,
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
+	time.Sleep(c.takes)
 	return c.answer, c.err
 }
 
 func TestExecTellsOutputAndExitCode(t *testing.T) {
 	runtime := &commander{answer: &runtimeapi.ExecSyncResponse{Stdout: []byte("out"), Stderr: []byte("err"), ExitCode: 3}}
 
-	output, exit, err := (&Client{runtime: runtime}).Exec(t.Context(), "c1", []string{"sh", "-c", "x"}, 0)
+	output, exit, err := (&Client{runtime: runtime, timeout: time.Minute}).Exec(t.Context(), "c1", []string{"sh", "-c", "x"}, 0)
 
 	if err != nil || string(output) != "outerr" || exit != 3 {
 		t.Errorf("got %q, %d, %v", output, exit, err)
@@ -52,50 +64,70 @@ func TestExecTellsOutputAndExitCode(t *testing.T) {
 	}
 }
 
-func TestExecTimeoutIsRoundedUpForTheRuntimeOnly(t *testing.T) {
-	runtime := &commander{answer: &runtimeapi.ExecSyncResponse{}}
+func TestTheRuntimeIsTheFirstToGiveUpOnACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime := &commander{answer: &runtimeapi.ExecSyncResponse{}}
 
-	if _, _, err := (&Client{runtime: runtime}).Exec(t.Context(), "c1", []string{"x"}, 1200*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+		if _, _, err := (&Client{runtime: runtime, timeout: time.Minute}).Exec(t.Context(), "c1", []string{"x"}, 1200*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
 
-	if runtime.request.Timeout != 2 || runtime.left <= 0 || runtime.left > 1200*time.Millisecond {
-		t.Errorf("the runtime was told %ds, the call had %s", runtime.request.Timeout, runtime.left)
-	}
+		if runtime.request.Timeout != 2 || runtime.left != 2*time.Second+time.Minute {
+			t.Errorf("the runtime was told %ds, the call had %s", runtime.request.Timeout, runtime.left)
+		}
+	})
 }
 
 func TestExecErrors(t *testing.T) {
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
+	tooLate := status.Error(codes.DeadlineExceeded, "timeout 5s exceeded")
 	for name, tc := range map[string]struct {
-		ctx     context.Context
-		command []string
-		timeout time.Duration
-		err     error // of the runtime; nil: it answers when ctx ends
-		is      error
-		says    string
+		cancelled bool
+		within    time.Duration // what the caller has for it; 0: for ever
+		command   []string
+		timeout   time.Duration
+		runtime   commander
+		is        error
+		says      string
+		took      time.Duration
 	}{
-		"the runtime's clock": {command: []string{"x"}, timeout: time.Hour, err: status.Error(codes.DeadlineExceeded, "timeout 1h exceeded"), is: context.DeadlineExceeded, says: "container c1: the command did not end"},
-		"our clock":           {command: []string{"x"}, timeout: time.Millisecond, is: context.DeadlineExceeded, says: "container c1: the command did not end"},
-		"already over":        {command: []string{"x"}, timeout: -time.Second, is: context.DeadlineExceeded, says: "did not end"},
-		"cancelled":           {ctx: cancelled, command: []string{"x"}, is: context.Canceled, says: "container c1"},
-		"gone":                {command: []string{"x"}, err: status.Error(codes.NotFound, "c1 is not here"), says: "exec in container c1"},
-		"no command":          {says: "there is no command"},
+		"the command is too slow":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 6 * time.Second}, is: context.DeadlineExceeded, says: "container c1: the command did not end", took: 6 * time.Second},
+		"nobody answers":             {command: []string{"x"}, timeout: 5 * time.Second, is: ErrNoAnswer, says: "container c1: the container runtime does not answer", took: 65 * time.Second},
+		"the runtime stood still":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 40 * time.Second}, is: ErrNoAnswer, says: "told after 40s", took: 40 * time.Second},
+		"for ever, and it is silent": {command: []string{"x"}, runtime: commander{mute: true}, is: ErrNoAnswer, says: "does not answer", took: 2 * time.Minute},
+		"as long as the caller has":  {command: []string{"x"}, within: time.Hour, is: context.DeadlineExceeded, says: "container c1", took: time.Hour},
+		"already over":               {command: []string{"x"}, timeout: -time.Second, is: context.DeadlineExceeded, says: "no time left"},
+		"cancelled":                  {cancelled: true, command: []string{"x"}, is: context.Canceled, says: "container c1"},
+		"gone":                       {command: []string{"x"}, runtime: commander{err: status.Error(codes.NotFound, "c1 is not here")}, says: "exec in container c1"},
+		"no command":                 {says: "there is no command"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.ctx == nil {
-				tc.ctx = t.Context()
-			}
-			_, _, err := (&Client{runtime: &commander{err: tc.err}}).Exec(tc.ctx, "c1", tc.command, tc.timeout)
-			if err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Fatalf("got %v, want %q", err, tc.says)
-			}
-			if tc.is != nil && !errors.Is(err, tc.is) {
-				t.Errorf("%v is not %v", err, tc.is)
-			}
-			if name == "gone" && !IsNotFound(err) {
-				t.Errorf("%v hides that the container is gone", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				if tc.within > 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), tc.within)
+				}
+				defer cancel()
+				if tc.cancelled {
+					cancel()
+				}
+				began := time.Now()
+				_, _, err := (&Client{runtime: &tc.runtime, timeout: time.Minute}).Exec(ctx, "c1", tc.command, tc.timeout)
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Fatalf("got %v, want %q", err, tc.says)
+				}
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("it took %s, want %s", took, tc.took)
+				}
+				if tc.is != nil && !errors.Is(err, tc.is) {
+					t.Errorf("%v is not %v", err, tc.is)
+				}
+				if errors.Is(err, ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v reads as a command that was too slow", err)
+				}
+				if name == "gone" && !IsNotFound(err) {
+					t.Errorf("%v hides that the container is gone", err)
+				}
+			})
 		})
 	}
 }

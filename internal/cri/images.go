@@ -56,7 +56,8 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 }
 
 // PullImage fetches an image and returns the runtime's name for it. It has no
-// deadline of its own: images are large.
+// deadline of its own, since images are large: it is given up when the runtime answers
+// nothing else either.
 func (c *Client) PullImage(ctx context.Context, image string, show keyring.Credential) (string, error) {
 	request := &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}
 	if !show.Anonymous() {
@@ -65,7 +66,12 @@ func (c *Client) PullImage(ctx context.Context, image string, show keyring.Crede
 			IdentityToken: show.IdentityToken, RegistryToken: show.RegistryToken,
 		}
 	}
-	r, err := c.image.PullImage(ctx, request)
+	call, cancel := c.whileAnswering(ctx)
+	defer cancel()
+	r, err := c.image.PullImage(call, request)
+	if err != nil && call.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(call)
+	}
 	if err != nil {
 		return "", fmt.Errorf("pull image %s: %w", image, err)
 	}

@@ -59,7 +59,9 @@ func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Du
 	began := time.Now()
 	for range tries {
 		a = m.ask(ctx, q)
-		if a.outcome != Unknown || ctx.Err() != nil {
+		// What took longer than the probe may take is not asked again: a runtime that hangs
+		// would be asked for ever.
+		if a.outcome != Unknown || ctx.Err() != nil || time.Since(began) > rulesOf(q.probe).timeout {
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/cri"
 	"berth/internal/pod"
 )
 
@@ -138,6 +139,32 @@ func TestACheckThatCantBeMadeSaysNothingAboutTheContainer(t *testing.T) {
 			"10s a/app Warning Unhealthy: Liveness probe errored and resulted in unknown state: the runtime does not answer",
 			"20s a/app Warning Unhealthy: Liveness probe errored and resulted in unknown state: the runtime does not answer",
 			"30s a/app Warning Unhealthy: Liveness probe failed: no good")
+	})
+}
+
+// A runtime that hangs for an hour says nothing about any container, however low the
+// threshold, and is asked for each probe once at a time.
+func TestARuntimeThatHangsFailsNoContainer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		one := thresholds(1, 1)
+		w.watch(web("a", nil, asking("live", one), asking("ready", one)), "c1")
+		w.watch(web("b", asking("start", one), nil, nil), "c2")
+		w.pass(time.Second)
+		w.expectHealth("c1", "started=- ready=true dead=")
+		w.expectHealth("c2", "started=true ready=- dead=")
+		hung := reply{err: cri.ErrNoAnswer, takes: 2 * time.Minute}
+		w.answer("c1", "live", hung)
+		w.answer("c1", "ready", hung)
+		w.answer("c3", "start", hung)
+		w.watch(web("c", asking("start", one), nil, nil), "c3")
+		w.pass(time.Hour)
+		w.expectHealth("c1", "started=- ready=true dead=")
+		w.expectHealth("c2", "started=true ready=- dead=")
+		w.expectHealth("c3", "started=false ready=- dead=")
+		w.expectMost(3)
+		w.answer("c1", "live", reply{})
+		w.pass(3 * time.Minute)
+		w.expectHealth("c1", "started=- ready=true dead=")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth/internal/cri"
 	"berth/internal/pod"
 )
 
@@ -134,6 +135,9 @@ func (w *world) exec(ctx context.Context, id string, command []string, timeout t
 		w.now--
 		w.mu.Unlock()
 	}()
+	if errors.Is(r.err, cri.ErrNoAnswer) {
+		timeout = r.takes
+	}
 	if r.takes > 0 {
 		select {
 		case <-time.After(min(r.takes, timeout)):
@@ -203,6 +207,16 @@ func healthText(h pod.Health) string {
 		s += fmt.Sprint(" grace=", *h.Grace)
 	}
 	return s
+}
+
+// expectMost compares how many commands ran at the same time, at most.
+func (w *world) expectMost(want int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.most != want {
+		w.t.Errorf("%d commands ran at the same time, want %d", w.most, want)
+	}
 }
 
 // asking returns a probe that runs the command of that name.

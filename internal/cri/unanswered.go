@@ -1,0 +1,156 @@
+package cri
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Unanswered is a method of the CRI that the runtime leaves without an answer.
+type Unanswered struct {
+	Method string // such as ListContainers
+	// Since is the start of the first call that got no answer. Calls that were given up
+	// and made again since then do not change it.
+	Since time.Time
+}
+
+// Unanswered returns the methods that concern the whole node and that the runtime does
+// not answer at present, the oldest first. Calls that concern one pod are left out: one
+// pod that hangs says nothing of the node.
+func (c *Client) Unanswered() []Unanswered { return c.calls.unanswered() }
+
+// nodeWide tells whether a request concerns the whole node. The usage of all pods is read
+// from one process per pod, any of which may hang, so it does not.
+func nodeWide(request any) bool {
+	switch r := request.(type) {
+	case *runtimeapi.VersionRequest, *runtimeapi.StatusRequest, *runtimeapi.ImageFsInfoRequest, *runtimeapi.ListImagesRequest:
+		return true
+	case *runtimeapi.ListPodSandboxRequest:
+		return len(r.GetFilter().GetLabelSelector()) == 0
+	case *runtimeapi.ListContainersRequest:
+		return len(r.GetFilter().GetLabelSelector()) == 0
+	default:
+		return false
+	}
+}
+
+// callTable holds the node-wide calls that are under way or were given up. It is the only
+// writer of them.
+type callTable struct {
+	mu      sync.Mutex
+	methods map[string]*methodCalls // by the name of the method
+}
+
+// methodCalls are the calls of one method.
+type methodCalls struct {
+	next     int
+	underWay map[int]time.Time // when they began
+	givenUp  time.Time         // when the first of those began that got no answer; zero: the last one was answered
+}
+
+func newCallTable() *callTable { return &callTable{methods: map[string]*methodCalls{}} }
+
+// begin notes a call, and what it returns notes its end.
+func (t *callTable) begin(method string) (end func(error)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.methods[method]
+	if m == nil {
+		m = &methodCalls{underWay: map[int]time.Time{}}
+		t.methods[method] = m
+	}
+	id, began := m.next, time.Now()
+	m.next++
+	m.underWay[id] = began
+	return func(err error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(m.underWay, id)
+		switch code(err) {
+		case codes.DeadlineExceeded:
+			if m.givenUp.IsZero() {
+				m.givenUp = began
+			}
+		case codes.Canceled: // by the caller: it says nothing of the runtime
+		default:
+			m.givenUp = time.Time{}
+		}
+	}
+}
+
+func (t *callTable) unanswered() []Unanswered {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Unanswered
+	for method, m := range t.methods {
+		since := slices.Collect(maps.Values(m.underWay))
+		if !m.givenUp.IsZero() {
+			since = append(since, m.givenUp)
+		}
+		if len(since) > 0 {
+			out = append(out, Unanswered{Method: method, Since: slices.MinFunc(since, time.Time.Compare)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Unanswered) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Method, b.Method)
+	})
+	return out
+}
+
+// intercept goes between every call and its connection: it notes the node-wide ones, and
+// gives a limit to those that came without.
+func (t *callTable) intercept(
+	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+) error {
+	if _, limited := ctx.Deadline(); !limited && ctx.Value(watchedKey{}) == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+	}
+	if !nodeWide(request) {
+		return invoke(ctx, method, request, reply, conn, options...)
+	}
+	end := t.begin(method[strings.LastIndexByte(method, '/')+1:])
+	err := invoke(ctx, method, request, reply, conn, options...)
+	end(err)
+	return err
+}
+
+// watchedKey marks the context of a call that whileAnswering watches over.
+type watchedKey struct{}
+
+// whileAnswering returns a context for a call that may take for ever, such as a pull. It
+// ends with ErrNoAnswer as its cause when the runtime does not answer a simple question
+// either.
+func (c *Client) whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(context.WithValue(ctx, watchedKey{}, true))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(c.timeout):
+			}
+			if _, err := c.Version(ctx); code(err) == codes.DeadlineExceeded {
+				end(ErrNoAnswer)
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		end(nil)
+		<-ended
+	}
+}
