@@ -39,7 +39,8 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		return nil, err
 	}
 	r.bundle, err = bundle.New(bundle.Config{
-		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Log: log, Ready: askReady,
+		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, Log: log,
+		Ready: askReady, Answers: askAnything,
 		Up:       func() { note(r.up) },
 		Down:     func(error) {},
 		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
@@ -119,6 +120,18 @@ func askReady(ctx context.Context, endpoint string) error {
 		return err
 	}
 	return errors.Join(client.Ready(ctx), client.Close())
+}
+
+// askAnything asks once whether there is a runtime at an endpoint that answers, for as long
+// as ctx allows. Whatever it answers will do.
+func askAnything(ctx context.Context, endpoint string) error {
+	const limit = time.Hour // ctx ends long before
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: limit})
+	if err != nil {
+		return err
+	}
+	_, err = client.Version(ctx)
+	return errors.Join(err, client.Close())
 }
 
 // connect waits until the runtime is up and returns a client of it.

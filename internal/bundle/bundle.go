@@ -13,7 +13,8 @@
 //	run/                sockets, mounts, pid file: gone after Teardown
 //
 // Run keeps one containerd alive: it adopts the one that an earlier agent left
-// behind, or starts one, and starts another when it dies. containerd and the
+// behind, or starts one, and starts another when it dies, or when it does not answer
+// for minutes: then it is killed first. containerd and the
 // containers are no part of the agent's life: when Run ends, they stay. Teardown
 // is what ends them.
 //
@@ -41,7 +42,10 @@ const SandboxImage = "localhost/berth-pause:1"
 // defaultBridge is the link that connects the pods of this machine.
 const defaultBridge = "berth0"
 
-const defaultPullPatience = time.Minute
+const (
+	defaultPullPatience = time.Minute
+	defaultSilence      = 3 * time.Minute
+)
 
 // Config says where the runtime lives and whom it tells.
 type Config struct {
@@ -53,8 +57,15 @@ type Config struct {
 	// for a minute.
 	PullPatience time.Duration
 
+	// Silence is how long containerd may answer nothing before it is killed and another one
+	// is started in its place; 0 for three minutes. Containers outlive it.
+	Silence time.Duration
+
 	// Ready asks the endpoint over CRI whether runtime and network are ready.
 	Ready func(ctx context.Context, endpoint string) error
+	// Answers asks the endpoint over CRI for anything that is always answered. It fails only
+	// if there is no answer.
+	Answers func(ctx context.Context, endpoint string) error
 
 	// Up and Down tell of every change, in order, from one goroutine. They must
 	// not block. Up comes after the images of the folder are there.
@@ -85,8 +96,8 @@ func New(cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Libexec) {
 		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
 	}
-	if cfg.Ready == nil || cfg.Log == nil {
-		return nil, errors.New("bundle needs a readiness check and a logger")
+	if cfg.Ready == nil || cfg.Answers == nil || cfg.Log == nil {
+		return nil, errors.New("bundle needs a readiness check, a question that is always answered, and a logger")
 	}
 	if err := checkPodCIDR(cfg.PodCIDR); err != nil {
 		return nil, err
@@ -102,6 +113,12 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	if cfg.PullPatience < 0 {
 		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullPatience)
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = defaultSilence
+	}
+	if cfg.Silence < time.Second {
+		return nil, fmt.Errorf("a containerd that is busy is silent for longer than %s", cfg.Silence)
 	}
 	p, err := newPaths(cfg.Root, cfg.Libexec)
 	if err != nil {
@@ -138,6 +155,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 	s := supervisor{
 		launcher: newLauncher(r.paths, r.log),
 		ready:    func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
+		answers:  func(ctx context.Context) error { return r.cfg.Answers(ctx, r.Endpoint()) },
+		silence:  r.cfg.Silence,
 		attend:   r.attend,
 		up:       r.cfg.Up,
 		down:     r.cfg.Down,
@@ -208,4 +227,7 @@ const (
 	readyTimeout      = 5 * time.Second  // of one question
 	readyPatience     = 30 * time.Second // then the log says that it takes long
 	firstImportWait   = 30 * time.Second // for the images of the folder, before Up
+	healthPoll        = 10 * time.Second // between two questions whether it answers
+	minFailures       = 3                // questions without an answer, before it is killed
+	maxSilences       = 8                // so many times the silence for one that never answered
 )

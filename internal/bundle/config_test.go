@@ -24,7 +24,7 @@ func testPaths(t *testing.T, root string) paths {
 func valid() Config {
 	return Config{
 		Root: "/var/lib/berth", Libexec: "/usr/libexec/berth", PodCIDR: netip.MustParsePrefix("10.88.0.0/16"),
-		Ready: func(context.Context, string) error { return nil }, Log: slog.New(slog.DiscardHandler),
+		Ready: func(context.Context, string) error { return nil }, Answers: func(context.Context, string) error { return nil }, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -44,7 +44,9 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"long bridge":      {func(c *Config) { c.Bridge = "a-bridge-too-far" }, "15 bytes"},
 		"odd bridge":       {func(c *Config) { c.Bridge = "a/b" }, "slashes"},
 		"no patience":      {func(c *Config) { c.PullPatience = -1 }, "patience"},
+		"no silence":       {func(c *Config) { c.Silence = time.Millisecond }, "silent for longer"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
+		"no question":      {func(c *Config) { c.Answers = nil }, "always answered"},
 		"no log":           {func(c *Config) { c.Log = nil }, "logger"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,6 +91,44 @@ func TestLifeOfTheRuntime(t *testing.T) {
 	takeDown(t, m, b)
 }
 
+func TestARuntimeThatHangsIsReplaced(t *testing.T) {
+	// given a pod, and little patience with a runtime that does not answer
+	m := newMachine(t)
+	m.silence = 6 * time.Second
+	m.drop("hello.tar", m.archive("localhost/hello:1", ociarchive.Write))
+	a := m.startAgent()
+	receive(t, "up", a.up)
+	pod := a.startPod("one", "localhost/hello:1", 18080)
+
+	// when containerd stands still, then it is killed, and another one has the pod
+	old, stopped := a.pid(), time.Now()
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if after := receive(t, "down", a.down).Sub(stopped); after < m.silence {
+		t.Errorf("it was killed after %s", after)
+	}
+	receive(t, "up again", a.up)
+	if a.pid() == old || !pod.running() {
+		t.Errorf("pid %d after %d, container running: %v", a.pid(), old, pod.running())
+	}
+
+	// when it stands still and there is no agent, then the next agent does the same
+	a.stop()
+	old = a.pid()
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b := m.startAgent()
+	receive(t, "up after adoption", b.up)
+	if b.pid() == old || !pod.running() {
+		t.Errorf("pid %d after %d, container running: %v", b.pid(), old, pod.running())
+	}
+	pod.remove()
+	b.stop()
+	takeDown(t, m, b)
+}
+
 func TestTeardownAfterEverythingWasKilled(t *testing.T) {
 	// given a pod with a host port and limits, and no agent any more
 	m := newMachine(t)

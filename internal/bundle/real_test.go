@@ -51,6 +51,7 @@ type machine struct {
 	t       *testing.T
 	root    string
 	libexec string
+	silence time.Duration // of containerd, before it is killed; 0: the usual
 	before  map[string][]string
 	log     *logBuffer
 }
@@ -191,7 +192,7 @@ func (m *machine) runtime(a *agent) *Runtime {
 	m.t.Helper()
 	rt, err := New(Config{
 		Root: m.root, Libexec: m.libexec, PodCIDR: netip.MustParsePrefix("10.213.0.0/24"),
-		Ready:    criReady,
+		Silence: m.silence, Ready: criReady, Answers: criAnswers,
 		Up:       func() { a.up <- time.Now() },
 		Down:     func(error) { a.down <- time.Now() },
 		Imported: func(names []string) { a.imported <- names },
@@ -268,6 +269,16 @@ func criReady(ctx context.Context, endpoint string) error {
 		}
 	}
 	return nil
+}
+
+func criAnswers(ctx context.Context, endpoint string) error {
+	conn, err := dial(endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = cri.NewRuntimeServiceClient(conn).Version(ctx, &cri.VersionRequest{})
+	return err
 }
 
 // archive makes an image whose program does nothing, for as long as it is let.

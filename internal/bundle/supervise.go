@@ -2,9 +2,12 @@ package bundle
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"berth/internal/proc"
 	"berth/internal/run"
 )
 
@@ -13,12 +16,19 @@ import (
 //	adopt or start ──▶ wait until ready ──▶ attend ──▶ up ──▶ wait for its end ──▶ down ─┐
 //	       ▲                                                                             │
 //	       └───────────────────────────── at once, then with growing delay ◀─────────────┘
+//
+// All the while it is asked whether it answers. One that does not for the whole of silence
+// is killed, which is an end like any other: its containers outlive it.
 type supervisor struct {
 	launcher interface {
 		adopt() (process, error) // nil if none runs
 		start() (process, error)
 	}
 	ready func(context.Context) error
+	// answers asks a question that a containerd of any state answers at once. It fails if
+	// there is no answer before ctx ends.
+	answers func(context.Context) error
+	silence time.Duration // without any answer: then containerd is killed
 
 	// attend starts what goes along with one life of containerd; it closes what
 	// it returns when pods may start.
@@ -30,9 +40,10 @@ type supervisor struct {
 
 func (s *supervisor) run(ctx context.Context) {
 	var delay backoff
+	silence := s.silence
 	failing := false // said once when it begins, once when it ends
 	for {
-		wasUp, healthy, err := s.live(ctx, func() {
+		wasUp, healthy, err := s.live(ctx, silence, func() {
 			if failing {
 				s.log.Info("containerd is up again")
 			}
@@ -42,6 +53,12 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		}
 		wait := delay.next(healthy)
+		// One that is killed before it ever answers may need longer to come up than we wait.
+		if !wasUp && errors.Is(err, errSilent) {
+			silence = min(2*silence, maxSilences*s.silence)
+		} else {
+			silence = s.silence
+		}
 		switch {
 		case wasUp:
 			s.log.Error("containerd ended: starting it again; its containers go on", "cause", err)
@@ -59,7 +76,7 @@ func (s *supervisor) run(ctx context.Context) {
 
 // live goes through one life of containerd. It returns whether and for how long it
 // was up, and what ended it.
-func (s *supervisor) live(ctx context.Context, cameUp func()) (wasUp bool, healthy time.Duration, err error) {
+func (s *supervisor) live(ctx context.Context, silence time.Duration, cameUp func()) (wasUp bool, healthy time.Duration, err error) {
 	p, err := s.obtain()
 	if err != nil {
 		return false, 0, err
@@ -68,7 +85,28 @@ func (s *supervisor) live(ctx context.Context, cameUp func()) (wasUp bool, healt
 	defer end(nil)
 	group := run.NewGroup(life, s.log)
 	defer group.Stop()
-	group.Go("containerd-wait", func(ctx context.Context) { end(p.wait(ctx)) })
+	killed := make(chan error, 1) // holds the reason before the kill
+	group.Go("containerd-wait", func(ctx context.Context) {
+		err := p.wait(ctx)
+		select {
+		case reason := <-killed:
+			err = reason
+		default:
+		}
+		end(err)
+	})
+	group.Go("containerd-health", func(ctx context.Context) {
+		err := s.awaitSilence(ctx, silence)
+		if err == nil {
+			return
+		}
+		s.log.Error("containerd does not answer: killing it, its containers go on", "pid", p.pid(), "reason", err)
+		killed <- err
+		if err := p.kill(); err != nil {
+			s.log.Error("can't kill containerd", "pid", p.pid(), "err", err)
+		}
+		s.warnIfAlive(ctx, p.pid())
+	})
 
 	if s.awaitReady(life) {
 		patience := time.NewTimer(firstImportWait)
@@ -126,6 +164,41 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 			return false
 		case <-time.After(readyPoll):
 		}
+	}
+}
+
+// errSilent is why a containerd was killed that did not answer.
+var errSilent = errors.New("it did not answer")
+
+// awaitSilence asks until nothing was answered for the whole of silence, or ctx ends. A
+// containerd that is busy answers late: one answer of many is enough. One question may
+// take up all of the time, but for what a few need that fail at once.
+func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) error {
+	answered := time.Now()
+	for failures := 0; ; {
+		question, cancel := context.WithTimeout(ctx, silence/minFailures)
+		err := s.answers(question)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			answered, failures = time.Now(), 0
+		} else if failures++; failures >= minFailures && time.Since(answered) >= silence {
+			return fmt.Errorf("%w for %s: %w", errSilent, time.Since(answered).Round(time.Second), err)
+		}
+		if wait(ctx, min(healthPoll, silence/minFailures)) != nil {
+			return nil
+		}
+	}
+}
+
+// warnIfAlive says so if a process that was killed stays: it is in a system call that does
+// not end. No other containerd is started while it is there, for the two would share
+// their files.
+func (s *supervisor) warnIfAlive(ctx context.Context, pid int) {
+	if wait(ctx, proc.KillWait) == nil {
+		s.log.Error("containerd was killed and is still there, stuck in the kernel (a disk that does not answer?): no other is started beside it", "pid", pid)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,22 @@ import (
 	"berth/internal/run"
 )
 
-// fakeProcess ends when it is told to.
-type fakeProcess struct{ ended chan error }
+// fakeProcess ends when it is told to, or killed.
+type fakeProcess struct {
+	ended     chan error
+	immortal  bool // it is stuck in the kernel
+	killCount atomic.Int32
+}
+
+func (p *fakeProcess) pid() int { return 1 }
+
+func (p *fakeProcess) kill() error {
+	p.killCount.Add(1)
+	if !p.immortal {
+		p.ended <- errors.New("signal: killed")
+	}
+	return nil
+}
 
 func (p *fakeProcess) wait(ctx context.Context) error {
 	select {
@@ -98,6 +113,8 @@ func supervised(l *fakeLauncher, w *told) supervisor {
 	return supervisor{
 		launcher: l,
 		ready:    func(context.Context) error { return nil },
+		answers:  func(context.Context) error { return nil },
+		silence:  3 * time.Minute,
 		attend:   func(*run.Group) <-chan struct{} { return closed() },
 		up:       func() { w.say("up") },
 		down:     func(error) { w.say("down") },
@@ -262,4 +279,128 @@ func TestDeathWhileNotReadyIsNoticed(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// hang lets no question be answered.
+func hang(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func TestASilentRuntimeIsKilledAndReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given one that is up, and stops answering after ten minutes
+		l, w, log := newFakeLauncher(), &told{}, &told{}
+		s := supervised(l, w)
+		s.log = slog.New(slog.NewTextHandler(log, nil))
+		hangs := time.Now().Add(10 * time.Minute)
+		s.answers = func(ctx context.Context) error {
+			if time.Now().After(hangs) && len(l.starts()) == 1 {
+				return hang(ctx)
+			}
+			return nil
+		}
+		stop := within(t, s)
+		first := <-l.started
+		time.Sleep(12 * time.Minute)
+		synctest.Wait()
+		if first.killCount.Load() != 0 || w.String() != "up" {
+			t.Fatalf("killed %d times, told: %s", first.killCount.Load(), w)
+		}
+		// then it is killed after three minutes of silence, and another one is started
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if first.killCount.Load() != 1 || w.String() != "up down up" || len(l.starts()) != 2 {
+			t.Errorf("killed %d times, told: %s, starts: %v", first.killCount.Load(), w, l.starts())
+		}
+		if killed := l.starts()[1] - 10*time.Minute; killed < 3*time.Minute || killed > 4*time.Minute {
+			t.Errorf("killed after %s of silence", killed)
+		}
+		if !strings.Contains(log.String(), "does not answer: killing it") || !strings.Contains(log.String(), "it did not answer for 3m") {
+			t.Errorf("log: %s", log)
+		}
+		stop()
+	})
+}
+
+func TestABusyRuntimeIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given one that answers one question of many, and late
+		l, w := newFakeLauncher(), &told{}
+		s := supervised(l, w)
+		asked := 0
+		s.answers = func(ctx context.Context) error {
+			if asked++; asked%3 != 0 {
+				return hang(ctx)
+			}
+			return wait(ctx, 20*time.Second)
+		}
+		stop := within(t, s)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if len(l.starts()) != 1 || w.String() != "up" {
+			t.Errorf("starts: %v, told: %s", l.starts(), w)
+		}
+		stop()
+	})
+}
+
+func TestARuntimeThatIsStuckInTheKernelHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given one that does not answer, and does not die either
+		l, w, log := newFakeLauncher(), &told{}, &told{}
+		stuck := &fakeProcess{ended: make(chan error, 1), immortal: true}
+		l.running = stuck
+		s := supervised(l, w)
+		s.log = slog.New(slog.NewTextHandler(log, nil))
+		s.answers = func(ctx context.Context) error {
+			if len(l.starts()) == 0 {
+				return hang(ctx)
+			}
+			return nil
+		}
+		s.ready = s.answers
+		stop := within(t, s)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		// then no other is started beside it, and the log says why, once
+		if stuck.killCount.Load() != 1 || len(l.starts()) != 0 || strings.Count(log.String(), "still there") != 1 {
+			t.Errorf("killed %d times, starts: %v, log: %s", stuck.killCount.Load(), l.starts(), log)
+		}
+		// when the kernel lets it go, then another one comes up at once
+		stuck.ended <- proc.ErrGone
+		<-l.started
+		synctest.Wait()
+		if w.String() != "up" {
+			t.Errorf("told: %s", w)
+		}
+		stop()
+	})
+}
+
+func TestARuntimeThatNeverAnswersIsGivenMoreTimeEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, w := newFakeLauncher(), &told{}
+		s := supervised(l, w)
+		s.answers, s.ready = hang, hang
+		stop := within(t, s)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		var lives []time.Duration
+		for i, at := range l.starts()[1:] {
+			lives = append(lives, (at - l.starts()[i]).Round(time.Minute))
+		}
+		if want := []time.Duration{3, 6, 12, 24, 24, 24}; len(lives) < len(want) || !aboutMinutes(lives, want) {
+			t.Errorf("lives of %v, want minutes of %d", lives, want)
+		}
+		stop()
+	})
+}
+
+// aboutMinutes tells whether durations are so many minutes, or up to half as much more. Delays between two lives and the time of
+// one question come on top.
+func aboutMinutes(got []time.Duration, minutes []time.Duration) bool {
+	for i, want := range minutes {
+		if want *= time.Minute; got[i] < want || got[i] > want+want/2 {
+			return false
+		}
+	}
+	return true
 }

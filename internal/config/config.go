@@ -31,8 +31,9 @@ type Config struct {
 	RuntimeEndpoint string // empty: the bundled one
 	ImageEndpoint   string // empty: the same
 	RuntimeTimeout  time.Duration
-	PodCIDR         netip.Prefix // of the bundled network
-	Bridge          string       // of the bundled network; empty: the usual one
+	RuntimeSilence  time.Duration // how long the bundled one may answer nothing; 0: as long as it decides by itself
+	PodCIDR         netip.Prefix  // of the bundled network
+	Bridge          string        // of the bundled network; empty: the usual one
 
 	CgroupRoot    string // holds the cgroups of all pods, and has their limits
 	PodLogsDir    string // holds a directory of logs for each pod

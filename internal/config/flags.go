@@ -29,6 +29,7 @@ type Flags struct {
 	ProviderConfig  string
 	ProviderBin     string
 	PullPatience    time.Duration
+	RuntimeSilence  time.Duration
 	EvictionHard    map[string]string // nil: not given
 	EvictionRelief  time.Duration
 	Verbosity       int
@@ -53,6 +54,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.ConfigFile, "config", "", "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1)")
 	set.StringVar(&f.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime, as unix:///path (default: the bundled containerd)")
 	set.StringVar(&f.ImageEndpoint, "image-service-endpoint", "", "socket of the image service (default: the container runtime's)")
+	set.DurationVar(&f.RuntimeSilence, "runtime-silence-limit", 0, "how long the bundled containerd may answer nothing before it is killed and started again; its containers go on (default 3m)")
 	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default \""+defaultPodCIDR+"\")")
 	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
 	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")

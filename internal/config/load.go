@@ -65,6 +65,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	if c.ImageEndpoint != "" && c.RuntimeEndpoint == "" {
 		l.fail("--image-service-endpoint", c.ImageEndpoint, "give --container-runtime-endpoint, too: the bundled runtime brings its own images")
 	}
+	c.RuntimeSilence = l.silence(f.RuntimeSilence, c.RuntimeEndpoint)
 	c.RuntimeTimeout = l.duration("runtimeRequestTimeout", k.RuntimeRequestTimeout, defaultTimeout)
 	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR, defaultPodCIDR))
 
@@ -292,4 +293,18 @@ func (l *loader) backoff(k *kubeletconfig.KubeletConfiguration) plan.Backoff {
 	b.Max = longest.Duration
 	b.Initial = min(b.Initial, b.Max)
 	return b
+}
+
+// minSilence is what a busy machine needs at the least to answer.
+const minSilence = 5 * time.Second
+
+func (l *loader) silence(limit time.Duration, endpoint string) time.Duration {
+	const flag = "--runtime-silence-limit"
+	if limit != 0 && limit < minSilence {
+		l.fail(flag, limit.String(), "must be at least %s: a runtime that is busy answers late", minSilence)
+	}
+	if limit != 0 && endpoint != "" {
+		l.fail(flag, limit.String(), "is for the bundled runtime: one that is given is never killed")
+	}
+	return limit
 }

@@ -26,9 +26,9 @@ type Handle struct {
 // ErrGone says that a process has ended.
 var ErrGone = errors.New("process is gone")
 
-// killWait is how long a killed process may take to go: it may be inside of a slow
+// KillWait is how long a killed process may take to go: it may be inside of a slow
 // system call.
-const killWait = 10 * time.Second
+const KillWait = 10 * time.Second
 
 // Open takes hold of the process that info describes, if it still is that one.
 func (t Table) Open(info Info) (*Handle, error) {
@@ -127,7 +127,7 @@ func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
 	for _, step := range []struct {
 		sig  unix.Signal
 		wait time.Duration
-	}{{unix.SIGTERM, grace}, {unix.SIGKILL, killWait}} {
+	}{{unix.SIGTERM, grace}, {unix.SIGKILL, KillWait}} {
 		if step.wait == 0 {
 			continue
 		}
