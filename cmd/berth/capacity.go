@@ -9,7 +9,6 @@ import (
 
 	"berth/internal/admit"
 	"berth/internal/config"
-	"berth/internal/cri"
 	machine "berth/internal/node"
 )
 
@@ -18,12 +17,10 @@ type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
 	appArmor    bool  // the kernel confines by it
-	seLinux     bool  // containers are labelled
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
-	// strictGroups says that the runtime can keep out the groups of an image.
-	strictGroups bool
+	features    *features // of the runtime
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
 	// reread has inCluster return what the cluster knows now. Nil without one.
@@ -51,21 +48,13 @@ func nodeLimits(p config.Pressure) machine.Limits {
 }
 
 // newCapacity looks at the machine once: processors and memory do not change.
-func newCapacity(ctx context.Context, c *config.Config, client *cri.Client) (*capacity, error) {
+func newCapacity(c *config.Config, f *features) (*capacity, error) {
 	m, err := readMachine(machine.Host{Storage: c.RootDir})
 	if err != nil {
 		return nil, err
 	}
-	info, err := client.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	labels, err := hasLabels(ctx, client)
-	if err != nil {
-		return nil, err
-	}
 	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), seLinux: labels, strictGroups: info.SupplementalGroups, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
 		pressure:    func() []v1.NodeConditionType { return nil },
@@ -97,7 +86,7 @@ func (c *capacity) labels() map[string]string {
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.seLinux, StrictGroups: c.strictGroups, Pressure: c.pressure(), InCluster: c.reread != nil,
+		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -121,7 +121,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 }
 
 // start keeps the node, the statuses and the mirror pods of this machine true.
-func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *refs.API, fail func(error)) {
+func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *refs.API, alive func(context.Context) error, fail func(error)) {
 	u.shows.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
@@ -138,19 +138,30 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
 	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { note(rt.hints) }) })
-	group.Go("node readiness", u.readiness(client, rt.hints).Run)
+	group.Go("node readiness", u.readiness(client, alive, rt.hints).Run)
 	group.Go("node pressure", u.gauge(client).Run)
 }
 
-// readiness lets the node be as ready as its runtime is.
-func (u *cluster) readiness(client *cri.Client, hints <-chan struct{}) machine.Readiness {
+// readiness lets the node be as ready as its runtime and the sync loop are.
+func (u *cluster) readiness(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) machine.Readiness {
 	return machine.Readiness{
 		Ask: func(ctx context.Context) (machine.Answer, error) {
 			info, err := client.Info(ctx)
 			return machine.Answer{Runtime: info.Runtime, Network: info.Network}, err
 		},
+		Unanswered: func() []machine.Call { return unanswered(client) }, Alive: alive,
 		Hints: hints, Node: u.node, Log: u.log,
 	}
+}
+
+// unanswered are the calls that the runtime leaves without an answer, as far as they concern
+// the whole node.
+func unanswered(client *cri.Client) []machine.Call {
+	var out []machine.Call
+	for _, u := range client.Unanswered() {
+		out = append(out, machine.Call{Name: u.Method, Since: u.Since})
+	}
+	return out
 }
 
 // gauge lets the node show what the machine runs out of.

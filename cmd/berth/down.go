@@ -126,11 +126,14 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, gr
 		return err
 	}
 	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
-	client, err := rt.connect(ctx, c, watcher, log)
+	client, err := rt.connect(c, watcher)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
+	if err := rt.awaitUp(ctx); err != nil {
+		return fmt.Errorf("wait for the container runtime: %w", err)
+	}
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled

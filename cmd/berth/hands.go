@@ -18,6 +18,7 @@ import (
 	"berth/internal/execute"
 	"berth/internal/gc"
 	"berth/internal/hook"
+	"berth/internal/image"
 	"berth/internal/plugins"
 	"berth/internal/render"
 	"berth/internal/userns"
@@ -25,19 +26,11 @@ import (
 )
 
 // makeHands makes what does the work of each pod.
-func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings) (*execute.Executor, error) {
-	info, err := in.client.Info(ctx)
-	if err != nil {
+func (n *node) makeHands(c *config.Config, in surroundings, records *image.Records) (*execute.Executor, error) {
+	if err := n.makeImages(c, in, records); err != nil {
 		return nil, err
 	}
-	name, err := in.client.Version(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.makeImages(ctx, c, in); err != nil {
-		return nil, err
-	}
-	if err := n.makeVolumes(c, in, info.Handlers); err != nil {
+	if err := n.makeVolumes(c, in); err != nil {
 		return nil, err
 	}
 	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: n.log})
@@ -57,11 +50,11 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
 		PodsDir:     in.podsDir,
 		LinksDir:    c.LogLinksDir,
-		RuntimeName: name.Name,
+		RuntimeName: in.features.runtimeName,
 		LastLines:   crilog.LastLines,
 		Backoff:     c.Backoff,
 		Allocatable: in.capacity.forPods,
-		CanMapUsers: func(handler string) bool { return canMapUsers(info.Handlers, handler) },
+		CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
 		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
 		ImageUser:   imageUsers(in.client),
 		MakeCgroup: func(g render.Cgroup) error {
@@ -80,7 +73,7 @@ func (n *node) makeHands(ctx context.Context, c *config.Config, in surroundings)
 
 // makeVolumes makes what brings volumes to pods, by itself or with the drivers of this
 // machine.
-func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Handler) error {
+func (n *node) makeVolumes(c *config.Config, in surroundings) error {
 	var err error
 	n.drivers, err = csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
@@ -107,7 +100,7 @@ func (n *node) makeVolumes(c *config.Config, in surroundings, handlers []cri.Han
 	n.volumes, err = volume.New(volume.Config{
 		PodsDir: in.podsDir, Objects: n.objects, Mounter: kernel(), CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
 		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, handlers) }, SetUp: in.watcher.VolumeSetUp, Wake: n.agent.Changed, Log: n.log,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, in.features.handlers()) }, SetUp: in.watcher.VolumeSetUp, Wake: n.agent.Changed, Log: n.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			in.diary.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},

@@ -53,21 +53,13 @@ func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger
 func imageRecords(c *config.Config) string { return filepath.Join(c.RootDir, "image_manager") }
 
 // newRecords opens the memory of who pulled what.
-func newRecords(ctx context.Context, c *config.Config, client *cri.Client, log *slog.Logger) (*image.Records, error) {
-	r, err := image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.Settle(ctx, client.ImageRef)
+func newRecords(c *config.Config, log *slog.Logger) (*image.Records, error) {
+	return image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
 }
 
 // makeImages makes what pulls images, and what removes them.
-func (n *node) makeImages(ctx context.Context, c *config.Config, in surroundings) error {
+func (n *node) makeImages(c *config.Config, in surroundings, records *image.Records) error {
 	ring, err := newKeyring(c, n.objects, n.log)
-	if err != nil {
-		return err
-	}
-	records, err := newRecords(ctx, c, in.client, n.log)
 	if err != nil {
 		return err
 	}
@@ -179,11 +171,12 @@ func imageDir(ctx context.Context, client *cri.Client) (string, error) {
 
 // imageStore lets the local API manage images.
 type imageStore struct {
-	client *cri.Client
-	images *image.Manager
-	gc     *imagegc.Collector
-	bundle *bundle.Runtime // nil if the runtime was given
-	log    *slog.Logger
+	features *features
+	client   *cri.Client
+	images   *image.Manager
+	gc       *imagegc.Collector
+	bundle   *bundle.Runtime // nil if the runtime was given
+	log      *slog.Logger
 }
 
 // tellEvery is between two looks at how a pull goes.
@@ -191,6 +184,9 @@ const tellEvery = 500 * time.Millisecond
 
 // Pull implements server.Images.
 func (s imageStore) Pull(ctx context.Context, name string, tell func(progress.Progress)) error {
+	if err := s.features.check(); err != nil {
+		return err
+	}
 	group := run.NewGroup(ctx, s.log)
 	defer group.Stop()
 	pulled := make(chan error, 1)
@@ -211,6 +207,9 @@ func (s imageStore) Pull(ctx context.Context, name string, tell func(progress.Pr
 func (s imageStore) Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error) {
 	if s.bundle == nil {
 		return nil, errors.New("berth runs with a container runtime that it was given, and can't load images into it: use the tools of that runtime, or 'berth image pull'")
+	}
+	if err := s.features.check(); err != nil {
+		return nil, err
 	}
 	names, err := s.bundle.Load(ctx, name, archive, received)
 	if err != nil {

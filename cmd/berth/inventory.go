@@ -30,8 +30,9 @@ type localInventory struct {
 	inCluster func() *v1.Node // nil, or a Node that is nil, without a cluster
 	started   time.Time
 
-	mu    sync.Mutex
-	shown v1.NodeStatus // without a cluster: what was told last, for the times in it
+	mu      sync.Mutex
+	shown   v1.NodeStatus   // without a cluster: what was told last, for the times in it
+	runtime machine.Runtime // likewise: what the runtime said last of itself
 }
 
 // newInventory is for a node that has joined a cluster, or not: then joined is nil.
@@ -59,12 +60,7 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 		return nil, err
 	}
 	var health machine.Health
-	if facts.Runtime, err = runtimeFacts(ctx, i.client); err != nil {
-		health.Runtime = err
-	}
-	if info, err := i.client.Info(ctx); err == nil {
-		health.Runtime, health.Network = info.Runtime, info.Network
-	}
+	facts.Runtime, health = i.askRuntime(ctx)
 	settings, now := nodeSettings(i.config), time.Now()
 	out := machine.Build(facts, settings, health, now)
 	out.CreationTimestamp = metav1.NewTime(i.started)
@@ -74,6 +70,38 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	i.shown = machine.Status(facts, settings, health, i.shown, now)
 	out.Status = *i.shown.DeepCopy()
 	return out, nil
+}
+
+// askRuntime asks the runtime and the sync loop how they are. Without an answer it is soon
+// told what was known before, and who does not answer.
+func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machine.Health) {
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var health machine.Health
+	facts, err := runtimeFacts(asking, i.client)
+	if err == nil {
+		var info cri.Info
+		if info, err = i.client.Info(asking); err == nil {
+			health.Runtime, health.Network = info.Runtime, info.Network
+		}
+	}
+	patience := machine.HangPatience
+	if err != nil {
+		health.Runtime, patience = err, askTimeout
+	}
+	if hung := machine.Hung(unanswered(i.client), time.Now(), patience); hung != nil {
+		health.Runtime = hung
+	}
+	loop, cancelLoop := context.WithTimeout(ctx, askTimeout)
+	defer cancelLoop()
+	health.SyncLoop = i.agent.Alive(loop)
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err == nil || i.runtime.Name == "" {
+		i.runtime = facts
+	}
+	return i.runtime, health
 }
 
 // Images implements server.Inventory.

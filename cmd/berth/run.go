@@ -115,16 +115,14 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 	}
 	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
 	takeScore(c.OOMScore, log)
-
-	rt.start(group, fail, log)
 	watcher, tracer, err := newWatcher(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
-	client, err := rt.connect(ctx, c, watcher, log)
+	client, err := rt.connect(c, watcher)
 	if err != nil {
-		return whyEnded(ctx, err)
+		return err
 	}
 	defer func() { _ = client.Close() }()
 	// Without it, pods run all the same: only what they mount does not travel.
@@ -147,7 +145,7 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 	if err != nil {
 		return err
 	}
-	store := imageStore{client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
+	store := imageStore{features: n.features, client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
 		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
 		Images: store, Inventory: newInventory(c, client, n, joined), Waterfalls: watcher,
@@ -157,17 +155,20 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 		return err
 	}
 
+	// Whoever asks is answered, and the cluster is told, before the runtime is there: it may
+	// take long, or hang. Only pods wait for it.
 	snapshots := make(chan pod.Snapshot)
-	n.start(snapshots)
-	group.Go("image gc", n.imageGC.Run)
 	if err := answers.start(ctx, group, func(err error) { fail(err) }); err != nil {
 		return err
 	}
+	rt.start(group, fail, log)
+	n.start(snapshots)
+	group.Go("image gc", n.onceUp(n.imageGC.Run))
 	var registered, changed <-chan struct{} // never, without a cluster
 	if joined != nil {
 		sources, registered, changed = append(sources, joined.pods), joined.registered, joined.changed
 		watcher.Metrics.Joining(time.Now())
-		joined.start(group, rt, client, n.objects.API, func(err error) { fail(err) })
+		joined.start(group, rt, client, n.objects.API, n.agent.Alive, func(err error) { fail(err) })
 	}
 	for _, s := range sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -21,16 +20,18 @@ type containerRuntime struct {
 	endpoint string
 	bundle   *bundle.Runtime // nil if it was given
 
+	cameUp   chan struct{} // closed when it came up for the first time
 	up       chan struct{} // holds a value when it came up and nobody took note yet
 	imported chan struct{} // likewise, when images came in
 	hints    chan struct{} // likewise, when it may be another than it last said
 
 	mu    sync.Mutex
+	first bool     // cameUp is closed
 	names []string // of images that came in
 }
 
 func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime, error) {
-	r := &containerRuntime{endpoint: c.RuntimeEndpoint, up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1)}
+	r := &containerRuntime{endpoint: c.RuntimeEndpoint, cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1)}
 	if r.endpoint != "" {
 		return r, nil
 	}
@@ -41,7 +42,7 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 	r.bundle, err = bundle.New(bundle.Config{
 		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, Log: log,
 		Ready: askReady, Answers: askAnything,
-		Up:       func() { note(r.up) },
+		Up:       r.isUp,
 		Down:     func(error) {},
 		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
 	})
@@ -50,6 +51,17 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 	}
 	r.endpoint = r.bundle.Endpoint()
 	return r, nil
+}
+
+// isUp notes that the runtime came up.
+func (r *containerRuntime) isUp() {
+	r.mu.Lock()
+	if !r.first {
+		r.first = true
+		close(r.cameUp)
+	}
+	r.mu.Unlock()
+	note(r.up)
 }
 
 // cameIn remembers images of an archive for who will look.
@@ -95,9 +107,9 @@ func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.L
 func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 	said := false
 	for ctx.Err() == nil {
-		err := askReady(ctx, r.endpoint)
+		err := askRuntime(ctx, r.endpoint)
 		if err == nil {
-			note(r.up)
+			r.isUp()
 			return
 		}
 		if !said {
@@ -112,6 +124,17 @@ func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 }
 
 const askTimeout = 5 * time.Second
+
+// askRuntime asks once whether the runtime at an endpoint can make containers. Its network
+// may come later: what brings it may be a pod.
+func askRuntime(ctx context.Context, endpoint string) error {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return err
+	}
+	info, err := client.Info(ctx)
+	return errors.Join(err, info.Runtime, client.Close())
+}
 
 // askReady asks once whether the runtime at an endpoint can run pods.
 func askReady(ctx context.Context, endpoint string) error {
@@ -134,21 +157,17 @@ func askAnything(ctx context.Context, endpoint string) error {
 	return errors.Join(err, client.Close())
 }
 
-// connect waits until the runtime is up and returns a client of it.
-func (r *containerRuntime) connect(ctx context.Context, c *config.Config, watcher *measure.Watcher, log *slog.Logger) (*cri.Client, error) {
+// connect returns a client of the runtime, which may not be there yet.
+func (r *containerRuntime) connect(c *config.Config, watcher *measure.Watcher) (*cri.Client, error) {
+	return cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call})
+}
+
+// awaitUp waits until the runtime has come up for the first time.
+func (r *containerRuntime) awaitUp(ctx context.Context) error {
 	select {
-	case <-r.up:
+	case <-r.cameUp:
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	client, err := cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call})
-	if err != nil {
-		return nil, err
-	}
-	v, err := client.Version(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w", errors.Join(err, client.Close()))
-	}
-	log.Info("the container runtime is ready", "runtime", v.Name, "version", v.Version, "endpoint", r.endpoint)
-	return client, nil
 }

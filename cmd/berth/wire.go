@@ -44,6 +44,7 @@ const (
 
 // node is the road of a pod on one runtime.
 type node struct {
+	features *features
 	agent    *agent.Agent
 	statuses *status.Store
 	images   *image.Manager
@@ -69,6 +70,7 @@ type node struct {
 // surroundings is what the road of a pod leads through.
 type surroundings struct {
 	client   *cri.Client
+	features *features
 	bundle   *bundle.Runtime // nil if the runtime was given
 	watcher  *measure.Watcher
 	clients  *kubeapi.Clients // nil without a cluster
@@ -87,7 +89,7 @@ type surroundings struct {
 
 // newNode makes the parts, in the order of the road. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
-	n := &node{statuses: status.NewStore(), diary: in.diary, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
+	n := &node{features: in.features, statuses: status.NewStore(), diary: in.diary, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
 	var err error
 	if in.tree, err = cgroup.Open(); err != nil {
 		return nil, err
@@ -100,13 +102,17 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 		return nil, err
 	}
 	in.podsDir = filepath.Join(c.RootDir, "pods")
-	if err := n.makeLoop(ctx, c, in); err != nil {
+	records, err := newRecords(c, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.makeLoop(c, in, records); err != nil {
 		return nil, err
 	}
 	if err := n.findObjects(c, in); err != nil {
 		return nil, err
 	}
-	executor, err := n.makeHands(ctx, c, in)
+	executor, err := n.makeHands(c, in, records)
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +128,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 }
 
 // makeLoop makes the agent, and those who tell it that a pod is worth a look.
-func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) error {
-	running, err := in.client.List(ctx)
-	if err != nil {
-		return err
-	}
+func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Records) error {
 	dirs := gc.Dirs{Pods: in.podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir, Cgroups: n.cgroups.List}
 	n.onDisk = func() (map[pod.UID]*pod.Observed, error) {
 		if err := dirs.RemoveDeadLinks(); err != nil {
@@ -148,7 +150,7 @@ func (n *node) makeLoop(ctx context.Context, c *config.Config, in surroundings) 
 	n.agent, err = agent.New(agent.Config{
 		Log: n.log, Node: in.capacity.admission, Reread: in.capacity.reread, Sources: in.sources, Desired: in.wanted, Debugs: debugs, Statuses: n.statuses,
 		Events: in.diary.recorder, Upstream: in.upstream, Counter: in.watcher,
-		InRuntime: in.client.List, OnDisk: n.onDisk, Running: running, Housekeeping: housekeepingEvery,
+		InRuntime: in.features.list(func(ctx context.Context) error { return records.Settle(ctx, in.client.ImageRef) }), OnDisk: n.onDisk, Housekeeping: housekeepingEvery,
 		Liveness: n.probes.Liveness, Readiness: n.probes.Readiness, Startup: n.probes.Startup,
 	})
 	if err != nil {
@@ -177,7 +179,7 @@ func (n *node) findObjects(c *config.Config, in surroundings) error {
 // start sets the parts in motion. snapshots is what the sources send.
 func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
-	n.group.Go("observer", n.observer.Run)
+	n.group.Go("observer", n.onceUp(n.observer.Run))
 	n.group.Go("probes", n.probes.Run)
 	n.group.Go("addresses", func(ctx context.Context) {
 		n.ips.watch(ctx, func() {
@@ -190,6 +192,18 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 		n.group.Go("csi node", n.csiNode.Run)
 	}
 	n.diary.start()
+}
+
+// onceUp returns f for when the runtime has come up for the first time. Before that there is
+// nothing to ask for, and no failure to tell of.
+func (n *node) onceUp(f func(context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		select {
+		case <-n.features.up:
+			f(ctx)
+		case <-ctx.Done():
+		}
+	}
 }
 
 // stopPatience is for how long a call to a runtime that hangs may hold up the end.

@@ -22,6 +22,7 @@ const (
 	forRoom         // others have to go first
 	forResume       // the node takes no pods at present
 	forNode         // the Node is read again
+	forRuntime      // the runtime is listed for the first time
 )
 
 // takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
@@ -30,6 +31,10 @@ func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.Rerea
 
 // decide is takeIn. If it is sure, the Node was read since the pod came.
 func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
+	if a.running == nil {
+		a.waiting[p.UID] = forRuntime
+		return
+	}
 	if a.holdBack(p) {
 		return
 	}
@@ -54,7 +59,7 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
 // While room is being made, a pod has to fit twice: beside those that have it now, and
 // beside those that it is made for. Only a critical one can wait for the latter.
 func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
-	if a.Running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
+	if a.running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return admit.Decision{}, true
 	}
 	node := a.Node()

@@ -88,13 +88,10 @@ type Config struct {
 	Events   Events
 	Upstream Upstream
 
-	// InRuntime and OnDisk list the pods of which there is anything.
+	// InRuntime and OnDisk list the pods of which there is anything. No pod is acted on
+	// before InRuntime has answered once. It may take for ever, and fail.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
 	OnDisk    func() (map[pod.UID]*pod.Observed, error)
-	// Running are the pods that the runtime held when the agent started. They
-	// were admitted before, and are not asked again.
-	Running map[pod.UID]*pod.Observed
-
 	// Housekeeping is the time between two searches for leftovers.
 	Housekeeping time.Duration
 
@@ -117,8 +114,9 @@ type Agent struct {
 	changed  chan pod.UID
 	gone     chan pod.UID
 	found    chan leftovers
-	room     chan struct{}  // has been made
-	nodeRead chan []pod.UID // who waited for a read of the Node that is over
+	listed   chan map[pod.UID]*pod.Observed // the first list
+	room     chan struct{}                  // has been made
+	nodeRead chan []pod.UID                 // who waited for a read of the Node that is over
 	pings    chan struct{}
 	remirror chan struct{}
 	holds    chan holdRequest
@@ -127,6 +125,9 @@ type Agent struct {
 
 	// ---  below: only the loop
 
+	// running are the pods that the runtime held when the agent started. They were admitted
+	// before, and are not asked again. Nil: the runtime was not listed yet.
+	running  map[pod.UID]*pod.Observed
 	ready    map[string]bool
 	refused  map[string][]pod.Refusal
 	rejected map[pod.UID]bool
@@ -166,6 +167,7 @@ func New(c Config) (*Agent, error) {
 		changed:   make(chan pod.UID, 64),
 		gone:      make(chan pod.UID, 64),
 		found:     make(chan leftovers),
+		listed:    make(chan map[pod.UID]*pod.Observed),
 		room:      make(chan struct{}),
 		nodeRead:  make(chan []pod.UID),
 		pings:     make(chan struct{}),
@@ -219,6 +221,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 	defer group.Stop()
 	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })
 	group.Go("due pods", a.due.run)
+	group.Go("first list", a.readRuntime)
 
 	housekeeping := time.NewTicker(a.Housekeeping)
 	defer housekeeping.Stop()
@@ -251,6 +254,8 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)
+		case pods := <-a.listed:
+			a.handleListed(group, pods)
 		case l := <-a.found:
 			a.handleLeftovers(l)
 		case <-ctx.Done():

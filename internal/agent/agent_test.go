@@ -67,16 +67,15 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
 	n.reread = func(context.Context) error { return nil }
 
-	running, err := r.List(ctx)
-	must(t, err)
 	statuses := status.NewStore()
+	var err error
 	n.agent, err = agent.New(agent.Config{
 		Log: log, Node: n.now, Reread: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,
-		Running: running, Housekeeping: time.Minute, Debugs: openDebugs(t, dir),
+		Housekeeping: time.Minute, Debugs: openDebugs(t, dir),
 		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
 	})
 	must(t, err)

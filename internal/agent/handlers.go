@@ -66,6 +66,7 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 		switch {
 		case pod.IsMirror(p):
 			a.showOnMirror(p)
+		case a.waiting[p.UID] == forRuntime: // it is taken in as it will be then
 		case p.DeletionTimestamp != nil: // one that never ran has to be released, too
 			delete(a.waiting, p.UID)
 			a.workers.Desire(p)
@@ -146,7 +147,7 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 
 func (a *Agent) handleGone(uid pod.UID) {
-	delete(a.Running, uid)
+	delete(a.running, uid)
 	a.handleDeparture(uid)
 	a.view.update(uid)
 }

@@ -75,7 +75,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 	switch {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
 		return false
-	case a.Running[p.UID] != nil:
+	case a.running[p.UID] != nil:
 		a.admitted[p.UID] = true
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)

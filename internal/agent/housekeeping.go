@@ -15,10 +15,11 @@ type leftovers struct {
 }
 
 // housekeep looks for what nobody wants any more. It waits until every source
-// has spoken: before that, nobody knows what is wanted. The search itself takes
+// has spoken and the runtime was listed: before that, nobody knows what is wanted, and
+// what was here before. The search itself takes
 // time and so runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
-	if a.sweeping || !a.allReady() {
+	if a.sweeping || a.running == nil || !a.allReady() {
 		return
 	}
 	a.sweeping = true

@@ -33,6 +33,7 @@ type view struct {
 
 	mu        sync.Mutex
 	workers   Workers // nil until the loop begins
+	listed    bool    // the runtime was, for the first time
 	version   uint64
 	pods      map[pod.UID]*list.Element // of byVersion
 	byVersion *list.List                // of *shownPod
@@ -91,6 +92,18 @@ func (v *view) update(uid pod.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.refresh(v.touch(uid))
+	v.tell()
+}
+
+// setListed says that the runtime was listed for the first time: from now on a pod without
+// a status is one that has not been started.
+func (v *view) setListed() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.listed = true
+	for uid := range v.pods {
+		v.touch(uid)
+	}
 	v.tell()
 }
 
@@ -165,8 +178,13 @@ func (v *view) build(s *shownPod) *v1.Pod {
 		return nil
 	}
 	shown := *p
-	if shown.Status = st; !told {
+	switch {
+	case told:
+		shown.Status = st
+	case v.listed:
 		shown.Status = v1.PodStatus{Phase: v1.PodPending}
+	case shown.Status.Phase == "": // else it is what the API server last knew
+		shown.Status = v1.PodStatus{Phase: v1.PodUnknown, Reason: reasonUnread, Message: "The container runtime has not answered since the agent started"}
 	}
 	if shown.CreationTimestamp.IsZero() && shown.Status.StartTime != nil {
 		shown.CreationTimestamp = *shown.Status.StartTime // nobody else created a static pod

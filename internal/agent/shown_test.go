@@ -22,6 +22,7 @@ type shownNode struct {
 func newShownNode(pods int) *shownNode {
 	n := &shownNode{wanted: desired.New(), statuses: status.NewStore()}
 	n.view = newView(n.wanted, n.statuses)
+	n.setListed()
 	for i := range pods {
 		n.upsert(fmt.Sprintf("p%d", i))
 	}
@@ -91,6 +92,19 @@ func TestAllReadersShareAPodUntilItChanges(t *testing.T) {
 	}
 	if before[0] == after[0] || before[0].Status.Phase != v1.PodPending || after[0].Status.Phase != v1.PodRunning {
 		t.Error("a pod that was handed out was written to, or does not change")
+	}
+}
+
+func TestAPodIsNotKnownUntilTheRuntimeWasListed(t *testing.T) {
+	n := newShownNode(0)
+	n.listed = false
+	n.upsert("p0")
+	before := n.since(0)
+	n.setListed()
+	after := n.since(before.Version)
+	expectChanges(t, after, false, []string{"p0"}, nil)
+	if before.Pods[0].Status.Phase != v1.PodUnknown || after.Pods[0].Status.Phase != v1.PodPending {
+		t.Errorf("it was %s before the list and %s after it", before.Pods[0].Status.Phase, after.Pods[0].Status.Phase)
 	}
 }
 

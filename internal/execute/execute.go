@@ -136,7 +136,7 @@ type Config struct {
 	PodsDir  string // holds a directory of data for each pod
 	LinksDir string // holds a link to the log of each container
 	// RuntimeName is how container ids begin in a status.
-	RuntimeName string
+	RuntimeName func() string
 	Backoff     plan.Backoff
 	// Allocatable is what pods may have of the machine.
 	Allocatable func() v1.ResourceList
@@ -189,6 +189,9 @@ func New(c Config) (*Executor, error) {
 	if c.Watcher == nil {
 		c.Watcher = nobody{}
 	}
+	if c.RuntimeName == nil {
+		c.RuntimeName = func() string { return "" }
+	}
 	if c.HostIPs == nil {
 		c.HostIPs = func() []string { return nil }
 	}
@@ -200,7 +203,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
 	in.Notes, in.Ended, in.Stopping = m.notes, m.ended, m.stopping
 	in.Have = e.withLastWords(in.Pod, e.withHealth(in.Have), m)
-	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName, time.Now()
+	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName(), time.Now()
 	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
 		in.Before = &before
 	}

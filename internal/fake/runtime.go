@@ -32,6 +32,7 @@ type Runtime struct {
 	images     map[string]bool
 	failures   map[string]error
 	delays     map[string]time.Duration
+	holds      map[string]chan struct{}
 	busy, most int
 	calls      map[string]int
 	listeners  map[chan cri.Event]struct{}
@@ -66,6 +67,7 @@ func New(images ...string) *Runtime {
 		images:     map[string]bool{},
 		failures:   map[string]error{},
 		delays:     map[string]time.Duration{},
+		holds:      map[string]chan struct{}{},
 		calls:      map[string]int{},
 		listeners:  map[chan cri.Event]struct{}{},
 	}
@@ -87,6 +89,21 @@ func (r *Runtime) Delay(call string, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delays[call] = d
+}
+
+// Hold lets every call of that name hang, those under way excepted, until release. Who asks
+// may give up before.
+func (r *Runtime) Hold(call string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := make(chan struct{})
+	r.holds[call] = held
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.holds, call)
+		close(held)
+	})
 }
 
 // Mute stops the events: as if the stream hung.
@@ -163,12 +180,19 @@ func (r *Runtime) tell(uid pod.UID) {
 	}
 }
 
-// enter counts a call, waits for its delay and returns its failure.
+// enter counts a call, waits while it is held and for its delay, and returns its failure.
 func (r *Runtime) enter(ctx context.Context, call string) error {
 	r.mu.Lock()
 	r.calls[call]++
-	err, delay := r.failures[call], r.delays[call]
+	err, delay, held := r.failures[call], r.delays[call], r.holds[call]
 	r.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if delay > 0 {
 		select {
 		case <-time.After(delay):

@@ -41,6 +41,7 @@ type Runtime struct {
 type Health struct {
 	Runtime  error
 	Network  error
+	SyncLoop error
 	Shutdown error // why it goes down, if it does
 	Pressure Pressure
 }

@@ -23,16 +23,23 @@ const (
 // A runtime that says that it or its network is not ready is believed at once. One that
 // gives no answer may be restarting, which takes seconds and hurts no container: only
 // when it is silent for longer is the node not ready. What it last said of its network
-// stands until it says something else.
+// stands until it says something else. One that answers this question may hang at others:
+// then the node is not ready either, and says which; and so if the sync loop is stuck.
 type Readiness struct {
 	// Ask asks the runtime how it is. It fails if there is no answer.
 	Ask func(context.Context) (Answer, error)
+	// Unanswered are the calls that concern the whole node and have no answer yet.
+	Unanswered func() []Call
+	// Alive asks the sync loop whether it goes round. It fails if it does not before ctx ends.
+	// Nil: there is none.
+	Alive func(ctx context.Context) error
 	// Hints tell that another answer may be due.
 	Hints <-chan struct{}
 	// Node is told. It is a Reporter.
 	Node interface {
 		SetRuntime(error)
 		SetNetwork(error)
+		SetSyncLoop(error)
 	}
 	Log *slog.Logger
 }
@@ -44,6 +51,8 @@ type Answer struct{ Runtime, Network error }
 // Run asks until ctx ends.
 func (r Readiness) Run(ctx context.Context) {
 	var shown Answer
+	var stuck error // the sync loop is, and the node shows it
+	loop := loopWatch{alive: r.Alive}
 	var silent time.Time // since when there is no answer; zero: there is
 	wait := askEvery
 	for {
@@ -55,6 +64,9 @@ func (r Readiness) Run(ctx context.Context) {
 		switch {
 		case err == nil:
 			silent = time.Time{}
+			if h := Hung(r.Unanswered(), time.Now(), HangPatience); h != nil {
+				answer.Runtime = h
+			}
 			shown = r.tell(shown, answer)
 		case silent.IsZero():
 			silent, wait = asked, askSoon
@@ -62,9 +74,16 @@ func (r Readiness) Run(ctx context.Context) {
 		if err != nil {
 			wait = min(wait, askSilent)
 			if time.Since(silent) >= askPatience {
+				if h := Hung(r.Unanswered(), time.Now(), askPatience); h != nil {
+					err = h // it names the call, and for how long
+				}
 				shown = r.tell(shown, Answer{Runtime: err, Network: shown.Network})
 			}
 		}
+		now := loop.check(ctx)
+		r.say("the sync loop", stuck, now)
+		r.Node.SetSyncLoop(now)
+		stuck = now
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, askEvery)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ type patient struct {
 	says   Answer
 	silent error // there is no answer
 	hangs  bool  // there is none, and no error either
+	calls  []Call
+	stuck  bool // the sync loop is
 	asked  int
 	shown  []string // what the node was told, each time it was something else
 }
@@ -32,7 +35,7 @@ func watchPatient(t *testing.T) *patient {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Readiness{Ask: p.ask, Hints: p.hints, Node: p, Log: slog.New(slog.NewTextHandler(p.log, nil))}.Run(ctx)
+		Readiness{Ask: p.ask, Unanswered: p.unanswered, Alive: p.alive, Hints: p.hints, Node: p, Log: slog.New(slog.NewTextHandler(p.log, nil))}.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	synctest.Wait()
@@ -49,6 +52,35 @@ func (p *patient) ask(ctx context.Context) (Answer, error) {
 		return Answer{}, ctx.Err()
 	}
 	return says, silent
+}
+
+func (p *patient) unanswered() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+func (p *patient) alive(ctx context.Context) error {
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
+	if stuck {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (p *patient) SetSyncLoop(err error) {
+	if err != nil {
+		p.add("loop", err)
+		return
+	}
+	p.mu.Lock()
+	told := strings.Contains(strings.Join(p.shown, ", "), "loop")
+	p.mu.Unlock()
+	if told { // else it was never another
+		p.add("loop", nil)
+	}
 }
 
 func (p *patient) SetRuntime(err error) { p.add("runtime", err) }
@@ -175,5 +207,87 @@ func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestARuntimeThatHangsAtOneCallIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		p.becomes(false, func() { p.calls = []Call{{Name: "ListContainers", Since: time.Now()}} })
+		after(55 * time.Second)
+		if shown, _ := p.take(); shown != "" {
+			t.Errorf("told too early: %q", shown)
+		}
+		after(10 * time.Second)
+		if shown, _ := p.take(); shown != "runtime: ListContainers has not answered for 1m0s" {
+			t.Errorf("told %q", shown)
+		}
+		// It says for how long, in steps.
+		after(2 * time.Minute)
+		if shown, _ := p.take(); !strings.HasSuffix(shown, "for 1m0s, runtime: ListContainers has not answered for 2m0s, runtime: ListContainers has not answered for 3m0s") {
+			t.Errorf("told %q", shown)
+		}
+		p.becomes(false, func() { p.calls = nil })
+		after(5 * time.Second)
+		if shown, _ := p.take(); !strings.HasSuffix(shown, "3m0s, runtime ready") {
+			t.Errorf("told %q", shown)
+		}
+		if lines := p.log.take(); len(lines) != 2 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+func TestARuntimeThatHangsAtAllNamesTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		p.becomes(true, func() {
+			p.hangs = true
+			p.calls = []Call{{Name: "Status", Since: time.Now()}, {Name: "ListImages", Since: time.Now().Add(time.Hour)}}
+		})
+		after(12 * time.Second)
+		if shown, _ := p.take(); shown != "runtime: Status has not answered for 10s" {
+			t.Errorf("told %q", shown)
+		}
+	})
+}
+
+func TestASyncLoopThatIsStuckMakesTheNodeUnready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := watchPatient(t)
+		p.becomes(false, func() { p.stuck = true })
+		after(55 * time.Second)
+		if shown, _ := p.take(); shown != "" {
+			t.Errorf("told too early: %q", shown)
+		}
+		after(15 * time.Second)
+		if shown, _ := p.take(); shown != "loop: it has not gone round for 1m0s" {
+			t.Errorf("told %q", shown)
+		}
+		p.becomes(false, func() { p.stuck = false })
+		after(10 * time.Second)
+		if shown, _ := p.take(); !strings.HasSuffix(shown, "1m0s, loop ready") {
+			t.Errorf("told %q", shown)
+		}
+		if lines := p.log.take(); len(lines) != 2 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+func TestHungNamesTheCallsAndForHowLong(t *testing.T) {
+	now := time.Now()
+	for want, calls := range map[string][]Call{
+		"<nil>": {{"Version", now.Add(-59 * time.Second)}},
+		"ListContainers has not answered for 2m0s":            {{"ListContainers", now.Add(-130 * time.Second)}, {"Status", now}},
+		"ListPodSandbox, Status have not answered for 1h0m0s": {{"Status", now.Add(-time.Hour)}, {"ListPodSandbox", now.Add(-2 * time.Minute)}},
+	} {
+		if got := fmt.Sprint(Hung(calls, now, HangPatience)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	why := Health{SyncLoop: errors.New("it has not gone round for 1m0s")}.whyNot()
+	if why != "sync loop not ready: it has not gone round for 1m0s" {
+		t.Errorf("a node says %q", why)
 	}
 }

@@ -177,6 +177,9 @@ func (r *Reporter) SetNetwork(err error) {
 	r.change(func(h *Health) { h.Network, r.heard.network = err, true })
 }
 
+// SetSyncLoop says whether the sync loop goes round: nil, or that it does not.
+func (r *Reporter) SetSyncLoop(err error) { r.change(func(h *Health) { h.SyncLoop = err }) }
+
 // SetShutdown says why this machine goes down, or nil if it does not.
 func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdown = err }) }
 

@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/pod"
+	"berth/internal/run"
+)
+
+// A pod that the runtime held when the agent started was admitted before, and is not asked
+// again. So no pod is admitted, and none is acted on, before the runtime was listed once.
+// Until then pods are desired and shown, and whatever else the loop does goes on: a
+// runtime that hangs holds up nothing but its pods.
+
+// firstListRetry is the pause after a first list that failed.
+const firstListRetry = time.Second
+
+// reasonUnread is why nothing is known of a pod.
+const reasonUnread = "ContainerRuntimeNotReady"
+
+// readRuntime lists the runtime until it answers, and hands the answer to the loop.
+func (a *Agent) readRuntime(ctx context.Context) {
+	for logged := false; ; logged = true {
+		pods, err := a.InRuntime(ctx)
+		if err == nil {
+			if pods == nil {
+				pods = map[pod.UID]*pod.Observed{}
+			}
+			send(ctx, a.listed, pods)
+			return
+		}
+		if !logged && ctx.Err() == nil {
+			a.Log.Warn("pods wait until the container runtime answers", "err", err)
+		}
+		select {
+		case <-time.After(firstListRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// handleListed takes in the pods that waited for the first list.
+func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
+	a.running = running
+	a.view.setListed()
+	for _, p := range oldestFirst(a.Desired.Pods()) {
+		if a.waiting[p.UID] == forRuntime {
+			delete(a.waiting, p.UID)
+			a.takeIn(group, p)
+		}
+	}
+	a.housekeep(group)
+}

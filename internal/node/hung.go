@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HangPatience is how long a call to the runtime that concerns the whole node, or the sync
+// loop, may take to answer. Both take milliseconds.
+const HangPatience = time.Minute
+
+// Call is a call that has not been answered.
+type Call struct {
+	Name  string // such as ListContainers
+	Since time.Time
+}
+
+// Hung says which calls have not been answered for longer than patience, and for how long:
+// nil if there are none.
+func Hung(calls []Call, now time.Time, patience time.Duration) error {
+	var names []string
+	var longest time.Duration
+	for _, c := range calls {
+		if silent := now.Sub(c.Since); silent >= patience {
+			names = append(names, c.Name)
+			longest = max(longest, silent)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	verb := " has"
+	if len(names) > 1 {
+		verb = " have"
+	}
+	return errors.New(strings.Join(names, ", ") + verb + " not answered for " + coarse(longest))
+}
+
+// coarse is a duration in steps, so that a condition that tells it is not another one each
+// second.
+func coarse(d time.Duration) string {
+	step := 10 * time.Second
+	if d >= time.Minute {
+		step = time.Minute
+	}
+	return d.Truncate(step).String()
+}
+
+// loopWatch watches the sync loop. It belongs to the goroutine that asks.
+type loopWatch struct {
+	alive func(context.Context) error
+	since time.Time // when it was first asked in vain; zero: it answered
+}
+
+// loopQuestion is how long the loop may take to answer one question.
+const loopQuestion = time.Second
+
+// check asks the loop, and says so if it has not answered for long.
+func (w *loopWatch) check(ctx context.Context) error {
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, loopQuestion)
+	defer cancel()
+	if w.alive == nil || w.alive(ctx) == nil {
+		w.since = time.Time{}
+		return nil
+	}
+	if w.since.IsZero() {
+		w.since = asked
+	}
+	if silent := time.Since(w.since); silent >= HangPatience {
+		return fmt.Errorf("it has not gone round for %s", coarse(silent))
+	}
+	return nil
+}
