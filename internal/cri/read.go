@@ -101,7 +101,7 @@ func newestSandbox(a, b pod.Sandbox) int {
 }
 
 func newestContainer(a, b pod.Container) int {
-	return cmp.Or(cmp.Compare(b.RestartCount, a.RestartCount), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 func sandbox(s *runtimeapi.PodSandbox) pod.Sandbox {
@@ -131,6 +131,7 @@ func container(c *runtimeapi.Container) pod.Container {
 		CreatedAt:    timeOf(c.CreatedAt),
 		Hash:         c.Annotations[pod.AnnotationSpecHash],
 		Round:        int(number(c.Annotations[pod.AnnotationRound], 0)),
+		Attempt:      int32(c.GetMetadata().GetAttempt()),
 		RestartCount: int32(number(c.Annotations[pod.AnnotationRestartCount], int64(c.GetMetadata().GetAttempt()))),
 		Grace:        number(c.Annotations[pod.AnnotationGrace], pod.DefaultGrace),
 	}

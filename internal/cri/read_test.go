@@ -40,7 +40,7 @@ func aPod() *server {
 				Image: &runtimeapi.ImageSpec{Image: "sha256:1"}, ImageRef: "sha256:1", Annotations: map[string]string{pod.AnnotationBackoff: "nonsense"},
 			},
 			{
-				Id: "second", PodSandboxId: "new", CreatedAt: moment(2), Labels: labels("uid", "app"), State: runtimeapi.ContainerState_CONTAINER_CREATED,
+				Id: "second", PodSandboxId: "new", CreatedAt: moment(2), Metadata: &runtimeapi.ContainerMetadata{Attempt: 3}, Labels: labels("uid", "app"), State: runtimeapi.ContainerState_CONTAINER_CREATED,
 				Image: &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "localhost/app:1"}, ImageRef: "sha256:1",
 				Annotations: map[string]string{
 					pod.AnnotationSpecHash: "app-hash", pod.AnnotationRestartCount: "1", pod.AnnotationBackoff: "10s", pod.AnnotationGrace: "7",
@@ -80,7 +80,7 @@ func TestPodReadsAllThatThereIs(t *testing.T) {
 		Containers: []pod.Container{
 			{
 				ID: "second", Name: "app", SandboxID: "new", State: pod.ContainerRunning, Image: "localhost/app:1", ImageRef: "localhost/app@sha256:2",
-				CreatedAt: at(2), StartedAt: at(6), Hash: "app-hash", RestartCount: 1, Backoff: 10 * time.Second, Grace: 7,
+				CreatedAt: at(2), StartedAt: at(6), Hash: "app-hash", Attempt: 3, RestartCount: 1, Backoff: 10 * time.Second, Grace: 7,
 				ReadOnlyBelow: []string{"/locked"},
 			},
 			{

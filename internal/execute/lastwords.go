@@ -27,22 +27,22 @@ const (
 	logBytes     = 2 << 10
 )
 
-// lastWordsDir holds the files of a container, named after its restart count. It is
+// lastWordsDir holds the files of a container, named after its attempt. It is
 // relative to the directory of all pods.
 func lastWordsDir(uid pod.UID, container string) string {
 	return filepath.Join(string(uid), "containers", container)
 }
 
 // prepareLastWords makes the file that a container may write to.
-func (e *Executor) prepareLastWords(t *task, spec *v1.Container, restartCount int32) (render.LastWords, error) {
+func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) (render.LastWords, error) {
 	if spec.TerminationMessagePath == "" {
 		return render.LastWords{}, nil
 	}
-	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(restartCount))
+	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
-	e.removeLastWords(t, spec.Name, func(restartCount int32) bool { return usesLastWords(t, spec.Name, restartCount, "") })
+	e.removeLastWords(t, spec.Name, func(attempt int32) bool { return usesLastWords(t, spec.Name, attempt, "") })
 	if err := makeLastWords(dir, name); err != nil {
 		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
@@ -65,7 +65,7 @@ func makeLastWords(dir, name string) error {
 
 // removeLastWords removes the files of a container that are not kept. A file takes as much
 // of the disk as its container wanted. What can't be removed goes with the pod.
-func (e *Executor) removeLastWords(t *task, container string, kept func(restartCount int32) bool) {
+func (e *Executor) removeLastWords(t *task, container string, kept func(attempt int32) bool) {
 	dir := lastWordsDir(t.pod.UID, container)
 	_ = podfile.Each(e.PodsDir, dir, func(file fs.DirEntry) error {
 		if count, err := strconv.ParseInt(file.Name(), 10, 32); err != nil || !kept(int32(count)) {
@@ -76,13 +76,13 @@ func (e *Executor) removeLastWords(t *task, container string, kept func(restartC
 }
 
 // usesLastWords tells whether a container that the runtime has, other than removed, or one
-// that is started in this sync, has the file of that restart count.
-func usesLastWords(t *task, container string, restartCount int32, removed string) bool {
+// that is started in this sync, has the file of that attempt.
+func usesLastWords(t *task, container string, attempt int32, removed string) bool {
 	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
-		return c.Name == container && c.RestartCount == restartCount && c.ID != removed
+		return c.Name == container && c.Attempt == attempt && c.ID != removed
 	}) || slices.ContainsFunc(t.plan.Actions, func(a plan.Action) bool {
 		start, ok := a.(plan.StartContainer)
-		return ok && start.Name == container && start.RestartCount == restartCount
+		return ok && start.Name == container && start.Attempt == attempt
 	})
 }
 
@@ -109,7 +109,7 @@ func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Ob
 
 func (e *Executor) lastWords(uid pod.UID, spec *v1.Container, c *pod.Container) string {
 	// A message is a courtesy: one that can't be read says nothing.
-	text, _ := podfile.Tail(e.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.RestartCount))), maxLastWords)
+	text, _ := podfile.Tail(e.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxLastWords)
 	words := string(text)
 	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
 		words = e.LastLines(c.LogPath, logLines, logBytes)

@@ -15,11 +15,11 @@ import (
 // namespace, container and id.
 
 // linkLog makes the link to the log of a container.
-func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, restartCount int32) error {
+func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, attempt int32) error {
 	if err := os.MkdirAll(e.LinksDir, 0o755); err != nil {
 		return fmt.Errorf("make the directory of log links: %w", err)
 	}
-	log := filepath.Join(e.Node.LogDir(p.Namespace, p.Name, p.UID), render.LogFile(spec.Name, restartCount))
+	log := filepath.Join(e.Node.LogDir(p.Namespace, p.Name, p.UID), render.LogFile(spec.Name, attempt))
 	if err := os.Symlink(log, e.logLink(p, spec.Name, id)); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("link the log: %w", err)
 	}

@@ -171,7 +171,7 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
 	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
 		"took", time.Since(began).Round(time.Millisecond))
-	if err := e.linkLog(t.pod, pod.ContainerSpec(t.pod, a.Name), id, a.RestartCount); err != nil {
+	if err := e.linkLog(t.pod, pod.ContainerSpec(t.pod, a.Name), id, a.Attempt); err != nil {
 		e.Log.Warn("can't link the log of a container", "pod", pod.Ref(t.pod), "container", a.Name, "err", err)
 	}
 	return id, nil
@@ -184,7 +184,7 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	if resolved.LastWords, err = e.prepareLastWords(t, spec, a.RestartCount); err != nil {
+	if resolved.LastWords, err = e.prepareLastWords(t, spec, a.Attempt); err != nil {
 		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
 	}

@@ -96,7 +96,7 @@ func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveCo
 	delete(t.memory.lastWords, a.ID)
 	delete(t.memory.preStops, a.ID)
 	for _, c := range withID(t.have, a.ID) {
-		e.removeLastWords(t, c.Name, func(restartCount int32) bool { return usesLastWords(t, c.Name, restartCount, a.ID) })
+		e.removeLastWords(t, c.Name, func(attempt int32) bool { return usesLastWords(t, c.Name, attempt, a.ID) })
 		if err := e.unlinkLog(t.pod, c.Name, c.ID); err != nil {
 			return err
 		}

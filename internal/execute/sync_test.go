@@ -234,18 +234,18 @@ func TestAFinishedPodIsSaidToBe(t *testing.T) {
 
 func TestTheLogOfARemovedContainerGoesWithIt(t *testing.T) {
 	onNode(t, 1, func(n *node) {
+		n.settle(web("a", "app", "former"))
 		p := web("a", "app")
-		n.settle(p)
 		have := n.have(p)
-		have.Containers[0].LogPath = filepath.Join(n.dir, "0.log")
-		if err := os.WriteFile(have.Containers[0].LogPath, []byte("words"), 0o600); err != nil {
+		former := have.Container("former")
+		former.State, former.LogPath = pod.ContainerExited, filepath.Join(n.dir, "0.log")
+		if err := os.WriteFile(former.LogPath, []byte("words"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		have.Containers[0].Name, have.Containers[0].State = "former", pod.ContainerExited
 		if _, err := n.Sync(n.t.Context(), p, have); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(have.Containers[0].LogPath); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(former.LogPath); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})

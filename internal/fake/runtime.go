@@ -312,11 +312,20 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	if err != nil {
 		return "", err
 	}
+	restarts, err := strconv.ParseInt(config.Annotations[pod.AnnotationRestartCount], 10, 32)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range r.containers { // as containerd does
+		if other.uid == s.uid && other.Name == config.Metadata.Name && other.Attempt == int32(config.Metadata.Attempt) {
+			return "", status.Errorf(codes.AlreadyExists, "the name of container %s is reserved for %s", other.Name, other.ID)
+		}
+	}
 	c := &containerRecord{uid: s.uid}
 	c.Container = pod.Container{
 		ID: r.id("container"), Name: config.Metadata.Name, SandboxID: sandbox, State: pod.ContainerCreated,
 		Image: config.Image.Image, ImageRef: config.Image.Image, CreatedAt: time.Now(),
-		Hash: config.Annotations[pod.AnnotationSpecHash], RestartCount: int32(config.Metadata.Attempt), Backoff: backoff, Round: round,
+		Hash: config.Annotations[pod.AnnotationSpecHash], Attempt: int32(config.Metadata.Attempt), RestartCount: int32(restarts), Backoff: backoff, Round: round,
 		Grace: grace, LogPath: filepath.Join(s.logs, config.LogPath),
 	}
 	r.containers[c.ID] = c

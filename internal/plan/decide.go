@@ -119,13 +119,21 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 		d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: hash, Round: v.round})
 		return
 	}
-	next := StartContainer{Name: spec.Name, Hash: hash, Round: v.round, RestartCount: last.RestartCount + 1, Backoff: last.Backoff}
+	next := StartContainer{
+		Name: spec.Name, Hash: hash, Round: v.round, Attempt: last.Attempt + 1, RestartCount: last.RestartCount + 1, Backoff: last.Backoff,
+	}
+	if last.Past {
+		next.RestartCount, next.Backoff = 0, 0
+	}
 	changed := last.Hash != "" && last.Hash != hash
 	current := v.current(spec.Name) != nil
 
 	switch last.State {
 	case pod.ContainerCreated:
-		next.RestartCount = last.RestartCount // it never ran
+		next.Attempt = last.Attempt // it never ran
+		if !last.Past {
+			next.RestartCount = last.RestartCount
+		}
 		d.drops = append(d.drops, DropContainer{ID: last.ID})
 		d.starts = append(d.starts, next)
 
@@ -164,7 +172,7 @@ func (v *view) decideOnDead(d *decisions, spec *v1.Container, last *pod.Containe
 		d.starts = append(d.starts, next)
 		return
 	}
-	if rerun && last.ExitCode == 0 || v.outdated(last) && !v.asksForAll(last) {
+	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.asksForAll(last) {
 		d.starts = append(d.starts, next) // it has to begin anew, and nothing went wrong with it
 		return
 	}

@@ -17,6 +17,8 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	for i, s := range have.Sandboxes {
 		switch {
 		case i == 0 && usable:
+		case s.Past && s.State == pod.SandboxReady:
+			out = append(out, StopSandbox{ID: s.ID, Why: "it is of an earlier life of the pod"})
 		case i == 0 && s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Why: "its spec changed"})
 		case s.State == pod.SandboxReady:
@@ -109,11 +111,13 @@ func nextAttempt(have pod.Observed) uint32 {
 	return next
 }
 
-// firstSeen is when the pod was first seen by the agent that made its oldest
-// sandbox. A later agent saw it later.
+// firstSeen is when the pod was first seen by the agent that made the oldest
+// sandbox of this life. A later agent saw it later.
 func firstSeen(have pod.Observed) time.Time {
-	if n := len(have.Sandboxes); n > 0 {
-		return have.Sandboxes[n-1].FirstSeen
+	for _, s := range slices.Backward(have.Sandboxes) {
+		if !s.Past {
+			return s.FirstSeen
+		}
 	}
 	return time.Time{}
 }

@@ -47,7 +47,8 @@ type (
 		Name         string
 		Hash         string // of its spec
 		Round        int    // how many restarts of all came before it
-		RestartCount int32
+		Attempt      int32  // how many of its name came before it
+		RestartCount int32  // how many of them in this life of the pod
 		Backoff      time.Duration // to be waited after its end
 	}
 	// RemoveContainer removes a dead container that nobody asks for any more.
@@ -158,7 +159,7 @@ type view struct {
 func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
-	v.usable = s != nil && s.State == pod.SandboxReady && (s.Hash == "" || s.Hash == SandboxHash(want))
+	v.usable = s != nil && s.State == pod.SandboxReady && !s.Past && (s.Hash == "" || s.Hash == SandboxHash(want))
 	v.findRound()
 	return v
 }

@@ -39,6 +39,7 @@ import (
 //	twin CONTAINER                     a second one runs beside it
 //	sandbox dies [alone]               and its containers with it, or not
 //	terminate [waves=N] [code=N]       the pod is stopped in the order that is planned: all of it, or so many waves
+//	revive                             what is there is of a life that is over, and a new one begins
 //
 // With "stop order" among the lines, the order in which the pod is to be stopped
 // follows instead of a plan: one wave a line.

@@ -88,6 +88,8 @@ func (s *scenario) move(word string, args []string, opt map[string]string) (bool
 		return true, s.apply(opt, args[0] == "half")
 	case "terminate":
 		return true, s.terminate(opt)
+	case "revive":
+		s.live()
 	default:
 		return false, nil
 	}

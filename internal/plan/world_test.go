@@ -18,6 +18,7 @@ type world struct {
 
 	want *v1.Pod
 	have pod.Observed
+	past map[string]bool // by id: what is of an earlier life
 	ids  int
 }
 
@@ -32,7 +33,20 @@ func (w *world) tick() time.Time {
 	return w.now()
 }
 
-func (w *world) next() Plan { return Next(w.want, w.have, DefaultBackoff, w.now()) }
+func (w *world) next() Plan {
+	return Next(w.want, MarkPast(w.want, w.have, w.past), DefaultBackoff, w.now())
+}
+
+// live begins a new life of the pod.
+func (w *world) live() {
+	w.past = map[string]bool{}
+	for _, s := range w.have.Sandboxes {
+		w.past[s.ID] = true
+	}
+	for _, c := range w.have.Containers {
+		w.past[c.ID] = true
+	}
+}
 
 // do performs one action as a runtime without faults would. Containers that are
 // stopped end with that code.
@@ -77,7 +91,7 @@ func (w *world) makeContainer(a StartContainer) *pod.Container {
 	w.ids++
 	w.add(pod.Container{
 		ID: fmt.Sprintf("%s%d", a.Name, w.ids), Name: a.Name, SandboxID: w.have.Sandboxes[0].ID, State: pod.ContainerCreated,
-		Hash: a.Hash, Round: a.Round, RestartCount: a.RestartCount, Backoff: a.Backoff, CreatedAt: w.tick(),
+		Hash: a.Hash, Round: a.Round, Attempt: a.Attempt, RestartCount: a.RestartCount, Backoff: a.Backoff, CreatedAt: w.tick(),
 	})
 	return &w.have.Containers[0]
 }

@@ -33,6 +33,8 @@ type Sandbox struct {
 	IPs       []string
 	Hash      string    // AnnotationSpecHash, as given when it was made
 	FirstSeen time.Time // AnnotationSeen of the pod, as given when it was made
+
+	Past bool // see Container.Past
 }
 
 // ContainerState is the state of a container.
@@ -66,9 +68,15 @@ type Container struct {
 
 	Hash         string        // AnnotationSpecHash, as given when it was made
 	Round        int           // how many restarts of all containers came before it
-	RestartCount int32         // how many of the same name came before
+	Attempt      int32         // how many of the same name came before: it tells apart what they leave
+	RestartCount int32         // how many of them came before in the same life of the pod
 	Backoff      time.Duration // how long to wait after its end before the next
 	Grace        int64         // seconds that it has to stop
+
+	// Past says that it ended with a life of the pod that is over: the agent stopped the
+	// pod, say for a drain, and now runs it again. Its end is no crash, and does not count
+	// for what follows. The runtime does not know that, either.
+	Past bool
 
 	// Health is what its probes say. The runtime does not know: whoever hands an
 	// observation to a decision adds it.

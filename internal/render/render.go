@@ -129,7 +129,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 		return nil, err
 	}
 	return &ContainerConfig{
-		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.RestartCount)},
+		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(a.Attempt)},
 		Image:      &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
 		Command:    expandAll(c.Command, env),
 		Args:       expandAll(c.Args, env),
@@ -151,7 +151,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 		Mounts:     mounts(r, security.NamespaceOptions.GetUsernsOptions()),
 		Devices:    devices(r.Devices),
 		StopSignal: stopSignal(c),
-		LogPath:    LogFile(c.Name, a.RestartCount),
+		LogPath:    LogFile(c.Name, a.Attempt),
 		Stdin:      c.Stdin,
 		StdinOnce:  c.StdinOnce,
 		Tty:        c.TTY,
@@ -215,8 +215,8 @@ func stopSignal(c *v1.Container) runtimeapi.Signal {
 }
 
 // LogFile is where a container logs to, within the log directory of its pod.
-func LogFile(container string, restartCount int32) string {
-	return filepath.Join(container, strconv.Itoa(int(restartCount))+".log")
+func LogFile(container string, attempt int32) string {
+	return filepath.Join(container, strconv.Itoa(int(attempt))+".log")
 }
 
 func sandboxLabels(p *v1.Pod) map[string]string {

@@ -101,7 +101,7 @@ func TestALaterSandboxKeepsTheFirstSeenTime(t *testing.T) {
 
 func TestAContainerOfAPod(t *testing.T) {
 	p := webPod()
-	a := plan.StartContainer{Name: "app", Hash: "hash", RestartCount: 3, Backoff: 40 * time.Second}
+	a := plan.StartContainer{Name: "app", Hash: "hash", Attempt: 3, RestartCount: 1, Backoff: 40 * time.Second}
 	env := []Variable{{"WHO", "nobody"}, {"WHO", "world"}, {"GREETING", "hello world"}}
 	got := container(t, p, &p.Spec.Containers[0], a, Resolved{ImageRef: "sha256:1", Environment: env})
 	same(t, got, &ContainerConfig{
@@ -115,7 +115,7 @@ func TestAContainerOfAPod(t *testing.T) {
 			pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1", pod.LabelContainerName: "app",
 		},
 		Annotations: map[string]string{
-			pod.AnnotationSpecHash: "hash", pod.AnnotationRestartCount: "3", pod.AnnotationBackoff: "40s", pod.AnnotationRound: "0", pod.AnnotationGrace: "7",
+			pod.AnnotationSpecHash: "hash", pod.AnnotationRestartCount: "1", pod.AnnotationBackoff: "40s", pod.AnnotationRound: "0", pod.AnnotationGrace: "7",
 		},
 		LogPath: "app/3.log", Stdin: true, StdinOnce: true, Tty: true,
 		Linux: &runtimeapi.LinuxContainerConfig{

@@ -25,6 +25,9 @@ const (
 func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
 	cur, last := newestTwo(v.Have, c.Name)
+	if cur != nil && cur.Past {
+		cur = nil // this life of the pod has none yet
+	}
 	out.VolumeMounts = mounts(c, cur)
 	if is != ephemeral { // nobody waits for those to be started or ready
 		out.Started = new(false)

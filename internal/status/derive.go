@@ -6,6 +6,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -120,6 +121,8 @@ func look(in Input) *view {
 	if in.Before == nil && pod.Source(in.Pod) == pod.SourceAPI {
 		in.Before = &in.Pod.Status // what an agent before this one wrote
 	}
+	// Of an earlier life, only the ends of containers are of interest: as their last states.
+	in.Have.Sandboxes = slices.DeleteFunc(slices.Clone(in.Have.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
 	v := &view{Input: in, idPrefix: "containerd://"}
 	if in.Runtime != "" {
 		v.idPrefix = in.Runtime + "://"
@@ -138,7 +141,7 @@ func (v *view) initReached() int {
 	reached := -1
 	for i := range v.Have.Containers {
 		c := &v.Have.Containers[i]
-		if s := v.Have.Sandbox(); s != nil && c.SandboxID != s.ID {
+		if s := v.Have.Sandbox(); c.Past || s != nil && c.SandboxID != s.ID {
 			continue
 		}
 		place, is := v.place(c.Name)

@@ -55,7 +55,7 @@ func (v *view) initialized(s *v1.PodStatus) fact {
 func (v *view) firstStart(name string) (at time.Time) {
 	for i := range v.Have.Containers {
 		c := &v.Have.Containers[i]
-		if s := v.Have.Sandbox(); c.Name == name && (s == nil || c.SandboxID == s.ID) {
+		if s := v.Have.Sandbox(); c.Name == name && !c.Past && (s == nil || c.SandboxID == s.ID) {
 			at = c.StartedAt
 		}
 	}
