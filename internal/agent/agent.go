@@ -248,7 +248,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 		case r := <-a.debugs:
 			a.handleDebug(r)
 		case uid := <-a.gone:
-			a.handleGone(uid)
+			a.handleGone(group, uid)
 		case <-a.remirror:
 			a.tendMirrors()
 		case <-a.pings:

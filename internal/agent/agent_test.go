@@ -22,6 +22,8 @@ import (
 	"berth/internal/fake"
 	"berth/internal/gc"
 	"berth/internal/image"
+	"berth/internal/measure"
+	"berth/internal/metrics"
 	"berth/internal/observe"
 	"berth/internal/plan"
 	"berth/internal/pod"
@@ -29,6 +31,7 @@ import (
 	"berth/internal/render"
 	"berth/internal/run"
 	"berth/internal/status"
+	"berth/internal/waterfall"
 	"berth/internal/worker"
 )
 
@@ -45,6 +48,8 @@ type node struct {
 	machine   admit.Node
 	reread    func(context.Context) error // brings machine up to date
 	images    *image.Manager
+	watcher   *measure.Watcher
+	debugs    *notedDebugs
 	snapshots chan pod.Snapshot
 	stop      func()
 }
@@ -66,6 +71,7 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	ctx, cancel := context.WithCancel(t.Context())
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
 	n.reread = func(context.Context) error { return nil }
+	n.debugs = &notedDebugs{Store: openDebugs(t, dir), meanwhile: func() {}}
 
 	statuses := status.NewStore()
 	var err error
@@ -75,7 +81,7 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 		InRuntime: r.List, OnDisk: gc.Dirs{
 			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
 		}.List,
-		Housekeeping: time.Minute, Debugs: openDebugs(t, dir),
+		Housekeeping: time.Minute, Debugs: n.debugs,
 		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
 	})
 	must(t, err)
@@ -83,8 +89,12 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	must(t, err)
 	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
 	must(t, err)
+	measured, err := metrics.New()
+	must(t, err)
+	n.watcher, err = measure.New(measure.Config{Metrics: measured, Waterfalls: waterfall.New(1000)})
+	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Watcher: n.watcher, Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },

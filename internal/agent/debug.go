@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,8 +39,9 @@ const maxDebugs = 32
 
 // debugRequest tells the loop that a container was added to a pod.
 type debugRequest struct {
-	uid  pod.UID
-	done chan error
+	uid       pod.UID
+	container string
+	done      chan error
 }
 
 // AddContainer adds a container to a static pod that runs. The error says why it may
@@ -57,7 +59,7 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 	if err := a.Debugs.Add(p.UID, c); err != nil {
 		return err
 	}
-	r := debugRequest{p.UID, make(chan error, 1)}
+	r := debugRequest{p.UID, c.Name, make(chan error, 1)}
 	send(ctx, a.debugs, r)
 	select {
 	case err := <-r.done:
@@ -75,7 +77,11 @@ func (a *Agent) handleDebug(r debugRequest) {
 		return
 	}
 	p = a.withDebugs(p)
-	a.Log.Info("container added for debugging", "pod", pod.Ref(p), "uid", p.UID, "container", p.Spec.EphemeralContainers[len(p.Spec.EphemeralContainers)-1].Name)
+	if pod.ContainerSpec(p, r.container) == nil { // it went and came back: what was noted was for the life before
+		r.done <- errors.New("the pod was stopped and begins anew: try again when it runs")
+		return
+	}
+	a.Log.Info("container added for debugging", "pod", pod.Ref(p), "uid", p.UID, "container", r.container)
 	a.Desired.Upsert(p)
 	if !a.rejected[p.UID] && a.waiting[p.UID] == forNothing {
 		a.workers.Desire(p)
@@ -103,6 +109,21 @@ func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
 func (a *Agent) forgetDebugs(uid pod.UID) {
 	if err := a.Debugs.Forget(uid); err != nil {
 		a.Log.Warn("what was added to a pod for debugging is still noted", "uid", uid, "err", err)
+	}
+}
+
+// forgetPastDebugs is for pods that the agent sees for the first time. What was added for
+// debugging to one of which no container runs was added to a life of it that is over. That
+// is known once the runtime was listed.
+func (a *Agent) forgetPastDebugs(pods []*v1.Pod) {
+	if a.running == nil {
+		return
+	}
+	alive := func(c pod.Container) bool { return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown }
+	for _, p := range pods {
+		if have := a.running[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
+			a.forgetDebugs(p.UID)
+		}
 	}
 }
 

@@ -121,3 +121,34 @@ func TestContainersThatCanNotBeAdded(t *testing.T) {
 		}
 	})
 }
+
+// The pod may go and come back between the note on disk and the loop.
+func TestAContainerIsAddedWhileThePodIsPutBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.wants(webPod("u-1"))
+		n.debugs.meanwhile = func() {
+			n.wants()
+			n.wants(webPod("u-1"))
+		}
+		err := n.agent.AddContainer(t.Context(), webPod("u-1"), debugger("look"))
+		if err == nil || !strings.Contains(err.Error(), "try again") {
+			t.Errorf("got %v", err)
+		}
+		n.expectPhase("u-1", v1.PodRunning)
+		must(t, n.agent.Alive(t.Context()))
+	})
+}
+
+// notedDebugs let something happen after each note.
+type notedDebugs struct {
+	*ephemeral.Store
+	meanwhile func()
+}
+
+func (d *notedDebugs) Add(uid pod.UID, c v1.EphemeralContainer) error {
+	err := d.Store.Add(uid, c)
+	d.meanwhile()
+	return err
+}

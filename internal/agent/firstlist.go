@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/pod"
 	"berth/internal/run"
 )
@@ -46,10 +48,18 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 	a.running = running
 	a.view.setListed()
 	for _, p := range oldestFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] == forRuntime {
-			delete(a.waiting, p.UID)
-			a.takeIn(group, p)
+		if a.waiting[p.UID] != forRuntime {
+			continue
 		}
+		delete(a.waiting, p.UID)
+		if pod.IsStatic(p) {
+			a.forgetPastDebugs([]*v1.Pod{p})
+			again := *p
+			again.Spec.EphemeralContainers = nil // a manifest has none
+			p = a.withDebugs(&again)
+			a.Desired.Upsert(p)
+		}
+		a.takeIn(group, p)
 	}
 	a.housekeep(group)
 }

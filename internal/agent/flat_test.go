@@ -114,7 +114,7 @@ func measurePods(t *testing.T, pods int, costs map[string]cost) {
 			n := startFlatNode(t, pods)
 			defer n.stop()
 			for _, phase := range phases {
-				c := measure(t, pods, func() { phase.do(n) })
+				c := measureCosts(t, pods, func() { phase.do(n) })
 				if before, ok := costs[phase.name]; ok {
 					c = c.best(before)
 				}
@@ -124,7 +124,7 @@ func measurePods(t *testing.T, pods int, costs map[string]cost) {
 	}
 }
 
-func measure(t *testing.T, pods int, do func()) cost {
+func measureCosts(t *testing.T, pods int, do func()) cost {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.GC()

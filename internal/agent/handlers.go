@@ -21,6 +21,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	}
 	switch u.Op {
 	case pod.Add, pod.Restore:
+		a.forgetPastDebugs(u.Pods)
 		a.handleAdditions(group, u.Pods)
 	case pod.Change, pod.Delete:
 		a.handleChanges(u.Pods)
@@ -96,6 +97,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		delete(a.admitted, p.UID)
 		delete(a.preempted, p.UID)
 		a.memo.Forget(p.UID)
+		delete(a.running, p.UID) // if it comes again, that is a new life
 		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {
 			delete(a.rejected, p.UID)
 			delete(a.waiting, p.UID)
@@ -146,8 +148,20 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 // handleProbe passes on that a probe has something new to say.
 func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 
-func (a *Agent) handleGone(uid pod.UID) {
+// handleGone deals with a pod of which nothing is left. If its source has it again, and it
+// was not taken in, that has to be said once more: the status of the life that is gone
+// went with it. A rejection may have been for what that life had.
+func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 	delete(a.running, uid)
+	if p, wanted := a.Desired.Get(uid); wanted {
+		switch {
+		case a.waiting[uid] == forResume:
+			a.showWait(p)
+		case a.rejected[uid] && pod.IsStatic(p):
+			delete(a.rejected, uid)
+			a.takeIn(group, p)
+		}
+	}
 	a.handleDeparture(uid)
 	a.view.update(uid)
 }

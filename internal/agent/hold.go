@@ -2,11 +2,14 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
 	"berth/internal/run"
+	"berth/internal/worker"
 )
 
 // reasonNodeShutdown is why a static pod waits: the reason for which others are
@@ -102,16 +105,31 @@ func (a *Agent) showWait(p *v1.Pod) {
 // of them when it is asked for the others.
 func (a *Agent) resume(group *run.Group) {
 	var waiting []*v1.Pod
+	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
+		l, alive := lives[p.UID]
 		switch {
 		case a.waiting[p.UID] != forNothing:
 			waiting = append(waiting, p)
-		case pod.IsStatic(p):
-			a.workers.Revive(p.UID)
+		case pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:
+			a.revive(p)
 		}
 	}
 	for _, p := range waiting {
 		delete(a.waiting, p.UID)
 	}
 	a.handleAdditions(group, waiting)
+}
+
+// revive begins a new life of a pod that a passing cause ended. It is seen for the first
+// time once more, and what was added to the life before for debugging is not for this one.
+func (a *Agent) revive(p *v1.Pod) {
+	a.forgetDebugs(p.UID)
+	again := *p
+	again.Annotations = maps.Clone(p.Annotations)
+	again.Annotations[pod.AnnotationSeen] = time.Now().Format(time.RFC3339Nano)
+	again.Spec.EphemeralContainers = nil
+	a.Desired.Upsert(&again)
+	a.workers.Desire(&again)
+	a.workers.Revive(p.UID)
 }

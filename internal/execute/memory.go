@@ -22,6 +22,7 @@ type memory struct {
 	lastWords map[string]string      // by container id: its termination message
 	cgroup    bool                   // its cgroup is there, with its limits
 	stopped   bool                   // nothing of it ran when it was last seen to
+	past      map[string]bool        // by id: a sandbox or container of an earlier life; nil: not read yet
 	released  bool                   // the upstream knows that it is stopped for good
 	sandboxes map[string]bool        // by id: it was stopped, and holds nothing any more
 }

@@ -117,6 +117,7 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	m := e.memories.of(p.UID)
 	m.notes = map[string]status.Note{}
 	e.noteCause(p, have, m, cause)
+	e.notePast(p, have, m, cause)
 	if !have.Running() {
 		return true, e.stopped(ctx, p, have, m)
 	}
@@ -233,12 +234,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 	}
 	e.Users.Release(p.UID)
 	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
-	e.Probes.Forget(p.UID)
-	e.Objects.Unregister(p.UID)
-	e.memories.forget(p.UID)
-	e.Statuses.Forget(p.UID)
-	e.Forget(p.UID)
-	e.Watcher.Gone(p.UID)
+	e.forgetLife(p.UID)
 	return nil
 }
 

@@ -84,11 +84,11 @@ func (e *Executor) doStep(ctx context.Context, s step, t *task) error {
 
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
+	have = e.beginLife(p, have)
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before anybody asks what they say
 	have = e.withHealth(have)
 	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID), release: func() {}}
-	e.renew(t)
 	t.memory.recall(t.plan)
 	e.tellOfWaits(t)
 	shown := e.publish(status.Input{Pod: p, Have: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
@@ -120,17 +120,6 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 // show publishes how a sync stands.
 func (e *Executor) show(t *task) {
 	e.publish(status.Input{Pod: t.pod, Have: t.have, RestartingAll: t.plan.RestartingAll})
-}
-
-// renew forgets how a pod ended that is to run again: only a new life is synced
-// after a stop. A pod that has nothing left to do keeps its last words.
-func (e *Executor) renew(t *task) {
-	if !t.memory.stopped || t.plan.Finished {
-		return
-	}
-	e.memories.forget(t.pod.UID)
-	e.Statuses.Forget(t.pod.UID)
-	t.memory = e.memories.of(t.pod.UID)
 }
 
 // pastDeadline tells whether the pod has been active for longer than it may, and

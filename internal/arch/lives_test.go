@@ -1,0 +1,145 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// holders are all fields in which something is remembered by the UID of a pod, and when
+// that ends. A pod may live twice under one UID (its node is drained and that is undone,
+// its file is put back), and the second life must not find anything of the first. Whoever
+// adds such a field says here who ends what it holds, and sees to it that
+// TestASecondLifeIsAWholeLife in package agent would notice if nobody did.
+var holders = map[string]string{
+	// Ended by execute.forgetLife, with the life of a pod.
+	"execute.memories.pods":     "forgetLife",
+	"status.Store.statuses":     "forgetLife",
+	"probe.Manager.pods":        "forgetLife, by Forget",
+	"observe.Observer.known":    "forgetLife, by Forget",
+	"waterfall.Recorder.pods":   "forgetLife, by Watcher.Gone",
+	"metrics.probeMetrics.pods": "forgetLife, by Watcher.Gone",
+	"refs.Local.pods":           "forgetLife, by Unregister",
+	"refs.API.pods":             "forgetLife, by Unregister",
+	"refs.watched.pods":         "forgetLife, by Unregister",
+	"refs.trusting.pods":        "forgetLife, by Unregister",
+	"image.waiter.uid":          "forgetLife, by Release",
+
+	// Ended by the teardown of volumes, before a stop is done.
+	"volume.Manager.pods":    "Teardown",
+	"volume.Manager.waiting": "Teardown",
+	"volume.guard.busy":      "when the call is over",
+	"csi.Manager.waiting":    "Teardown, by Forget",
+	"csi.Manager.wanted":     "Teardown, by Forget",
+
+	// Stays for as long as the pod's directory does.
+	"userns.Manager.pods":   "Release, after the directory was removed: a new life has the ids of the one before",
+	"userns.Manager.unread": "Release",
+
+	// The loop, and the workers.
+	"worker.Pool.workers":     "forget, when the pod is gone; a life that is revived is a new value",
+	"agent.Agent.rejected":    "REMOVE",
+	"agent.Agent.admitted":    "REMOVE",
+	"agent.Agent.waiting":     "REMOVE, or once the pod is taken in",
+	"agent.Agent.preempted":   "REMOVE: who was ended to make room does not live again",
+	"agent.Config.Running":    "REMOVE, or when the pod is gone: a new life has to be admitted",
+	"agent.view.leaving":      "made anew by each List",
+	"agent.dueQueue.at":       "when the time has come: a look too many is harmless",
+	"ephemeral.Store.pods":    "REMOVE, or when a pod is revived or found without a running container",
+	"desired.index.byUID":     "REMOVE",
+	"merge.known.byUID":       "REMOVE",
+	"source.gathered.leaving": "once the reader has seen it",
+	"status.Writer.pods":      "REMOVE: it is about the object at the API server, which has one life",
+	"status.faults.kindOf":    "with status.Writer.pods",
+	"shutdown.stopping.began": "with the drain",
+	"shutdown.stopping.names": "with the drain",
+
+	// Of one call or one reader.
+	"agent.leftovers.pods":    "one search",
+	"server.told.pods":        "one reader",
+	"merge.judge.uids":        "one snapshot",
+	"metrics.Counts.UIDs":     "one page",
+	"fake.Users.taken":        "tests",
+	"fake.Objects.registered": "tests",
+}
+
+func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {
+	found := map[string]bool{}
+	dirs := []string{"../../cmd/berth"}
+	for pkg := range packages(t) {
+		dirs = append(dirs, filepath.Join("..", pkg))
+	}
+	for _, dir := range dirs {
+		for _, file := range sources(t, dir) {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, field := range fieldsByUID(parsed) {
+				found[parsed.Name.Name+"."+field] = true
+			}
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(found)) {
+		if holders[field] == "" {
+			t.Errorf("%s remembers something by the UID of a pod: add it to the table, with what ends it", field)
+		}
+	}
+	for field := range holders {
+		if !found[field] {
+			t.Errorf("%s is in the table, and remembers nothing by UID", field)
+		}
+	}
+}
+
+// fieldsByUID are the fields of a file's structs that are maps by UID, or the UID in a
+// struct that is the key of such a map, as "Type.field".
+func fieldsByUID(file *ast.File) []string {
+	structs, keys := map[string]*ast.StructType{}, map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			if s, ok := n.Type.(*ast.StructType); ok {
+				structs[n.Name.Name] = s
+			}
+		case *ast.MapType:
+			if key, ok := n.Key.(*ast.Ident); ok {
+				keys[key.Name] = true
+			}
+		}
+		return true
+	})
+	var out []string
+	for name, s := range structs {
+		for _, field := range s.Fields.List {
+			byUID := isUID(field.Type) && keys[name]
+			ast.Inspect(field.Type, func(n ast.Node) bool {
+				if m, ok := n.(*ast.MapType); ok && isUID(m.Key) {
+					byUID = true
+				}
+				_, isFunc := n.(*ast.FuncType) // what a function returns is not remembered by the field
+				return !isFunc
+			})
+			for _, ident := range field.Names {
+				if byUID {
+					out = append(out, name+"."+ident.Name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func isUID(e ast.Expr) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := s.X.(*ast.Ident)
+	return ok && s.Sel.Name == "UID" && (pkg.Name == "pod" || strings.HasSuffix(pkg.Name, "types"))
+}
