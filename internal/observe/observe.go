@@ -47,15 +47,18 @@ type Config struct {
 type Observer struct {
 	Config
 	relistNow chan struct{}
+	clock     func() moment
 
 	mu    sync.Mutex
 	known map[pod.UID]*entry
 }
 
 // entry is what is known of a pod. It is stale while changedAt is not before
-// the time at which the state was read.
+// the time at which the state was read. Both were read here, from the clock that nobody
+// can set.
 type entry struct {
 	state     pod.Observed
+	read      moment // when reading the state began, to compare it with events
 	changedAt time.Time
 }
 
@@ -67,7 +70,7 @@ func New(c Config) (*Observer, error) {
 	if c.Audit <= 0 || c.Fallback <= 0 {
 		return nil, errors.New("observe: the audit and fallback intervals must be positive")
 	}
-	return &Observer{Config: c, relistNow: make(chan struct{}, 1), known: map[pod.UID]*entry{}}, nil
+	return &Observer{Config: c, relistNow: make(chan struct{}, 1), clock: newClock(), known: map[pod.UID]*entry{}}, nil
 }
 
 // Fresh returns the state of a pod, read no earlier than since and no earlier
@@ -86,7 +89,7 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 	}
 	o.mu.Unlock()
 
-	at := time.Now()
+	at, read := time.Now(), o.clock()
 	state, err := o.Runtime.Pod(ctx, uid)
 	if err != nil {
 		return pod.Observed{}, fmt.Errorf("observe pod %s: %w", uid, err)
@@ -99,7 +102,7 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !at.Before(e.state.At) { // else somebody read it later, and finished first
-		e.state = state
+		e.state, e.read = state, read
 	}
 	return state, nil
 }
@@ -131,7 +134,8 @@ func (o *Observer) Relist() {
 	}
 }
 
-// hint notes an event. It returns false if what is known was read after it.
+// hint notes an event. It returns false if what is known was certainly read after it: a
+// runtime tells of what was done to a pod, and of what is minutes old.
 func (o *Observer) hint(e cri.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +143,7 @@ func (o *Observer) hint(e cri.Event) bool {
 	if known == nil {
 		return true // nobody looked at it yet: nothing to mark
 	}
-	if e.At.Before(known.state.At) {
+	if !known.state.At.IsZero() && known.read.isAfter(e.At, o.clock()) {
 		return false
 	}
 	known.changedAt = time.Now()

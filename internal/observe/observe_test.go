@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,45 @@ func TestAnEventOlderThanTheStateIsDropped(t *testing.T) {
 		w.fresh("a", time.Time{})
 		w.expectReads(0)
 	})
+}
+
+// An event of a clock that was set back has a time before that of the state, and may be
+// news all the same.
+func TestAnEventAfterTheClockWasSetIsNotDropped(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, -20 * time.Millisecond, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				// given a pod that was read before the clock was set
+				var set atomic.Int64
+				steady := w.clock
+				w.clock = func() moment {
+					now := steady()
+					now.wall = now.wall.Add(time.Duration(set.Load()))
+					return now
+				}
+				w.pods["a"] = pod.ContainerRunning
+				w.fresh("a", time.Time{})
+				w.run()
+				w.expectChanged()
+				tick()
+				set.Store(int64(by))
+
+				// when something happens to it, then it is looked at again
+				w.set(func(r *runtime) { r.pods["a"] = pod.ContainerExited })
+				w.happens("a")
+				w.expectChanged("a")
+				tick()
+				if o := w.fresh("a", time.Time{}); o.Containers[0].State != pod.ContainerExited {
+					t.Fatalf("the event was lost: %+v", o)
+				}
+
+				// and from then on, events from before are dropped as ever
+				tick()
+				w.stream <- cri.Event{UID: "a", At: w.clock().wall.Add(-2 * time.Millisecond)}
+				w.expectChanged()
+			})
+		})
+	}
 }
 
 // What happens while a pod is read may be missing from what was read. It must

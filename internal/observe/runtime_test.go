@@ -194,7 +194,7 @@ func (w *world) said(text string) int {
 
 // happens is an event at this moment.
 func (w *world) happens(uid pod.UID) {
-	w.stream <- cri.Event{UID: uid, At: time.Now()}
+	w.stream <- cri.Event{UID: uid, At: w.clock().wall}
 	synctest.Wait()
 }
 
