@@ -27,7 +27,7 @@ func newDrainCommand() *cobra.Command {
 		Short: "Stop the pods of this machine, and let none start",
 		Long: `Drain stops the pods of this machine before a reboot or an upgrade: those of the lowest
 priority first, and critical ones last. From then on no pod starts here, until 'berth drain
---undo', or until the agent is started anew.
+--undo', or until the agent is started anew. Meanwhile the node is not ready, and says why.
 
 Each pod has the time to stop that it asks for. The command ends when all have stopped; if they
 have not when --timeout is over, it fails and names them. It can be run again.

@@ -28,6 +28,7 @@ type localInventory struct {
 	agent     *agent.Agent
 	probes    *probe.Manager
 	inCluster func() *v1.Node // nil, or a Node that is nil, without a cluster
+	closed    func() error    // why this node takes no pods; nil: it does
 	started   time.Time
 
 	mu      sync.Mutex
@@ -36,8 +37,8 @@ type localInventory struct {
 }
 
 // newInventory is for a node that has joined a cluster, or not: then joined is nil.
-func newInventory(c *config.Config, client *cri.Client, n *node, joined *cluster) *localInventory {
-	i := &localInventory{config: c, client: client, agent: n.agent, probes: n.probes, started: time.Now()}
+func newInventory(c *config.Config, client *cri.Client, n *node, joined *cluster, closed func() error) *localInventory {
+	i := &localInventory{config: c, client: client, agent: n.agent, probes: n.probes, closed: closed, started: time.Now()}
 	if joined != nil {
 		i.inCluster = joined.node.Node
 	}
@@ -61,9 +62,11 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	}
 	var health machine.Health
 	facts.Runtime, health = i.askRuntime(ctx)
+	health.Shutdown = i.closed()
 	settings, now := nodeSettings(i.config), time.Now()
 	out := machine.Build(facts, settings, health, now)
 	out.CreationTimestamp = metav1.NewTime(i.started)
+	out.Spec.Unschedulable = health.Shutdown != nil // nobody else says so of a machine without a cluster
 
 	i.mu.Lock()
 	defer i.mu.Unlock()

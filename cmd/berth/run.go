@@ -148,7 +148,7 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 	store := imageStore{features: n.features, client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
 	local, err := server.New(server.Config{
 		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
-		Images: store, Inventory: newInventory(c, client, n, joined), Waterfalls: watcher,
+		Images: store, Inventory: newInventory(c, client, n, joined, goingDown.Closed), Waterfalls: watcher,
 		Drains: drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: version, Log: log,
 	})
 	if err != nil {

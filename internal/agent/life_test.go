@@ -32,7 +32,7 @@ type lived struct {
 	began   time.Time // the second life, at the earliest
 
 	mu     sync.Mutex
-	checks []string // what probes asked for, and of which container
+	checks []string       // what probes asked for, and of which container
 	fails  map[string]int // how often, by command
 }
 

@@ -80,7 +80,7 @@ func (h Health) whyNot() string {
 	for _, part := range []struct {
 		name string
 		err  error
-	}{{"the node is shutting down", h.Shutdown}, {"container runtime not ready", h.Runtime}, {"container runtime network not ready", h.Network}, {"sync loop not ready", h.SyncLoop}} {
+	}{{"the node takes no pods", h.Shutdown}, {"container runtime not ready", h.Runtime}, {"container runtime network not ready", h.Network}, {"sync loop not ready", h.SyncLoop}} {
 		if part.err != nil {
 			why = append(why, part.name+": "+part.err.Error())
 		}

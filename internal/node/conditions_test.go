@@ -24,7 +24,7 @@ func TestConditionsFollowHealth(t *testing.T) {
 		"runtime and network": {Health{Runtime: down, Network: errors.New("no plugin")}, map[v1.NodeConditionType]string{
 			"Ready": "False KubeletNotReady container runtime not ready: no answer; container runtime network not ready: no plugin",
 		}},
-		"shutdown": {Health{Shutdown: errors.New("power")}, map[v1.NodeConditionType]string{"Ready": "False KubeletNotReady the node is shutting down: power"}},
+		"shutdown": {Health{Shutdown: errors.New("power")}, map[v1.NodeConditionType]string{"Ready": "False KubeletNotReady the node takes no pods: power"}},
 		"pressure": {Health{Pressure: Pressure{Memory: true, Disk: true, PIDs: true}}, map[v1.NodeConditionType]string{
 			"Ready": "True", "MemoryPressure": "True KubeletHasInsufficientMemory",
 			"DiskPressure": "True KubeletHasDiskPressure", "PIDPressure": "True KubeletHasInsufficientPID",

@@ -45,10 +45,10 @@ type (
 	// StartContainer makes and starts a container in the newest sandbox.
 	StartContainer struct {
 		Name         string
-		Hash         string // of its spec
-		Round        int    // how many restarts of all came before it
-		Attempt      int32  // how many of its name came before it
-		RestartCount int32  // how many of them in this life of the pod
+		Hash         string        // of its spec
+		Round        int           // how many restarts of all came before it
+		Attempt      int32         // how many of its name came before it
+		RestartCount int32         // how many of them in this life of the pod
 		Backoff      time.Duration // to be waited after its end
 	}
 	// RemoveContainer removes a dead container that nobody asks for any more.

@@ -65,6 +65,7 @@ type Manager struct {
 	drained bool                    // somebody asked for it
 	down    bool                    // the machine goes down
 	stop    context.CancelCauseFunc // of the run that goes on; nil: none does
+	closed  error                   // why the node takes no pods; nil: it does
 }
 
 // New returns a manager of a node that is open.
@@ -245,7 +246,7 @@ func (m *Manager) close(ctx context.Context, cause pod.Cause, why error) error {
 	if err := m.Gate.Hold(ctx, cause); err != nil {
 		return err
 	}
-	m.Show(why)
+	m.show(why)
 	return nil
 }
 
@@ -270,6 +271,20 @@ func (m *Manager) open(ctx context.Context, why error, set func() error) error {
 	if err := m.Gate.Resume(ctx); err != nil {
 		return err
 	}
-	m.Show(nil)
+	m.show(nil)
 	return nil
+}
+
+func (m *Manager) show(why error) {
+	m.mu.Lock()
+	m.closed = why
+	m.mu.Unlock()
+	m.Show(why)
+}
+
+// Closed is why this node takes no pods, or nil if it does.
+func (m *Manager) Closed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
 }

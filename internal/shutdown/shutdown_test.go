@@ -237,7 +237,7 @@ func TestADrainOfNothingIsDoneAtOnceAndCanBeUndone(t *testing.T) {
 			if late, err := m.Drain(t.Context(), Order{}, quiet); err != nil || len(late) != 0 {
 				t.Fatalf("got %v, %v", late, err)
 			}
-			if gate, shown := w.state(); gate != "closed: the node is drained" || !errors.Is(shown, errDrained) {
+			if gate, shown := w.state(); gate != "closed: the node is drained" || !errors.Is(shown, errDrained) || !errors.Is(m.Closed(), errDrained) {
 				t.Errorf("the gate is %s, and shown is %v", gate, shown)
 			}
 		}
@@ -245,7 +245,7 @@ func TestADrainOfNothingIsDoneAtOnceAndCanBeUndone(t *testing.T) {
 			if err := m.Undo(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if gate, shown := w.state(); gate != "open" || shown != nil {
+			if gate, shown := w.state(); gate != "open" || shown != nil || m.Closed() != nil {
 				t.Errorf("the gate is %s, and shown is %v", gate, shown)
 			}
 		}

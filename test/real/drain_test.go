@@ -44,6 +44,14 @@ func TestDrainAndUndo(t *testing.T) {
 		}
 	}
 
+	// and the node says that it takes no pods
+	if row := n.must("get", "node"); !strings.Contains(row, " NotReady,SchedulingDisabled ") {
+		t.Errorf("a drained node is shown as:\n%s", row)
+	}
+	if text := n.must("describe", "node"); !strings.Contains(text, "it was drained; 'berth drain --undo' lets pods run again") {
+		t.Errorf("a drained node does not say so:\n%s", text)
+	}
+
 	// and nothing starts, though it is there to see, and a second drain has nothing to do
 	n.apply("new.yaml", newPod("new", "sleep"))
 	n.waitPod("new", "waits", 10*time.Second, func(p v1.Pod) string { return boolText(p.Status.Reason == "NodeShutdown") })
@@ -52,11 +60,17 @@ func TestDrainAndUndo(t *testing.T) {
 	}
 	n.mustRunNothing()
 
-	// when that is undone, then all run again, and remember what was before
+	// when that is undone, then all run again, have not crashed, and the log of the one before is there
 	n.must("drain", "--undo")
 	again := n.waitRunning("first", "last", "new")
-	if c := app(again["first"]); c.RestartCount != 1 || c.LastTerminationState.Terminated == nil {
+	if c := app(again["first"]); c.RestartCount != 0 || c.LastTerminationState.Terminated == nil {
 		t.Errorf("first is %s", summary(again["first"]))
+	}
+	if log := n.must("logs", "--previous", "first"); !strings.Contains(log, "low end") {
+		t.Errorf("the log of the life before is %q", log)
+	}
+	if row := n.must("get", "node"); !strings.Contains(row, " Ready ") {
+		t.Errorf("an open node is shown as:\n%s", row)
 	}
 	if p := n.pod("done"); p.Status.Phase != v1.PodSucceeded || app(p).RestartCount != 0 {
 		t.Errorf("done is %s", summary(p))
@@ -67,7 +81,45 @@ func TestDrainAndUndo(t *testing.T) {
 	n.mustRunNothing()
 	n.stop()
 	n.start()
-	n.waitRunning("first", "last", "new")
+	again = n.waitRunning("first", "last", "new")
+	if c := app(again["first"]); c.RestartCount != 0 {
+		t.Errorf("for the next agent first is %s", summary(again["first"]))
+	}
+}
+
+func TestDrainsAreNoCrashesAndProbesGoOn(t *testing.T) {
+	t.Parallel()
+	// given a pod with all kinds of probes
+	n := newNode(t)
+	web := newPod("web", "moody", ":8080")
+	c := &web.Spec.Containers[0]
+	c.StartupProbe, c.LivenessProbe, c.ReadinessProbe = every(httpGet(8080)), every(execAsk(8080)), every(httpGet(8080))
+	c.StartupProbe.FailureThreshold = 30
+	n.apply("web.yaml", web)
+	n.start()
+	isReady := func(p v1.Pod) string { return boolText(ready(p)) }
+	n.waitPod("web", "is ready", startLimit, isReady)
+
+	// when the node is drained and opened several times in a row
+	for range 4 {
+		n.must("drain", "--grace-period-seconds", "1")
+		n.must("drain", "--undo")
+		// then it is up again each time, at once, and nobody counts that as a crash
+		p := n.waitPod("web", "is ready again", 8*time.Second, isReady)
+		if app(p).RestartCount != 0 || app(p).Started == nil || !*app(p).Started {
+			t.Errorf("web is %s", summary(p))
+		}
+	}
+
+	// when it falls ill, then that is noticed, and it is restarted
+	before := n.pod("web")
+	if _, err := n.get(before.Status.PodIP+":8080", "/sick"); err != nil {
+		t.Fatal(err)
+	}
+	after := n.waitPod("web", "is restarted", startLimit, func(p v1.Pod) string { return boolText(app(p).RestartCount == 1 && ready(p)) })
+	if app(after).ContainerID == app(before).ContainerID {
+		t.Errorf("web is %s", summary(after))
+	}
 }
 
 func TestDrainThatTakesTooLong(t *testing.T) {
