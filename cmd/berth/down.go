@@ -64,6 +64,7 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 			if err != nil {
 				return err
 			}
+			defer log.output.flush(flushPatience)
 			return down(ctx, c, grace, log.Logger)
 		},
 	}

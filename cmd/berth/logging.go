@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -59,29 +60,130 @@ func (l *logging) setVerbosity(verbosity int) error {
 	return nil
 }
 
-// writePatience is how long a line may take to be written.
-const writePatience = 10 * time.Second
+const (
+	// writePatience is how long a line may take to be written before that is unwell.
+	writePatience = 10 * time.Second
+	// writeWait is for how long somebody who logs waits until the line is written. It is
+	// nearly always written at once, and then nothing is lost if the agent ends just
+	// after. Who had to wait in vain goes on, and for writePause nobody waits.
+	writeWait  = 50 * time.Millisecond
+	writePause = time.Minute
+	// flushPatience is how long the end of a command waits for lines that are not written.
+	flushPatience = 2 * time.Second
+	// maxQueued is how many bytes of lines wait to be written. More are dropped.
+	maxQueued = 1 << 20
+)
 
-// logOutput remembers whether lines can be written. Its one user is a handler, which
-// writes one at a time.
+// logOutput writes lines in the order in which they come, and never blocks those who log:
+// a terminal that was stopped, or a pipe that nobody reads, must not stop the agent. What
+// can't be written meanwhile is counted, and the count is written in its place.
 type logOutput struct {
 	to io.Writer
 
-	mu    sync.Mutex
-	began time.Time // of the write that goes on; zero if there is none
-	err   error     // of the last one
+	mu      sync.Mutex
+	queue   []queuedLine  // the first one is being written
+	size    int           // of all lines in the queue
+	writing chan struct{} // closed when the queue is empty again; nil: it is
+	hasty   time.Time     // nobody waits before that
+	began   time.Time     // of the write that goes on; zero if there is none
+	err     error         // of the last one
 }
 
-// Write implements io.Writer.
+// queuedLine is a line of the log, or the place of those that were dropped.
+type queuedLine struct {
+	text    []byte
+	dropped int
+	written chan struct{} // closed when it is
+}
+
+// Write implements io.Writer. What becomes of the line is for check.
 func (o *logOutput) Write(line []byte) (int, error) {
-	o.mu.Lock()
-	o.began = time.Now()
-	o.mu.Unlock()
-	n, err := o.to.Write(line)
+	written, wait := o.enqueue(line)
+	if !wait {
+		return len(line), nil
+	}
+	patience := time.NewTimer(writeWait)
+	defer patience.Stop()
+	select {
+	case <-written:
+	case <-patience.C:
+		o.mu.Lock()
+		o.hasty = time.Now().Add(writePause)
+		o.mu.Unlock()
+	}
+	return len(line), nil
+}
+
+// enqueue puts a line into the queue, or counts it if there is no room, and tells whether
+// it is worth while to wait for it.
+func (o *logOutput) enqueue(line []byte) (written <-chan struct{}, wait bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.began, o.err = time.Time{}, err
-	return n, err
+	if o.size+len(line) > maxQueued {
+		if last := len(o.queue) - 1; last > 0 && o.queue[last].dropped > 0 { // the first is being written
+			o.queue[last].dropped++
+		} else {
+			o.queue = append(o.queue, queuedLine{dropped: 1, written: make(chan struct{})})
+		}
+		return nil, false
+	}
+	one := queuedLine{text: bytes.Clone(line), written: make(chan struct{})}
+	o.queue = append(o.queue, one)
+	o.size += len(line)
+	if o.writing == nil {
+		o.writing = make(chan struct{})
+		go o.drain() // ends with the queue
+	}
+	return one.written, len(o.queue) == 1 && time.Now().After(o.hasty)
+}
+
+// drain writes what is in the queue.
+func (o *logOutput) drain() {
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 {
+			close(o.writing)
+			o.writing = nil
+			o.mu.Unlock()
+			return
+		}
+		line := o.queue[0]
+		text := line.text
+		if line.dropped > 0 {
+			text = droppedLine(line.dropped)
+		}
+		o.began = time.Now()
+		o.mu.Unlock()
+
+		_, err := o.to.Write(text)
+
+		o.mu.Lock()
+		o.queue, o.size = o.queue[1:], o.size-len(line.text)
+		o.began, o.err = time.Time{}, err
+		o.mu.Unlock()
+		close(line.written)
+	}
+}
+
+// droppedLine says how many lines are missing.
+func droppedLine(count int) []byte {
+	var text bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Warn("the log could not be written for a while: lines were dropped", "dropped", count)
+	return text.Bytes()
+}
+
+// flush waits until all is written, but no longer than patience.
+func (o *logOutput) flush(patience time.Duration) {
+	o.mu.Lock()
+	writing := o.writing
+	o.mu.Unlock()
+	if writing == nil {
+		return
+	}
+	select {
+	case <-writing:
+	case <-time.After(patience):
+	}
 }
 
 // check tells why lines can't be written: nobody would see it in the log.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -83,8 +84,93 @@ func TestALogThatCanNotBeWrittenIsUnwell(t *testing.T) {
 		gone := errors.New("the disk is full")
 		_ = read.CloseWithError(gone)
 		l.LogAttrs(context.Background(), slog.LevelInfo, "two")
+		l.output.flush(time.Second)
 		if err := l.output.check(time.Now()); !errors.Is(err, gone) {
 			t.Errorf("a line that could not be written: got %v", err)
+		}
+	})
+}
+
+// A terminal that was stopped, or a pipe that nobody reads, must not stop who logs.
+func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given an output that takes nothing
+		read, write := io.Pipe()
+		l := loggingTo(write)
+		began := time.Now()
+		const lines = 100_000
+		// when much is logged
+		for i := range lines {
+			l.Info("line", "number", i)
+		}
+		// then it took a moment in all, and what waits is bounded
+		if took := time.Since(began); took > writeWait {
+			t.Errorf("it took %s", took)
+		}
+		if l.output.size > maxQueued {
+			t.Errorf("%d bytes wait", l.output.size)
+		}
+		// and nobody waits for long at the end
+		l.output.flush(flushPatience)
+		if took := time.Since(began); took > writeWait+flushPatience {
+			t.Errorf("it took %s", took)
+		}
+
+		// when it is read again, then it says how much is missing, where it is missing
+		var out bytes.Buffer
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = io.Copy(&out, read) }()
+		synctest.Wait()
+		l.Info("after")
+		l.output.flush(flushPatience)
+		_ = write.Close()
+		<-done
+		all := strings.Split(strings.TrimSpace(out.String()), "\n")
+		first, missing, last := all[0], all[len(all)-2], all[len(all)-1]
+		if !strings.Contains(first, "msg=line number=0") || !strings.Contains(last, "msg=after") {
+			t.Errorf("it begins with %q and ends with %q", first, last)
+		}
+		if want := fmt.Sprint("dropped=", lines-(len(all)-2)); !strings.Contains(missing, want) {
+			t.Errorf("%q does not say %s", missing, want)
+		}
+	})
+}
+
+// A slow reader slows down the log, not the agent.
+func TestALogThatIsReadSlowlyHoldsUpNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loggingTo(writerFunc(func(line []byte) (int, error) {
+			time.Sleep(time.Second)
+			return len(line), nil
+		}))
+		waited := time.Duration(0)
+		for range 100 {
+			began := time.Now()
+			l.Info("line")
+			waited += time.Since(began)
+			time.Sleep(2 * time.Second)
+		}
+		if most := 5 * writeWait; waited > most { // once in each writePause
+			t.Errorf("those who log waited for %s, want %s at most", waited, most)
+		}
+		l.output.flush(time.Hour)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(line []byte) (int, error) { return f(line) }
+
+// What was logged is written when the call is over: nothing is lost if the agent ends then.
+func TestALineIsWrittenBeforeItsCallReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := loggingTo(&out)
+		for i := range 1000 {
+			l.Info("line", "number", i)
+			if want := fmt.Sprintf("number=%d\n", i); !strings.HasSuffix(out.String(), want) {
+				t.Fatalf("%q is not written", want)
+			}
 		}
 	})
 }

@@ -178,6 +178,7 @@ func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, log *logging) (
 	// The agent goes on when we are interrupted: it is to stop the pod.
 	ctx, fail := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
 	defer fail(nil)
+	defer log.output.flush(flushPatience)
 	group := run.NewGroup(ctx, log.Logger)
 	defer group.Stop()
 	group.Go("agent", func(ctx context.Context) {

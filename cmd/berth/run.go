@@ -59,6 +59,7 @@ it again as you like. 'berth down' is what ends them.`,
 			if err != nil {
 				return err
 			}
+			defer log.output.flush(flushPatience)
 			for _, field := range c.NotHonoured {
 				log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
 			}
