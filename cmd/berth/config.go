@@ -57,14 +57,15 @@ func givenFlags(flags *pflag.FlagSet) map[string]string {
 }
 
 // The settings of the last run stay in the root directory, so that `berth down`
-// knows without being told what there is to stop.
+// knows without being told what there is to stop. Secrets are not among them: it asks
+// for no manifests.
 
 func settingsPath(root string) string { return filepath.Join(root, "settings.json") }
 
 func saveSettings(c *config.Config) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err == nil {
-		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600) // headers may hold secrets
+		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write down the settings: %w", err)

@@ -11,6 +11,7 @@ import (
 	"berth/internal/config"
 	"berth/internal/pod"
 	"berth/internal/refs"
+	"berth/internal/secret"
 	"berth/internal/source"
 )
 
@@ -27,7 +28,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), f
 	if c.ManifestDir != "" {
 		names = append(names, pod.SourceFile)
 	}
-	if c.ManifestURL != "" {
+	if c.ManifestURL != (secret.URL{}) {
 		names = append(names, pod.SourceHTTP)
 	}
 	objects, err := refs.NewGather(refs.GatherConfig{Sources: names, Set: set, Log: log})
@@ -45,7 +46,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), f
 		}
 		sources = append(sources, s)
 	}
-	if c.ManifestURL != "" {
+	if c.ManifestURL != (secret.URL{}) {
 		s, err := source.NewHTTP(source.HTTPConfig{
 			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
 			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP), Fill: fill,

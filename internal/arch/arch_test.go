@@ -27,12 +27,13 @@ var mayImport = map[string][]string{
 	"podfile":    {},
 	"proc":       {}, // the only package that sends signals: see signals_test.go
 	"trouble":    {},
+	"secret":     {},
 
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
 	"manifest/strict": {},
-	"config":          {"manifest/strict", "plan", "pod", "shutdown"},
-	"source":          {"atomicfile", "manifest", "pod", "run", "trouble"},
+	"config":          {"manifest/strict", "plan", "pod", "secret", "shutdown"},
+	"source":          {"atomicfile", "manifest", "pod", "run", "secret", "trouble"},
 	"mirror":          {"pod", "trouble"}, // the other way: what the API server is shown of static pods
 
 	// The road: decisions.
@@ -103,7 +104,7 @@ var mayImport = map[string][]string{
 }
 
 // pure packages decide. They read no clock, no file and no network.
-var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plain", "plan", "progress", "render", "inventory", "review", "trouble"}
+var pure = []string{"pod", "manifest", "manifest/strict", "merge", "admit", "fields", "find", "keyring", "plain", "plan", "progress", "render", "secret", "inventory", "review", "trouble"}
 
 // impure are the imports that a pure package can't have.
 var impure = []string{"os", "os/exec", "net", "net/http", "context", "syscall", "google.golang.org/grpc", "golang.org/x/sys/unix"}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"berth/internal/secret"
 )
 
 func TestInAClusterTheNodeAnswersTheCluster(t *testing.T) {
@@ -179,7 +181,7 @@ staticPodURLHeader: {Authorization: [geheim]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.NotHonoured, c.ManifestHeaders = slices.DeleteFunc(again.NotHonoured, isZeroField), nil
+	again.NotHonoured, c.ManifestHeaders = slices.DeleteFunc(again.NotHonoured, isZeroField), secret.Header{}
 	again.Warnings = c.Warnings // what is shown was not there to be warned of
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("got  %+v\nwant %+v", again, c)

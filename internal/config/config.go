@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/plan"
+	"berth/internal/secret"
 	"berth/internal/shutdown"
 )
 
@@ -24,8 +25,8 @@ type Config struct {
 
 	ManifestDir     string        // a folder or a single file; empty: none
 	ManifestCheck   time.Duration // between two looks at it
-	ManifestURL     string        // empty: none
-	ManifestHeaders map[string][]string
+	ManifestURL     secret.URL    // empty: none
+	ManifestHeaders secret.Header
 	URLCheck        time.Duration
 
 	RuntimeEndpoint string // empty: the bundled one

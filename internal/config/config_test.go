@@ -2,6 +2,8 @@ package config
 
 import (
 	"crypto/tls"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -262,7 +264,7 @@ func TestTheKubeletsNameOfAFlag(t *testing.T) {
 	if c.ManifestDir != "/home/me/pods" {
 		t.Errorf("manifests %q", c.ManifestDir)
 	}
-	if got := c.ManifestHeaders["A"]; !slices.Equal(got, []string{"b", "c"}) {
+	if got := c.ManifestHeaders.Reveal()["A"]; !slices.Equal(got, []string{"b", "c"}) {
 		t.Errorf("headers %v", c.ManifestHeaders)
 	}
 }
@@ -271,5 +273,28 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	_, err := Load("/r", Flags{ManifestURL: "ftp://me:geheim@host/", ManifestHeaders: []string{"geheim", "x y: geheim"}}, nil, machine)
 	if err == nil || strings.Contains(err.Error(), "geheim") {
 		t.Fatalf("the error tells a secret, or there is none: %v", err)
+	}
+}
+
+// What is in force is shown to whoever may read /configz, and the settings are kept in a file.
+func TestSecretsStayOutOfWhatIsShown(t *testing.T) {
+	c, err := Load("/r", Flags{ManifestURL: "https://geheim:geheim@host/pods?token=geheim", ManifestHeaders: []string{"Authorization: Bearer geheim"}}, nil, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, shown := range map[string]any{"configz": c.Kubelet(), "settings": c} {
+		text, err := json.Marshal(shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "geheim") || !strings.Contains(string(text), "@host/pods") {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	if text := fmt.Sprintf("%+v %#v", c, *c); strings.Contains(text, "geheim") {
+		t.Errorf("printed: %s", text)
+	}
+	if c.ManifestURL.Reveal() != "https://geheim:geheim@host/pods?token=geheim" || c.ManifestHeaders.Reveal()["Authorization"][0] != "Bearer geheim" {
+		t.Error("the agent itself does not know them")
 	}
 }

@@ -49,7 +49,7 @@ type Flags struct {
 // AddTo defines the flags. --root-dir is not among them: every command has it.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.Manifests, "manifests", "", "folder (or file) that holds pod manifests (default \""+DefaultManifests+"\")")
-	set.StringVar(&f.ManifestURL, "manifest-url", "", "URL that answers with pod manifests")
+	set.StringVar(&f.ManifestURL, "manifest-url", "", "URL that answers with pod manifests (one with a password belongs into --config: everybody can read a command line)")
 	set.StringArrayVar(&f.ManifestHeaders, "manifest-url-header", nil, "header to send to --manifest-url, as 'name: value' (may be repeated)")
 	set.StringVar(&f.ConfigFile, "config", "", "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1)")
 	set.StringVar(&f.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime, as unix:///path (default: the bundled containerd)")

@@ -9,13 +9,13 @@ import (
 
 // Kubelet is what is in force, in the kubelet's words: what /configz answers with.
 // Fields that berth does not honour are not in it, so that nobody believes in them,
-// nor are the headers for the manifest URL: they hold passwords.
+// nor are the secrets in the manifest URL, and the headers for it.
 func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 	k := &kubeletconfig.KubeletConfiguration{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 		StaticPodPath:            c.ManifestDir,
 		FileCheckFrequency:       metav1.Duration{Duration: c.ManifestCheck},
-		StaticPodURL:             c.ManifestURL,
+		StaticPodURL:             c.ManifestURL.String(),
 		HTTPCheckFrequency:       metav1.Duration{Duration: c.URLCheck},
 		ContainerRuntimeEndpoint: c.RuntimeEndpoint,
 		ImageServiceEndpoint:     c.ImageEndpoint,

@@ -16,6 +16,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"berth/internal/plan"
+	"berth/internal/secret"
 )
 
 // Machine is what the defaults depend on.
@@ -50,11 +51,11 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
 	c.ManifestURL = l.url(first(f.ManifestURL, k.StaticPodURL))
 	c.Cluster = l.cluster(f, k)
-	if c.ManifestDir == "" && c.ManifestURL == "" && c.Cluster.Kubeconfig == "" {
+	if c.ManifestDir == "" && c.ManifestURL == (secret.URL{}) && c.Cluster.Kubeconfig == "" {
 		c.ManifestDir = DefaultManifests
 	}
 	c.ManifestHeaders = l.headers(f.ManifestHeaders, k.StaticPodURLHeader)
-	if len(c.ManifestHeaders) > 0 && c.ManifestURL == "" {
+	if len(c.ManifestHeaders.Reveal()) > 0 && c.ManifestURL == (secret.URL{}) {
 		l.fail("--manifest-url-header (staticPodURLHeader)", "", "there is no --manifest-url to send it to")
 	}
 	c.ManifestCheck = l.duration("fileCheckFrequency", k.FileCheckFrequency, defaultCheck)
@@ -159,24 +160,21 @@ func (l *loader) path(setting, value string) string {
 }
 
 // url checks a URL. It may hold a password, which stays out of the error.
-func (l *loader) url(value string) string {
+func (l *loader) url(value string) secret.URL {
+	hidden := secret.NewURL(value)
 	if value == "" {
-		return ""
+		return hidden
 	}
 	u, err := url.Parse(value)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		shown := ""
-		if err == nil {
-			shown = u.Redacted()
-		}
-		l.fail("--manifest-url (staticPodURL)", shown, "not a URL: want http://HOST/PATH or https://HOST/PATH")
+		l.fail("--manifest-url (staticPodURL)", hidden.String(), "not a URL: want http://HOST/PATH or https://HOST/PATH")
 	}
-	return value
+	return hidden
 }
 
 // headers checks the headers of the flags, or else of the file. Their values may
 // be secrets, which stay out of the error.
-func (l *loader) headers(flags []string, file map[string][]string) map[string][]string {
+func (l *loader) headers(flags []string, file map[string][]string) secret.Header {
 	out := http.Header{}
 	for _, h := range flags {
 		name, value, found := strings.Cut(h, ":")
@@ -193,9 +191,9 @@ func (l *loader) headers(flags []string, file map[string][]string) map[string][]
 		}
 	}
 	if len(out) == 0 {
-		return nil
+		return secret.Header{}
 	}
-	return out
+	return secret.NewHeader(out)
 }
 
 func (l *loader) header(to http.Header, setting, name, value string) {

@@ -88,13 +88,22 @@ func (a *API) serveProfile(w http.ResponseWriter, r *http.Request) error {
 	case "symbol":
 		pprof.Symbol(w, r)
 	case "cmdline":
-		pprof.Cmdline(w, r)
+		a.serveCommandLine(w)
 	case "trace":
 		pprof.Trace(w, r)
 	default:
 		pprof.Index(w, r)
 	}
 	return nil
+}
+
+// serveCommandLine tells how the agent was started, without what its flags keep secret.
+func (a *API) serveCommandLine(w http.ResponseWriter) {
+	line := []string{os.Args[0]}
+	for _, name := range slices.Sorted(maps.Keys(a.Flags)) {
+		line = append(line, "--"+name+"="+a.Flags[name])
+	}
+	sendText(w, strings.Join(line, "\x00"))
 }
 
 // serveVerbosity changes how much is logged.

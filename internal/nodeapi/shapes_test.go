@@ -27,6 +27,16 @@ func (w *world) local(t *testing.T, method, path, body string) (int, string) {
 	return recorder.Code, recorder.Body.String()
 }
 
+// The command line of a process may hold a secret. What its flags show does not.
+func TestTheCommandLineIsThatOfTheFlags(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	code, body := w.local(t, http.MethodGet, "/debug/pprof/cmdline", "")
+	if want := os.Args[0] + "\x00--v=2"; code != http.StatusOK || body != want {
+		t.Errorf("got %d %q, want %q", code, body, want)
+	}
+}
+
 func TestPodsAreAListOfPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

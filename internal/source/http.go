@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
+	"berth/internal/secret"
 )
 
 // httpTimeout is how long one request may take.
@@ -24,8 +25,8 @@ const httpTimeout = 10 * time.Second
 
 // HTTPConfig says where the manifests are.
 type HTTPConfig struct {
-	URL    string
-	Header http.Header   // sent with every request, to that host only
+	URL    secret.URL
+	Header secret.Header // sent with every request, to that host only
 	Node   string        // the name of this node
 	Every  time.Duration // how often to ask
 	State  string        // where what was last good is remembered; empty for nowhere
@@ -48,12 +49,12 @@ type HTTP struct {
 // NewHTTP checks the configuration.
 func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	err := checkNode(c.Node)
-	u, parseErr := url.Parse(c.URL)
+	u, parseErr := url.Parse(c.URL.Reveal())
 	switch {
 	case parseErr != nil:
-		err = errors.Join(err, parseErr)
+		err = errors.Join(err, secret.Clean(parseErr, c.URL, c.Header))
 	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		err = errors.Join(err, fmt.Errorf("the URL %q must begin with http:// or https:// and name a host", u.Redacted()))
+		err = errors.Join(err, fmt.Errorf("the URL %q must begin with http:// or https:// and name a host", c.URL))
 	}
 	if c.Every <= 0 {
 		err = errors.Join(err, fmt.Errorf("asking every %s is not possible", c.Every))
@@ -65,8 +66,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 		return nil, fmt.Errorf("make the source of a URL: %w", err)
 	}
 	c.Node = strings.ToLower(c.Node)
-	origin := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	h := &HTTP{HTTPConfig: c, in: intake{node: c.Node, source: pod.SourceHTTP}, origin: origin.String()}
+	h := &HTTP{HTTPConfig: c, in: intake{node: c.Node, source: pod.SourceHTTP}, origin: c.URL.Origin()}
 	h.client = &http.Client{
 		Timeout: httpTimeout,
 		// The machine's proxy settings are not for this: a proxy would get to see
@@ -80,12 +80,13 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 // mayFollow keeps the headers from being handed to another host.
 func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
 	first := before[0]
+	next.Header.Del("Referer") // it would tell the query
 	if len(before) > 5 {
 		return errors.New("too many redirects")
 	}
-	secret := len(h.Header) > 0 || first.URL.User != nil
+	hasSecrets := len(h.Header.Reveal()) > 0 || first.URL.User != nil
 	elsewhere := next.URL.Host != first.URL.Host || next.URL.Scheme != first.URL.Scheme
-	if secret && elsewhere {
+	if hasSecrets && elsewhere {
 		return fmt.Errorf("it redirects to another host (%s), which must not get the headers: use that URL instead", next.URL.Host)
 	}
 	return nil
@@ -170,11 +171,11 @@ func (l *httpLoop) fail(kind string, err error) {
 
 // fetch returns what the URL answers, or a failure and its kind.
 func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL.Reveal(), nil)
 	if err != nil {
-		return nil, "request", err
+		return nil, "request", secret.Clean(err, h.URL, h.Header)
 	}
-	for name, values := range h.Header {
+	for name, values := range h.Header.Reveal() {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	if host := request.Header.Get("Host"); host != "" {
@@ -182,11 +183,7 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 	}
 	response, err := h.client.Do(request)
 	if err != nil {
-		// The wrapper repeats the URL, which may hold a token.
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return nil, "request", fmt.Errorf("ask for manifests: %w", err)
+		return nil, "request", fmt.Errorf("ask for manifests: %w", secret.Clean(err, h.URL, h.Header))
 	}
 	defer func() { _ = response.Body.Close() }() // reading it has told what there is to tell
 	if response.StatusCode != http.StatusOK {
@@ -194,7 +191,7 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 	}
 	data, err = io.ReadAll(io.LimitReader(response.Body, MaxManifest+1))
 	if err != nil {
-		return nil, "body", fmt.Errorf("read manifests: %w", err)
+		return nil, "body", fmt.Errorf("read manifests: %w", secret.Clean(err, h.URL, h.Header))
 	}
 	if len(data) > MaxManifest {
 		return nil, "size", tooLarge("the answer")

@@ -1,6 +1,9 @@
 package source
 
 import (
+	"fmt"
+	"io"
+	"log" //nolint:depguard // for a server of tests
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/pod"
+	"berth/internal/secret"
 )
 
 // site is a server whose answer the test changes.
@@ -64,7 +68,7 @@ func wantQuiet(t *testing.T, s *site, out <-chan pod.Snapshot) {
 func TestAURLIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, web("a", "1"))
-	out, stop := startURL(t, HTTPConfig{URL: s.URL + "/pods?token=x", Header: http.Header{"x-key": {"1", "2"}}})
+	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL + "/pods?token=x"), Header: secret.NewHeader(http.Header{"x-key": {"1", "2"}})})
 	defer stop()
 	snapshot := wantNext(t, out, "SET a-n=1")
 	if snapshot.Source != pod.SourceHTTP || pod.Source(snapshot.Pods[0]) != pod.SourceHTTP {
@@ -107,7 +111,7 @@ func TestAFailingURLRemovesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, web("a", "1"))
-			out, stop := startURL(t, HTTPConfig{URL: s.URL})
+			out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL)})
 			defer stop()
 			wantNext(t, out, "SET a-n=1")
 
@@ -130,7 +134,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, web("a", "1"))
 	state := filepath.Join(t.TempDir(), "http.json")
-	out, stop := startURL(t, HTTPConfig{URL: s.URL, State: state})
+	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL), State: state})
 	wantNext(t, out, "SET a-n=1")
 	s.Close()
 	snapshot := next(t, out)
@@ -140,7 +144,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 	stop()
 
 	// After a restart what it said last is known, and it is not ready yet.
-	out, stop = startURL(t, HTTPConfig{URL: s.URL, State: state})
+	out, stop = startURL(t, HTTPConfig{URL: secret.NewURL(s.URL), State: state})
 	defer stop()
 	wantNext(t, out, "RESTORE a-n=1")
 	snapshot = next(t, out)
@@ -152,7 +156,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 func TestGarbageAtStartIsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "garbage")
-	out, stop := startURL(t, HTTPConfig{URL: s.URL})
+	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL)})
 	defer stop()
 	snapshot := next(t, out)
 	if snapshot.Op != pod.Restore || len(snapshot.Refused) != 1 || snapshot.Refused[0].Kept {
@@ -168,7 +172,7 @@ func TestHeadersStayWithTheirHost(t *testing.T) {
 	moved := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
 	defer moved.Close()
 
-	out, stop := startURL(t, HTTPConfig{URL: moved.URL, Header: http.Header{"X-Key": {"secret"}}})
+	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(moved.URL), Header: secret.NewHeader(http.Header{"X-Key": {"secret"}})})
 	snapshot := next(t, out)
 	stop()
 	if len(snapshot.Pods) > 0 || !strings.Contains(snapshot.Refused[0].Message, "redirects to another host") {
@@ -179,7 +183,7 @@ func TestHeadersStayWithTheirHost(t *testing.T) {
 	}
 
 	// Without headers there is nothing to keep.
-	out, stop = startURL(t, HTTPConfig{URL: moved.URL})
+	out, stop = startURL(t, HTTPConfig{URL: secret.NewURL(moved.URL)})
 	defer stop()
 	wantNext(t, out, "SET a-n=1")
 }
@@ -193,18 +197,69 @@ func TestStoppingWhileAServerHangs(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(release)
-	_, stop := startURL(t, HTTPConfig{URL: s.URL})
+	_, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL)})
 	<-asked
 	stop()
 }
 
 func TestURLsAreChecked(t *testing.T) {
 	for _, u := range []string{"", "pods", "ftp://host/", "http://", "http://a b/", "unix:///x"} {
-		if _, err := NewHTTP(HTTPConfig{URL: u, Node: "n", Every: time.Second, Log: quietLog()}); err == nil {
+		if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL(u), Node: "n", Every: time.Second, Log: quietLog()}); err == nil {
 			t.Errorf("%q was taken", u)
 		}
 	}
-	if _, err := NewHTTP(HTTPConfig{URL: "http://user:secret@/", Node: "n", Every: time.Second, Log: quietLog()}); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL("http://user:secret@/"), Node: "n", Every: time.Second, Log: quietLog()}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("have %v", err)
+	}
+}
+
+// Errors of the HTTP client repeat the URL, and what servers say may repeat it, too.
+func TestNobodyIsToldTheSecretsOfAURL(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"broken off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"a bad redirect": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "http://%zz/?"+r.URL.RawQuery)
+			w.WriteHeader(http.StatusFound)
+		},
+		"a redirect to nowhere": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "gopher://geheim-pass@127.0.0.1/?"+r.URL.RawQuery)
+			w.WriteHeader(http.StatusFound)
+		},
+		"nonsense": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(answer))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) //nolint:depguard // net/http wants one of these
+			t.Cleanup(server.Close)
+			address := strings.TrimPrefix(server.URL, "http://")
+			out, stop := startURL(t, HTTPConfig{
+				URL:    secret.NewURL("http://geheim-user:geheim-pass@" + address + "/pods?token=geheim-token"),
+				Header: secret.NewHeader(http.Header{"X-Key": {"geheim-key"}}),
+			})
+			defer stop()
+			snapshot := <-out
+			if len(snapshot.Refused) != 1 || snapshot.Refused[0].Origin != server.URL+"/pods" {
+				t.Fatalf("got %+v", snapshot)
+			}
+			if text := fmt.Sprintf("%+v", snapshot); strings.Contains(text, "geheim") {
+				t.Errorf("it tells a secret: %s", text)
+			}
+		})
+	}
+}
+
+// Who redirects to another host does not tell it the query, by which it was asked.
+func TestARedirectDoesNotTellTheQuery(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, web("a", "1"))
+	moved := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusFound))
+	t.Cleanup(moved.Close)
+	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(moved.URL + "/pods?token=geheim")})
+	defer stop()
+	wantNext(t, out, "SET a-n=1")
+	if have := (<-s.asked).Get("Referer"); have != "" {
+		t.Errorf("the other host is told %q", have)
 	}
 }

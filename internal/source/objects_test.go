@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/pod"
+	"berth/internal/secret"
 )
 
 // story is what a source says, in the order in which it says it: its snapshots, and
@@ -207,7 +208,7 @@ func TestObjectsOfAURL(t *testing.T) {
 	site := newSite(t, web("a", "1")+"---\n"+settings("c", "x"))
 	state := filepath.Join(t.TempDir(), "http.json")
 	follow := func(s *story) func() {
-		h, err := NewHTTP(HTTPConfig{URL: site.URL, State: state, Node: "n", Every: 2 * time.Millisecond, Log: quietLog(), Objects: s.objects})
+		h, err := NewHTTP(HTTPConfig{URL: secret.NewURL(site.URL), State: state, Node: "n", Every: 2 * time.Millisecond, Log: quietLog(), Objects: s.objects})
 		must(t, err)
 		return s.follow(h.Run)
 	}

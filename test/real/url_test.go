@@ -3,8 +3,14 @@
 package real
 
 import (
+	"context"
 	"encoding/json"
+	"io"
+	"io/fs"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +18,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/server/api"
 )
 
 func TestPodsFromURL(t *testing.T) {
@@ -27,7 +35,8 @@ func TestPodsFromURL(t *testing.T) {
 	url := "http://" + l.Addr().String() + "/pods"
 
 	page.set(http.StatusOK, newPod("one", "sleep"))
-	n.start("--manifest-url", url, "--manifest-url-header", "X-Word: please")
+	n.start("--manifest-url", strings.Replace(url, "http://", "http://geheim-user:geheim-word@", 1)+"?token=geheim-token",
+		"--manifest-url-header", "X-Word: please", "--manifest-url-header", "Authorization: Bearer geheim-bearer")
 	n.waitRunning("one")
 
 	// when it has a list, then all of its pods run
@@ -50,6 +59,53 @@ func TestPodsFromURL(t *testing.T) {
 	n.waitGone("one")
 	n.waitSettled("two")
 	n.mustLiveOn(before)
+
+	// and nobody was told the secrets: no file, no page, no log, nor those who look at the pod
+	told := map[string]string{
+		"get": n.must("get", "pods", "-o", "yaml"), "describe": n.must("describe", "pod", "two"), "events": n.must("get", "events", "-o", "yaml"),
+	}
+	for _, path := range []string{"/configz", "/flagz", "/statusz", "/debug/pprof/cmdline"} {
+		told[path] = n.ask(path)
+	}
+	err := filepath.WalkDir(n.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/containerd/") {
+			return nil //nolint:nilerr // what goes meanwhile tells nothing
+		}
+		content, err := os.ReadFile(path)
+		told[path] = string(content)
+		return err
+	})
+	if err != nil || told[n.logFile()] == "" {
+		t.Errorf("the files of the agent can't be read: %v", err)
+	}
+	for where, text := range told {
+		if strings.Contains(text, "geheim") {
+			t.Errorf("%s tells a secret", where)
+		}
+	}
+}
+
+// ask returns what the agent answers on its socket.
+func (n *node) ask(path string) string {
+	n.t.Helper()
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", api.SocketPath(n.root))
+	}
+	local := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://berth"+path, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	answer, err := local.Do(request)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		n.t.Errorf("%s: %s, %v", path, answer.Status, err)
+	}
+	return string(body)
 }
 
 // page is what a server answers. It wants to hear the word.

@@ -34,7 +34,8 @@ import (
 // SocketPath is where the server of a root directory listens.
 func SocketPath(rootDir string) string { return filepath.Join(rootDir, "berth.sock") }
 
-// Group is the system's group whose members may talk to the server.
+// Group is the system's group whose members may talk to the server, and so are as good as
+// root.
 const Group = "berth"
 
 // List is all pods, and the manifests that were refused.
