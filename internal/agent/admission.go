@@ -23,6 +23,7 @@ const (
 	forResume       // the node takes no pods at present
 	forNode         // the Node is read again
 	forRuntime      // the runtime is listed for the first time
+	forSource       // its source is read, or known not to be readable
 )
 
 // takeIn lets a new pod run, refuses it, or makes room for it first. Pods are

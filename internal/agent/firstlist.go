@@ -48,7 +48,11 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 	a.running = running
 	a.view.setListed()
 	for _, p := range oldestFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] != forRuntime {
+		switch {
+		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
+			a.showSourceNotRead(p)
+			continue
+		case a.waiting[p.UID] != forRuntime && a.waiting[p.UID] != forSource:
 			continue
 		}
 		delete(a.waiting, p.UID)

@@ -20,9 +20,14 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 		log("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
 	}
 	switch u.Op {
-	case pod.Add, pod.Restore:
+	case pod.Add:
+		if !a.ready[u.Source] {
+			a.startRestored(group, u.Source) // they were here before those that are new
+		}
 		a.forgetPastDebugs(u.Pods)
 		a.handleAdditions(group, u.Pods)
+	case pod.Restore:
+		a.handleRestored(group, u)
 	case pod.Change, pod.Delete:
 		a.handleChanges(u.Pods)
 	case pod.Reconcile:

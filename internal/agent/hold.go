@@ -109,6 +109,7 @@ func (a *Agent) resume(group *run.Group) {
 	for _, p := range a.Desired.Pods() {
 		l, alive := lives[p.UID]
 		switch {
+		case a.waiting[p.UID] == forSource: // a drain is not what holds it up
 		case a.waiting[p.UID] != forNothing:
 			waiting = append(waiting, p)
 		case pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:

@@ -30,7 +30,7 @@ func incremental(src *source, d difference) []pod.Update {
 	out.some(src, pod.Change, d.changed)
 	out.some(src, pod.Delete, d.deleted)
 	out.some(src, pod.Reconcile, d.reconciled)
-	if len(out) == 0 && d.refusals {
+	if len(out) == 0 && (d.refusals || d.unreadable) {
 		out.add(src, refusalsOnly(src), nil)
 	}
 	return out
@@ -43,7 +43,7 @@ func (m *Merger) snapshotAndUpdates(src *source, d difference) []pod.Update {
 	}
 	out.some(src, pod.Change, d.changed)
 	out.some(src, pod.Delete, d.deleted)
-	if len(out) == 0 && d.refusals {
+	if len(out) == 0 && (d.refusals || d.unreadable) {
 		out.add(src, refusalsOnly(src), nil)
 	}
 	return out
@@ -52,13 +52,13 @@ func (m *Merger) snapshotAndUpdates(src *source, d difference) []pod.Update {
 func (m *Merger) snapshot(src *source, d difference) []pod.Update {
 	changes := len(d.removed) + len(d.added) + len(d.restored) + len(d.changed) + len(d.deleted) + len(d.reconciled)
 	var out updates
-	if d.first || d.refusals || changes > 0 {
+	if d.first || d.refusals || d.unreadable || changes > 0 {
 		out.add(src, pod.Set, m.all())
 	}
 	return out
 }
 
-// refusalsOnly is the operation that brings refusals and no pods. It must not
+// refusalsOnly is the operation that brings no pods. It must not
 // make a source look ready that is not.
 func refusalsOnly(src *source) pod.Op {
 	if src.ready {
@@ -72,7 +72,7 @@ type updates []pod.Update
 
 // add appends an update, with or without pods.
 func (u *updates) add(src *source, op pod.Op, pods []*v1.Pod) {
-	*u = append(*u, pod.Update{Source: src.name, Op: op, Pods: pods, Refused: src.refused})
+	*u = append(*u, pod.Update{Source: src.name, Op: op, Pods: pods, Refused: src.refused, Unreadable: src.unreadable})
 }
 
 // some appends an update if there are pods to tell of.

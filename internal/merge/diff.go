@@ -16,6 +16,8 @@ type difference struct {
 
 	first    bool // the first Set of its source
 	refusals bool // the refusals are others than before
+
+	unreadable bool // it was not known before that the source can't be read
 }
 
 // diff compares what is known with what was accepted, and returns what is known

@@ -23,7 +23,7 @@
 //     delivers one.
 //   - Every update carries all present refusals of its source. If nothing but the
 //     refusals changed, an UPDATE without pods brings them (a RESTORE without pods,
-//     before the first Set).
+//     before the first Set). The same RESTORE tells that a source can't be read.
 //   - A UID is held by one source only, and a namespace/name by one static pod
 //     only. The one that was there first stays. The other is refused, and comes
 //     in by itself once the first is gone, also if that was in another source.
@@ -75,6 +75,8 @@ type source struct {
 	ready   bool // had its first Set
 	known   known
 	refused []pod.Refusal
+	// unreadable is what the newest snapshot said.
+	unreadable bool
 
 	// waiting is the newest snapshot, if a pod in it was refused because of
 	// another source: it is looked at again when that source changes.
@@ -153,9 +155,11 @@ func (m *Merger) takeAll(src *source, s pod.Snapshot, now time.Time) []pod.Updat
 	next, d := diff(src.known, accepted, s, now)
 	d.first = s.Op == pod.Set && !src.ready
 	d.refusals = !slices.Equal(src.refused, accepted.refused)
+	d.unreadable = s.Unreadable && !src.unreadable
 
 	src.known = next
 	src.refused = accepted.refused
+	src.unreadable = s.Unreadable
 	src.ready = src.ready || s.Op == pod.Set
 	src.waiting = nil
 	if accepted.waits {

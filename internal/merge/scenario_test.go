@@ -91,6 +91,7 @@ func parseSnapshot(t *testing.T, text string) pod.Snapshot {
 			if words[0] == "restore" {
 				s.Op = pod.Restore
 			}
+			s.Unreadable = len(words) > 2 && words[2] == "unreadable"
 		case "pod":
 			s.Pods = append(s.Pods, parsePod(t, words[1:]))
 		case "refused":
@@ -164,6 +165,9 @@ func tell(t *testing.T, updates []pod.Update) string {
 		fmt.Fprintf(&out, "%s %s", u.Op, u.Source)
 		for _, p := range u.Pods {
 			fmt.Fprintf(&out, " %s@%s", pod.Ref(p), p.UID)
+		}
+		if u.Unreadable {
+			out.WriteString(" unreadable")
 		}
 		out.WriteString("\n")
 		if i+1 < len(updates) && updates[i+1].Source == u.Source {

@@ -51,7 +51,8 @@ const (
 	// Reconcile brings pods of which only the status differs from ours.
 	Reconcile
 	// Restore brings pods remembered from before a restart. They count as
-	// additions, and do not make their source ready.
+	// additions, and do not make their source ready. Those that do not run are not
+	// started before their source is ready, or known to be unreadable.
 	Restore
 )
 
@@ -83,14 +84,18 @@ type Snapshot struct {
 	Op      Op
 	Pods    []*v1.Pod
 	Refused []Refusal
+	// Unreadable says of a Restore that its source was asked, and can't be read at
+	// present: what is remembered is all there is to go by.
+	Unreadable bool
 }
 
 // Update is what merge tells the agent about the pods of one source.
 type Update struct {
-	Source  string
-	Op      Op
-	Pods    []*v1.Pod
-	Refused []Refusal
+	Source     string
+	Op         Op
+	Pods       []*v1.Pod
+	Refused    []Refusal
+	Unreadable bool // as in the Snapshot
 }
 
 // Refusal is a manifest, or a pod or another object within one, that could not be

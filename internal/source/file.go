@@ -82,10 +82,10 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 		missing: map[string]time.Time{},
 		pace:    pace{every: f.Every},
 	}
-	if !l.restore(ctx) {
+	if !l.restore(ctx) || !l.lookFirst(ctx) {
 		return
 	}
-	timer := time.NewTimer(0) // the first look
+	timer := time.NewTimer(time.Until(l.pace.next))
 	defer timer.Stop()
 	for {
 		select {
@@ -101,11 +101,9 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 			l.pace.event(time.Now())
 		case <-timer.C:
 			now := time.Now()
-			again := l.look(now)
-			if l.dirty && !l.report(ctx) {
+			if !l.finish(ctx, now, l.look(now)) {
 				return
 			}
-			l.pace.looked(now, again)
 		}
 		timer.Reset(time.Until(l.pace.next))
 	}

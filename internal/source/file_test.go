@@ -25,6 +25,7 @@ type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
 	fail   error
+	hang   <-chan struct{} // Watch returns when it is closed; nil: at once
 
 	mu   sync.Mutex
 	dirs []string
@@ -43,6 +44,9 @@ func (w *fakeWatch) Watches(string) bool { return len(w.watched()) > 0 }
 func (w *fakeWatch) Watch(dir string) error {
 	if w.fail != nil {
 		return w.fail
+	}
+	if w.hang != nil {
+		<-w.hang
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -324,6 +328,7 @@ func TestAFolderThatIsNotThereAtStart(t *testing.T) {
 		out, stop = r.start()
 		defer stop()
 		wantNext(t, out, "RESTORE a-n=1")
+		wantNext(t, out, "RESTORE a-n=1 (unreadable)")
 		wantNone(t, out, 49*time.Second)
 		must(t, os.Rename(r.dir+".away", r.dir))
 		wantNext(t, out, "SET a-n=1")
@@ -341,8 +346,47 @@ func TestRemovedWhileAwayIsRemoved(t *testing.T) {
 		out, stop = r.start()
 		defer stop()
 		wantNext(t, out, "RESTORE a-n=1")
-		wantNext(t, out, "SET a-n=1")
+		// The first snapshot of the folder is not that of a file that is gone: its
+		// pod would be started once more.
 		wantNext(t, out, "SET ")
+	})
+}
+
+func TestEditedWhileAwayIsNotSentInItsOldVersion(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		write(t, r.file("a.yaml"), web("a", "1"))
+		write(t, r.file("b.yaml"), web("b", "1"))
+		out, stop := r.start()
+		wantNext(t, out, "SET a-n=1 b-n=1")
+		stop()
+		must(t, os.Remove(r.file("a.yaml")))
+		write(t, r.file("b.yaml"), web("b", "2"))
+
+		out, stop = r.start()
+		defer stop()
+		wantNext(t, out, "RESTORE a-n=1 b-n=1")
+		wantNext(t, out, "SET b-n=2")
+	})
+}
+
+// A folder on a server that does not answer can't be told from one that is slow.
+func TestAFolderThatDoesNotAnswerIsUnreadable(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		write(t, r.file("a.yaml"), web("a", "1"))
+		out, stop := r.start()
+		wantNext(t, out, "SET a-n=1")
+		stop()
+
+		answer := make(chan struct{})
+		r.watch.hang = answer
+		r.watch.dirs = nil
+		out, stop = r.start()
+		defer stop()
+		wantNext(t, out, "RESTORE a-n=1")
+		wantNone(t, out, firstLook-time.Second)
+		wantNext(t, out, "RESTORE a-n=1 (unreadable)")
+		close(answer)
+		wantNext(t, out, "SET a-n=1")
 	})
 }
 

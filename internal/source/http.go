@@ -120,6 +120,7 @@ type httpLoop struct {
 	send  sender
 	store lastGood
 
+	asked   bool // since the start
 	ready   bool // it answered with a manifest at least once
 	unsaved bool // what is held is perhaps not in the state file
 	sum     [sha256.Size]byte
@@ -142,6 +143,7 @@ func (l *httpLoop) restore(ctx context.Context) bool {
 // ask fetches the manifest and takes in what is new.
 func (l *httpLoop) ask(ctx context.Context) {
 	data, kind, err := l.fetch(ctx)
+	l.asked = true
 	if err != nil {
 		l.fail(kind, err)
 		return
@@ -203,7 +205,7 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 // has answered once, that is a Restore: nobody knows yet what should run.
 func (l *httpLoop) report(ctx context.Context) bool {
 	c := l.in.sortOut([]manifests{{l.origin, l.held, l.refused}})
-	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused}
+	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused, Unreadable: l.asked && !l.ready}
 	if l.ready {
 		s.Op = pod.Set
 		l.remember()

@@ -148,7 +148,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 	defer stop()
 	wantNext(t, out, "RESTORE a-n=1")
 	snapshot = next(t, out)
-	if snapshot.Op != pod.Restore || len(snapshot.Pods) != 1 || !snapshot.Refused[0].Kept {
+	if snapshot.Op != pod.Restore || !snapshot.Unreadable || len(snapshot.Pods) != 1 || !snapshot.Refused[0].Kept {
 		t.Errorf("have %q", tell(snapshot))
 	}
 }
@@ -159,7 +159,7 @@ func TestGarbageAtStartIsNoSnapshot(t *testing.T) {
 	out, stop := startURL(t, HTTPConfig{URL: secret.NewURL(s.URL)})
 	defer stop()
 	snapshot := next(t, out)
-	if snapshot.Op != pod.Restore || len(snapshot.Refused) != 1 || snapshot.Refused[0].Kept {
+	if snapshot.Op != pod.Restore || !snapshot.Unreadable || len(snapshot.Refused) != 1 || snapshot.Refused[0].Kept {
 		t.Errorf("have %q", tell(snapshot))
 	}
 	s.answer(http.StatusOK, web("a", "1"))

@@ -37,6 +37,7 @@ type fileLoop struct {
 	missing map[string]time.Time // files that were not there at the last look, since when
 	mounted bool                 // the folder was a mount point when it was last believed
 	ready   bool                 // the folder was read at least once
+	told    bool                 // what was read was sent at least once
 	dirty   bool                 // something is to be reported
 	watched folderID
 
@@ -56,12 +57,60 @@ func (l *fileLoop) restore(ctx context.Context) bool {
 			l.files[path] = &file{held: held}
 		}
 	}
+	return l.sendRestored(ctx, false)
+}
+
+// sendRestored sends what is remembered, if that is any pod at all.
+func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 	s, objects := l.snapshot(pod.Restore)
+	s.Unreadable = unreadable
 	if len(s.Pods) == 0 {
 		l.send.hand(ctx, objects)
 		return true
 	}
 	return l.send.send(ctx, s, objects)
+}
+
+// lookFirst is the first look at the folder. It may be on a server that does not answer:
+// then the folder counts as unreadable after a while.
+func (l *fileLoop) lookFirst(ctx context.Context) bool {
+	restored, objects := l.snapshot(pod.Restore)
+	restored.Unreadable = true
+	now := time.Now()
+	looked := make(chan time.Duration, 1)
+	go func() { looked <- l.look(now) }() // has l to itself until it is done, but for the sender
+	var again time.Duration
+	select {
+	case again = <-looked:
+	case <-time.After(firstLook):
+		if len(restored.Pods) > 0 && !l.send.send(ctx, restored, objects) {
+			<-looked
+			return false
+		}
+		again = <-looked
+	}
+	return l.finish(ctx, now, again)
+}
+
+// finish sends what a look found, and plans the next one. It returns false if the
+// context ended first.
+func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duration) bool {
+	switch {
+	case !l.ready:
+		if !l.sendRestored(ctx, true) {
+			return false
+		}
+	case !l.told && len(l.missing) > 0:
+		// A file that is gone since before a restart is not sent once more, as one
+		// would be that vanished just now.
+	case l.dirty:
+		if !l.report(ctx) {
+			return false
+		}
+		l.told = true
+	}
+	l.pace.looked(now, again)
+	return true
 }
 
 // concerns tells whether an event may be about a manifest. Names with two dots

@@ -7,6 +7,8 @@ const (
 	patience = time.Second            // for a burst that does not end
 	doubt    = 150 * time.Millisecond // before a file that vanished is believed to be gone
 	retry    = time.Second            // while the folder is gone
+
+	firstLook = 10 * time.Second // may take that long before the folder counts as unreadable
 )
 
 // pace says when to look at the folder next. A look is due when a burst of

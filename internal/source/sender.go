@@ -78,7 +78,7 @@ func (s *sender) hand(ctx context.Context, objects []runtime.Object) {
 
 // knows tells whether a snapshot says nothing new.
 func (s *sender) knows(snapshot pod.Snapshot) bool {
-	return s.last != nil && s.last.Op == snapshot.Op && slices.Equal(s.last.Refused, snapshot.Refused) &&
+	return s.last != nil && s.last.Op == snapshot.Op && s.last.Unreadable == snapshot.Unreadable && slices.Equal(s.last.Refused, snapshot.Refused) &&
 		equality.Semantic.DeepEqual(s.last.Pods, snapshot.Pods)
 }
 

@@ -52,6 +52,9 @@ func tellAll(s pod.Snapshot, objects []runtime.Object) string {
 	for _, r := range s.Refused {
 		out = append(out, fmt.Sprintf("!%s:%d %s kept=%v", filepath.Base(r.Origin), r.Line, r.Pod+r.Object, r.Kept))
 	}
+	if s.Unreadable {
+		out = append(out, "(unreadable)")
+	}
 	return s.Op.String() + " " + strings.Join(out, " ")
 }
 
