@@ -91,6 +91,9 @@ func readManifest(path string) review.File {
 	}
 	defer file.Close()
 	data, err := readAtMost(file)
+	if err == nil {
+		err = source.CheckWriters(file)
+	}
 	return review.File{Origin: path, Data: data, Err: err}
 }
 

@@ -77,6 +77,18 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestAManifestThatIsBeingWrittenIsNotValid(t *testing.T) {
+	dir := folder(t, map[string]string{"a.yaml": goodPod})
+	file, err := os.OpenFile(filepath.Join(dir, "a.yaml"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if got := local(t, "", "validate", "-f", dir); got.code != 1 || !strings.Contains(got.out, "open for writing") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestTheExamplesAreValid(t *testing.T) {
 	if got := local(t, "", "validate", "-f", "../../examples"); got.code != 0 || !strings.Contains(got.out, " 0 errors, 0 warnings\n") {
 		t.Errorf("got %+v", got)

@@ -284,6 +284,86 @@ func TestWhatCanNotBeReadIsRefused(t *testing.T) {
 	})
 }
 
+// Every prefix that ends at a line is a pod: the first of them one that runs as root.
+func TestAFileThatIsBeingWrittenIsNotActedOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		out, stop := r.start()
+		defer stop()
+		wantNext(t, out, "SET ")
+
+		file, err := os.Create(r.file("a.yaml"))
+		must(t, err)
+		defer file.Close()
+		for line := range strings.Lines(web("a", "1") + "    securityContext: {runAsUser: 1000}\n") {
+			_, err := file.WriteString(line)
+			must(t, err)
+			r.event("a.yaml")
+			wantNone(t, out, writerPatience/10)
+		}
+		must(t, file.Close())
+		began := time.Now()
+		s := wantNext(t, out, "SET a-n=1")
+		if took := time.Since(began); took > writerLook {
+			t.Errorf("it took %s after the file was closed", took)
+		}
+		if c := s.Pods[0].Spec.Containers[0].SecurityContext; c == nil || *c.RunAsUser != 1000 {
+			t.Errorf("have %+v", c)
+		}
+	})
+}
+
+func TestAFileThatStaysOpenIsRefusedAndKeepsItsPod(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		write(t, r.file("a.yaml"), web("a", "1"))
+		out, stop := r.start()
+		wantNext(t, out, "SET a-n=1")
+
+		// when somebody begins to write a file, and does not come to an end
+		file, err := os.Create(r.file("a.yaml"))
+		must(t, err)
+		defer file.Close()
+		_, err = file.WriteString(web("a", "2"))
+		must(t, err)
+		r.event("a.yaml")
+		began := time.Now()
+		s := wantNext(t, out, "SET a-n=1 !a.yaml:0  kept=true")
+		if took := time.Since(began); took < writerPatience || !strings.Contains(s.Refused[0].Message, "open for writing") {
+			t.Errorf("after %s: %q", took, s.Refused[0].Message)
+		}
+		wantNone(t, out, time.Hour)
+
+		// then the next agent does not act on it either
+		stop()
+		out, stop = r.start()
+		defer stop()
+		wantNext(t, out, "RESTORE a-n=1")
+		wantNext(t, out, "SET a-n=1")
+		wantNext(t, out, "SET a-n=1 !a.yaml:0  kept=true")
+		must(t, file.Close())
+		wantNext(t, out, "SET a-n=2")
+	})
+}
+
+func TestAFileRestsWhereTheKernelKnowsNoWriters(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		open openState
+		age  time.Duration
+		want error
+	}{
+		{closed, 0, nil},
+		{written, time.Hour, errWriting},
+		{notKnown, settle - 1, errUnsettled},
+		{notKnown, settle, nil},
+		{notKnown, 1 - settle, errUnsettled},
+		{notKnown, -time.Hour, nil}, // by the clock of another machine
+	} {
+		if have := c.open.check(now.Add(-c.age), now); have != c.want {
+			t.Errorf("%+v: %v", c, have)
+		}
+	}
+}
+
 func TestAVanishedFolderRemovesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		write(t, r.file("a.yaml"), web("a", "1"))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -120,8 +121,64 @@ func isMounted(dir string) bool {
 	return s.Attributes_mask&s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// errUnsettled says that a file changed while it was read.
-var errUnsettled = errors.New("the file is being written")
+var (
+	// errUnsettled says that a file changed while it was read, or just before.
+	errUnsettled = errors.New("the file is being written")
+	// errWriting says that somebody has a file open to write to it.
+	errWriting = errors.New("the file is open for writing: it is read when whoever writes it has closed it")
+)
+
+// openState is what the kernel tells of those who have a file open.
+type openState int
+
+const (
+	closed   openState = iota // nobody has it open for writing
+	written                   // somebody has
+	notKnown                  // on this filesystem, or to this user
+)
+
+// stateOf asks for a read lease, which nobody gets while a file is open for writing, and
+// gives it back at once.
+func stateOf(f *os.File) (openState, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return notKnown, err
+	}
+	state := notKnown
+	err = conn.Control(func(fd uintptr) {
+		switch _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); {
+		case err == nil:
+			state = closed
+			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file does it, too
+		case errors.Is(err, unix.EAGAIN):
+			state = written
+		}
+	})
+	return state, err
+}
+
+// CheckWriters returns an error if a file is known to be open for writing: the agent does
+// not act on such a manifest.
+func CheckWriters(f *os.File) error {
+	if state, err := stateOf(f); err == nil && state == written {
+		return errWriting
+	}
+	return nil
+}
+
+// check says why the content of a file is not to be acted on yet. The beginning of a
+// manifest is often a good manifest, of another pod. Where the kernel does not tell, a file
+// has to rest, by the clocks of two machines, perhaps.
+func (s openState) check(modified, now time.Time) error {
+	switch {
+	case s == written:
+		return errWriting
+	case s == notKnown && now.Sub(modified).Abs() < settle:
+		return errUnsettled
+	default:
+		return nil
+	}
+}
 
 // readManifest reads a file that may be anything: large, a pipe, half written.
 func readManifest(path string) (data []byte, err error) {
@@ -142,6 +199,14 @@ func readManifest(path string) (data []byte, err error) {
 		return nil, tooLarge(path)
 	}
 	data, err = io.ReadAll(io.LimitReader(f, MaxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	// Asked after the read: who began to write during it is noticed, too.
+	state, err := stateOf(f)
+	if err == nil {
+		err = state.check(before.ModTime(), time.Now())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type fileLoop struct {
 	pace  pace
 
 	files   map[string]*file
+	writing map[string]time.Time // files that are open for writing, since when that is known
 	missing map[string]time.Time // files that were not there at the last look, since when
 	mounted bool                 // the folder was a mount point when it was last believed
 	ready   bool                 // the folder was read at least once
@@ -148,10 +149,16 @@ func (l *fileLoop) look(now time.Time) time.Duration {
 		case errors.Is(err, errUnsettled):
 			there[path] = true
 			again = doubt
+		case errors.Is(err, errWriting):
+			there[path] = true
+			if wait := l.waitForWriter(path, now); again == 0 {
+				again = wait // else there is something more urgent
+			}
 		case errors.Is(err, fs.ErrNotExist) && !isLink(path):
 			// It went away just now.
 		default:
 			there[path] = true
+			delete(l.writing, path)
 			l.take(path, data, err)
 		}
 	}
@@ -159,6 +166,20 @@ func (l *fileLoop) look(now time.Time) time.Duration {
 		again = doubt
 	}
 	return again
+}
+
+// waitForWriter leaves a file alone that is open for writing: what it held before stays in
+// force. It returns how soon to look again, since no event tells that it is closed.
+func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
+	since, known := l.writing[path]
+	if !known {
+		l.writing[path], since = now, now
+	}
+	open := now.Sub(since)
+	if open >= writerPatience {
+		l.take(path, nil, errWriting)
+	}
+	return min(max(doubt, open/4), writerLook)
 }
 
 // doubtful refuses to believe that a folder is empty if it used to be a mount
@@ -212,6 +233,7 @@ func (l *fileLoop) take(path string, data []byte, err error) {
 // enough: many editors replace a file by removing it first. It returns true if
 // that is still open for some.
 func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
+	maps.DeleteFunc(l.writing, func(path string, _ time.Time) bool { return !there[path] })
 	for path := range l.files {
 		since, away := l.missing[path]
 		switch {

@@ -8,6 +8,10 @@ const (
 	doubt    = 150 * time.Millisecond // before a file that vanished is believed to be gone
 	retry    = time.Second            // while the folder is gone
 
+	settle         = time.Second     // of a file, where nobody can tell whether it is being written
+	writerLook     = 2 * time.Second // at most, between two looks at a file that is open for writing
+	writerPatience = 5 * time.Second // before such a file is shown as refused
+
 	firstLook = 10 * time.Second // may take that long before the folder counts as unreadable
 )
 

@@ -9,6 +9,8 @@
 //
 //   - A manifest that can't be read or is wrong leaves the last good version of
 //     its pods and objects in force, and a pod.Refusal in the snapshot that says why.
+//   - A file that somebody has open for writing is left alone until it is closed: the
+//     beginning of a manifest is often a good one, of another pod.
 //   - A folder that is gone or unreadable, or a URL that fails, removes nothing.
 //   - What was good is written to a state file before it is sent, so all of that
 //     also holds if the agent is restarted meanwhile. At start the source sends

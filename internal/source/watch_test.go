@@ -36,6 +36,22 @@ func TestRealEdits(t *testing.T) {
 	wantNext(t, out, "SET ")
 }
 
+func TestARealCopyIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	must(t, err)
+	out, stop := start(f.Run)
+	defer stop()
+	wantNext(t, out, "SET ")
+	began := time.Now()
+	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(web("a", "1")), 0o600))
+	wantNext(t, out, "SET a-n=1")
+	if took := time.Since(began); took > settle {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestARealFolderThatIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "m")
