@@ -36,6 +36,7 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
 		a.waiting[p.UID] = forRuntime
 		return
 	}
+	a.replaceUnread(p)
 	if a.holdBack(p) {
 		return
 	}

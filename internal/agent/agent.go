@@ -133,6 +133,7 @@ type Agent struct {
 	rejected map[pod.UID]bool
 	admitted map[pod.UID]bool
 	waiting  map[pod.UID]wait
+	unread   map[pod.UID]*unreadPod
 	hold     *pod.Cause // why no pod may start; nil: they may
 	// preempted are the pods that were ended to make room. They never run again.
 	preempted map[pod.UID]bool
@@ -180,6 +181,7 @@ func New(c Config) (*Agent, error) {
 		rejected:  map[pod.UID]bool{},
 		admitted:  map[pod.UID]bool{},
 		waiting:   map[pod.UID]wait{},
+		unread:    map[pod.UID]*unreadPod{},
 		preempted: map[pod.UID]bool{},
 		leaving:   newDepartures(),
 		view:      newView(c.Desired, c.Statuses),

@@ -65,5 +65,11 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 		}
 		a.takeIn(group, p)
 	}
+	for uid, u := range a.unread {
+		if have := running[uid]; have != nil {
+			a.showUnread(u, *have)
+		}
+	}
+	a.showUnreadPods()
 	a.housekeep(group)
 }

@@ -38,6 +38,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 		a.Log.Error("an update that the agent does not know; this is a bug", "op", u.Op, "source", u.Source)
 	}
 	a.noteRefusals(u)
+	a.noteUnread(group)
 	if u.Op == pod.Add && !a.ready[u.Source] {
 		// The first ADD of a source, empty or not, says that all of it is known.
 		a.ready[u.Source] = true
@@ -123,6 +124,7 @@ func (a *Agent) noteRefusals(u pod.Update) {
 		if !slices.Contains(before, r) {
 			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod, "object", r.Object,
 				"why", r.Message, "last good version kept", r.Kept)
+			a.recordRefusal(r)
 		}
 	}
 	for _, r := range before {
@@ -158,6 +160,7 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
 // went with it. A rejection may have been for what that life had.
 func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 	delete(a.running, uid)
+	delete(a.unread, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
 		switch {
 		case a.waiting[uid] == forResume:
@@ -168,6 +171,7 @@ func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 		}
 	}
 	a.handleDeparture(uid)
+	a.showUnreadPods()
 	a.view.update(uid)
 }
 

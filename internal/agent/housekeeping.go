@@ -55,7 +55,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
-		if !wanted && !alive {
+		if !wanted && !alive && !a.leaveUnread(o) {
 			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
 				a.Counter.Orphaned()
@@ -65,4 +65,5 @@ func (a *Agent) handleLeftovers(l leftovers) {
 			a.view.update(uid)
 		}
 	}
+	a.showUnreadPods()
 }

@@ -25,6 +25,9 @@ func (a *Agent) tendMirrors() {
 			leaving[pod.FullName(l.Pod)] = true
 		}
 	}
+	for _, u := range a.unread {
+		leaving[pod.FullName(u.pod)] = true // it is nobody's, and stays
+	}
 	for _, p := range a.Desired.Pods() {
 		if pod.IsStatic(p) && !leaving[pod.FullName(p)] {
 			a.Upstream.Mirror(p)

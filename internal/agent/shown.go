@@ -40,6 +40,8 @@ type view struct {
 	gone      []gonePod
 	forgotten uint64 // the version of the last pod that was dropped from gone
 
+	unread map[pod.UID]*v1.Pod // the pods that are left as they are: nobody writes to them
+
 	refused   []pod.Refusal
 	refusedAt uint64 // the version of refused
 
@@ -107,6 +109,26 @@ func (v *view) setListed() {
 	v.tell()
 }
 
+// setUnread replaces the pods that are left as they are.
+func (v *view) setUnread(now map[pod.UID]*v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.unread
+	v.unread = now
+	for uid := range before {
+		if now[uid] == nil {
+			v.refresh(v.touch(uid))
+			v.tell()
+		}
+	}
+	for uid, p := range now {
+		if before[uid] != p {
+			v.refresh(v.touch(uid))
+			v.tell()
+		}
+	}
+}
+
 func (v *view) setRefused(all []pod.Refusal) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -164,6 +186,9 @@ func (v *view) refresh(e *list.Element) *v1.Pod {
 // on its way out.
 func (v *view) build(s *shownPod) *v1.Pod {
 	p, wanted := v.desired.Get(s.uid)
+	if !wanted {
+		p, wanted = v.unread[s.uid], v.unread[s.uid] != nil
+	}
 	var life worker.Life
 	if v.workers != nil {
 		life, _ = v.workers.Life(s.uid)

@@ -38,6 +38,7 @@ const (
 // Result is what a manifest holds.
 type Result struct {
 	Pods     []*v1.Pod // good ones, in the order of the text
+	Digests  []string  // of what the text says of each of these pods, whatever berth fills in; empty: not known
 	Objects  []Object  // what pods refer to, likewise
 	Problems []Problem // by line
 }
@@ -74,6 +75,37 @@ func Parse(data []byte) Result {
 	}
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return r
+}
+
+// Remembered reads an object that berth took in before, perhaps another version of it, and
+// wrote down as JSON. The problems are what this version would refuse it for. If there are
+// some and the object all the same, every field of it could be read. Its names and keys were
+// checked by the version that took it in.
+func Remembered(data []byte) (Object, []Problem) {
+	docs, errs := strict.Documents(data)
+	for _, e := range errs {
+		return nil, []Problem{{Line: e.Line, Message: e.Error()}}
+	}
+	if len(docs) != 1 || !docs[0].IsObject() {
+		return nil, []Problem{{Line: 1, Message: "this is not a Kubernetes object"}}
+	}
+	d := docs[0]
+	version, name := d.Text("apiVersion"), d.Text("kind")
+	k, known := kinds[name]
+	switch {
+	case !known:
+		return nil, []Problem{{Line: 1, Message: fmt.Sprintf("kind %.63s is not known: berth takes %s", name, taken)}}
+	case version != k.version:
+		return nil, []Problem{{Line: 1, Message: wrongVersion(name, k.version, version)}}
+	}
+	o, found := k.read(d)
+	var r Result
+	r.refuse(d, name, found)
+	if _, named := identity(d, name); named == "" || o == nil {
+		return nil, r.Problems
+	}
+	o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(k.version, name))
+	return o, r.Problems
 }
 
 func (r *Result) problem(line int, message string) {
@@ -157,6 +189,7 @@ func (r *Result) read(d strict.Document, kind string) {
 	o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(k.version, kind))
 	if p, isPod := o.(*v1.Pod); isPod {
 		r.Pods = append(r.Pods, p)
+		r.Digests = append(r.Digests, d.Digest())
 	} else {
 		r.Objects = append(r.Objects, o)
 	}

@@ -172,3 +172,55 @@ func TestWhatAServerWroteIsDropped(t *testing.T) {
 		t.Errorf("have %+v\nwant %+v", with.Pods[0], without.Pods[0])
 	}
 }
+
+func TestADigestNamesWhatIsWritten(t *testing.T) {
+	digest := func(text string) string {
+		t.Helper()
+		r := Parse([]byte(text))
+		if len(r.Pods) != 1 || len(r.Digests) != 1 {
+			t.Fatalf("want one pod: %q", told(r.Problems))
+		}
+		return r.Digests[0]
+	}
+	base := digest(small)
+	if len(base) != 64 {
+		t.Errorf("have %q", base)
+	}
+	for name, text := range map[string]string{
+		"comment": "# hello\n" + small,
+		"json":    `{"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"image": "localhost/app:1", "name": "app"}]}, "metadata": {"name": "web"}}`,
+		"list":    `{"kind": "List", "apiVersion": "v1", "items": [{"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"image": "localhost/app:1", "name": "app"}]}, "metadata": {"name": "web"}}]}`,
+	} {
+		if have := digest(text); have != base {
+			t.Errorf("%s: %s, want %s", name, have, base)
+		}
+	}
+	if have := digest(small + "  restartPolicy: Always\n"); have == base {
+		t.Error("what is written makes no difference")
+	}
+}
+
+func TestRemembered(t *testing.T) {
+	const good = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "a:1"}]}}`
+	for name, c := range map[string]struct {
+		text     string
+		read     bool
+		problems int
+	}{
+		"good":            {good, true, 0},
+		"refused":         {strings.Replace(good, `"containers"`, `"dnsPolicy": "Ask", "containers"`, 1), true, 1},
+		"unknown field":   {strings.Replace(good, `"image"`, `"engine": 8, "image"`, 1), false, 1},
+		"another type":    {strings.Replace(good, `"a:1"`, `{}`, 1), false, 1},
+		"another version": {strings.Replace(good, `"v1"`, `"v2"`, 1), false, 1},
+		"another kind":    {strings.Replace(good, `"Pod"`, `"Boat"`, 1), false, 1},
+		"a path":          {strings.Replace(good, `"web"`, `"../web"`, 1), false, 1},
+		"no object":       {"7", false, 1},
+		"two":             {good + good, false, 1},
+		"no JSON":         {"{", false, 1},
+	} {
+		o, problems := Remembered([]byte(c.text))
+		if (o != nil) != c.read || len(problems) != c.problems {
+			t.Errorf("%s: have %v, %q", name, o, told(problems))
+		}
+	}
+}

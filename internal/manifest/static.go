@@ -19,8 +19,8 @@ import (
 //
 // The UID is made from the content, so that the same manifest is the same pod
 // after a restart, and a changed one is a new pod. Comments and layout do not
-// count. A change to the defaults that Parse fills in does: it gives every pod
-// that has them a new UID.
+// count. A change to the defaults that Parse fills in does: who remembers a pod by its
+// Digest keeps the UID that it had.
 func Static(p *v1.Pod, node, source, origin string) (*v1.Pod, error) {
 	p = p.DeepCopy()
 	node = strings.ToLower(node)

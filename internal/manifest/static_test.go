@@ -75,8 +75,8 @@ func TestUIDFollowsContent(t *testing.T) {
 	}
 }
 
-// A release that changes this value restarts the pods of every folder. If that
-// is meant, say so in the changelog.
+// A release that changes this value replaces the pods of a folder whose state file is gone.
+// If that is meant, say so in the changelog.
 func TestUIDStaysOverReleases(t *testing.T) {
 	const want = "7fc66c27-e062-84e0-a567-702a634f543f"
 	if have := static(t, small, "n", pod.SourceFile, "/m/a.yaml").UID; have != want {

@@ -108,6 +108,9 @@ type Refusal struct {
 	Object  string `json:"object,omitempty"` // what else it is, as in ConfigMap default/settings, likewise
 	Message string `json:"message"`
 	Kept    bool   `json:"kept"` // the last good version is still in force
+	// UID is that of a pod that this version of berth can't read any more. What runs of
+	// it goes on untouched: it is not started, changed or ended.
+	UID UID `json:"uid,omitempty"`
 }
 
 // IsStatic tells whether p came from a file or a URL rather than an API server.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -362,6 +363,111 @@ func TestAFileRestsWhereTheKernelKnowsNoWriters(t *testing.T) {
 			t.Errorf("%+v: %v", c, have)
 		}
 	}
+}
+
+// rewrite changes the state file, as another version of berth would have written it.
+func (r *rig) rewrite(old, text string) {
+	r.t.Helper()
+	raw, err := os.ReadFile(r.state)
+	must(r.t, err)
+	if !strings.Contains(string(raw), old) {
+		r.t.Fatalf("there is no %s in %s", old, raw)
+	}
+	write(r.t, r.state, strings.ReplaceAll(string(raw), old, text))
+}
+
+func TestAnUpgradeThatRefusesAPodKeepsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		// given a folder of which an earlier berth took in more than this one does
+		write(t, r.file("a.yaml"), web("a", "1"))
+		write(t, r.file("b.yaml"), web("b", "1"))
+		out, stop := r.start()
+		wantNext(t, out, "SET a-n=1 b-n=1")
+		stop()
+		r.rewrite(`"restartPolicy":"Always"`, `"restartPolicy":"Sometimes"`)
+		write(t, r.file("a.yaml"), web("a", "1")+"  restartPolicy: Sometimes\n")
+
+		// then it stays in force, also after its file was read
+		out, stop = r.start()
+		wantNext(t, out, "RESTORE a-n=1 b-n=1 !a.yaml:0 default/a-n kept=true !b.yaml:0 default/b-n kept=true")
+		s := wantNext(t, out, "SET a-n=1 b-n=1 !a.yaml:8 default/a-n kept=true")
+		if s.Refused[0].UID != "" || s.Pods[0].Spec.RestartPolicy != "Sometimes" {
+			t.Errorf("have %+v", s)
+		}
+		stop()
+
+		// and over the next restart
+		out, stop = r.start()
+		defer stop()
+		wantNext(t, out, "RESTORE a-n=1 b-n=1 !a.yaml:0 default/a-n kept=true !b.yaml:0 default/b-n kept=true")
+		wantNext(t, out, "SET a-n=1 b-n=1 !a.yaml:8 default/a-n kept=true")
+	})
+}
+
+func TestAnUpgradeThatCanNotReadAPodNamesIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		write(t, r.file("a.yaml"), web("a", "1"))
+		write(t, r.file("b.yaml"), web("b", "1"))
+		out, stop := r.start()
+		uid := wantNext(t, out, "SET a-n=1 b-n=1").Pods[0].UID
+		stop()
+		r.rewrite(`localhost/1","resources"`, `localhost/1","engine":8,"resources"`)
+		write(t, r.file("a.yaml"), web("a", "1")+"    engine: 8\n")
+
+		out, stop = r.start()
+		defer stop()
+		s := wantNext(t, out, "RESTORE !a.yaml:0 default/a-n kept=true !b.yaml:0 default/b-n kept=true")
+		if s.Refused[0].UID != uid {
+			t.Errorf("have %+v, want %s", s.Refused[0], uid)
+		}
+		// The file of b is one that this version can read: it is the same pod.
+		s = wantNext(t, out, "SET b-n=1 !a.yaml:8 default/a-n kept=true !a.yaml:0 default/a-n kept=true")
+		if s.Refused[1].UID != uid {
+			t.Errorf("have %+v, want %s", s.Refused[1], uid)
+		}
+
+		// Its file is what it lives by.
+		must(t, os.Remove(r.file("a.yaml")))
+		r.event("a.yaml")
+		wantNext(t, out, "SET b-n=1")
+	})
+}
+
+func TestOtherDefaultsMakeNoOtherPod(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		// given a pod that was taken in by a version with another default
+		write(t, r.file("a.yaml"), web("a", "1"))
+		out, stop := r.start()
+		wantNext(t, out, "SET a-n=1")
+		stop()
+		raw, err := os.ReadFile(r.state)
+		must(t, err)
+		content := strings.Replace(string(raw), `"terminationGracePeriodSeconds":30`, `"terminationGracePeriodSeconds":31`, 1)
+		if content == string(raw) {
+			t.Fatalf("nothing to change in %s", raw)
+		}
+		uid := regexp.MustCompile(`"uid":"([^"]*)"`).FindStringSubmatch(content)[1]
+		content = strings.ReplaceAll(content, uid, "as-it-was")
+		write(t, r.state, content)
+
+		// when this version reads the same manifest, in another layout, then the pod is as it was
+		write(t, r.file("a.yaml"), "# hello\n"+web("a", "1"))
+		out, stop = r.start()
+		defer stop()
+		wantNext(t, out, "RESTORE a-n=1")
+		s := wantNext(t, out, "SET a-n=1")
+		if p := s.Pods[0]; p.UID != "as-it-was" || *p.Spec.TerminationGracePeriodSeconds != 31 {
+			t.Errorf("have %s with %d", p.UID, *p.Spec.TerminationGracePeriodSeconds)
+		}
+
+		// and an edited one is new
+		write(t, r.file("a.yaml"), web("a", "1")+"  restartPolicy: Never\n")
+		r.event("a.yaml")
+		s = wantNext(t, out, "SET a-n=1")
+		if p := s.Pods[0]; p.UID == "as-it-was" || *p.Spec.TerminationGracePeriodSeconds != 30 {
+			t.Errorf("have %s with %d", p.UID, *p.Spec.TerminationGracePeriodSeconds)
+		}
+	})
 }
 
 func TestAVanishedFolderRemovesNothing(t *testing.T) {

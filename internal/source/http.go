@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +123,7 @@ type httpLoop struct {
 	ready   bool // it answered with a manifest at least once
 	unsaved bool // what is held is perhaps not in the state file
 	sum     [sha256.Size]byte
-	held    []object // in force
+	held    []held // in force
 	refused []pod.Refusal
 	failing string // the kind of failure that lasts, see fail
 
@@ -134,9 +133,9 @@ type httpLoop struct {
 func (l *httpLoop) restore(ctx context.Context) bool {
 	m, err := l.store.load()
 	if err != nil {
-		l.Log.Warn("the last good pods are not known", "why", err)
+		l.Log.Warn("not all of the last good pods are known", "why", err)
 	}
-	l.held = m.held[l.origin]
+	l.held, l.refused = m.held[l.origin], m.refused[l.origin]
 	return l.report(ctx)
 }
 
@@ -152,13 +151,12 @@ func (l *httpLoop) ask(ctx context.Context) {
 	if l.ready && l.failing == "" && l.sum == sum {
 		return
 	}
-	last := l.held
 	l.failing = ""
 	l.sum, l.unsaved = sum, true
-	l.held, l.refused = l.in.take(l.origin, data, last)
+	good, problems := l.in.read(l.origin, data, l.held)
+	l.held, l.refused = l.in.keep(l.origin, good, problems, l.held)
 	// An answer with nothing good in it says nothing about what should run.
-	isNew := func(o object) bool { return !slices.Contains(last, o) }
-	l.ready = l.ready || len(l.refused) == 0 || slices.ContainsFunc(l.held, isNew)
+	l.ready = l.ready || len(problems) == 0 || len(good) > 0
 }
 
 // fail notes that the URL gave nothing. The message of a failure may differ each
@@ -221,7 +219,7 @@ func (l *httpLoop) remember() {
 	if !l.unsaved {
 		return
 	}
-	err := l.store.save(memory{held: map[string][]object{l.origin: l.held}})
+	err := l.store.save(memory{held: map[string][]held{l.origin: l.held}})
 	if l.unsaved = err != nil; l.unsaved {
 		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
 	} else {

@@ -21,7 +21,7 @@ import (
 type file struct {
 	read    bool // since the start, and without an error
 	sum     [sha256.Size]byte
-	held    []object // in force
+	held    []held // in force
 	refused []pod.Refusal
 }
 
@@ -50,12 +50,12 @@ type fileLoop struct {
 func (l *fileLoop) restore(ctx context.Context) bool {
 	m, err := l.store.load()
 	if err != nil {
-		l.Log.Warn("the last good pods are not known", "why", err)
+		l.Log.Warn("not all of the last good pods are known", "why", err)
 	}
 	l.mounted = m.mounted
-	for path, held := range m.held {
+	for path, inForce := range m.held {
 		if path == l.Path || filepath.Dir(path) == l.Path {
-			l.files[path] = &file{held: held}
+			l.files[path] = &file{held: inForce, refused: m.refused[path]}
 		}
 	}
 	return l.sendRestored(ctx, false)
@@ -65,7 +65,7 @@ func (l *fileLoop) restore(ctx context.Context) bool {
 func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 	s, objects := l.snapshot(pod.Restore)
 	s.Unreadable = unreadable
-	if len(s.Pods) == 0 {
+	if len(s.Pods)+len(s.Refused) == 0 {
 		l.send.hand(ctx, objects)
 		return true
 	}
@@ -84,7 +84,7 @@ func (l *fileLoop) lookFirst(ctx context.Context) bool {
 	select {
 	case again = <-looked:
 	case <-time.After(firstLook):
-		if len(restored.Pods) > 0 && !l.send.send(ctx, restored, objects) {
+		if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
 			<-looked
 			return false
 		}
@@ -253,7 +253,7 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 // report remembers what is good, and then sends it. It returns false if the
 // context ended first.
 func (l *fileLoop) report(ctx context.Context) bool {
-	m := memory{mounted: l.mounted, held: map[string][]object{}}
+	m := memory{mounted: l.mounted, held: map[string][]held{}}
 	for path, f := range l.files {
 		if len(f.held) > 0 {
 			m.held[path] = f.held

@@ -15,7 +15,7 @@ import (
 // manifests is what a source holds of one file or URL.
 type manifests struct {
 	origin  string
-	held    []object
+	held    []held
 	refused []pod.Refusal
 }
 
@@ -36,8 +36,12 @@ func (in intake) sortOut(all []manifests) content {
 	for _, m := range all {
 		c.refused = append(c.refused, m.refused...)
 		for _, o := range m.held {
-			if p, isPod := o.(*v1.Pod); isPod {
+			if p, isPod := o.object.(*v1.Pod); isPod {
 				c.pods = append(c.pods, p)
+				continue
+			}
+			if o.unreadable() {
+				c.refused = append(c.refused, in.refuseUnreadable(m.origin, o))
 				continue
 			}
 			n := name{kindOf(o), refOf(o)}
@@ -50,7 +54,7 @@ func (in intake) sortOut(all []manifests) content {
 				continue
 			}
 			definedIn[n] = m.origin
-			c.objects = append(c.objects, o)
+			c.objects = append(c.objects, o.object)
 		}
 	}
 	return c

@@ -13,6 +13,8 @@ package strict
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -114,6 +116,22 @@ func cutStep(path string) (step, rest string) {
 		return path, ""
 	}
 	return path[:i], strings.TrimPrefix(path[i:], ".")
+}
+
+// Digest names what the document says: it is the same for another layout, other comments
+// and another order of fields. It is empty if there is none, which is the case for keys that
+// are no texts.
+func (d Document) Digest() string {
+	var content any
+	if err := d.root.Decode(&content); err != nil {
+		return ""
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // child finds a field of a mapping or an element of a list, together with the
