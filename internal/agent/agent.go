@@ -227,6 +227,9 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 
 	housekeeping := time.NewTicker(a.Housekeeping)
 	defer housekeeping.Stop()
+	changes, stopWatching := a.view.watch()
+	defer stopWatching()
+	var retry <-chan time.Time // nil: no rejected pod is to be asked for again
 	for {
 		select {
 		case u := <-a.updates:
@@ -256,6 +259,14 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)
+			a.retryRejected(group)
+		case <-changes:
+			if retry == nil && len(a.rejected) > 0 {
+				retry = time.After(retryPause)
+			}
+		case <-retry:
+			retry = nil
+			a.retryRejected(group)
 		case pods := <-a.listed:
 			a.handleListed(group, pods)
 		case l := <-a.found:

@@ -170,8 +170,11 @@ func (r *Result) admit(node string) {
 	for _, p := range r.Pods {
 		if no := admit.Check(p.Pod, before, admit.Node{Name: node}); no != nil {
 			level, text := Error, fmt.Sprintf("%s (%s)", no.Message, no.Reason)
-			if no.Reason == reasonSysctl {
+			switch no.Reason {
+			case reasonSysctl:
 				level, text = Warning, text+": the agent has to be configured with allowedUnsafeSysctls for it"
+			case pod.ReasonNodePorts:
+				text += ": it starts only once that pod has ended"
 			}
 			r.say(level, p, text)
 			continue
