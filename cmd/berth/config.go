@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/config"
+	"berth/internal/salvage"
 )
 
 // loadConfig reads what a command line and its --config file say.
@@ -25,6 +26,16 @@ func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error)
 			return nil, fmt.Errorf("read the configuration: %w", err)
 		}
 	}
+	c, err := configHere(rootDir(cmd), *flags, file)
+	if err != nil {
+		return nil, err
+	}
+	c.Given = givenFlags(cmd.Flags())
+	return c, nil
+}
+
+// configHere is the configuration of an agent on this machine.
+func configHere(root string, flags config.Flags, file []byte) (*config.Config, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find out the machine's name: %w", err)
@@ -33,12 +44,7 @@ func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error)
 	if err != nil {
 		return nil, fmt.Errorf("find out the current folder: %w", err)
 	}
-	c, err := config.Load(rootDir(cmd), *flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
-	if err != nil {
-		return nil, err
-	}
-	c.Given = givenFlags(cmd.Flags())
-	return c, nil
+	return config.Load(root, flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
 }
 
 // secretFlags may hold what is nobody's business.
@@ -73,7 +79,8 @@ func saveSettings(c *config.Config) error {
 	return nil
 }
 
-// savedSettings returns nil if no agent ever ran in root.
+// savedSettings returns nil if no agent ever ran in root. Another version of berth may have
+// written them: a setting that can't be read is the usual one, and Warnings names it.
 func savedSettings(root string) (*config.Config, error) {
 	text, err := os.ReadFile(settingsPath(root))
 	if errors.Is(err, os.ErrNotExist) {
@@ -82,9 +89,19 @@ func savedSettings(root string) (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of the last run: %w", err)
 	}
-	c := &config.Config{}
-	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("read the settings of the last run from %s: %w", settingsPath(root), err)
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("the settings of the last run in %s are damaged: run 'berth run' once more with the flags that it had, which writes them anew", settingsPath(root))
+	}
+	var flags config.Flags
+	flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError)) // for their defaults
+	c, err := configHere(root, flags, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the last run: %w", err)
+	}
+	unread := salvage.Fields(text, c)
+	c.RootDir, c.Warnings = root, nil
+	if unread != nil {
+		c.Warnings = []string{fmt.Sprintf("some settings of the last run can't be read from %s, and are taken to be the usual ones: %v", settingsPath(root), unread)}
 	}
 	return c, nil
 }

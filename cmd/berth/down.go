@@ -65,6 +65,9 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 				return err
 			}
 			defer log.output.flush(flushPatience)
+			for _, warning := range c.Warnings {
+				log.Warn(warning)
+			}
 			return down(ctx, c, grace, log.Logger)
 		},
 	}

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"progress":   {},
 	"podfile":    {},
 	"proc":       {}, // the only package that sends signals: see signals_test.go
+	"salvage":    {},
 	"trouble":    {},
 	"secret":     {},
 
@@ -55,13 +56,13 @@ var mayImport = map[string][]string{
 	"gc":         {"pod", "podfile"},
 	"ask":        {"plain", "pod"}, // hooks and probes send requests to containers in the same way
 	"hook":       {"ask", "plain", "pod"},
-	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run"},
+	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run", "salvage"},
 	"cgroup":     {"proc", "render"},
 	"userns":     {"atomicfile", "pod", "podfile", "render"},
 	"keyring":    {},
 	"credential": {"keyring", "pod", "proc"},
-	"imagegc":    {"atomicfile"},
-	"refs":       {"atomicfile", "pod", "run", "trouble"},
+	"imagegc":    {"atomicfile", "salvage"},
+	"refs":       {"atomicfile", "pod", "run", "salvage", "trouble"},
 	"plugins":    {"podfile", "run"},
 	"csi":        {"atomicfile", "pod", "podfile"},
 	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "proc", "render"}, // a volume of a driver is a volume like others
@@ -73,7 +74,7 @@ var mayImport = map[string][]string{
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "run"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "run", "salvage"},
 	"ociarchive":      {},
 	"crilog":          {"podfile", "run"},
 	"event":           {"plain", "pod", "trouble"},
@@ -81,7 +82,7 @@ var mayImport = map[string][]string{
 	"server/api":      {"pod", "progress"},
 	"client":          {"find", "pod", "progress", "server/api"},
 	"client/nodetest": {},
-	"ephemeral":       {"atomicfile", "pod"},
+	"ephemeral":       {"atomicfile", "pod", "salvage"},
 	"table":           {},
 	"nodeapi":         {"crilog", "find", "pod", "run"},
 	"find":            {"pod"},

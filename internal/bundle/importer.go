@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"berth/internal/salvage"
 )
 
 // imageStore is the part of the runtime that the importer needs.
@@ -211,11 +213,8 @@ func readRecord(path string) (map[string]taken, error) {
 	if err != nil {
 		return record, err
 	}
-	if err := json.Unmarshal(content, &record); err != nil {
-		return map[string]taken{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	if record == nil { // the file says null
-		record = map[string]taken{}
+	if record, err = salvage.Entries[string, taken](content); err != nil {
+		return record, fmt.Errorf("read %s: %w", path, err)
 	}
 	return record, nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/pod"
+	"berth/internal/salvage"
 )
 
 // Store remembers containers by pod.
@@ -32,8 +33,8 @@ type Store struct {
 	pods map[pod.UID][]v1.EphemeralContainer // slices are never written to
 }
 
-// Open reads what an earlier agent left at path. A file that can't be read is
-// started anew: at worst, the containers of somebody who is debugging are stopped.
+// Open reads what an earlier agent left at path. What can't be read of it is left out: at
+// worst, the containers of somebody who is debugging are stopped.
 func Open(path string, log *slog.Logger) (*Store, error) {
 	if path == "" || log == nil {
 		return nil, errors.New("ephemeral: a path and a log are needed")
@@ -41,13 +42,10 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 	s := &Store{path: path, pods: map[pod.UID][]v1.EphemeralContainer{}}
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(text, &s.pods)
+		s.pods, err = salvage.Entries[pod.UID, []v1.EphemeralContainer](text)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the containers that were added for debugging are forgotten", "file", path, "err", err)
-	}
-	if s.pods == nil || err != nil {
-		s.pods = map[pod.UID][]v1.EphemeralContainer{}
+		log.Warn("some containers that were added for debugging are forgotten", "file", path, "err", err)
 	}
 	return s, nil
 }

@@ -75,6 +75,13 @@ func TestFilesThatAreBroken(t *testing.T) {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
+	// One bad entry costs no other.
+	if err := os.WriteFile(path, []byte(`{"u-1": 3, "u-2": [{"name": "b", "colour": "red"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := open(t, path); names(s, "u-2") != "b" {
+		t.Errorf("got %q", names(s, "u-2"))
+	}
 	// What can't be written is not there either
 	s := open(t, filepath.Join(t.TempDir(), "gone", "debug.json"))
 	if err := s.Add("u-1", container("a")); err == nil || names(s, "u-1") != "" {

@@ -82,7 +82,7 @@ type Collector struct {
 	failing bool // and the log says so
 }
 
-// New reads the memory. One that is broken is begun anew.
+// New reads the memory. What is broken of it is begun anew.
 func New(c Config) (*Collector, error) {
 	if c.Images == nil || c.InUse == nil || c.Disk == nil || c.Remove == nil || c.Log == nil || c.File == "" {
 		return nil, errors.New("imagegc: images, inUse, disk, remove, log and file are required")
@@ -92,7 +92,7 @@ func New(c Config) (*Collector, error) {
 	}
 	m, err := readMemory(c.File)
 	if err != nil {
-		c.Log.Warn("it is not known when images were used: they count as new", "err", err)
+		c.Log.Warn("of some images it is not known when they were used: they count as new", "err", err)
 	}
 	return &Collector{Config: c, memory: m}, nil
 }

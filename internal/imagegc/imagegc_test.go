@@ -252,3 +252,15 @@ func TestNewChecks(t *testing.T) {
 		t.Error("it was made although its thresholds are the wrong way round")
 	}
 }
+
+func TestOneBadEntryOfTheMemoryCostsNoOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "used.json")
+	const text = `{"images": {"a": {"seen": "2026-01-02T03:04:05Z"}, "b": 7}, "sizes": {"x": {"bytes": 5}, "y": "large"}, "more": []}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := readMemory(path)
+	if err == nil || len(m.Images) != 1 || m.Images["a"].Seen.IsZero() || len(m.Sizes) != 1 || m.Sizes["x"].Bytes != 5 {
+		t.Errorf("have %+v, %v", m, err)
+	}
+}

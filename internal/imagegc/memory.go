@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/internal/atomicfile"
+	"berth/internal/salvage"
 )
 
 // memory is what the runtime does not know of its images. It is on disk, so that a
@@ -47,15 +48,23 @@ func readMemory(path string) (memory, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
-	var read memory
+	read := map[string]json.RawMessage{}
 	if err == nil {
 		err = json.Unmarshal(text, &read)
+	}
+	if images := read["images"]; len(images) > 0 {
+		var unread error
+		m.Images, unread = salvage.Entries[string, use](images)
+		err = errors.Join(err, unread)
+	}
+	if sizes := read["sizes"]; len(sizes) > 0 {
+		var unread error
+		m.Sizes, unread = salvage.Entries[string, size](sizes)
+		err = errors.Join(err, unread)
 	}
 	if err != nil {
 		return m, fmt.Errorf("read when images were used: %w", err)
 	}
-	maps.Copy(m.Images, read.Images)
-	maps.Copy(m.Sizes, read.Sizes)
 	return m, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/pod"
+	"berth/internal/salvage"
 )
 
 const (
@@ -138,8 +139,8 @@ type stateFile struct {
 	failing bool   // the last write went wrong
 }
 
-// load reads the file. If it can't be used nothing is remembered, and the next
-// write replaces it.
+// load reads the file. What can't be used of it is not remembered, and the next write
+// replaces it.
 func (f *stateFile) load() (map[string]entry, error) {
 	none := map[string]entry{}
 	if f.path == "" {
@@ -157,18 +158,25 @@ func (f *stateFile) load() (map[string]entry, error) {
 	if err != nil {
 		return none, fmt.Errorf("read %s: %w", f.path, err)
 	}
-	var s state
+	var s struct {
+		Version    int             `json:"version"`
+		Containers json.RawMessage `json:"containers"`
+	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return none, fmt.Errorf("read %s: %w", f.path, err)
 	}
-	if s.Version != stateVersion {
-		return none, fmt.Errorf("read %s: its version is %d, and %d is known", f.path, s.Version, stateVersion)
+	containers := none
+	if len(s.Containers) > 0 {
+		containers, err = salvage.Entries[string, entry](s.Containers)
 	}
-	if s.Containers == nil {
-		return none, nil
+	if err == nil && s.Version > stateVersion {
+		err = fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
+	}
+	if err != nil {
+		return containers, fmt.Errorf("read %s: %w", f.path, err)
 	}
 	f.wrote = raw
-	return s.Containers, nil
+	return containers, nil
 }
 
 // write replaces the file in one step if it holds anything else. It need not

@@ -153,7 +153,7 @@ func New(c Config) (*Manager, error) {
 	m.Startup, m.Liveness, m.Readiness = m.results[startup], m.results[liveness], m.results[readiness]
 	if m.saved, err = m.file.load(); err != nil {
 		// What it held is found out again, by and by.
-		c.Log.Warn("the results of earlier probes are lost; containers are not ready until they are probed again", "err", err)
+		c.Log.Warn("some results of earlier probes are lost; their containers are not ready until they are probed again", "err", err)
 	}
 	return m, nil
 }

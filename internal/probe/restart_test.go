@@ -152,6 +152,27 @@ func TestALongPeriodDoesNotKeepAnUnknownContainerWaiting(t *testing.T) {
 	})
 }
 
+func TestAStateFileOfWhichSomethingCantBeUsed(t *testing.T) {
+	for name, text := range map[string]string{
+		"one of other types": `{"version":1,"containers":{"c1":{"pod":"uid-a","ready":true},"c2":7}}`,
+		"newer":              `{"version":2,"more":[],"containers":{"c1":{"pod":"uid-a","ready":true,"colour":"red"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "probes.json")
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				w := newWorld(t, path)
+				w.start()
+				w.watch(web("a", nil, nil, asking("ready")), "c1")
+				w.expectHealth("c1", "started=- ready=true dead=")
+				w.stopRun()
+			})
+		})
+	}
+}
+
 func TestAStateFileThatCantBeUsed(t *testing.T) {
 	good := `{"version":1,"containers":{"c1":{"pod":"uid-a","ready":true}}}`
 	for name, tc := range map[string]struct{ text, want string }{

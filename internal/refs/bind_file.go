@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"berth/internal/atomicfile"
+	"berth/internal/salvage"
 )
 
 // bindingFile remembers bindings over a restart. Local is its only writer.
@@ -25,7 +26,8 @@ type bindingState struct {
 
 const bindingVersion = 1
 
-// load reads the file. One that can't be used is set aside.
+// load reads the file. If something in it can't be used, a copy of it is set aside, and the
+// rest is returned with the error.
 func (f *bindingFile) load() (bindings, error) {
 	if f.path == "" {
 		return nil, nil
@@ -37,17 +39,23 @@ func (f *bindingFile) load() (bindings, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s bindingState
-	err = json.Unmarshal(raw, &s)
+	var s struct {
+		Version int             `json:"version"`
+		Claims  json.RawMessage `json:"claims"`
+	}
+	claims := bindings{}
+	if err = json.Unmarshal(raw, &s); err == nil {
+		claims, err = salvage.Entries[string, string](s.Claims)
+	}
 	if err == nil && s.Version != bindingVersion {
 		err = fmt.Errorf("its version is %d, and %d is known", s.Version, bindingVersion)
 	}
 	if err != nil {
 		aside := f.path + ".corrupt"
-		return nil, errors.Join(fmt.Errorf("read %s, which is set aside as %s: %w", f.path, aside, err), os.Rename(f.path, aside))
+		return claims, errors.Join(fmt.Errorf("read %s, of which a copy is set aside as %s: %w", f.path, aside, err), atomicfile.Replace(aside, raw, 0o600))
 	}
-	f.wrote = s.Claims
-	return s.Claims, nil
+	f.wrote = claims
+	return claims, nil
 }
 
 // save writes the file if it would be another one, in one step and for good: a power

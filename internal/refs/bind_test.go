@@ -180,6 +180,22 @@ func TestAClaimStaysWithItsVolume(t *testing.T) {
 	f.boundIn(t, "volume b 2Gi\nclaim u 1Gi", "u=b")
 }
 
+func TestOneBadClaimCostsNoOther(t *testing.T) {
+	for name, text := range map[string]string{
+		"of another form": `{"version": 1, "claims": {"default/x": "b", "default/y": {"volume": "c"}}}`,
+		"newer":           `{"version": 2, "more": {}, "claims": {"default/x": "b"}}`,
+	} {
+		state := filepath.Join(t.TempDir(), "claims.json")
+		must(t, os.WriteFile(state, []byte(text), 0o600))
+		f := newBox(t, state)
+		f.boundIn(t, "volume a 1Gi\nvolume b 1Gi\nclaim x 1Gi", "x=b")
+		if kept, err := os.ReadFile(state + ".corrupt"); err != nil || string(kept) != text {
+			t.Errorf("%s: set aside: %q, %v", name, kept, err)
+		}
+		newBox(t, state).boundIn(t, "volume a 1Gi\nvolume b 1Gi\nclaim x 1Gi", "x=b")
+	}
+}
+
 func TestACorruptMemoryOfClaims(t *testing.T) {
 	for _, text := range []string{"", "{", `{"version": 7}`, `{"version": 1, "claims": []}`} {
 		state := filepath.Join(t.TempDir(), "claims.json")

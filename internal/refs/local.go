@@ -57,7 +57,7 @@ func NewLocal(c LocalConfig) (*Local, error) {
 	l := &Local{LocalConfig: c, memory: bindingFile{path: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
 	var err error
 	if l.bound, err = l.memory.load(); err != nil {
-		c.Log.Warn("which claim has which volume is not known any more: claims get a volume as if they were new", "why", err)
+		c.Log.Warn("of some claims it is not known any more which volume they have: they get one as if they were new", "why", err)
 	}
 	return l, nil
 }

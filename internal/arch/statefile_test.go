@@ -1,0 +1,61 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readsState are the files that read JSON from the disk, and why something in it that
+// another version of berth wrote, or the disk damaged, costs no more than that.
+var readsState = map[string]string{
+	"internal/bundle/importer.go":     "entry by entry, with salvage",
+	"internal/bundle/launch.go":       "it is of one process, which is found without it",
+	"internal/csi/record.go":          "it is of one volume",
+	"internal/image/recordfile.go":    "it is of one image",
+	"internal/imagegc/memory.go":      "entry by entry, with salvage",
+	"internal/probe/memory.go":        "entry by entry, with salvage",
+	"internal/refs/bind_file.go":      "entry by entry, with salvage",
+	"internal/source/lastgood.go":     "object by object, and as far as it goes",
+	"internal/userns/userns.go":       "it is of one pod",
+	"internal/volume/edited.go":       "it is of one volume",
+	"internal/volume/hold.go":         "it is of one volume",
+	"cmd/berth/config.go":             "field by field, with salvage",
+	"internal/ephemeral/ephemeral.go": "entry by entry, with salvage",
+}
+
+var (
+	readsFile   = regexp.MustCompile(`\bos\.(ReadFile|Open|OpenFile)\(`)
+	decodesJSON = regexp.MustCompile(`\bjson\.(Unmarshal|NewDecoder)\(|\bsalvage\.`)
+)
+
+func TestOneBadEntryOfAStateFileCostsNoOther(t *testing.T) {
+	found := map[string]bool{}
+	dirs := []string{filepath.Join("..", "..", "cmd", "berth")}
+	for pkg := range packages(t) {
+		dirs = append(dirs, filepath.Join("..", pkg))
+	}
+	for _, dir := range dirs {
+		for _, file := range sources(t, dir) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !readsFile.Match(text) || !decodesJSON.Match(text) {
+				continue
+			}
+			name := filepath.ToSlash(strings.TrimPrefix(filepath.Join("internal", "arch", file), string(filepath.Separator)))
+			found[name] = true
+			if readsState[name] == "" {
+				t.Errorf("%s reads JSON from the disk: read it with package salvage, and say in the table why one bad entry costs no other", name)
+			}
+		}
+	}
+	for name := range readsState {
+		if !found[name] {
+			t.Errorf("%s is in the table, and reads no JSON from the disk", name)
+		}
+	}
+}
