@@ -24,6 +24,7 @@
 //	tar ...                     what 'berth cp' and 'kubectl cp' need of tar, also if it is called tar
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //	write PATH TEXT             write TEXT into a file, then end
+//	swell SIZE CODE PATH...     make files that large, all hole, then end with that code
 //	link PATH TARGET            make a symbolic link, then end
 //	eat N                       use N MiB of memory, then sleep
 //	hoard LEFT MOST             use memory until LEFT MiB are left of the machine, but no more than MOST
@@ -86,6 +87,8 @@ func run(args []string) (code int, err error) {
 		return exit(ctx, args[1], args[3])
 	case is(args, "write", 2):
 		return 0, os.WriteFile(args[1], []byte(args[2]), 0o644)
+	case len(args) > 3 && args[0] == "swell":
+		return swell(args[1], args[2], args[3:])
 	case is(args, "link", 2):
 		return 0, os.Symlink(args[2], args[1])
 	case is(args, "eat", 1):
