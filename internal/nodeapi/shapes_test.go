@@ -200,7 +200,7 @@ func TestAFolderOfSystemLogsIsListedUpToALimit(t *testing.T) {
 	}
 	root, err := os.OpenRoot(dir)
 	must(t, err)
-	defer root.Close()
+	defer func() { must(t, root.Close()) }()
 	for most, want := range map[int]int{4: http.StatusInternalServerError, 5: http.StatusOK} {
 		w := httptest.NewRecorder()
 		http.FileServerFS(plainFiles{root, most}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
