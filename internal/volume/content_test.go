@@ -9,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"berth/internal/podfile"
 )
 
 func files(pairs ...string) payload {
@@ -146,5 +149,45 @@ func TestAFileCantBeAFolder(t *testing.T) {
 	_, err := content{dir: t.TempDir(), group: -1}.write(files("a", "1", "a/b/c", "2"))
 	if err == nil || err.Error() != `"a" is to be a file, and with "a/b/c" a folder` {
 		t.Error(err)
+	}
+}
+
+func TestTheDeepestPathIsWrittenOnce(t *testing.T) {
+	c := content{dir: t.TempDir(), group: -1}
+	p := payload{}
+	if err := p.add(strings.Repeat("d/", podfile.MaxDepth-1)+"file", file{data: []byte("x"), mode: 0o644, uid: -1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		if changed, err := c.write(p); changed != want || err != nil {
+			t.Errorf("changed: %v, %v; want %v", changed, err, want)
+		}
+	}
+}
+
+func TestWhatWasPutIntoAGivenVolumeGoes(t *testing.T) {
+	c := content{dir: t.TempDir(), group: -1}
+	p := payload{"key": {data: []byte("x"), mode: 0o644, uid: -1}}
+	if _, err := c.write(p); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func(at string) error{
+		"a sparse file": func(at string) error { return os.Truncate(at, 1<<40) },
+		"a pipe":        func(at string) error { return errors.Join(os.Remove(at), syscall.Mkfifo(at, 0o644)) },
+		"a link":        func(at string) error { return errors.Join(os.Remove(at), os.Symlink("/dev/zero", at)) },
+		"more files":    func(at string) error { return os.WriteFile(at+"2", nil, 0o644) },
+	} {
+		if err := do(filepath.Join(c.dir, c.current(), "key")); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := c.write(p); !changed || err != nil {
+			t.Errorf("%s: changed: %v, %v", name, changed, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(c.dir, "key")); string(text) != "x" || err != nil {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+		if files, err := os.ReadDir(filepath.Join(c.dir, c.current())); len(files) != 1 || err != nil {
+			t.Errorf("%s: %v, %v", name, files, err)
+		}
 	}
 }

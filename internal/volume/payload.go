@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/podfile"
 )
 
 // What Linux allows a path and each of its components to be, in bytes.
@@ -37,6 +39,9 @@ func (p payload) add(at string, f file) error {
 	clean, err := cleanPath(at)
 	if err == nil && (clean == "." || strings.HasPrefix(clean, "..")) { // see content
 		err = errors.New("it must not begin with '..', nor be the folder itself")
+	}
+	if err == nil && strings.Count(clean, "/") >= podfile.MaxDepth { // it could not be compared with what is there
+		err = fmt.Errorf("it has more than %d folders", podfile.MaxDepth)
 	}
 	if err != nil {
 		return fmt.Errorf("%q can't be the path of a file: %w", at, err)

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/podfile"
 )
 
 func TestPathsThatAreRefused(t *testing.T) {
 	for _, at := range []string{
 		"", ".", "./", "..", "../a", "a/../b", "a/..", "/etc", "..data", "..a/b", "./..a", "a\x00b",
-		strings.Repeat("a", 256), strings.Repeat("a/", 2100),
+		strings.Repeat("a", 256), strings.Repeat("a/", 2100), strings.Repeat("a/", podfile.MaxDepth) + "a",
 	} {
 		if err := (payload{}).add(at, file{}); err == nil {
 			t.Errorf("%q is taken", at)
