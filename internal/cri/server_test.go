@@ -98,6 +98,11 @@ func (s *server) serve(t *testing.T, at string) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s.serveOn(t, l)
+}
+
+func (s *server) serveOn(t *testing.T, l net.Listener) (stop func()) {
+	t.Helper()
 	g := grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
 	runtimeapi.RegisterRuntimeServiceServer(g, s)
 	runtimeapi.RegisterImageServiceServer(g, s)
