@@ -163,7 +163,7 @@ func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 	delete(a.unread, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
 		switch {
-		case a.waiting[uid] == forResume:
+		case a.waiting[uid] == forResume && a.hold != nil:
 			a.showWait(p)
 		case a.rejected[uid] && pod.IsStatic(p):
 			delete(a.rejected, uid)

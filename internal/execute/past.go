@@ -49,12 +49,18 @@ func (e *Executor) forgetLife(uid pod.UID) {
 // new life is synced after a stop. A pod that has nothing left to do keeps its last words.
 // It returns the observation with all of it marked that is of a life before.
 func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
-	if m := e.memories.of(p.UID); m.stopped && !plan.Next(p, have, e.Backoff, have.At).Finished {
-		e.forgetLife(p.UID)
-	}
 	m := e.memories.of(p.UID)
 	if m.past == nil {
-		m.past = e.readPast(p.UID)
+		m.past = e.readPast(p)
+	}
+	if !m.stopped && len(m.past) == 0 || plan.Next(p, have, e.Backoff, have.At).Finished {
+		return have
+	}
+	if m.stopped {
+		ids := m.past
+		e.forgetLife(p.UID)
+		m = e.memories.of(p.UID)
+		m.past = ids
 	}
 	if alive(have, m.past) { // the agent that was to stop it did not: its life goes on
 		m.past = map[string]bool{}
@@ -119,19 +125,23 @@ func (e *Executor) writePast(uid pod.UID, ids past) error {
 
 // readPast returns the ids of the life before. If they can't be read, there are none: the
 // pod runs, and may have to wait for that.
-func (e *Executor) readPast(uid pod.UID) map[string]bool {
-	data, err := os.ReadFile(e.pastPath(uid))
+func (e *Executor) readPast(p *v1.Pod) map[string]bool {
+	if !pod.IsStatic(p) {
+		return map[string]bool{}
+	}
+	path := e.pastPath(p.UID)
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]bool{}
 	}
 	var ids past
 	if err == nil {
 		if err = json.Unmarshal(data, &ids); err != nil {
-			err = fmt.Errorf("read %s: %w", e.pastPath(uid), err)
+			err = fmt.Errorf("read %s: %w", path, err)
 		}
 	}
 	if err != nil {
-		e.Log.Warn("can't read which containers the agent stopped: they count as crashed", "uid", uid, "err", err)
+		e.Log.Warn("can't read which containers the agent stopped: they count as crashed", "pod", pod.Ref(p), "uid", p.UID, "err", err)
 	}
 	return ids.set()
 }

@@ -231,7 +231,7 @@ func TestNobodyIsToldTheSecretsOfAURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(answer))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) //nolint:depguard // net/http wants one of these
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			t.Cleanup(server.Close)
 			address := strings.TrimPrefix(server.URL, "http://")
 			out, stop := startURL(t, HTTPConfig{

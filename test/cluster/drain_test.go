@@ -91,6 +91,9 @@ func TestBerthDrainEndsThePodsOfItsNode(t *testing.T) {
 		}
 		return nil
 	})
+	if text := kubectl(t, l, "describe", "node", "two"); !strings.Contains(text, "it was drained; 'berth drain --undo' lets pods run again") {
+		t.Errorf("the node does not say that it was drained:\n%s", text)
+	}
 	pods.create(onNode(workloadPod("late", "sleep"), "two"))
 	if p := pods.await("late", "refused", hasPhase(corev1.PodFailed)); p.Status.Reason != "NodeShutdown" {
 		t.Errorf("late was refused as %s", p.Status.Reason)
@@ -100,7 +103,10 @@ func TestBerthDrainEndsThePodsOfItsNode(t *testing.T) {
 	if out, err := two.Berth("drain", "--undo"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	static.await("host-two", "ready", isReady)
+	again := static.await("host-two", "ready", isReady)
+	if c := again.Status.ContainerStatuses[0]; c.RestartCount != 0 || condition(again, corev1.DisruptionTarget) != "" || again.Status.Reason != "" {
+		t.Errorf("its end counts in its new life: %+v", again.Status)
+	}
 	must(t, l.AwaitNodes(t.Context()))
 	pods.remove("guest", "late")
 	must(t, os.Remove(manifest))
