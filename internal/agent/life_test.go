@@ -362,3 +362,55 @@ func TestANewLifeHasToBeAdmitted(t *testing.T) {
 		expectRunning(n, "a")
 	})
 }
+
+// What a pod came to in one life says nothing about the next, whichever way it went.
+func TestWhateverEndedALifeTheNextOneRuns(t *testing.T) {
+	refused := webPod("a")
+	refused.Spec.Volumes = []v1.Volume{{Name: "data"}}
+	late := webPod("a")
+	late.Spec.ActiveDeadlineSeconds = new(int64(60))
+	never := webPod("a")
+	never.Spec.RestartPolicy = v1.RestartPolicyNever
+	for name, c := range map[string]struct {
+		pod *v1.Pod
+		end func(n *node)
+	}{
+		"it succeeded":    {never, func(n *node) { must(n.t, n.runtime.Exit("a", "app", 0)) }},
+		"it failed":       {never, func(n *node) { must(n.t, n.runtime.Exit("a", "app", 1)) }},
+		"its time was up": {late, func(n *node) { time.Sleep(2 * time.Minute) }},
+		"it was rejected": {refused, func(*node) {}},
+		"it was preempted": {webPod("a"), func(n *node) {
+			n.pool.End("a", nil, pod.Cause{Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: "gone"})
+		}},
+		"its image was never there": {func() *v1.Pod {
+			p := webPod("a")
+			p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = "localhost/none:1", v1.PullNever
+			return p
+		}(), func(*node) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				n := startNode(t, fake.New(testImage), t.TempDir())
+				defer n.stop()
+				n.wants(c.pod)
+				c.end(n)
+				synctest.Wait()
+				if n.pod("a").Status.Phase == v1.PodRunning {
+					t.Fatal("the first life has not ended")
+				}
+				n.wants()
+				began := time.Now()
+				n.wants(webPod("a"))
+				n.expectPhase("a", v1.PodRunning)
+				s := n.pod("a").Status
+				if s.Reason != "" || s.Message != "" || n.app("a").RestartCount != 0 || s.StartTime.Time.Before(began.Truncate(time.Second)) {
+					t.Errorf("got %+v", s)
+				}
+				fall, ok := n.watcher.Waterfall("a")
+				if !ok || !fall.Done || fall.Seen.Before(began.Truncate(time.Second)) {
+					t.Errorf("its start is told as %+v", fall)
+				}
+			})
+		})
+	}
+}

@@ -25,10 +25,14 @@ var ours = []v1.PodConditionType{
 // takes over. Conditions are merged by their type, so the server keeps those that
 // a patch does not name.
 func difference(held, want v1.PodStatus) (map[string]any, error) {
+	undisturbed := isUndisturbed(held, want)
 	want = carry(held, want)
 	conditions, err := conditionsPatch(held.Conditions, want.Conditions)
 	if err != nil {
 		return nil, fmt.Errorf("compare the conditions: %w", err)
+	}
+	if undisturbed {
+		conditions = append(conditions, map[string]any{"$patch": "delete", "type": v1.DisruptionTarget})
 	}
 	held.Conditions, want.Conditions = nil, nil
 	fields, err := fieldsPatch(held, want)
@@ -41,6 +45,13 @@ func difference(held, want v1.PodStatus) (map[string]any, error) {
 	replaceAddresses(fields, "podIPs", want.PodIPs)
 	replaceAddresses(fields, "hostIPs", want.HostIPs)
 	return fields, nil
+}
+
+// isUndisturbed tells whether a pod lives on that the node itself was said to disturb: the
+// drain that ended it was undone, and its mirror is the one that it had before.
+func isUndisturbed(held, want v1.PodStatus) bool {
+	c := conditionOf(&held, v1.DisruptionTarget)
+	return c != nil && c.Reason == v1.PodReasonTerminationByKubelet && !isOver(want.Phase) && conditionOf(&want, v1.DisruptionTarget) == nil
 }
 
 // encodePatch makes a patch of what differs. With the UID in it, the server refuses it

@@ -87,6 +87,21 @@ func TestAPatchMakesTheDifference(t *testing.T) {
 			want:  v1.PodStatus{Phase: v1.PodFailed, Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "ours"}}},
 			after: v1.PodStatus{Phase: v1.PodFailed, Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "theirs"}}},
 		},
+		"the node disturbs it no more": {
+			held:  v1.PodStatus{Phase: v1.PodFailed, Conditions: []v1.PodCondition{cond(v1.PodReady, "False"), {Type: v1.DisruptionTarget, Status: "True", Reason: "TerminationByKubelet"}}},
+			want:  v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{cond(v1.PodReady, "True")}},
+			after: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{cond(v1.PodReady, "True")}},
+		},
+		"the node ended it and says nothing more": {
+			held:  v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "TerminationByKubelet"}}},
+			want:  v1.PodStatus{Phase: v1.PodFailed},
+			after: v1.PodStatus{Phase: v1.PodFailed, Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "TerminationByKubelet"}}},
+		},
+		"somebody else still disturbs it": {
+			held:  v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "theirs"}}},
+			want:  v1.PodStatus{Phase: v1.PodRunning},
+			after: v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "theirs"}}},
+		},
 		"addresses replace all that was there": {
 			known: v1.PodStatus{PodIP: "10.0.0.2", PodIPs: []v1.PodIP{{IP: "10.0.0.2"}}},
 			held:  v1.PodStatus{PodIP: "10.0.0.9", PodIPs: []v1.PodIP{{IP: "10.0.0.9"}}},
