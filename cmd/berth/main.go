@@ -28,7 +28,9 @@ func main() {
 		args = append([]string{"run"}, args...)
 	}
 	root.SetArgs(kindApart(args))
-	code := exitCode(ctx, root, os.Stderr)
+	lastWords := &logOutput{to: os.Stderr} // nobody may read it, and the agent has to end all the same
+	code := exitCode(ctx, root, lastWords)
+	lastWords.flush(flushPatience)
 	stop()
 	os.Exit(code)
 }

@@ -4,6 +4,7 @@
 package arch
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -213,4 +214,27 @@ func sources(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+}
+
+// Who writes to stderr by himself waits until somebody reads it. The log never waits.
+func TestNobodyWritesToStderr(t *testing.T) {
+	for pkg := range packages(t) {
+		for _, file := range sources(t, filepath.Join("..", pkg)) {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				from, ok := s.X.(*ast.Ident)
+				if ok && (from.Name == "os" && (s.Sel.Name == "Stderr" || s.Sel.Name == "Stdout") || from.Name == "fmt" && strings.HasPrefix(s.Sel.Name, "Print")) {
+					t.Errorf("%s uses %s.%s: log it, or take a writer", file, from.Name, s.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
 }
