@@ -16,8 +16,8 @@ func fromFolder(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// restarts is how often the container app was restarted, as readers see it.
-func (n *node) restarts(p *v1.Pod) int32 {
+// shownRestarts is how often the container app was restarted, as readers see it.
+func (n *node) shownRestarts(p *v1.Pod) int32 {
 	n.t.Helper()
 	s, _ := n.Statuses.Get(p.UID)
 	return s.ContainerStatuses[0].RestartCount
@@ -45,16 +45,16 @@ func TestWhatTheAgentStoppedDidNotCrash(t *testing.T) {
 				n.settle(p)
 				n.exit(p, "app", 1)
 				n.settle(p)
-				if n.restarts(p) != 1 {
-					t.Fatalf("it crashed once, and has %d restarts", n.restarts(p))
+				if n.shownRestarts(p) != 1 {
+					t.Fatalf("it crashed once, and has %d restarts", n.shownRestarts(p))
 				}
 				for range 3 {
 					n.endedBy(p, goesDown)
 					between(n)
 					n.settle(p)
 					n.expectState(p, "app", "running")
-					if n.restarts(p) != 0 {
-						t.Errorf("it has %d restarts", n.restarts(p))
+					if n.shownRestarts(p) != 0 {
+						t.Errorf("it has %d restarts", n.shownRestarts(p))
 					}
 				}
 			})
@@ -72,13 +72,13 @@ func TestALifeThatWasNotEndedGoesOn(t *testing.T) {
 		n.notePast(p, n.have(p), n.memories.of("a"), goesDown)
 		n.nextAgent()
 		n.settle(p)
-		if n.restarts(p) != 1 || n.runtime.Calls("RunSandbox") != 1 {
-			t.Errorf("it has %d restarts, and %d sandboxes were made", n.restarts(p), n.runtime.Calls("RunSandbox"))
+		if n.shownRestarts(p) != 1 || n.runtime.Calls("RunSandbox") != 1 {
+			t.Errorf("it has %d restarts, and %d sandboxes were made", n.shownRestarts(p), n.runtime.Calls("RunSandbox"))
 		}
 		n.exit(p, "app", 1)
 		n.settle(p)
-		if n.restarts(p) != 1 || n.state(p, "app")[:5] != "Crash" {
-			t.Errorf("its crash is not one: %d restarts, %s", n.restarts(p), n.state(p, "app"))
+		if n.shownRestarts(p) != 1 || n.state(p, "app")[:5] != "Crash" {
+			t.Errorf("its crash is not one: %d restarts, %s", n.shownRestarts(p), n.state(p, "app"))
 		}
 	})
 }
