@@ -47,6 +47,12 @@ func (a *Agent) readRuntime(ctx context.Context) {
 func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
 	a.running = running
 	a.view.setListed()
+	for uid, u := range a.unread {
+		if have := running[uid]; have != nil {
+			a.showUnread(u, *have)
+		}
+	}
+	a.showUnreadPods()
 	for _, p := range oldestFirst(a.Desired.Pods()) {
 		switch {
 		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
@@ -65,11 +71,5 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 		}
 		a.takeIn(group, p)
 	}
-	for uid, u := range a.unread {
-		if have := running[uid]; have != nil {
-			a.showUnread(u, *have)
-		}
-	}
-	a.showUnreadPods()
 	a.housekeep(group)
 }

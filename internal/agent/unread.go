@@ -23,6 +23,7 @@ const (
 // unreadPod is a pod that is left as it is.
 type unreadPod struct {
 	pod     *v1.Pod // what the runtime tells of it
+	have    pod.Observed
 	message string
 	// released says that its manifest is no longer there, or is another one: it ends.
 	released bool
@@ -54,7 +55,7 @@ func (a *Agent) noteUnread(group *run.Group) {
 		u.pod.UID = uid
 		u.pod.Namespace, u.pod.Name, _ = strings.Cut(r.Pod, "/")
 		a.unread[uid] = u
-		have := pod.Observed{UID: uid}
+		have := pod.Observed{UID: uid, Name: u.pod.Name, Namespace: u.pod.Namespace}
 		if o := a.running[uid]; o != nil {
 			have = *o
 		}
@@ -75,7 +76,7 @@ func (a *Agent) showUnread(u *unreadPod, have pod.Observed) {
 			shown.Spec.Containers = append(shown.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
 		}
 	}
-	u.pod = &shown
+	u.pod, u.have = &shown, have
 	s := status.Derive(status.Input{Pod: &shown, Have: have, Now: time.Now()})
 	if len(have.Containers) == 0 {
 		s.Phase = v1.PodPending
@@ -99,10 +100,12 @@ func (a *Agent) showUnreadPods() {
 // as it is, or the next one of its name, which has to wait for its end.
 func (a *Agent) replaceUnread(p *v1.Pod) {
 	delete(a.unread, p.UID)
-	for uid, u := range a.unread {
+	for _, u := range a.unread {
 		if pod.FullName(u.pod) == pod.FullName(p) {
 			u.released = true
-			a.workers.Orphan(pod.Observed{UID: uid, Name: u.pod.Name, Namespace: u.pod.Namespace})
+			a.workers.Orphan(u.have) // has the grace of its containers
+			a.noteDeparture(u.pod.UID)
+			a.view.update(u.pod.UID)
 		}
 	}
 }

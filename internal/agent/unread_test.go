@@ -112,6 +112,11 @@ func TestAnEditedPodWaitsForTheEndOfTheUnreadableOne(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		n.expectPhase("edited", v1.PodRunning)
+		for _, stop := range r.Stops() {
+			if stop.Grace < 25*time.Second {
+				t.Errorf("a container had %s to stop", stop.Grace)
+			}
+		}
 	})
 }
 

@@ -359,7 +359,7 @@ func TestAFileRestsWhereTheKernelKnowsNoWriters(t *testing.T) {
 		{notKnown, 1 - settle, errUnsettled},
 		{notKnown, -time.Hour, nil}, // by the clock of another machine
 	} {
-		if have := c.open.check(now.Add(-c.age), now); have != c.want {
+		if have := c.open.check(now.Add(-c.age), now); !errors.Is(have, c.want) {
 			t.Errorf("%+v: %v", c, have)
 		}
 	}
