@@ -29,8 +29,16 @@ func TestAJobThatWasRemovedWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
 	n.waitEvent(job, "Started")
 	n.down()
 
-	// when its manifest is removed, and the agent comes back
+	// when its manifest is removed, and the agent comes back to a folder that takes a while to read
 	n.remove("job.yaml")
+	for i := range 40 {
+		var text strings.Builder
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d}\ndata:\n", i)
+		for key := range 20_000 {
+			fmt.Fprintf(&text, "  key-%d: value\n", key)
+		}
+		n.put(filepath.Join(n.manifests, fmt.Sprintf("large-%d.yaml", i)), []byte(text.String()))
+	}
 	n.start()
 
 	// then the other pod runs again, and the job has run once
