@@ -16,10 +16,10 @@ import (
 	"berth/internal/crilog"
 	"berth/internal/csi"
 	"berth/internal/execute"
-	"berth/internal/gc"
 	"berth/internal/hook"
 	"berth/internal/image"
 	"berth/internal/plugins"
+	"berth/internal/podfile"
 	"berth/internal/render"
 	"berth/internal/userns"
 	"berth/internal/volume"
@@ -65,9 +65,9 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 			defer in.watcher.Cgroup("destroy")()
 			return n.cgroups.Remove(ctx, path)
 		},
-		Mounted: gc.Mounted,
-		Explain: cri.Reason,
-		Forget:  n.observer.Forget,
+		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
+		Explain:   cri.Reason,
+		Forget:    n.observer.Forget,
 	})
 }
 

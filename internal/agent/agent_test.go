@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -98,7 +99,7 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
-		MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, Mounted: func(string) (string, error) { return "", nil },
+		MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
 		LastLines:   func(string, int64, int) string { return "the log" },
 		Allocatable: func() v1.ResourceList { return nil },
 		Explain:     error.Error, Forget: observer.Forget,

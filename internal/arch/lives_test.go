@@ -47,8 +47,13 @@ var holders = map[string]string{
 	"agent.Agent.admitted":    "REMOVE",
 	"agent.Agent.waiting":     "REMOVE, or once the pod is taken in",
 	"agent.Agent.preempted":   "REMOVE: who was ended to make room does not live again",
-	"agent.Config.Running":    "REMOVE, or when the pod is gone: a new life has to be admitted",
-	"agent.view.leaving":      "made anew by each List",
+	"agent.Agent.running":     "REMOVE, or when the pod is gone: a new life has to be admitted",
+	"agent.Agent.listed":      "taken in once, after the start",
+	"agent.Agent.unread":      "when the manifest can be read again, or the pod is gone",
+	"agent.departures.names":  "when the pod is gone",
+	"admit.Memo.pods":         "REMOVE; another version of a pod is read anew",
+	"agent.view.pods":         "when nobody wants the pod and its worker is done; put together anew whenever it may have changed",
+	"agent.view.unread":       "replaced as a whole whenever Agent.unread changes",
 	"agent.dueQueue.at":       "when the time has come: a look too many is harmless",
 	"ephemeral.Store.pods":    "REMOVE, or when a pod is revived or found without a running container",
 	"desired.index.byUID":     "REMOVE",
@@ -60,12 +65,15 @@ var holders = map[string]string{
 	"shutdown.stopping.names": "with the drain",
 
 	// Of one call or one reader.
-	"agent.leftovers.pods":    "one search",
-	"server.told.pods":        "one reader",
-	"merge.judge.uids":        "one snapshot",
-	"metrics.Counts.UIDs":     "one page",
-	"fake.Users.taken":        "tests",
-	"fake.Objects.registered": "tests",
+	"agent.leftovers.pods":     "one search",
+	"server.told.pods":         "one reader",
+	"merge.judge.uids":         "one snapshot",
+	"metrics.Counts.UIDs":      "one page",
+	"status.Store.watchers":    "with their readers",
+	"source.stateFile.Digests": "written anew with all that is good",
+	"fake.Runtime.pods":        "tests",
+	"fake.Users.taken":         "tests",
+	"fake.Objects.registered":  "tests",
 }
 
 func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	"berth/internal/plan"
 	"berth/internal/pod"
-	"berth/internal/podfile"
 )
 
 // makeDirs makes the directories that a pod's data and logs go to. The names of
@@ -36,21 +35,14 @@ func makeDirs(e *Executor, _ context.Context, t *task) error {
 
 func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.PodsDir, string(uid)) }
 
-// removeDirs removes what makeDirs made, with all that is in it. A directory in
-// which something is mounted stays: behind a mount is somebody's data.
+// removeDirs removes what makeDirs made, with all that is in it. Nothing goes behind a
+// mount: there is somebody's data.
 func (e *Executor) removeDirs(p *v1.Pod) error {
 	if err := safeAsPath(p); err != nil {
 		return err
 	}
 	for _, dir := range []string{e.podDir(p.UID), e.Node.LogDir(p.Namespace, p.Name, p.UID)} {
-		at, err := e.Mounted(dir)
-		if err != nil {
-			return err
-		}
-		if at != "" {
-			return fmt.Errorf("%s can't be removed while %s is mounted", dir, at)
-		}
-		if err := podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)); err != nil {
+		if err := e.RemoveDir(dir); err != nil {
 			return fmt.Errorf("remove what the pod left: %w", err)
 		}
 	}

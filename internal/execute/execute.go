@@ -150,8 +150,9 @@ type Config struct {
 	MakeCgroup func(render.Cgroup) error
 	// RemoveCgroup removes the cgroup of a pod that should have no process left.
 	RemoveCgroup func(ctx context.Context, path string) error
-	// Mounted returns a mount at or below a directory, or "".
-	Mounted func(dir string) (string, error)
+	// RemoveDir removes a directory with all that is in it, and stops with an error at a
+	// mount. One that is not there is fine.
+	RemoveDir func(dir string) error
 	// Explain turns an error of the runtime into words for a status.
 	Explain func(error) string
 	// LastLines returns the end of a container's log, for its last words.
@@ -177,8 +178,8 @@ func New(c Config) (*Executor, error) {
 	if c.MakeCgroup == nil || c.ImageUser == nil || c.CanMapUsers == nil {
 		return nil, errors.New("execute: makeCgroup, imageUser and canMapUsers are required")
 	}
-	if c.RemoveCgroup == nil || c.Mounted == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil || c.Allocatable == nil {
-		return nil, errors.New("execute: removeCgroup, mounted, explain, forget, lastLines and allocatable are required")
+	if c.RemoveCgroup == nil || c.RemoveDir == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil || c.Allocatable == nil {
+		return nil, errors.New("execute: removeCgroup, removeDir, explain, forget, lastLines and allocatable are required")
 	}
 	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
 		return nil, errors.New("execute: the directories of pods, logs and links are required")

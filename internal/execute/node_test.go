@@ -2,7 +2,9 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -69,7 +71,7 @@ type node struct {
 	made      []render.Cgroup // or their limits renewed
 	noCgroup  error
 	imageUser render.User
-	mounted   string // what is mounted within the directories of pods
+	mounted   string // what is mounted within the directories of pods, if anything
 	forgotten []pod.UID
 }
 
@@ -95,11 +97,16 @@ func (n *node) config(slots int) Config {
 		ImageUser:    func(context.Context, string) (render.User, error) { return n.imageUser, nil },
 		MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
 		RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
-		Mounted:      func(string) (string, error) { return n.mounted, nil },
-		Explain:      func(err error) string { return "why: " + err.Error() },
-		LastLines:    func(string, int64, int) string { return "the log" },
-		Allocatable:  func() v1.ResourceList { return nil },
-		Forget:       func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
+		RemoveDir: func(dir string) error {
+			if n.mounted != "" {
+				return errors.New(n.mounted + " is still a mount point")
+			}
+			return os.RemoveAll(dir)
+		},
+		Explain:     func(err error) string { return "why: " + err.Error() },
+		LastLines:   func(string, int64, int) string { return "the log" },
+		Allocatable: func() v1.ResourceList { return nil },
+		Forget:      func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
 	}
 }
 

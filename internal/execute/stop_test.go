@@ -219,7 +219,7 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 			"slots":        func(c *Config) { c.Slots = nil },
 			"log":          func(c *Config) { c.Log = nil },
 			"removeCgroup": func(c *Config) { c.RemoveCgroup = nil },
-			"mounted":      func(c *Config) { c.Mounted = nil },
+			"removeDir":    func(c *Config) { c.RemoveDir = nil },
 			"explain":      func(c *Config) { c.Explain = nil },
 			"forget":       func(c *Config) { c.Forget = nil },
 			"pods":         func(c *Config) { c.PodsDir = "" },

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"berth/internal/pod"
@@ -97,60 +96,4 @@ func subdirectories(dir string, most int) ([]string, error) {
 		return nil, fmt.Errorf("look for leftovers of pods: %w", err)
 	}
 	return out, nil
-}
-
-// Mounted returns the first mount at or below dir, or "" if there is none. What
-// is behind a mount is somebody's data, and must not go with the directory.
-func Mounted(dir string) (string, error) {
-	// The kernel lists mounts by where they really are.
-	place, err := filepath.EvalSymlinks(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look for mounts in %s: %w", dir, err)
-	}
-	if place, err = filepath.Abs(place); err != nil {
-		return "", fmt.Errorf("look for mounts in %s: %w", dir, err)
-	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", fmt.Errorf("read the table of mounts: %w", err)
-	}
-	return mountedIn(string(table), place), nil
-}
-
-// mountedIn finds dir, or something below it, in a table of mounts. The fifth
-// word of a line is the place, see proc_pid_mountinfo(5).
-func mountedIn(table, dir string) string {
-	for line := range strings.Lines(table) {
-		if words := strings.Fields(line); len(words) > 4 {
-			if at := unescape(words[4]); at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
-				return at
-			}
-		}
-	}
-	return ""
-}
-
-// unescape undoes what the kernel does to a path that would not fit into a
-// table: a space, tab, newline or backslash is written as \ and three octal digits.
-func unescape(path string) string {
-	var out strings.Builder
-	for {
-		before, after, found := strings.Cut(path, `\`)
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-		path = after
-		if len(after) >= 3 {
-			if code, err := strconv.ParseUint(after[:3], 8, 8); err == nil {
-				out.WriteByte(byte(code))
-				path = after[3:]
-				continue
-			}
-		}
-		out.WriteByte('\\')
-	}
 }

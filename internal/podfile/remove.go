@@ -20,6 +20,9 @@ const (
 	maxOpen = 64
 )
 
+// ErrMountPoint says that a removal came upon a mount: what is behind it is somebody's data.
+var ErrMountPoint = errors.New("still a mount point")
+
 // RemoveAll removes the entry name of the directory base, whatever it is, with all that is
 // in it, as RemoveTree does.
 func RemoveAll(base, name string) error {
@@ -38,7 +41,8 @@ func RemoveAll(base, name string) error {
 }
 
 // RemoveTree removes a directory in dir with all that is in it. It follows no
-// symbolic link, and stops with an error at a mount point. Not being there is fine.
+// symbolic link, and stops with ErrMountPoint at a mount point. The kernel is asked at each
+// step, so nothing can be mounted unseen meanwhile. Not being there is fine.
 func RemoveTree(dir *os.File, name string) error {
 	r := &remover{}
 	return r.tree(dir, name, 0)
@@ -57,7 +61,7 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, unix.EXDEV):
-		return fmt.Errorf("%s is still a mount point", filepath.Join(parent.Name(), name))
+		return fmt.Errorf("%s is %w", filepath.Join(parent.Name(), name), ErrMountPoint)
 	case err != nil:
 		return err
 	}

@@ -124,6 +124,7 @@ type fakeMounter struct {
 	block  chan struct{}
 	remote time.Duration // that a server takes to answer
 	swaps  bool          // what is in memory may go to a disk
+	tables int           // how often all mounts were listed
 }
 
 func (f *fakeMounter) note(format string, args ...any) {
@@ -187,6 +188,17 @@ func (f *fakeMounter) IsMount(path string) (bool, error) {
 	return slices.ContainsFunc(f.mounts, func(m MountPoint) bool { return m.Path == path }), nil
 }
 
+func (f *fakeMounter) At(path string) (MountPoint, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range slices.Backward(f.mounts) {
+		if m.Path == path {
+			return m, true, nil
+		}
+	}
+	return MountPoint{}, false, nil
+}
+
 // BlockDevice takes what is in a directory "dev" for a device.
 func (f *fakeMounter) BlockDevice(path string) (string, error) {
 	if filepath.Base(filepath.Dir(path)) != "dev" && filepath.Base(path) != "mount" {
@@ -198,6 +210,7 @@ func (f *fakeMounter) BlockDevice(path string) (string, error) {
 func (f *fakeMounter) Below(dir string) ([]MountPoint, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.tables++
 	var out []MountPoint
 	for _, m := range f.mounts {
 		if strings.HasPrefix(m.Path, dir+"/") {

@@ -42,9 +42,13 @@ type Mounter interface {
 	// IsMount tells whether something is mounted on a path. One that is not there has
 	// nothing on it.
 	IsMount(path string) (bool, error)
+	// At returns the topmost mount on a path, and whether there is one. It costs the same
+	// however many mounts there are elsewhere.
+	At(path string) (MountPoint, bool, error)
 	// BlockDevice returns the device to which a path leads, without symbolic links.
 	BlockDevice(path string) (string, error)
-	// Below lists what is mounted below a directory, the deepest first.
+	// Below lists what is mounted below a directory, the deepest first. It reads all mounts
+	// of the machine: whoever needs it only now and then, or for a pod that is odd, may.
 	Below(dir string) ([]MountPoint, error)
 }
 
@@ -180,18 +184,8 @@ type helperError struct {
 func (e *helperError) Error() string { return fmt.Sprintf("exit status %d: %s", e.code, e.said) }
 
 func (Kernel) IsMount(path string) (bool, error) {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
-	if errors.Is(err, unix.ENOENT) {
-		return false, nil
-	}
-	if err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		err = errors.New("this kernel can't tell; it has to be 5.8 or newer")
-	}
-	if err != nil {
-		return false, fmt.Errorf("is %s a mount point: %w", path, err)
-	}
-	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	_, mounted, err := mountID(path)
+	return mounted, err
 }
 
 func (Kernel) BlockDevice(path string) (string, error) {

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/podfile"
 )
 
 // The programs of a machine differ: that of busybox knows no option of util-linux.
@@ -159,4 +161,83 @@ func TestRealAGroupGetsNothingOfAnotherMount(t *testing.T) {
 		t.Error("the mode of what is mounted there is", m)
 	}
 	w.teardown(p)
+}
+
+func TestRealTheKernelTellsWhatIsMountedOnAPath(t *testing.T) {
+	top := t.TempDir()
+	at := filepath.Join(top, "at")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(fstype string, mounted bool) {
+		t.Helper()
+		got, is, err := kernel().At(at)
+		if err != nil || is != mounted || is && got != (MountPoint{Path: at, FSType: fstype}) {
+			t.Errorf("got %+v, %t, %v; want %s", got, is, err, fstype)
+		}
+		id, _, err := mountID(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !mounted || id == 0 { // kernels before 6.8: the table told it
+			return
+		}
+		if direct, err := mountType(id); err != nil || direct != fstype {
+			t.Errorf("the kernel says %q, %v", direct, err)
+		}
+	}
+	expect("", false)
+	for _, fstype := range []string{"tmpfs", "proc"} { // one hides the other
+		if err := unix.Mount(fstype, at, fstype, 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+		expect(fstype, true)
+	}
+	if err := unix.Unmount(at, 0); err != nil {
+		t.Fatal(err)
+	}
+	expect("tmpfs", true)
+	if _, is, err := kernel().At(filepath.Join(top, "not there")); is || err != nil {
+		t.Error(is, err)
+	}
+	// nothing behind it goes with the directory
+	precious := filepath.Join(at, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{at, top} {
+		if err := podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)); !errors.Is(err, podfile.ErrMountPoint) || !strings.Contains(err.Error(), at) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+// countingKernel counts how often all mounts are listed.
+type countingKernel struct {
+	Kernel
+	tables *int
+}
+
+func (k countingKernel) Below(dir string) ([]MountPoint, error) {
+	*k.tables++
+	return k.Kernel.Below(dir)
+}
+
+func TestRealVolumesGoWithoutTheMountTable(t *testing.T) {
+	w := newRealWorld(t)
+	tables := 0
+	w.cfg.Mounter = countingKernel{kernel(), &tables}
+	w.restart()
+	p := podWith(emptyDir(v1.StorageMediumMemory, ""))
+	p.Spec.Containers[0].VolumeMounts[0].SubPath = "part"
+	w.setup(p)
+	w.dir(p)
+	w.teardown(p)
+	if id, _, err := mountID("/proc"); tables != 0 && id != 0 || err != nil {
+		t.Errorf("all mounts were listed %d times; %v", tables, err)
+	}
 }

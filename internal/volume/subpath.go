@@ -115,18 +115,7 @@ func (m *Manager) shows(ctx context.Context, part *os.File, target string) (bool
 	if err := unix.Lstat(target, &have); err == nil && have.Dev == want.Dev && have.Ino == want.Ino {
 		return true, nil
 	}
-	mounts, err := m.cfg.Mounter.Below(filepath.Dir(target))
-	if err != nil {
-		return false, err
-	}
-	for _, at := range mounts {
-		if at.Path == target {
-			if err := m.unmount(ctx, at); err != nil {
-				return false, err
-			}
-		}
-	}
-	return false, nil
+	return false, m.unmountAt(ctx, func(string) {}, target)
 }
 
 // makeTarget makes what part can be mounted on: a directory on a directory, a file

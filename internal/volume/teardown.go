@@ -20,7 +20,11 @@ import (
 
 // Teardown unmounts and removes the volumes of a pod whose containers are gone. It
 // may be called again, and for a pod that is not known. Nothing is removed while
-// anything is mounted.
+// any volume is mounted, and nothing ever behind a mount.
+//
+// It looks at the places where volumes of a pod are mounted, and not at the mounts of the
+// machine: those of all pods are thousands. Only if something is mounted where it does
+// not look (a container can do that in its volumes) is the mount table read.
 func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 	if _, err := m.podDir(uid); err != nil {
 		return err
@@ -58,24 +62,96 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer dir.Close()
 	// Parts of volumes first: they hold the volumes. What drivers have brought they take
 	// away before anybody else does: they know what is behind it.
-	if err := m.unmountIn(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), every); err != nil {
+	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
 		return err
 	}
 	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
 		return err
 	}
-	if err := m.unmountIn(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), every); err != nil {
+	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
 		return err
 	}
 	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
-		t.say("remove " + filepath.Join(dir.Name(), part))
-		if err := podfile.RemoveTree(dir, part); err != nil {
+		path := filepath.Join(dir.Name(), part)
+		t.say("remove " + path)
+		err := podfile.RemoveTree(dir, part)
+		if errors.Is(err, podfile.ErrMountPoint) || errors.Is(err, unix.EBUSY) {
+			if err = m.unmountIn(ctx, t, pods, path, every); err == nil {
+				t.say("remove " + path)
+				err = podfile.RemoveTree(dir, part)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	m.settle(dir.Name())
 	return nil
 }
+
+// How deep in their directories volumes (by kind and name), and parts of them (by volume,
+// container and number) are mounted.
+const (
+	volumeDepth  = 2
+	subPathDepth = 3
+)
+
+// unmountPlaces unmounts what is mounted in a directory of ours, down to a depth. What is
+// in use because of mounts below it, which only the mount table tells, goes after these.
+func (m *Manager) unmountPlaces(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	err := m.unmountWithin(ctx, t, pods, path, depth)
+	if errors.Is(err, errInUse) {
+		return m.unmountIn(ctx, t, pods, path, every)
+	}
+	return err
+}
+
+func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	rel, err := filepath.Rel(pods.Name(), path)
+	if err != nil {
+		return err
+	}
+	dir, err := podfile.OpenIn(pods, rel, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // part of a volume may be a file
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	dir.Close()
+	if err != nil {
+		return fmt.Errorf("list %s: %w", path, err)
+	}
+	var errs []error
+	for _, name := range names {
+		at := filepath.Join(path, name)
+		err := m.unmountAt(ctx, t.say, at)
+		if err == nil && depth > 1 {
+			err = m.unmountWithin(ctx, t, pods, at, depth-1)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// unmountAt takes away what is mounted on one path: all of it, if several mounts are.
+func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) error {
+	for range unmountRounds {
+		at, mounted, err := m.cfg.Mounter.At(path)
+		if err != nil || !mounted {
+			return err
+		}
+		say("unmount " + path)
+		if err := m.unmount(ctx, at); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("unmount %s: new mounts keep appearing", path)
+}
+
+// unmountRounds is how often it is looked for mounts that others hid.
+const unmountRounds = 10
 
 // settle forgets what did not go in a directory, now that it has.
 func (m *Manager) settle(dir string) {
@@ -90,8 +166,7 @@ func every(string) bool { return true }
 // unmountIn unmounts what is mounted in a directory, as far as it is meant. It looks
 // until nothing is left, since a mount may hide another one of the same place.
 func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
-	const rounds = 10
-	for range rounds {
+	for range unmountRounds {
 		mounts, err := m.cfg.Mounter.Below(dir)
 		if err != nil {
 			return err
@@ -131,6 +206,8 @@ func isStraight(pods *os.File, path string) error {
 	return nil
 }
 
+var errInUse = errors.New("it is in use")
+
 // unmount says since when a mount does not go. The text stays the same meanwhile.
 func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 	began := time.Now()
@@ -147,7 +224,7 @@ func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 		m.stuck[at.Path] = began
 	}
 	if errors.Is(err, unix.EBUSY) {
-		err = errors.New("it is in use")
+		err = errInUse
 	}
 	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)
 }
