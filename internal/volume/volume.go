@@ -4,7 +4,7 @@
 // Setup brings every volume of a pod to what it should be, and is called in every
 // sync: it compares, and writes only what differs. Mounts and Devices say what one
 // container is shown. Teardown undoes everything; it knows nothing but the disk and the
-// mount table, so it works after a restart and for pods that nobody remembers.
+// mounts there, so it works after a restart and for pods that nobody remembers.
 //
 // What always holds:
 //   - A directory is there before something is mounted on it, so whatever is
