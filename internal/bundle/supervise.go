@@ -97,7 +97,7 @@ func (s *supervisor) live(ctx context.Context, silence time.Duration, cameUp fun
 	})
 	group.Go("containerd-health", func(ctx context.Context) {
 		err := s.awaitSilence(ctx, silence)
-		if err == nil {
+		if !errors.Is(err, errSilent) {
 			return
 		}
 		s.log.Error("containerd does not answer: killing it, its containers go on", "pid", p.pid(), "reason", err)
@@ -170,9 +170,9 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 // errSilent is why a containerd was killed that did not answer.
 var errSilent = errors.New("it did not answer")
 
-// awaitSilence asks until nothing was answered for the whole of silence, or ctx ends. A
-// containerd that is busy answers late: one answer of many is enough. One question may
-// take up all of the time, but for what a few need that fail at once.
+// awaitSilence asks until nothing was answered for the whole of silence, and returns an
+// errSilent, or until ctx ends. A containerd that is busy answers late: one answer of many
+// is enough.
 func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) error {
 	answered := time.Now()
 	for failures := 0; ; {
@@ -180,15 +180,15 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 		err := s.answers(question)
 		cancel()
 		if ctx.Err() != nil {
-			return nil
+			return ctx.Err()
 		}
 		if err == nil {
 			answered, failures = time.Now(), 0
 		} else if failures++; failures >= minFailures && time.Since(answered) >= silence {
 			return fmt.Errorf("%w for %s: %w", errSilent, time.Since(answered).Round(time.Second), err)
 		}
-		if wait(ctx, min(healthPoll, silence/minFailures)) != nil {
-			return nil
+		if err := wait(ctx, min(healthPoll, silence/minFailures)); err != nil {
+			return err
 		}
 	}
 }
