@@ -159,7 +159,7 @@ func (u *cluster) readiness(client *cri.Client, alive func(context.Context) erro
 func unanswered(client *cri.Client) []machine.Call {
 	var out []machine.Call
 	for _, u := range client.Unanswered() {
-		out = append(out, machine.Call{Name: u.Method, Since: u.Since})
+		out = append(out, machine.Call{Name: u.Method, Since: u.Since, Err: u.Err})
 	}
 	return out
 }

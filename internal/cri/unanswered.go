@@ -19,6 +19,9 @@ type Unanswered struct {
 	// Since is the start of the first call that got no answer. Calls that were given up
 	// and made again since then do not change it.
 	Since time.Time
+	// Err is why the last call was not even heard, such as a connection that is refused. Nil:
+	// the runtime hears, and says nothing.
+	Err error
 }
 
 // Unanswered returns the methods that concern the whole node and that the runtime does
@@ -52,8 +55,17 @@ type callTable struct {
 type methodCalls struct {
 	next     int
 	underWay map[int]time.Time // when they began
-	givenUp  time.Time         // when the first of those began that got no answer; zero: the last one was answered
+
+	// Of those that got no answer since the last that did: when the first began, when the last
+	// was given up, and its error if it was not even heard. Zero: there are none.
+	silent  time.Time
+	givenUp time.Time
+	err     error
 }
+
+// forgotten is how long a call that was given up, and was not made again, counts. Nobody knows
+// whether it would be answered now.
+const forgotten = 2 * time.Minute
 
 func newCallTable() *callTable { return &callTable{methods: map[string]*methodCalls{}} }
 
@@ -74,13 +86,28 @@ func (t *callTable) begin(method string) (end func(error)) {
 		defer t.mu.Unlock()
 		delete(m.underWay, id)
 		switch code(err) {
-		case codes.DeadlineExceeded:
-			if m.givenUp.IsZero() {
-				m.givenUp = began
-			}
 		case codes.Canceled: // by the caller: it says nothing of the runtime
+		case codes.DeadlineExceeded, codes.Unavailable:
+			if m.silent.IsZero() {
+				m.silent = began
+			}
+			m.givenUp, m.err = time.Now(), nil
+			if code(err) == codes.Unavailable {
+				m.err = err
+			}
 		default:
-			m.givenUp = time.Time{}
+			t.answered(m)
+		}
+	}
+}
+
+// answered takes in that a call was. If calls of that method were not before, the runtime is
+// back, and the other methods have to be asked again before they count.
+func (t *callTable) answered(m *methodCalls) {
+	back := !m.silent.IsZero()
+	for _, other := range t.methods {
+		if other == m || back {
+			other.silent, other.givenUp, other.err = time.Time{}, time.Time{}, nil
 		}
 	}
 }
@@ -91,11 +118,11 @@ func (t *callTable) unanswered() []Unanswered {
 	var out []Unanswered
 	for method, m := range t.methods {
 		since := slices.Collect(maps.Values(m.underWay))
-		if !m.givenUp.IsZero() {
-			since = append(since, m.givenUp)
+		if !m.silent.IsZero() && (len(since) > 0 || time.Since(m.givenUp) < forgotten) {
+			since = append(since, m.silent)
 		}
 		if len(since) > 0 {
-			out = append(out, Unanswered{Method: method, Since: slices.MinFunc(since, time.Time.Compare)})
+			out = append(out, Unanswered{Method: method, Since: slices.MinFunc(since, time.Time.Compare), Err: m.err})
 		}
 	}
 	slices.SortFunc(out, func(a, b Unanswered) int {

@@ -17,6 +17,7 @@ const HangPatience = time.Minute
 type Call struct {
 	Name  string // such as ListContainers
 	Since time.Time
+	Err   error // why it is not even heard; nil: it is
 }
 
 // Hung says which calls have not been answered for longer than patience, and for how long:
@@ -24,10 +25,14 @@ type Call struct {
 func Hung(calls []Call, now time.Time, patience time.Duration) error {
 	var names []string
 	var longest time.Duration
+	var err error
 	for _, c := range calls {
 		if silent := now.Sub(c.Since); silent >= patience {
 			names = append(names, c.Name)
 			longest = max(longest, silent)
+			if err == nil {
+				err = c.Err
+			}
 		}
 	}
 	if len(names) == 0 {
@@ -38,7 +43,11 @@ func Hung(calls []Call, now time.Time, patience time.Duration) error {
 	if len(names) > 1 {
 		verb = " have"
 	}
-	return errors.New(strings.Join(names, ", ") + verb + " not answered for " + coarse(longest))
+	text := strings.Join(names, ", ") + verb + " not answered for " + coarse(longest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return errors.New(text)
 }
 
 // coarse is a duration in steps, so that a condition that tells it is not another one each

@@ -74,7 +74,7 @@ func (r Readiness) Run(ctx context.Context) {
 		if err != nil {
 			wait = min(wait, askSilent)
 			if time.Since(silent) >= askPatience {
-				if h := Hung(r.Unanswered(), time.Now(), askPatience); h != nil {
+				if h := Hung(r.Unanswered(), time.Now(), askPatience/2); h != nil {
 					err = h // it names the call, and for how long
 				}
 				shown = r.tell(shown, Answer{Runtime: err, Network: shown.Network})

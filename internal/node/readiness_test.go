@@ -278,9 +278,10 @@ func TestASyncLoopThatIsStuckMakesTheNodeUnready(t *testing.T) {
 func TestHungNamesTheCallsAndForHowLong(t *testing.T) {
 	now := time.Now()
 	for want, calls := range map[string][]Call{
-		"<nil>": {{"Version", now.Add(-59 * time.Second)}},
-		"ListContainers has not answered for 2m0s":            {{"ListContainers", now.Add(-130 * time.Second)}, {"Status", now}},
-		"ListPodSandbox, Status have not answered for 1h0m0s": {{"Status", now.Add(-time.Hour)}, {"ListPodSandbox", now.Add(-2 * time.Minute)}},
+		"<nil>": {{Name: "Version", Since: now.Add(-59 * time.Second)}},
+		"ListContainers has not answered for 2m0s":            {{Name: "ListContainers", Since: now.Add(-130 * time.Second)}, {Name: "Status", Since: now}},
+		"ListPodSandbox, Status have not answered for 1h0m0s": {{Name: "Status", Since: now.Add(-time.Hour)}, {Name: "ListPodSandbox", Since: now.Add(-2 * time.Minute)}},
+		"Status has not answered for 5m0s: no connection":     {{Name: "Status", Since: now.Add(-5 * time.Minute), Err: errNoConnection}},
 	} {
 		if got := fmt.Sprint(Hung(calls, now, HangPatience)); got != want {
 			t.Errorf("got %q, want %q", got, want)

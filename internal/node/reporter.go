@@ -35,8 +35,9 @@ const (
 	// factsSoon is how soon a runtime that has not told its name is asked again.
 	factsSoon = 5 * time.Second
 	// firstWord is how long a Node that exists keeps its status after a start
-	// while nothing is known of the runtime: a restarted agent is no news.
-	firstWord = 10 * time.Second
+	// while nothing is known of the runtime: a restarted agent is no news. It is longer than
+	// askPatience, so that the first word is what is wrong with the runtime.
+	firstWord = 15 * time.Second
 	// urgentGap is how long after a patch the next may follow. From so many urgent
 	// ones in a row on it doubles, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
