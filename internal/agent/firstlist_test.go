@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,5 +116,51 @@ func TestAFirstListThatFailsIsTriedAgain(t *testing.T) {
 		r.Fail("List", nil)
 		time.Sleep(time.Second)
 		n.expectPhase("a", v1.PodRunning)
+	})
+}
+
+// What is asked of a runtime that hangs does not pile up: there is one call for each pod, and
+// a few for all of them.
+func TestARuntimeThatHangsForAnHourIsAskedOnceForEachPod(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const count = 20
+		r := fake.New(testImage)
+		n := startNode(t, r, t.TempDir())
+		defer n.stop()
+		var pods []*v1.Pod
+		for i := range count {
+			pods = append(pods, webPod(pod.UID(fmt.Sprint("p", i))))
+		}
+		n.wants(pods...)
+		time.Sleep(time.Minute)
+		for _, p := range pods {
+			n.expectPhase(p.UID, v1.PodRunning)
+		}
+		var releases []func()
+		for _, call := range []string{"List", "Pod", "StopContainer", "StopSandbox", "RunSandbox", "Ready", "ImageRef"} {
+			releases = append(releases, r.Hold(call))
+		}
+		// when things go on to happen for an hour
+		for range 60 {
+			for _, p := range pods {
+				n.agent.Changed(t.Context(), p.UID)
+			}
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		if waiting := r.Waiting(); waiting > count+3 {
+			t.Errorf("%d calls wait for an answer", waiting)
+		}
+		// then nothing was done to the pods, and all is well when it answers
+		for _, release := range releases {
+			release()
+		}
+		time.Sleep(time.Minute)
+		for _, p := range pods {
+			n.expectPhase(p.UID, v1.PodRunning)
+			if c := n.app(p.UID); c.RestartCount != 0 {
+				t.Errorf("%s was restarted %d times", p.UID, c.RestartCount)
+			}
+		}
 	})
 }

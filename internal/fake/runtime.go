@@ -33,6 +33,7 @@ type Runtime struct {
 	failures   map[string]error
 	delays     map[string]time.Duration
 	holds      map[string]chan struct{}
+	waiting    int // calls that are held
 	busy, most int
 	calls      map[string]int
 	listeners  map[chan cri.Event]struct{}
@@ -104,6 +105,19 @@ func (r *Runtime) Hold(call string) (release func()) {
 		delete(r.holds, call)
 		close(held)
 	})
+}
+
+func (r *Runtime) wait(more int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting += more
+}
+
+// Waiting returns how many calls are held just now.
+func (r *Runtime) Waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting
 }
 
 // Mute stops the events: as if the stream hung.
@@ -187,6 +201,8 @@ func (r *Runtime) enter(ctx context.Context, call string) error {
 	err, delay, held := r.failures[call], r.delays[call], r.holds[call]
 	r.mu.Unlock()
 	if held != nil {
+		r.wait(1)
+		defer r.wait(-1)
 		select {
 		case <-held:
 		case <-ctx.Done():
