@@ -19,30 +19,38 @@ type features struct {
 	up     <-chan struct{} // closed once the runtime came up
 	log    *slog.Logger
 
+	known chan struct{} // closed once the rest is set
+
 	mu     sync.Mutex
-	known  bool
 	name   string // how container IDs begin in a status
 	info   cri.Info
 	labels bool // containers get SELinux labels
 }
 
-var errRuntimeNotUp = errors.New("the container runtime has not come up since the agent started: 'berth get node' tells more, try again later")
+func newFeatures(client *cri.Client, up <-chan struct{}, log *slog.Logger) *features {
+	return &features{client: client, up: up, known: make(chan struct{}), log: log}
+}
 
-// check is nil once the features are known.
-func (f *features) check() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.known {
-		return errRuntimeNotUp
-	}
-	return nil
+// await waits for somebody who asks until the features are known, but not for long.
+func (f *features) await(ctx context.Context) error {
+	_, err := forUser(ctx, func(ctx context.Context) (struct{}, error) {
+		select {
+		case <-f.known:
+			return struct{}{}, nil
+		case <-ctx.Done():
+			return struct{}{}, errors.New("it has not come up since the agent started")
+		}
+	})
+	return err
 }
 
 // read waits until the runtime is up, asks it once, and calls settle before anybody is told
-// the answer.
+// the answer. It is called by one goroutine at a time.
 func (f *features) read(ctx context.Context, settle func(context.Context) error) error {
-	if f.check() == nil {
+	select {
+	case <-f.known:
 		return nil
+	default:
 	}
 	select {
 	case <-f.up:
@@ -66,7 +74,8 @@ func (f *features) read(ctx context.Context, settle func(context.Context) error)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.name, f.info, f.labels = true, version.Name, info, labels
+	f.name, f.info, f.labels = version.Name, info, labels
+	close(f.known)
 	f.log.Info("the container runtime is ready", "runtime", version.Name, "version", version.Version)
 	return nil
 }

@@ -184,7 +184,7 @@ const tellEvery = 500 * time.Millisecond
 
 // Pull implements server.Images.
 func (s imageStore) Pull(ctx context.Context, name string, tell func(progress.Progress)) error {
-	if err := s.features.check(); err != nil {
+	if err := s.features.await(ctx); err != nil {
 		return err
 	}
 	group := run.NewGroup(ctx, s.log)
@@ -208,7 +208,7 @@ func (s imageStore) Load(ctx context.Context, name string, archive io.Reader, re
 	if s.bundle == nil {
 		return nil, errors.New("berth runs with a container runtime that it was given, and can't load images into it: use the tools of that runtime, or 'berth image pull'")
 	}
-	if err := s.features.check(); err != nil {
+	if err := s.features.await(ctx); err != nil {
 		return nil, err
 	}
 	names, err := s.bundle.Load(ctx, name, archive, received)

@@ -25,6 +25,7 @@ import (
 type localInventory struct {
 	config    *config.Config
 	client    *cri.Client
+	features  *features
 	agent     *agent.Agent
 	probes    *probe.Manager
 	inCluster func() *v1.Node // nil, or a Node that is nil, without a cluster
@@ -38,7 +39,7 @@ type localInventory struct {
 
 // newInventory is for a node that has joined a cluster, or not: then joined is nil.
 func newInventory(c *config.Config, client *cri.Client, n *node, joined *cluster, closed func() error) *localInventory {
-	i := &localInventory{config: c, client: client, agent: n.agent, probes: n.probes, closed: closed, started: time.Now()}
+	i := &localInventory{config: c, client: client, features: n.features, agent: n.agent, probes: n.probes, closed: closed, started: time.Now()}
 	if joined != nil {
 		i.inCluster = joined.node.Node
 	}
@@ -109,7 +110,10 @@ func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machi
 
 // Images implements server.Inventory.
 func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
-	found, err := i.client.Images(ctx)
+	if err := i.features.await(ctx); err != nil {
+		return nil, err
+	}
+	found, err := forUser(ctx, i.client.Images)
 	if err != nil {
 		return nil, err
 	}

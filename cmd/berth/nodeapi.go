@@ -161,24 +161,28 @@ func (a *answering) start(ctx context.Context, group *run.Group, fail func(error
 	return nil
 }
 
-// streamingRuntime is the runtime as the API of the node wants it.
+// streamingRuntime is the runtime as the API of the node wants it: for users who wait.
 type streamingRuntime struct {
 	*cri.Client
 	observer *observe.Observer
 }
 
 func (r streamingRuntime) Observe(ctx context.Context, uid pod.UID) (pod.Observed, error) {
-	return r.observer.Fresh(ctx, uid, time.Time{})
+	return forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Fresh(ctx, uid, time.Time{}) })
 }
 
 func (r streamingRuntime) All(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
-	return r.List(ctx)
+	return forUser(ctx, r.List)
 }
 
 func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []string, s nodeapi.Streams) (string, error) {
-	return r.Client.ExecURL(ctx, id, command, cri.Streams(s))
+	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, cri.Streams(s)) })
 }
 
 func (r streamingRuntime) AttachURL(ctx context.Context, id string, s nodeapi.Streams) (string, error) {
-	return r.Client.AttachURL(ctx, id, cri.Streams(s))
+	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, cri.Streams(s)) })
+}
+
+func (r streamingRuntime) PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error) {
+	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.PortForwardURL(ctx, sandboxID, ports...) })
 }
