@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/client"
 )
 
@@ -39,11 +41,48 @@ func (n *node) runArgs(more ...string) []string {
 	}, more...)
 }
 
-// start runs the agent, and returns once it answers.
+// start runs the agent, and returns once the container runtime is up and has the images.
 func (n *node) start(more ...string) {
+	n.t.Helper()
+	n.startWithoutRuntime(more...)
+	c, err := client.New(n.root)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer c.Close()
+	n.wait("the container runtime to be up", startLimit, func() string {
+		if _, err := c.Images(n.t.Context()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// startWithoutRuntime runs the agent, and returns once it answers.
+func (n *node) startWithoutRuntime(more ...string) {
 	n.t.Helper()
 	n.launch(n.runArgs(more...)...)
 	n.awaitAgent()
+}
+
+// whyNotReady is why the node is not ready: nothing if it is.
+func (n *node) whyNotReady() string {
+	n.t.Helper()
+	c, err := client.New(n.root)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer c.Close()
+	machine, err := c.Machine(n.t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	for _, c := range machine.Status.Conditions {
+		if c.Type == v1.NodeReady && c.Status != v1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // launch runs the agent, and does not wait.
