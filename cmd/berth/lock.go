@@ -121,7 +121,7 @@ func askToEnd(root string, pid int) (bool, error) {
 	table := proc.Table{Dir: "/proc"}
 	info, err := table.Read(pid)
 	if err != nil {
-		return false, nil //nolint:nilerr // there is no such process
+		return false, nil // there is no such process
 	}
 	agent, err := table.Open(info)
 	if errors.Is(err, proc.ErrGone) {

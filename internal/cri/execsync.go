@@ -80,7 +80,7 @@ func (outputCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return encoding.GetCodecV2("proto").Unmarshal(data, v)
 	}
 	r := data.Reader()
-	defer r.Close()
+	defer func() { _ = r.Close() }() // it never fails
 	if err := parseOutput(r, reply); err != nil {
 		return fmt.Errorf("read the output of a command: %w", err)
 	}
