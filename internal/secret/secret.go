@@ -132,7 +132,16 @@ func (h Header) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (h *Header) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &h.values) }
+func (h *Header) UnmarshalJSON(text []byte) error {
+	var values map[string][]string
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	if len(values) > 0 { // none is none, however it is written
+		h.values = values
+	}
+	return nil
+}
 
 // shortest is the length below which a text is too common to be looked for in another.
 const shortest = 4
