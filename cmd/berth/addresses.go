@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"berth/internal/config"
+	"berth/internal/roots"
 )
 
 // addressAudit is how often the machine is looked at whatever the kernel tells: that of a
@@ -99,14 +100,29 @@ func hostIPs(c *config.Config) ([]string, error) {
 			}
 		}
 	}
-	return []string{nodeIP(routed, all, c.PodCIDR).String()}, nil
+	return []string{nodeIP(routed, all, podNetworks(c)).String()}, nil
+}
+
+// podNetworks are the networks of the pods on this machine, also of other root directories.
+func podNetworks(c *config.Config) []netip.Prefix {
+	out := []netip.Prefix{c.PodCIDR}
+	if claims, err := (roots.Registry{Dir: roots.RegistryDir}).All(); err == nil { // without them, it is only a guess that is worse
+		for _, claim := range claims {
+			if claim.Network != nil {
+				out = append(out, claim.Network.PodCIDR)
+			}
+		}
+	}
+	return out
 }
 
 // nodeIP chooses: who has a way to others before who has not, and of these IPv4 before
-// IPv6. The network of the pods is for them alone. A machine without a network is still
+// IPv6. The networks of pods are for them alone. A machine without a network is still
 // a node.
-func nodeIP(routed, all []netip.Addr, pods netip.Prefix) netip.Addr {
-	usable := func(ip netip.Addr) bool { return ip.IsGlobalUnicast() && !pods.Contains(ip) }
+func nodeIP(routed, all []netip.Addr, pods []netip.Prefix) netip.Addr {
+	usable := func(ip netip.Addr) bool {
+		return ip.IsGlobalUnicast() && !slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
 	for _, some := range [][]netip.Addr{routed, all} {
 		for _, four := range []bool{true, false} {
 			for _, ip := range some {

@@ -6,13 +6,14 @@ import (
 )
 
 func TestTheAddressOfTheNode(t *testing.T) {
-	pods := netip.MustParsePrefix("10.88.0.0/16")
+	pods := []netip.Prefix{{}, netip.MustParsePrefix("10.88.0.0/16"), netip.MustParsePrefix("10.82.0.0/22")}
 	for name, test := range map[string]struct {
 		routed, all []string
 		want        string
 	}{
 		"no network":                 {nil, []string{"127.0.0.1", "::1"}, "127.0.0.1"},
 		"only that of the pods":      {nil, []string{"127.0.0.1", "10.88.0.1"}, "127.0.0.1"},
+		"only those of pods":         {nil, []string{"127.0.0.1", "10.88.0.1", "10.82.0.1"}, "127.0.0.1"},
 		"the way out goes first":     {[]string{"192.0.2.7"}, []string{"172.17.0.1", "192.0.2.7"}, "192.0.2.7"},
 		"no way out":                 {nil, []string{"127.0.0.1", "10.88.0.1", "172.17.0.1"}, "172.17.0.1"},
 		"IPv4 before IPv6":           {[]string{"2001:db8::7", "192.0.2.7"}, nil, "192.0.2.7"},

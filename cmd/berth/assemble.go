@@ -16,7 +16,10 @@ import (
 // assemble makes the road of a pod, and what joins this machine to a cluster if it
 // is to be in one. Nothing is asked of the runtime: it may not be there yet, or hang.
 func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
-	in := surroundings{client: client, features: newFeatures(client, rt.cameUp, log), bundle: rt.bundle, watcher: watcher, wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources}
+	in := surroundings{
+		owner: rt.owner, client: client, features: newFeatures(client, rt.cameUp, log), bundle: rt.bundle, watcher: watcher,
+		wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources,
+	}
 	var err error
 	if in.capacity, err = newCapacity(c, in.features); err != nil {
 		return nil, nil, err

@@ -80,7 +80,8 @@ func saveSettings(c *config.Config) error {
 }
 
 // savedSettings returns nil if no agent ever ran in root. Another version of berth may have
-// written them: a setting that can't be read is the usual one, and Warnings names it.
+// written them: a setting that can't be read is the usual one, and Warnings names it. Settings
+// that came with a copy of another root are that one's, and would lead to its pods.
 func savedSettings(root string) (*config.Config, error) {
 	text, err := os.ReadFile(settingsPath(root))
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,9 +100,22 @@ func savedSettings(root string) (*config.Config, error) {
 		return nil, fmt.Errorf("read the settings of the last run: %w", err)
 	}
 	unread := salvage.Fields(text, c)
+	if !sameDir(root, c.RootDir) {
+		return nil, fmt.Errorf("%s is of an agent that ran on %s, and this is %s: if it was moved or copied from there, remove that file", settingsPath(root), c.RootDir, root)
+	}
 	c.RootDir, c.Warnings = root, nil
 	if unread != nil {
 		c.Warnings = []string{fmt.Sprintf("some settings of the last run can't be read from %s, and are taken to be the usual ones: %v", settingsPath(root), unread)}
 	}
 	return c, nil
+}
+
+// sameDir tells whether two paths lead to the same directory.
+func sameDir(a, b string) bool {
+	is, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(is, other)
 }

@@ -34,7 +34,7 @@ container runtime. No process, mount, network link, firewall rule or cgroup of i
 Manifests and images stay: 'berth run' brings everything back.
 
 If the agent was given a --container-runtime-endpoint, its pods are stopped and that runtime is
-left alone.
+left alone. So is everything of agents with another --root-dir.
 
 A pod may ask for more time than you have: --grace-period is the most that each of them gets.`,
 		Args: cobra.NoArgs,
@@ -52,6 +52,9 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 			}
 			if c == nil {
 				return fmt.Errorf("no berth ever ran on %s: give its root with --root-dir", root)
+			}
+			if err := checkUsers(c); err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -80,7 +83,11 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 // down stops all pods, each within grace seconds if that is not negative, and the
 // runtime if it is ours.
 func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) error {
-	rt, err := newContainerRuntime(c, log)
+	owner, err := claimToEnd(c, log)
+	if err != nil {
+		return err
+	}
+	rt, err := newContainerRuntime(c, owner, log)
 	if err != nil {
 		return err
 	}
@@ -105,11 +112,14 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Root: c.CgroupRoot, Log: log})
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: owner, Log: log})
 	if err != nil {
 		return err
 	}
-	return cgroups.RemoveEmpty()
+	if err := cgroups.RemoveEmpty(); err != nil {
+		return err
+	}
+	return releaseRoot(owner)
 }
 
 // mountedIn are the directories in which there are mounts that pods and drivers share.

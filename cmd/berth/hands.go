@@ -129,7 +129,7 @@ func limitedPages(in surroundings) []string {
 // renderNode is what pods take over from this machine, but for what may change.
 func renderNode(c *config.Config, in surroundings) render.Node {
 	return render.Node{
-		Name: c.NodeName, LogsDir: c.PodLogsDir,
+		Name: c.NodeName, Root: in.owner.ID(), LogsDir: c.PodLogsDir,
 		InCluster: in.clients != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,

@@ -111,7 +111,7 @@ func (n *node) newCollector(c *config.Config, in surroundings, records *image.Re
 // imagesInUse says why images may not go: their containers are there, or will be.
 func (n *node) imagesInUse(ctx context.Context, root string, client *cri.Client) (map[string]string, error) {
 	used := map[string]string{}
-	running, err := client.List(ctx)
+	running, err := client.ListAll(ctx) // pods of other roots need their images, too
 	if err != nil {
 		return nil, err
 	}

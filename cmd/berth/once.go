@@ -15,6 +15,7 @@ import (
 	"berth/internal/config"
 	"berth/internal/pod"
 	"berth/internal/review"
+	"berth/internal/roots"
 	"berth/internal/run"
 )
 
@@ -111,19 +112,21 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	if err != nil {
 		return onceTrouble, err
 	}
-	if err := setApart(c, cmd.Flags().Changed("pod-cidr")); err != nil {
-		return onceTrouble, err
-	}
+	setApart(c, cmd.Flags().Changed("pod-cidr"))
 	lock, err := lockRoot(c.RootDir)
 	if err != nil {
 		return onceTrouble, err
 	}
 	defer lock.release()
+	owner, err := claimRoot(c, log.Logger)
+	if err != nil {
+		return onceTrouble, err
+	}
 	if err := o.prepare(c, file); err != nil {
 		return onceTrouble, err
 	}
 	defer func() { err = errors.Join(err, o.leaveImages(c.RootDir)) }()
-	code, err = o.attend(cmd, c, log)
+	code, err = o.attend(cmd, c, owner, log)
 
 	// Also of a pod that has ended there is something to be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), onceDownTimeout)
@@ -174,7 +177,7 @@ func onceLogging(verbosity int) (*logging, error) {
 }
 
 // attend runs an agent until its pod has ended.
-func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, log *logging) (code int, err error) {
+func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, owner roots.Owner, log *logging) (code int, err error) {
 	// The agent goes on when we are interrupted: it is to stop the pod.
 	ctx, fail := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
 	defer fail(nil)
@@ -182,7 +185,7 @@ func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, log *logging) (
 	group := run.NewGroup(ctx, log.Logger)
 	defer group.Stop()
 	group.Go("agent", func(ctx context.Context) {
-		if err := runAgent(ctx, c, log); err != nil {
+		if err := runAgent(ctx, c, owner, log); err != nil {
 			fail(err)
 		}
 	})

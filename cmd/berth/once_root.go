@@ -1,12 +1,9 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -52,49 +49,16 @@ func (r *ownRoot) remove() error {
 	return nil
 }
 
-// setApart gives a run what it must not share with another agent of the machine:
-// each would take the other's pods for leftovers.
-func setApart(c *config.Config, network bool) error {
-	sum := sha256.Sum256([]byte(c.RootDir))
-	mark := hex.EncodeToString(sum[:4])
-	c.CgroupRoot = "/berth-once-" + mark
-	c.Bridge = "berth-" + mark // at most 15 bytes
+// setApart drops what a configuration file for another agent of the machine may say of names
+// and ports: a run has its own. The pod CIDR stays if it was given on the command line.
+func setApart(c *config.Config, network bool) {
+	c.CgroupRoot = ""
+	if !network {
+		c.PodCIDR = netip.Prefix{}
+	}
+	c.PodLogsDir = filepath.Join(c.RootDir, "log", "pods")
+	c.LogLinksDir = filepath.Join(c.RootDir, "log", "containers")
 	c.API.Port, c.API.ReadOnlyPort, c.API.HealthzPort = 0, 0, 0
-	if network {
-		return nil
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return fmt.Errorf("list the machine's addresses: %w", err)
-	}
-	var taken []netip.Prefix
-	for _, a := range addresses {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			taken = append(taken, p)
-		}
-	}
-	free, ok := freeNetwork(taken, sum[4])
-	if !ok {
-		return errors.New("there is no free network for the pod: give one with --pod-cidr")
-	}
-	c.PodCIDR = free
-	return nil
-}
-
-// freeNetwork is one that overlaps with none of those that are taken. Where the
-// search begins is up to the caller, so that two of them seldom meet.
-func freeNetwork(taken []netip.Prefix, from byte) (netip.Prefix, bool) {
-search:
-	for i := range 256 {
-		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 89, from + byte(i), 0}), 24)
-		for _, t := range taken {
-			if t.Overlaps(p) {
-				continue search
-			}
-		}
-		return p, true
-	}
-	return netip.Prefix{}, false
 }
 
 // prepare puts what the agent is to find into its root directory.

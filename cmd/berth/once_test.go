@@ -82,28 +82,27 @@ func TestOnceCode(t *testing.T) {
 	}
 }
 
-func TestFreeNetwork(t *testing.T) {
-	taken := []netip.Prefix{netip.MustParsePrefix("10.89.254.1/23"), netip.MustParsePrefix("192.168.0.1/16")}
-	if got, ok := freeNetwork(taken, 254); !ok || got.String() != "10.89.0.0/24" {
-		t.Errorf("got %s, %v", got, ok)
-	}
-	if _, ok := freeNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 0); ok {
-		t.Error("there is none, and one was found")
-	}
-}
-
 func TestOnceIsSetApart(t *testing.T) {
-	a, b := &config.Config{RootDir: "/a", PodCIDR: netip.MustParsePrefix("10.88.0.0/16")}, &config.Config{RootDir: "/b"}
+	of := func(root string) *config.Config {
+		c := &config.Config{
+			RootDir: root, CgroupRoot: "/berth", PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
+		}
+		c.API.HealthzPort = 10248
+		return c
+	}
+	// given the configuration file of another agent
+	a, b := of(t.TempDir()), of(t.TempDir())
 	for _, c := range []*config.Config{a, b} {
-		if err := setApart(c, c == a); err != nil {
+		setApart(c, c == a)
+		if err := nameRoot(c, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a.Bridge == b.Bridge || a.CgroupRoot == b.CgroupRoot || len(a.Bridge) > 15 || a.CgroupRoot == "/berth" {
-		t.Errorf("got %q %q, %q %q", a.Bridge, a.CgroupRoot, b.Bridge, b.CgroupRoot)
+	if a.Bridge == b.Bridge || a.CgroupRoot == b.CgroupRoot || a.CgroupRoot == "/berth" || a.PodLogsDir == b.PodLogsDir || len(ports(a)) > 0 {
+		t.Errorf("got %+v, %+v", a, b)
 	}
-	if a.PodCIDR.String() != "10.88.0.0/16" || !b.PodCIDR.IsValid() {
-		t.Errorf("got %s, which was given, and %s", a.PodCIDR, b.PodCIDR)
+	if a.PodCIDR.String() != "10.88.0.0/16" || b.PodCIDR.IsValid() {
+		t.Errorf("got %s, which was given, and %s, which is to be chosen", a.PodCIDR, b.PodCIDR)
 	}
 }
 

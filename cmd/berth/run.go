@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/config"
 	"berth/internal/pod"
+	"berth/internal/roots"
 	"berth/internal/run"
 	"berth/internal/server"
 	"berth/internal/server/api"
@@ -71,10 +72,14 @@ it again as you like. 'berth down' is what ends them.`,
 				return err
 			}
 			defer lock.release()
+			owner, err := claimRoot(c, log.Logger)
+			if err != nil {
+				return err
+			}
 			if err := saveSettings(c); err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), c, log)
+			return runAgent(cmd.Context(), c, owner, log)
 		},
 	}
 	flags.AddTo(cmd.Flags())
@@ -91,7 +96,7 @@ func needRoot(command string) error {
 }
 
 // runAgent works until ctx ends. What runs of the pods goes on after that.
-func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
+func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging) error {
 	log := logs.Logger
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -103,7 +108,7 @@ func runAgent(ctx context.Context, c *config.Config, logs *logging) error {
 		return err
 	}
 	defer listener.Close()
-	rt, err := newContainerRuntime(c, log)
+	rt, err := newContainerRuntime(c, owner, log)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,12 +12,14 @@ import (
 	"berth/internal/config"
 	"berth/internal/cri"
 	"berth/internal/measure"
+	"berth/internal/roots"
 	"berth/internal/run"
 )
 
 // container is the container runtime that an agent works with: its own, or the
 // one that it was given.
 type containerRuntime struct {
+	owner    roots.Owner
 	endpoint string
 	bundle   *bundle.Runtime // nil if it was given
 
@@ -30,8 +33,11 @@ type containerRuntime struct {
 	names []string // of images that came in
 }
 
-func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime, error) {
-	r := &containerRuntime{endpoint: c.RuntimeEndpoint, cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1)}
+func newContainerRuntime(c *config.Config, owner roots.Owner, log *slog.Logger) (*containerRuntime, error) {
+	r := &containerRuntime{
+		owner: owner, endpoint: c.RuntimeEndpoint,
+		cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1),
+	}
 	if r.endpoint != "" {
 		return r, nil
 	}
@@ -40,7 +46,7 @@ func newContainerRuntime(c *config.Config, log *slog.Logger) (*containerRuntime,
 		return nil, err
 	}
 	r.bundle, err = bundle.New(bundle.Config{
-		Root: c.RootDir, Libexec: libexec, PodCIDR: c.PodCIDR, Bridge: c.Bridge, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, Log: log,
+		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, Log: log,
 		Ready: askReady, Answers: askAnything,
 		Up:       r.isUp,
 		Down:     func(error) {},
@@ -159,7 +165,11 @@ func askAnything(ctx context.Context, endpoint string) error {
 
 // connect returns a client of the runtime, which may not be there yet.
 func (r *containerRuntime) connect(c *config.Config, watcher *measure.Watcher) (*cri.Client, error) {
-	return cri.New(cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call})
+	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call, Root: r.owner.ID()}
+	if r.bundle == nil { // others may use it, too
+		settings.OwnsLogs = func(dir string) bool { return strings.HasPrefix(dir, c.PodLogsDir+"/") }
+	}
+	return cri.New(settings)
 }
 
 // awaitUp waits until the runtime has come up for the first time.

@@ -25,6 +25,7 @@ import (
 	"berth/internal/probe"
 	"berth/internal/refs"
 	"berth/internal/render"
+	"berth/internal/roots"
 	"berth/internal/run"
 	"berth/internal/status"
 	"berth/internal/volume"
@@ -69,6 +70,7 @@ type node struct {
 
 // surroundings is what the road of a pod leads through.
 type surroundings struct {
+	owner    roots.Owner
 	client   *cri.Client
 	features *features
 	bundle   *bundle.Runtime // nil if the runtime was given
@@ -94,7 +96,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 	if in.tree, err = cgroup.Open(); err != nil {
 		return nil, err
 	}
-	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Root: c.CgroupRoot, All: allPods(c), Log: log}); err != nil {
+	if n.cgroups, err = cgroup.NewPods(cgroup.PodsConfig{Tree: in.tree, Owner: in.owner, All: allPods(c), Log: log}); err != nil {
 		return nil, err
 	}
 	n.cgroups.LimitAll()
@@ -129,7 +131,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 
 // makeLoop makes the agent, and those who tell it that a pod is worth a look.
 func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Records) error {
-	dirs := gc.Dirs{Pods: in.podsDir, Logs: c.PodLogsDir, Links: c.LogLinksDir, Cgroups: n.cgroups.List}
+	dirs := gc.Dirs{Owner: in.owner, Pods: in.podsDir, Links: c.LogLinksDir, Cgroups: n.cgroups}
 	n.onDisk = func() (map[pod.UID]*pod.Observed, error) {
 		if err := dirs.RemoveDeadLinks(); err != nil {
 			return nil, err

@@ -30,6 +30,8 @@ import (
 	"berth/internal/pod"
 	"berth/internal/probe"
 	"berth/internal/render"
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 	"berth/internal/run"
 	"berth/internal/status"
 	"berth/internal/waterfall"
@@ -80,7 +82,7 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 		Log: log, Node: n.now, Reread: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: gc.Dirs{
-			Pods: filepath.Join(dir, "pods"), Logs: filepath.Join(dir, "logs"), Cgroups: func() ([]string, error) { return nil, nil },
+			Pods: filepath.Join(dir, "pods"), Owner: rootstest.Owner(t, roots.Claim{LogsDir: filepath.Join(dir, "logs")}), Cgroups: noCgroups{},
 		}.List,
 		Housekeeping: time.Minute, Debugs: n.debugs,
 		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
@@ -461,3 +463,9 @@ func TestARuntimeThatFailsIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// noCgroups are those of a machine without any.
+type noCgroups struct{}
+
+func (noCgroups) List() ([]string, error)       { return nil, nil }
+func (noCgroups) Occupied(string) (bool, error) { return false, nil }

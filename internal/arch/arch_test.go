@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
 	"manifest/strict": {},
-	"config":          {"manifest/strict", "plan", "pod", "secret", "shutdown"},
+	"config":          {"manifest/strict", "plan", "pod", "roots", "secret", "shutdown"},
 	"source":          {"atomicfile", "manifest", "pod", "run", "secret", "trouble"},
 	"mirror":          {"pod", "trouble"}, // the other way: what the API server is shown of static pods
 
@@ -54,11 +54,11 @@ var mayImport = map[string][]string{
 	"image":      {"atomicfile", "keyring", "pod", "progress", "run"},
 	"observe":    {"cri", "pod", "run"},
 	"cri":        {"keyring", "pod"},
-	"gc":         {"pod", "podfile"},
+	"gc":         {"pod", "podfile", "roots"},
 	"ask":        {"plain", "pod"}, // hooks and probes send requests to containers in the same way
 	"hook":       {"ask", "plain", "pod"},
 	"probe":      {"ask", "atomicfile", "plain", "pod", "queue", "run", "salvage"},
-	"cgroup":     {"proc", "render"},
+	"cgroup":     {"proc", "render", "roots"},
 	"userns":     {"atomicfile", "pod", "podfile", "render"},
 	"keyring":    {},
 	"credential": {"keyring", "pod", "proc"},
@@ -75,7 +75,9 @@ var mayImport = map[string][]string{
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "run", "salvage"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "roots", "run", "salvage"},
+	"roots":           {"atomicfile"},
+	"roots/rootstest": {"roots"},
 	"ociarchive":      {},
 	"crilog":          {"podfile", "run"},
 	"event":           {"plain", "pod", "trouble"},

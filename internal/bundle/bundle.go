@@ -28,19 +28,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"berth/internal/atomicfile"
+	"berth/internal/roots"
 )
 
 // SandboxImage is the image that holds a pod's namespaces open.
 const SandboxImage = "localhost/berth-pause:1"
-
-// defaultBridge is the link that connects the pods of this machine.
-const defaultBridge = "berth0"
 
 const (
 	defaultPullPatience = time.Minute
@@ -49,10 +46,10 @@ const (
 
 // Config says where the runtime lives and whom it tells.
 type Config struct {
-	Root    string       // berth's root directory, absolute
-	Libexec string       // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
-	PodCIDR netip.Prefix // the addresses of the pods
-	Bridge  string       // name of the bridge; empty for berth0
+	// Owner says which root directory, bridge and pod CIDR the runtime has, and what
+	// Teardown may remove.
+	Owner   roots.Owner
+	Libexec string // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
 	// PullPatience is how long nothing may come of an image before its pull is given up; 0
 	// for a minute.
 	PullPatience time.Duration
@@ -90,8 +87,8 @@ type Runtime struct {
 
 // New checks the configuration. It touches nothing.
 func New(cfg Config) (*Runtime, error) {
-	if !filepath.IsAbs(cfg.Root) {
-		return nil, fmt.Errorf("root directory %q must be an absolute path", cfg.Root)
+	if !filepath.IsAbs(cfg.Owner.Root()) {
+		return nil, fmt.Errorf("root directory %q must be an absolute path", cfg.Owner.Root())
 	}
 	if !filepath.IsAbs(cfg.Libexec) {
 		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
@@ -99,13 +96,11 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Ready == nil || cfg.Answers == nil || cfg.Log == nil {
 		return nil, errors.New("bundle needs a readiness check, a question that is always answered, and a logger")
 	}
-	if err := checkPodCIDR(cfg.PodCIDR); err != nil {
+	if err := checkPodCIDR(cfg.Owner.PodCIDR()); err != nil {
 		return nil, err
 	}
-	if cfg.Bridge == "" {
-		cfg.Bridge = defaultBridge
-	}
-	if err := checkLinkName(cfg.Bridge); err != nil {
+	bridge, _ := cfg.Owner.Bridge()
+	if err := checkLinkName(bridge); err != nil {
 		return nil, err
 	}
 	if cfg.PullPatience == 0 {
@@ -120,7 +115,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Silence < time.Second {
 		return nil, fmt.Errorf("a containerd that is busy is silent for longer than %s", cfg.Silence)
 	}
-	p, err := newPaths(cfg.Root, cfg.Libexec)
+	p, err := newPaths(cfg.Owner.Root(), cfg.Libexec)
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +134,11 @@ func New(cfg Config) (*Runtime, error) {
 	return &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}, nil
 }
 
+// EndpointOf is where the runtime of a root directory answers CRI calls.
+func EndpointOf(root string) string { return "unix://" + filepath.Join(root, "run", "containerd.sock") }
+
 // Endpoint is where the runtime answers CRI calls.
-func (r *Runtime) Endpoint() string { return "unix://" + r.paths.socket }
+func (r *Runtime) Endpoint() string { return EndpointOf(r.paths.root) }
 
 // PullPatience is how long nothing may come of an image before its pull is given up.
 func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
@@ -184,7 +182,7 @@ func (r *Runtime) prepare() error {
 			return fmt.Errorf("open directory of the runtime: %w", err)
 		}
 	}
-	network, err := renderNetwork(r.paths, r.cfg.Bridge, r.cfg.PodCIDR)
+	network, err := renderNetwork(r.paths, r.cfg.Owner)
 	if err != nil {
 		return err
 	}

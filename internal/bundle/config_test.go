@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 )
 
 func testPaths(t *testing.T, root string) paths {
@@ -21,9 +24,16 @@ func testPaths(t *testing.T, root string) paths {
 	return p
 }
 
-func valid() Config {
+// ownerOf owns a network on the root directory.
+func ownerOf(t *testing.T, root, bridge, podCIDR string) roots.Owner {
+	t.Helper()
+	return rootstest.Owner(t, roots.Claim{Root: root, Network: &roots.Network{Bridge: bridge, PodCIDR: netip.MustParsePrefix(podCIDR)}})
+}
+
+func valid(t *testing.T) Config {
+	t.Helper()
 	return Config{
-		Root: "/var/lib/berth", Libexec: "/usr/libexec/berth", PodCIDR: netip.MustParsePrefix("10.88.0.0/16"),
+		Owner: ownerOf(t, "/var/lib/berth", "berth0", "10.88.0.0/16"), Libexec: "/usr/libexec/berth",
 		Ready: func(context.Context, string) error { return nil }, Answers: func(context.Context, string) error { return nil }, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -33,16 +43,19 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"relative root":    {func(c *Config) { c.Root = "berth" }, "absolute"},
-		"no root":          {func(c *Config) { c.Root = "" }, "absolute"},
-		"root is all":      {func(c *Config) { c.Root = "/" }, "must not be /"},
-		"long root":        {func(c *Config) { c.Root = "/var/lib/a-directory-with-a-long-name" }, "has 37 bytes and may have 36"},
+		"relative root":  {func(c *Config) { c.Owner = ownerOf(t, "berth", "berth0", "10.88.0.0/16") }, "absolute"},
+		"nobody owns it": {func(c *Config) { c.Owner = roots.Owner{} }, "absolute"},
+		"root is all":    {func(c *Config) { c.Owner = ownerOf(t, "/", "berth0", "10.88.0.0/16") }, "must not be /"},
+		"long root": {func(c *Config) {
+			c.Owner = ownerOf(t, "/var/lib/a-directory-with-a-long-name", "berth0", "10.88.0.0/16")
+		}, "has 37 bytes and may have 36"},
 		"relative libexec": {func(c *Config) { c.Libexec = "bin" }, "absolute"},
-		"no pod range":     {func(c *Config) { c.PodCIDR = netip.Prefix{} }, "pod CIDR is missing"},
-		"tiny pod range":   {func(c *Config) { c.PodCIDR = netip.MustParsePrefix("10.0.0.0/31") }, "too few"},
-		"odd pod range":    {func(c *Config) { c.PodCIDR = netip.MustParsePrefix("127.0.0.0/8") }, "can not be used"},
-		"long bridge":      {func(c *Config) { c.Bridge = "a-bridge-too-far" }, "15 bytes"},
-		"odd bridge":       {func(c *Config) { c.Bridge = "a/b" }, "slashes"},
+		"no pod range":     {func(c *Config) { c.Owner = rootstest.Owner(t, roots.Claim{Root: "/r"}) }, "pod CIDR is missing"},
+		"tiny pod range":   {func(c *Config) { c.Owner = ownerOf(t, "/r", "b", "10.0.0.0/31") }, "too few"},
+		"odd pod range":    {func(c *Config) { c.Owner = ownerOf(t, "/r", "b", "127.0.0.0/8") }, "can not be used"},
+		"long bridge":      {func(c *Config) { c.Owner = ownerOf(t, "/r", "a-bridge-too-far", "10.88.0.0/16") }, "15 bytes"},
+		"odd bridge":       {func(c *Config) { c.Owner = ownerOf(t, "/r", "a/b", "10.88.0.0/16") }, "slashes"},
+		"no bridge":        {func(c *Config) { c.Owner = ownerOf(t, "/r", "", "10.88.0.0/16") }, "not a link name"},
 		"no patience":      {func(c *Config) { c.PullPatience = -1 }, "patience"},
 		"no silence":       {func(c *Config) { c.Silence = time.Millisecond }, "silent for longer"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
@@ -50,7 +63,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"no log":           {func(c *Config) { c.Log = nil }, "logger"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := valid()
+			c := valid(t)
 			test.change(&c)
 			_, err := New(c)
 			if err == nil || !strings.Contains(err.Error(), test.says) {
@@ -61,13 +74,14 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 }
 
 func TestEndpointIsBelowTheRoot(t *testing.T) {
-	c := valid()
-	c.Root = "/var/lib/another-directory-of-this-size"[:36] // the longest that fits
+	c := valid(t)
+	root := "/var/lib/another-directory-of-this-size"[:36] // the longest that fits
+	c.Owner = ownerOf(t, root, "berth0", "10.88.0.0/16")
 	r, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "unix://" + c.Root + "/run/containerd.sock"; r.Endpoint() != want {
+	if want := "unix://" + root + "/run/containerd.sock"; r.Endpoint() != want {
 		t.Errorf("got %s, want %s", r.Endpoint(), want)
 	}
 }
@@ -125,7 +139,7 @@ func TestCapabilityIsReadFromStatus(t *testing.T) {
 func TestNetworkIsAChainOfPlugins(t *testing.T) {
 	for cidr, route := range map[string]string{"10.88.3.4/16": "0.0.0.0/0", "fd00::/64": "::/0"} {
 		prefix := netip.MustParsePrefix(cidr)
-		out, err := renderNetwork(testPaths(t, "/var/lib/berth"), "berth0", prefix)
+		out, err := renderNetwork(testPaths(t, "/var/lib/berth"), ownerOf(t, "/var/lib/berth", "berth0", cidr))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,13 +172,6 @@ func TestNetworkIsAChainOfPlugins(t *testing.T) {
 		if bandwidth.Type != "bandwidth" || !bandwidth.Capabilities["bandwidth"] {
 			t.Errorf("bandwidth: %+v", bandwidth)
 		}
-	}
-}
-
-func TestNetworksOfTwoRootsHaveTwoNames(t *testing.T) {
-	a, b := testPaths(t, "/a").networkName(), testPaths(t, "/b").networkName()
-	if a == b || a != testPaths(t, "/a/").networkName() {
-		t.Errorf("got %s and %s", a, b)
 	}
 }
 

@@ -3,17 +3,22 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"berth/internal/roots"
 )
 
 // limitPrefix begins the names of the devices that the bandwidth plugin makes.
 const limitPrefix = "bwp"
 
-// removeLinks removes the bridge, what is plugged into it, and the devices that limit
-// the traffic of what is plugged in.
-func removeLinks(bridge string) error {
+// removeLinks removes the bridge of a root, what is plugged into it, and the devices that
+// limit the traffic of what is plugged in. A bridge that may be another root's as well goes only
+// once nothing is plugged into it.
+func removeLinks(owner roots.Owner) error {
+	bridge, alone := owner.Bridge()
 	link, err := netlink.LinkByName(bridge)
 	if missing(err) {
 		return nil
@@ -28,9 +33,13 @@ func removeLinks(bridge string) error {
 	if err != nil {
 		return fmt.Errorf("list links: %w", err)
 	}
+	plugged := slices.DeleteFunc(links, func(l netlink.Link) bool { return l.Attrs().MasterIndex != link.Attrs().Index })
+	if len(plugged) > 0 && !alone {
+		return nil
+	}
 	var errs []error
-	for _, l := range links {
-		if l.Attrs().MasterIndex != link.Attrs().Index || l.Type() != "veth" {
+	for _, l := range plugged {
+		if l.Type() != "veth" {
 			continue
 		}
 		limits, err := limitsOf(l)

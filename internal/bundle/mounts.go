@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/roots"
 )
 
 const (
@@ -19,10 +21,11 @@ const (
 	busyLimit = 2 * time.Second
 )
 
-// unmountAll unmounts what the runtime and the pods mounted in the folders of root. A
+// unmountAll unmounts what the runtime and the pods mounted in the folders of a root. A
 // mount on root itself or on one of its folders is the user's: a disk for the images,
 // for example.
-func unmountAll(ctx context.Context, root string) error {
+func unmountAll(ctx context.Context, owner roots.Owner) error {
+	root := owner.Root()
 	// A mount may hide another one of the same place, so look until nothing is left.
 	for range 10 {
 		mounts, err := mountsInFolders(root)

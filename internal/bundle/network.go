@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"berth/internal/roots"
 )
 
 // The network is a chain of CNI plugins: a bridge that pods are plugged into, host
@@ -50,14 +52,16 @@ type metaPlugin struct {
 // natBackend is fixed: Teardown then knows where the plugins leave their rules.
 const natBackend = "iptables"
 
-func renderNetwork(p paths, bridge string, podCIDR netip.Prefix) ([]byte, error) {
+func renderNetwork(p paths, owner roots.Owner) ([]byte, error) {
+	bridge, _ := owner.Bridge()
+	podCIDR := owner.PodCIDR()
 	everywhere := "0.0.0.0/0"
 	if podCIDR.Addr().Is6() {
 		everywhere = "::/0"
 	}
 	list := conflist{
 		CNIVersion: "1.0.0",
-		Name:       p.networkName(),
+		Name:       owner.NetworkName(),
 		Plugins: []any{
 			bridgePlugin{
 				Type: "bridge", Bridge: bridge, IsGateway: true, IPMasq: true, IPMasqBackend: natBackend, HairpinMode: true,
@@ -94,7 +98,7 @@ func checkPodCIDR(cidr netip.Prefix) error {
 
 // checkLinkName holds to the kernel's rules for the name of a link.
 func checkLinkName(name string) error {
-	if len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n\"") {
+	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n\"") {
 		return fmt.Errorf("bridge name %q is not a link name: at most 15 bytes, without spaces, colons or slashes", name)
 	}
 	return nil

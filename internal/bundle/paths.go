@@ -1,8 +1,6 @@
 package bundle
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,13 +80,6 @@ func newPaths(root, libexec string) (paths, error) {
 
 func (p paths) dirs() []string {
 	return []string{p.data, p.images, p.cniConf, p.ipam, p.logDir, p.state, p.shims, p.runc, p.tmp}
-}
-
-// networkName tells the network of this root from that of another: its rules and
-// cached results are found by it again.
-func (p paths) networkName() string {
-	sum := sha256.Sum256([]byte(p.root))
-	return "berth-" + hex.EncodeToString(sum[:4])
 }
 
 // checkPrograms finds out early that the bundle is not complete.

@@ -5,6 +5,7 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,8 @@ import (
 
 	"berth/internal/cgroup"
 	"berth/internal/ociarchive"
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 )
 
 // The tests run in a network namespace of their own, so that no link and no rule of
@@ -73,19 +76,35 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	owner := rootstest.Owner(t, roots.Claim{CgroupRoot: "/" + filepath.Base(root)})
 	t.Cleanup(func() {
 		_ = os.RemoveAll(root)
-		groups, err := cgroup.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := groups.Remove(context.Background(), "/"+filepath.Base(root)); err != nil {
+		if err := removeCgroups(owner); err != nil {
 			t.Error(err)
 		}
 	})
 	m := &machine{t: t, root: root, libexec: libexec, log: &logBuffer{}}
 	m.before = m.look()
 	return m
+}
+
+// removeCgroups removes the cgroups that the pods of an owner left, and the one above them.
+func removeCgroups(owner roots.Owner) error {
+	tree, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	pods, err := cgroup.NewPods(cgroup.PodsConfig{
+		Tree: tree, Owner: owner, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	names, err := tree.Children(owner.CgroupRoot())
+	for _, name := range names {
+		err = errors.Join(err, pods.Remove(context.Background(), filepath.Join(owner.CgroupRoot(), name)))
+	}
+	return errors.Join(err, pods.RemoveEmpty())
 }
 
 // look lists whatever a runtime could leave behind.
@@ -190,8 +209,15 @@ type agent struct {
 
 func (m *machine) runtime(a *agent) *Runtime {
 	m.t.Helper()
+	netns, err := roots.CurrentNetNS()
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	rt, err := New(Config{
-		Root: m.root, Libexec: m.libexec, PodCIDR: netip.MustParsePrefix("10.213.0.0/24"),
+		Owner: rootstest.Owner(m.t, roots.Claim{
+			Root: m.root, NetNS: netns, Network: &roots.Network{Bridge: "berth-test", PodCIDR: netip.MustParsePrefix("10.213.0.0/24")},
+		}),
+		Libexec: m.libexec,
 		Silence: m.silence, Ready: criReady, Answers: criAnswers,
 		Up:       func() { a.up <- time.Now() },
 		Down:     func(error) { a.down <- time.Now() },

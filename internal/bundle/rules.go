@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"berth/internal/roots"
 )
 
 // The chains that the portmap plugin shares between all networks of a machine. It
@@ -17,8 +19,8 @@ const (
 	hostPortMasq  = "CNI-HOSTPORT-MASQ"
 )
 
-// removeRules removes what the CNI plugins left of our network in the nat tables.
-func removeRules(ctx context.Context, network string) error {
+// removeRules removes what the CNI plugins left of the network of a root in the nat tables.
+func removeRules(ctx context.Context, owner roots.Owner) error {
 	var errs []error
 	for _, family := range []string{"iptables", "ip6tables"} {
 		saved, err := exec.CommandContext(ctx, family+"-save", "-t", "nat").Output()
@@ -32,7 +34,7 @@ func removeRules(ctx context.Context, network string) error {
 			}
 			continue
 		}
-		removal := staleRules(string(saved), network)
+		removal := staleRules(string(saved), owner.NetworkName())
 		if len(removal) == 0 {
 			continue
 		}

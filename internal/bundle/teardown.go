@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/proc"
+	"berth/internal/roots"
 )
 
 const (
@@ -24,6 +25,7 @@ const (
 // the one before, and all of it may be done again.
 func (r *Runtime) Teardown(ctx context.Context) error {
 	l := newLauncher(r.paths, r.log)
+	owner := r.cfg.Owner
 	var errs []error
 	for _, step := range []func() error{
 		func() error { return stopContainerd(ctx, l) },
@@ -31,10 +33,9 @@ func (r *Runtime) Teardown(ctx context.Context) error {
 		func() error { return killShims(ctx, l) },
 		// Links before mounts: the mounts keep the pods' ends of the links alive,
 		// and only by them the devices of traffic limits are found.
-		func() error { return removeLinks(r.cfg.Bridge) },
-		func() error { return removeRules(ctx, r.paths.networkName()) },
-		func() error { return unmountAll(ctx, r.paths.root) },
-		func() error { return removeCachedResults(r.paths.networkName()) },
+		func() error { return r.removeNetwork(ctx) },
+		func() error { return unmountAll(ctx, owner) },
+		func() error { return removeCachedResults(owner) },
 		func() error { return removeState(r.paths) },
 	} {
 		errs = append(errs, step())
@@ -43,6 +44,20 @@ func (r *Runtime) Teardown(ctx context.Context) error {
 		return fmt.Errorf("take down the runtime: %w", err)
 	}
 	return nil
+}
+
+// removeNetwork removes links and firewall rules, unless they are in another network
+// namespace: what has the same name here is somebody else's.
+func (r *Runtime) removeNetwork(ctx context.Context) error {
+	here, err := roots.CurrentNetNS()
+	if err != nil {
+		return err
+	}
+	if here != r.cfg.Owner.NetNS() {
+		r.log.Warn("the pods' links and firewall rules are in another network namespace, and stay there", "namespace", r.cfg.Owner.NetNS(), "here", here)
+		return nil
+	}
+	return errors.Join(removeLinks(r.cfg.Owner), removeRules(ctx, r.cfg.Owner))
 }
 
 func stopContainerd(ctx context.Context, l *launcher) error {
@@ -102,8 +117,8 @@ func killShims(ctx context.Context, l *launcher) error {
 
 // removeCachedResults removes what the CNI library remembers of pods that were not
 // stopped in order. Their network bears the name of this root.
-func removeCachedResults(network string) error {
-	files, err := filepath.Glob(filepath.Join(cniResults, network+"-*"))
+func removeCachedResults(owner roots.Owner) error {
+	files, err := filepath.Glob(filepath.Join(cniResults, owner.NetworkName()+"-*"))
 	if err != nil {
 		return fmt.Errorf("list cached network results: %w", err)
 	}

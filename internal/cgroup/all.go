@@ -16,7 +16,7 @@ import (
 // is not what it has already. A machine on which it can't be done runs pods all the
 // same: it is said once, and tried again the next time.
 func (p *Pods) LimitAll() {
-	if p.cfg.All == nil {
+	if p.cfg.All == nil || !p.cfg.Owner.AllCgroups() { // or else others' pods would be limited
 		return
 	}
 	p.allMu.Lock()
@@ -26,11 +26,11 @@ func (p *Pods) LimitAll() {
 		return
 	}
 	if err == nil {
-		err = errors.Join(p.cfg.Tree.Make(p.cfg.Root), p.cfg.Tree.LimitAll(all))
+		err = errors.Join(p.cfg.Tree.Make(p.root), p.cfg.Tree.LimitAll(all))
 	}
 	if err != nil {
 		if !p.unlimited {
-			p.cfg.Log.Warn("all pods together may use more of this machine than is meant for them", "cgroup", p.cfg.Root, "err", err)
+			p.cfg.Log.Warn("all pods together may use more of this machine than is meant for them", "cgroup", p.root, "err", err)
 		}
 		p.unlimited = true
 		return

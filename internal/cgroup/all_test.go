@@ -21,7 +21,7 @@ func (s *share) now() (render.Cgroup, error) { return s.Cgroup, s.err }
 func limitedPods(t *testing.T, tree *Tree, all *share) (*Pods, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	p, err := NewPods(PodsConfig{Tree: tree, Root: "/berth", All: all.now, Log: slog.New(slog.NewTextHandler(log, nil))})
+	p, err := NewPods(PodsConfig{Tree: tree, Owner: owner(t), All: all.now, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

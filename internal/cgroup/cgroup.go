@@ -75,10 +75,10 @@ const (
 	busyLimit = 2 * time.Second
 )
 
-// Remove removes a cgroup and all below it from every hierarchy. One that is not there
+// remove removes a cgroup and all below it from every hierarchy. One that is not there
 // is fine. A cgroup that has just lost its last process can be busy for a
 // moment, and is tried again; one that has processes is an error in the end.
-func (t *Tree) Remove(ctx context.Context, path string) error {
+func (t *Tree) remove(ctx context.Context, path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error { return removeTree(ctx, dir) })
 }
 
@@ -99,9 +99,9 @@ func (t *Tree) Children(path string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// RemoveIfEmpty removes a cgroup that has neither processes nor other cgroups in it,
+// removeIfEmpty removes a cgroup that has neither processes nor other cgroups in it,
 // and leaves one that has.
-func (t *Tree) RemoveIfEmpty(path string) error {
+func (t *Tree) removeIfEmpty(path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error {
 		err := removeDir(dir)
 		if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY) {

@@ -42,7 +42,7 @@ func TestTreeIsRemovedFromEveryHierarchy(t *testing.T) {
 
 	// when it is removed, twice
 	for range 2 {
-		if err := tree.Remove(t.Context(), "/berth/pod1"); err != nil {
+		if err := tree.remove(t.Context(), "/berth/pod1"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,13 +63,13 @@ func TestParentGoesOnlyWhenEmpty(t *testing.T) {
 	mkdir(t, cpu, "berth/pod1")
 	tree := at(cpu)
 
-	if err := tree.RemoveIfEmpty("/berth"); err != nil || !exists(t, cpu, "berth/pod1") {
+	if err := tree.removeIfEmpty("/berth"); err != nil || !exists(t, cpu, "berth/pod1") {
 		t.Fatalf("a parent with children: err %v, child there %v", err, exists(t, cpu, "berth/pod1"))
 	}
-	if err := tree.Remove(t.Context(), "/berth/pod1"); err != nil {
+	if err := tree.remove(t.Context(), "/berth/pod1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.RemoveIfEmpty("/berth"); err != nil || exists(t, cpu, "berth") {
+	if err := tree.removeIfEmpty("/berth"); err != nil || exists(t, cpu, "berth") {
 		t.Errorf("an empty parent: err %v, there %v", err, exists(t, cpu, "berth"))
 	}
 }
@@ -79,11 +79,11 @@ func TestDangerousPathsAreRefused(t *testing.T) {
 	mkdir(t, mount, "keep")
 	tree := at(filepath.Join(mount, "keep"))
 	for _, path := range []string{"", "/", "//", "/.", "berth", "/berth/../..", "/..", "../keep"} {
-		if err := tree.Remove(t.Context(), path); err == nil {
+		if err := tree.remove(t.Context(), path); err == nil {
 			t.Errorf("Remove(%q) was not refused", path)
 		}
-		if err := tree.RemoveIfEmpty(path); err == nil {
-			t.Errorf("RemoveIfEmpty(%q) was not refused", path)
+		if err := tree.removeIfEmpty(path); err == nil {
+			t.Errorf("removeIfEmpty(%q) was not refused", path)
 		}
 	}
 	if !exists(t, mount, "keep") {
@@ -98,7 +98,7 @@ func TestFullCgroupIsAnErrorThatNamesIt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(mount, "berth/pod1/file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := at(mount).Remove(t.Context(), "/berth/pod1")
+	err := at(mount).remove(t.Context(), "/berth/pod1")
 	if !errors.Is(err, syscall.ENOTEMPTY) || !strings.Contains(err.Error(), "berth/pod1") {
 		t.Errorf("got %v", err)
 	}

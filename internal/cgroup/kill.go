@@ -14,9 +14,20 @@ import (
 	"berth/internal/proc"
 )
 
-// Kill ends every process in a cgroup and below it, by force, and returns which they
+// Occupied tells whether any process is in a cgroup or below it.
+func (t *Tree) Occupied(path string) (bool, error) {
+	occupied := false
+	err := t.each(path, func(_ hierarchy, dir string) error {
+		pids, err := processes(dir)
+		occupied = occupied || len(pids) > 0
+		return err
+	})
+	return occupied, err
+}
+
+// kill ends every process in a cgroup and below it, by force, and returns which they
 // were. It does not wait for them.
-func (t *Tree) Kill(path string) ([]int, error) {
+func (t *Tree) kill(path string) ([]int, error) {
 	var killed []int
 	err := t.each(path, func(h hierarchy, dir string) error {
 		pids, err := processes(dir)

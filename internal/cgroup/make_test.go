@@ -161,7 +161,7 @@ func TestACpusetIsTakenOver(t *testing.T) {
 func TestDangerousPathsAreNotMadeLimitedOrKilled(t *testing.T) {
 	m := v1Machine(t, "cpu")
 	for _, path := range []string{"", "/", "berth", "/../x", "/berth/../.."} {
-		_, killed := m.tree.Kill(path)
+		_, killed := m.tree.kill(path)
 		for what, err := range map[string]error{"made": m.tree.Make(path), "limited": m.tree.Limit(render.Cgroup{Path: path}), "killed": killed} {
 			if err == nil || !strings.Contains(err.Error(), "cgroup path") {
 				t.Errorf("%q was %s: %v", path, what, err)

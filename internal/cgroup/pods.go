@@ -10,12 +10,15 @@ import (
 	"sync"
 
 	"berth/internal/render"
+	"berth/internal/roots"
 )
 
 // PodsConfig is what Pods is made of.
 type PodsConfig struct {
 	Tree *Tree
-	Root string // holds the cgroups of pods, and those of classes of pods
+	// Owner says below which cgroup those of pods and of classes of pods are, and which
+	// of them may be removed.
+	Owner roots.Owner
 	// All says what all pods may have together, as the machine is now. Nil: they are
 	// not limited.
 	All func() (render.Cgroup, error)
@@ -25,7 +28,8 @@ type PodsConfig struct {
 // Pods are the cgroups of pods. Some stand below one of their class, which gets as
 // much of the processors as all in it together.
 type Pods struct {
-	cfg PodsConfig
+	cfg  PodsConfig
+	root string
 
 	mu     sync.Mutex
 	shares map[string]map[string]int64 // by class and path: what the pods that are known have
@@ -46,10 +50,10 @@ func NewPods(c PodsConfig) (*Pods, error) {
 	if c.Tree == nil || c.Log == nil {
 		return nil, errors.New("cgroup: a tree and a log are required")
 	}
-	if err := checkPath(c.Root); err != nil {
+	if err := checkPath(c.Owner.CgroupRoot()); err != nil {
 		return nil, err
 	}
-	return &Pods{cfg: c, shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
+	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
 }
 
 // Make makes the cgroup of a pod, with its limits. It may be there. What all pods may
@@ -77,16 +81,26 @@ func (p *Pods) Make(c render.Cgroup) error {
 
 // Remove removes the cgroup of a pod of which nothing should run any more. A process
 // that is in it nevertheless was left by a runtime that was broken off, and nobody
-// else will ever end it.
+// else will ever end it. Where pods of another root directory may be below the same root,
+// a pod of the same UID may be one of them: then a cgroup with processes is left alone.
 func (p *Pods) Remove(ctx context.Context, path string) error {
-	killed, err := p.cfg.Tree.Kill(path)
+	if err := p.cfg.Owner.OwnsCgroup(path); err != nil {
+		return err
+	}
+	if !p.cfg.Owner.AllCgroups() {
+		occupied, err := p.cfg.Tree.Occupied(path)
+		if err != nil || occupied {
+			return err
+		}
+	}
+	killed, err := p.cfg.Tree.kill(path)
 	if err != nil {
 		return err
 	}
 	if len(killed) > 0 {
 		p.cfg.Log.Warn("killed what was left in the cgroup of a pod", "cgroup", path, "processes", killed)
 	}
-	if err := p.cfg.Tree.Remove(ctx, path); err != nil {
+	if err := p.cfg.Tree.remove(ctx, path); err != nil {
 		return err
 	}
 	class := p.classOf(path)
@@ -103,7 +117,7 @@ func (p *Pods) Remove(ctx context.Context, path string) error {
 func (p *Pods) classOf(path string) string {
 	above := filepath.Dir(path)
 	for _, class := range classes {
-		if above == filepath.Join(p.cfg.Root, class) {
+		if above == filepath.Join(p.root, class) {
 			return class
 		}
 	}
@@ -123,18 +137,22 @@ func (p *Pods) giveClass(class string) error {
 	if p.given[class] == sum {
 		return nil
 	}
-	if err := p.cfg.Tree.setShares(filepath.Join(p.cfg.Root, class), sum); err != nil {
+	if err := p.cfg.Tree.setShares(filepath.Join(p.root, class), sum); err != nil {
 		return err
 	}
 	p.given[class] = sum
 	return nil
 }
 
-// List returns the cgroups of all pods by their names, whatever class they are in.
+// List returns the cgroups of all pods by their names, whatever class they are in. If others
+// may have made some of them, it returns none.
 func (p *Pods) List() ([]string, error) {
+	if !p.cfg.Owner.AllCgroups() {
+		return nil, nil
+	}
 	var out []string
 	for _, dir := range append([]string{""}, classes...) {
-		names, err := p.cfg.Tree.Children(filepath.Join(p.cfg.Root, dir))
+		names, err := p.cfg.Tree.Children(filepath.Join(p.root, dir))
 		if err != nil {
 			return nil, err
 		}
@@ -147,10 +165,24 @@ func (p *Pods) List() ([]string, error) {
 	return out, nil
 }
 
+// Occupied tells whether the cgroup that List returned the name of has processes in it.
+func (p *Pods) Occupied(name string) (bool, error) {
+	for _, dir := range append([]string{""}, classes...) {
+		occupied, err := p.cfg.Tree.Occupied(filepath.Join(p.root, dir, name))
+		if occupied || err != nil {
+			return occupied, err
+		}
+	}
+	return false, nil
+}
+
 // RemoveEmpty removes the root and the classes if no pod is left in them.
 func (p *Pods) RemoveEmpty() error {
+	if !p.cfg.Owner.OwnsCgroupRoot() {
+		return nil
+	}
 	for _, dir := range append(append([]string(nil), classes...), "") {
-		if err := p.cfg.Tree.RemoveIfEmpty(filepath.Join(p.cfg.Root, dir)); err != nil {
+		if err := p.cfg.Tree.removeIfEmpty(filepath.Join(p.root, dir)); err != nil {
 			return fmt.Errorf("remove cgroups of no pods: %w", err)
 		}
 	}

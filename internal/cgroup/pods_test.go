@@ -12,11 +12,18 @@ import (
 	"testing"
 
 	"berth/internal/render"
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 )
+
+func owner(t *testing.T) roots.Owner {
+	t.Helper()
+	return rootstest.Owner(t, roots.Claim{CgroupRoot: "/berth"})
+}
 
 func newPods(t *testing.T, tree *Tree) *Pods {
 	t.Helper()
-	p, err := NewPods(PodsConfig{Tree: tree, Root: "/berth", Log: slog.New(slog.DiscardHandler)})
+	p, err := NewPods(PodsConfig{Tree: tree, Owner: owner(t), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +116,7 @@ func TestWhatIsLeftInACgroupIsKilled(t *testing.T) {
 	})
 
 	// when it is killed
-	killed, err := m.tree.Kill("/berth/poda")
+	killed, err := m.tree.kill("/berth/poda")
 	want := []int{inside.Process.Pid, below.Process.Pid}
 	slices.Sort(want)
 	if err != nil || !slices.Equal(killed, want) {
@@ -132,7 +139,7 @@ func TestWhatIsLeftInACgroupIsKilled(t *testing.T) {
 func TestNobodyKillsItself(t *testing.T) {
 	m := v1Machine(t, "cpu")
 	m.has(map[string]string{"cpu/berth/poda/cgroup.procs": strconv.Itoa(os.Getpid())})
-	if _, err := m.tree.Kill("/berth/poda"); err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+	if _, err := m.tree.kill("/berth/poda"); err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -140,9 +147,67 @@ func TestNobodyKillsItself(t *testing.T) {
 func TestV2KillsAllAtOnce(t *testing.T) {
 	m := v2Machine(t)
 	m.has(map[string]string{"berth/poda/cgroup.procs": "4194303\n", "berth/poda/cgroup.kill": "", "berth/poda/cgroup.freeze": "1"})
-	killed, err := m.tree.Kill("/berth/poda")
+	killed, err := m.tree.kill("/berth/poda")
 	if err != nil || !slices.Equal(killed, []int{4194303}) {
 		t.Errorf("got %v, %v", killed, err)
 	}
 	m.expect(map[string]string{"berth/poda/cgroup.kill": "1", "berth/poda/cgroup.freeze": "0"})
+}
+
+func TestCgroupsOfOthersAreLeftAlone(t *testing.T) {
+	m := v1Machine(t, "cpu")
+	m.has(map[string]string{"cpu/other/poda/cgroup.procs": "4194303\n", "cpu/berth-2/podb/cgroup.procs": "4194303\n"})
+	pods := newPods(t, m.tree)
+	for _, path := range []string{"/other/poda", "/berth-2/podb", "/berth", "/berth/../other/poda"} {
+		if err := pods.Remove(t.Context(), path); err == nil || !strings.Contains(err.Error(), "left alone") {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	if got, err := pods.List(); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if !exists(t, m.dir, "cpu/other/poda") || !exists(t, m.dir, "cpu/berth-2/podb") {
+		t.Error("the cgroup of another root is gone")
+	}
+}
+
+// An older version gave all roots the same cgroup. Another root's pod is then known by nothing.
+func TestInASharedCgroupNothingIsKilled(t *testing.T) {
+	m := v1Machine(t, "cpu")
+	m.has(map[string]string{
+		"cpu/berth/poda/cgroup.procs": strconv.Itoa(os.Getpid()) + "\n", // whoever ends it ends the test
+		"cpu/berth/cpu.shares":        "1024",
+	})
+	mkdir(t, m.dir, "cpu/berth/podb")
+	pods, err := NewPods(PodsConfig{
+		Tree: m.tree, Owner: rootstest.Owner(t, roots.Claim{CgroupRoot: "/berth", SharedCgroup: true}), Log: slog.New(slog.DiscardHandler),
+		All: func() (render.Cgroup, error) { return render.Cgroup{Path: "/berth", Shares: 2}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods.LimitAll()
+	m.expect(map[string]string{"cpu/berth/cpu.shares": "1024"})
+	if got, err := pods.List(); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, path := range []string{"/berth/poda", "/berth/podb"} {
+		if err := pods.Remove(t.Context(), path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if !exists(t, m.dir, "cpu/berth/poda") || exists(t, m.dir, "cpu/berth/podb") {
+		t.Error("the wrong one is gone")
+	}
+}
+
+func TestOccupied(t *testing.T) {
+	m := v1Machine(t, "cpu", "memory")
+	m.has(map[string]string{"memory/berth/burstable/poda/c1/cgroup.procs": "1\n", "cpu/berth/podb/cgroup.procs": ""})
+	pods := newPods(t, m.tree)
+	for name, want := range map[string]bool{"poda": true, "podb": false, "podc": false} {
+		if got, err := pods.Occupied(name); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
 }

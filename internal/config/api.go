@@ -62,7 +62,6 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 		Port:           l.port("--port (port)", first(f.Port, int(k.Port))),
 		ReadOnlyPort:   l.port("--read-only-port (readOnlyPort)", first(f.ReadOnlyPort, int(k.ReadOnlyPort))),
 		HealthzAddress: l.bindAddress("healthzBindAddress", first(k.HealthzBindAddress, "127.0.0.1")),
-		HealthzPort:    defaultHealthzPort,
 		MinTLS:         l.minTLS(k.TLSMinVersion),
 		Ciphers:        l.ciphers(k.TLSCipherSuites),
 		Curves:         l.curves(k.TLSCurvePreferences),
@@ -81,6 +80,9 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 	}
 	if inCluster && a.Port == off {
 		a.Port = defaultPort
+	}
+	if inCluster || l.rootDir == DefaultRootDir || k.HealthzBindAddress != "" { // agents beside those are not to stand in their way
+		a.HealthzPort = defaultHealthzPort
 	}
 	if f.HealthzPort != nil {
 		a.HealthzPort = l.port("--healthz-port (healthzPort)", *f.HealthzPort)

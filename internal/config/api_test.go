@@ -194,3 +194,23 @@ func isZeroField(field string) bool {
 		"cpuManagerReconcilePeriod", "imageMaximumGCAge", "imageMinimumGCAge", "memorySwap", "syncFrequency", "volumeStatsAggPeriod",
 	}, field) || strings.HasPrefix(field, "logging.")
 }
+
+func TestTheHealthPortIsLeftToTheDefaultRoot(t *testing.T) {
+	for name, c := range map[string]struct {
+		root  string
+		flags Flags
+		file  string
+		want  int
+	}{
+		"the default root":         {root: DefaultRootDir, want: 10248},
+		"another root":             {root: "/r", want: 0},
+		"another root, asked for":  {root: "/r", flags: Flags{HealthzPort: new(10248)}, want: 10248},
+		"another root, by address": {root: "/r", file: "healthzBindAddress: 127.0.0.2\n", want: 10248},
+		"a node of a cluster":      {root: "/r", flags: Flags{Kubeconfig: "/k"}, want: 10248},
+	} {
+		got, err := Load(c.root, c.flags, []byte(header+c.file), machine)
+		if err != nil || got.API.HealthzPort != c.want {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/plan"
+	"berth/internal/roots"
 	"berth/internal/secret"
 	"berth/internal/shutdown"
 )
@@ -33,10 +34,14 @@ type Config struct {
 	ImageEndpoint   string // empty: the same
 	RuntimeTimeout  time.Duration
 	RuntimeSilence  time.Duration // how long the bundled one may answer nothing; 0: as long as it decides by itself
-	PodCIDR         netip.Prefix  // of the bundled network
-	Bridge          string        // of the bundled network; empty: the usual one
 
-	CgroupRoot    string // holds the cgroups of all pods, and has their limits
+	// What follows from the root directory unless it is set. Load leaves that empty: only
+	// together with the other roots of the machine it can be told.
+	PodCIDR    netip.Prefix // of the bundled network
+	Bridge     string       // of the bundled network; it can't be set
+	CgroupRoot string       // holds the cgroups of all pods, and has their limits
+	Names      roots.Names  // those of the root, whether they are set or not
+
 	PodLogsDir    string // holds a directory of logs for each pod
 	LogLinksDir   string // holds a link to the log of each container
 	StartSlots    int
@@ -123,10 +128,8 @@ type Cluster struct {
 
 // Defaults, where they are berth's own and not the kubelet's.
 const (
-	DefaultRootDir   = "/var/lib/berth"
+	DefaultRootDir   = roots.Default
 	DefaultManifests = "/etc/berth/manifests"
-	defaultPodCIDR   = "10.88.0.0/16"
-	defaultCgroup    = "/berth"
 	defaultLogsDir   = "/var/log/pods"
 	defaultPulls     = 4
 	defaultTimeout   = 2 * time.Minute

@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		RootDir: "/var/lib/berth", NodeName: "box", ManifestDir: "/etc/berth/manifests",
 		ManifestCheck: 20 * time.Second, URLCheck: 20 * time.Second, RuntimeTimeout: 2 * time.Minute,
-		PodCIDR: netip.MustParsePrefix("10.88.0.0/16"), CgroupRoot: "/berth", PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
+		PodLogsDir: "/var/log/pods", LogLinksDir: "/var/log/containers",
 		StartSlots: 2, ParallelPulls: 4, Backoff: plan.DefaultBackoff, ResolvConf: "/etc/resolv.conf", OOMScore: -999,
 		Images: Images{
 			PullQPS: 5, PullBurst: 10, GCHigh: 85, GCLow: 80, GCMinAge: 2 * time.Minute, Verify: kubeletconfig.NeverVerifyPreloadedImages,
@@ -108,7 +108,7 @@ resolvConf: ""
 // For the kubelet, the top is where it makes a cgroup for all pods.
 func TestTheTopIsWhereTheCgroupOfPodsIsMade(t *testing.T) {
 	c, err := Load("/r", Flags{}, []byte(header+"cgroupRoot: /\n"), machine)
-	if err != nil || c.CgroupRoot != "/berth" {
+	if err != nil || c.CgroupRoot != "" { // as if it were not set
 		t.Errorf("got %+v, %v", c, err)
 	}
 }

@@ -55,7 +55,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime, as unix:///path (default: the bundled containerd)")
 	set.StringVar(&f.ImageEndpoint, "image-service-endpoint", "", "socket of the image service (default: the container runtime's)")
 	set.DurationVar(&f.RuntimeSilence, "runtime-silence-limit", 0, "how long the bundled containerd may answer nothing before it is killed and started again; its containers go on (default 3m)")
-	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default \""+defaultPodCIDR+"\")")
+	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default: \"10.88.0.0/16\" for the default root directory, and a free network for each other)")
 	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
 	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")
 	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach an API server: join its cluster as a node")
@@ -76,7 +76,7 @@ func (f *Flags) addAPI(set *pflag.FlagSet) {
 	set.StringVar(&f.Address, "address", "", "address on which the node answers others (default \"0.0.0.0\")")
 	set.IntVar(&f.Port, "port", 0, "port on which the node answers others, by HTTPS (default: 10250 in a cluster, and none without one)")
 	set.IntVar(&f.ReadOnlyPort, "read-only-port", 0, "port on which everybody may read, by plain HTTP (default: none)")
-	set.Func("healthz-port", "port on loopback that tells whether the agent is well; 0 for none (default: 10248)", func(text string) error {
+	set.Func("healthz-port", "port on loopback that tells whether the agent is well; 0 for none (default: 10248 in a cluster and for the default root directory, none for others)", func(text string) error {
 		n, err := strconv.Atoi(text)
 		f.HealthzPort = &n
 		return err

@@ -20,7 +20,6 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		ContainerRuntimeEndpoint: c.RuntimeEndpoint,
 		ImageServiceEndpoint:     c.ImageEndpoint,
 		RuntimeRequestTimeout:    metav1.Duration{Duration: c.RuntimeTimeout},
-		PodCIDR:                  c.PodCIDR.String(),
 		CgroupRoot:               c.CgroupRoot,
 		PodLogsDir:               c.PodLogsDir,
 		SerializeImagePulls:      new(c.ParallelPulls == 1),
@@ -31,6 +30,9 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		ClusterDNS:               c.ClusterDNS,
 		ClusterDomain:            c.ClusterDomain,
 		EnforceNodeAllocatable:   []string{"pods"},
+	}
+	if c.PodCIDR.IsValid() {
+		k.PodCIDR = c.PodCIDR.String()
 	}
 	if c.LendReserved {
 		k.EnforceNodeAllocatable = []string{"none"}

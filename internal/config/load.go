@@ -68,9 +68,8 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	}
 	c.RuntimeSilence = l.silence(f.RuntimeSilence, c.RuntimeEndpoint)
 	c.RuntimeTimeout = l.duration("runtimeRequestTimeout", k.RuntimeRequestTimeout, defaultTimeout)
-	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR, defaultPodCIDR))
-
-	c.CgroupRoot = l.cgroup(first(k.CgroupRoot, defaultCgroup))
+	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR))
+	c.CgroupRoot = l.cgroup(k.CgroupRoot)
 	c.PodLogsDir = l.path("podLogsDir", first(k.PodLogsDir, logsDir(c.RootDir)))
 	c.LogLinksDir = filepath.Join(filepath.Dir(c.PodLogsDir), "containers")
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
@@ -231,10 +230,13 @@ const minPodBits = 3
 
 func (l *loader) podCIDR(value string) netip.Prefix {
 	const setting = "--pod-cidr (podCIDR)"
+	if value == "" {
+		return netip.Prefix{}
+	}
 	p, err := netip.ParsePrefix(value)
 	switch {
 	case err != nil:
-		l.fail(setting, value, "not a network: want something like %s", defaultPodCIDR)
+		l.fail(setting, value, "not a network: want something like 10.88.0.0/16")
 	case p.Masked() != p:
 		l.fail(setting, value, "an address within a network: did you mean %s?", p.Masked())
 	case p.Addr().IsLoopback() || p.Addr().IsMulticast():
@@ -248,11 +250,11 @@ func (l *loader) podCIDR(value string) netip.Prefix {
 // cgroup checks where all pods are to be. The top is the kubelet's word for a cgroup of
 // its own right below it: what is there is not for pods.
 func (l *loader) cgroup(value string) string {
-	if !strings.HasPrefix(value, "/") || filepath.Clean(value) != value {
-		l.fail("cgroupRoot", value, "want an absolute path, such as %s", defaultCgroup)
+	if value == "" || value == "/" {
+		return ""
 	}
-	if value == "/" {
-		return defaultCgroup
+	if !strings.HasPrefix(value, "/") || filepath.Clean(value) != value {
+		l.fail("cgroupRoot", value, "want an absolute path, such as /berth")
 	}
 	return value
 }

@@ -1,7 +1,8 @@
 // Package cri talks to a container runtime over the Container Runtime Interface
 // and turns its answers into the words of package pod.
 //
-// It keeps no state but its connections and the calls that are under way. Every call
+// It keeps no state but its connections, the calls that are under way, and which
+// sandboxes are of this root. Every call
 // but the stream of events has a limit: a deadline, or, where nobody knows how long it
 // may take (pulls, commands without a timeout), that the runtime answers a simple
 // question meanwhile. Each says in its error what was asked for, and is made once:
@@ -38,6 +39,12 @@ type Config struct {
 	ImageEndpoint   string        // empty: the same as RuntimeEndpoint
 	Timeout         time.Duration // of calls that should answer at once
 
+	// Root is the id of the root directory whose pods the client sees. Empty: all pods.
+	Root string
+	// OwnsLogs tells, of a pod that bears no id of a root directory, whether it is ours, by the
+	// folder that it logs to. Nil: all such pods are.
+	OwnsLogs func(dir string) bool
+
 	// Call begins a call to the runtime, named as the kubelet's metrics name it, and
 	// what it returns ends it. It is for those who measure, and may be nil.
 	Call func(ctx context.Context, operation string) (context.Context, func(error))
@@ -51,6 +58,10 @@ type Client struct {
 	conns   []*grpc.ClientConn
 	calls   *callTable
 	timeout time.Duration
+
+	root     string
+	ownsLogs func(dir string) bool
+	verdicts verdicts
 }
 
 // New returns a client of the runtime at c. It does not connect yet.
@@ -72,6 +83,7 @@ func New(c Config) (*Client, error) {
 		conns:   []*grpc.ClientConn{runtimeConn},
 		calls:   calls,
 		timeout: c.Timeout,
+		root:    c.Root, ownsLogs: c.OwnsLogs,
 	}
 	if c.ImageEndpoint != c.RuntimeEndpoint {
 		imageConn, err := dial(c.ImageEndpoint, calls, c.Call)

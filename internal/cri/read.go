@@ -16,7 +16,7 @@ import (
 
 // Pod reads all that the runtime holds of one pod.
 func (c *Client) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
-	have, err := c.list(ctx, map[string]string{pod.LabelPodUID: string(uid)})
+	have, err := c.list(ctx, map[string]string{pod.LabelPodUID: string(uid)}, false)
 	if err != nil {
 		return pod.Observed{}, err
 	}
@@ -43,13 +43,18 @@ func (c *Client) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
 	return *o, nil
 }
 
-// List reads which sandboxes and containers there are, and which of them are
-// alive. It leaves out what takes a call each to find out: IPs, times, exit codes.
+// List reads which sandboxes and containers there are of this root directory, and which of
+// them are alive. It leaves out what takes a call each to find out: IPs, times, exit codes.
 func (c *Client) List(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
-	return c.list(ctx, nil)
+	return c.list(ctx, nil, false)
 }
 
-func (c *Client) list(ctx context.Context, labels map[string]string) (map[pod.UID]*pod.Observed, error) {
+// ListAll is List for the pods of all root directories that use the runtime.
+func (c *Client) ListAll(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+	return c.list(ctx, nil, true)
+}
+
+func (c *Client) list(ctx context.Context, labels map[string]string, ofAllRoots bool) (map[pod.UID]*pod.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	sandboxes, err := c.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
@@ -65,6 +70,12 @@ func (c *Client) list(ctx context.Context, labels map[string]string) (map[pod.UI
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
 
+	if !ofAllRoots {
+		sandboxes.Items, containers.Containers, err = c.keepOwn(ctx, sandboxes.Items, containers.Containers, labels == nil)
+		if err != nil {
+			return nil, err
+		}
+	}
 	out := map[pod.UID]*pod.Observed{}
 	of := func(labels map[string]string) *pod.Observed {
 		uid := pod.UID(labels[pod.LabelPodUID])

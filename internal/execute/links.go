@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -31,9 +32,14 @@ func (e *Executor) logLink(p *v1.Pod, container, id string) string {
 }
 
 // unlinkLog removes the link to the log of a container. It looks for no other names: the
-// directory holds the links of all pods.
+// directory holds the links of all pods, also of other agents. A link that does not lead to
+// our logs is theirs.
 func (e *Executor) unlinkLog(p *v1.Pod, container, id string) error {
-	if err := os.Remove(e.logLink(p, container, id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	link := e.logLink(p, container, id)
+	if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, e.Node.LogsDir+"/") {
+		return nil //nolint:nilerr // it is gone, or it is no link of ours
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the link to a log: %w", err)
 	}
 	return nil

@@ -11,30 +11,30 @@ import (
 
 	"berth/internal/pod"
 	"berth/internal/podfile"
+	"berth/internal/roots"
 )
 
 // Dirs says where pods leave things.
 type Dirs struct {
-	Pods string // holds a directory for each pod, by UID
-	Logs string // holds a directory for each pod, by namespace_name_UID
-	// Links holds a link to the log of each container.
-	Links string
-	// Cgroups lists the cgroups of pods, each named pod and UID.
-	Cgroups func() ([]string, error)
+	// Owner says in which folder the pods of this root directory, and no others, have a
+	// directory of logs, by namespace_name_UID.
+	Owner roots.Owner
+	Pods  string // holds a directory for each pod, by UID
+	// Links holds a link to the log of each container. Others may have links in it, too.
+	Links   string
+	Cgroups Cgroups
+}
+
+// Cgroups are those of pods, each named pod and UID.
+type Cgroups interface {
+	List() ([]string, error)
+	// Occupied tells whether processes are in the cgroup of that name.
+	Occupied(name string) (bool, error)
 }
 
 // List returns the pods that have a directory or a cgroup, whoever they are.
 func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	out := map[pod.UID]*pod.Observed{}
-	cgroups, err := d.Cgroups()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range cgroups {
-		if uid, ok := strings.CutPrefix(name, "pod"); ok && uid != "" {
-			out[pod.UID(uid)] = &pod.Observed{UID: pod.UID(uid)}
-		}
-	}
 	data, err := subdirectories(d.Pods, maxListed)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,13 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	for _, name := range data {
 		out[pod.UID(name)] = &pod.Observed{UID: pod.UID(name)}
 	}
-	logs, err := subdirectories(d.Logs, maxListed)
+	if err := d.addCgroups(out); err != nil {
+		return nil, err
+	}
+	if d.Owner.LogsDir() == "" {
+		return out, nil
+	}
+	logs, err := subdirectories(d.Owner.LogsDir(), maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +61,41 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	return out, nil
 }
 
+// addCgroups adds the pods of which nothing but a cgroup is left. A pod of ours had a
+// directory before it had a process: a cgroup with processes and without that is somebody
+// else's, whatever it is called.
+func (d Dirs) addCgroups(to map[pod.UID]*pod.Observed) error {
+	cgroups, err := d.Cgroups.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range cgroups {
+		uid, ok := strings.CutPrefix(name, "pod")
+		if !ok || uid == "" || to[pod.UID(uid)] != nil {
+			continue
+		}
+		occupied, err := d.Cgroups.Occupied(name)
+		if err != nil {
+			return err
+		}
+		if !occupied {
+			to[pod.UID(uid)] = &pod.Observed{UID: pod.UID(uid)}
+		}
+	}
+	return nil
+}
+
 // RemoveDeadLinks removes the links to logs of pods that are not there any more.
 // Links that lead elsewhere are not ours.
 func (d Dirs) RemoveDeadLinks() error {
+	logs := d.Owner.LogsDir()
+	if logs == "" {
+		return nil
+	}
 	err := podfile.Each(d.Links, ".", func(e fs.DirEntry) error {
 		link := filepath.Join(d.Links, e.Name())
 		target, err := os.Readlink(link)
-		if err != nil || !strings.HasPrefix(target, d.Logs+"/") {
+		if err != nil || !strings.HasPrefix(target, logs+"/") {
 			return nil //nolint:nilerr // it is not one of our links
 		}
 		if _, err := os.Stat(target); errors.Is(err, os.ErrNotExist) {

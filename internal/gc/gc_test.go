@@ -2,6 +2,7 @@ package gc
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"berth/internal/pod"
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 )
 
 func mkdir(t *testing.T, path string) {
@@ -21,17 +24,18 @@ func mkdir(t *testing.T, path string) {
 
 func TestListFindsWhoLeftSomething(t *testing.T) {
 	root := t.TempDir()
-	d := Dirs{Pods: filepath.Join(root, "pods"), Logs: filepath.Join(root, "logs"), Cgroups: none}
+	logs := filepath.Join(root, "logs")
+	d := Dirs{Pods: filepath.Join(root, "pods"), Owner: logsIn(t, logs), Cgroups: cgroups{}}
 	if got, err := d.List(); err != nil || got == nil || len(got) != 0 {
 		t.Fatalf("before there are directories: %v, %v", got, err)
 	}
 	mkdir(t, filepath.Join(d.Pods, "data-only"))
 	mkdir(t, filepath.Join(d.Pods, "both"))
-	mkdir(t, filepath.Join(d.Logs, "shop_web_both"))
-	mkdir(t, filepath.Join(d.Logs, "shop_db_logs-only"))
-	mkdir(t, filepath.Join(d.Logs, "not-ours"))
-	mkdir(t, filepath.Join(d.Logs, "not_ours_at_all"))
-	for _, file := range []string{filepath.Join(d.Pods, "file"), filepath.Join(d.Logs, "a_b_file")} {
+	mkdir(t, filepath.Join(logs, "shop_web_both"))
+	mkdir(t, filepath.Join(logs, "shop_db_logs-only"))
+	mkdir(t, filepath.Join(logs, "not-ours"))
+	mkdir(t, filepath.Join(logs, "not_ours_at_all"))
+	for _, file := range []string{filepath.Join(d.Pods, "file"), filepath.Join(logs, "a_b_file")} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -52,22 +56,68 @@ func TestADirectoryThatCanNotBeReadIsNotAnEmptyOne(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []Dirs{{Pods: file, Logs: t.TempDir(), Cgroups: none}, {Pods: t.TempDir(), Logs: file, Cgroups: none}} {
+	for _, d := range []Dirs{
+		{Pods: file, Owner: logsIn(t, t.TempDir()), Cgroups: cgroups{}},
+		{Pods: t.TempDir(), Owner: logsIn(t, file), Cgroups: cgroups{}},
+	} {
 		if _, err := d.List(); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("got %v", err)
 		}
 	}
 }
 
-func none() ([]string, error) { return nil, nil }
+// cgroups are those of a machine, and whether they have processes.
+type cgroups map[string]bool
+
+func (c cgroups) List() ([]string, error) {
+	if c == nil {
+		return nil, errors.New("no cgroups here")
+	}
+	return slices.Sorted(maps.Keys(c)), nil
+}
+
+func (c cgroups) Occupied(name string) (bool, error) { return c[name], nil }
+
+func logsIn(t *testing.T, dir string) roots.Owner {
+	t.Helper()
+	return rootstest.Owner(t, roots.Claim{LogsDir: dir})
+}
+
+// Another agent, of an older version, may have its pods in the same cgroup.
+func TestACgroupWithProcessesAndNothingElseIsNotOurs(t *testing.T) {
+	d := Dirs{Pods: t.TempDir(), Owner: logsIn(t, t.TempDir()), Cgroups: cgroups{"podours": true, "podleft": false, "podtheirs": true}}
+	mkdir(t, filepath.Join(d.Pods, "ours"))
+	got, err := d.List()
+	if want := []pod.UID{"left", "ours"}; err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestLogsThatAreNotOursAreLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	mkdir(t, filepath.Join(dir, "shop_web_1"))
+	if err := os.Symlink(filepath.Join(dir, "gone.log"), filepath.Join(dir, "dead.log")); err != nil {
+		t.Fatal(err)
+	}
+	d := Dirs{Pods: t.TempDir(), Owner: roots.Owner{}, Links: dir, Cgroups: cgroups{}}
+	if got, err := d.List(); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if err := d.RemoveDeadLinks(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "dead.log")); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestPodsThatLeftOnlyACgroupAreListed(t *testing.T) {
-	d := Dirs{Pods: t.TempDir(), Logs: t.TempDir(), Cgroups: func() ([]string, error) { return []string{"pod17", "other", "pod"}, nil }}
+	d := Dirs{Pods: t.TempDir(), Owner: logsIn(t, t.TempDir()), Cgroups: cgroups{"pod17": false, "other": false, "pod": false}}
 	got, err := d.List()
 	if err != nil || len(got) != 1 || got["17"] == nil {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	d.Cgroups = func() ([]string, error) { return nil, errors.New("no cgroups here") }
+	d.Cgroups = cgroups(nil)
 	if _, err := d.List(); err == nil {
 		t.Fatal("nobody was told that cgroups can't be listed")
 	}
@@ -85,14 +135,14 @@ func TestOnlyOurDeadLinksAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (Dirs{Logs: logs, Links: links}).RemoveDeadLinks(); err != nil {
+	if err := (Dirs{Owner: logsIn(t, logs), Links: links}).RemoveDeadLinks(); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(links, "*"))
 	if want := []string{filepath.Join(links, "alive.log"), filepath.Join(links, "foreign.log")}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("got %v, %v, want %v", left, err, want)
 	}
-	if err := (Dirs{Logs: logs, Links: filepath.Join(links, "not")}).RemoveDeadLinks(); err != nil {
+	if err := (Dirs{Owner: logsIn(t, logs), Links: filepath.Join(links, "not")}).RemoveDeadLinks(); err != nil {
 		t.Errorf("no links at all are fine: %v", err)
 	}
 }

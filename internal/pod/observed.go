@@ -91,6 +91,7 @@ const (
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
 	LabelPodUID        = "io.kubernetes.pod.uid"
 	LabelContainerName = "io.kubernetes.container.name"
+	LabelRoot          = "berth.dev/root" // id of the root directory whose agent made it
 
 	AnnotationSpecHash     = "berth.dev/spec-hash"
 	AnnotationBackoff      = "berth.dev/backoff"

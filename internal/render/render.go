@@ -28,6 +28,7 @@ type ContainerConfig = runtimeapi.ContainerConfig
 // Node is what a pod takes over from the machine it runs on.
 type Node struct {
 	Name    string
+	Root    string // id of the root directory, with which all that it makes is labelled
 	LogsDir string // the directory that holds a directory of logs for each pod
 
 	DNS           DNS      // the machine's own resolver settings
@@ -87,7 +88,7 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 		LogDirectory: n.LogDir(p.Namespace, p.Name, p.UID),
 		DnsConfig:    dns,
 		PortMappings: portMappings(p),
-		Labels:       sandboxLabels(p),
+		Labels:       sandboxLabels(p, n),
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    n.Cgroup(p),
@@ -140,6 +141,7 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 			pod.LabelPodNamespace:  p.Namespace,
 			pod.LabelPodUID:        string(p.UID),
 			pod.LabelContainerName: c.Name,
+			pod.LabelRoot:          n.Root,
 		},
 		Annotations: map[string]string{
 			pod.AnnotationSpecHash:     a.Hash,
@@ -219,7 +221,7 @@ func LogFile(container string, attempt int32) string {
 	return filepath.Join(container, strconv.Itoa(int(attempt))+".log")
 }
 
-func sandboxLabels(p *v1.Pod) map[string]string {
+func sandboxLabels(p *v1.Pod, n Node) map[string]string {
 	labels := map[string]string{}
 	for k, v := range p.Labels {
 		labels[k] = v
@@ -227,6 +229,7 @@ func sandboxLabels(p *v1.Pod) map[string]string {
 	labels[pod.LabelPodName] = p.Name
 	labels[pod.LabelPodNamespace] = p.Namespace
 	labels[pod.LabelPodUID] = string(p.UID)
+	labels[pod.LabelRoot] = n.Root
 	return labels
 }
 

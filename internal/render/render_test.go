@@ -14,7 +14,7 @@ import (
 )
 
 var node = Node{
-	Name: "edge", LogsDir: "/logs", CgroupRoot: "/berth",
+	Name: "edge", Root: "0123abcd", LogsDir: "/logs", CgroupRoot: "/berth",
 	DNS: DNS{Servers: []string{"192.0.2.53"}, Searches: []string{"lan"}, Options: []string{"ndots:1"}},
 }
 
@@ -77,7 +77,7 @@ func TestTheSandboxOfAPod(t *testing.T) {
 			{Protocol: runtimeapi.Protocol_SCTP, ContainerPort: 9, HostPort: 9},
 		},
 		Labels: map[string]string{
-			"app": "web", pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1",
+			"app": "web", pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1", pod.LabelRoot: "0123abcd",
 		},
 		Annotations: map[string]string{"note": "mine", pod.AnnotationSeen: "2030-01-01T12:00:00Z", pod.AnnotationSpecHash: "hash"},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -112,7 +112,7 @@ func TestAContainerOfAPod(t *testing.T) {
 		WorkingDir: "/srv",
 		Envs:       []*runtimeapi.KeyValue{{Key: "WHO", Value: []byte("world")}, {Key: "GREETING", Value: []byte("hello world")}},
 		Labels: map[string]string{
-			pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1", pod.LabelContainerName: "app",
+			pod.LabelPodName: "web", pod.LabelPodNamespace: "shop", pod.LabelPodUID: "uid-1", pod.LabelContainerName: "app", pod.LabelRoot: "0123abcd",
 		},
 		Annotations: map[string]string{
 			pod.AnnotationSpecHash: "hash", pod.AnnotationRestartCount: "1", pod.AnnotationBackoff: "40s", pod.AnnotationRound: "0", pod.AnnotationGrace: "7",

@@ -1,0 +1,75 @@
+// Package roots keeps the agents of one machine apart.
+//
+// Each agent works in a root directory. Whatever it makes outside of that directory is in
+// a place that all agents of the machine share: the cgroup tree, the links, addresses and
+// firewall rules of a network namespace, folders of logs, a container runtime that was
+// given to several of them, ports.
+//
+//   - Names are what the things of one root are called there. They follow the path of the
+//     root, so that two roots differ without being told to.
+//   - A Claim lists what one root owns. The Registry below /run holds the claims of all
+//     roots, and refuses one that another root stands in the way of.
+//   - An Owner is the proof of a claim. Whatever ends a process or removes something
+//     outside of the root directory demands one, so nobody removes by a bare name.
+//
+// The Registry is the only writer of the claims. A claim outlives its agent, as the pods do:
+// 'berth down' releases it.
+package roots
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"path/filepath"
+)
+
+// Default is the root directory of an agent that was not given one. Its names are those
+// that all roots had before each got its own.
+const Default = "/var/lib/berth"
+
+const (
+	defaultCgroupRoot = "/berth"
+	defaultBridge     = "berth0"
+)
+
+var defaultPodCIDR = netip.MustParsePrefix("10.88.0.0/16")
+
+// Names are those of the things that a root has outside of its directory.
+type Names struct {
+	Root       string       `json:"root"` // the directory, without symbolic links
+	ID         string       `json:"id"`   // in the names below, and on all that the root makes in a runtime
+	CgroupRoot string       `json:"cgroupRoot"`
+	Bridge     string       `json:"bridge"`  // at most 15 bytes
+	PodCIDR    netip.Prefix `json:"podCIDR"` // not valid: still to be chosen
+	// Shared says that the names are those of the default root, and this is another
+	// one: a version that gave all roots the same names made what is called so.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// ID is short for the path of a root directory.
+func ID(root string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(root)))
+	return hex.EncodeToString(sum[:4])
+}
+
+// SharedNames are what an older version called the things of every root.
+func SharedNames(path, resolved string) Names {
+	return Names{
+		Root: resolved, ID: ID(path), CgroupRoot: defaultCgroupRoot, Bridge: defaultBridge, PodCIDR: defaultPodCIDR,
+		Shared: path != Default,
+	}
+}
+
+// NamesOf returns the names of the root directory at path; resolved is the same directory
+// without symbolic links. before are the names that the root had last, if any: they stay, since pods may
+// run under them. Shared names stay only while anything of pods is left in the root (inUse).
+func NamesOf(path, resolved string, before Names, inUse bool) Names {
+	switch {
+	case path == Default:
+		return SharedNames(path, resolved)
+	case before.ID != "" && before.Root == resolved && (inUse || !before.Shared): // a copy of a root is another root
+		return before
+	}
+	id := ID(path)
+	return Names{Root: resolved, ID: id, CgroupRoot: "/berth-" + id, Bridge: "berth-" + id}
+}

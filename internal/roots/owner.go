@@ -1,0 +1,71 @@
+package roots
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Owner is the proof that a root owns what it claims. Whatever ends or removes something
+// outside of the root directory asks it first. The zero Owner owns nothing. A Registry is
+// what makes an Owner.
+type Owner struct {
+	claim Claim
+	lacks map[kind]bool // what another root has claimed
+}
+
+// ID is what the root's own things in a runtime are labelled with.
+func (o Owner) ID() string { return o.claim.ID }
+
+// Root is the root directory.
+func (o Owner) Root() string { return o.claim.Root }
+
+// CgroupRoot is the cgroup below which those of the root's pods are.
+func (o Owner) CgroupRoot() string { return o.claim.CgroupRoot }
+
+// AllCgroups tells whether all pods below the cgroup root are pods of this root. If not, a
+// cgroup is its own only by the UID of its pod, and may have processes of another root in it.
+func (o Owner) AllCgroups() bool {
+	return o.OwnsCgroupRoot() && !o.claim.SharedCgroup
+}
+
+// OwnsCgroupRoot tells whether no other root has claimed the cgroup root.
+func (o Owner) OwnsCgroupRoot() bool { return o.claim.CgroupRoot != "" && !o.lacks[kindCgroup] }
+
+// OwnsCgroup refuses the path of a cgroup that is not below the cgroup root.
+func (o Owner) OwnsCgroup(path string) error {
+	if o.claim.CgroupRoot == "" || !within(path, o.claim.CgroupRoot) {
+		return fmt.Errorf("cgroup %s is left alone: it is not below %q, the cgroup root of root directory %s", path, o.claim.CgroupRoot, o.claim.Root)
+	}
+	return nil
+}
+
+// LogsDir is the folder that holds the logs of the root's pods and of no others, or "".
+func (o Owner) LogsDir() string {
+	if o.lacks[kindLogs] {
+		return ""
+	}
+	return o.claim.LogsDir
+}
+
+// NetworkName is what the network of the root's pods is called in firewall rules.
+func (o Owner) NetworkName() string { return "berth-" + o.claim.ID }
+
+// Bridge is the link that the root's pods are plugged into. alone tells whether nobody
+// else's are.
+func (o Owner) Bridge() (name string, alone bool) {
+	if o.claim.Network == nil {
+		return "", false
+	}
+	return o.claim.Network.Bridge, !o.claim.SharedBridge && !o.lacks[kindNetwork]
+}
+
+// PodCIDR are the addresses of the root's pods. It is not valid if the runtime was given.
+func (o Owner) PodCIDR() netip.Prefix {
+	if o.claim.Network == nil {
+		return netip.Prefix{}
+	}
+	return o.claim.Network.PodCIDR
+}
+
+// NetNS is the network namespace in which the root's links and firewall rules are.
+func (o Owner) NetNS() uint64 { return o.claim.NetNS }
