@@ -4,12 +4,16 @@ package real
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"path/filepath"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/cgroup"
 	"berth/internal/pod"
+	"berth/internal/roots"
+	"berth/internal/roots/rootstest"
 )
 
 // byHand is a pod that was made in the runtime, past berth.
@@ -55,20 +59,26 @@ func (n *node) sandboxByHand(name string, labels map[string]string) *byHand {
 	made := must(n, func(ctx context.Context, c cri.RuntimeServiceClient) (*cri.RunPodSandboxResponse, error) {
 		return c.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config})
 	})
-	n.t.Cleanup(func() { n.removeCgroup(config.Linux.CgroupParent) })
+	owner := rootstest.Owner(n.t, roots.Claim{CgroupRoot: "/" + n.name})
+	n.t.Cleanup(func() { n.removeCgroup(owner, config.Linux.CgroupParent) })
 	return &byHand{config: config, sandbox: made.PodSandboxId}
 }
 
 // removeCgroup removes what the runtime leaves to those who asked for it.
-func (n *node) removeCgroup(path string) {
-	cgroups, err := cgroup.Open()
+func (n *node) removeCgroup(owner roots.Owner, path string) {
+	tree, err := cgroup.Open()
+	if err != nil {
+		n.t.Error(err)
+		return
+	}
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: owner, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		n.t.Error(err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runtimeLimit)
 	defer cancel()
-	if err := cgroups.Remove(ctx, path); err != nil {
+	if err := errors.Join(cgroups.Remove(ctx, path), cgroups.RemoveEmpty()); err != nil {
 		n.t.Error(err)
 	}
 }

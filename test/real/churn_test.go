@@ -56,7 +56,7 @@ func TestManyPodsOverAndOver(t *testing.T) {
 		for i, link := range seen["network"] {
 			seen["network"][i], _, _ = strings.Cut(link, ": <")
 		}
-		seen["routes"] = filter(seen["routes"], func(route string) bool { return !strings.Contains(route, "dev berth0") })
+		seen["routes"] = filter(seen["routes"], func(route string) bool { return !strings.Contains(route, "dev berth-") })
 	}
 	n.mustBeAsBefore(before, after)
 }
