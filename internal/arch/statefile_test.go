@@ -14,20 +14,21 @@ var readsState = map[string]string{
 	"internal/bundle/importer.go":     "entry by entry, with salvage",
 	"internal/bundle/launch.go":       "it is of one process, which is found without it",
 	"internal/csi/record.go":          "it is of one volume",
+	"internal/execute/past.go":        "it is of one pod",
 	"internal/image/recordfile.go":    "it is of one image",
 	"internal/imagegc/memory.go":      "entry by entry, with salvage",
 	"internal/probe/memory.go":        "entry by entry, with salvage",
 	"internal/refs/bind_file.go":      "entry by entry, with salvage",
+	"internal/roots/registry.go":      "it is of one root directory",
 	"internal/source/lastgood.go":     "object by object, and as far as it goes",
 	"internal/userns/userns.go":       "it is of one pod",
 	"internal/volume/edited.go":       "it is of one volume",
-	"internal/volume/hold.go":         "it is of one volume",
 	"cmd/berth/config.go":             "field by field, with salvage",
 	"internal/ephemeral/ephemeral.go": "entry by entry, with salvage",
 }
 
 var (
-	readsFile   = regexp.MustCompile(`\bos\.(ReadFile|Open|OpenFile)\(`)
+	readsFile   = regexp.MustCompile(`\bos\.(ReadFile|Open|OpenFile)\(|\bpodfile\.(Read|ReadOpen|Open|OpenRegularIn|Tail)\(`)
 	decodesJSON = regexp.MustCompile(`\bjson\.(Unmarshal|NewDecoder)\(|\bsalvage\.`)
 )
 

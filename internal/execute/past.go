@@ -14,6 +14,7 @@ import (
 	"berth/internal/atomicfile"
 	"berth/internal/plan"
 	"berth/internal/pod"
+	"berth/internal/podfile"
 )
 
 // A static pod that was stopped here, say for a drain, lives again under the same UID. The
@@ -24,6 +25,9 @@ import (
 
 // pastFile is the name of that file. The directory goes with the pod, and the file with it.
 const pastFile = "past-life.json"
+
+// maxPast is more than the ids of any pod's sandboxes and containers need.
+const maxPast = 1 << 20
 
 // past is the form of the file.
 type past struct {
@@ -130,7 +134,7 @@ func (e *Executor) readPast(p *v1.Pod) map[string]bool {
 		return map[string]bool{}
 	}
 	path := e.pastPath(p.UID)
-	data, err := os.ReadFile(path)
+	data, err := podfile.Read(e.PodsDir, filepath.Join(string(p.UID), pastFile), maxPast)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]bool{}
 	}
