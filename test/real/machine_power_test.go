@@ -83,6 +83,9 @@ func (n *node) serve() {
 	n.put(units+"/berth.service", unit)
 	n.put(units+"/berth.service.d/test.conf", []byte("[Service]\nExecStart=\nExecStart="+n.program+" "+strings.Join(n.runArgs(), " ")+"\n"))
 	mustRun(n.t, "systemctl", "daemon-reload")
+	if limit := strings.TrimSpace(mustRun(n.t, "systemctl", "show", "--property", "StartLimitIntervalUSec", "--value", "berth")); limit != "0" {
+		n.t.Errorf("systemd gives up if the agent ends too often within %s", limit)
+	}
 	mustRun(n.t, "systemctl", "start", "berth")
 	n.wait("the agent to answer", startLimit, func() string {
 		_, err := n.list()
