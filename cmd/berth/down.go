@@ -39,6 +39,7 @@ left alone. So is everything of agents with another --root-dir.
 A pod may ask for more time than you have: --grace-period is the most that each of them gets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			surviveDeadPipe()
 			if err := needRoot("down"); err != nil {
 				return err
 			}

@@ -46,6 +46,7 @@ it again as you like. 'berth down' is what ends them.`,
   berth run --once -f job.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			surviveDeadPipe()
 			if once.wanted || once.given(cmd) {
 				return once.run(cmd, &flags)
 			}

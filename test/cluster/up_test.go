@@ -49,7 +49,8 @@ func TestMakeClusterGivesAClusterAndTakesItAway(t *testing.T) {
 	}
 }
 
-// startUp returns once the cluster is there. The end of the test is the end of it.
+// startUp returns once the cluster is there. Nobody reads its output from then on, and its
+// pipe is dead. The end of the test is the end of it.
 func startUp(t *testing.T, program, root string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, "-root", root, "-programs", programs())
@@ -71,10 +72,9 @@ func startUp(t *testing.T, program, root string) *exec.Cmd {
 		select {
 		case line, more := <-said:
 			if strings.HasPrefix(line, "Ctrl-C") {
-				go func() {
-					for range said { // nobody listens any more
-					}
-				}()
+				_ = out.Close() // as tee does, which Ctrl-C ends first
+				for range said {
+				}
 				return cmd
 			}
 			if !more {

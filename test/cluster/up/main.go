@@ -25,6 +25,8 @@ func main() {
 	programs := flag.String("programs", "bin", "folder of what make builds")
 	port := flag.Int("port", 0, "port on loopback at which the API server is found (default: any that is free)")
 	flag.Parse()
+	// 'make cluster | tee' loses its reader at the first Ctrl-C, before the cluster is taken down.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := run(*root, *programs, *port); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
