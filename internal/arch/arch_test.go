@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"salvage":    {},
 	"trouble":    {},
 	"secret":     {},
+	"statefile":  {"atomicfile", "trouble"},
 
 	// Where pods come from.
 	"manifest":        {"pod", "manifest/strict"},
