@@ -11,24 +11,30 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/proc"
+	"berth/internal/statefile"
 )
 
-// lockFile is locked while somebody works in the root directory, and holds their pid. Only root
+// lockFile is locked while an agent works in the root directory, and holds its pid. Only root
 // may read it: whoever can open a file can lock it.
 const lockFile = "berth.lock"
 
-// holderWait is how long the holder of the lock may take to write down its pid.
+// holderWait is how long takeOver waits for the holder of the lock to be known.
 const holderWait = 5 * time.Second
 
 // rootLock is the right to work in a root directory. The kernel gives it back
 // when its holder dies, however that happens.
-type rootLock struct{ file *os.File }
+//
+// What is locked is the directory, which can be done on any disk, and a file in it, which
+// names the holder if it can be written.
+type rootLock struct{ held []*os.File }
 
 // lockedError says who holds the lock.
 type lockedError struct {
 	root string
-	pid  int // 0 if it can't be read
+	pid  int // 0 if it can't be told
 }
 
 func (e *lockedError) Error() string {
@@ -40,32 +46,106 @@ func lockRoot(root string) (*rootLock, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("make the root directory: %w", err)
 	}
-	path := filepath.Join(root, lockFile)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
-	if err == nil {
-		err = file.Chmod(0o600) // an older version let all read it
-	}
+	lock := &rootLock{}
+	dir, err := os.Open(root)
 	if err != nil {
+		return nil, fmt.Errorf("open the root directory: %w", err)
+	}
+	// Any user can lock a directory that they can read, and must not keep the agent from
+	// its work: the file, which only root can open, decides then.
+	if err := lock.take(dir, root); err != nil && !heldByAnotherUser(err) {
+		return nil, err
+	}
+	file, writable, err := openLockFile(filepath.Join(root, lockFile))
+	if err != nil {
+		lock.release()
 		return nil, fmt.Errorf("open the lock of the root directory: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer file.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+	switch {
+	case file != nil:
+		if err := lock.take(file, root); err != nil {
+			return nil, err
 		}
-		return nil, &lockedError{root: root, pid: holder(path)}
+	case len(lock.held) == 0:
+		return nil, fmt.Errorf("%s is on a disk that can't be written and is locked by another user than root: find the holder with 'fuser %s', and end it", root, root)
 	}
-	if err := file.Truncate(0); err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, errors.Join(err, file.Close()))
+	if writable {
+		if err := writePID(file); err != nil && !statefile.CantWrite(err) {
+			lock.release()
+			return nil, fmt.Errorf("write %s: %w", file.Name(), err)
+		}
 	}
-	if _, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, errors.Join(err, file.Close()))
-	}
-	return &rootLock{file}, nil
+	return lock, nil
 }
 
-func holder(path string) int {
-	text, err := os.ReadFile(path)
+// heldByAnotherUser tells whether a lock is held by a process that can't be an agent.
+func heldByAnotherUser(err error) bool {
+	var locked *lockedError
+	if !errors.As(err, &locked) || locked.pid == 0 {
+		return false
+	}
+	info, err := proc.Table{Dir: "/proc"}.Read(locked.pid)
+	return err == nil && info.User != os.Getuid()
+}
+
+// openLockFile opens the file, on a disk that can't be written for reading. It returns nil if
+// there is none, and none can be made.
+func openLockFile(path string) (file *os.File, writable bool, err error) {
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = file.Chmod(0o600) // an older version let all read it
+		if err != nil && !statefile.CantWrite(err) {
+			return nil, false, errors.Join(err, file.Close())
+		}
+		return file, true, nil
+	}
+	if !statefile.CantWrite(err) {
+		return nil, false, err
+	}
+	file, err = os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
+	return file, false, err
+}
+
+// take adds a file to those that are locked. If it can't, none of them is any more.
+func (l *rootLock) take(file *os.File, root string) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		l.held = append(l.held, file)
+		return nil
+	}
+	defer l.release()
+	defer file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return &lockedError{root: root, pid: holder(file, root)}
+	}
+	return fmt.Errorf("lock %s: %w", file.Name(), err)
+}
+
+func writePID(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+// holder is the process that has locked a file of a root directory. The kernel is asked first:
+// what is written down may be old, since a disk can be full. 0: it can't be told.
+func holder(file *os.File, root string) int {
+	var stat unix.Stat_t
+	locks, err := os.ReadFile("/proc/locks")
+	if err == nil {
+		err = unix.Fstat(int(file.Fd()), &stat)
+	}
+	if err == nil {
+		if pid := flockHolder(string(locks), stat.Dev, stat.Ino); pid > 0 {
+			return pid
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, lockFile))
 	if err != nil {
 		return 0
 	}
@@ -76,8 +156,29 @@ func holder(path string) int {
 	return pid
 }
 
+// flockHolder finds the process that has locked a whole file in the text of /proc/locks.
+func flockHolder(locks string, device, inode uint64) int {
+	id := fmt.Sprintf("%02x:%02x:%d", unix.Major(device), unix.Minor(device), inode)
+	for line := range strings.Lines(locks) {
+		// number, kind, ADVISORY, WRITE, process, file, and which part of it
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != id {
+			continue
+		}
+		if pid, err := strconv.Atoi(fields[4]); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
 // release gives the lock back.
-func (l *rootLock) release() { _ = l.file.Close() }
+func (l *rootLock) release() {
+	for _, file := range l.held {
+		_ = file.Close()
+	}
+	l.held = nil
+}
 
 // takeOver asks the agent that works in root, if there is one, to end, and takes
 // its lock. Pods and runtime stay as they are.
@@ -108,20 +209,20 @@ func takeOver(ctx context.Context, root string) (*rootLock, error) {
 		case <-ctx.Done():
 		}
 		if asked == 0 {
-			path := filepath.Join(root, lockFile)
-			return nil, fmt.Errorf("%s is locked, but not by process %d, which it names: find the holder with 'fuser %s', and end it", path, locked.pid, path)
+			return nil, fmt.Errorf("%s is locked, and its holder (process %d?) can't be asked to end: find it with 'fuser %s', and end it", root, locked.pid, filepath.Join(root, lockFile))
 		}
 		return nil, fmt.Errorf("the agent (pid %d) does not end: %w", asked, ctx.Err())
 	}
 }
 
-// askToEnd sends SIGTERM to a process, if it holds the lock of root. The pid in the file may be
-// that of an earlier holder, which another process has by now: the kernel knows the holder.
+// askToEnd sends SIGTERM to a process, if it holds the lock of root. A pid that was written
+// down may be that of an earlier holder, which another process has by now: the kernel knows
+// the holder.
 func askToEnd(root string, pid int) (bool, error) {
 	table := proc.Table{Dir: "/proc"}
 	info, err := table.Read(pid)
-	if err != nil {
-		return false, nil // there is no such process
+	if err != nil || pid == os.Getpid() {
+		return false, nil // there is no such process, or none that could wait for itself
 	}
 	agent, err := table.Open(info)
 	if errors.Is(err, proc.ErrGone) {
@@ -131,13 +232,26 @@ func askToEnd(root string, pid int) (bool, error) {
 		return false, err
 	}
 	defer agent.Close()
-	file, err := os.Open(filepath.Join(root, lockFile))
+	for _, path := range []string{filepath.Join(root, lockFile), root} {
+		holds, err := holdsLock(agent, path)
+		if err != nil {
+			return false, err
+		}
+		if holds {
+			return true, agent.Signal(syscall.SIGTERM)
+		}
+	}
+	return false, nil
+}
+
+func holdsLock(agent *proc.Handle, path string) (bool, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) { // on a disk that can't be written
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
-	if holds, err := agent.HoldsLock(file); err != nil || !holds {
-		return false, err
-	}
-	return true, agent.Signal(syscall.SIGTERM)
+	return agent.HoldsLock(file)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestOnlyTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
@@ -36,7 +39,7 @@ func TestOnlyTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
 	// when somebody wants to take over, then they are told, and the process goes on
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := takeOver(ctx, root); err == nil || !strings.Contains(err.Error(), "not by process "+strconv.Itoa(other.Process.Pid)) {
+	if _, err := takeOver(ctx, root); err == nil || !strings.Contains(err.Error(), "can't be asked to end") {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -87,5 +90,70 @@ func TestNobodyButRootCanHoldTheLock(t *testing.T) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+}
+
+func TestARootHasOneHolder(t *testing.T) {
+	for name, damage := range map[string]func(root string){
+		"as ever": func(string) {},
+		// No file can be made on a read-only disk: what is locked is the directory.
+		"without a file": func(root string) { mustDo(t, os.Remove(filepath.Join(root, lockFile))) },
+		// Whoever is in there may be gone for long, and its number somebody else's.
+		"with a wrong pid":  func(root string) { mustDo(t, os.WriteFile(filepath.Join(root, lockFile), []byte("1\n"), 0o644)) },
+		"with an empty one": func(root string) { mustDo(t, os.WriteFile(filepath.Join(root, lockFile), nil, 0o644)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "root")
+			lock, err := lockRoot(root)
+			mustDo(t, err)
+			damage(root)
+
+			// then nobody else gets it, and is told who has it
+			_, err = lockRoot(root)
+			if locked := (*lockedError)(nil); !errors.As(err, &locked) || locked.pid != os.Getpid() {
+				t.Errorf("got %v, want that %d has it", err, os.Getpid())
+			}
+
+			// and it is there for others once it is given back
+			lock.release()
+			again, err := lockRoot(root)
+			mustDo(t, err)
+			again.release()
+		})
+	}
+}
+
+// An agent of before has locked the file alone.
+func TestARootWhoseFileIsLockedIsTaken(t *testing.T) {
+	root := t.TempDir()
+	file, err := os.Create(filepath.Join(root, lockFile))
+	mustDo(t, err)
+	defer file.Close()
+	mustDo(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+
+	_, err = lockRoot(root)
+
+	if locked := (*lockedError)(nil); !errors.As(err, &locked) || locked.pid != os.Getpid() {
+		t.Errorf("got %v, want that %d has it", err, os.Getpid())
+	}
+}
+
+func TestTheHolderIsFoundAmongLocks(t *testing.T) {
+	const locks = `1: POSIX  ADVISORY  WRITE 100 fd:01:77 0 EOF
+2: FLOCK  ADVISORY  WRITE 200 fd:01:77 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 300 fd:01:77 0 EOF
+3: FLOCK  ADVISORY  WRITE 400 fd:02:77 0 EOF
+`
+	for device, want := range map[uint64]int{unix.Mkdev(0xfd, 1): 200, unix.Mkdev(0xfd, 2): 400, unix.Mkdev(0xfd, 3): 0} {
+		if got := flockHolder(locks, device, 77); got != want {
+			t.Errorf("on device %x it is %d, want %d", device, got, want)
+		}
+	}
+}
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
