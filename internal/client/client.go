@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ const (
 type Client struct {
 	rootDir   string
 	socket    string
+	spare     string // a second socket, which is tried if nobody answers at the first
 	transport *http.Transport
 }
 
@@ -44,7 +46,7 @@ func New(rootDir string) (*Client, error) {
 	if rootDir == "" {
 		return nil, errors.New("the root directory is empty: give one with --root-dir")
 	}
-	c := &Client{rootDir: rootDir, socket: api.SocketPath(rootDir)}
+	c := &Client{rootDir: rootDir, socket: api.SocketPath(rootDir), spare: spareSocket(rootDir)}
 	c.transport = &http.Transport{
 		DialContext:           c.dial,
 		ResponseHeaderTimeout: headerTimeout,
@@ -54,7 +56,21 @@ func New(rootDir string) (*Client, error) {
 }
 
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		if spare, spareErr := (&net.Dialer{}).DialContext(ctx, "unix", c.spare); spareErr == nil {
+			return spare, nil
+		}
+	}
+	return conn, err
+}
+
+// spareSocket is the second socket of a root directory, however its path is written.
+func spareSocket(rootDir string) string {
+	if full, err := filepath.Abs(rootDir); err == nil {
+		rootDir = full
+	}
+	return api.SpareSocketPath(rootDir)
 }
 
 // Close lets go of connections that are not in use.

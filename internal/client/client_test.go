@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,28 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		_, err := c.Version(t.Context())
 		wantError(t, err, "read the answer of")
 	})
+}
+
+func TestASocketElsewhereIsFound(t *testing.T) {
+	// given an agent that could not make its socket in the root directory
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"version":"1"}`) })
+	c.spare, c.socket = c.socket, filepath.Join(rootDir(t), "berth.sock")
+
+	// then it is found, also if a socket from before is in the way
+	for _, leftover := range []bool{false, true} {
+		if leftover {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.socket, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.SetUnlinkOnClose(false)
+			_ = l.Close()
+		}
+		c.Close()
+		if _, err := c.Version(t.Context()); err != nil {
+			t.Errorf("with a leftover %v: %v", leftover, err)
+		}
+	}
 }
 
 func TestPods(t *testing.T) {

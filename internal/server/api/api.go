@@ -23,6 +23,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 	"runtime"
 
@@ -33,6 +35,13 @@ import (
 
 // SocketPath is where the server of a root directory listens.
 func SocketPath(rootDir string) string { return filepath.Join(rootDir, "berth.sock") }
+
+// SpareSocketPath is where the server of a root directory listens if no socket can be made
+// there, because its disk is read-only or has no room for another file.
+func SpareSocketPath(rootDir string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(rootDir)))
+	return "/run/berth-" + hex.EncodeToString(sum[:8]) + ".sock"
+}
 
 // Group is the system's group whose members may talk to the server, and so are as good as
 // root.
