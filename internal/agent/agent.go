@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -122,6 +123,8 @@ type Agent struct {
 	holds    chan holdRequest
 	debugs   chan debugRequest
 	due      *dueQueue
+	allKnown chan struct{} // closed once all sources have told what they have
+	knowAll  sync.Once     // closes it
 
 	// ---  below: only the loop
 
@@ -176,6 +179,7 @@ func New(c Config) (*Agent, error) {
 		holds:     make(chan holdRequest),
 		debugs:    make(chan debugRequest),
 		due:       newDueQueue(),
+		allKnown:  make(chan struct{}),
 		ready:     map[string]bool{},
 		refused:   map[string][]pod.Refusal{},
 		rejected:  map[pod.UID]bool{},
@@ -197,6 +201,10 @@ func (a *Agent) Gone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) 
 
 // Later asks for a look at a pod at that time.
 func (a *Agent) Later(uid pod.UID, at time.Time) { a.due.add(uid, at) }
+
+// Known is closed once all sources have told which pods they have: until then, a pod that
+// nobody has heard of may still be wanted.
+func (a *Agent) Known() <-chan struct{} { return a.allKnown }
 
 // Alive tells whether the loop goes round: nil, or that it did not before ctx ended.
 func (a *Agent) Alive(ctx context.Context) error {

@@ -42,6 +42,9 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	if u.Op == pod.Add && !a.ready[u.Source] {
 		// The first ADD of a source, empty or not, says that all of it is known.
 		a.ready[u.Source] = true
+		if a.allReady() {
+			a.knowAll.Do(func() { close(a.allKnown) })
+		}
 		a.housekeep(group) // if it was the last one that was missing
 	}
 	a.tendMirrorsOf(u.Pods)
