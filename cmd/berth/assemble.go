@@ -14,36 +14,33 @@ import (
 )
 
 // assemble makes the road of a pod, and what joins this machine to a cluster if it
-// is to be in one. Nothing is asked of the runtime: it may not be there yet, or hang.
-func assemble(ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, watcher *measure.Watcher, sources []string, log *slog.Logger) (*node, *cluster, error) {
+// is a member of one: member is nil if it is not. Nothing is asked of the runtime: it may not
+// be there yet, or hang.
+func assemble(
+	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Watcher, sources []string, log *slog.Logger,
+) (*node, *cluster, error) {
 	in := surroundings{
 		owner: rt.owner, client: client, features: newFeatures(client, rt.cameUp, log), bundle: rt.bundle, watcher: watcher,
-		wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources,
+		wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources, state: state.Keeper, full: state.full,
 	}
 	var err error
 	if in.capacity, err = newCapacity(c, in.features); err != nil {
 		return nil, nil, err
 	}
-	var shows *credentials
-	if c.Cluster.Kubeconfig != "" {
-		if shows, err = newCredentials(c, log); err != nil {
-			return nil, nil, err
-		}
-		if in.clients, err = shows.clients(&c.Cluster); err != nil {
-			return nil, nil, err
-		}
+	if member != nil {
+		in.clients = member.clients
 	}
-	if in.diary, err = newDiary(ctx, c, in.clients, log); err != nil {
+	if in.diary, err = newDiary(ctx, c, in.clients, in.state, log); err != nil {
 		return nil, nil, err
 	}
 	var joined *cluster
-	if in.clients != nil {
-		joined, err = newCluster(c, in.clients, shows, client, in.wanted, in.diary.recorder, watcher.Metrics.StatusWritten, log)
+	if member != nil {
+		joined, err = newCluster(c, member, client, in.wanted, state.full, in.diary.recorder, watcher.Metrics.StatusWritten, log)
 		if err != nil {
 			return nil, nil, err
 		}
 		in.upstream, in.attaches, in.capacity.inCluster, in.capacity.pressure = joined, joined.node, joined.node.Node, joined.node.Pressure
-		in.capacity.reread, in.moved, in.full = joined.node.Reread, joined.node.Look, joined.full
+		in.capacity.reread, in.moved = joined.node.Reread, joined.node.Look
 		in.sources = append(in.sources, pod.SourceAPI)
 	}
 	n, err := newNode(ctx, c, in, log)

@@ -45,7 +45,7 @@ type cluster struct {
 	// changed says that somebody has changed our Node: more may be attached to it.
 	changed chan struct{}
 	// full says that the disk is short of something.
-	full chan struct{}
+	full chan<- struct{}
 	// ready is closed once the Node and the services of the cluster are known. No pod
 	// is acted on before.
 	ready chan struct{}
@@ -55,9 +55,10 @@ type cluster struct {
 const statusWorkers = 4
 
 func newCluster(
-	c *config.Config, clients *kubeapi.Clients, shows *credentials, client *cri.Client, wanted *desired.Set, events machine.Events, written func(time.Duration), log *slog.Logger,
+	c *config.Config, member *membership, client *cri.Client, wanted *desired.Set, full chan<- struct{}, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
-	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), ready: make(chan struct{})}
+	clients, shows := member.clients, member.shows
+	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), full: full, ready: make(chan struct{})}
 	var err error
 	u.node, err = machine.New(machine.Config{
 		Settings: nodeSettings(c),

@@ -14,6 +14,26 @@ import (
 	"berth/internal/run"
 )
 
+// membership is how this node belongs to its cluster.
+type membership struct {
+	shows   *credentials
+	clients *kubeapi.Clients
+}
+
+// newMembership reads the kubeconfig. It asks nobody, and returns nil if this node is to be in no
+// cluster.
+func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
+	if c.Cluster.Kubeconfig == "" {
+		return nil, nil
+	}
+	shows, err := newCredentials(c, log)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := shows.clients(&c.Cluster)
+	return &membership{shows, clients}, err
+}
+
 // credentials are how this node shows its cluster who it is.
 type credentials struct {
 	config cert.ClientConfig

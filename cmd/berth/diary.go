@@ -9,6 +9,7 @@ import (
 	"berth/internal/event"
 	"berth/internal/kubeapi"
 	"berth/internal/run"
+	"berth/internal/statefile"
 )
 
 // diary is where all that happens on this node is written down: in a file of its
@@ -23,11 +24,11 @@ type diary struct {
 }
 
 // newDiary opens the diary. clients is nil without a cluster.
-func newDiary(ctx context.Context, c *config.Config, clients *kubeapi.Clients, log *slog.Logger) (*diary, error) {
+func newDiary(ctx context.Context, c *config.Config, clients *kubeapi.Clients, state *statefile.Keeper, log *slog.Logger) (*diary, error) {
 	ctx = context.WithoutCancel(ctx) // it outlasts those who write
 	d := &diary{recording: run.NewGroup(ctx, log), sending: run.NewGroup(ctx, log)}
 	var err error
-	d.store, err = event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), Log: log})
+	d.store, err = event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), State: state, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -88,11 +88,15 @@ func down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	rt, err := newContainerRuntime(c, owner, log)
+	state, err := newAgentState(log)
 	if err != nil {
 		return err
 	}
-	if err := stopAllPods(ctx, c, rt, grace, log); err != nil {
+	rt, err := newContainerRuntime(c, owner, state.Keeper, log)
+	if err != nil {
+		return err
+	}
+	if err := stopAllPods(ctx, c, rt, state, grace, log); err != nil {
 		return err
 	}
 	// A driver that is no pod may have its socket in there, which keeps it mounted. The
@@ -130,7 +134,7 @@ func mountedIn(c *config.Config) []string {
 
 // stopAllPods is an agent whose only source wants no pods at all: whatever the
 // runtime has is an orphan, and is ended as one.
-func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, grace int64, log *slog.Logger) error {
+func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, state *agentState, grace int64, log *slog.Logger) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	group := run.NewGroup(ctx, log)
@@ -152,7 +156,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, gr
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled
-	n, _, err := assemble(ctx, &alone, rt, client, watcher, []string{pod.SourceFile}, log)
+	n, _, err := assemble(ctx, &alone, rt, client, nil, state, watcher, []string{pod.SourceFile}, log)
 	if err != nil {
 		return err
 	}

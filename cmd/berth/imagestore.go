@@ -53,7 +53,7 @@ func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger
 func imageRecords(c *config.Config) string { return filepath.Join(c.RootDir, "image_manager") }
 
 // newRecords opens the memory of who pulled what.
-func newRecords(c *config.Config, log *slog.Logger) (*image.Records, error) {
+func newRecords(c *config.Config, log *slog.Logger) *image.Records {
 	return image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
 }
 
@@ -97,14 +97,15 @@ func (n *node) newCollector(c *config.Config, in surroundings, records *image.Re
 		},
 		InUse:  func(ctx context.Context) (map[string]string, error) { return n.imagesInUse(ctx, c.RootDir, client) },
 		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
-		Remove: client.RemoveImage, Short: in.full,
+		Remove: client.RemoveImage, Short: in.full, Known: n.agent.Known(),
 		Rounds: func(there map[string]bool, began time.Time) {
 			if err := records.Prune(there, began); err != nil {
 				n.log.Warn("records of images that are gone are left", "err", err)
 			}
+			in.state.Retry() // there may be room now
 		},
 		Warn: func(reason, message string) { n.diary.recorder.RecordNode(v1.EventTypeWarning, reason, message) },
-		File: filepath.Join(imageRecords(c), "used.json"), Log: n.log,
+		File: in.state.File(filepath.Join(imageRecords(c), "used.json"), "when images were used"), Log: n.log,
 	})
 }
 

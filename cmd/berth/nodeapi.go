@@ -26,17 +26,13 @@ const systemLogs = "/var/log"
 // answering is the API of this node, and the certificate that it shows.
 type answering struct {
 	*nodeapi.API
-	ports   nodeapi.Addresses
 	serving *cert.Serving // nil: no port needs one
 }
 
 // newAnswering makes the API with which this node answers others.
 func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client, logs *logging) (*answering, error) {
 	log := logs.Logger
-	a := &answering{ports: nodeapi.Addresses{
-		Address: c.API.Address, Port: c.API.Port, ReadOnlyPort: c.API.ReadOnlyPort,
-		HealthzAddress: c.API.HealthzAddress, HealthzPort: c.API.HealthzPort,
-	}}
+	a := &answering{}
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: version, Started: time.Now(),
 		Pods: n.agent, Runtime: streamingRuntime{client, n.observer}, Logs: containerLogs{n.endings()},
@@ -74,7 +70,7 @@ func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client
 	if c.API.Port != 0 {
 		serving := cert.ServingConfig{
 			Node: c.NodeName, CertDir: c.Cluster.CertDir, CertFile: c.Cluster.TLSCert, KeyFile: c.Cluster.TLSKey,
-			Addresses: func() []v1.NodeAddress { return nil }, Log: log,
+			Addresses: func() []v1.NodeAddress { return nil }, State: n.state, Log: log,
 		}
 		if joined != nil {
 			serving.Bootstrap, serving.CSRs = c.Cluster.ServingBootstrap, joined.clients.General.CertificatesV1()
@@ -144,21 +140,24 @@ func apiLimits(l config.APILimits) nodeapi.Limits {
 	}
 }
 
-// start opens the ports and answers on them.
-func (a *answering) start(ctx context.Context, group *run.Group, fail func(error)) error {
-	listeners, err := nodeapi.Listen(ctx, a.ports)
-	if err != nil {
-		return err
+// apiPorts are those on which the node answers.
+func apiPorts(c *config.Config) nodeapi.Addresses {
+	return nodeapi.Addresses{
+		Address: c.API.Address, Port: c.API.Port, ReadOnlyPort: c.API.ReadOnlyPort,
+		HealthzAddress: c.API.HealthzAddress, HealthzPort: c.API.HealthzPort,
 	}
+}
+
+// start answers on the ports.
+func (a *answering) start(group *run.Group, ports nodeapi.Listeners, fail func(error)) {
 	if a.serving != nil {
 		group.Go("serving certificate", a.serving.Run)
 	}
 	group.Go("node API", func(ctx context.Context) {
-		if err := errors.Join(a.Serve(ctx, listeners), a.Close()); err != nil {
+		if err := errors.Join(a.Serve(ctx, ports), a.Close()); err != nil {
 			fail(err)
 		}
 	})
-	return nil
 }
 
 // streamingRuntime is the runtime as the API of the node wants it: for users who wait.

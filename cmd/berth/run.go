@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/config"
+	"berth/internal/nodeapi"
 	"berth/internal/pod"
 	"berth/internal/roots"
 	"berth/internal/run"
 	"berth/internal/server"
-	"berth/internal/server/api"
 	"berth/internal/volume"
 )
 
@@ -77,9 +77,6 @@ it again as you like. 'berth down' is what ends them.`,
 			if err != nil {
 				return err
 			}
-			if err := saveSettings(c); err != nil {
-				return err
-			}
 			return runAgent(cmd.Context(), c, owner, log)
 		},
 	}
@@ -96,7 +93,8 @@ func needRoot(command string) error {
 	return nil
 }
 
-// runAgent works until ctx ends. What runs of the pods goes on after that.
+// runAgent works until ctx ends. What runs of the pods goes on after that. The runtime is
+// started when nothing of the start can fail any more, so one that fails leaves none behind.
 func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging) error {
 	log := logs.Logger
 	ctx, fail := context.WithCancelCause(ctx)
@@ -104,12 +102,30 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 	group := run.NewGroup(ctx, log)
 	defer group.Stop()
 
-	listener, err := server.Listen(api.SocketPath(c.RootDir), api.Group)
+	state, err := newAgentState(log)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
-	rt, err := newContainerRuntime(c, owner, log)
+	group.Go("state files", state.Run)
+	_ = state.Entry("the settings of this run", func() error { return saveSettings(c) }).Save() // which tries again
+	listener, err := listenLocally(c.RootDir, log)
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer listener.Close()
+	}
+	// What is wrong with the command line is found before anything is started.
+	member, err := newMembership(c, log)
+	if err != nil {
+		return err
+	}
+	ports, err := nodeapi.Listen(ctx, apiPorts(c))
+	if err != nil {
+		return err
+	}
+	defer ports.Close() //nolint:errcheck // whoever serves them has closed them
+	rt, err := newContainerRuntime(c, owner, state.Keeper, log)
 	if err != nil {
 		return err
 	}
@@ -139,7 +155,7 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 		}
 	}
 	var joined *cluster
-	n, joined, err = assemble(ctx, c, rt, client, watcher, names, log)
+	n, joined, err = assemble(ctx, c, rt, client, member, state, watcher, names, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
@@ -165,9 +181,7 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 	// Whoever asks is answered, and the cluster is told, before the runtime is there: it may
 	// take long, or hang. Only pods wait for it.
 	snapshots := make(chan pod.Snapshot)
-	if err := answers.start(ctx, group, func(err error) { fail(err) }); err != nil {
-		return err
-	}
+	answers.start(group, ports, func(err error) { fail(err) })
 	rt.start(group, fail, log)
 	n.start(snapshots)
 	group.Go("image gc", n.onceUp(n.imageGC.Run))
@@ -180,11 +194,13 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 	for _, s := range sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
 	}
-	group.Go("server", func(ctx context.Context) {
-		if err := local.Serve(ctx, listener); err != nil {
-			fail(err)
-		}
-	})
+	if listener != nil {
+		group.Go("server", func(ctx context.Context) {
+			if err := local.Serve(ctx, listener); err != nil {
+				fail(err)
+			}
+		})
+	}
 	for {
 		select {
 		case <-rt.up:

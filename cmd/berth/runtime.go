@@ -14,6 +14,7 @@ import (
 	"berth/internal/measure"
 	"berth/internal/roots"
 	"berth/internal/run"
+	"berth/internal/statefile"
 )
 
 // container is the container runtime that an agent works with: its own, or the
@@ -33,7 +34,7 @@ type containerRuntime struct {
 	names []string // of images that came in
 }
 
-func newContainerRuntime(c *config.Config, owner roots.Owner, log *slog.Logger) (*containerRuntime, error) {
+func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.Keeper, log *slog.Logger) (*containerRuntime, error) {
 	r := &containerRuntime{
 		owner: owner, endpoint: c.RuntimeEndpoint,
 		cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1),
@@ -46,7 +47,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, log *slog.Logger) 
 		return nil, err
 	}
 	r.bundle, err = bundle.New(bundle.Config{
-		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, Log: log,
+		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, State: state, Log: log,
 		Ready: askReady, Answers: askAnything,
 		Up:       r.isUp,
 		Down:     func(error) {},

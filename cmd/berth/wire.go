@@ -27,6 +27,7 @@ import (
 	"berth/internal/render"
 	"berth/internal/roots"
 	"berth/internal/run"
+	"berth/internal/statefile"
 	"berth/internal/status"
 	"berth/internal/volume"
 	"berth/internal/worker"
@@ -63,6 +64,7 @@ type node struct {
 	moved    func()
 	onDisk   func() (map[pod.UID]*pod.Observed, error) // the pods that left something there
 	diary    *diary
+	state    *statefile.Keeper
 	measured *measured
 	group    *run.Group
 	log      *slog.Logger
@@ -82,6 +84,7 @@ type surroundings struct {
 	moved    func()          // is told that the machine has another address
 	full     <-chan struct{} // says that the disk is short of something; nil: nobody looks
 	diary    *diary
+	state    *statefile.Keeper
 	capacity *capacity
 	sources  []string // their names
 
@@ -91,7 +94,7 @@ type surroundings struct {
 
 // newNode makes the parts, in the order of the road. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
-	n := &node{features: in.features, statuses: status.NewStore(), diary: in.diary, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
+	n := &node{features: in.features, statuses: status.NewStore(), diary: in.diary, state: in.state, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
 	var err error
 	if in.tree, err = cgroup.Open(); err != nil {
 		return nil, err
@@ -104,10 +107,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 		return nil, err
 	}
 	in.podsDir = filepath.Join(c.RootDir, "pods")
-	records, err := newRecords(c, log)
-	if err != nil {
-		return nil, err
-	}
+	records := newRecords(c, log)
 	if err := n.makeLoop(c, in, records); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 		}
 		return dirs.List()
 	}
-	debugs, err := ephemeral.Open(filepath.Join(c.RootDir, "debug.json"), n.log)
+	debugs, err := ephemeral.Open(in.state.File(filepath.Join(c.RootDir, "debug.json"), "the containers that were added for debugging"), n.log)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 func (n *node) findObjects(c *config.Config, in surroundings) error {
 	var err error
 	n.objects.Local, err = refs.NewLocal(refs.LocalConfig{
-		Log: n.log, Changed: n.agent.Changed, State: filepath.Join(c.RootDir, "claims.json"),
+		Log: n.log, Changed: n.agent.Changed, State: in.state.FileForGood(filepath.Join(c.RootDir, "claims.json"), "which claim has which volume"),
 		NodeName: c.NodeName, NodeLabels: in.capacity.labels,
 	})
 	if err == nil && in.clients != nil {

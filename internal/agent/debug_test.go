@@ -14,11 +14,15 @@ import (
 	"berth/internal/ephemeral"
 	"berth/internal/fake"
 	"berth/internal/pod"
+	"berth/internal/statefile"
 )
 
 func openDebugs(t testing.TB, dir string) *ephemeral.Store {
 	t.Helper()
-	s, err := ephemeral.Open(filepath.Join(dir, "debug.json"), slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	keeper, err := statefile.New(statefile.Config{Log: log})
+	must(t, err)
+	s, err := ephemeral.Open(keeper.File(filepath.Join(dir, "debug.json"), "containers for debugging"), log)
 	must(t, err)
 	return s
 }

@@ -63,30 +63,30 @@ var mayImport = map[string][]string{
 	"userns":     {"atomicfile", "pod", "podfile", "render"},
 	"keyring":    {},
 	"credential": {"keyring", "pod", "proc"},
-	"imagegc":    {"atomicfile", "salvage"},
-	"refs":       {"atomicfile", "pod", "run", "salvage", "trouble"},
+	"imagegc":    {"atomicfile", "salvage", "statefile"},
+	"refs":       {"atomicfile", "pod", "run", "salvage", "statefile", "trouble"},
 	"plugins":    {"podfile", "run"},
-	"csi":        {"atomicfile", "pod", "podfile"},
+	"csi":        {"atomicfile", "pod", "podfile", "statefile"},
 	"volume":     {"atomicfile", "csi", "fields", "pod", "podfile", "proc", "render"}, // a volume of a driver is a volume like others
 
 	// This machine in a cluster.
 	"kubeapi":  {},
-	"cert":     {"atomicfile", "kubeapi", "run"},
+	"cert":     {"atomicfile", "kubeapi", "run", "statefile"},
 	"node":     {"run", "trouble"},
 	"shutdown": {"pod", "run"},
 
 	// Beside the road.
-	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "roots", "run", "salvage"},
+	"bundle":          {"atomicfile", "cgroup", "ociarchive", "proc", "roots", "run", "salvage", "statefile"},
 	"roots":           {"atomicfile"},
 	"roots/rootstest": {"roots"},
 	"ociarchive":      {},
 	"crilog":          {"podfile", "run"},
-	"event":           {"plain", "pod", "trouble"},
+	"event":           {"plain", "pod", "statefile", "trouble"},
 	"server":          {"crilog", "find", "pod", "progress", "run", "server/api"},
 	"server/api":      {"pod", "progress"},
 	"client":          {"find", "pod", "progress", "server/api"},
 	"client/nodetest": {},
-	"ephemeral":       {"atomicfile", "pod", "salvage"},
+	"ephemeral":       {"atomicfile", "pod", "salvage", "statefile"},
 	"table":           {},
 	"nodeapi":         {"crilog", "find", "pod", "run"},
 	"find":            {"pod"},
@@ -140,6 +140,44 @@ func TestImportsPointDownTheRoad(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// writeThemselves are the packages that replace files by themselves, and why a failed write there
+// is the error of one pod, or is tried again. All others leave it to statefile: a full
+// disk keeps no agent from starting and from making room.
+var writeThemselves = map[string]string{
+	"statefile": "it is how the others write",
+	"bundle":    "the configuration of containerd, which is tried again until it can be written",
+	"cert":      "a new certificate is asked for again if it can't be kept",
+	"csi":       "a volume is on record before its driver is called; else its pod waits",
+	"execute":   "files that containers see; else their pod waits",
+	"image":     "a pull is on record before it begins; else it fails",
+	"probe":     "tried again every ten seconds",
+	"refs":      "a copy of a damaged file, for whoever looks into it",
+	"roots":     "below /run; a claim that can't be written is a warning",
+	"source":    "tried again at each look at the manifests",
+	"userns":    "the ids of a pod are on record before it has them; else it waits",
+	"volume":    "files that containers see; else their pod waits",
+}
+
+func TestStateIsWrittenByTheKeeper(t *testing.T) {
+	writes := map[string]bool{}
+	for pkg, files := range packages(t) {
+		for file, imports := range files {
+			if !slices.Contains(imports, "berth/internal/atomicfile") {
+				continue
+			}
+			writes[pkg] = true
+			if writeThemselves[pkg] == "" {
+				t.Errorf("%s replaces files by itself: leave that to statefile, or say in the table why a full disk does no harm there", file)
+			}
+		}
+	}
+	for pkg := range writeThemselves {
+		if !writes[pkg] {
+			t.Errorf("package %s replaces no files: is the table out of date?", pkg)
 		}
 	}
 }

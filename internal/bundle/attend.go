@@ -17,6 +17,7 @@ import (
 // image archives, and a log that stays small. What it returns is closed when the
 // images that are there now have been taken in.
 func (r *Runtime) attend(group *run.Group) <-chan struct{} {
+	_ = r.reserve.Save() // which tries again
 	prepared := make(chan struct{})
 	notices := make(chan struct{}, 1)
 	group.Go("containerd-log", func(ctx context.Context) { boundLog(ctx, r.paths.log, r.log) })
@@ -44,7 +45,7 @@ func (r *Runtime) attend(group *run.Group) <-chan struct{} {
 		}
 		defer c.close()
 		r.keepSandboxImage(ctx, c)
-		newImporter(r.paths, c, r.cfg.Imported, r.log).run(ctx, notices, func() { close(prepared) })
+		newImporter(r.paths, r.imported, c, r.cfg.Imported, r.log).run(ctx, notices, func() { close(prepared) })
 	})
 	return prepared
 }

@@ -10,7 +10,7 @@
 //	imported.json       which of them are in the runtime already
 //	cni/conf, cni/ipam  the network and the addresses that it gave out
 //	log/containerd.log  what containerd says
-//	run/                sockets, mounts, pid file: gone after Teardown
+//	run/                sockets, mounts, pid file, a reserve of disk: gone after Teardown
 //
 // Run keeps one containerd alive: it adopts the one that an earlier agent left
 // behind, or starts one, and starts another when it dies, or when it does not answer
@@ -34,6 +34,7 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/roots"
+	"berth/internal/statefile"
 )
 
 // SandboxImage is the image that holds a pod's namespaces open.
@@ -58,6 +59,9 @@ type Config struct {
 	// is started in its place; 0 for three minutes. Containers outlive it.
 	Silence time.Duration
 
+	// State writes down what the runtime can do without.
+	State *statefile.Keeper
+
 	// Ready asks the endpoint over CRI whether runtime and network are ready.
 	Ready func(ctx context.Context, endpoint string) error
 	// Answers asks the endpoint over CRI for anything that is always answered. It fails only
@@ -79,10 +83,13 @@ type Config struct {
 
 // Runtime is the managed containerd of one root directory.
 type Runtime struct {
-	cfg   Config
-	paths paths
-	log   *slog.Logger
-	looks looks
+	cfg      Config
+	paths    paths
+	launcher *launcher
+	imported *statefile.File // which archives were imported
+	reserve  *statefile.Entry
+	log      *slog.Logger
+	looks    looks
 }
 
 // New checks the configuration. It touches nothing.
@@ -93,8 +100,8 @@ func New(cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Libexec) {
 		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
 	}
-	if cfg.Ready == nil || cfg.Answers == nil || cfg.Log == nil {
-		return nil, errors.New("bundle needs a readiness check, a question that is always answered, and a logger")
+	if cfg.Ready == nil || cfg.Answers == nil || cfg.Log == nil || cfg.State == nil {
+		return nil, errors.New("bundle needs a readiness check, a question that is always answered, a keeper of its state and a logger")
 	}
 	if err := checkPodCIDR(cfg.Owner.PodCIDR()); err != nil {
 		return nil, err
@@ -131,7 +138,12 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.NetworkChanged == nil {
 		cfg.NetworkChanged = func() {}
 	}
-	return &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}, nil
+	r := &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}
+	r.launcher = newLauncher(p, r.log)
+	r.launcher.pids = cfg.State.File(p.pidFile, "which process is containerd")
+	r.imported = cfg.State.File(p.imported, "which image archives were imported")
+	r.reserve = cfg.State.Entry("the reserve for the next start of containerd", func() error { return keepReserve(p) })
+	return r, nil
 }
 
 // EndpointOf is where the runtime of a root directory answers CRI calls.
@@ -147,11 +159,11 @@ func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
 // only where trying again would not help: programs or rights that are missing.
 func (r *Runtime) Run(ctx context.Context) error {
 	defer r.looks.close()
-	if err := r.prepare(); err != nil {
+	if err := r.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	s := supervisor{
-		launcher: newLauncher(r.paths, r.log),
+		launcher: r.launcher,
 		ready:    func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
 		answers:  func(ctx context.Context) error { return r.cfg.Answers(ctx, r.Endpoint()) },
 		silence:  r.cfg.Silence,
@@ -164,12 +176,66 @@ func (r *Runtime) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the directories and writes both configurations. Nothing is
-// written that is there already, because containerd watches the network's.
-func (r *Runtime) prepare() error {
+// prepare makes the directories and writes both configurations. A disk that can't be written
+// is tried again until it can, unless a containerd runs, which needs none of that.
+func (r *Runtime) prepare(ctx context.Context) error {
 	if err := r.paths.checkPrograms(); err != nil {
 		return err
 	}
+	network, config, err := r.render()
+	if err != nil {
+		return err
+	}
+	for delay := firstRestartDelay; ; delay = min(2*delay, maxRestartDelay) {
+		err := r.place(network, config)
+		if err == nil || !statefile.CantWrite(err) {
+			return err
+		}
+		if running, findErr := r.launcher.running(); findErr == nil && running != nil {
+			running.close()
+			r.log.Warn("the files of the runtime can't be written: the running containerd goes on with those that it has", "err", err)
+			return nil
+		}
+		if delay == firstRestartDelay {
+			r.log.Error("the files of the runtime can't be written, and no containerd runs: trying again, at longer and longer intervals", "err", err)
+			r.freeOwn()
+		}
+		if wait(ctx, delay) != nil {
+			return nil
+		}
+	}
+}
+
+// freeOwn makes room with what the runtime itself can spare: an old log, and archives that
+// nobody waits for any more.
+func (r *Runtime) freeOwn() {
+	_ = os.Remove(oldLog(r.paths.log))
+	parts, _ := filepath.Glob(filepath.Join(r.paths.tmp, loadPattern))
+	for _, part := range parts {
+		_ = os.Remove(part)
+	}
+}
+
+// render returns the configurations of the network and of containerd.
+func (r *Runtime) render() (network, config []byte, err error) {
+	if network, err = renderNetwork(r.paths, r.cfg.Owner); err != nil {
+		return nil, nil, err
+	}
+	var can able
+	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
+		return nil, nil, err
+	}
+	err = CanLabel()
+	if can.label = err == nil; !can.label && !errors.Is(err, ErrNoSELinux) {
+		r.log.Warn("containers have no SELinux labels", "err", err)
+	}
+	config, err = renderConfig(r.paths, can, r.cfg.PullPatience)
+	return network, config, err
+}
+
+// place makes the directories and puts both configurations there. Nothing is written that is
+// there already, because containerd watches the network's, and a disk may be read-only.
+func (r *Runtime) place(network, config []byte) error {
 	for _, dir := range r.paths.dirs() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make directory of the runtime: %w", err)
@@ -177,28 +243,16 @@ func (r *Runtime) prepare() error {
 	}
 	// A pod with users of its own has no root of the machine in it, and has to find
 	// its file system there.
+	const open = 0o711
 	for _, dir := range []string{filepath.Dir(r.paths.state), r.paths.state} {
-		if err := os.Chmod(dir, 0o711); err != nil {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm() == open {
+			continue
+		}
+		if err := os.Chmod(dir, open); err != nil {
 			return fmt.Errorf("open directory of the runtime: %w", err)
 		}
 	}
-	network, err := renderNetwork(r.paths, r.cfg.Owner)
-	if err != nil {
-		return err
-	}
 	if err := writeIfChanged(r.paths.network, network); err != nil {
-		return err
-	}
-	var can able
-	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
-		return err
-	}
-	err = CanLabel()
-	if can.label = err == nil; !can.label && !errors.Is(err, ErrNoSELinux) {
-		r.log.Warn("containers have no SELinux labels", "err", err)
-	}
-	config, err := renderConfig(r.paths, can, r.cfg.PullPatience)
-	if err != nil {
 		return err
 	}
 	return writeIfChanged(r.paths.config, config)

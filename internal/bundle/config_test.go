@@ -33,6 +33,7 @@ func ownerOf(t *testing.T, root, bridge, podCIDR string) roots.Owner {
 func valid(t *testing.T) Config {
 	t.Helper()
 	return Config{
+		State: newState(t, slog.New(slog.DiscardHandler)),
 		Owner: ownerOf(t, "/var/lib/berth", "berth0", "10.88.0.0/16"), Libexec: "/usr/libexec/berth",
 		Ready: func(context.Context, string) error { return nil }, Answers: func(context.Context, string) error { return nil }, Log: slog.New(slog.DiscardHandler),
 	}
@@ -61,6 +62,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
 		"no question":      {func(c *Config) { c.Answers = nil }, "always answered"},
 		"no log":           {func(c *Config) { c.Log = nil }, "logger"},
+		"no state":         {func(c *Config) { c.State = nil }, "state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := valid(t)

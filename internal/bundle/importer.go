@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/internal/salvage"
+	"berth/internal/statefile"
 )
 
 // imageStore is the part of the runtime that the importer needs.
@@ -30,7 +31,7 @@ type imageStore interface {
 // by name, size and time, and not read again unless its images are gone.
 type importer struct {
 	dir      string
-	record   string
+	record   *statefile.File
 	store    imageStore
 	imported func(names []string)
 	log      *slog.Logger
@@ -49,9 +50,9 @@ type taken struct {
 	Images []string `json:"images"`
 }
 
-func newImporter(p paths, store imageStore, imported func([]string), log *slog.Logger) *importer {
+func newImporter(p paths, record *statefile.File, store imageStore, imported func([]string), log *slog.Logger) *importer {
 	return &importer{
-		dir: p.images, record: p.imported, store: store, imported: imported, log: log,
+		dir: p.images, record: record, store: store, imported: imported, log: log,
 		settling: settling{seen: map[string]sighting{}},
 		checked:  map[string]stamp{},
 		refused:  map[string]stamp{},
@@ -66,13 +67,16 @@ const (
 // run looks through the folder now and after each notice. It calls first when it has
 // dealt with all that was there at the start.
 func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func()) {
-	taken, err := readRecord(i.record)
+	taken, err := readRecord(i.record.Path())
 	if err != nil {
 		i.log.Warn("which archives were imported is not known: importing them again", "error", err)
 	}
 	i.taken = taken
 
 	wait := i.pass(ctx)
+	if err != nil && ctx.Err() == nil {
+		i.writeRecord() // whoever reads the broken one can't tell which images may go
+	}
 	next := time.Now().Add(wait)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -182,9 +186,12 @@ func (i *importer) look(ctx context.Context, name string, is stamp) time.Duratio
 }
 
 func (i *importer) writeRecord() {
-	if err := writeRecord(i.record, i.taken); err != nil {
+	content, err := json.MarshalIndent(i.taken, "", "  ")
+	if err != nil {
 		i.log.Warn("which archives were imported is not on record: they will be imported again", "error", err)
+		return
 	}
+	_ = i.record.Save(append(content, '\n')) // which tries again
 }
 
 // retryAfter is for a runtime that is away: most likely, this importer ends with it.
@@ -217,12 +224,4 @@ func readRecord(path string) (map[string]taken, error) {
 		return record, fmt.Errorf("read %s: %w", path, err)
 	}
 	return record, nil
-}
-
-func writeRecord(path string, record map[string]taken) error {
-	content, err := json.MarshalIndent(record, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeIfChanged(path, append(content, '\n'))
 }

@@ -86,7 +86,9 @@ type folder struct {
 func importing(t *testing.T, p paths, store *fakeStore) *folder {
 	t.Helper()
 	f := &folder{t: t, paths: p, store: store, notices: make(chan struct{}, 1), ready: make(chan struct{}), log: &told{}}
-	i := newImporter(p, store, func(names []string) { f.imported = append(f.imported, names) }, slog.New(slog.NewTextHandler(f.log, nil)))
+	log := slog.New(slog.NewTextHandler(f.log, nil))
+	record := newState(t, log).File(p.imported, "which image archives were imported")
+	i := newImporter(p, record, store, func(names []string) { f.imported = append(f.imported, names) }, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { i.run(ctx, f.notices, func() { close(f.ready) }); close(done) }()

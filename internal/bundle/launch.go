@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,12 +15,14 @@ import (
 	"syscall"
 
 	"berth/internal/proc"
+	"berth/internal/statefile"
 )
 
 // launcher starts the containerd of one root, and finds the one that runs already.
 type launcher struct {
 	paths paths
 	procs proc.Table
+	pids  *statefile.File // the pid file; nil if nothing is started
 	log   *slog.Logger
 }
 
@@ -52,10 +53,7 @@ func (l *launcher) adopt() (process, error) {
 		l.log.Warn("the running containerd has an older configuration: the new one counts from its next start", "pid", h.pid())
 	}
 	if err != nil || !record.matches(h.Info) {
-		if err := l.writePidFile(h.Info, ""); err != nil {
-			h.close()
-			return nil, err
-		}
+		l.writePidFile(h.Info, "")
 	}
 	l.log.Info("adopted the running containerd", "pid", h.pid())
 	return h, nil
@@ -107,11 +105,12 @@ func (r pidRecord) matches(i proc.Info) bool { return r.PID == i.PID && r.Start 
 // start runs containerd in a session of its own, with the log file as its output:
 // nothing ties it to the agent, whose end it does not notice.
 func (l *launcher) start() (process, error) {
-	out, err := os.OpenFile(l.paths.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	out, err := l.openLog()
 	if err != nil {
 		return nil, fmt.Errorf("open containerd's log: %w", err)
 	}
 	defer func() { _ = out.Close() }()
+	l.spendReserve()
 	config, err := l.configDigest()
 	if err != nil {
 		return nil, err
@@ -126,11 +125,19 @@ func (l *launcher) start() (process, error) {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
 	h := &handle{child}
-	if err := l.writePidFile(h.Info, config); err != nil {
-		return nil, errors.Join(err, h.stop(context.Background(), 0))
-	}
+	l.writePidFile(h.Info, config)
 	l.log.Info("started containerd", "pid", h.pid())
 	return h, nil
+}
+
+// openLog opens the file that containerd logs to. On a disk that can't be written,
+// containerd goes without a log.
+func (l *launcher) openLog() (*os.File, error) {
+	out, err := os.OpenFile(l.paths.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if statefile.CantWrite(err) {
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	return out, err
 }
 
 // environment is the agent's, but for the path, which begins with our programs (the
@@ -172,10 +179,13 @@ func (l *launcher) readPidFile() (pidRecord, error) {
 	return record, json.Unmarshal(content, &record)
 }
 
-func (l *launcher) writePidFile(info proc.Info, config string) error {
+// writePidFile writes the pid file as soon as that can be: a containerd that is not in it is
+// found among all processes.
+func (l *launcher) writePidFile(info proc.Info, config string) {
 	content, err := json.Marshal(pidRecord{PID: info.PID, Start: info.Start, Exe: info.File, Namespaces: info.Spaces, Config: config})
 	if err != nil {
-		return fmt.Errorf("write pid file: %w", err)
+		l.log.Warn("containerd is in no pid file", "err", err)
+		return
 	}
-	return writeIfChanged(l.paths.pidFile, append(content, '\n'))
+	_ = l.pids.Save(append(content, '\n')) // which tries again
 }

@@ -226,14 +226,14 @@ func takeDown(t *testing.T, m *machine, a *agent) {
 // setConfigOfRunning makes it look as if containerd had been started by another version.
 func setConfigOfRunning(t *testing.T, a *agent, config string) {
 	t.Helper()
-	l := newLauncher(a.rt.paths, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	l := newLauncher(a.rt.paths, log)
+	l.pids = newState(t, log).File(a.rt.paths.pidFile, "which process is containerd")
 	record, err := l.readPidFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.writePidFile(proc.Info{PID: record.PID, Start: record.Start}, config); err != nil {
-		t.Fatal(err)
-	}
+	l.writePidFile(proc.Info{PID: record.PID, Start: record.Start}, config)
 }
 
 // logBuffer is the agent's log, to be read while it is written.

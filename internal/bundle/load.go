@@ -12,12 +12,15 @@ import (
 // maxArchive is larger than any image that fits on a machine of today.
 const maxArchive = 64 << 30
 
+// loadPattern is how archives are called while they are received.
+const loadPattern = "load-*.tar"
+
 // Load takes in an archive of images, and returns their names. An image that has only
 // a tag is called localhost/NAME:tag. received is told when all of the archive is
 // here, and the rest is up to the runtime.
 func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error) {
 	// It is read twice: once to see what it is.
-	f, err := os.CreateTemp(r.paths.tmp, "load-*.tar")
+	f, err := os.CreateTemp(r.paths.tmp, loadPattern)
 	if err != nil {
 		return nil, fmt.Errorf("make room for the archive: %w", err)
 	}

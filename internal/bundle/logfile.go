@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"berth/internal/statefile"
 )
 
 const (
@@ -37,7 +39,7 @@ func boundLog(ctx context.Context, path string, log *slog.Logger) {
 
 // trimLog moves the end of a log that is longer than limit to path.1, and empties
 // the log. Its writer appends, so it goes on at the start; what it writes between
-// the two steps is lost.
+// the two steps is lost. If there is no room for that, the end of the log goes, too.
 func trimLog(path string, limit int64) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -49,7 +51,11 @@ func trimLog(path string, limit int64) error {
 	if info.Size() <= limit {
 		return nil
 	}
-	if err := copyEnd(path, path+".1", info.Size()-limit); err != nil {
+	err = copyEnd(path, oldLog(path), info.Size()-limit)
+	if statefile.IsFull(err) {
+		err = os.Remove(oldLog(path))
+	}
+	if err != nil {
 		return fmt.Errorf("keep end of log: %w", err)
 	}
 	if err := os.Truncate(path, 0); err != nil {
@@ -57,6 +63,9 @@ func trimLog(path string, limit int64) error {
 	}
 	return nil
 }
+
+// oldLog is where the end of a log that was trimmed is kept.
+func oldLog(path string) string { return path + ".1" }
 
 func copyEnd(from, to string, offset int64) (err error) {
 	in, err := os.Open(from)

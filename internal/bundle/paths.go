@@ -31,6 +31,7 @@ type paths struct {
 	state   string
 	socket  string
 	pidFile string
+	reserve string // room for a start on a full disk
 	shims   string // sockets of the shims
 	runc    string // state of runc
 	tmp     string
@@ -60,6 +61,7 @@ func newPaths(root, libexec string) (paths, error) {
 	p.state = below("run", "containerd")
 	p.socket = below("run", "containerd.sock")
 	p.pidFile = below("run", "containerd.pid")
+	p.reserve = below("run", "reserve")
 	p.shims = below("run", "s")
 	p.runc = below("run", "runc")
 	p.tmp = below("run", "tmp")

@@ -139,9 +139,8 @@ func TestPidFileIsOnlyAHint(t *testing.T) {
 	if err := os.MkdirAll(p.run, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.writePidFile(info, "x"); err != nil {
-		t.Fatal(err)
-	}
+	l.pids = newState(t, l.log).File(p.pidFile, "which process is containerd")
+	l.writePidFile(info, "x")
 	// then nothing is adopted, and the file is no error when it is broken either
 	for _, content := range []string{"", "{", "null", `{"pid":1}`, `{"pid":-7,"start":3}`} {
 		if h, err := l.running(); h != nil || err != nil {

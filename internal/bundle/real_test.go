@@ -209,11 +209,13 @@ type agent struct {
 
 func (m *machine) runtime(a *agent) *Runtime {
 	m.t.Helper()
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil))
 	netns, err := roots.CurrentNetNS()
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	rt, err := New(Config{
+		State: newState(m.t, log),
 		Owner: rootstest.Owner(m.t, roots.Claim{
 			Root: m.root, NetNS: netns, Network: &roots.Network{Bridge: "berth-test", PodCIDR: netip.MustParsePrefix("10.213.0.0/24")},
 		}),
@@ -222,7 +224,7 @@ func (m *machine) runtime(a *agent) *Runtime {
 		Up:       func() { a.up <- time.Now() },
 		Down:     func(error) { a.down <- time.Now() },
 		Imported: func(names []string) { a.imported <- names },
-		Log:      slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
+		Log:      log,
 	})
 	if err != nil {
 		m.t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"berth/internal/statefile"
 )
 
 const (
@@ -34,7 +36,11 @@ type selfSigned struct {
 	node      string
 	path      string // without .crt and .key
 	addresses func() []v1.NodeAddress
+	saved     *statefile.Entry
 	log       *slog.Logger
+
+	fileMu    sync.Mutex
+	cert, key []byte // what the files should hold, once a pair was made
 
 	mu      sync.Mutex
 	pair    *tls.Certificate
@@ -44,6 +50,7 @@ type selfSigned struct {
 
 func newSelfSigned(c ServingConfig) (*selfSigned, error) {
 	s := &selfSigned{node: c.Node, path: filepath.Join(c.CertDir, selfSignedName), addresses: c.Addresses, log: c.Log}
+	s.saved = c.State.Entry("the serving certificate that the node made", s.write)
 	// None is there yet, or one file fell to a kill: then both are made anew.
 	if pair, err := tls.LoadX509KeyPair(s.certFile(), s.keyFile()); err == nil {
 		s.pair = &pair
@@ -85,8 +92,8 @@ func (s *selfSigned) names() names {
 	return namesOf(slices.Concat(s.addresses(), []v1.NodeAddress{{Type: v1.NodeHostName, Address: s.node}}))
 }
 
-// renew makes another pair. The key is written first: a kill before the certificate
-// leaves two files that do not fit, and that is seen at the next start.
+// renew makes another pair, and writes it down as soon as that can be. An agent that is
+// restarted before makes another one.
 func (s *selfSigned) renew() error {
 	cert, key, err := signOwn(s.node, s.names(), time.Now())
 	if err != nil {
@@ -96,15 +103,27 @@ func (s *selfSigned) renew() error {
 	if err != nil {
 		return fmt.Errorf("make a serving certificate: %w", err)
 	}
-	if err := writeFile(s.keyFile(), key, 0o600); err != nil {
-		return fmt.Errorf("keep the serving certificate: %w", err)
-	}
-	if err := writeFile(s.certFile(), cert, 0o644); err != nil {
-		return fmt.Errorf("keep the serving certificate: %w", err)
-	}
 	s.pair = &pair
 	s.log.Info("the node made a serving certificate of its own", "file", s.certFile(), "until", pair.Leaf.NotAfter)
+	s.fileMu.Lock()
+	s.cert, s.key = cert, key
+	s.fileMu.Unlock()
+	if err := s.saved.Save(); err != nil && !statefile.CantWrite(err) { // which is tried again
+		return fmt.Errorf("keep the serving certificate: %w", err)
+	}
 	return nil
+}
+
+// write writes both files. The key is written first: a kill before the certificate
+// leaves two files that do not fit, and that is seen at the next start.
+func (s *selfSigned) write() error {
+	s.fileMu.Lock()
+	cert, key := s.cert, s.key
+	s.fileMu.Unlock()
+	if err := writeFile(s.keyFile(), key, 0o600); err != nil {
+		return err
+	}
+	return writeFile(s.certFile(), cert, 0o644)
 }
 
 // signOwn makes a pair that vouches for itself. client-go's makes two large RSA keys

@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+
+	"berth/internal/statefile"
 )
 
 // ServingConfig says where the serving certificate of a node comes from: from
@@ -19,6 +21,9 @@ type ServingConfig struct {
 	CertDir string // for what does not come from files
 
 	CertFile, KeyFile string
+
+	// State writes down a certificate that the node made itself. Needed if it is to.
+	State *statefile.Keeper
 
 	Bootstrap bool
 	CSRs      certificatesv1.CertificatesV1Interface // needed for Bootstrap
@@ -48,6 +53,8 @@ func NewServing(c ServingConfig) (*Serving, error) {
 		return nil, fmt.Errorf("serving certificate: tlsCertFile (%q) and tlsPrivateKeyFile (%q) are only of use together", c.CertFile, c.KeyFile)
 	case !fromFiles && c.CertDir == "":
 		return nil, errors.New("serving certificate: CertDir is needed")
+	case !fromFiles && !c.Bootstrap && c.State == nil:
+		return nil, errors.New("serving certificate: State is needed")
 	case !fromFiles && c.Bootstrap && c.CSRs == nil:
 		return nil, errors.New("serving certificate: the cluster is to be asked for one, and there is no cluster")
 	}

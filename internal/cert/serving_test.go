@@ -15,6 +15,8 @@ import (
 
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/statefile"
 )
 
 // addresses of a node that may get others.
@@ -36,7 +38,9 @@ func ip(a string) v1.NodeAddress { return v1.NodeAddress{Type: v1.NodeInternalIP
 func newServingConfig(t *testing.T) (ServingConfig, *addresses, *logged) {
 	log, text := newLog(t)
 	a := &addresses{}
-	return ServingConfig{Node: "one", CertDir: filepath.Join(t.TempDir(), "pki"), Addresses: a.get, Log: log}, a, text
+	state, err := statefile.New(statefile.Config{Log: log})
+	must(t, err)
+	return ServingConfig{Node: "one", CertDir: filepath.Join(t.TempDir(), "pki"), Addresses: a.get, State: state, Log: log}, a, text
 }
 
 func shown(t *testing.T, s *Serving) *tls.Certificate {

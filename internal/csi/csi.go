@@ -37,6 +37,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/pod"
+	"berth/internal/statefile"
 )
 
 // Objects are what drivers and volumes are described by. One that does not exist is an
@@ -102,13 +103,13 @@ func New(c Config) (*Manager, error) {
 	if c.Patience == 0 {
 		c.Patience = defaultPatience
 	}
-	// As those who ask for volumes name it: a path is compared with theirs.
+	// As those who ask for volumes name it: a path is compared with theirs. If there is no
+	// room for the directory, no pod has a volume either.
 	err := os.MkdirAll(c.PodsDir, 0o750)
-	if err == nil {
-		c.PodsDir, err = filepath.EvalSymlinks(c.PodsDir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("csi: %w", err)
+	if resolved, evalErr := filepath.EvalSymlinks(c.PodsDir); evalErr == nil {
+		c.PodsDir = resolved
+	} else if !statefile.CantWrite(err) {
+		return nil, fmt.Errorf("csi: %w", errors.Join(err, evalErr))
 	}
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},

@@ -3,8 +3,9 @@
 // would hold them: without this memory, an agent that is restarted would stop them
 // as containers that nobody wants.
 //
-// The Store is the only writer of its file, which is written before a container is
-// there for anybody to see. All is kept by UID, so it is over with the pod.
+// The Store is the only writer of its file. A disk that is full does not keep anybody from
+// looking into a pod: at worst, the container is stopped when the agent is restarted before
+// there is room. All is kept by UID, so it is over with the pod.
 package ephemeral
 
 import (
@@ -20,14 +21,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/atomicfile"
 	"berth/internal/pod"
 	"berth/internal/salvage"
+	"berth/internal/statefile"
 )
 
 // Store remembers containers by pod.
 type Store struct {
-	path string
+	file *statefile.File
 
 	mu   sync.Mutex
 	pods map[pod.UID][]v1.EphemeralContainer // slices are never written to
@@ -35,17 +36,17 @@ type Store struct {
 
 // Open reads what an earlier agent left at path. What can't be read of it is left out: at
 // worst, the containers of somebody who is debugging are stopped.
-func Open(path string, log *slog.Logger) (*Store, error) {
-	if path == "" || log == nil {
-		return nil, errors.New("ephemeral: a path and a log are needed")
+func Open(file *statefile.File, log *slog.Logger) (*Store, error) {
+	if file == nil || log == nil {
+		return nil, errors.New("ephemeral: a file and a log are needed")
 	}
-	s := &Store{path: path, pods: map[pod.UID][]v1.EphemeralContainer{}}
-	text, err := os.ReadFile(path)
+	s := &Store{file: file, pods: map[pod.UID][]v1.EphemeralContainer{}}
+	text, err := os.ReadFile(file.Path())
 	if err == nil {
 		s.pods, err = salvage.Entries[pod.UID, []v1.EphemeralContainer](text)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("some containers that were added for debugging are forgotten", "file", path, "err", err)
+		log.Warn("some containers that were added for debugging are forgotten", "file", file.Path(), "err", err)
 	}
 	return s, nil
 }
@@ -82,15 +83,13 @@ func (s *Store) Forget(uid pod.UID) error {
 	return s.save(pods)
 }
 
-// save makes pods what is remembered, on disk first.
+// save makes pods what is remembered, on the disk as soon as that can be.
 func (s *Store) save(pods map[pod.UID][]v1.EphemeralContainer) error {
 	text, err := json.Marshal(pods)
-	if err == nil {
-		err = atomicfile.Replace(s.path, text, 0o600)
-	}
 	if err != nil {
 		return fmt.Errorf("remember the containers added for debugging: %w", err)
 	}
 	s.pods = pods
+	_ = s.file.Save(text) // which tries again
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/pod"
+	"berth/internal/statefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,6 +42,10 @@ func openStore(t *testing.T, c StoreConfig) *Store {
 	t.Helper()
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if c.State, err = statefile.New(statefile.Config{Log: c.Log}); err != nil {
+		t.Fatal(err)
 	}
 	s, err := OpenStore(c)
 	if err != nil {

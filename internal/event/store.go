@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
+	"berth/internal/statefile"
 )
 
 const (
@@ -24,6 +25,7 @@ type StoreConfig struct {
 	// Path is the file that events are written to, beside a second one whose name
 	// ends in .old. Empty: events are only in memory.
 	Path   string
+	State  *statefile.Keeper // writes them, when there is room; needed with a Path
 	Log    *slog.Logger
 	Max    int // how many events are kept; 0 means 2000
 	PerPod int // how many events of one pod are kept; 0 means 100
@@ -33,12 +35,13 @@ type StoreConfig struct {
 type Store struct {
 	max, perPod int
 	journal     journal
+	entry       *statefile.Entry // the journal; nil if there is none
 	log         *slog.Logger
-	failing     bool // the last write failed; of the writer alone
 
 	mu       sync.Mutex
 	events   []*v1.Event // what happened last is at the end
 	watchers map[chan struct{}]struct{}
+	unsaved  [][]byte // lines that are not in the journal yet: the newest, max at most
 }
 
 // OpenStore returns a store that holds what was written down before. Events are
@@ -48,6 +51,8 @@ func OpenStore(c StoreConfig) (*Store, error) {
 	switch {
 	case c.Log == nil:
 		return nil, errors.New("event: Log is needed")
+	case c.Path != "" && c.State == nil:
+		return nil, errors.New("event: a Path needs a State")
 	case c.Max < 0 || c.PerPod < 0:
 		return nil, fmt.Errorf("event: Max is %d and PerPod is %d, and neither can be below 0", c.Max, c.PerPod)
 	}
@@ -61,6 +66,9 @@ func OpenStore(c StoreConfig) (*Store, error) {
 	}
 	if s.perPod == 0 {
 		s.perPod = defaultPerPod
+	}
+	if c.Path != "" {
+		s.entry = c.State.Entry("events", s.flush)
 	}
 	s.restore()
 	return s, nil
@@ -120,19 +128,45 @@ func (s *Store) put(e *v1.Event) {
 	}
 }
 
-// write writes e down. A failure is logged when it begins and when it ends.
+// write writes e down, and what could not be written before it.
 func (s *Store) write(e *v1.Event) {
+	if s.entry == nil {
+		return
+	}
 	line, err := json.Marshal(e)
-	if err == nil {
-		err = s.journal.append(line)
+	if err != nil {
+		s.log.Warn("an event can't be written down", "event", e.Name, "err", err)
+		return
 	}
-	switch {
-	case err != nil && !s.failing:
-		s.log.Warn("events can't be written down: they are lost with the next restart", "err", err)
-	case err == nil && s.failing:
-		s.log.Info("events are written down again")
+	s.mu.Lock()
+	s.unsaved = append(s.unsaved, line)
+	if over := len(s.unsaved) - s.max; over > 0 {
+		s.unsaved = slices.Delete(s.unsaved, 0, over)
 	}
-	s.failing = err != nil
+	s.mu.Unlock()
+	_ = s.entry.Save() // which tries again
+}
+
+// flush appends the lines that are missing to the journal, the oldest first. There is one
+// caller at a time.
+func (s *Store) flush() error {
+	for {
+		s.mu.Lock()
+		lines := s.unsaved
+		s.unsaved = nil
+		s.mu.Unlock()
+		if len(lines) == 0 {
+			return nil
+		}
+		for n, line := range lines {
+			if err := s.journal.append(line); err != nil {
+				s.mu.Lock()
+				s.unsaved = append(lines[n:len(lines):len(lines)], s.unsaved...)
+				s.mu.Unlock()
+				return err
+			}
+		}
+	}
 }
 
 // List returns events, the newest last. An empty namespace, name or UID does not

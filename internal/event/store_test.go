@@ -187,10 +187,14 @@ func TestAWriteErrorIsLoggedOnce(t *testing.T) {
 		s.Add(started("web", 3+n))
 	}
 	// Then the failure was logged once, and its end, and events were in memory
-	if got := log.String(); strings.Count(got, "can't be written down") != 1 || strings.Count(got, "written down again") != 1 {
+	if got := log.String(); strings.Count(got, "can't write events") != 1 || strings.Count(got, "wrote events") != 1 {
 		t.Errorf("got log %s", got)
 	}
 	if got := len(s.List("", "", "")); got != 6 {
 		t.Errorf("got %d events, want 6", got)
+	}
+	// and those from before are in the file now, too
+	if got := len(openStore(t, StoreConfig{Path: path}).List("", "", "")); got != 6 {
+		t.Errorf("%d events are written down, want 6", got)
 	}
 }

@@ -46,18 +46,17 @@ type begun struct {
 	owed    []string // what came, and is not on record
 }
 
-// OpenRecords makes the folders below dir.
-func OpenRecords(dir string, p Policy, log *slog.Logger) (*Records, error) {
+// OpenRecords makes the folders below dir, if there is room for them. If not, they are made
+// with the first record.
+func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 	r := &Records{
 		policy: p, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled"), log: log,
 		pulls: map[string]*begun{}, broken: map[string]bool{},
 	}
 	for _, d := range []string{r.pulling, r.pulled} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, fmt.Errorf("make the folder of image records: %w", err)
-		}
+		_ = os.MkdirAll(d, 0o700)
 	}
-	return r, nil
+	return r
 }
 
 // Settle makes records of the pulls that a crash cut off. refOf says which image is
@@ -66,7 +65,7 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entries, err := os.ReadDir(r.pulling)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read image records: %w", err)
 	}
 	for _, e := range entries {
@@ -243,7 +242,7 @@ func (r *Records) Prune(there map[string]bool, before time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entries, err := os.ReadDir(r.pulled)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read image records: %w", err)
 	}
 	files := map[string]bool{}

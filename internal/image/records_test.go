@@ -37,17 +37,13 @@ func newBook(t *testing.T) *book {
 // restart is a new agent, which finds what the last one left.
 func (b *book) restart() {
 	b.t.Helper()
-	var err error
-	b.Records, err = OpenRecords(b.dir, b.policy, slog.New(slog.NewTextHandler(b.log, nil)))
-	if err == nil {
-		err = b.Settle(b.t.Context(), func(_ context.Context, image string) (string, error) {
-			if image != app {
-				return "", errors.New("no such name")
-			}
-			return b.has, nil
-		})
-	}
-	b.must(err)
+	b.Records = OpenRecords(b.dir, b.policy, slog.New(slog.NewTextHandler(b.log, nil)))
+	b.must(b.Settle(b.t.Context(), func(_ context.Context, image string) (string, error) {
+		if image != app {
+			return "", errors.New("no such name")
+		}
+		return b.has, nil
+	}))
 }
 
 func (b *book) must(err error) {

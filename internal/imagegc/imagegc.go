@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"berth/internal/statefile"
 )
 
 const (
@@ -51,7 +53,11 @@ type Config struct {
 	// Short says that the disk is short of room, or of inodes, whatever the policy says:
 	// then all goes that can be spared. It may be nil.
 	Short <-chan struct{}
-	File  string // holds the memory
+	// Known is closed once all pods are known. Before that nothing goes because of Short: the
+	// image of a pod that is still to come would be gone for good where nothing can be pulled.
+	// It may be nil, if they are.
+	Known <-chan struct{}
+	File  *statefile.File // holds the memory
 	Log   *slog.Logger
 }
 
@@ -84,13 +90,13 @@ type Collector struct {
 
 // New reads the memory. What is broken of it is begun anew.
 func New(c Config) (*Collector, error) {
-	if c.Images == nil || c.InUse == nil || c.Disk == nil || c.Remove == nil || c.Log == nil || c.File == "" {
+	if c.Images == nil || c.InUse == nil || c.Disk == nil || c.Remove == nil || c.Log == nil || c.File == nil {
 		return nil, errors.New("imagegc: images, inUse, disk, remove, log and file are required")
 	}
 	if p := c.Policy; p.High < 0 || p.High > 100 || p.Low < 0 || p.Low > p.High {
 		return nil, fmt.Errorf("imagegc: thresholds of %d%% and %d%% make no sense", p.High, p.Low)
 	}
-	m, err := readMemory(c.File)
+	m, err := readMemory(c.File.Path())
 	if err != nil {
 		c.Log.Warn("of some images it is not known when they were used: they count as new", "err", err)
 	}
@@ -114,13 +120,19 @@ func (c *Collector) Run(ctx context.Context) {
 // next waits for the next round and returns what it does, or nil at the end. The last one
 // that was made for lack of room was at freed.
 func (c *Collector) next(ctx context.Context, freed time.Time) (look func(context.Context) (Report, error), _ time.Time) {
-	regular, rested, short := time.After(every), time.After(time.Until(freed.Add(freeEvery))), (<-chan struct{})(nil)
+	regular, rested, known := time.After(every), time.After(time.Until(freed.Add(freeEvery))), c.Known
 	for {
+		short := c.Short
+		if rested != nil || known != nil {
+			short = nil
+		}
 		select {
 		case <-regular:
 			return c.Collect, freed
 		case <-rested:
-			short = c.Short
+			rested = nil
+		case <-known:
+			known = nil
 		case <-short:
 			return c.Free, time.Now()
 		case <-ctx.Done():
@@ -233,7 +245,7 @@ func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
 		images = append(images, i)
 	}
 	if c.memory.learn(images, sizes, now) {
-		if err := c.memory.write(c.File); err != nil {
+		if err := c.memory.save(c.File); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/internal/statefile"
 )
 
 // world is a disk of 100 bytes, with images on it and nothing else.
@@ -28,8 +30,13 @@ type world struct {
 
 func (w *world) collector(t *testing.T, p Policy) *Collector {
 	t.Helper()
+	log := slog.New(slog.NewTextHandler(&w.log, nil))
+	keeper, err := statefile.New(statefile.Config{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := New(Config{
-		Policy: p, File: w.file, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Policy: p, File: keeper.File(w.file, "when images were used"), Log: log,
 		Images: func(context.Context) ([]Found, error) { return slices.Clone(w.images), nil },
 		InUse:  func(context.Context) (map[string]string, error) { return w.used, nil },
 		Disk: func(context.Context) (Disk, error) {
@@ -239,6 +246,51 @@ func TestABrokenMemoryIsBegunAnew(t *testing.T) {
 	}
 	if !strings.Contains(w.log.String(), "not known") {
 		t.Error("nobody was told")
+	}
+}
+
+func TestNothingGoesForLackOfRoomBeforeAllPodsAreKnown(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		// given a disk that is short of room before all pods are known
+		short, known := make(chan struct{}, 1), make(chan struct{})
+		c := w.collector(t, Policy{High: 100, Low: 100})
+		c.Short, c.Known = short, known
+		short <- struct{}{}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go c.Run(ctx)
+		time.Sleep(time.Minute)
+		if len(w.removed) > 0 {
+			t.Fatalf("removed %v", w.removed)
+		}
+
+		// when they are, then all goes that can be spared
+		close(known)
+		synctest.Wait()
+		if !slices.Equal(w.removed, []string{"1", "2"}) {
+			t.Errorf("removed %v", w.removed)
+		}
+	})
+}
+
+func TestADiskThatCanNotBeWrittenKeepsNoImage(t *testing.T) {
+	// given images that have to go, on a disk on which nothing can be written
+	w := newWorld(t)
+	w.file = "/proc/used.json"
+	c := w.collector(t, Policy{High: 85, Low: 0})
+
+	// when a round is made, then they go, and the log says once what is lost
+	for range 2 {
+		if _, err := c.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(w.removed, []string{"1", "2"}) {
+		t.Errorf("removed %v", w.removed)
+	}
+	if lines := strings.Count(w.log.String(), "can't write when images were used"); lines != 1 {
+		t.Errorf("the log says it %d times:\n%s", lines, w.log.String())
 	}
 }
 

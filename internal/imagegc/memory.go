@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"berth/internal/atomicfile"
 	"berth/internal/salvage"
+	"berth/internal/statefile"
 )
 
 // memory is what the runtime does not know of its images. It is on disk, so that a
@@ -68,15 +68,14 @@ func readMemory(path string) (memory, error) {
 	return m, nil
 }
 
-// write puts the file in place at once, or not at all.
-func (m memory) write(path string) error {
+// save writes the memory down as soon as that can be. A full disk is what images are
+// removed for, so it must not be an error.
+func (m memory) save(file *statefile.File) error {
 	text, err := json.Marshal(m)
-	if err == nil {
-		err = atomicfile.Replace(path, text, 0o600)
-	}
 	if err != nil {
 		return fmt.Errorf("write when images were used: %w", err)
 	}
+	_ = file.Save(text) // which tries again
 	return nil
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"berth/internal/atomicfile"
 	"berth/internal/salvage"
+	"berth/internal/statefile"
 )
 
 // bindingFile remembers bindings over a restart. Local is its only writer.
 type bindingFile struct {
-	path  string // empty to remember nothing
-	wrote bindings
+	file  *statefile.File // nil to remember nothing
+	saved bindings
 }
 
 // bindingState is the form of the file.
@@ -29,10 +30,11 @@ const bindingVersion = 1
 // load reads the file. If something in it can't be used, a copy of it is set aside, and the
 // rest is returned with the error.
 func (f *bindingFile) load() (bindings, error) {
-	if f.path == "" {
+	if f.file == nil {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(f.path)
+	path := f.file.Path()
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -51,26 +53,24 @@ func (f *bindingFile) load() (bindings, error) {
 		err = fmt.Errorf("its version is %d, and %d is known", s.Version, bindingVersion)
 	}
 	if err != nil {
-		aside := f.path + ".corrupt"
-		return claims, errors.Join(fmt.Errorf("read %s, of which a copy is set aside as %s: %w", f.path, aside, err), atomicfile.Replace(aside, raw, 0o600))
+		aside := path + ".corrupt"
+		return claims, errors.Join(fmt.Errorf("read %s, of which a copy is set aside as %s: %w", path, aside, err), atomicfile.Replace(aside, raw, 0o600))
 	}
-	f.wrote = claims
+	f.saved = claims
 	return claims, nil
 }
 
 // save writes the file if it would be another one, in one step and for good: a power
-// cut must not give a claim the data of another.
+// cut must not give a claim the data of another. What can't be written is tried again.
 func (f *bindingFile) save(b bindings) error {
-	if f.path == "" || maps.Equal(f.wrote, b) {
+	if f.file == nil || maps.Equal(f.saved, b) {
 		return nil
 	}
 	raw, err := json.Marshal(bindingState{Version: bindingVersion, Claims: b})
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.ReplaceForGood(f.path, raw, 0o600); err != nil {
-		return err
-	}
-	f.wrote = b
+	f.saved = b
+	_ = f.file.Save(raw) // which tries again
 	return nil
 }

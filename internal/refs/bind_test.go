@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/statefile"
 )
 
 // disk is a volume: its name, its size, and what else there is to say of it.
@@ -99,7 +101,12 @@ func newBox(t *testing.T, state string) *folder {
 	t.Helper()
 	f := newFolder(t)
 	c := f.LocalConfig
-	c.State, c.NodeName, c.NodeLabels = state, "box", func() map[string]string { return map[string]string{v1.LabelHostname: "box"} }
+	if state != "" {
+		keeper, err := statefile.New(statefile.Config{Log: c.Log})
+		must(t, err)
+		c.State = keeper.FileForGood(state, "claims")
+	}
+	c.NodeName, c.NodeLabels = "box", func() map[string]string { return map[string]string{v1.LabelHostname: "box"} }
 	l, err := NewLocal(c)
 	must(t, err)
 	f.Local = l

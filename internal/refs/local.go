@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"berth/internal/pod"
+	"berth/internal/statefile"
 )
 
 // LocalConfig is what Local is made of.
@@ -24,8 +25,9 @@ type LocalConfig struct {
 	// Changed is told the pods that refer to an object which is another one now.
 	Changed func(context.Context, pod.UID)
 
-	// State is the file that remembers which claim has which volume; empty for none.
-	State string
+	// State is the file that remembers which claim has which volume; nil for none. It is to
+	// survive a power cut.
+	State *statefile.File
 	// NodeName and NodeLabels tell which volumes are on this machine. Without
 	// NodeLabels it has no labels.
 	NodeName   string
@@ -43,9 +45,8 @@ type Local struct {
 	unbound map[ref]string           // claims that have no volume, and why
 	pods    map[pod.UID]map[ref]bool // what they refer to
 
-	setting   sync.Mutex // held by Set: one after the other
-	bound     bindings
-	forgetful bool // the bindings could not be written down
+	setting sync.Mutex // held by Set: one after the other
+	bound   bindings
 }
 
 // NewLocal checks the configuration, and reads which claim has which volume. There
@@ -54,7 +55,7 @@ func NewLocal(c LocalConfig) (*Local, error) {
 	if c.Log == nil || c.Changed == nil {
 		return nil, errors.New("references to objects of manifests: log and changed are required")
 	}
-	l := &Local{LocalConfig: c, memory: bindingFile{path: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
+	l := &Local{LocalConfig: c, memory: bindingFile{file: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
 	var err error
 	if l.bound, err = l.memory.load(); err != nil {
 		c.Log.Warn("of some claims it is not known any more which volume they have: they get one as if they were new", "why", err)
@@ -109,7 +110,7 @@ func localObject(given runtime.Object) (ref, object) {
 
 // bindAll gives volumes to the claims among objects: from now on each names its
 // volume. It returns why some have none. What was decided is on disk before anybody
-// gets to know it.
+// gets to know it, unless the disk can't be written.
 func (l *Local) bindAll(objects map[ref]object) map[ref]string {
 	var claims []*v1.PersistentVolumeClaim
 	var volumes []*v1.PersistentVolume
@@ -122,13 +123,8 @@ func (l *Local) bindAll(objects map[ref]object) map[ref]string {
 		}
 	}
 	bound, refused := bind(l.bound, claims, volumes, l.onThisNode)
-	switch err := l.memory.save(bound); {
-	case err != nil && !l.forgetful:
-		l.forgetful = true
+	if err := l.memory.save(bound); err != nil {
 		l.Log.Warn("which claim has which volume is not remembered over a restart", "why", err)
-	case err == nil && l.forgetful:
-		l.forgetful = false
-		l.Log.Info("which claim has which volume is remembered again")
 	}
 	l.bound = bound
 
