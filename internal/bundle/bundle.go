@@ -201,14 +201,15 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			r.freeOwn()
 		}
 		if wait(ctx, delay) != nil {
-			return nil
+			return nil //nolint:nilerr // we are told to end
 		}
 	}
 }
 
-// freeOwn makes room with what the runtime itself can spare: an old log, and archives that
-// nobody waits for any more.
+// freeOwn makes room with what the runtime itself can spare: its reserve, an old log, and
+// archives that nobody waits for any more.
 func (r *Runtime) freeOwn() {
+	_ = os.Remove(r.paths.reserve)
 	_ = os.Remove(oldLog(r.paths.log))
 	parts, _ := filepath.Glob(filepath.Join(r.paths.tmp, loadPattern))
 	for _, part := range parts {

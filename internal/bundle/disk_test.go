@@ -57,7 +57,11 @@ func TestAContainerdWhosePidFileCanNotBeWrittenRuns(t *testing.T) {
 	if err != nil {
 		t.Fatalf("it is not started: %v", err)
 	}
-	if err := h.(*handle).stop(t.Context(), time.Second); err != nil {
+	started, ok := h.(*handle)
+	if !ok {
+		t.Fatalf("it is a %T", h)
+	}
+	if err := started.stop(t.Context(), time.Second); err != nil {
 		t.Errorf("it does not run: %v", err)
 	}
 	if !strings.Contains(said.String(), "which process is containerd") {

@@ -67,7 +67,7 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 				if d.attempts < 10 || d.attempts > 20 {
 					t.Errorf("%d attempts in ten minutes", d.attempts)
 				}
-				if got := full > 0; got != (why == unix.ENOSPC) {
+				if got := full > 0; got != (name == "full") {
 					t.Errorf("it was told %d times that the disk is full", full)
 				}
 				// and the log has one line
