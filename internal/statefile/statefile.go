@@ -132,7 +132,7 @@ func (e *Entry) Save() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := e.write()
-	e.keeper.note(e, err)
+	e.keeper.record(e, err)
 	switch {
 	case err != nil && e.streak.Failed(time.Now()):
 		e.keeper.Log.Warn("can't write "+e.what+" to the disk; trying again", "err", err)
@@ -142,7 +142,8 @@ func (e *Entry) Save() error {
 	return err
 }
 
-func (k *Keeper) note(e *Entry, err error) {
+// record remembers whether an entry is on the disk.
+func (k *Keeper) record(e *Entry, err error) {
 	k.mu.Lock()
 	if err == nil {
 		delete(k.unsaved, e)
