@@ -48,7 +48,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 	}
 	r.bundle, err = bundle.New(bundle.Config{
 		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, State: state, Log: log,
-		Ready: askReady, Answers: askAnything,
+		Ready: askReady, Answers: askAnything, HasImage: askImage,
 		Up:       r.isUp,
 		Down:     func(error) {},
 		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
@@ -162,6 +162,16 @@ func askAnything(ctx context.Context, endpoint string) error {
 	}
 	_, err = client.Version(ctx)
 	return errors.Join(err, client.Close())
+}
+
+// askImage asks once whether the runtime at an endpoint knows an image.
+func askImage(ctx context.Context, endpoint, image string) (bool, error) {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return false, err
+	}
+	ref, err := client.ImageRef(ctx, image)
+	return ref != "", errors.Join(err, client.Close())
 }
 
 // connect returns a client of the runtime, which may not be there yet.

@@ -38,7 +38,7 @@ func (r *Runtime) attend(group *run.Group) <-chan struct{} {
 		}
 	})
 	group.Go("images", func(ctx context.Context) {
-		c, err := newClient(r.paths.socket, r.log)
+		c, err := r.newClient()
 		if err != nil {
 			r.log.Error("images can not be imported", "error", err)
 			return

@@ -62,6 +62,9 @@ type Config struct {
 	// State writes down what the runtime can do without.
 	State *statefile.Keeper
 
+	// HasImage asks the endpoint over CRI whether it knows an image.
+	HasImage func(ctx context.Context, endpoint, image string) (bool, error)
+
 	// Ready asks the endpoint over CRI whether runtime and network are ready.
 	Ready func(ctx context.Context, endpoint string) error
 	// Answers asks the endpoint over CRI for anything that is always answered. It fails only
@@ -100,8 +103,8 @@ func New(cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Libexec) {
 		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
 	}
-	if cfg.Ready == nil || cfg.Answers == nil || cfg.Log == nil || cfg.State == nil {
-		return nil, errors.New("bundle needs a readiness check, a question that is always answered, a keeper of its state and a logger")
+	if cfg.Ready == nil || cfg.Answers == nil || cfg.HasImage == nil || cfg.Log == nil || cfg.State == nil {
+		return nil, errors.New("bundle needs a readiness check, a question that is always answered, one for images, a keeper of its state and a logger")
 	}
 	if err := checkPodCIDR(cfg.Owner.PodCIDR()); err != nil {
 		return nil, err

@@ -19,10 +19,6 @@ import (
 // criNamespace is where containerd keeps what belongs to CRI.
 const criNamespace = "k8s.io"
 
-// criManagedLabel is what containerd's CRI service puts on an image once it has
-// noticed it.
-const criManagedLabel = "io.cri-containerd.image"
-
 // client speaks containerd's own API, for what CRI has no words for: taking in
 // images from a file.
 type client struct {
@@ -30,6 +26,7 @@ type client struct {
 	images    images.ImagesClient
 	namespace string
 	log       *slog.Logger
+	hasImage  func(ctx context.Context, name string) (bool, error) // as CRI knows it; needed by awaitNoticed
 }
 
 func newClient(socket string, log *slog.Logger) (*client, error) {
@@ -79,23 +76,21 @@ func (c *client) present(ctx context.Context, names []string) (bool, error) {
 }
 
 const (
-	noticePoll  = 20 * time.Millisecond
-	noticeGrace = 50 * time.Millisecond
-	noticeLimit = 5 * time.Second
+	noticePoll  = 50 * time.Millisecond
+	noticeLimit = 30 * time.Second
 )
 
-// awaitNoticed returns when CRI knows the images. It hears of them by an event, marks
-// them, and updates its own list right after: hence a moment of grace.
+// awaitNoticed returns when CRI knows the images: it hears of them by an event.
 func (c *client) awaitNoticed(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
 	for _, name := range names {
 		for {
-			labels, _, err := c.labels(ctx, name)
+			knows, err := c.hasImage(ctx, name)
 			if err != nil {
-				return err
+				return fmt.Errorf("ask CRI for image %s: %w", name, err)
 			}
-			if labels[criManagedLabel] != "" {
+			if knows {
 				break
 			}
 			if err := wait(ctx, noticePoll); err != nil {
@@ -103,7 +98,7 @@ func (c *client) awaitNoticed(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	return wait(ctx, noticeGrace)
+	return nil
 }
 
 // plain takes the wrapping of the transport off an error that containerd sent. One

@@ -35,7 +35,8 @@ func valid(t *testing.T) Config {
 	return Config{
 		State: newState(t, slog.New(slog.DiscardHandler)),
 		Owner: ownerOf(t, "/var/lib/berth", "berth0", "10.88.0.0/16"), Libexec: "/usr/libexec/berth",
-		Ready: func(context.Context, string) error { return nil }, Answers: func(context.Context, string) error { return nil }, Log: slog.New(slog.DiscardHandler),
+		Ready: func(context.Context, string) error { return nil }, Answers: func(context.Context, string) error { return nil },
+		HasImage: func(context.Context, string, string) (bool, error) { return true, nil }, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -60,6 +61,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"no patience":      {func(c *Config) { c.PullPatience = -1 }, "patience"},
 		"no silence":       {func(c *Config) { c.Silence = time.Millisecond }, "silent for longer"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
+		"no images":        {func(c *Config) { c.HasImage = nil }, "one for images"},
 		"no question":      {func(c *Config) { c.Answers = nil }, "always answered"},
 		"no log":           {func(c *Config) { c.Log = nil }, "logger"},
 		"no state":         {func(c *Config) { c.State = nil }, "state"},

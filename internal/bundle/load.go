@@ -42,12 +42,22 @@ func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, rece
 	if err := checkArchive(f); err != nil {
 		return nil, err
 	}
-	c, err := newClient(r.paths.socket, r.log)
+	c, err := r.newClient()
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
 	return takeIn(ctx, c, name, f)
+}
+
+// newClient returns a client that takes in images.
+func (r *Runtime) newClient() (*client, error) {
+	c, err := newClient(r.paths.socket, r.log)
+	if err != nil {
+		return nil, err
+	}
+	c.hasImage = func(ctx context.Context, name string) (bool, error) { return r.cfg.HasImage(ctx, r.Endpoint(), name) }
+	return c, nil
 }
 
 // takeIn imports an archive that was checked, and returns when CRI knows its images.

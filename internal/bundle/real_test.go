@@ -220,7 +220,7 @@ func (m *machine) runtime(a *agent) *Runtime {
 			Root: m.root, NetNS: netns, Network: &roots.Network{Bridge: "berth-test", PodCIDR: netip.MustParsePrefix("10.213.0.0/24")},
 		}),
 		Libexec: m.libexec,
-		Silence: m.silence, Ready: criReady, Answers: criAnswers,
+		Silence: m.silence, Ready: criReady, Answers: criAnswers, HasImage: criHasImage,
 		Up:       func() { a.up <- time.Now() },
 		Down:     func(error) { a.down <- time.Now() },
 		Imported: func(names []string) { a.imported <- names },
@@ -297,6 +297,16 @@ func criReady(ctx context.Context, endpoint string) error {
 		}
 	}
 	return nil
+}
+
+func criHasImage(ctx context.Context, endpoint, image string) (bool, error) {
+	conn, err := dial(endpoint)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	status, err := cri.NewImageServiceClient(conn).ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: image}})
+	return status.GetImage() != nil, err
 }
 
 func criAnswers(ctx context.Context, endpoint string) error {
