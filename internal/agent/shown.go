@@ -57,6 +57,12 @@ type shownPod struct {
 	leaving time.Time
 }
 
+// shownAt returns the pod at an element of byVersion, which holds nothing else.
+func shownAt(e *list.Element) *shownPod {
+	p, _ := e.Value.(*shownPod)
+	return p
+}
+
 type gonePod struct {
 	uid     pod.UID
 	version uint64
@@ -148,7 +154,7 @@ func (v *view) touch(uid pod.UID) *list.Element {
 		v.pods[uid] = e
 	}
 	v.version++
-	p := e.Value.(*shownPod)
+	p := shownAt(e)
 	p.version, p.stale = v.version, true
 	v.byVersion.MoveToBack(e)
 	return e
@@ -157,7 +163,7 @@ func (v *view) touch(uid pod.UID) *list.Element {
 // refresh puts a stale pod together, and returns nil if there is no such pod any more.
 // The caller holds the lock.
 func (v *view) refresh(e *list.Element) *v1.Pod {
-	p := e.Value.(*shownPod)
+	p := shownAt(e)
 	if !p.stale {
 		return p.pod
 	}
@@ -233,7 +239,7 @@ func (v *view) since(version uint64) pod.Changes {
 	defer v.mu.Unlock()
 	all := version == 0 || version < v.forgotten
 	out := pod.Changes{All: all}
-	for e := v.byVersion.Back(); e != nil && (all || e.Value.(*shownPod).version > version); {
+	for e := v.byVersion.Back(); e != nil && (all || shownAt(e).version > version); {
 		before := e.Prev() // e may go
 		if p := v.refresh(e); p != nil {
 			out.Pods = append(out.Pods, p)

@@ -151,8 +151,17 @@ func (n *node) remembered(file string, change func(spec map[string]any)) {
 	if err := json.Unmarshal(raw, &state); err != nil {
 		n.t.Fatal(err)
 	}
-	objects := state["origins"].(map[string]any)[filepath.Join(n.manifests, file)].([]any)
-	change(objects[0].(map[string]any)["spec"].(map[string]any))
+	origins, _ := state["origins"].(map[string]any)
+	objects, _ := origins[filepath.Join(n.manifests, file)].([]any)
+	if len(objects) == 0 {
+		n.t.Fatalf("nothing is remembered of %s: %s", file, raw)
+	}
+	object, _ := objects[0].(map[string]any)
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		n.t.Fatalf("what is remembered of %s has no spec: %s", file, raw)
+	}
+	change(spec)
 	if raw, err = json.Marshal(state); err != nil {
 		n.t.Fatal(err)
 	}

@@ -500,8 +500,10 @@ func (n *node) settings() savedSettings {
 // roots had the same names.
 func (n *node) asOfOlderVersion() {
 	n.t.Helper()
-	all := map[string]any{"RootDir": n.root, "NodeName": nodeName, "RuntimeTimeout": 2 * time.Minute, "PodLogsDir": filepath.Join(n.root, "log", "pods"),
-		"LogLinksDir": filepath.Join(n.root, "log", "containers"), "StartSlots": 2, "ParallelPulls": 4}
+	all := map[string]any{
+		"RootDir": n.root, "NodeName": nodeName, "RuntimeTimeout": 2 * time.Minute, "PodLogsDir": filepath.Join(n.root, "log", "pods"),
+		"LogLinksDir": filepath.Join(n.root, "log", "containers"), "StartSlots": 2, "ParallelPulls": 4,
+	}
 	if text, err := os.ReadFile(n.settingsFile()); err == nil {
 		if err := json.Unmarshal(text, &all); err != nil {
 			n.t.Fatal(err)
