@@ -101,7 +101,7 @@ func toNodeStatus(a asked) bool {
 
 func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	t.Parallel()
-	const update, report = 2*time.Second, 10*time.Second
+	const update, report = 2 * time.Second, 10 * time.Second
 	plane := newPlane(t)
 	admin := clientOf(t, plane, control.Admin())
 	pods := podsIn(t, admin, "default")
