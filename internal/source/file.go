@@ -79,7 +79,7 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 		File: f, watch: w, send: sender{out: out, objects: f.Objects, fill: f.Fill},
 		store:   lastGood{path: f.State, in: f.in},
 		files:   map[string]*file{},
-		writing: map[string]time.Time{},
+		writing: map[string]time.Time{}, progress: make(chan struct{}, 1),
 		missing: map[string]time.Time{},
 		pace:    pace{every: f.Every},
 	}

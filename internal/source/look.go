@@ -35,12 +35,14 @@ type fileLoop struct {
 
 	files   map[string]*file
 	writing map[string]time.Time // files that are open for writing, since when that is known
-	missing map[string]time.Time // files that were not there at the last look, since when
-	mounted bool                 // the folder was a mount point when it was last believed
-	ready   bool                 // the folder was read at least once
-	told    bool                 // what was read was sent at least once
-	dirty   bool                 // something is to be reported
-	watched folderID
+	// progress holds a value if a file was read and lookFirst has not noticed yet.
+	progress chan struct{}
+	missing  map[string]time.Time // files that were not there at the last look, since when
+	mounted  bool                 // the folder was a mount point when it was last believed
+	ready    bool                 // the folder was read at least once
+	told     bool                 // what was read was sent at least once
+	dirty    bool                 // something is to be reported
+	watched  folderID
 
 	// What is wrong at present, so that it is logged once.
 	folderFault, watchFault, storeFault fault
@@ -73,24 +75,28 @@ func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 }
 
 // lookFirst is the first look at the folder. It may be on a server that does not answer:
-// then the folder counts as unreadable after a while.
+// then the folder counts as unreadable after a while in which no file was read.
 func (l *fileLoop) lookFirst(ctx context.Context) bool {
 	restored, objects := l.snapshot(pod.Restore)
 	restored.Unreadable = true
 	now := time.Now()
 	looked := make(chan time.Duration, 1)
 	go func() { looked <- l.look(now) }() // has l to itself until it is done, but for the sender
-	var again time.Duration
-	select {
-	case again = <-looked:
-	case <-time.After(firstLook):
-		if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
-			<-looked
-			return false
+	silence := time.NewTimer(firstLook)
+	defer silence.Stop()
+	for {
+		select {
+		case again := <-looked:
+			return l.finish(ctx, now, again)
+		case <-l.progress:
+			silence.Reset(firstLook)
+		case <-silence.C:
+			if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
+				<-looked
+				return false
+			}
 		}
-		again = <-looked
 	}
-	return l.finish(ctx, now, again)
 }
 
 // finish sends what a look found, and plans the next one. It returns false if the
@@ -145,6 +151,10 @@ func (l *fileLoop) look(now time.Time) time.Duration {
 	again := time.Duration(0)
 	for _, path := range found.files {
 		data, err := readManifest(path)
+		select {
+		case l.progress <- struct{}{}:
+		default:
+		}
 		switch {
 		case errors.Is(err, errUnsettled):
 			there[path] = true

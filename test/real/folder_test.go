@@ -31,7 +31,7 @@ func TestAJobThatWasRemovedWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
 
 	// when its manifest is removed, and the agent comes back to a folder that takes a while to read
 	n.remove("job.yaml")
-	for i := range 40 {
+	for i := range 10 {
 		var text strings.Builder
 		fmt.Fprintf(&text, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d}\ndata:\n", i)
 		for key := range 20_000 {
