@@ -64,7 +64,6 @@ func claimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 		return roots.Owner{}, err
 	}
 	keepPodCIDR(c, owner)
-	log.Info("the root directory has its own names on this machine", "id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
 	return owner, nil
 }
 

@@ -136,7 +136,8 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 	if err != nil {
 		return err
 	}
-	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL)
+	log.Info("berth starts", "version", version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL,
+		"id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
 	takeScore(c.OOMScore, log)
 	watcher, tracer, err := newWatcher(ctx, c, log)
 	if err != nil {
