@@ -9,6 +9,8 @@
 //     device, before its driver is asked for anything, and until it has undone all of it.
 //     The records of all pods tell which volumes are staged: a volume is unstaged with its
 //     last record. So nothing but the disk has to be remembered over a restart.
+//   - The index says what the records say, in memory: a volume costs a pod as much as if
+//     it had the only one. See there for records that can't be read.
 //   - Another record lies beside the place where a volume is staged, or would be: a file
 //     that can't be read loses nothing. If neither can be read, the log says so, the volume
 //     stays attached, and nobody else is held up.
@@ -20,7 +22,10 @@
 //   - Each call has a deadline. It goes on when the one who waits for it gives up:
 //     a driver does half of its work in vain otherwise.
 //
-// Only the Manager writes the records, and the directories in which volumes are staged.
+// Only the Manager writes the records, the index of them, and the directories in which
+// volumes are staged. It does not expect that anybody else makes a record, or removes one,
+// while it runs: a volume whose pod's directory was removed by hand stays staged until the
+// next agent starts.
 package csi
 
 import (
@@ -85,6 +90,11 @@ type Manager struct {
 	busy    map[volumeID]*turn
 	changed chan struct{} // capacity 1: drivers are others now
 
+	// How the disk is read. Tests count it.
+	readRecord func(dir string) (*record, error)
+	listDirs   func(dir string) ([]string, error)
+
+	index   index
 	placing sync.Mutex // held from counting volumes to writing one more down
 	telling sync.Mutex // held from looking what is in use to telling it
 }
@@ -114,6 +124,7 @@ func New(c Config) (*Manager, error) {
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
 		wanted: map[volumeID]map[pod.UID]bool{}, unread: map[string]bool{}, busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
+		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
 	m.tellInUse()
 	return m, nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/pod"
 )
@@ -73,22 +72,21 @@ func (m *Manager) tellInUse() {
 	}
 	m.telling.Lock()
 	defer m.telling.Unlock()
-	all, err := m.look("")
+	err := m.refresh()
 	if err != nil {
 		m.Log.Warn("can't look which CSI volumes are in use; those that were stay attached", "err", err)
 	}
 	inUse := map[v1.UniqueVolumeName]bool{}
-	for _, records := range []map[string]record{all.pods, all.staged} {
-		for _, r := range records {
-			if !r.NotAttached && r.Mode != storagev1.VolumeLifecycleEphemeral {
-				inUse[r.id().unique()] = true
-			}
-		}
-	}
 	m.mu.Lock()
 	for v := range m.wanted {
 		inUse[v.unique()] = true
 	}
 	m.mu.Unlock()
-	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && len(all.unread) == 0 && len(all.lost) == 0)
+	copies, all := m.index.attached(inUse)
+	for dir, r := range copies {
+		if m.isStaged(dir) {
+			inUse[r.id().unique()] = true
+		}
+	}
+	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && all)
 }

@@ -123,8 +123,9 @@ func (j *job) again() time.Time {
 // stands returns the record of a volume that the pod has. After a reboot it has none,
 // whatever the record says.
 func (m *Manager) stands(dir string) (*record, error) {
-	known, err := readRecord(dir)
+	known, err := m.readRecord(dir)
 	if err != nil { // it is made anew, and so is the record
+		m.index.distrust()
 		m.tellOnce(dir, unknownVolume, err)
 		return nil, nil
 	}
@@ -168,7 +169,7 @@ func (j *job) run(ctx context.Context) error {
 	}
 	others, err := j.place(rec)
 	if err == nil {
-		err = rec.writeCopy(j.m.copyDir(rec))
+		err = j.m.saveCopy(j.m.copyDir(rec), rec)
 	}
 	if err != nil {
 		return err
@@ -189,7 +190,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	rec.Ready = true
-	if err := rec.write(j.r.Dir); err != nil {
+	if err := j.m.save(j.r.Dir, rec); err != nil {
 		return err
 	}
 	if j.m.isTold(j.r.Dir) { // it is known again
@@ -216,19 +217,19 @@ func (j *job) give() error {
 	return j.r.GiveToGroup(j.m.target(j.r))
 }
 
-// place writes a volume down if there is room for it, and returns what is written down
-// of others. One volume is placed after the other: two can't get the last place.
+// place writes a volume down if there is room for it, and returns the records of other pods
+// that have it. One volume is placed after the other: two can't get the last place.
 func (j *job) place(rec record) (others map[string]record, err error) {
 	j.m.placing.Lock()
 	defer j.m.placing.Unlock()
-	all, err := j.m.look(j.r.Dir)
-	if err != nil {
+	if err := j.m.refresh(); err != nil {
 		return nil, err
 	}
-	if err := j.room(all.pods); err != nil {
+	others = j.m.index.others(j.id, j.r.Dir)
+	if err := j.room(others); err != nil {
 		return nil, err
 	}
-	return all.pods, rec.write(j.r.Dir)
+	return others, j.m.save(j.r.Dir, rec)
 }
 
 // room refuses a volume that would be one too many for its driver. In a cluster, the
@@ -238,13 +239,7 @@ func (j *job) room(others map[string]record) error {
 	if most == 0 || j.m.Cluster != nil || j.r.ephemeral() {
 		return nil
 	}
-	have := map[volumeID]bool{}
-	for _, r := range others {
-		if r.Driver == j.id.driver && r.Mode != storagev1.VolumeLifecycleEphemeral {
-			have[r.id()] = true
-		}
-	}
-	if !have[j.id] && int64(len(have)) >= most {
+	if len(others) == 0 && j.m.index.countVolumes(j.id.driver, j.r.Dir) >= most {
 		return fmt.Errorf("CSI driver %q can have %d volumes on this node, and has them: no room for another one", j.id.driver, most)
 	}
 	return nil
@@ -254,7 +249,7 @@ func (j *job) room(others map[string]record) error {
 // it is staged, unless that pod has it from before the driver staged any.
 func (j *job) staged(others map[string]record) (bool, error) {
 	for dir, r := range others {
-		if r.id() != j.id || !r.Ready || r.Staging == "" {
+		if !r.Ready || r.Staging == "" {
 			continue
 		}
 		if mounted, err := j.m.IsMount(r.target(dir)); err != nil || mounted {

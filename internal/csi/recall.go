@@ -22,14 +22,14 @@ func ownerOf(dir string) pod.UID {
 // own record can't be read. It returns nil if they don't tell either.
 func (m *Manager) recall(dir string) *record {
 	uid, name := ownerOf(dir), filepath.Base(dir)
-	device, err := readRecord(m.deviceCopyDir(name))
+	device, err := m.readRecord(m.deviceCopyDir(name))
 	if err != nil {
 		device = nil
 	}
 	var own, persistent *record
 	handle := ownHandle(uid, name)
 	_ = m.eachCopy(func(dir string) { // what can't be listed tells nothing
-		r, err := readRecord(dir)
+		r, err := m.readRecord(dir)
 		switch {
 		case err != nil || r == nil:
 		case r.Handle == handle:

@@ -44,6 +44,11 @@ type record struct {
 
 func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }
 
+// attached tells whether a cluster attaches the volume to this node, or may.
+func (r record) attached() bool {
+	return !r.NotAttached && r.Mode != storagev1.VolumeLifecycleEphemeral
+}
+
 // target is where the volume is published whose record lies in dir.
 func (r record) target(dir string) string {
 	if r.Device != "" {
@@ -75,7 +80,8 @@ func readRecord(dir string) (*record, error) {
 	return &r, nil
 }
 
-// write puts a record in its place, in whole or not at all.
+// write puts a record in its place, in whole or not at all. Use Manager.save, which keeps
+// the index true.
 func (r record) write(dir string) error {
 	raw, err := json.Marshal(r)
 	if err == nil {
@@ -90,13 +96,8 @@ func (r record) write(dir string) error {
 	return nil
 }
 
-// writeCopy writes the other record, that of all pods that have the volume.
-func (r record) writeCopy(dir string) error {
-	r.Device = ""
-	return r.write(dir)
-}
-
-// removeRecord removes a record, and one that was begun when its writer was killed.
+// removeRecord removes a record, and one that was begun when its writer was killed. Use
+// Manager.remove, which keeps the index true.
 func removeRecord(dir string) error {
 	for _, name := range []string{recordFile, recordFile + ".new"} {
 		if err := removeIfThere(filepath.Join(dir, name)); err != nil {

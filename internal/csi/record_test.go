@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -360,4 +363,157 @@ func TestARecordIsASmallRegularFile(t *testing.T) {
 	if _, err := readRecord(dir); !errors.Is(err, podfile.ErrNotRegular) {
 		t.Errorf("a pipe: %v", err)
 	}
+}
+
+func TestARecordThatIsRepairedOrGoesIsNoticed(t *testing.T) {
+	for what, mend := range map[string]func(r Request, good []byte) error{
+		"repaired":         func(r Request, good []byte) error { return os.WriteFile(filepath.Join(r.Dir, recordFile), good, 0o600) },
+		"gone with a pod":  func(r Request, _ []byte) error { return os.RemoveAll(filepath.Dir(filepath.Dir(filepath.Dir(r.Dir)))) },
+		"gone with a file": func(r Request, _ []byte) error { return os.Remove(filepath.Join(r.Dir, recordFile)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			// given a record that can't be read, and no other one
+			w := newWorld(t)
+			w.attachable("h", "other")
+			r, other := w.request("a", "h"), w.request("b", "other")
+			w.mount(r)
+			good, err := os.ReadFile(filepath.Join(r.Dir, recordFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(t, r.Dir)
+			spoil(t, w.copyDir(r))
+			w.driver.reboot()
+			w.restart()
+			w.inUse(false)
+			w.register()
+			// when that ends while the agent runs
+			if err := mend(r, good); err != nil {
+				t.Fatal(err)
+			}
+			// then the cluster hears of it with the next volume, and the disk is read no more
+			w.mount(other)
+			if what == "repaired" {
+				w.inUse(true, "h", "other")
+			} else {
+				w.inUse(true, "other")
+			}
+			readRecord := w.m.readRecord
+			w.m.readRecord = func(dir string) (*record, error) {
+				if dir != other.Dir {
+					t.Error("read:", dir)
+				}
+				return readRecord(dir)
+			}
+			w.unmount(other)
+		})
+	}
+}
+
+func TestARecordThatCantBeWrittenIsNoRecord(t *testing.T) {
+	w := newWorld(t)
+	w.attachable("h")
+	r := w.request("a", "h")
+	blocks := filepath.Join(r.Dir, recordFile+".new")
+	if err := os.MkdirAll(blocks, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	w.mountFails(r, "write down a CSI volume")
+	w.m.Forget("a")
+	w.inUse(true)
+	if users, err := w.m.Users(); len(users) > 0 || err != nil {
+		t.Error(users, err)
+	}
+	if err := os.Remove(blocks); err != nil {
+		t.Fatal(err)
+	}
+	w.mount(r)
+	w.m.Forget("a")
+	w.inUse(true, "h")
+	w.unmount(r)
+	w.expect("stage h", "publish h", "unpublish h", "unstage h")
+	w.nothingLeft()
+}
+
+// The index says what a scan of the disk would, whatever was done.
+func TestTheIndexSaysWhatTheDiskSays(t *testing.T) {
+	w := newWorld(t)
+	w.described().VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent}
+	same := func(after string) {
+		t.Helper()
+		found, complete, err := w.m.scan()
+		if err != nil || !complete || !w.m.index.isComplete() {
+			t.Fatal(after, complete, err)
+		}
+		// Places that are not there are left out by a scan.
+		for _, copies := range []map[string]record{found.copies, w.m.index.copies} {
+			maps.DeleteFunc(copies, func(dir string, _ record) bool { return !w.m.isStaged(dir) })
+		}
+		if !reflect.DeepEqual(found, w.m.index.onDisk) {
+			t.Fatalf("after %s: on disk %+v, in memory %+v", after, found, w.m.index.onDisk)
+		}
+	}
+	chance := rand.New(rand.NewPCG(1, 2))
+	var requests []Request
+	for _, uid := range []string{"a", "b", "c"} {
+		requests = append(requests, w.request(uid, "h"), w.request(uid, uid), w.request(uid, ""), w.device(uid, "disk"))
+	}
+	for range 100 {
+		r := requests[chance.IntN(len(requests))]
+		w.driver.before = nil
+		if fails := chance.IntN(12); fails < 4 {
+			step := []string{"stage", "publish", "unpublish", "unstage"}[fails]
+			w.driver.before = func(call string) error {
+				if strings.HasPrefix(call, step+" ") {
+					return errors.New("out of disks")
+				}
+				return nil
+			}
+		}
+		what := fmt.Sprintf("%s of %s", r.Name, r.Pod.UID)
+		if chance.IntN(2) == 0 {
+			_, err := w.m.Mount(t.Context(), r)
+			same(fmt.Sprintf("mount %s: %v", what, err))
+		} else {
+			err := w.m.Unmount(t.Context(), r.Pod.UID, r.Dir, r.Say)
+			same(fmt.Sprintf("unmount %s: %v", what, err))
+		}
+	}
+	w.driver.before = nil
+	for _, r := range requests {
+		w.unmount(r)
+	}
+	same("all are gone")
+	w.devicesGone()
+}
+
+func TestAScanThatFailsForgetsNoVolume(t *testing.T) {
+	// given two pods that have a volume, and an index that is not trusted
+	w := newWorld(t)
+	a, b := w.request("a", "h"), w.request("b", "h")
+	w.mount(a)
+	w.mount(b)
+	w.driver.take()
+	w.m.index.distrust()
+	// when the pods can't be listed
+	listDirs := w.m.listDirs
+	w.m.listDirs = func(dir string) ([]string, error) {
+		if dir == w.m.PodsDir {
+			return nil, errors.New("input/output error")
+		}
+		return listDirs(dir)
+	}
+	if err := w.m.Unmount(t.Context(), "a", a.Dir, a.Say); err == nil || !strings.Contains(err.Error(), "input/output error") {
+		t.Error(err)
+	}
+	// then nothing is unstaged, and both are known
+	w.expect("unpublish h")
+	if users, err := w.m.Users(); len(users) != 2 || err == nil {
+		t.Error(users, err)
+	}
+	w.m.listDirs = listDirs
+	w.unmount(a)
+	w.unmount(b)
+	w.expect("unpublish h", "unpublish h", "unstage h")
+	w.nothingLeft()
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -20,8 +18,9 @@ import (
 // Unmount takes the volume in a directory of a pod away, and unstages it if no other
 // pod has it. It knows nothing but the disk. It is fine if nothing is there.
 func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
-	rec, err := readRecord(dir)
+	rec, err := m.readRecord(dir)
 	if err != nil {
+		m.index.distrust()
 		if rec = m.recall(dir); rec == nil {
 			m.tellOnce(dir, unknownVolume, err)
 			return m.unmountUnknown(ctx, uid, dir, say)
@@ -29,6 +28,7 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 		m.tellOnce(dir, recalledVolume, err)
 	}
 	if rec == nil {
+		m.index.vanished(dir)
 		return nil
 	}
 	release, err := m.take(ctx, rec.id())
@@ -61,7 +61,7 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 
 // forgetVolume removes a record. Nothing is left of the volume here.
 func (m *Manager) forgetVolume(dir string) error {
-	if err := removeRecord(dir); err != nil {
+	if err := m.remove(dir); err != nil {
 		return err
 	}
 	m.tellInUse()
@@ -71,11 +71,10 @@ func (m *Manager) forgetVolume(dir string) error {
 // unstage has a volume unstaged, if it is and no pod but that of one directory has it,
 // and forgets it. Its other record is in copyDir.
 func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
-	all, err := m.look(but)
-	if err != nil {
+	if err := m.refresh(); err != nil {
 		return err
 	}
-	if rec.Mode != storagev1.VolumeLifecycleEphemeral && (all.claimed(rec.id()) || all.mayHave(rec.Name)) {
+	if rec.Mode != storagev1.VolumeLifecycleEphemeral && m.index.claimed(*rec, but) {
 		return nil
 	}
 	undone, err := m.undoStaging(ctx, d, rec, say)
@@ -120,11 +119,11 @@ func (m *Manager) placeOf(rec *record) (string, error) {
 	if rec.Device != "" {
 		place = m.deviceStaging(rec.Name)
 	}
-	there, err := names(filepath.Dir(place))
-	if err != nil || !slices.Contains(there, filepath.Base(place)) {
-		return "", err
+	_, err := os.Lstat(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
 	}
-	return place, nil
+	return place, err
 }
 
 // removeUnused removes the place of a volume whose driver stages nothing: a kubelet makes
@@ -148,7 +147,7 @@ func (m *Manager) removeUnused(rec *record, place string) bool {
 // forgetCopy removes the other record. What a driver has left beside it is not ours to
 // remove, and harms nobody.
 func (m *Manager) forgetCopy(dir string) error {
-	if err := removeRecord(dir); err != nil {
+	if err := m.removeCopy(dir); err != nil {
 		return err
 	}
 	if err := removeIfEmpty(dir); err != nil {
@@ -179,25 +178,24 @@ func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, s
 	if err != nil {
 		return err
 	}
-	all, err := m.look(dir)
-	if err != nil {
+	if err := m.refresh(); err != nil {
 		return err
 	}
 	m.Log.Warn("a CSI volume was unmounted without its driver, since nothing is known of it: the driver may have something left of it",
-		"volume", dir, "unknownStaged", slices.Sorted(maps.Keys(all.lost)))
+		"volume", dir, "unknownStaged", m.index.lostDirs())
 	return m.forgetVolume(dir)
 }
 
 // unstageUnclaimed unstages what no pod has, but for the one whose directory is named.
 // find returns nil for a driver that is not to be asked.
 func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(name string) (*driver, error), say func(string)) error {
-	all, err := m.look(but)
-	if err != nil {
+	if err := m.refresh(); err != nil {
 		return err
 	}
+	copies := m.index.allCopies()
 	var errs []error
-	for dir, rec := range all.staged {
-		if all.claimed(rec.id()) || all.mayHave(rec.Name) {
+	for dir, rec := range copies {
+		if m.index.claimed(rec, but) || !m.isStaged(dir) {
 			continue
 		}
 		d, err := find(rec.Driver)
