@@ -33,6 +33,8 @@ var holders = map[string]string{
 	// Ended by the teardown of volumes, before a stop is done.
 	"volume.Manager.pods":    "Teardown",
 	"volume.Manager.waiting": "Teardown",
+	"volume.holders.pods":    "Teardown, with the records",
+	"volume.holders.by":      "Teardown, with the records",
 	"volume.guard.busy":      "when the call is over",
 	"csi.Manager.waiting":    "Teardown, by Forget",
 	"csi.Manager.wanted":     "Teardown, by Forget",

@@ -84,7 +84,13 @@ func (j *job) dropEdited(ctx context.Context, v *v1.Volume) error {
 		}
 	}
 	j.m.forgetOne(j.pod.UID, v.Name)
-	if err := os.Remove(j.m.recordOf(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := j.m.holders.change(func() error {
+		if err := os.Remove(j.m.recordOf(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}, func() { j.m.holders.forget(j.pod.UID, v.Name) })
+	if err != nil {
 		return err
 	}
 	j.m.letGo(ctx, j.pod.UID)
@@ -157,8 +163,8 @@ const maxRecord = 1 << 20
 // errNoRecord is returned for a file that holds no record.
 var errNoRecord = errors.New("what is written down of a volume can't be understood")
 
-func (m *Manager) readRecord(uid pod.UID, volume string) (record, error) {
-	text, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir, volume), maxRecord)
+func readRecord(podsDir string, uid pod.UID, volume string) (record, error) {
+	text, err := podfile.Read(podsDir, filepath.Join(string(uid), sourcesDir, volume), maxRecord)
 	if err != nil {
 		return record{}, err
 	}
@@ -179,7 +185,7 @@ func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
 	if err != nil || checkName(volume) != nil {
 		return place{}, false
 	}
-	r, err := m.readRecord(uid, volume)
+	r, err := m.readRecord(m.cfg.PodsDir, uid, volume)
 	if err != nil {
 		return place{}, false
 	}
@@ -216,7 +222,8 @@ func (j *job) write(v *v1.Volume, at place) error {
 		err = os.MkdirAll(filepath.Join(j.dir, sourcesDir), 0o750)
 	}
 	if err == nil {
-		err = atomicfile.Replace(j.m.recordOf(j.pod.UID, v.Name), text, 0o600)
+		err = j.m.holders.change(func() error { return atomicfile.Replace(j.m.recordOf(j.pod.UID, v.Name), text, 0o600) },
+			func() { j.m.holders.put(j.pod.UID, v.Name, r) })
 	}
 	if err != nil {
 		return fmt.Errorf("write down what it is made of: %w", err)

@@ -42,3 +42,47 @@ func TestVolumesComeAndGoWithoutTheMountTable(t *testing.T) {
 		t.Errorf("all mounts of the machine were listed %d times", w.mounter.tables)
 	}
 }
+
+// Who holds a persistent volume is looked up for each pod that wants one: in what was
+// written down of the pods that hold it, and not of all.
+func TestPersistentVolumesComeWithoutTheRecordsOfOthers(t *testing.T) {
+	reads := func(pods int) int {
+		w := newWorld(t)
+		w.bind(localDisk(t.TempDir()))
+		claim, pv := w.objects.claims["data"], w.objects.volumes["disk"]
+		for i := range pods {
+			name := fmt.Sprint("pv-", i)
+			pv, claim := pv.DeepCopy(), claim.DeepCopy()
+			claim.Name, claim.Spec.VolumeName, pv.Name, pv.Spec.ClaimRef.Name = name, name, name, name
+			claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+			w.objects.claims[name], w.objects.volumes[name] = claim, pv
+		}
+		count := 0
+		live := func(i int) {
+			p := withGroup(podWith(claimVolume(fmt.Sprint("pv-", i))), someGroup())
+			p.UID = pod.UID(fmt.Sprint("u-", i))
+			w.setup(p)
+			w.setup(p)
+			if i%2 == 0 {
+				if err := w.m.Teardown(t.Context(), p.UID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range pods - 1 {
+			live(i)
+		}
+		w.m.readRecord = func(podsDir string, uid pod.UID, volume string) (record, error) {
+			count++
+			return readRecord(podsDir, uid, volume)
+		}
+		live(pods - 1)
+		if w.mounter.tables != 0 {
+			t.Errorf("all mounts of the machine were listed %d times", w.mounter.tables)
+		}
+		return count
+	}
+	if among50, among500 := reads(51), reads(501); among50 != among500 || among50 == 0 {
+		t.Errorf("a pod among 50 reads %d records, among 500 %d", among50, among500)
+	}
+}

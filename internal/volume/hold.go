@@ -2,16 +2,12 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/pod"
-	"berth/internal/podfile"
 )
 
 // A pod holds a persistent volume from before it is mounted until nothing of it is. That
@@ -49,41 +45,16 @@ func (j *job) hold(v *v1.Volume, pv string, forOne bool) error {
 
 // holder finds a pod that holds a volume, other than the one who asks.
 func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
-	var by pod.UID
-	var has record
-	err := podfile.Each(m.cfg.PodsDir, ".", func(dir fs.DirEntry) (err error) {
-		uid := pod.UID(dir.Name())
-		if uid == asks || !dir.IsDir() {
-			return nil
-		}
-		if has, err = m.holds(uid, pv); err != nil || has.Persistent == "" {
-			return err
-		}
-		by = uid
-		return fs.SkipAll
-	})
-	return by, has, err
-}
-
-// holds returns what is written down of a volume that a pod holds, or nothing.
-func (m *Manager) holds(uid pod.UID, pv string) (record, error) {
-	var found record
-	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(file fs.DirEntry) error {
-		r, err := m.readRecord(uid, file.Name())
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNoRecord): // it may go meanwhile
-		case err != nil:
-			return err
-		case r.Persistent == pv:
-			found = r
-			return fs.SkipAll
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return record{}, nil
+	uids, _, err := m.holdersOf(pv)
+	if err != nil {
+		return "", record{}, err
 	}
-	return found, err
+	for _, uid := range uids {
+		if uid != asks {
+			return uid, m.holders.heldAs(uid, pv), nil
+		}
+	}
+	return "", record{}, nil
 }
 
 // stopWaiting is told that a pod wants no volume any more.

@@ -3,8 +3,11 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -161,5 +164,81 @@ func TestAVolumeForOnePodIsNotGivenAwayBlindly(t *testing.T) {
 	if err := errors.Join(os.Remove(record), os.Mkdir(record, 0o700)); err != nil {
 		t.Fatal(err)
 	}
+	w.setupFails(second, inUse) // the agent knows who has it
+	w.restart()
 	w.setupFails(second, "find out whether another pod has it: open "+record)
+}
+
+func TestWhoHoldsAVolumeIsKnownAsItIsWrittenDown(t *testing.T) {
+	w := newWorld(t)
+	names := []string{"one", "two", "three"}
+	for _, name := range names {
+		w.bind(onHost(t.TempDir()))
+		claim, pv := w.objects.claims["data"], w.objects.volumes["disk"]
+		claim.Name, claim.Spec.VolumeName, pv.Name, pv.Spec.ClaimRef.Name = name, name, name, name
+		w.objects.claims[name], w.objects.volumes[name] = claim, pv
+	}
+	chance := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		// when a pod gets volumes, or others than before, or goes
+		p := podWith(claimVolume(names[chance.IntN(3)]))
+		p.UID = pod.UID(fmt.Sprint("u-", chance.IntN(4)))
+		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "more", VolumeSource: claimVolume(names[chance.IntN(3)])})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "more", MountPath: "/more"})
+		if chance.IntN(3) == 0 {
+			if err := w.m.Teardown(t.Context(), p.UID); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.setup(p)
+		}
+		// then the agent knows what another one would read
+		known := w.m
+		w.restart()
+		for _, m := range []*Manager{known, w.m} {
+			if err := m.fillHolders(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !reflect.DeepEqual(known.holders.pods, w.m.holders.pods) || !reflect.DeepEqual(known.holders.by, w.m.holders.by) {
+			t.Fatalf("known: %v, %v; on disk: %v, %v", known.holders.pods, known.holders.by, w.m.holders.pods, w.m.holders.by)
+		}
+		w.m = known
+	}
+}
+
+func TestARecordThatWasBegunHoldsNothing(t *testing.T) {
+	w, first, second := forOne(t, onHost(t.TempDir()))
+	for _, text := range []string{"", `{"source":"x","persistentVolume":"disk","pod":"shop/web"}`} {
+		begun := w.m.recordOf(first.UID, "vol.new")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(begun), 0o750), os.WriteFile(begun, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.setup(second)
+		if !w.m.holders.filled {
+			t.Error("the records of all pods will be read again")
+		}
+		if err := w.m.Teardown(t.Context(), second.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAGroupIsNotGivenBlindly(t *testing.T) {
+	// given a pod that has a volume, and a record of it that can't be understood
+	w := newWorld(t)
+	w.bind(localDisk(t.TempDir()))
+	first, second := withGroup(podWith(claimVolume("data")), someGroup()), withGroup(podWith(claimVolume("data")), someGroup()+1)
+	second.UID = "u-2"
+	w.setup(first)
+	if err := os.WriteFile(w.m.recordOf(first.UID, "vol"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	// then its group stays nevertheless
+	w.setup(second)
+	if len(w.warned) != 1 || w.mounter.tables != 1 {
+		t.Error(w.warned, w.mounter.tables)
+	}
 }

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,6 +89,19 @@ func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOn
 
 // usedByOthers tells whether some pod has the volume already: its group stays.
 func (j *job) usedByOthers(volume string) (bool, error) {
+	uids, all, err := j.m.holdersOf(volume)
+	for _, uid := range uids {
+		at := filepath.Join(j.m.cfg.PodsDir, string(uid), volumesDir, dirLocal, volume)
+		mounted, e := j.m.cfg.Mounter.IsMount(at)
+		if mounted {
+			return true, nil
+		}
+		err = errors.Join(err, e)
+	}
+	if err == nil && all {
+		return false, nil
+	}
+	// A pod may have it of which that is not known: the mounts of the machine tell.
 	mounts, err := j.m.cfg.Mounter.Below(j.m.cfg.PodsDir)
 	if err != nil {
 		return false, err

@@ -54,6 +54,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer pods.Close()
 	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, fs.ErrNotExist) {
+		m.holders.vanished(uid)
 		return nil
 	}
 	if err != nil {
@@ -74,11 +75,16 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
 		path := filepath.Join(dir.Name(), part)
 		t.say("remove " + path)
-		err := podfile.RemoveTree(dir, part)
+		remove := func() error { return podfile.RemoveTree(dir, part) }
+		if part == sourcesDir {
+			files := remove
+			remove = func() error { return m.holders.change(files, func() { m.holders.forgetPod(uid) }) }
+		}
+		err := remove()
 		if errors.Is(err, podfile.ErrMountPoint) || errors.Is(err, unix.EBUSY) {
 			if err = m.unmountIn(ctx, t, pods, path, every); err == nil {
 				t.say("remove " + path)
-				err = podfile.RemoveTree(dir, part)
+				err = remove()
 			}
 		}
 		if err != nil {

@@ -110,12 +110,16 @@ type Manager struct {
 	cfg   Config
 	guard *guard
 
+	// How a record is read. Tests count it.
+	readRecord func(podsDir string, uid pod.UID, volume string) (record, error)
+
 	mu    sync.Mutex
 	pods  map[pod.UID]map[string]place // the volumes that are set up, by name
 	stuck map[string]time.Time         // mounts that did not go, and since when
 
 	holding sync.Mutex                   // held from looking who has a volume to writing down who has it now
 	waiting map[pod.UID]map[pod.UID]bool // for a pod to let go of a volume: others
+	holders holders                      // of persistent volumes
 	locals  turns                        // at directories of the machine that are volumes
 	swapped sync.Once                    // it was told that memory may be swapped out
 }
@@ -158,7 +162,7 @@ func New(c Config) (*Manager, error) {
 	return &Manager{
 		cfg: c, guard: newGuard(c.Patience),
 		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{}, waiting: map[pod.UID]map[pod.UID]bool{},
-		locals: turns{taken: map[string]chan struct{}{}},
+		locals: turns{taken: map[string]chan struct{}{}}, readRecord: readRecord,
 	}, nil
 }
 
