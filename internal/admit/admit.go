@@ -54,6 +54,9 @@ type Node struct {
 	ShuttingDown bool // no pod is taken in any more
 	// Pressure is what the machine runs out of, by the conditions that say so.
 	Pressure []v1.NodeConditionType
+
+	// PortsElsewhere are the ports that pods of other agents on this machine occupy.
+	PortsElsewhere []PortElsewhere
 }
 
 // Rejection says why a pod may not run.
@@ -109,7 +112,7 @@ func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 // nodeChecks are about what other pods have no part in. Sysctls come before
 // features: one that is forbidden anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkPortsElsewhere,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

@@ -11,15 +11,32 @@ import (
 	"berth/internal/pod"
 )
 
-// hostPort is a port of the machine that a pod occupies.
-type hostPort struct {
-	port     int32
-	protocol v1.Protocol
-	ip       netip.Addr // the zero address stands for all of them
+// HostPort is a port of the machine that a pod occupies.
+type HostPort struct {
+	Port     int32
+	Protocol v1.Protocol
+	IP       netip.Addr // the zero address stands for all of them
+}
+
+// PortElsewhere is a port of the machine that a pod of another agent occupies.
+type PortElsewhere struct {
+	HostPort
+	By string // the pod, and the root directory of its agent
+}
+
+func checkPortsElsewhere(p *v1.Pod, node Node) *Rejection {
+	for _, wanted := range HostPorts(p) {
+		for _, taken := range node.PortsElsewhere {
+			if clash(wanted, taken.HostPort) {
+				return &Rejection{Reason: pod.ReasonNodePorts, Message: fmt.Sprintf("host port %s is already in use by %s", wanted, taken.By)}
+			}
+		}
+	}
+	return nil
 }
 
 func checkHostPorts(p *v1.Pod, others []*tenant) *Rejection {
-	wanted := hostPorts(p)
+	wanted := HostPorts(p)
 	for _, t := range others {
 		if port, taken := firstClash(wanted, t); taken {
 			return portTaken(port, t)
@@ -29,9 +46,9 @@ func checkHostPorts(p *v1.Pod, others []*tenant) *Rejection {
 }
 
 // firstClash returns the first of the wanted ports that another pod holds.
-func firstClash(wanted []hostPort, t *tenant) (hostPort, bool) {
+func firstClash(wanted []HostPort, t *tenant) (HostPort, bool) {
 	if len(wanted) == 0 {
-		return hostPort{}, false
+		return HostPort{}, false
 	}
 	for _, taken := range t.ports {
 		for _, want := range wanted {
@@ -40,21 +57,21 @@ func firstClash(wanted []hostPort, t *tenant) (hostPort, bool) {
 			}
 		}
 	}
-	return hostPort{}, false
+	return HostPort{}, false
 }
 
-func portTaken(port hostPort, by *tenant) *Rejection {
+func portTaken(port HostPort, by *tenant) *Rejection {
 	return &Rejection{
 		Reason:  pod.ReasonNodePorts,
 		Message: fmt.Sprintf("host port %s is already in use by pod %s", port, pod.Ref(by.Pod)),
 	}
 }
 
-// hostPorts lists the ports of the machine that a pod occupies. On the host's
+// HostPorts lists the ports of the machine that a pod occupies. On the host's
 // network, every port of a container is one. Those of init containers are free
 // again soon, except for sidecars.
-func hostPorts(p *v1.Pod) []hostPort {
-	var out []hostPort
+func HostPorts(p *v1.Pod) []HostPort {
+	var out []HostPort
 	lasting := slices.DeleteFunc(slices.Clone(p.Spec.InitContainers), func(c v1.Container) bool { return !pod.IsSidecar(&c) })
 	for _, c := range slices.Concat(lasting, p.Spec.Containers) {
 		for _, port := range c.Ports {
@@ -65,10 +82,10 @@ func hostPorts(p *v1.Pod) []hostPort {
 			if number == 0 {
 				continue
 			}
-			out = append(out, hostPort{
-				port:     number,
-				protocol: cmp.Or(port.Protocol, v1.ProtocolTCP),
-				ip:       address(port.HostIP),
+			out = append(out, HostPort{
+				Port:     number,
+				Protocol: cmp.Or(port.Protocol, v1.ProtocolTCP),
+				IP:       address(port.HostIP),
 			})
 		}
 	}
@@ -85,15 +102,15 @@ func address(s string) netip.Addr {
 	return ip.Unmap()
 }
 
-func clash(a, b hostPort) bool {
-	return a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || !a.ip.IsValid() || !b.ip.IsValid())
+func clash(a, b HostPort) bool {
+	return a.Port == b.Port && a.Protocol == b.Protocol && (a.IP == b.IP || !a.IP.IsValid() || !b.IP.IsValid())
 }
 
 // String writes a port as in 8080/TCP or 8080/TCP on 10.0.0.1.
-func (h hostPort) String() string {
-	s := fmt.Sprintf("%d/%s", h.port, h.protocol)
-	if h.ip.IsValid() {
-		s += " on " + h.ip.String()
+func (h HostPort) String() string {
+	s := fmt.Sprintf("%d/%s", h.Port, h.Protocol)
+	if h.IP.IsValid() {
+		s += " on " + h.IP.String()
 	}
 	return s
 }

@@ -24,7 +24,7 @@ import (
 //     most first: a large pod may have made the small ones before it needless.
 func preempt(p *v1.Pod, others []*tenant, node Node) ([]*v1.Pod, *Rejection) {
 	var holders, candidates []*tenant
-	wanted := hostPorts(p)
+	wanted := HostPorts(p)
 	for _, t := range others {
 		port, taken := firstClash(wanted, t)
 		switch {

@@ -110,12 +110,12 @@ func judgeWorth(p *v1.Pod, running, victims []*v1.Pod, node Node) error {
 		all[t.UID] = t
 	}
 	for _, victim := range victims {
-		if _, holder := firstClash(hostPorts(p), all[victim.UID]); holder {
+		if _, holder := firstClash(HostPorts(p), all[victim.UID]); holder {
 			continue
 		}
 		var less []*v1.Pod
 		for _, other := range preemptable(running) {
-			_, holder := firstClash(hostPorts(p), all[other.UID])
+			_, holder := firstClash(HostPorts(p), all[other.UID])
 			if holder || compareWorth(all[other.UID], all[victim.UID]) < 0 {
 				less = append(less, other)
 			}

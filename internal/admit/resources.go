@@ -18,12 +18,12 @@ import (
 type tenant struct {
 	*v1.Pod
 	requests v1.ResourceList
-	ports    []hostPort
+	ports    []HostPort
 	class    int // its place in classes
 }
 
 func newTenant(p *v1.Pod) *tenant {
-	return &tenant{p, requests(p), hostPorts(p), slices.Index(classes, pod.QOSClass(p))}
+	return &tenant{p, requests(p), HostPorts(p), slices.Index(classes, pod.QOSClass(p))}
 }
 
 // tenants are the pods beside p. An earlier version of p is not one of them.
