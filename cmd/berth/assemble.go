@@ -24,7 +24,10 @@ func assemble(
 		wanted: desired.New(), upstream: standalone{}, moved: func() {}, sources: sources, state: state.Keeper, full: state.full,
 	}
 	var err error
-	if in.capacity, err = newCapacity(c, in.features); err != nil {
+	if in.ports, err = newHostPorts(rt.owner, log); err != nil {
+		return nil, nil, err
+	}
+	if in.capacity, err = newCapacity(c, in.features, in.ports); err != nil {
 		return nil, nil, err
 	}
 	if member != nil {

@@ -28,6 +28,8 @@ type capacity struct {
 	// pressure is what the machine runs out of. It is not measured without a cluster:
 	// all pods are static then, and run in spite of it.
 	pressure func() []v1.NodeConditionType
+	// portsElsewhere are the host ports that pods of other agents on this machine occupy.
+	portsElsewhere func() []admit.PortElsewhere
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
@@ -48,7 +50,7 @@ func nodeLimits(p config.Pressure) machine.Limits {
 }
 
 // newCapacity looks at the machine once: processors and memory do not change.
-func newCapacity(c *config.Config, f *features) (*capacity, error) {
+func newCapacity(c *config.Config, f *features, ports *hostPorts) (*capacity, error) {
 	m, err := readMachine(machine.Host{Storage: c.RootDir})
 	if err != nil {
 		return nil, err
@@ -58,6 +60,8 @@ func newCapacity(c *config.Config, f *features) (*capacity, error) {
 		allocatable: machine.Allocatable(m, nodeSettings(c)),
 		inCluster:   func() *v1.Node { return nil },
 		pressure:    func() []v1.NodeConditionType { return nil },
+
+		portsElsewhere: ports.elsewhere,
 	}, nil
 }
 
@@ -87,6 +91,7 @@ func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
 		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
+		PortsElsewhere: c.portsElsewhere(),
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

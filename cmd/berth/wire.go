@@ -47,6 +47,7 @@ const (
 // node is the road of a pod on one runtime.
 type node struct {
 	features *features
+	ports    *hostPorts
 	agent    *agent.Agent
 	statuses *status.Store
 	images   *image.Manager
@@ -86,6 +87,7 @@ type surroundings struct {
 	diary    *diary
 	state    *statefile.Keeper
 	capacity *capacity
+	ports    *hostPorts
 	sources  []string // their names
 
 	podsDir string // holds a directory of data for each pod
@@ -94,7 +96,7 @@ type surroundings struct {
 
 // newNode makes the parts, in the order of the road. They stand still until start.
 func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.Logger) (*node, error) {
-	n := &node{features: in.features, statuses: status.NewStore(), diary: in.diary, state: in.state, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
+	n := &node{features: in.features, ports: in.ports, statuses: status.NewStore(), diary: in.diary, state: in.state, moved: in.moved, log: log, group: run.NewGroup(ctx, log)}
 	var err error
 	if in.tree, err = cgroup.Open(); err != nil {
 		return nil, err
@@ -183,6 +185,7 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, snapshots) })
 	n.group.Go("observer", n.onceUp(n.observer.Run))
 	n.group.Go("probes", n.probes.Run)
+	n.group.Go("host ports", func(ctx context.Context) { n.ports.run(ctx, n.agent) })
 	n.group.Go("addresses", func(ctx context.Context) {
 		n.ips.watch(ctx, func() {
 			n.moved()

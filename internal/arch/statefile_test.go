@@ -20,6 +20,7 @@ var readsState = map[string]string{
 	"internal/probe/memory.go":        "entry by entry, with salvage",
 	"internal/refs/bind_file.go":      "entry by entry, with salvage",
 	"internal/roots/registry.go":      "it is of one root directory",
+	"internal/roots/ports.go":         "it is of one root; what can't be read of it counts as free",
 	"internal/source/lastgood.go":     "object by object, and as far as it goes",
 	"internal/userns/userns.go":       "it is of one pod",
 	"internal/volume/edited.go":       "it is of one volume",

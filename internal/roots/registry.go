@@ -157,7 +157,7 @@ func (r Registry) Release(o Owner) error {
 		return err
 	}
 	defer locked.release()
-	if err := os.Remove(r.file(o.claim.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.remove(o.claim.ID); err != nil {
 		return fmt.Errorf("release what root directory %s owned: %w", o.claim.Root, err)
 	}
 	_ = os.Remove(r.Dir) // if that was the last one
@@ -175,12 +175,12 @@ func (r Registry) others(c Claim) ([]Claim, error) {
 	for _, other := range claims {
 		if other.Resolved == c.Resolved {
 			if c.ID != "" && other.ID != c.ID { // the same directory by another path
-				_ = os.Remove(r.file(other.ID))
+				_ = r.remove(other.ID)
 			}
 			continue
 		}
 		if r.stale(other) {
-			_ = os.Remove(r.file(other.ID)) // if that fails, it is found stale again
+			_ = r.remove(other.ID) // if that fails, it is found stale again
 			continue
 		}
 		out = append(out, other)

@@ -2,9 +2,11 @@ package roots
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +234,48 @@ func TestAClaimIsReleased(t *testing.T) {
 		t.Errorf("the folder of no claims is left: %v", err)
 	}
 	m.mustAcquire(t, theirs)
+}
+
+func TestHostPortsOfOtherRootsAreKnown(t *testing.T) {
+	m := newTestMachine(t)
+	apart := m.claim(t)
+	apart.NetNS = 2
+	mine, theirs, elsewhere := m.mustAcquire(t, m.claim(t)), m.mustAcquire(t, m.claim(t)), m.mustAcquire(t, apart)
+	expect := func(of Owner, want map[string][]HostPort) {
+		t.Helper()
+		if got, err := m.PortsElsewhere(of); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	record := func(of Owner, ports ...HostPort) {
+		t.Helper()
+		if err := m.RecordPorts(of, ports); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(mine, nil)
+	record(mine, HostPort{Port: 1, Protocol: "TCP", Pod: "a/b"})
+	expect(mine, nil) // its own
+
+	// when others record theirs, then those of the same network namespace are known
+	web := HostPort{Port: 80, Protocol: "TCP", IP: netip.MustParseAddr("10.0.0.1"), Pod: "shop/web"}
+	record(theirs, web)
+	record(elsewhere, HostPort{Port: 81, Protocol: "TCP", Pod: "shop/other"})
+	expect(mine, map[string][]HostPort{theirs.Root(): {web}})
+	record(theirs)
+	expect(mine, map[string][]HostPort{theirs.Root(): nil})
+
+	// when a root gives back what it has, then nothing is left of its ports
+	record(theirs, web)
+	for _, o := range []Owner{theirs, elsewhere} {
+		if err := m.Release(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(mine, nil)
+	if left, err := filepath.Glob(filepath.Join(m.Dir, "*")); err != nil || len(left) != 2 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
 
 func TestAStaleClaimIsDropped(t *testing.T) {

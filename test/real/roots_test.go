@@ -20,6 +20,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/ociarchive"
+	"berth/internal/pod"
 	"berth/internal/roots"
 )
 
@@ -259,8 +260,13 @@ func TestARootWithoutPodsTouchesNobody(t *testing.T) { // alone, since there is 
 	w := watch()
 	other := m.root()
 	other.apply("own.yaml", newPod("own", "sleep"))
+	other.apply("greedy.yaml", servingPod("greedy", 8083))
 	other.startPlain()
 	other.waitRunning("own")
+	// which is told who has the host port that one of its pods asks for
+	other.waitPod("greedy", "is rejected", startLimit, func(p v1.Pod) string {
+		return boolText(p.Status.Phase == v1.PodFailed && p.Status.Reason == pod.ReasonNodePorts && strings.HasSuffix(p.Status.Message, "of the agent on "+a.root))
+	})
 	other.down()
 	w.mustBeUntouched("berth run --root-dir OTHER")
 	if text, err := os.ReadFile(a.logFile()); err != nil || strings.Contains(string(text), "the node has another address") {
