@@ -89,13 +89,16 @@ func TestANodeIsAsItsOwnerWantsIt(t *testing.T) {
 	})
 	must(t, plane.AwaitNodes(t.Context()))
 	pods := podsIn(t, admin, "default")
+	var err error
 
-	// its labels, taints and limits are in the cluster
-	node, err := admin.CoreV1().Nodes().Get(t.Context(), "kept", get)
-	must(t, err)
-	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" || node.Labels["tier"] != "edge" || node.Status.Allocatable.Pods().Value() != 3 {
-		t.Errorf("taints %v, labels %v, %s pods", node.Spec.Taints, node.Labels, node.Status.Allocatable.Pods())
-	}
+	// its labels, taints and limits are in the cluster, and nothing keeps pods away once it is ready
+	within(t, patience, func() error {
+		node, err := admin.CoreV1().Nodes().Get(t.Context(), "kept", get)
+		if err == nil && (len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" || node.Labels["tier"] != "edge" || node.Status.Allocatable.Pods().Value() != 3) {
+			err = fmt.Errorf("taints %v, labels %v, %s pods", node.Spec.Taints, node.Labels, node.Status.Allocatable.Pods())
+		}
+		return err
+	})
 
 	// a certificate that is replaced on disk is the one that callers see
 	shows := func(want string) func() error {
