@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,7 +55,7 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 		}
 	}
 	a.showUnreadPods()
-	for _, p := range oldestFirst(a.Desired.Pods()) {
+	for _, p := range a.begunFirst(a.Desired.Pods()) {
 		switch {
 		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
 			a.showSourceNotRead(p)
@@ -72,4 +74,18 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 		a.takeIn(group, p)
 	}
 	a.housekeep(group)
+}
+
+// begunFirst sorts pods as admission has to know of them after a restart: those that had begun
+// have their room, and the others get what is left, the oldest first.
+func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
+	begun := func(p *v1.Pod) int {
+		if a.running[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
+			return 0
+		}
+		return 1
+	}
+	sorted := oldestFirst(pods)
+	slices.SortStableFunc(sorted, func(x, y *v1.Pod) int { return cmp.Compare(begun(x), begun(y)) })
+	return sorted
 }

@@ -164,3 +164,19 @@ func TestARuntimeThatHangsForAnHourIsAskedOnceForEachPod(t *testing.T) {
 		}
 	})
 }
+
+// A pod that ran before the agent was restarted has its room, however young it is.
+func TestPodsThatRanAreTakenInBeforeNewOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n, release, _ := hungNode(t)
+		defer n.stop()
+		hasRoomForOne(n)
+		fresh := greedy("Z-fresh")
+		fresh.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		n.binds(fresh)
+		n.wants(webPod("a"))
+		release()
+		n.expectPhase("a", v1.PodRunning)
+		n.expectPhase("Z-fresh", v1.PodFailed)
+	})
+}
