@@ -210,6 +210,9 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 			if err := n.images.Loaded(ctx, rt.takeImported()); err != nil {
 				log.Warn("images of an archive are not for all pods", "err", err)
 			}
+			if joined != nil {
+				joined.node.Look() // the Node tells which images are here
+			}
 		case <-registered:
 			watcher.Metrics.Registered(time.Now())
 			n.agent.Remirror(ctx)

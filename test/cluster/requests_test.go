@@ -186,6 +186,9 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	hears.await(quiet[0].at, 1, "renewed its lease", func(a asked) bool { return a.method == http.MethodPut && strings.Contains(a.path, "/leases/one") })
 
 	// When somebody writes there, it is put right with the next look, not with the next report.
+	if before, err := admin.CoreV1().Nodes().Get(t.Context(), "one", get); err != nil || len(before.Status.Images) == 0 {
+		t.Errorf("it does not tell the image that was imported at its start: %v", err)
+	}
 	began = time.Now()
 	_, err := admin.CoreV1().Nodes().Patch(t.Context(), "one", types.MergePatchType, []byte(`{"status":{"images":[]}}`), metav1.PatchOptions{}, "status")
 	must(t, err)
