@@ -62,11 +62,11 @@ test-fast: ## the tests that need neither root nor a container runtime
 
 .PHONY: bench-flat
 bench-flat: ## compare what a pod costs among 50 and among 500, in processor time, too
-	go test -count=1 -run TestFlatTo500Pods -v ./internal/agent -flat.cpu
+	go test -count=1 -run TestFlatTo500Pods -v ./internal/core/agent -flat.cpu
 
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
-	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./internal/volume ./test/real/...
+	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/volume ./test/real/...
 
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
@@ -157,7 +157,7 @@ bin/libexec/pause: bundle/pause/pause.c Makefile | setup
 bin/examples/hello: examples/hello/main.go go.mod | setup
 	CGO_ENABLED=0 go build $(flags) -ldflags "-s -w" -o $@ ./examples/hello
 
-bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/ociarchive/*.go)
+bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/runtime/ociarchive/*.go)
 	@mkdir -p $(@D)
 	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello
 

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"berth/internal/config"
-	"berth/internal/roots"
+	"berth/internal/host/roots"
 )
 
 // addressAudit is how often the machine is looked at whatever the kernel tells: that of a

@@ -7,10 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	machine "berth/internal/node"
-	"berth/internal/render"
-	"berth/internal/userns"
+	"berth/internal/pods/userns"
+	"berth/internal/runtime/render"
 )
 
 // What pods have of this machine together. It is looked at whenever a pod starts, since

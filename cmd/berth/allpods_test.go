@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth/internal/config"
-	"berth/internal/render"
+	"berth/internal/runtime/render"
 )
 
 func TestPodsDoNotGetWhatIsReserved(t *testing.T) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 
+	"berth/internal/cluster/shutdown"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/desired"
-	"berth/internal/measure"
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/shutdown"
+	"berth/internal/intake/desired"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/runtime/cri"
+	"berth/internal/telemetry/measure"
 )
 
 // assemble makes the road of a pod, and what joins this machine to a cluster if it

@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
-	"berth/internal/pod"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
 )
 
 func newAttachCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/admit"
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	machine "berth/internal/node"
+	"berth/internal/core/admit"
 )
 
 // capacity is what this machine has for pods.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	machine "berth/internal/node"
+	machine "berth/internal/cluster/node"
 )
 
 func TestAMachineWithoutAnIDIsGoodForPods(t *testing.T) {

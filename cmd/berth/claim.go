@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"berth/internal/bundle"
-	"berth/internal/cgroup"
 	"berth/internal/config"
-	"berth/internal/roots"
+	"berth/internal/host/roots"
+	"berth/internal/pods/cgroup"
+	"berth/internal/runtime/bundle"
 )
 
 // What a root directory has on the machine besides its files, and the other roots that

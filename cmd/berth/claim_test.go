@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"berth/internal/config"
-	"berth/internal/roots"
+	"berth/internal/host/roots"
 )
 
 // newRoot is a root directory of a configuration that sets no names.

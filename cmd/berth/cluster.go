@@ -11,23 +11,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth/internal/cluster/kubeclient"
+	"berth/internal/cluster/mirror"
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/desired"
-	"berth/internal/kubeapi"
-	"berth/internal/mirror"
-	machine "berth/internal/node"
-	"berth/internal/pod"
-	"berth/internal/refs"
-	"berth/internal/run"
-	"berth/internal/source"
-	"berth/internal/status"
+	"berth/internal/core/status"
+	"berth/internal/intake/desired"
+	"berth/internal/intake/objects"
+	"berth/internal/intake/source"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/runtime/cri"
 )
 
 // cluster is the upstream of a node that has joined one.
 type cluster struct {
 	log      *slog.Logger
-	clients  *kubeapi.Clients
+	clients  *kubeclient.Clients
 	shows    *credentials
 	machine  machine.Host
 	pressure config.Pressure
@@ -122,7 +122,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 }
 
 // start keeps the node, the statuses and the mirror pods of this machine true.
-func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *refs.API, alive func(context.Context) error, fail func(error)) {
+func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *objects.API, alive func(context.Context) error, fail func(error)) {
 	u.shows.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {

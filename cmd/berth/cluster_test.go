@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"berth/internal/desired"
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/status"
+	"berth/internal/core/status"
+	"berth/internal/intake/desired"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 func TestAPodIsReleasedOnlyWhileItsSourceHasIt(t *testing.T) {

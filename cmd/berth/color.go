@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"berth/internal/table"
+	"berth/internal/lib/table"
 )
 
 // colorMode is the value of --color.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"berth/internal/atomicfile"
 	"berth/internal/config"
-	"berth/internal/salvage"
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/salvage"
 )
 
 // loadConfig reads what a command line and its --config file say.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"time"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // containerLogs finds the logs of containers for the servers.

@@ -7,17 +7,17 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"berth/internal/cert"
+	"berth/internal/cluster/cert"
+	"berth/internal/cluster/kubeclient"
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	"berth/internal/kubeapi"
-	machine "berth/internal/node"
-	"berth/internal/run"
+	"berth/internal/lib/run"
 )
 
 // membership is how this node belongs to its cluster.
 type membership struct {
 	shows   *credentials
-	clients *kubeapi.Clients
+	clients *kubeclient.Clients
 }
 
 // newMembership reads the kubeconfig. It asks nobody, and returns nil if this node is to be in no
@@ -48,7 +48,7 @@ type credentials struct {
 func newCredentials(c *config.Config, log *slog.Logger) (*credentials, error) {
 	out := &credentials{config: cert.ClientConfig{
 		Node: c.NodeName, CertDir: c.Cluster.CertDir, Kubeconfig: c.Cluster.Kubeconfig, BootstrapKubeconfig: c.Cluster.Bootstrap,
-		Rotate: c.Cluster.Rotate, UserAgent: kubeapi.UserAgent(version, machine.Kubernetes), Log: log,
+		Rotate: c.Cluster.Rotate, UserAgent: kubeclient.UserAgent(version, machine.Kubernetes), Log: log,
 	}}
 	var err error
 	if out.missing, err = cert.Needed(out.config); err != nil || out.missing {
@@ -61,8 +61,8 @@ func newCredentials(c *config.Config, log *slog.Logger) (*credentials, error) {
 
 // clients makes the clients of the API server. Before there are credentials they
 // know where it is, and are nobody to it.
-func (c *credentials) clients(settings *config.Cluster) (*kubeapi.Clients, error) {
-	k := kubeapi.Config{
+func (c *credentials) clients(settings *config.Cluster) (*kubeclient.Clients, error) {
+	k := kubeclient.Config{
 		Kubeconfig: settings.Kubeconfig, UserAgent: c.config.UserAgent, QPS: float32(settings.QPS), Burst: settings.Burst,
 		EventQPS: float32(settings.EventQPS), EventBurst: settings.EventBurst, ContentType: settings.ContentType,
 	}
@@ -72,7 +72,7 @@ func (c *credentials) clients(settings *config.Cluster) (*kubeapi.Clients, error
 	if c.missing || c.client.Load() != nil {
 		k.ClientCertificate = c.certificate
 	}
-	return kubeapi.New(k)
+	return kubeclient.New(k)
 }
 
 func (c *credentials) certificate() *tls.Certificate {
@@ -84,7 +84,7 @@ func (c *credentials) certificate() *tls.Certificate {
 
 // start gets what is missing, and renews what runs out. fail is told what no waiting
 // mends.
-func (c *credentials) start(group *run.Group, clients *kubeapi.Clients, fail func(error)) {
+func (c *credentials) start(group *run.Group, clients *kubeclient.Clients, fail func(error)) {
 	if !c.missing && c.client.Load() == nil {
 		return
 	}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"berth/internal/client"
-	"berth/internal/find"
-	"berth/internal/pod"
+	"berth/internal/api/client"
+	"berth/internal/api/find"
+	"berth/internal/lib/pod"
 )
 
 // debugFlags are those of 'debug'.

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/server/api"
-	"berth/internal/table"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/table"
 )
 
 // maxAnnotation is how much is shown of an annotation: some hold whole manifests.

@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
-	"berth/internal/server/api"
-	"berth/internal/table"
+	"berth/internal/api"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/table"
 )
 
 // More of a pod than its object says.

@@ -10,9 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/table"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/table"
 )
 
 func newDescribeNodeCommand() *cobra.Command {

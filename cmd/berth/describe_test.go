@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/pod"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/lib/pod"
 )
 
 // noon is when the pods of these tests are looked at.

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"berth/internal/cluster/kubeclient"
 	"berth/internal/config"
-	"berth/internal/event"
-	"berth/internal/kubeapi"
-	"berth/internal/run"
-	"berth/internal/statefile"
+	"berth/internal/lib/run"
+	"berth/internal/lib/statefile"
+	"berth/internal/telemetry/event"
 )
 
 // diary is where all that happens on this node is written down: in a file of its
@@ -24,7 +24,7 @@ type diary struct {
 }
 
 // newDiary opens the diary. clients is nil without a cluster.
-func newDiary(ctx context.Context, c *config.Config, clients *kubeapi.Clients, state *statefile.Keeper, log *slog.Logger) (*diary, error) {
+func newDiary(ctx context.Context, c *config.Config, clients *kubeclient.Clients, state *statefile.Keeper, log *slog.Logger) (*diary, error) {
 	ctx = context.WithoutCancel(ctx) // it outlasts those who write
 	d := &diary{recording: run.NewGroup(ctx, log), sending: run.NewGroup(ctx, log)}
 	var err error

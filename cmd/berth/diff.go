@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/review"
+	"berth/internal/api/client"
+	"berth/internal/core/review"
 )
 
 // The exit codes of diff(1).

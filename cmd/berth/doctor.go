@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"berth/internal/bundle"
-	"berth/internal/doctor"
-	"berth/internal/table"
+	"berth/internal/host/doctor"
+	"berth/internal/lib/table"
+	"berth/internal/runtime/bundle"
 )
 
 // doctorTimeout is how long anybody else is waited for.

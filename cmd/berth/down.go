@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/cgroup"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/volume"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/pods/cgroup"
+	"berth/internal/pods/volume"
+	"berth/internal/runtime/cri"
 )
 
 // theirGrace lets every pod take the time that it asks for.

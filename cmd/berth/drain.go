@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/server/api"
-	"berth/internal/shutdown"
+	"berth/internal/api"
+	"berth/internal/cluster/shutdown"
 )
 
 // drainFlags are those of 'drain'.

@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
-	"berth/internal/server"
-	"berth/internal/server/api"
-	"berth/internal/shutdown"
+	"berth/internal/api"
+	"berth/internal/api/localapi"
+	"berth/internal/cluster/shutdown"
+	"berth/internal/lib/pod"
 )
 
 // drainable is a node whose pods end when they are told to, but for those that hang.
@@ -75,11 +75,11 @@ func startDrainable(t *testing.T, hanging string, names ...string) (*drainable, 
 		t.Fatal(err)
 	}
 	a := &fakeAgent{rootDir: newRootDir(t), changed: make(chan struct{}), ended: make(chan struct{})}
-	s, err := server.New(server.Config{Pods: a, Logs: a, Drains: drains{manager}, Log: log})
+	s, err := localapi.New(localapi.Config{Pods: a, Logs: a, Drains: drains{manager}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := server.Listen(api.SocketPath(a.rootDir), api.Group)
+	l, err := localapi.Listen(api.SocketPath(a.rootDir), api.Group)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/status"
+	"berth/internal/core/status"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 // observer knows what the runtime has of pods.

@@ -12,8 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
-	"berth/internal/status"
+	"berth/internal/core/status"
+	"berth/internal/lib/pod"
 )
 
 // seenRuntime is what an observer knows.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/server/api"
-	"berth/internal/table"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/table"
 )
 
 // getEvents is what the flags of 'get events' say.

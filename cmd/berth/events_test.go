@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // eventOf is an event of a pod of a manifest on node-1, which happened so long ago.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 func newExecCommand() *cobra.Command {

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"sync"
 
-	"berth/internal/cri"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/cri"
 )
 
 // features is what the container runtime says of itself. Parts of the agent are made

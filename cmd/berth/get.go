@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
 )
 
 func newGetCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/inventory"
-	"berth/internal/server/api"
-	"berth/internal/table"
+	"berth/internal/api"
+	"berth/internal/api/inventory"
+	"berth/internal/lib/table"
 )
 
 func newGetImagesCommand() *cobra.Command {

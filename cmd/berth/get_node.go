@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/table"
+	"berth/internal/lib/table"
 )
 
 func newGetNodeCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 func TestGetPods(t *testing.T) {

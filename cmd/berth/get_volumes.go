@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
-	"berth/internal/server/api"
-	"berth/internal/table"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/table"
 )
 
 // getVolumes is what the flags of 'get volumes' say.

@@ -11,11 +11,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/admit"
-	"berth/internal/agent"
-	"berth/internal/pod"
-	"berth/internal/roots"
-	"berth/internal/trouble"
+	"berth/internal/core/admit"
+	"berth/internal/core/agent"
+	"berth/internal/host/roots"
+	"berth/internal/lib/logonce"
+	"berth/internal/lib/pod"
 )
 
 // hostPorts keeps apart the host ports of pods of several agents on this machine: each agent
@@ -26,7 +26,7 @@ type hostPorts struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	reading trouble.Row // failures to read what others have recorded
+	reading logonce.Row // failures to read what others have recorded
 }
 
 func newHostPorts(owner roots.Owner, log *slog.Logger) (*hostPorts, error) {
@@ -73,7 +73,7 @@ func (h *hostPorts) run(ctx context.Context, a *agent.Agent) {
 	held := map[pod.UID][]roots.HostPort{}
 	var version uint64
 	var recorded []roots.HostPort
-	var failures trouble.Row
+	var failures logonce.Row
 	for first := true; ; first = false {
 		changes := a.Since(version)
 		version = changes.Version

@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
-	"berth/internal/roots"
+	"berth/internal/host/roots"
+	"berth/internal/lib/pod"
 )
 
 func TestHostPortsFollowThePods(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"slices"
 
-	"berth/internal/bundle"
-	"berth/internal/cri"
-	"berth/internal/render"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/render"
 )
 
 // What the runtime and the kernel can tell about who the processes of pods are.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
-	"berth/internal/keyring"
-	"berth/internal/progress"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/progress"
+	"berth/internal/runtime/keyring"
 )
 
 func newImageCommand() *cobra.Command {

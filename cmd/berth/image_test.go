@@ -10,8 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/progress"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/lib/progress"
 )
 
 func TestAProgressBar(t *testing.T) {

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/bundle"
+	"berth/internal/api"
+	"berth/internal/api/inventory"
 	"berth/internal/config"
-	"berth/internal/credential"
-	"berth/internal/cri"
-	"berth/internal/image"
-	"berth/internal/imagegc"
-	"berth/internal/inventory"
-	"berth/internal/keyring"
-	"berth/internal/progress"
-	"berth/internal/run"
-	"berth/internal/server/api"
+	"berth/internal/lib/progress"
+	"berth/internal/lib/run"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/credential"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/image"
+	"berth/internal/runtime/imagegc"
+	"berth/internal/runtime/keyring"
 )
 
 // newKeyring is what this machine can show to registries: where the users of a

@@ -12,13 +12,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/internal/agent"
+	"berth/internal/api"
+	"berth/internal/api/inventory"
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/inventory"
-	machine "berth/internal/node"
-	"berth/internal/probe"
-	"berth/internal/server/api"
+	"berth/internal/core/agent"
+	"berth/internal/pods/probe"
+	"berth/internal/runtime/cri"
 )
 
 // localInventory tells the local API what there is on this node beside pods.

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"berth/internal/pod"
-	"berth/internal/server"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/localapi"
+	"berth/internal/lib/pod"
 )
 
 // fakeInventory is what there is on the node of these tests.
@@ -55,7 +55,7 @@ func (fakeInventory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(newSummary())
 }
 
-func withInventory(c *server.Config) {
+func withInventory(c *localapi.Config) {
 	c.Inventory, c.Waterfalls, c.Node = fakeInventory{}, fakeInventory{}, fakeInventory{}
 }
 

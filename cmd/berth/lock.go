@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/proc"
-	"berth/internal/statefile"
+	"berth/internal/host/proc"
+	"berth/internal/lib/statefile"
 )
 
 // lockFile is locked while an agent works in the root directory, and holds its pid. Only root

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 // logFlags are those flags of 'logs' that are not yet as a request has them.

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/find"
-	"berth/internal/run"
+	"berth/internal/api/client"
+	"berth/internal/api/find"
+	"berth/internal/lib/run"
 )
 
 // printAllLogs prints the logs of all containers of a pod, one after the other, or all

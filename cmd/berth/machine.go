@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/internal/render"
+	"berth/internal/runtime/render"
 )
 
 // What berth takes over from the machine that it runs on.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"berth/internal/render"
+	"berth/internal/runtime/render"
 )
 
 func TestTheResolverOfTheMachine(t *testing.T) {

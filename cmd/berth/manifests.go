@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"berth/internal/review"
-	"berth/internal/source"
+	"berth/internal/core/review"
+	"berth/internal/intake/source"
 )
 
 // Manifests that are given with -f, to be looked at and not to be run.

@@ -7,16 +7,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clientgo "k8s.io/client-go/tools/metrics"
 
-	"berth/internal/cgroup"
+	"berth/internal/api/nodeapi"
+	machine "berth/internal/cluster/node"
 	"berth/internal/config"
-	"berth/internal/execute"
-	"berth/internal/measure"
-	"berth/internal/metrics"
-	machine "berth/internal/node"
-	"berth/internal/nodeapi"
-	"berth/internal/stats"
-	"berth/internal/trace"
-	"berth/internal/waterfall"
+	"berth/internal/core/execute"
+	"berth/internal/pods/cgroup"
+	"berth/internal/telemetry/measure"
+	"berth/internal/telemetry/metrics"
+	"berth/internal/telemetry/stats"
+	"berth/internal/telemetry/trace"
+	"berth/internal/telemetry/waterfall"
 )
 
 // waterfallsKept is of how many pods the start can be looked at.

@@ -10,14 +10,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/cert"
+	"berth/internal/api/nodeapi"
+	"berth/internal/cluster/cert"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/metrics"
-	"berth/internal/nodeapi"
-	"berth/internal/observe"
-	"berth/internal/pod"
-	"berth/internal/run"
+	"berth/internal/core/observe"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/runtime/cri"
+	"berth/internal/telemetry/metrics"
 )
 
 // systemLogs is what the node shows of the machine's own logs.

@@ -11,16 +11,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/internal/admit"
-	"berth/internal/agent"
 	"berth/internal/config"
-	"berth/internal/desired"
-	"berth/internal/fake"
-	"berth/internal/metrics"
-	"berth/internal/pod"
-	"berth/internal/stats"
-	"berth/internal/status"
-	"berth/internal/worker"
+	"berth/internal/core/admit"
+	"berth/internal/core/agent"
+	"berth/internal/core/status"
+	"berth/internal/core/worker"
+	"berth/internal/intake/desired"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/fake"
+	"berth/internal/telemetry/metrics"
+	"berth/internal/telemetry/stats"
 )
 
 // stuckWorkers are a pool that hangs when it is told to look at a pod.

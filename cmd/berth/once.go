@@ -13,10 +13,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/config"
-	"berth/internal/pod"
-	"berth/internal/review"
-	"berth/internal/roots"
-	"berth/internal/run"
+	"berth/internal/core/review"
+	"berth/internal/host/roots"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 // 'berth run --once': one pod, from its start to its end, and nothing left of it. It is

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 // follower watches the one pod of an agent, and prints what its containers write.

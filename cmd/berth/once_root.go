@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/internal/config"
-	"berth/internal/review"
+	"berth/internal/core/review"
 )
 
 // Where a pod is run once.

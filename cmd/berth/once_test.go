@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/config"
-	"berth/internal/review"
+	"berth/internal/core/review"
 )
 
 func TestOnceRefuses(t *testing.T) {

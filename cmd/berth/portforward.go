@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 func newPortForwardCommand() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"berth/internal/pod"
-	"berth/internal/table"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/table"
 )
 
 // podPrinter prints pods in the way that -o asks for. It may be given more

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // summary is what a row of the table tells of a pod, in kubectl's words.

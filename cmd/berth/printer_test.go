@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 func waiting(reason string) v1.ContainerState {

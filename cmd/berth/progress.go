@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/agent"
-	"berth/internal/image"
-	"berth/internal/pod"
-	"berth/internal/progress"
+	"berth/internal/core/agent"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/progress"
+	"berth/internal/runtime/image"
 )
 
 // podsWithProgress is the pods of the agent; those that wait for an image say how it

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"berth/internal/progress"
+	"berth/internal/lib/progress"
 )
 
 // progressBar shows how far something has come: on a terminal as a bar that moves, elsewhere

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 // Commands talk to the agent of this machine, and some of them to any node on the

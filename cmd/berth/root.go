@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/find"
+	"berth/internal/api/client"
+	"berth/internal/api/find"
 )
 
 // completionTimeout is how long somebody who pressed the tab key waits.

@@ -16,10 +16,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/internal/event"
-	"berth/internal/pod"
-	"berth/internal/server"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/localapi"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 // The library looks after a closed connection for a while.
@@ -92,22 +92,22 @@ func newRootDir(t *testing.T) string {
 }
 
 // startAgent starts an agent, whose server more is told to.
-func startAgent(t *testing.T, more ...func(*server.Config)) *fakeAgent {
+func startAgent(t *testing.T, more ...func(*localapi.Config)) *fakeAgent {
 	t.Helper()
 	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &fakeAgent{rootDir: newRootDir(t), events: events, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	config := server.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
+	config := localapi.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
 	for _, m := range more {
 		m(&config)
 	}
-	s, err := server.New(config)
+	s, err := localapi.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := server.Listen(api.SocketPath(a.rootDir), api.Group)
+	l, err := localapi.Listen(api.SocketPath(a.rootDir), api.Group)
 	if err != nil {
 		t.Fatal(err)
 	}

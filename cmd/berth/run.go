@@ -11,13 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"berth/internal/api/localapi"
+	"berth/internal/api/nodeapi"
 	"berth/internal/config"
-	"berth/internal/nodeapi"
-	"berth/internal/pod"
-	"berth/internal/roots"
-	"berth/internal/run"
-	"berth/internal/server"
-	"berth/internal/volume"
+	"berth/internal/host/roots"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/pods/volume"
 )
 
 func newRunCommand() *cobra.Command {
@@ -170,7 +170,7 @@ func runAgent(ctx context.Context, c *config.Config, owner roots.Owner, logs *lo
 		return err
 	}
 	store := imageStore{features: n.features, client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
-	local, err := server.New(server.Config{
+	local, err := localapi.New(localapi.Config{
 		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
 		Images: store, Inventory: newInventory(c, client, n, joined, goingDown.Closed), Waterfalls: watcher,
 		Drains: drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: version, Log: log,

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/bundle"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/measure"
-	"berth/internal/roots"
-	"berth/internal/run"
-	"berth/internal/statefile"
+	"berth/internal/host/roots"
+	"berth/internal/lib/run"
+	"berth/internal/lib/statefile"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/telemetry/measure"
 )
 
 // container is the container runtime that an agent works with: its own, or the

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/config"
-	"berth/internal/pod"
-	"berth/internal/refs"
-	"berth/internal/secret"
-	"berth/internal/source"
+	"berth/internal/intake/objects"
+	"berth/internal/intake/source"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/secret"
 )
 
 // podSource sends what it has of pods.
@@ -31,7 +31,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), f
 	if c.ManifestURL != (secret.URL{}) {
 		names = append(names, pod.SourceHTTP)
 	}
-	objects, err := refs.NewGather(refs.GatherConfig{Sources: names, Set: set, Log: log})
+	objects, err := objects.NewGather(objects.GatherConfig{Sources: names, Set: set, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}

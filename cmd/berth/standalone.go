@@ -3,9 +3,9 @@ package main
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/agent"
-	"berth/internal/execute"
-	"berth/internal/pod"
+	"berth/internal/core/agent"
+	"berth/internal/core/execute"
+	"berth/internal/lib/pod"
 )
 
 // upstream is whoever else wants to know of the pods of this node.

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"net"
 
-	"berth/internal/server"
-	"berth/internal/server/api"
-	"berth/internal/statefile"
+	"berth/internal/api"
+	"berth/internal/api/localapi"
+	"berth/internal/lib/statefile"
 )
 
 // agentState keeps the files of a root directory that the agent can go on without.
@@ -26,11 +26,11 @@ func newAgentState(log *slog.Logger) (*agentState, error) {
 // listenLocally opens the socket of a root directory. On a disk that has no place for one it
 // is elsewhere, where commands look, too. It returns nil if there is no place at all.
 func listenLocally(root string, log *slog.Logger) (net.Listener, error) {
-	l, err := server.Listen(api.SocketPath(root), api.Group)
+	l, err := localapi.Listen(api.SocketPath(root), api.Group)
 	if !statefile.CantWrite(err) {
 		return l, err
 	}
-	spare, spareErr := server.Listen(api.SpareSocketPath(root), api.Group)
+	spare, spareErr := localapi.Listen(api.SpareSocketPath(root), api.Group)
 	if spareErr != nil {
 		log.Error("there is no place for a local socket: commands such as 'berth get pods' can't reach this agent", "err", errors.Join(err, spareErr))
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"berth/internal/client"
-	"berth/internal/find"
+	"berth/internal/api/client"
+	"berth/internal/api/find"
 )
 
 // interrupted is the exit code of what ctrl-c ended.

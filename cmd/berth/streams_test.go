@@ -13,15 +13,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client/nodetest"
-	"berth/internal/server"
+	"berth/internal/api/client/nodetest"
+	"berth/internal/api/localapi"
 )
 
 // startNode starts an agent in whose containers run runs.
 func startNode(t *testing.T, run func(context.Context, nodetest.Process) error) *fakeAgent {
 	t.Helper()
 	n := &nodetest.Node{Run: run}
-	return startAgent(t, func(c *server.Config) { c.Node = n.Handler() })
+	return startAgent(t, func(c *localapi.Config) { c.Node = n.Handler() })
 }
 
 // onThisMachine runs commands in a folder, as if that were a container.
@@ -191,7 +191,7 @@ func TestDebug(t *testing.T) {
 		d.agent.set(nil, now)
 		return err
 	}}
-	a := startAgent(t, func(c *server.Config) { c.Debugs, c.Node = d, n.Handler() })
+	a := startAgent(t, func(c *localapi.Config) { c.Debugs, c.Node = d, n.Handler() })
 	d.agent = a
 	debug := func(state v1.ContainerState, args ...string) (result, v1.EphemeralContainer) {
 		t.Helper()

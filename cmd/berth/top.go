@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"berth/internal/client"
-	"berth/internal/table"
+	"berth/internal/api/client"
+	"berth/internal/lib/table"
 )
 
 func newTopCommand() *cobra.Command {

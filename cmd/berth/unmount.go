@@ -1,6 +1,6 @@
 package main
 
-import "berth/internal/volume"
+import "berth/internal/pods/volume"
 
 // An agent that unmounts something starts itself again for that: a process that waits for
 // a server which does not answer can be killed, and a part of one can't. No user sees it.

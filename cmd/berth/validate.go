@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/pod"
-	"berth/internal/review"
+	"berth/internal/core/review"
+	"berth/internal/lib/pod"
 )
 
 func newValidateCommand() *cobra.Command {

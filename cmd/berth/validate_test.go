@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/doctor"
-	"berth/internal/pod"
-	"berth/internal/review"
+	"berth/internal/core/review"
+	"berth/internal/host/doctor"
+	"berth/internal/lib/pod"
 )
 
 const goodPod = `apiVersion: v1

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/server/api"
+	"berth/internal/api"
 )
 
 // versionTimeout is how long the version of the agent is waited for.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
 )
 
 func newWaterfallCommand() *cobra.Command {

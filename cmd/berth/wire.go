@@ -6,31 +6,31 @@ import (
 	"path/filepath"
 	"time"
 
-	"berth/internal/agent"
-	"berth/internal/bundle"
-	"berth/internal/cgroup"
+	"berth/internal/cluster/kubeclient"
 	"berth/internal/config"
-	"berth/internal/cri"
-	"berth/internal/csi"
-	"berth/internal/desired"
-	"berth/internal/ephemeral"
-	"berth/internal/gc"
-	"berth/internal/image"
-	"berth/internal/imagegc"
-	"berth/internal/kubeapi"
-	"berth/internal/measure"
-	"berth/internal/observe"
-	"berth/internal/plugins"
-	"berth/internal/pod"
-	"berth/internal/probe"
-	"berth/internal/refs"
-	"berth/internal/render"
-	"berth/internal/roots"
-	"berth/internal/run"
-	"berth/internal/statefile"
-	"berth/internal/status"
-	"berth/internal/volume"
-	"berth/internal/worker"
+	"berth/internal/core/agent"
+	"berth/internal/core/observe"
+	"berth/internal/core/status"
+	"berth/internal/core/worker"
+	"berth/internal/host/roots"
+	"berth/internal/intake/desired"
+	"berth/internal/intake/objects"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/lib/statefile"
+	"berth/internal/pods/cgroup"
+	"berth/internal/pods/csi"
+	"berth/internal/pods/ephemeral"
+	"berth/internal/pods/orphan"
+	"berth/internal/pods/plugins"
+	"berth/internal/pods/probe"
+	"berth/internal/pods/volume"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/image"
+	"berth/internal/runtime/imagegc"
+	"berth/internal/runtime/render"
+	"berth/internal/telemetry/measure"
 )
 
 // This file and hands.go are the only places that know all parts of the road. They
@@ -55,7 +55,7 @@ type node struct {
 	observer *observe.Observer
 	pool     *worker.Pool
 	probes   *probe.Manager
-	objects  refs.Both
+	objects  objects.Both
 	volumes  *volume.Manager
 	plugins  *plugins.Watcher
 	drivers  *csi.Manager
@@ -78,7 +78,7 @@ type surroundings struct {
 	features *features
 	bundle   *bundle.Runtime // nil if the runtime was given
 	watcher  *measure.Watcher
-	clients  *kubeapi.Clients // nil without a cluster
+	clients  *kubeclient.Clients // nil without a cluster
 	wanted   *desired.Set
 	upstream upstream
 	attaches csi.Cluster     // nil without a cluster
@@ -133,7 +133,7 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 
 // makeLoop makes the agent, and those who tell it that a pod is worth a look.
 func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Records) error {
-	dirs := gc.Dirs{Owner: in.owner, Pods: in.podsDir, Links: c.LogLinksDir, Cgroups: n.cgroups}
+	dirs := orphan.Dirs{Owner: in.owner, Pods: in.podsDir, Links: c.LogLinksDir, Cgroups: n.cgroups}
 	n.onDisk = func() (map[pod.UID]*pod.Observed, error) {
 		if err := dirs.RemoveDeadLinks(); err != nil {
 			return nil, err
@@ -170,12 +170,12 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 // findObjects makes what finds the objects that pods refer to.
 func (n *node) findObjects(c *config.Config, in surroundings) error {
 	var err error
-	n.objects.Local, err = refs.NewLocal(refs.LocalConfig{
+	n.objects.Local, err = objects.NewLocal(objects.LocalConfig{
 		Log: n.log, Changed: n.agent.Changed, State: in.state.FileForGood(filepath.Join(c.RootDir, "claims.json"), "which claim has which volume"),
 		NodeName: c.NodeName, NodeLabels: in.capacity.labels,
 	})
 	if err == nil && in.clients != nil {
-		n.objects.API, err = refs.NewAPI(refs.APIConfig{Client: in.clients.General, Log: n.log, Changed: n.agent.Changed})
+		n.objects.API, err = objects.NewAPI(objects.APIConfig{Client: in.clients.General, Log: n.log, Changed: n.agent.Changed})
 	}
 	return err
 }

@@ -31,63 +31,63 @@ var fileFunctions = map[string][]string{
 // handlesPods are the packages that come near what containers can write. For these, trusted
 // names single functions in single files.
 var handlesPods = []string{
-	"internal/crilog", "internal/csi", "internal/execute", "internal/gc", "internal/nodeapi", "internal/plugins", "internal/server",
-	"internal/stats", "internal/userns", "internal/volume",
+	"internal/runtime/crilog", "internal/pods/csi", "internal/core/execute", "internal/pods/orphan", "internal/api/nodeapi", "internal/pods/plugins", "internal/api/localapi",
+	"internal/telemetry/stats", "internal/pods/userns", "internal/pods/volume",
 }
 
 // trusted lists what may use fileFunctions, and why no container can write what is opened.
 // A key is a package, or a file and a function.
 var trusted = map[string]string{
-	"internal/podfile": "it is where the checks are",
+	"internal/lib/podfile": "it is where the checks are",
 
-	"internal/atomicfile": "it writes files of the agent, beside which no container can make any",
-	"internal/bundle":     "files of the agent, the runtime and the kernel",
-	"internal/cert":       "keys and certificates of the node",
-	"internal/cgroup":     "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",
-	"internal/client":     "files of the user who runs the command line",
-	"internal/credential": "files of the administrator, read up to a limit",
-	"internal/doctor":     "what the kernel and the administrator say of the machine",
-	"internal/ephemeral":  "a file of the agent",
-	"internal/event":      "a file of the agent, which keeps it below a limit",
-	"internal/image":      "records of the agent",
-	"internal/imagegc":    "a file of the agent",
-	"internal/node":       "what the kernel says of the machine",
-	"internal/probe":      "a file of the agent, read up to a limit",
-	"internal/proc":       "what the kernel says of processes; what a process can choose (its command line) is read up to a limit, and only of those in no container",
-	"internal/refs":       "a file of the agent",
-	"internal/roots":      "claims of the agents of this machine, below /run, and what the kernel says of processes",
-	"internal/shutdown":   "a file of systemd that the agent writes",
-	"internal/source":     "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
+	"internal/lib/atomicfile":     "it writes files of the agent, beside which no container can make any",
+	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
+	"internal/cluster/cert":       "keys and certificates of the node",
+	"internal/pods/cgroup":        "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",
+	"internal/api/client":         "files of the user who runs the command line",
+	"internal/runtime/credential": "files of the administrator, read up to a limit",
+	"internal/host/doctor":        "what the kernel and the administrator say of the machine",
+	"internal/pods/ephemeral":     "a file of the agent",
+	"internal/telemetry/event":    "a file of the agent, which keeps it below a limit",
+	"internal/runtime/image":      "records of the agent",
+	"internal/runtime/imagegc":    "a file of the agent",
+	"internal/cluster/node":       "what the kernel says of the machine",
+	"internal/pods/probe":         "a file of the agent, read up to a limit",
+	"internal/host/proc":          "what the kernel says of processes; what a process can choose (its command line) is read up to a limit, and only of those in no container",
+	"internal/intake/objects":     "a file of the agent",
+	"internal/host/roots":         "claims of the agents of this machine, below /run, and what the kernel says of processes",
+	"internal/cluster/shutdown":   "a file of systemd that the agent writes",
+	"internal/intake/source":      "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
 
-	"internal/execute/hosts.go os.ReadFile":      "/etc/hosts of the machine",
-	"internal/execute/lastwords.go os.OpenFile":  "it makes a file with O_EXCL, and opens none",
-	"internal/nodeapi/systemlogs.go os.OpenRoot": "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
-	"internal/stats/machine.go os.ReadFile":      "what the kernel says of the machine",
-	"internal/volume/csi.go os.OpenFile":         "a handle (O_PATH) of the directory that a driver mounts on, below the pod's",
-	"internal/volume/hostpath.go os.OpenFile":    "it makes a file that a pod may ask for, and does not wait if there is a pipe",
-	"internal/volume/local.go os.OpenFile":       "a handle (O_PATH) of a directory that the administrator names",
-	"internal/volume/mounter.go os.ReadFile":     "the table of swap devices",
-	"internal/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
-	"internal/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
-	"cmd/berth/claim.go os.ReadDir":              "the names in two directories of the agent, in which no container can make any",
-	"cmd/berth/config.go os.ReadFile":            "settings of the administrator and of the agent",
-	"cmd/berth/doctor.go os.DirFS":               "what the kernel and the administrator say of the machine",
-	"cmd/berth/hands.go os.DirFS":                "what the kernel says of the machine",
-	"cmd/berth/identity.go os.ReadFile":          "what the kernel says of the machine",
-	"cmd/berth/image.go os.Open":                 "a file of the user who runs the command line",
-	"cmd/berth/lock.go os.Open":                  "a file of the agent",
-	"cmd/berth/lock.go os.OpenFile":              "a file of the agent",
-	"cmd/berth/lock.go os.ReadFile":              "a file of the agent",
-	"cmd/berth/machine.go io/fs.Glob":            "what the kernel says of the machine",
-	"cmd/berth/machine.go os.Open":               "what the kernel says of the machine",
-	"cmd/berth/manifests.go os.Open":             "a file of the user who runs the command line",
-	"cmd/berth/once_root.go os.ReadDir":          "directories of the agent, named by itself and the administrator",
-	"cmd/berth/once_root.go os.RemoveAll":        "the root of one run of the command line, after its pods are gone",
+	"internal/core/execute/hosts.go os.ReadFile":      "/etc/hosts of the machine",
+	"internal/core/execute/lastwords.go os.OpenFile":  "it makes a file with O_EXCL, and opens none",
+	"internal/api/nodeapi/systemlogs.go os.OpenRoot":  "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
+	"internal/telemetry/stats/machine.go os.ReadFile": "what the kernel says of the machine",
+	"internal/pods/volume/csi.go os.OpenFile":         "a handle (O_PATH) of the directory that a driver mounts on, below the pod's",
+	"internal/pods/volume/hostpath.go os.OpenFile":    "it makes a file that a pod may ask for, and does not wait if there is a pipe",
+	"internal/pods/volume/local.go os.OpenFile":       "a handle (O_PATH) of a directory that the administrator names",
+	"internal/pods/volume/mounter.go os.ReadFile":     "the table of swap devices",
+	"internal/pods/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
+	"internal/pods/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
+	"cmd/berth/claim.go os.ReadDir":                   "the names in two directories of the agent, in which no container can make any",
+	"cmd/berth/config.go os.ReadFile":                 "settings of the administrator and of the agent",
+	"cmd/berth/doctor.go os.DirFS":                    "what the kernel and the administrator say of the machine",
+	"cmd/berth/hands.go os.DirFS":                     "what the kernel says of the machine",
+	"cmd/berth/identity.go os.ReadFile":               "what the kernel says of the machine",
+	"cmd/berth/image.go os.Open":                      "a file of the user who runs the command line",
+	"cmd/berth/lock.go os.Open":                       "a file of the agent",
+	"cmd/berth/lock.go os.OpenFile":                   "a file of the agent",
+	"cmd/berth/lock.go os.ReadFile":                   "a file of the agent",
+	"cmd/berth/machine.go io/fs.Glob":                 "what the kernel says of the machine",
+	"cmd/berth/machine.go os.Open":                    "what the kernel says of the machine",
+	"cmd/berth/manifests.go os.Open":                  "a file of the user who runs the command line",
+	"cmd/berth/once_root.go os.ReadDir":               "directories of the agent, named by itself and the administrator",
+	"cmd/berth/once_root.go os.RemoveAll":             "the root of one run of the command line, after its pods are gone",
 }
 
 // fileCall is a use of one of fileFunctions.
 type fileCall struct {
-	file, function string // internal/gc/gc.go, os.ReadFile
+	file, function string // internal/pods/orphan/gc.go, os.ReadFile
 	at             token.Position
 }
 
@@ -110,7 +110,7 @@ func TestWhatContainersCanWriteIsReadThroughPodfile(t *testing.T) {
 		used[key] = true
 		if key == "" {
 			t.Errorf(`%s:%d uses %s, which trusts what it finds. Can a container write there: is it in the directory of a pod, a volume, `+
-				`a log, /proc/PID of its processes, or a folder that pods get as a hostPath? Then use internal/podfile (Read, Tail, Open, Each, Walk, RemoveAll), `+
+				`a log, /proc/PID of its processes, or a folder that pods get as a hostPath? Then use internal/lib/podfile (Read, Tail, Open, Each, Walk, RemoveAll), `+
 				`which is bounded and follows no links. If only the agent, the kernel or the administrator can, add %q to trusted in internal/arch/files_test.go, with the reason.`,
 				c.file, c.at.Line, c.function, suggestedKey(c))
 		}

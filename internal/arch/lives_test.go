@@ -24,10 +24,10 @@ var holders = map[string]string{
 	"observe.Observer.known":    "forgetLife, by Forget",
 	"waterfall.Recorder.pods":   "forgetLife, by Watcher.Gone",
 	"metrics.probeMetrics.pods": "forgetLife, by Watcher.Gone",
-	"refs.Local.pods":           "forgetLife, by Unregister",
-	"refs.API.pods":             "forgetLife, by Unregister",
-	"refs.watched.pods":         "forgetLife, by Unregister",
-	"refs.trusting.pods":        "forgetLife, by Unregister",
+	"objects.Local.pods":        "forgetLife, by Unregister",
+	"objects.API.pods":          "forgetLife, by Unregister",
+	"objects.watched.pods":      "forgetLife, by Unregister",
+	"objects.trusting.pods":     "forgetLife, by Unregister",
 	"image.waiter.uid":          "forgetLife, by Release",
 
 	// Ended by the teardown of volumes, before a stop is done.
@@ -68,7 +68,7 @@ var holders = map[string]string{
 
 	// Of one call or one reader.
 	"agent.leftovers.pods":     "one search",
-	"server.told.pods":         "one reader",
+	"localapi.told.pods":       "one reader",
 	"merge.judge.uids":         "one snapshot",
 	"metrics.Counts.UIDs":      "one page",
 	"status.Store.watchers":    "with their readers",

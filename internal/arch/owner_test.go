@@ -13,20 +13,20 @@ import (
 // that may make them: each has asked a roots.Owner. Package proc, which alone sends signals, has a
 // check of its own.
 var removers = map[string][]string{
-	"netlink.LinkDel":          {"bundle/links.go removeLink"},
-	"syscall.Rmdir":            {"cgroup/cgroup.go removeDir"},
-	"proc.KillAll":             {"cgroup/kill.go kill"},
-	"p.cfg.Tree.kill":          {"cgroup/pods.go Remove"},
-	"p.cfg.Tree.remove":        {"cgroup/pods.go Remove"},
-	"p.cfg.Tree.removeIfEmpty": {"cgroup/pods.go RemoveEmpty"},
+	"netlink.LinkDel":          {"runtime/bundle/links.go removeLink"},
+	"syscall.Rmdir":            {"pods/cgroup/cgroup.go removeDir"},
+	"proc.KillAll":             {"pods/cgroup/kill.go kill"},
+	"p.cfg.Tree.kill":          {"pods/cgroup/pods.go Remove"},
+	"p.cfg.Tree.remove":        {"pods/cgroup/pods.go Remove"},
+	"p.cfg.Tree.removeIfEmpty": {"pods/cgroup/pods.go RemoveEmpty"},
 }
 
 // needOwner are the functions that remove by name. A name alone is no proof of anything.
 var needOwner = map[string][]string{
-	"bundle/links.go":    {"removeLinks"},
-	"bundle/rules.go":    {"removeRules"},
-	"bundle/mounts.go":   {"unmountAll"},
-	"bundle/teardown.go": {"removeCachedResults"},
+	"runtime/bundle/links.go":    {"removeLinks"},
+	"runtime/bundle/rules.go":    {"removeRules"},
+	"runtime/bundle/mounts.go":   {"unmountAll"},
+	"runtime/bundle/teardown.go": {"removeCachedResults"},
 }
 
 func TestOnlyOwnersRemove(t *testing.T) {

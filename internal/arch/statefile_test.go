@@ -11,21 +11,21 @@ import (
 // readsState are the files that read JSON from the disk, and why something in it that
 // another version of berth wrote, or the disk damaged, costs no more than that.
 var readsState = map[string]string{
-	"internal/bundle/importer.go":     "entry by entry, with salvage",
-	"internal/bundle/launch.go":       "it is of one process, which is found without it",
-	"internal/csi/record.go":          "it is of one volume",
-	"internal/execute/past.go":        "it is of one pod",
-	"internal/image/recordfile.go":    "it is of one image",
-	"internal/imagegc/memory.go":      "entry by entry, with salvage",
-	"internal/probe/memory.go":        "entry by entry, with salvage",
-	"internal/refs/bind_file.go":      "entry by entry, with salvage",
-	"internal/roots/registry.go":      "it is of one root directory",
-	"internal/roots/ports.go":         "it is of one root; what can't be read of it counts as free",
-	"internal/source/lastgood.go":     "object by object, and as far as it goes",
-	"internal/userns/userns.go":       "it is of one pod",
-	"internal/volume/edited.go":       "it is of one volume",
-	"cmd/berth/config.go":             "field by field, with salvage",
-	"internal/ephemeral/ephemeral.go": "entry by entry, with salvage",
+	"internal/runtime/bundle/importer.go":  "entry by entry, with salvage",
+	"internal/runtime/bundle/launch.go":    "it is of one process, which is found without it",
+	"internal/pods/csi/record.go":          "it is of one volume",
+	"internal/core/execute/past.go":        "it is of one pod",
+	"internal/runtime/image/recordfile.go": "it is of one image",
+	"internal/runtime/imagegc/memory.go":   "entry by entry, with salvage",
+	"internal/pods/probe/memory.go":        "entry by entry, with salvage",
+	"internal/intake/objects/bind_file.go": "entry by entry, with salvage",
+	"internal/host/roots/registry.go":      "it is of one root directory",
+	"internal/host/roots/ports.go":         "it is of one root; what can't be read of it counts as free",
+	"internal/intake/source/lastgood.go":   "object by object, and as far as it goes",
+	"internal/pods/userns/userns.go":       "it is of one pod",
+	"internal/pods/volume/edited.go":       "it is of one volume",
+	"cmd/berth/config.go":                  "field by field, with salvage",
+	"internal/pods/ephemeral/ephemeral.go": "entry by entry, with salvage",
 }
 
 var (

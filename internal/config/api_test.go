@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"berth/internal/secret"
+	"berth/internal/lib/secret"
 )
 
 func TestInAClusterTheNodeAnswersTheCluster(t *testing.T) {

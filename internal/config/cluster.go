@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"berth/internal/shutdown"
+	"berth/internal/cluster/shutdown"
 )
 
 func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster {

@@ -12,10 +12,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/plan"
-	"berth/internal/roots"
-	"berth/internal/secret"
-	"berth/internal/shutdown"
+	"berth/internal/cluster/shutdown"
+	"berth/internal/core/plan"
+	"berth/internal/host/roots"
+	"berth/internal/lib/secret"
 )
 
 // Config is how one agent is to work.

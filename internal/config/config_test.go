@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"berth/internal/plan"
-	"berth/internal/shutdown"
+	"berth/internal/cluster/shutdown"
+	"berth/internal/core/plan"
 )
 
 var machine = Machine{Hostname: "Box", Processors: 2, WorkDir: "/home/me"}

@@ -8,7 +8,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"berth/internal/manifest/strict"
+	"berth/internal/intake/manifest/strict"
 )
 
 // honoured are the fields of a KubeletConfiguration that have an effect. The list

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"berth/internal/plan"
-	"berth/internal/secret"
+	"berth/internal/core/plan"
+	"berth/internal/lib/secret"
 )
 
 // Machine is what the defaults depend on.

@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"berth/internal/cert"
-	"berth/internal/kubeapi"
+	"berth/internal/cluster/cert"
+	"berth/internal/cluster/kubeclient"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 	"berth/test/cluster/proxy"
@@ -246,11 +246,11 @@ func newcomer(t *testing.T, plane *lab.Lab, admin kubernetes.Interface, url, nam
 }
 
 // renewing are clients that show the node's certificate, which is kept good.
-func renewing(t *testing.T, c cert.ClientConfig) *kubeapi.Clients {
+func renewing(t *testing.T, c cert.ClientConfig) *kubeclient.Clients {
 	t.Helper()
 	client, err := cert.NewClient(c)
 	must(t, err)
-	clients, err := kubeapi.New(kubeapi.Config{Kubeconfig: c.Kubeconfig, UserAgent: "test", ClientCertificate: client.Certificate})
+	clients, err := kubeclient.New(kubeclient.Config{Kubeconfig: c.Kubeconfig, UserAgent: "test", ClientCertificate: client.Certificate})
 	must(t, err)
 	inBackground(t, func(ctx context.Context) { client.Run(ctx, clients.Reconnect) })
 	return clients
@@ -270,7 +270,7 @@ func inBackground(t *testing.T, f func(context.Context)) {
 
 // mustAsk makes a request that only the node itself may make. A request during which
 // the certificate is replaced may be cut off; then it works at once.
-func mustAsk(t *testing.T, c *kubeapi.Client) {
+func mustAsk(t *testing.T, c *kubeclient.Client) {
 	t.Helper()
 	_, err := c.CoreV1().Nodes().Get(t.Context(), "one", get)
 	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth/internal/event"
-	machine "berth/internal/node"
+	machine "berth/internal/cluster/node"
+	"berth/internal/telemetry/event"
 	"berth/test/cluster/control"
 )
 

@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/internal/event"
-	machine "berth/internal/node"
-	"berth/internal/pod"
-	"berth/internal/run"
-	"berth/internal/source"
+	machine "berth/internal/cluster/node"
+	"berth/internal/intake/source"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/telemetry/event"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 )

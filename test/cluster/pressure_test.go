@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	machine "berth/internal/node"
-	"berth/internal/ociarchive"
+	machine "berth/internal/cluster/node"
+	"berth/internal/runtime/ociarchive"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 )

@@ -21,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/internal/refs"
+	"berth/internal/intake/objects"
 	"berth/test/cluster/control"
 )
 
 // references are what node one knows of what its pods refer to, and the news of it.
 type references struct {
-	*refs.API
+	*objects.API
 	mu   sync.Mutex
 	news []types.UID
 }
@@ -35,7 +35,7 @@ type references struct {
 func startReferences(t *testing.T, client kubernetes.Interface) *references {
 	t.Helper()
 	r := &references{}
-	a, err := refs.NewAPI(refs.APIConfig{
+	a, err := objects.NewAPI(objects.APIConfig{
 		Client: client, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Changed: func(_ context.Context, uid types.UID) {
 			r.mu.Lock()

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 	"berth/test/kit"

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
+	"berth/internal/api/client"
 )
 
 // agent is one running `berth run`.

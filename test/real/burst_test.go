@@ -13,7 +13,7 @@ import (
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 func TestBurst(t *testing.T) {

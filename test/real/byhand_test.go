@@ -10,10 +10,10 @@ import (
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/cgroup"
-	"berth/internal/pod"
-	"berth/internal/roots"
-	"berth/internal/roots/rootstest"
+	"berth/internal/host/roots"
+	"berth/internal/host/roots/rootstest"
+	"berth/internal/lib/pod"
+	"berth/internal/pods/cgroup"
 )
 
 // byHand is a pod that was made in the runtime, past berth.

@@ -18,7 +18,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/doctor"
+	"berth/internal/host/doctor"
 )
 
 // once is 'run --once' of a pod on a root directory of its own, which is below

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // crashLoop is a wait between two restarts.

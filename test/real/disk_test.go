@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 )
 
 // newNodeOnDisk is a node whose root directory is a disk of its own.

@@ -10,8 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/event"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 func TestFinishedPodsStayFinished(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 func TestAJobThatWasRemovedWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {

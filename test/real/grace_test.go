@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/event"
+	"berth/internal/telemetry/event"
 )
 
 // graceMargin is how much later than the end of its grace a container may be

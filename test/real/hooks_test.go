@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/event"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 func TestPostStartHooks(t *testing.T) {

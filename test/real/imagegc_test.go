@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/ociarchive"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/runtime/ociarchive"
 )
 
 func TestImageCommands(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/ociarchive"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/ociarchive"
 )
 
 func TestMissingImage(t *testing.T) {

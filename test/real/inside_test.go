@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/ociarchive"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/ociarchive"
 )
 
 // open is a pod that lets one look into it, see contentOf.

@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 func TestPodRunsAndAnswers(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/client"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
 )
 
 // followers is how many people read one log at the same time.

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 )
 
 // lasting is on a disk that is there after the machine was booted again. The tests

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/doctor"
+	"berth/internal/host/doctor"
 )
 
 // These are of Debian's policy, which has nothing that is meant for containers.

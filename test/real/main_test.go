@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 	"berth/test/kit"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 )
 
 // Somebody who changes their mind gets what they wanted last.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 )
 
 // nodeName is what every node calls itself: the names of its pods end with it.

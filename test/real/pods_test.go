@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"berth/internal/client"
-	"berth/internal/pod"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
 )
 
 // startLimit is how long pods may take to run on a machine that is busy.

@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/event"
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 // every asks once a second, and believes the first answer.

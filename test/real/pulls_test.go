@@ -17,7 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 	"berth/test/kit"
 )
 

@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/internal/client"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
 )
 
 // mood answers probes, and remembers when it first gave the answer that it gives now.

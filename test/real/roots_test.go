@@ -19,9 +19,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/ociarchive"
-	"berth/internal/pod"
-	"berth/internal/roots"
+	"berth/internal/host/roots"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/ociarchive"
 )
 
 // Several roots on one machine: none of them touches anything of another.

@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // What the runtime itself says, past berth.

@@ -10,7 +10,7 @@ import (
 
 const (
 	// gathering is how long the agent waits after a file vanished before it
-	// believes that: see internal/source/pace.go.
+	// believes that: see internal/intake/source/pace.go.
 	gathering = 200 * time.Millisecond
 	// ownTime is what berth may add to what the runtime itself takes.
 	ownTime = 150 * time.Millisecond

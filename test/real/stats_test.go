@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"berth/internal/server/api"
+	"berth/internal/api"
 )
 
 // page reads a page of the agent's socket.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/internal/pod"
+	"berth/internal/lib/pod"
 )
 
 // traces is whatever pods and a runtime could leave on the machine, by kind.

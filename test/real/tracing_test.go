@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/trace/tracetest"
+	"berth/internal/telemetry/trace/tracetest"
 )
 
 func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {

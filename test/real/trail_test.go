@@ -13,8 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/event"
+	"berth/internal/api/client"
+	"berth/internal/telemetry/event"
 )
 
 // What a pod leaves for others to read: links to its logs, and events.

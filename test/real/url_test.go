@@ -19,7 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/internal/server/api"
+	"berth/internal/api"
 )
 
 func TestPodsFromURL(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"berth/internal/ociarchive"
+	"berth/internal/runtime/ociarchive"
 	"berth/test/kit"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/client"
-	"berth/internal/server/api"
+	"berth/internal/api"
+	"berth/internal/api/client"
 )
 
 // watch sees every state of every pod, also those that are too short to be found

@@ -1,0 +1,210 @@
+// Package client talks to a running berth over its local socket. Its errors are
+// for the user of a command: they say what is wrong and what to do next.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/api"
+)
+
+const (
+	// headerTimeout is how long an answer may take to begin. Logs and watches
+	// begin at once, also when they have nothing to tell yet.
+	headerTimeout = 15 * time.Second
+	// maxProblem is how much is read of the text of a failed answer.
+	maxProblem = 4 << 10
+	// localURL has a host that is not used: there is but one at the other end of
+	// the socket.
+	localURL = "http://berth"
+)
+
+// Client is for one root directory. It is to be closed.
+type Client struct {
+	rootDir   string
+	socket    string
+	spare     string // a second socket, which is tried if nobody answers at the first
+	transport *http.Transport
+}
+
+// New returns a client of the berth whose root directory is given. It does not
+// connect yet.
+func New(rootDir string) (*Client, error) {
+	if rootDir == "" {
+		return nil, errors.New("the root directory is empty: give one with --root-dir")
+	}
+	c := &Client{rootDir: rootDir, socket: api.SocketPath(rootDir), spare: spareSocket(rootDir)}
+	c.transport = &http.Transport{
+		DialContext:           c.dial,
+		ResponseHeaderTimeout: headerTimeout,
+		DisableCompression:    true,
+	}
+	return c, nil
+}
+
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		if spare, spareErr := (&net.Dialer{}).DialContext(ctx, "unix", c.spare); spareErr == nil {
+			return spare, nil
+		}
+	}
+	return conn, err
+}
+
+// spareSocket is the second socket of a root directory, however its path is written.
+func spareSocket(rootDir string) string {
+	if full, err := filepath.Abs(rootDir); err == nil {
+		rootDir = full
+	}
+	return api.SpareSocketPath(rootDir)
+}
+
+// Close lets go of connections that are not in use.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Filter chooses pods. An empty field does not matter.
+type Filter struct {
+	Namespace string
+	Name      string // of the pod, or of its manifest
+}
+
+func (f Filter) query() url.Values {
+	q := url.Values{}
+	if f.Namespace != "" {
+		q.Set("namespace", f.Namespace)
+	}
+	if f.Name != "" {
+		q.Set("name", f.Name)
+	}
+	return q
+}
+
+// Pods returns the pods that f chooses, and all refused manifests. That no pod
+// has the name in f is an error.
+func (c *Client) Pods(ctx context.Context, f Filter) (*api.List, error) {
+	var list api.List
+	if err := c.getJSON(ctx, "/v1/pods", f.query(), &list); err != nil {
+		return nil, err
+	}
+	return &list, nil
+}
+
+// Version returns what the running berth is.
+func (c *Client) Version(ctx context.Context) (*api.Version, error) {
+	var v api.Version
+	if err := c.getJSON(ctx, "/v1/version", nil, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// Watch calls tell with the present state and then with each change, until ctx
+// ends, tell returns an error, or berth goes away.
+func (c *Client) Watch(ctx context.Context, f Filter, tell func(api.Event) error) error {
+	return c.watch(ctx, "/v1/pods", f.query(), tell)
+}
+
+func (c *Client) watch(ctx context.Context, path string, q url.Values, tell func(api.Event) error) error {
+	q.Set("watch", "1")
+	r, err := c.get(ctx, path, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Body.Close() }()
+	events := json.NewDecoder(r.Body)
+	for {
+		var e api.Event
+		if err := events.Decode(&e); err != nil {
+			return c.broken(ctx, "watch", err)
+		}
+		if err := tell(e); err != nil {
+			return err
+		}
+	}
+}
+
+// broken explains why a stream ended.
+func (c *Client) broken(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the %s ended because berth on %s stopped: try again once it runs", what, c.rootDir)
+	}
+	return fmt.Errorf("read the %s from %s: %w", what, c.socket, err)
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, q url.Values, into any) error {
+	r, err := c.get(ctx, path, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Body.Close() }()
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.socket, err)
+	}
+	return nil
+}
+
+// get returns an answer that is good. Its body is to be closed.
+func (c *Client) get(ctx context.Context, path string, q url.Values) (*http.Response, error) {
+	return c.do(ctx, http.MethodGet, path, q)
+}
+
+// do is get for all methods.
+func (c *Client) do(ctx context.Context, method, path string, q url.Values) (*http.Response, error) {
+	return c.send(ctx, method, path, q, http.NoBody)
+}
+
+// send is do for requests that have a body.
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, localURL+path+"?"+q.Encode(), body)
+	if err != nil {
+		return nil, fmt.Errorf("make the request for %s: %w", path, err)
+	}
+	r, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if r.StatusCode == http.StatusOK {
+		return r, nil
+	}
+	defer func() { _ = r.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(r.Body, maxProblem))
+	if problem := strings.TrimSpace(string(text)); problem != "" {
+		return nil, errors.New(problem)
+	}
+	return nil, fmt.Errorf("berth on %s answered %s", c.rootDir, r.Status)
+}
+
+// unreachable explains why there is no answer, and what to do about it.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	var timeout net.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("berth is not running on %s (no socket at %s): start it with 'berth run', or give its root with --root-dir", c.rootDir, c.socket)
+	case errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("berth is not running on %s (nobody answers at %s): start it with 'berth run', or give its root with --root-dir", c.rootDir, c.socket)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("you may not talk to %s: use root, or join group %s", c.socket, api.Group)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("berth on %s does not answer: it may be overloaded or stuck, see its log", c.rootDir)
+	}
+	return fmt.Errorf("talk to berth at %s: %w", c.socket, err)
+}

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"berth/internal/api"
+	"berth/internal/lib/progress"
+)
+
+// PullImage has an image pulled, and calls tell as it comes.
+func (c *Client) PullImage(ctx context.Context, image string, tell func(progress.Progress)) error {
+	answer, err := c.do(ctx, http.MethodPost, "/v1/images/pull", url.Values{api.QueryImage: {image}})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, err = c.imageEvents(ctx, "pull", answer.Body, tell)
+	return err
+}
+
+// LoadImages sends an archive of images, and returns the names of those in it.
+func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader) ([]string, error) {
+	answer, err := c.send(ctx, http.MethodPost, "/v1/images/load", url.Values{api.QueryName: {name}}, archive)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return c.imageEvents(ctx, "load", answer.Body, func(progress.Progress) {})
+}
+
+func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) ([]string, error) {
+	events := json.NewDecoder(answer)
+	for {
+		var e api.ImageEvent
+		if err := events.Decode(&e); err != nil {
+			return nil, c.broken(ctx, what, err)
+		}
+		switch e.Step {
+		case api.ImageDone:
+			return e.Images, nil
+		case api.ImageFailed:
+			return nil, errors.New(e.Error)
+		default:
+			tell(e.Progress)
+		}
+	}
+}
+
+// RemoveImage removes an image that nobody uses.
+func (c *Client) RemoveImage(ctx context.Context, image string) error {
+	answer, err := c.do(ctx, http.MethodDelete, "/v1/images", url.Values{api.QueryImage: {image}})
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// CollectImages removes what nobody needs if the disk is full, or says what it would;
+// with all it is whatever can be spared.
+func (c *Client) CollectImages(ctx context.Context, dryRun, all bool) (*api.GCReport, error) {
+	q := url.Values{api.QueryDryRun: {fmt.Sprint(dryRun)}, api.QueryAll: {fmt.Sprint(all)}}
+	answer, err := c.do(ctx, http.MethodPost, "/v1/images/gc", q)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var report api.GCReport
+	if err := json.NewDecoder(answer.Body).Decode(&report); err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.socket, err)
+	}
+	if report.Error != "" {
+		return nil, errors.New(report.Error)
+	}
+	return &report, nil
+}

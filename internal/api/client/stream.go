@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	protocol "k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/tools/remotecommand"
+	upgrades "k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"berth/internal/api/find"
+)
+
+// Streams are what a process in a container is connected to. A nil one is not.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	TTY      bool                            // a terminal, whose only output is Out
+	Sizes    remotecommand.TerminalSizeQueue // of the terminal; nil: not told
+}
+
+// ExitError says that a command ran, and how it ended.
+type ExitError struct{ Code int }
+
+// Error implements error.
+func (e *ExitError) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.Code) }
+
+// errLost says that streams ended and nobody told how the process did.
+var errLost = errors.New("the connection was lost; whether the command goes on is not known")
+
+// Exec runs a command in a container until it ends, which an ExitError tells if
+// its exit code is not 0.
+func (n *NodeAPI) Exec(ctx context.Context, p *v1.Pod, container string, command []string, s Streams) error {
+	q := s.query()
+	q[v1.ExecCommandParam] = command
+	return n.stream(ctx, p, container, "exec", q, s)
+}
+
+// Attach connects to the main process of a container until it ends.
+func (n *NodeAPI) Attach(ctx context.Context, p *v1.Pod, container string, s Streams) error {
+	return n.stream(ctx, p, container, "attach", s.query(), s)
+}
+
+func (s Streams) query() url.Values {
+	q := url.Values{}
+	for key, set := range map[string]bool{
+		v1.ExecStdinParam: s.In != nil, v1.ExecStdoutParam: s.Out != nil, v1.ExecStderrParam: s.Err != nil && !s.TTY, v1.ExecTTYParam: s.TTY,
+	} {
+		if set {
+			q.Set(key, "1")
+		}
+	}
+	return q
+}
+
+func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string, q url.Values, s Streams) error {
+	if err := NotRunning(p, container); err != nil {
+		return err
+	}
+	at := n.base.JoinPath(what, p.Namespace, p.Name, container)
+	at.RawQuery = q.Encode()
+	err := n.connect(ctx, at, s)
+	if exit := exec.ExitError(nil); errors.As(err, &exit) {
+		return &ExitError{Code: exit.ExitStatus()}
+	}
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// What the runtime says of a container that has just ended is not for people.
+	if now, lookup := n.again(ctx, p); lookup == nil && now != nil && now.UID == p.UID {
+		if stopped := NotRunning(now, container); stopped != nil {
+			return stopped
+		}
+	}
+	return n.explain(err)
+}
+
+// connect opens the streams, and copies until the process ends.
+func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s Streams) error {
+	transport, err := n.upgrade()
+	if err != nil {
+		return err
+	}
+	ending := &ending{UpgradeRoundTripper: transport}
+	// From version 4 on, the server always says how the process ended.
+	streamer, err := remotecommand.NewSPDYExecutorForProtocols(transport, upgrades.NewUpgraderForStreaming(ending), http.MethodPost, at, protocol.StreamProtocolV5Name, protocol.StreamProtocolV4Name)
+	if err != nil {
+		return err
+	}
+	if n.network != nil {
+		// Some proxies only let WebSockets pass.
+		first, err := remotecommand.NewWebSocketExecutor(n.network, http.MethodGet, at.String())
+		if err != nil {
+			return err
+		}
+		streamer, err = remotecommand.NewFallbackExecutor(first, streamer, func(err error) bool {
+			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	o := remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Tty: s.TTY, TerminalSizeQueue: s.Sizes}
+	if !s.TTY {
+		o.Stderr = s.Err
+	}
+	if err := streamer.StreamWithContext(ctx, o); err != nil {
+		return err
+	}
+	if ending.missing() {
+		return errLost
+	}
+	return nil
+}
+
+// explain rids an error of what only the library cares about.
+func (n *NodeAPI) explain(err error) error {
+	text := err.Error()
+	for _, before := range []string{"unable to upgrade connection: ", "error upgrading connection: "} {
+		if _, after, found := strings.Cut(text, before); found {
+			text = after
+		}
+	}
+	if text == "404 page not found" {
+		text = "it has no such API; it may be of an older version"
+	}
+	return fmt.Errorf("%s: %s", n.name, strings.TrimSpace(text))
+}
+
+// NotRunning says what a container does instead of running, and what to do about
+// it; nil if it runs.
+func NotRunning(p *v1.Pod, container string) error {
+	name := find.ManifestName(p)
+	logs := "'berth logs " + name + " -c " + container
+	switch s := find.Status(p, container).State; {
+	case s.Running != nil:
+		return nil
+	case s.Terminated != nil:
+		return fmt.Errorf("container %s of pod %s has ended with exit code %d; see %s'", container, name, s.Terminated.ExitCode, logs)
+	case s.Waiting != nil && s.Waiting.Reason == "CrashLoopBackOff":
+		return fmt.Errorf("container %s of pod %s is waiting: CrashLoopBackOff; see %s -p'", container, name, logs)
+	case s.Waiting != nil && s.Waiting.Reason != "":
+		text := s.Waiting.Reason
+		if s.Waiting.Message != "" {
+			text += ": " + s.Waiting.Message
+		}
+		return fmt.Errorf("container %s of pod %s is waiting: %s; see 'berth describe pod %s'", container, name, text, name)
+	}
+	return fmt.Errorf("container %s of pod %s does not run; see 'berth describe pod %s'", container, name, name)
+}

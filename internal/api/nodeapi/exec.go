@@ -1,0 +1,219 @@
+package nodeapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// The runtime speaks to the clients of exec, attach and port-forward itself: it is
+// asked for a URL, and the bytes are carried there and back. It knows SPDY, and
+// WebSocket up to the protocol v4. What is newer is put into SPDY: v5.go, tunnel.go.
+
+// serveExec runs a command in a container.
+func (a *API) serveExec(w http.ResponseWriter, r *http.Request) error {
+	s, err := wantedStreams(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	command := r.URL.Query()["command"]
+	if len(command) == 0 {
+		return problemf(http.StatusBadRequest, "there is no command: give it as ?command=...")
+	}
+	id, err := a.runningContainer(r)
+	if err != nil {
+		return err
+	}
+	to, err := a.Runtime.ExecURL(r.Context(), id, command, s)
+	if err != nil {
+		return err
+	}
+	return a.carry(w, r, to, s)
+}
+
+// serveAttach connects to the main process of a container.
+func (a *API) serveAttach(w http.ResponseWriter, r *http.Request) error {
+	s, err := wantedStreams(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	id, err := a.runningContainer(r)
+	if err != nil {
+		return err
+	}
+	to, err := a.Runtime.AttachURL(r.Context(), id, s)
+	if err != nil {
+		return err
+	}
+	return a.carry(w, r, to, s)
+}
+
+// wantedStreams reads which streams a client asks for, in the kubelet's words or in
+// those of the API server.
+func wantedStreams(q url.Values) (Streams, error) {
+	is := func(names ...string) bool {
+		for _, name := range names {
+			if v := q.Get(name); v == "1" || v == "true" {
+				return true
+			}
+		}
+		return false
+	}
+	s := Streams{Stdin: is("input", "stdin"), Stdout: is("output", "stdout"), Stderr: is("error", "stderr"), TTY: is("tty")}
+	if s.TTY {
+		s.Stderr = false // a terminal has one output
+	}
+	if !s.Stdin && !s.Stdout && !s.Stderr {
+		return s, problemf(http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr")
+	}
+	return s, nil
+}
+
+// carry connects a client of exec or attach to where the runtime serves it.
+func (a *API) carry(w http.ResponseWriter, r *http.Request, to string, s Streams) error {
+	location, err := url.Parse(to)
+	if err != nil {
+		return fmt.Errorf("the runtime gave a URL that is none: %w", err)
+	}
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		a.translate(w, r, location, s)
+		return nil
+	}
+	a.pass(w, r, location)
+	return nil
+}
+
+// pass hands a connection on as it is.
+func (a *API) pass(w http.ResponseWriter, r *http.Request, location *url.URL) {
+	const wrapTransport, upgradeRequired = false, true
+	proxy.NewUpgradeAwareHandler(location, nil, wrapTransport, upgradeRequired, responder{}).ServeHTTP(w, r)
+}
+
+// responder answers when a connection can't be handed on.
+type responder struct{}
+
+func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	if strings.Contains(err.Error(), "Upgrade request required") {
+		err = problemf(http.StatusBadRequest, "Upgrade request required")
+	}
+	fail(w, err)
+}
+
+// servePortForward connects to ports of a pod.
+func (a *API) servePortForward(w http.ResponseWriter, r *http.Request) error {
+	ports, err := wantedPorts(r)
+	if err != nil {
+		return err
+	}
+	p, err := a.findPod(r)
+	if err != nil {
+		return err
+	}
+	have, err := a.Runtime.Observe(r.Context(), p.UID)
+	if err != nil {
+		return err
+	}
+	sandbox := have.Sandbox()
+	if sandbox == nil || sandbox.State != pod.SandboxReady {
+		return problemf(http.StatusNotFound, "pod %q does not run", p.Name)
+	}
+	to, err := a.Runtime.PortForwardURL(r.Context(), sandbox.ID, ports...)
+	if err != nil {
+		return err
+	}
+	location, err := url.Parse(to)
+	if err != nil {
+		return fmt.Errorf("the runtime gave a URL that is none: %w", err)
+	}
+	w, r, done := a.whileSandbox(w, r, p.UID, sandbox.ID)
+	defer done()
+	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
+		return a.tunnel(w, r, location)
+	}
+	a.pass(w, r, location)
+	return nil
+}
+
+// whileSandbox ends a stream when the sandbox that it leads to does: without that, a
+// client would go on knocking on a door that is no more.
+func (a *API) whileSandbox(w http.ResponseWriter, r *http.Request, uid pod.UID, id string) (http.ResponseWriter, *http.Request, func()) {
+	s, isStream := w.(*streamWriter)
+	if a.SandboxEnded == nil || !isStream {
+		return w, r, func() {}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	group := run.NewGroup(ctx, a.Log)
+	ended := a.SandboxEnded(ctx, uid, id)
+	group.Go("end of sandbox "+id, func(ctx context.Context) {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	own := *s
+	own.ctx = ctx
+	return &own, r.WithContext(ctx), func() {
+		cancel()
+		group.Stop()
+	}
+}
+
+// maxPorts is how many ports one WebSocket may lead to: each has two channels, and
+// their numbers are a byte.
+const maxPorts = 127
+
+// wantedPorts are those of a WebSocket of the old kind, which names them at the
+// beginning. All others name them as they go.
+func wantedPorts(r *http.Request) ([]int32, error) {
+	if !wsstream.IsWebSocketRequest(r) || wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
+		return nil, nil
+	}
+	var out []int32
+	for _, given := range r.URL.Query()["port"] {
+		for text := range strings.SplitSeq(given, ",") {
+			n, err := strconv.ParseUint(text, 10, 16)
+			if err != nil || n == 0 {
+				return nil, problemf(http.StatusBadRequest, "%q is not a port", text)
+			}
+			out = append(out, int32(n)) //nolint:gosec // it has 16 bits
+		}
+	}
+	if len(out) == 0 || len(out) > maxPorts {
+		return nil, problemf(http.StatusBadRequest, "query parameter \"port\" is required, at most %d times", maxPorts)
+	}
+	return out, nil
+}
+
+// serveRun runs a command in a container and answers with its output.
+func (a *API) serveRun(w http.ResponseWriter, r *http.Request) error {
+	command := strings.Fields(r.FormValue("cmd"))
+	if len(command) == 0 {
+		return problemf(http.StatusBadRequest, "there is no command: give it as ?cmd=...")
+	}
+	// What there was of a body is read: the command may take its time.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	id, err := a.runningContainer(r)
+	if err != nil {
+		return err
+	}
+	output, code, err := a.Runtime.Exec(r.Context(), id, command, 0)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return problemf(http.StatusInternalServerError, "command '%s' exited with %d: %s", strings.Join(command, " "), code, output)
+	}
+	sendText(w, string(output))
+	return nil
+}

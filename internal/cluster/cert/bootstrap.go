@@ -1,0 +1,218 @@
+package cert
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	certificates "k8s.io/api/certificates/v1"
+	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/klog/v2"
+
+	"berth/internal/cluster/kubeclient"
+)
+
+const (
+	// Pauses after a failure. A request that was refused is followed by another one,
+	// so there the pause is that of people.
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+	deniedPause  = 5 * time.Minute
+	// approvalLimit is how long a request is waited for before it is looked for
+	// again, as whom the bootstrap kubeconfig says then: it may have been removed, and
+	// the token may have expired.
+	approvalLimit = 2 * time.Minute
+)
+
+// ClientConfig says who the node is, and where its credentials are.
+type ClientConfig struct {
+	Node    string
+	CertDir string // for keys and certificates
+
+	Kubeconfig          string
+	BootstrapKubeconfig string // with which to get the first certificate; empty: there is none
+
+	Rotate    bool // renew the certificate before it expires
+	UserAgent string
+	Log       *slog.Logger
+}
+
+func (c ClientConfig) check() error {
+	var err error
+	for what, value := range map[string]string{"Node": c.Node, "CertDir": c.CertDir, "Kubeconfig": c.Kubeconfig, "UserAgent": c.UserAgent} {
+		if value == "" {
+			err = errors.Join(err, fmt.Errorf("client certificate: %s is needed", what))
+		}
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("client certificate: Log is needed"))
+	}
+	return err
+}
+
+// Needed tells whether Bootstrap has something to ask for.
+func Needed(c ClientConfig) (bool, error) {
+	if err := c.check(); err != nil || c.BootstrapKubeconfig == "" {
+		return false, err
+	}
+	done, err := usable(c.Kubeconfig, time.Now())
+	return !done && err == nil, err
+}
+
+// Bootstrap makes the kubeconfig usable. It returns at once if it is, or if there is
+// no bootstrap kubeconfig. Otherwise it asks the cluster for a certificate and returns
+// when there is one, the context ends, or something is wrong here that no waiting
+// mends.
+//
+// It waits for as long as it takes: there is one key and one request, also if the
+// agent is killed and starts again, and the log tells what is waited for.
+func Bootstrap(ctx context.Context, c ClientConfig) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.BootstrapKubeconfig == "" {
+		return nil
+	}
+	done, err := usable(c.Kubeconfig, time.Now())
+	if err != nil {
+		return err
+	}
+	if done {
+		return (&pendingKey{path: pendingKeyPath(c.CertDir)}).drop() // from a kill at the very end
+	}
+	clients, err := c.bootstrapClients()
+	if err != nil {
+		return err
+	}
+	c.Log.Info("the node asks for a client certificate", "kubeconfig", c.Kubeconfig, "with", c.BootstrapKubeconfig, "server", clients.Server)
+	return c.bootstrap(ctx, func() (certificatesv1.CertificatesV1Interface, error) {
+		clients, err := c.bootstrapClients()
+		if err != nil {
+			return nil, err
+		}
+		return clients.General.CertificatesV1(), nil
+	})
+}
+
+// bootstrapClients speak for nobody in particular, who may ask for a certificate.
+func (c ClientConfig) bootstrapClients() (*kubeclient.Clients, error) {
+	clients, err := kubeclient.New(kubeclient.Config{Kubeconfig: c.BootstrapKubeconfig, UserAgent: c.UserAgent})
+	if err != nil {
+		return nil, fmt.Errorf("ask for a client certificate: %w", err)
+	}
+	return clients, nil
+}
+
+// connector says whom to ask. It is asked for each attempt: the token in a bootstrap
+// kubeconfig may expire while nobody answers, and be replaced.
+type connector func() (certificatesv1.CertificatesV1Interface, error)
+
+func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {
+	r := &report{what: "client certificate", log: c.Log}
+	defer r.close()
+	s, err := newStore(c.CertDir, clientName, nil, r, func(*tls.Certificate) {})
+	if err != nil {
+		return err
+	}
+	key, err := c.obtain(ctx, s, connect, r)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(s.CurrentPath())
+	if err != nil {
+		return err
+	}
+	if err := writeKubeconfig(c.Kubeconfig, c.BootstrapKubeconfig, path); err != nil {
+		return err
+	}
+	return key.drop()
+}
+
+// obtain returns once there is a certificate in the store, and the key of it. The
+// key is still kept as pending then.
+func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, told *report) (*pendingKey, error) {
+	pause := firstPause
+	for {
+		key, err := openPendingKey(c.CertDir)
+		if err != nil {
+			return nil, err
+		}
+		if pair, _ := s.Current(); key.of(pair) && !expired(pair, time.Now()) {
+			return key, nil // it came just before a kill
+		}
+		var text []byte
+		api, err := connect()
+		if err == nil {
+			text, err = request(ctx, requests{group: api, report: told}, c.Node, key)
+		}
+		if err == nil {
+			_, err = s.Update(text, key.pem)
+			return key, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		told.failed(err)
+		if isFinal(err) {
+			if err := key.drop(); err != nil {
+				return nil, err
+			}
+			pause = deniedPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// finalError is an answer that stands: the same request will never be granted.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+func isFinal(err error) bool { return errors.As(err, new(finalError)) }
+
+// request asks for the certificate of a key, and waits for it.
+func request(ctx context.Context, api requests, node string, key *pendingKey) ([]byte, error) {
+	user := nodeUser(node)
+	text, err := certutil.MakeCSRFromTemplate(key.signer, &x509.CertificateRequest{Subject: subject(node)})
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate request for %s: %w", user, err)
+	}
+	// What goes wrong while it waits is retried in there, and told through the report.
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(api.report))
+	ctx, cancel := context.WithTimeout(ctx, approvalLimit)
+	defer cancel()
+	name, uid, err := csr.RequestCertificateWithContext(ctx, api, text, key.requestName(user), certificates.KubeAPIServerClientKubeletSignerName, nil,
+		certificate.DefaultKubeletClientGetUsages(key.signer), key.signer)
+	if err != nil {
+		err = fmt.Errorf("ask for a certificate for %s: %w", user, err)
+		if strings.Contains(err.Error(), "not compatible") { // the library has no type for it
+			err = finalError{err} // an old request of the same key, whose certificate has expired
+		}
+		return nil, err
+	}
+	api.report.asked(name)
+	answer, err := csr.WaitForCertificate(ctx, api, name, uid)
+	if err != nil {
+		err = fmt.Errorf("wait for certificate request %s: %w", name, err)
+		if ctx.Err() == nil {
+			err = finalError{err} // it was denied, it failed, or somebody deleted it
+		}
+		return nil, err
+	}
+	return answer, nil
+}

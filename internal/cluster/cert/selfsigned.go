@@ -1,0 +1,154 @@
+package cert
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"berth/internal/lib/statefile"
+)
+
+const (
+	// checkEvery is the shortest time between two looks at the names of the node.
+	checkEvery = time.Minute
+	// renewBefore is how long before its end a pair of our own is replaced.
+	renewBefore = 30 * 24 * time.Hour
+	ownLife     = 365 * 24 * time.Hour
+	clockSkew   = time.Hour // that of others
+)
+
+// selfSigned is a serving certificate that only the node itself vouches for. It is
+// looked at when somebody connects, so nothing is done while nobody does.
+type selfSigned struct {
+	node      string
+	path      string // without .crt and .key
+	addresses func() []v1.NodeAddress
+	saved     *statefile.Entry
+	log       *slog.Logger
+
+	fileMu    sync.Mutex
+	cert, key []byte // what the files should hold, once a pair was made
+
+	mu      sync.Mutex
+	pair    *tls.Certificate
+	checked time.Time
+	failing bool // to renew it, and that was said
+}
+
+func newSelfSigned(c ServingConfig) (*selfSigned, error) {
+	s := &selfSigned{node: c.Node, path: filepath.Join(c.CertDir, selfSignedName), addresses: c.Addresses, log: c.Log}
+	s.saved = c.State.Entry("the serving certificate that the node made", s.write)
+	// None is there yet, or one file fell to a kill: then both are made anew.
+	if pair, err := tls.LoadX509KeyPair(s.certFile(), s.keyFile()); err == nil {
+		s.pair = &pair
+	}
+	if s.good() {
+		return s, nil
+	}
+	return s, s.renew()
+}
+
+func (s *selfSigned) certFile() string { return s.path + ".crt" }
+
+func (s *selfSigned) keyFile() string { return s.path + ".key" }
+
+func (s *selfSigned) run(ctx context.Context) { <-ctx.Done() }
+
+func (s *selfSigned) certificate() (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.checked) < checkEvery || s.good() {
+		return s.pair, nil
+	}
+	err := s.renew()
+	if err != nil && !s.failing {
+		s.log.Warn("the node can't make a new serving certificate; the one before stays", "why", err)
+	}
+	s.failing = err != nil
+	return s.pair, nil
+}
+
+// good tells whether the pair can go on being used.
+func (s *selfSigned) good() bool {
+	s.checked = time.Now()
+	leaf, err := leafOf(s.pair)
+	return err == nil && s.checked.Before(leaf.NotAfter.Add(-renewBefore)) && s.names().in(leaf)
+}
+
+func (s *selfSigned) names() names {
+	return namesOf(slices.Concat(s.addresses(), []v1.NodeAddress{{Type: v1.NodeHostName, Address: s.node}}))
+}
+
+// renew makes another pair, and writes it down as soon as that can be. An agent that is
+// restarted before makes another one.
+func (s *selfSigned) renew() error {
+	cert, key, err := signOwn(s.node, s.names(), time.Now())
+	if err != nil {
+		return fmt.Errorf("make a serving certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("make a serving certificate: %w", err)
+	}
+	s.pair = &pair
+	s.log.Info("the node made a serving certificate of its own", "file", s.certFile(), "until", pair.Leaf.NotAfter)
+	s.fileMu.Lock()
+	s.cert, s.key = cert, key
+	s.fileMu.Unlock()
+	if err := s.saved.Save(); err != nil && !statefile.CantWrite(err) { // which is tried again
+		return fmt.Errorf("keep the serving certificate: %w", err)
+	}
+	return nil
+}
+
+// write writes both files. The key is written first: a kill before the certificate
+// leaves two files that do not fit, and that is seen at the next start.
+func (s *selfSigned) write() error {
+	s.fileMu.Lock()
+	cert, key := s.cert, s.key
+	s.fileMu.Unlock()
+	if err := writeFile(s.keyFile(), key, 0o600); err != nil {
+		return err
+	}
+	return writeFile(s.certFile(), cert, 0o644)
+}
+
+// signOwn makes a pair that vouches for itself. client-go's makes two large RSA keys
+// for that, which takes a small machine a second.
+func signOwn(node string, n names, now time.Time) (cert, key []byte, err error) {
+	if key, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
+		return nil, nil, err
+	}
+	parsed, err := parseKey("", key)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: node},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(ownLife),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		DNSNames:              n.hosts,
+		IPAddresses:           n.addresses,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, parsed.signer.Public(), parsed.signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der}), key, nil
+}

@@ -1,0 +1,239 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"berth/internal/lib/logonce"
+	"berth/internal/lib/pod"
+)
+
+const (
+	// While the API server is away it is asked again after these pauses, each cut by
+	// up to a half by chance.
+	firstPause   = 250 * time.Millisecond
+	longestPause = 4 * time.Second
+	// What it refuses is tried again after these.
+	firstRetry   = time.Second
+	longestRetry = time.Minute
+)
+
+// Config is what a Manager is made of.
+type Config struct {
+	Client corev1.PodsGetter // clientset.CoreV1()
+	// Node returns this node as the API server has it, or nil if it does not. It
+	// must not ask the server: it is called often.
+	Node func() *v1.Node
+	Log  *slog.Logger
+}
+
+// Manager keeps the mirror pods. It remembers the newest wish for each name until
+// the API server has met it.
+type Manager struct {
+	Config
+	wake chan struct{} // capacity 1: there is something to do
+
+	mu    sync.Mutex
+	tasks map[string]*task // by full name: those that are not done
+	order []string         // whose turn it is; each name at most once
+}
+
+// wish is what is wanted of one mirror pod.
+type wish struct {
+	static *v1.Pod // what it is to be the mirror of; nil: there is to be none
+	mirror *v1.Pod // as it was last seen; nil: it was not
+}
+
+// same tells whether two wishes lead to the same requests.
+func (w wish) same(o wish) bool { return w.static == o.static && w.mirror == o.mirror }
+
+// task is a wish that is not met yet. Manager.mu guards it.
+type task struct {
+	wish     wish
+	refusals int    // in a row
+	said     string // the refusal that was logged
+	retry    *time.Timer
+}
+
+func (t *task) stopWaiting() {
+	if t.retry != nil {
+		t.retry.Stop()
+		t.retry = nil
+	}
+}
+
+// New returns a manager. It acts while Run runs.
+func New(c Config) (*Manager, error) {
+	if c.Client == nil || c.Node == nil || c.Log == nil {
+		return nil, errors.New("mirror pods: client, node and log are required")
+	}
+	return &Manager{Config: c, wake: make(chan struct{}, 1), tasks: map[string]*task{}}, nil
+}
+
+// Ensure asks that a static pod have the right mirror pod. mirror is the one that
+// it was last seen to have, or nil. It never blocks, and is idempotent: it is meant
+// to be called whenever something may have changed.
+//
+// While the node is not registered nothing is asked for; ask again when it is.
+func (m *Manager) Ensure(static, mirror *v1.Pod) {
+	node := m.Node()
+	if node == nil || node.DeletionTimestamp != nil {
+		return
+	}
+	name := pod.FullName(static)
+	if Judge(static, mirror, node) == Keep {
+		m.drop(name)
+		return
+	}
+	m.wish(name, wish{static: static, mirror: mirror})
+}
+
+// Delete asks that a mirror pod go, because its static pod is gone. It never blocks.
+func (m *Manager) Delete(mirror *v1.Pod) {
+	m.wish(pod.FullName(mirror), wish{mirror: mirror})
+}
+
+func (m *Manager) wish(name string, w wish) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tasks[name]
+	if t == nil {
+		t = &task{}
+		m.tasks[name] = t
+	} else if t.retry != nil && t.wish.same(w) {
+		return // it was refused, and is tried again in time
+	}
+	t.stopWaiting()
+	t.wish = w
+	m.enqueue(name)
+}
+
+// enqueue is called with the lock held.
+func (m *Manager) enqueue(name string) {
+	if !slices.Contains(m.order, name) {
+		m.order = append(m.order, name)
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Manager) drop(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tasks[name]; t != nil {
+		t.stopWaiting()
+		delete(m.tasks, name)
+	}
+}
+
+// next returns whose turn it is.
+func (m *Manager) next() (string, wish, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.order) > 0 {
+		name := m.order[0]
+		m.order = slices.Delete(m.order, 0, 1)
+		if t := m.tasks[name]; t != nil {
+			return name, t.wish, true
+		}
+	}
+	return "", wish{}, false
+}
+
+// Run does what was asked for until the context ends.
+func (m *Manager) Run(ctx context.Context) {
+	defer m.stop()
+	failures, row := 0, logonce.Row{}
+	for {
+		name, w, ok := m.next()
+		if !ok {
+			select {
+			case <-m.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		err := m.perform(ctx, w)
+		if ctx.Err() != nil {
+			return
+		}
+		if !isAway(err) {
+			if row.Over() {
+				m.Log.Info("mirror pods get to the API server again")
+			}
+			failures = 0
+			m.settle(name, w, err)
+			continue
+		}
+		failures++
+		if row.Failed(time.Now()) {
+			m.Log.Warn("mirror pods do not get to the API server; trying again", "why", err)
+		}
+		m.mu.Lock()
+		m.enqueue(name)
+		m.mu.Unlock()
+		select {
+		case <-time.After(pause(failures, firstPause, longestPause)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Manager) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.tasks {
+		t.stopWaiting()
+	}
+}
+
+// settle takes in what the server said to a wish. A refusal may pass (the namespace
+// is made later, the server gets to know the node), so it is tried again, rarely. It
+// is said once, until it is another one.
+func (m *Manager) settle(name string, w wish, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tasks[name]
+	switch {
+	case t == nil || !t.wish.same(w): // there is a newer wish, or none
+	case err == nil:
+		delete(m.tasks, name)
+	default:
+		if t.said != err.Error() {
+			m.Log.Warn("the API server refuses a mirror pod; its static pod runs all the same", "why", err)
+		}
+		t.said = err.Error()
+		t.refusals++
+		t.retry = time.AfterFunc(pause(t.refusals, firstRetry, longestRetry), func() { m.again(name, t) })
+	}
+}
+
+func (m *Manager) again(name string, t *task) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.retry != nil && m.tasks[name] == t {
+		t.retry = nil
+		m.enqueue(name)
+	}
+}
+
+// pause is how long to wait after so many failures in a row.
+func pause(failures int, first, longest time.Duration) time.Duration {
+	full := longest
+	if failures < 16 {
+		full = min(first<<(failures-1), longest)
+	}
+	return full/2 + rand.N(full/2)
+}

@@ -1,0 +1,213 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"berth/internal/lib/run"
+)
+
+// Defaults, as those of the kubelet.
+const (
+	defaultUpdate = 10 * time.Second
+	defaultReport = 5 * time.Minute
+	defaultLease  = 40 * time.Second
+)
+
+const (
+	// callTimeout bounds one request. It is shorter than the time between two
+	// renewals of a lease.
+	callTimeout = 8 * time.Second
+	// askTimeout bounds how long the runtime is asked for what it is and has.
+	askTimeout = 30 * time.Second
+	// factsEvery is how often the machine and its runtime are looked at.
+	factsEvery = time.Minute
+	// factsSoon is how soon a runtime that has not told its name is asked again.
+	factsSoon = 5 * time.Second
+	// firstWord is how long a Node that exists keeps its status after a start
+	// while nothing is known of the runtime: a restarted agent is no news. It is longer than
+	// askPatience, so that the first word is what is wrong with the runtime.
+	firstWord = 15 * time.Second
+	// urgentGap is how long after a patch the next may follow. From so many urgent
+	// ones in a row on it doubles, up to the usual interval.
+	urgentGap = 500 * time.Millisecond
+	urgentRow = 4
+	// stuckAfter is how many renewals in a row fail before the connection is
+	// blamed. One that gets no answer at all is enough.
+	stuckAfter = 3
+)
+
+// Events takes in what happens to the Node. It must not block.
+type Events interface {
+	RecordNode(kind, reason, message string)
+}
+
+// Client is what a Reporter needs of an API server.
+type Client interface {
+	CoreV1() corev1.CoreV1Interface
+	CoordinationV1() coordinationv1.CoordinationV1Interface
+}
+
+// Config is what a Reporter needs.
+type Config struct {
+	Settings Settings
+	Client   Client // for heartbeats; nothing else should hold it up
+	Events   Events
+	Log      *slog.Logger
+
+	// Where facts come from. They are called once a minute, by one goroutine.
+	Machine   func() (Machine, error)
+	Addresses func() ([]string, error)
+	Runtime   func(context.Context) (Runtime, error)
+
+	// Watch is for a watch of the Node: what others do to it is seen as they do it.
+	// It must be a client without a timeout, which would end the watch again and
+	// again. nil: there is none, and what others do is noticed later.
+	Watch corev1.NodesGetter
+
+	// Registered is called when the server has a Node of ours that is another than
+	// before: at first, and again after it was deleted or all of the server's data is
+	// gone. Whatever was shown there for the one before may have to be shown anew.
+	// It must not block. May be nil.
+	Registered func(uid types.UID, again bool)
+	// Changed is called when Node has other labels, taints, allocatable resources or
+	// attached volumes, or another UID, than before. It must not block. May be nil.
+	Changed func()
+
+	// Reconnect is called when a renewal of the lease gets no answer, or renewals
+	// keep failing: the connection may be dead without anybody having said so. May be
+	// nil.
+	Reconnect func()
+
+	// DontRegister waits for a Node that somebody else makes.
+	DontRegister bool
+
+	Update time.Duration // between two patches of a status that changes; zero: 10 s
+	Report time.Duration // between two patches of one that does not; zero: 5 min
+	Lease  time.Duration // for how long a lease is good; a quarter of it later it is renewed; zero: 40 s
+}
+
+// Reporter keeps the Node and the Lease of this machine. Its methods may be
+// called by anybody at any time, and do not block.
+type Reporter struct {
+	config Config
+
+	known     chan struct{} // closed once the Node is known
+	wakeFacts chan struct{}
+	wakeNode  chan struct{}
+	wakeLease chan struct{}
+
+	mu       sync.Mutex
+	node     *v1.Node // as the server showed it last, and never written to; nil: never yet
+	stale    bool     // node may be out of date, or gone: to be read before the next patch
+	endWatch func()   // ends the watch that is open; nil: there is none yet
+	facts    Facts
+	health   Health
+	heard    struct{ runtime, network bool } // whether there was any word on them
+	volumes  volumes
+}
+
+var errNoWord = errors.New("nothing is known of it yet")
+
+// New returns a reporter, or what its config lacks. Until SetRuntime and
+// SetNetwork are called the node is not ready.
+func New(c Config) (*Reporter, error) {
+	if c.Client == nil || c.Events == nil || c.Log == nil || c.Machine == nil || c.Addresses == nil || c.Runtime == nil {
+		return nil, errors.New("node: Client, Events, Log, Machine, Addresses and Runtime are needed")
+	}
+	if err := c.Settings.check(); err != nil {
+		return nil, err
+	}
+	c.Update, c.Report, c.Lease = cmp.Or(c.Update, defaultUpdate), cmp.Or(c.Report, defaultReport), cmp.Or(c.Lease, defaultLease)
+	if c.Update < time.Second || c.Report < c.Update || c.Lease < time.Second {
+		return nil, fmt.Errorf("node: a status every %v to %v and a lease of %v can't be kept", c.Update, c.Report, c.Lease)
+	}
+	return &Reporter{
+		config:    c,
+		known:     make(chan struct{}),
+		wakeFacts: make(chan struct{}, 1),
+		wakeNode:  make(chan struct{}, 1),
+		wakeLease: make(chan struct{}, 1),
+		health:    Health{Runtime: errNoWord, Network: errNoWord},
+		volumes:   volumes{news: make(chan struct{})},
+	}, nil
+}
+
+// Run keeps Node and Lease until ctx ends.
+func (r *Reporter) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, r.config.Log)
+	defer group.Stop()
+	r.config.Events.RecordNode(v1.EventTypeNormal, "Starting", "Starting berth, in the place of a kubelet")
+	r.readMachine()
+	group.Go("node facts", r.keepFacts)
+	group.Go("node status", r.keepNode)
+	group.Go("node lease", r.keepLease)
+	if r.config.Watch != nil {
+		group.Go("node watch", r.keepWatch)
+	}
+	<-ctx.Done()
+}
+
+// SetRuntime says whether the container runtime works: nil, or why not.
+func (r *Reporter) SetRuntime(err error) {
+	back := false
+	r.change(func(h *Health) {
+		back = err == nil && (h.Runtime != nil || !r.heard.runtime)
+		h.Runtime, r.heard.runtime = err, true
+	})
+	if back {
+		nudge(r.wakeFacts) // it may have come back as another one
+	}
+}
+
+// Look has the machine looked at again: something about it has changed.
+func (r *Reporter) Look() { nudge(r.wakeFacts) }
+
+// SetNetwork says whether the network of pods works: nil, or why not.
+func (r *Reporter) SetNetwork(err error) {
+	r.change(func(h *Health) { h.Network, r.heard.network = err, true })
+}
+
+// SetSyncLoop says whether the sync loop goes round: nil, or that it does not.
+func (r *Reporter) SetSyncLoop(err error) { r.change(func(h *Health) { h.SyncLoop = err }) }
+
+// SetShutdown says why this machine goes down, or nil if it does not.
+func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdown = err }) }
+
+// SetPressure says what this machine runs out of.
+func (r *Reporter) SetPressure(p Pressure) { r.change(func(h *Health) { h.Pressure = p }) }
+
+// Pressure names the conditions of what this machine runs out of.
+func (r *Reporter) Pressure() []v1.NodeConditionType {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health.Pressure.conditions()
+}
+
+// change wakes the writer of the Node if what it has to say is another.
+func (r *Reporter) change(f func(*Health)) {
+	r.mu.Lock()
+	before, heard := r.health, r.heard
+	f(&r.health)
+	after := r.health
+	if heard != r.heard || before.whyNot() != after.whyNot() || before.Pressure != after.Pressure {
+		nudge(r.wakeNode)
+	}
+	r.mu.Unlock()
+	switch {
+	case before.Shutdown == nil && after.Shutdown != nil:
+		r.config.Events.RecordNode(v1.EventTypeNormal, "Shutdown", "The machine goes down: "+after.Shutdown.Error())
+	case before.Shutdown != nil && after.Shutdown == nil:
+		r.config.Events.RecordNode(v1.EventTypeNormal, "Shutdown", "The machine does not go down after all")
+	}
+}

@@ -1,0 +1,290 @@
+// Package shutdown stops the pods of a machine that goes down, or that somebody
+// drains: group after group, the lowest priorities first, each within its period.
+//
+// The Manager is the only one who decides whether this node is open for pods. It
+// closes the gate before the first pod is stopped, and opens it again when a drain
+// is undone or a shutdown is cancelled; pods of an API server that were stopped
+// stay ended, static pods run again. One group of pods at a time is stopped, by one
+// run at a time: a drain gives way to a shutdown of the machine.
+//
+// The Watcher hears of shutdowns from systemd and holds them up until the pods have
+// stopped. It writes /etc/systemd/logind.conf.d/99-berth.conf if systemd would not
+// wait for long enough. Without periods in the configuration there is no use for
+// it; a drain works everywhere.
+package shutdown
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Pods are the pods of this node, and what stops them.
+type Pods interface {
+	// Active returns the pods of which something may run.
+	Active() []*v1.Pod
+	// End asks for the end of a pod. It does not wait.
+	End(uid pod.UID, grace *int64, cause pod.Cause)
+	// Ended returns a channel that is closed once nothing of a pod runs.
+	Ended(uid pod.UID) <-chan struct{}
+}
+
+// Gate is where pods come in.
+type Gate interface {
+	// Hold lets no pod start from its return on: those of an API server are
+	// rejected, static ones wait. It may be called again, with another cause.
+	Hold(ctx context.Context, cause pod.Cause) error
+	// Resume ends that. Static pods that were ended by a passing cause run again.
+	Resume(ctx context.Context) error
+}
+
+// Config is what a Manager is made of.
+type Config struct {
+	Pods Pods
+	Gate Gate
+	Log  *slog.Logger
+	// Periods are those of a shutdown of the machine, as of the function of that
+	// name. A drain takes their priorities, and waits for as long as it is told to.
+	Periods []Period
+	// Show is told why this node takes no pods, and nil when it does. May be nil.
+	Show func(why error)
+}
+
+// Manager stops the pods of a machine.
+type Manager struct {
+	Config
+	turn chan struct{} // holds a value while something goes on
+
+	mu      sync.Mutex
+	drained bool                    // somebody asked for it
+	down    bool                    // the machine goes down
+	stop    context.CancelCauseFunc // of the run that goes on; nil: none does
+	closed  error                   // why the node takes no pods; nil: it does
+}
+
+// New returns a manager of a node that is open.
+func New(c Config) (*Manager, error) {
+	if c.Pods == nil || c.Gate == nil || c.Log == nil {
+		return nil, errors.New("shutdown: pods, gate and log are required")
+	}
+	if c.Show == nil {
+		c.Show = func(error) {}
+	}
+	return &Manager{Config: c, turn: make(chan struct{}, 1)}, nil
+}
+
+// Order is what is asked of a drain.
+type Order struct {
+	Grace      *int64        // how many seconds a pod may take at most; nil: as many as it asks for
+	Timeout    time.Duration // how long to wait for all of them; 0: for as long as it takes
+	KeepStatic bool          // static pods go on
+}
+
+// Drain closes the gate and stops the pods. It returns those that have not ended
+// when the time is over. If ctx ends, or the drain is undone, no more pods are told
+// to stop, and the gate stays as it is.
+func (m *Manager) Drain(ctx context.Context, o Order, tell func(Progress)) (late []string, err error) {
+	select {
+	case m.turn <- struct{}{}:
+	default:
+		return nil, m.busy()
+	}
+	ctx, end, err := m.start(ctx, func() error {
+		if m.down {
+			return ErrGoingDown
+		}
+		m.drained = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := m.close(ctx, drained(), errDrained); err != nil {
+		return nil, err
+	}
+	var pods []*v1.Pod
+	for _, p := range m.Pods.Active() {
+		if !o.KeepStatic || !pod.IsStatic(p) {
+			pods = append(pods, p)
+		}
+	}
+	return m.stopAll(ctx, Plan(pods, m.drainPeriods()), drained(), o, tell)
+}
+
+// busy says why a drain has to wait.
+func (m *Manager) busy() error {
+	if m.GoesDown() {
+		return ErrGoingDown
+	}
+	return ErrBusy
+}
+
+// drainPeriods are the priorities of the periods, without their limits.
+func (m *Manager) drainPeriods() []Period {
+	if len(m.Periods) == 0 {
+		return []Period{{0, forever}, {clusterCritical, forever}}
+	}
+	var periods []Period
+	for _, p := range m.Periods {
+		periods = append(periods, Period{p.Priority, forever})
+	}
+	return periods
+}
+
+// Undo ends a drain, and what it did to the node. It is fine if there was none.
+func (m *Manager) Undo(ctx context.Context) error {
+	return m.open(ctx, errUndone, func() error {
+		if m.down {
+			return ErrGoingDown
+		}
+		m.drained = false
+		return nil
+	})
+}
+
+// Shutdown closes the gate and stops all pods, within the periods of the
+// configuration. A drain that goes on gives way.
+func (m *Manager) Shutdown(ctx context.Context) (late []string, err error) {
+	if len(m.Periods) == 0 {
+		return nil, errNoPeriods
+	}
+	m.goDown()
+	return m.stopForShutdown(ctx)
+}
+
+// goDown takes note that the machine goes down. It does not wait.
+func (m *Manager) goDown() {
+	_ = m.change(ErrGoingDown, func() error { m.down = true; return nil })
+}
+
+// stopForShutdown stops all pods, if the machine still goes down when its turn has
+// come.
+func (m *Manager) stopForShutdown(ctx context.Context) (late []string, err error) {
+	if err := m.take(ctx); err != nil {
+		return nil, err
+	}
+	ctx, end, err := m.start(ctx, func() error {
+		if !m.down {
+			return errCancelled
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := m.close(ctx, goesDown(), errPrepares); err != nil {
+		return nil, err
+	}
+	return m.stopAll(ctx, Plan(m.Pods.Active(), m.Periods), goesDown(), Order{}, func(Progress) {})
+}
+
+// Cancel says that the machine does not go down after all. A node that was drained
+// before stays so.
+func (m *Manager) Cancel(ctx context.Context) error {
+	return m.open(ctx, errCancelled, func() error { m.down = false; return nil })
+}
+
+// GoesDown tells whether the machine is about to go down, as far as is known.
+func (m *Manager) GoesDown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.down
+}
+
+// change sets what keeps the gate closed, and interrupts the run that goes on.
+func (m *Manager) change(why error, set func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := set(); err != nil {
+		return err
+	}
+	if m.stop != nil {
+		m.stop(why)
+	}
+	return nil
+}
+
+// take waits for the turn.
+func (m *Manager) take(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// start makes a run that can be interrupted of the turn that was taken, unless
+// check, which is called under the lock, says that it must not be.
+func (m *Manager) start(ctx context.Context, check func() error) (context.Context, func(), error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := check(); err != nil {
+		<-m.turn
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	m.stop = cancel
+	return ctx, func() {
+		m.mu.Lock()
+		m.stop = nil
+		m.mu.Unlock()
+		cancel(nil)
+		<-m.turn
+	}, nil
+}
+
+func (m *Manager) close(ctx context.Context, cause pod.Cause, why error) error {
+	if err := m.Gate.Hold(ctx, cause); err != nil {
+		return err
+	}
+	m.show(why)
+	return nil
+}
+
+// open changes what keeps the gate closed, and opens it if nothing does any more.
+func (m *Manager) open(ctx context.Context, why error, set func() error) error {
+	if err := m.change(why, set); err != nil {
+		return err
+	}
+	if err := m.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-m.turn }()
+	m.mu.Lock()
+	isDrained, isDown := m.drained, m.down
+	m.mu.Unlock()
+	switch {
+	case isDown:
+		return nil // a shutdown waits for its turn
+	case isDrained:
+		return m.close(ctx, drained(), errDrained)
+	}
+	if err := m.Gate.Resume(ctx); err != nil {
+		return err
+	}
+	m.show(nil)
+	return nil
+}
+
+func (m *Manager) show(why error) {
+	m.mu.Lock()
+	m.closed = why
+	m.mu.Unlock()
+	m.Show(why)
+}
+
+// Closed is why this node takes no pods, or nil if it does.
+func (m *Manager) Closed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}

@@ -1,0 +1,154 @@
+package shutdown
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// Step is what a Progress tells.
+type Step int
+
+const (
+	// Began comes first: so many pods are to be stopped.
+	Began Step = iota
+	// Stopping says that a pod was told to stop, and how long it has.
+	Stopping
+	// Stopped says that nothing of a pod runs any more, and how long that took.
+	Stopped
+	// Late says that the time of a pod's group is over, and that it still runs.
+	Late
+)
+
+// Progress is one thing that happens while pods are stopped.
+type Progress struct {
+	Step Step
+	Pods int           // Began
+	Pod  string        // namespace/name
+	Time time.Duration // how long it has, or took
+}
+
+// stopping is the state of one run.
+type stopping struct {
+	*Manager
+	cause pod.Cause
+	most  *int64 // seconds of grace
+	tell  func(Progress)
+
+	over  <-chan time.Time      // when nobody waits any longer; nil: never
+	watch *run.Group            // one goroutine for each pod that was told to stop
+	ended chan *v1.Pod          // has room for all
+	began map[pod.UID]time.Time // when they were told
+	names map[pod.UID]string    // of those that have not ended
+}
+
+// stopAll stops one group after the other. The next one's turn comes when all of
+// the one before have ended, or when its period is over.
+func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, o Order, tell func(Progress)) ([]string, error) {
+	s := &stopping{
+		Manager: m, cause: cause, most: o.Grace, tell: tell,
+		watch: run.NewGroup(ctx, m.Log), began: map[pod.UID]time.Time{}, names: map[pod.UID]string{},
+	}
+	defer s.watch.Stop()
+	for _, g := range groups {
+		for _, p := range g.Pods {
+			s.names[p.UID] = pod.Ref(p)
+		}
+	}
+	s.ended = make(chan *v1.Pod, len(s.names))
+	if o.Timeout > 0 {
+		s.over = time.After(o.Timeout)
+	}
+	m.Log.Info("stopping the pods of this node", "why", cause.Why, "pods", len(s.names), "groups", len(groups))
+	tell(Progress{Step: Began, Pods: len(s.names)})
+	for _, g := range groups {
+		goOn, err := s.stopGroup(ctx, g)
+		if err != nil {
+			m.Log.Info("pods are no longer stopped", "why", err, "not stopped", len(s.names))
+			return nil, err
+		}
+		if !goOn {
+			break
+		}
+	}
+	late := s.late()
+	m.Log.Info("the pods of this node were stopped", "late", late)
+	return late, nil
+}
+
+// stopGroup tells all pods of a group to stop, and waits for them. It does not go
+// on when nobody waits any longer.
+func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error) {
+	left := map[pod.UID]bool{}
+	for _, p := range g.Pods {
+		left[p.UID] = true
+		s.stopPod(p, g.grace(p, s.most))
+	}
+	period := time.NewTimer(g.For)
+	defer period.Stop()
+	for len(left) > 0 {
+		select {
+		case p := <-s.ended: // it may be of a group before
+			delete(left, p.UID)
+			s.noteEnd(p)
+		case <-period.C:
+			s.tellLate(left)
+			return true, nil
+		case <-s.over:
+			s.tellLate(left)
+			return false, nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	return true, nil
+}
+
+// stopPod tells a pod to stop, and does not wait.
+func (s *stopping) stopPod(p *v1.Pod, grace int64) {
+	s.began[p.UID] = time.Now()
+	s.Pods.End(p.UID, &grace, s.cause)
+	s.tell(Progress{Step: Stopping, Pod: pod.Ref(p), Time: time.Duration(grace) * time.Second})
+	s.watch.Go("end of pod "+pod.Ref(p), func(ctx context.Context) {
+		select {
+		case <-s.Pods.Ended(p.UID):
+			s.ended <- p
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (s *stopping) noteEnd(p *v1.Pod) {
+	s.tell(Progress{Step: Stopped, Pod: pod.Ref(p), Time: time.Since(s.began[p.UID])})
+	delete(s.names, p.UID)
+}
+
+func (s *stopping) tellLate(left map[pod.UID]bool) {
+	var names []string
+	for uid := range left {
+		names = append(names, s.names[uid])
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s.tell(Progress{Step: Late, Pod: name})
+	}
+}
+
+// late are the pods that have not ended, among them those whose turn never came.
+func (s *stopping) late() []string {
+	var late []string
+	for uid, name := range s.names {
+		select {
+		case <-s.Pods.Ended(uid):
+		default:
+			late = append(late, name)
+		}
+	}
+	slices.Sort(late)
+	return late
+}

@@ -1,0 +1,214 @@
+package shutdown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"berth/internal/lib/run"
+)
+
+// Logind is what the Watcher needs of systemd's login manager.
+type Logind interface {
+	// Delay is for how long logind lets a shutdown be held up.
+	Delay(ctx context.Context) (time.Duration, error)
+	// Reload makes logind read its configuration again, some time soon.
+	Reload(ctx context.Context) error
+	// Preparing tells whether the machine is about to go down.
+	Preparing(ctx context.Context) (bool, error)
+	// Changed holds what Preparing says, each time after it changed. If it changes
+	// again before it was taken, only the newest is there.
+	Changed() <-chan bool
+	// Inhibit holds shutdowns up until the lock is closed.
+	Inhibit(ctx context.Context, why string) (lock io.Closer, err error)
+	// Lost is closed when the connection is.
+	Lost() <-chan struct{}
+	Close() error
+}
+
+// defaultDropIn is the part of logind's configuration that is ours.
+const defaultDropIn = "/etc/systemd/logind.conf.d/99-berth.conf"
+
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// WatcherConfig is what a Watcher is made of.
+type WatcherConfig struct {
+	Manager *Manager // with periods
+	Log     *slog.Logger
+	// Connect connects to logind: ConnectLogind. A machine without systemd has none;
+	// it is tried again from time to time, because the agent may be there first.
+	Connect func(ctx context.Context) (Logind, error)
+	// DropIn is the file that is written if logind does not wait for long enough.
+	// Empty: /etc/systemd/logind.conf.d/99-berth.conf.
+	DropIn string
+}
+
+// Watcher hears of shutdowns, holds them up, and has the pods stopped.
+type Watcher struct {
+	WatcherConfig
+	short bool // it was said that logind does not wait for long enough
+}
+
+// NewWatcher returns a watcher. It does nothing until Run.
+func NewWatcher(c WatcherConfig) (*Watcher, error) {
+	switch {
+	case c.Manager == nil || c.Log == nil || c.Connect == nil:
+		return nil, errors.New("shutdown: manager, log and connect are required")
+	case len(c.Manager.Periods) == 0:
+		return nil, errNoPeriods
+	}
+	if c.DropIn == "" {
+		c.DropIn = defaultDropIn
+	}
+	return &Watcher{WatcherConfig: c}, nil
+}
+
+// Run watches until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
+	g := &guard{Watcher: w, stopped: make(chan int, 1), group: run.NewGroup(ctx, w.Log)}
+	defer g.group.Stop()
+	defer g.unlock()
+	retry, failing := firstRetry, false
+	for {
+		err := g.watch(ctx, func() {
+			w.Log.Info("shutdowns of this machine wait for its pods", "at most", total(w.Manager.Periods))
+			retry, failing = firstRetry, false
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !failing {
+			w.Log.Warn("systemd can't be watched for shutdowns: until it can be, the pods of this machine are not stopped gracefully when it goes down; 'berth drain' does so", "err", err)
+			failing = true
+		}
+		if err := g.pause(ctx, retry); err != nil {
+			return
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// guard holds shutdowns up. It outlives a connection to logind.
+type guard struct {
+	*Watcher
+	group   *run.Group
+	lock    io.Closer // nil: nothing is held up
+	round   int       // how many shutdowns have begun
+	stopped chan int  // the round in which all pods have stopped, or their time was over
+}
+
+// watch does what one connection asks for. ready is called once all is in place.
+func (g *guard) watch(ctx context.Context, ready func()) error {
+	logind, err := g.Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to logind: %w", err)
+	}
+	defer func() { _ = logind.Close() }()
+	if err := g.lengthen(ctx, logind); err != nil {
+		return err
+	}
+	preparing, err := logind.Preparing(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.handle(ctx, logind, preparing); err != nil {
+		return err
+	}
+	ready()
+	for {
+		select {
+		case preparing := <-logind.Changed():
+			if err := g.handle(ctx, logind, preparing); err != nil {
+				return err
+			}
+		case round := <-g.stopped:
+			g.letGo(round)
+		case <-logind.Lost():
+			return errors.New("the connection to logind is lost")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pause waits before the next connection.
+func (g *guard) pause(ctx context.Context, d time.Duration) error {
+	over := time.After(d)
+	for {
+		select {
+		case <-over:
+			return nil
+		case round := <-g.stopped:
+			g.letGo(round)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// handle does what is to be done when the machine is about to go down, or is not.
+func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error {
+	switch {
+	case preparing && g.Manager.GoesDown():
+		return nil // that is known
+	case preparing:
+		g.Log.Warn("the machine is about to go down")
+		g.Manager.goDown()
+		g.round++
+		round := g.round
+		g.group.Go("stop pods", func(ctx context.Context) { g.stopPods(ctx, round) })
+		return nil
+	case g.Manager.GoesDown():
+		g.Log.Warn("the machine does not go down after all")
+		if err := g.Manager.Cancel(ctx); err != nil {
+			return fmt.Errorf("open the node after a shutdown that was cancelled: %w", err)
+		}
+	}
+	lock, err := logind.Inhibit(ctx, "the pods of this machine have to stop first")
+	if err != nil {
+		return fmt.Errorf("hold up shutdowns: %w", err)
+	}
+	g.unlock() // the one before, if it is still there
+	g.lock = lock
+	return nil
+}
+
+// letGo lets the machine go down, unless what has stopped is out of date.
+func (g *guard) letGo(round int) {
+	if round == g.round && g.Manager.GoesDown() {
+		g.unlock()
+	}
+}
+
+func (g *guard) stopPods(ctx context.Context, round int) {
+	late, err := g.Manager.stopForShutdown(ctx)
+	switch {
+	case errors.Is(err, errCancelled) || ctx.Err() != nil:
+		return
+	case err != nil:
+		g.Log.Error("pods were not stopped before the shutdown of the machine", "err", err)
+	case len(late) > 0:
+		g.Log.Warn("pods have not stopped in time; the machine goes down without them", "pods", late)
+	}
+	select {
+	case g.stopped <- round:
+	case <-ctx.Done():
+	}
+}
+
+// unlock ends what holds shutdowns up.
+func (g *guard) unlock() {
+	if g.lock == nil {
+		return
+	}
+	if err := g.lock.Close(); err != nil {
+		g.Log.Warn("the lock that holds up a shutdown could not be closed", "err", err)
+	}
+	g.lock = nil
+}

@@ -1,0 +1,160 @@
+// Package admit decides whether a pod may run on this node, and if not, why.
+//
+// There are two kinds of obstacles. What lies between the pod and the node (its
+// name, labels, taints, sysctls, features, what it runs out of) stays as it is whatever else runs
+// here. Room (resources, the number of pods, host ports) depends on the others: a
+// critical pod that lacks it is told which of them would have to go.
+//
+// It is pure, and knows nothing of what is running beyond what it is handed. A
+// rejected pod is Failed with the reason and message given here, so both are
+// written for the one who reads the status; where the kubelet has words for it,
+// they are the kubelet's, because people search for them. Who asks again about a
+// pod that runs already does it harm: that is for the caller to avoid.
+package admit
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Node is what admission has to know of the machine. Whatever is left out is not
+// checked.
+type Node struct {
+	OS   v1.OSName // empty means linux
+	Name string
+
+	// Labels are those of the Node object. Without a cluster there is none, and
+	// they are nil: then node selectors and node affinity have nothing to match.
+	Labels map[string]string
+	Taints []v1.Taint
+
+	// Allocatable is what pods may have of the machine, all together. A resource
+	// that is not listed is not limited here (it may be one of the whole cluster),
+	// except for huge pages: of a size that is not listed there are none.
+	Allocatable v1.ResourceList
+
+	// UnsafeSysctls are names and patterns ("net.core.somaxconn", "kernel.msg*")
+	// that pods may set besides the safe ones.
+	UnsafeSysctls []string
+	Kernel        string // its release; some sysctls are safe only with a newer one
+
+	// InCluster says that a scheduler has the last word on resources that are not listed:
+	// there may be some that no node has, but all share.
+	InCluster bool
+
+	AppArmor bool // the kernel can confine containers by it
+	SELinux  bool // the kernel has it, and the runtime labels containers
+	// StrictGroups says that the runtime can keep the groups of an image away from a
+	// container.
+	StrictGroups bool
+
+	ShuttingDown bool // no pod is taken in any more
+	// Pressure is what the machine runs out of, by the conditions that say so.
+	Pressure []v1.NodeConditionType
+
+	// PortsElsewhere are the ports that pods of other agents on this machine occupy.
+	PortsElsewhere []PortElsewhere
+}
+
+// Rejection says why a pod may not run.
+type Rejection struct {
+	Reason  string
+	Message string
+}
+
+// Decision is the answer to a pod that wants to run. With both fields empty it
+// may.
+type Decision struct {
+	Reject *Rejection
+	// Preempt are the pods that have to be gone before this one is started.
+	Preempt []*v1.Pod
+}
+
+// Reasons that users know from the kubelet.
+const (
+	reasonNodeShutdown    = "NodeShutdown"
+	reasonEvicted         = "Evicted" // the kubelet's word, though it never ran
+	reasonOSSelector      = "PodOSSelectorNodeLabelDoesNotMatch"
+	reasonNodeName        = "NodeName"
+	reasonNodeAffinity    = "NodeAffinity"
+	reasonTaintToleration = "TaintToleration"
+	reasonSysctlForbidden = "SysctlForbidden"
+	reasonAppArmor        = "AppArmor"
+	reasonSELinux         = "SELinux"
+	reasonGroupsPolicy    = "SupplementalGroupsPolicyNotSupported"
+	reasonOutOf           = "OutOf" // and the name of the resource
+)
+
+// Check tells whether p may run beside the pods that run already, or are about
+// to. It returns nil if so. Nobody has to go for p.
+func Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
+	return new(Memo).Check(p, running, node)
+}
+
+// Decide is like Check, but lets a critical pod that only lacks room have that of
+// others.
+func Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
+	return new(Memo).Decide(p, running, node)
+}
+
+func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
+	r := checkRoom(p, others, node)
+	if r == nil || !pod.IsCritical(p) {
+		return Decision{Reject: r}
+	}
+	victims, r := preempt(p, others, node)
+	return Decision{Reject: r, Preempt: victims}
+}
+
+// nodeChecks are about what other pods have no part in. Sysctls come before
+// features: one that is forbidden anyway is not called unsupported.
+var nodeChecks = []func(*v1.Pod, Node) *Rejection{
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkPortsElsewhere,
+}
+
+func checkNode(p *v1.Pod, node Node) *Rejection {
+	for _, check := range nodeChecks {
+		if r := check(p, node); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func checkRoom(p *v1.Pod, others []*tenant, node Node) *Rejection {
+	if short := shortages(p, others, node); len(short) > 0 {
+		return short[0].rejection()
+	}
+	return checkHostPorts(p, others)
+}
+
+func checkShutdown(_ *v1.Pod, node Node) *Rejection {
+	if !node.ShuttingDown {
+		return nil
+	}
+	return &Rejection{Reason: reasonNodeShutdown, Message: "Pod was rejected as the node is shutting down."}
+}
+
+func checkOS(p *v1.Pod, node Node) *Rejection {
+	have := node.OS
+	if have == "" {
+		have = v1.Linux
+	}
+	if p.Spec.OS != nil && p.Spec.OS.Name != have {
+		return &Rejection{
+			Reason:  pod.ReasonPodOSNotSupported,
+			Message: fmt.Sprintf("spec.os.name is %q, and this node runs %s", p.Spec.OS.Name, have),
+		}
+	}
+	// The OS is known without any label, so this holds outside of clusters, too.
+	if want, ok := p.Spec.NodeSelector[v1.LabelOSStable]; ok && want != string(have) {
+		return &Rejection{
+			Reason:  reasonOSSelector,
+			Message: fmt.Sprintf("spec.nodeSelector wants %s to be %q, and this node runs %s", v1.LabelOSStable, want, have),
+		}
+	}
+	return nil
+}

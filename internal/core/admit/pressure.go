@@ -1,0 +1,28 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"berth/internal/lib/pod"
+)
+
+// checkPressure keeps new pods off a machine that runs out of something. Critical ones
+// are let in: it may need them to recover. Where it is only memory, so is who was
+// promised some, and who says that it can do with little.
+func checkPressure(p *v1.Pod, node Node) *Rejection {
+	if len(node.Pressure) == 0 || pod.IsCritical(p) {
+		return nil
+	}
+	if slices.Equal(node.Pressure, []v1.NodeConditionType{v1.NodeMemoryPressure}) {
+		taint := &v1.Taint{Key: v1.TaintNodeMemoryPressure, Effect: v1.TaintEffectNoSchedule}
+		if pod.QOSClass(p) != v1.PodQOSBestEffort || corev1.TolerationsTolerateTaint(klog.Logger{}, p.Spec.Tolerations, taint, true) {
+			return nil
+		}
+	}
+	return &Rejection{Reason: reasonEvicted, Message: fmt.Sprintf("The node had condition: %v. ", node.Pressure)}
+}

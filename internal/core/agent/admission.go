@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/admit"
+	"berth/internal/core/status"
+	"berth/internal/core/worker"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// wait is what a pod that was not rejected waits for before it is started.
+type wait int
+
+const (
+	forNothing wait = iota
+	forRoom         // others have to go first
+	forResume       // the node takes no pods at present
+	forNode         // the Node is read again
+	forRuntime      // the runtime is listed for the first time
+	forSource       // its source is read, or known not to be readable
+)
+
+// takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
+// taken in one after the other, so that none is promised what another was given.
+func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.Reread == nil) }
+
+// decide is takeIn. If it is sure, the Node was read since the pod came.
+func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
+	if a.running == nil {
+		a.waiting[p.UID] = forRuntime
+		return
+	}
+	a.replaceUnread(p)
+	if a.holdBack(p) {
+		return
+	}
+	switch d, fits := a.admit(p); {
+	case d.Reject != nil && d.Reject.ByNode() && !sure:
+		a.doubt(group, p)
+	case d.Reject != nil:
+		a.reject(p, d.Reject)
+	case !fits:
+		a.waiting[p.UID] = forRoom
+		a.preempt(group, p, d.Preempt)
+	default:
+		a.admitted[p.UID] = true
+		a.workers.Desire(p)
+	}
+}
+
+// admit asks whether a pod may run here, and whether it fits at this moment. One that
+// ran before the agent was restarted was asked then, and one that is being deleted, or
+// has ended, only has to be stopped.
+//
+// While room is being made, a pod has to fit twice: beside those that have it now, and
+// beside those that it is made for. Only a critical one can wait for the latter.
+func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
+	if a.running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
+		return admit.Decision{}, true
+	}
+	node := a.Node()
+	node.ShuttingDown = node.ShuttingDown || a.hold != nil
+	now, then := a.tenants(p)
+	d = a.memo.Decide(p, then, node)
+	if d.Reject != nil || len(d.Preempt) > 0 || slices.Equal(now, then) {
+		return d, len(d.Preempt) == 0
+	}
+	r := a.memo.Check(p, now, node)
+	if !pod.IsCritical(p) {
+		d.Reject = r
+	}
+	return d, r == nil
+}
+
+// tenants are the pods beside p: those that have room now, and those that have it
+// once all are gone that were ended to make some.
+// They are valid until it is called again.
+func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
+	now, then = a.tenantsNow[:0], a.tenantsThen[:0]
+	for other := range a.Desired.All() {
+		switch {
+		case other.UID == p.UID:
+		case a.waiting[other.UID] == forRoom:
+			then = append(then, other)
+		case !a.admitted[other.UID] || a.hasEnded(other):
+		case a.preempted[other.UID]:
+			now = append(now, other)
+		default:
+			now, then = append(now, other), append(then, other)
+		}
+	}
+	a.tenantsNow, a.tenantsThen = now, then
+	return now, then
+}
+
+// hasEnded tells whether a pod needs no room any more.
+func (a *Agent) hasEnded(p *v1.Pod) bool {
+	l, _ := a.workers.Life(p.UID)
+	return l.Phase >= worker.Terminated || a.isOver(p)
+}
+
+// isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
+// no room any more, though its worker may still have to clean up behind it: everybody
+// else reads the end of a pod as room for the next one.
+func (a *Agent) isOver(p *v1.Pod) bool {
+	s, told := a.Statuses.Get(p.UID)
+	if !told {
+		s = p.Status // as an agent before this one wrote it
+	}
+	return status.Over(&s)
+}
+
+func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
+	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
+	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
+	a.Counter.Rejected(r.Reason)
+	a.rejected[p.UID] = true
+	s := status.Failed(p, r.Reason, r.Message, time.Now())
+	a.Statuses.Set(p.UID, s)
+	a.Upstream.Publish(p, s)
+}
+
+const preempted = "Preempted in order to admit critical pod"
+
+// preempt ends pods that a critical one needs the room of. Whenever nothing of one of
+// them runs any more, those who wait for room are asked for again.
+func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
+	if len(victims) == 0 {
+		return // it waits for room that is being made for others
+	}
+	a.Counter.Preempted(len(victims))
+	for _, victim := range victims {
+		a.preempted[victim.UID] = true
+		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
+		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, preempted)
+		a.workers.End(victim.UID, nil, pod.Cause{
+			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: preempted, Disruption: preempted,
+		})
+		ended := a.workers.Ended(victim.UID)
+		group.Go("make room", func(ctx context.Context) {
+			select {
+			case <-ended:
+				send(ctx, a.room, struct{}{})
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// handleRoom asks once more for those that others had to make room for.
+func (a *Agent) handleRoom(group *run.Group) {
+	for _, p := range oldestFirst(a.Desired.Pods()) {
+		if a.waiting[p.UID] == forRoom {
+			delete(a.waiting, p.UID)
+			a.takeIn(group, p)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth/internal/lib/pod"
+)
+
+// Containers are added to running pods to look into them. For a pod of an API server
+// that happens there, and comes here as a change of the pod. A static pod has nobody
+// who would hold them: they are kept beside it, and put into it whenever it comes by.
+
+// Debugs remember what was added to static pods.
+type Debugs interface {
+	Of(uid pod.UID) []v1.EphemeralContainer
+	// Add is on disk when it returns.
+	Add(uid pod.UID, c v1.EphemeralContainer) error
+	Forget(uid pod.UID) error
+}
+
+// noDebugs is for those who can't remember.
+type noDebugs struct{}
+
+func (noDebugs) Of(pod.UID) []v1.EphemeralContainer { return nil }
+func (noDebugs) Add(pod.UID, v1.EphemeralContainer) error {
+	return errors.New("no containers can be added here")
+}
+func (noDebugs) Forget(pod.UID) error { return nil }
+
+// maxDebugs is how many containers can be added to a pod. They can't be taken away.
+const maxDebugs = 32
+
+// debugRequest tells the loop that a container was added to a pod.
+type debugRequest struct {
+	uid       pod.UID
+	container string
+	done      chan error
+}
+
+// AddContainer adds a container to a static pod that runs. The error says why it may
+// not be, for users.
+func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error {
+	now, wanted := a.Desired.Get(p.UID)
+	if !wanted || !pod.IsStatic(now) {
+		return fmt.Errorf("pod %s is not a static pod of this node", pod.Ref(p))
+	}
+	if err := checkDebug(now, c); err != nil {
+		return fmt.Errorf("the container can't be added to pod %s: %w", pod.Ref(p), err)
+	}
+	completeDebug(&c)
+	// Here, and not in the loop: this takes the disk's time.
+	if err := a.Debugs.Add(p.UID, c); err != nil {
+		return err
+	}
+	r := debugRequest{p.UID, c.Name, make(chan error, 1)}
+	send(ctx, a.debugs, r)
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *Agent) handleDebug(r debugRequest) {
+	p, wanted := a.Desired.Get(r.uid)
+	if !wanted {
+		a.forgetDebugs(r.uid) // it went while the container was noted
+		r.done <- errors.New("the pod is gone")
+		return
+	}
+	p = a.withDebugs(p)
+	if pod.ContainerSpec(p, r.container) == nil { // it went and came back: what was noted was for the life before
+		r.done <- errors.New("the pod was stopped and begins anew: try again when it runs")
+		return
+	}
+	a.Log.Info("container added for debugging", "pod", pod.Ref(p), "uid", p.UID, "container", r.container)
+	a.Desired.Upsert(p)
+	if !a.rejected[p.UID] && a.waiting[p.UID] == forNothing {
+		a.workers.Desire(p)
+	}
+	a.showPods(p)
+	r.done <- nil
+}
+
+// withDebugs returns p with what was added to it.
+func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
+	if !pod.IsStatic(p) || pod.IsMirror(p) {
+		return p
+	}
+	added := a.Debugs.Of(p.UID)
+	if len(added) == 0 {
+		return p
+	}
+	more := *p
+	more.Spec.EphemeralContainers = added // a manifest has none
+	return &more
+}
+
+// forgetDebugs is for pods that are gone. It writes a small file, and only if
+// somebody had added something.
+func (a *Agent) forgetDebugs(uid pod.UID) {
+	if err := a.Debugs.Forget(uid); err != nil {
+		a.Log.Warn("what was added to a pod for debugging is still noted", "uid", uid, "err", err)
+	}
+}
+
+// forgetPastDebugs is for pods that the agent sees for the first time. What was added for
+// debugging to one of which no container runs was added to a life of it that is over. That
+// is known once the runtime was listed.
+func (a *Agent) forgetPastDebugs(pods []*v1.Pod) {
+	if a.running == nil {
+		return
+	}
+	alive := func(c pod.Container) bool { return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown }
+	for _, p := range pods {
+		if have := a.running[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
+			a.forgetDebugs(p.UID)
+		}
+	}
+}
+
+// checkDebug says what is wrong with a container that is to be added to p.
+func checkDebug(p *v1.Pod, c v1.EphemeralContainer) error {
+	switch {
+	case len(validation.IsDNS1123Label(c.Name)) > 0:
+		return fmt.Errorf("%q is not the name of a container", c.Name)
+	case pod.ContainerSpec(p, c.Name) != nil:
+		return fmt.Errorf("it has a container %q already", c.Name)
+	case strings.TrimSpace(c.Image) == "":
+		return errors.New("it needs an image")
+	case c.TargetContainerName != "" && pod.ContainerSpec(p, c.TargetContainerName) == nil:
+		return fmt.Errorf("there is no container %q to look at", c.TargetContainerName)
+	case len(c.Ports) > 0, c.LivenessProbe != nil, c.ReadinessProbe != nil, c.StartupProbe != nil, c.Lifecycle != nil,
+		len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0, c.RestartPolicy != nil, len(c.ResizePolicy) > 0:
+		return errors.New("containers for debugging have no ports, probes, hooks, resources or restart policy")
+	case len(p.Spec.EphemeralContainers) >= maxDebugs:
+		return fmt.Errorf("%d have been added already, which is as many as may be: restart the pod", maxDebugs)
+	}
+	return nil
+}
+
+// completeDebug gives a container the defaults that one in a manifest gets.
+func completeDebug(c *v1.EphemeralContainer) {
+	if c.TerminationMessagePath == "" {
+		c.TerminationMessagePath = v1.TerminationMessagePathDefault
+	}
+	if c.TerminationMessagePolicy == "" {
+		c.TerminationMessagePolicy = v1.TerminationMessageReadFile
+	}
+	if c.ImagePullPolicy == "" {
+		c.ImagePullPolicy = v1.PullIfNotPresent // somebody waits in front of a screen
+	}
+}

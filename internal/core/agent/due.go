@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/queue"
+)
+
+// dueQueue holds who is to be looked at, and when. There is one timer for all
+// pods, and none while nothing is due. A pod is in it once: the earlier time wins.
+type dueQueue struct {
+	out  chan pod.UID
+	wake chan struct{}
+
+	mu   sync.Mutex
+	at   map[pod.UID]time.Time
+	line *queue.Queue[pod.UID]
+}
+
+func newDueQueue() *dueQueue {
+	at := map[pod.UID]time.Time{}
+	return &dueQueue{
+		out: make(chan pod.UID), wake: make(chan struct{}, 1),
+		at: at, line: queue.New(func(a, b pod.UID) bool { return at[a].Before(at[b]) }),
+	}
+}
+
+// add asks for a look at a pod at that time. What counts is how far off it is now: a
+// clock that is set meanwhile neither holds up the pod nor hurries it.
+func (q *dueQueue) add(uid pod.UID, at time.Time) {
+	now := time.Now()
+	at = now.Add(at.Sub(now)) // has a reading of the clock that nobody can set
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known, ok := q.at[uid]; ok && !at.Before(known) {
+		return
+	}
+	q.at[uid] = at
+	q.line.Put(uid)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends each pod on out when its time has come.
+func (q *dueQueue) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		uid, wait, ok := q.next()
+		if ok && wait <= 0 {
+			select {
+			case q.out <- uid:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		timer.Stop()
+		if ok {
+			timer.Reset(wait)
+		}
+		select {
+		case <-timer.C:
+		case <-q.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// next returns the first pod in line. One whose time has come is taken out.
+func (q *dueQueue) next() (uid pod.UID, wait time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if uid, ok = q.line.First(); !ok {
+		return "", 0, false
+	}
+	if wait = time.Until(q.at[uid]); wait <= 0 {
+		q.line.Remove(uid)
+		delete(q.at, uid)
+	}
+	return uid, wait, true
+}

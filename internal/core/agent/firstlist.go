@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// A pod that the runtime held when the agent started was admitted before, and is not asked
+// again. So no pod is admitted, and none is acted on, before the runtime was listed once.
+// Until then pods are desired and shown, and whatever else the loop does goes on: a
+// runtime that hangs holds up nothing but its pods.
+
+// firstListRetry is the pause after a first list that failed.
+const firstListRetry = time.Second
+
+// reasonUnread is why nothing is known of a pod.
+const reasonUnread = "ContainerRuntimeNotReady"
+
+// readRuntime lists the runtime until it answers, and hands the answer to the loop.
+func (a *Agent) readRuntime(ctx context.Context) {
+	for logged := false; ; logged = true {
+		pods, err := a.InRuntime(ctx)
+		if err == nil {
+			if pods == nil {
+				pods = map[pod.UID]*pod.Observed{}
+			}
+			send(ctx, a.listed, pods)
+			return
+		}
+		if !logged && ctx.Err() == nil {
+			a.Log.Warn("pods wait until the container runtime answers", "err", err)
+		}
+		select {
+		case <-time.After(firstListRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// handleListed takes in the pods that waited for the first list.
+func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
+	a.running = running
+	a.view.setListed()
+	for uid, u := range a.unread {
+		if have := running[uid]; have != nil {
+			a.showUnread(u, *have)
+		}
+	}
+	a.showUnreadPods()
+	for _, p := range a.begunFirst(a.Desired.Pods()) {
+		switch {
+		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
+			a.showSourceNotRead(p)
+			continue
+		case a.waiting[p.UID] != forRuntime && a.waiting[p.UID] != forSource:
+			continue
+		}
+		delete(a.waiting, p.UID)
+		if pod.IsStatic(p) {
+			a.forgetPastDebugs([]*v1.Pod{p})
+			again := *p
+			again.Spec.EphemeralContainers = nil // a manifest has none
+			p = a.withDebugs(&again)
+			a.Desired.Upsert(p)
+		}
+		a.takeIn(group, p)
+	}
+	a.housekeep(group)
+}
+
+// begunFirst sorts pods as admission has to know of them after a restart: those that had begun
+// have their room, and the others get what is left, the oldest first.
+func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
+	begun := func(p *v1.Pod) int {
+		if a.running[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
+			return 0
+		}
+		return 1
+	}
+	sorted := oldestFirst(pods)
+	slices.SortStableFunc(sorted, func(x, y *v1.Pod) int { return cmp.Compare(begun(x), begun(y)) })
+	return sorted
+}

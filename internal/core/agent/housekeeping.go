@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"maps"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// leftovers is what housekeeping found of pods: in the runtime and on the disk.
+type leftovers struct {
+	pods map[pod.UID]*pod.Observed
+	err  error
+}
+
+// housekeep looks for what nobody wants any more. It waits until every source
+// has spoken and the runtime was listed: before that, nobody knows what is wanted, and
+// what was here before. The search itself takes
+// time and so runs beside the loop, one at a time.
+func (a *Agent) housekeep(group *run.Group) {
+	if a.sweeping || a.running == nil || !a.allReady() {
+		return
+	}
+	a.sweeping = true
+	group.Go("housekeeping", func(ctx context.Context) {
+		pods, err := a.search(ctx)
+		send(ctx, a.found, leftovers{pods, err})
+	})
+}
+
+func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+	pods, err := a.OnDisk()
+	if err != nil {
+		return nil, err
+	}
+	inRuntime, err := a.InRuntime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(pods, inRuntime) // the runtime knows more
+	return pods, nil
+}
+
+// handleLeftovers hands each pod that nobody wants, or what is left of it, to a
+// worker that ends it.
+func (a *Agent) handleLeftovers(l leftovers) {
+	a.sweeping = false
+	if l.err != nil {
+		a.Log.Debug("housekeeping failed; next time", "err", l.err)
+		return
+	}
+	a.tendMirrors()
+	lives := a.workers.Lives()
+	for uid, o := range l.pods {
+		_, wanted := a.Desired.Get(uid)
+		_, alive := lives[uid]
+		if !wanted && !alive && !a.leaveUnread(o) {
+			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
+			if len(o.Sandboxes)+len(o.Containers) > 0 {
+				a.Counter.Orphaned()
+			}
+			a.workers.Orphan(*o)
+			a.noteDeparture(uid)
+			a.view.update(uid)
+		}
+	}
+	a.showUnreadPods()
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/admit"
+	"berth/internal/core/status"
+	"berth/internal/core/worker"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// A rejection is final for a pod of an API server: its controller makes another one. Nobody
+// makes another one of a static pod, and what it lacked may be there later: a port, or room.
+// So it is asked for again whenever the status of a pod changed, which its end does, and now
+// and then, since the Node may have changed.
+
+// retryPause is the time between two such attempts.
+const retryPause = 100 * time.Millisecond
+
+// reasonAdmitted is the event of a pod that was rejected before.
+const reasonAdmitted = "Admitted"
+
+// rejectedStatic are the static pods that were rejected, the oldest first.
+func (a *Agent) rejectedStatic() []*v1.Pod {
+	var out []*v1.Pod
+	for uid := range a.rejected {
+		if p, wanted := a.Desired.Get(uid); wanted && pod.IsStatic(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(x, y *v1.Pod) int { return cmp.Compare(x.UID, y.UID) })
+	return oldestFirst(out)
+}
+
+// retryRejected lets those run that are no longer rejected.
+func (a *Agent) retryRejected(group *run.Group) {
+	if a.hold != nil {
+		return
+	}
+	for _, p := range a.rejectedStatic() {
+		d, _ := a.admit(p)
+		if d.Reject == nil {
+			d.Reject = a.checkLeaving(p)
+		}
+		if d.Reject != nil {
+			a.showRejection(p, d.Reject)
+			continue
+		}
+		a.Log.Info("a pod that was rejected is admitted", "pod", pod.Ref(p), "uid", p.UID)
+		a.Events.Record(p, v1.EventTypeNormal, reasonAdmitted, "What kept the pod from running has passed")
+		delete(a.rejected, p.UID)
+		s := v1.PodStatus{Phase: v1.PodPending, ObservedGeneration: p.Generation}
+		a.Statuses.Set(p.UID, s)
+		a.Upstream.Publish(p, s)
+		a.decide(group, p, true)
+		a.showPods(p)
+	}
+}
+
+// showRejection shows why a pod is still rejected, if that is another reason than before.
+func (a *Agent) showRejection(p *v1.Pod, r *admit.Rejection) {
+	s := status.Failed(p, r.Reason, r.Message, time.Now())
+	if was, _ := a.Statuses.Get(p.UID); was.Reason != s.Reason || was.Message != s.Message {
+		a.Statuses.Set(p.UID, s)
+		a.Upstream.Publish(p, s)
+	}
+}
+
+// checkLeaving says why a pod does not fit beside those that are no longer wanted but still
+// run, or nothing.
+func (a *Agent) checkLeaving(p *v1.Pod) *admit.Rejection {
+	now, _ := a.tenants(p)
+	leaving := false
+	for _, l := range a.workers.Lives() {
+		if l.Removed && l.Phase < worker.Terminated {
+			now = append(now, l.Pod)
+			leaving = true
+		}
+	}
+	if !leaving {
+		return nil
+	}
+	return admit.Check(p, now, a.Node())
+}

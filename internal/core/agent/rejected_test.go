@@ -1,0 +1,126 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/admit"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/fake"
+)
+
+// onPort is a static pod with a port of the machine.
+func onPort(uid pod.UID) *v1.Pod {
+	p := webPod(uid)
+	p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, Protocol: v1.ProtocolTCP}}
+	return p
+}
+
+func TestARejectedStaticPodRunsOnceItsPortIsFree(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		// given three pods that want the same port
+		r := fake.New(testImage)
+		n := startNode(t, r, t.TempDir())
+		defer n.stop()
+		r.Delay("StopContainer", 5*time.Second)
+		first := n.stopping(onPort("first"), 30*time.Second)
+		n.wants(first)
+		n.wants(first, onPort("second"))
+		time.Sleep(time.Second)
+		n.wants(first, onPort("second"), onPort("third"))
+		n.expectPhase("second", v1.PodFailed)
+		n.expectPhase("third", v1.PodFailed)
+		time.Sleep(time.Hour)
+		rejections := 0
+		for _, e := range n.events.All() {
+			if strings.HasPrefix(e, pod.ReasonNodePorts) {
+				rejections++
+			}
+		}
+		if rejections != 2 {
+			t.Errorf("%d events of rejections: it is said once for each", rejections)
+		}
+
+		// when the first goes, then the oldest of the others waits for its end
+		n.wants(onPort("second"), onPort("third"))
+		time.Sleep(time.Second)
+		n.expectPhase("second", v1.PodFailed)
+		// and runs then, and its mirror says so; the other still has to wait
+		time.Sleep(time.Minute)
+		n.expectPhase("second", v1.PodRunning)
+		n.expectPhase("third", v1.PodFailed)
+		if s := n.pod("second").Status; s.Reason != "" || s.Message != "" {
+			t.Errorf("got %+v", s)
+		}
+		if s := n.upstream.Published(onPort("second").Name); s.Phase != v1.PodRunning {
+			t.Errorf("published: %+v", s)
+		}
+	})
+}
+
+func TestARejectedStaticPodRunsOnceAJobHasEnded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := fake.New(testImage)
+		n := startNode(t, r, t.TempDir())
+		defer n.stop()
+		job := onPort("job")
+		job.Spec.RestartPolicy = v1.RestartPolicyNever
+		n.wants(job, onPort("web"))
+		n.expectPhase("web", v1.PodFailed)
+		must(t, r.Exit("job", "app", 0))
+		n.expectPhase("job", v1.PodSucceeded)
+		time.Sleep(time.Second)
+		n.expectPhase("web", v1.PodRunning)
+		n.expectPhase("job", v1.PodSucceeded)
+	})
+}
+
+func TestARejectedStaticPodRunsOnceTheNodeIsAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.becomes(func(m *admit.Node) { m.Labels = map[string]string{} })
+		p := webPod("box")
+		p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+		n.wants(p)
+		n.expectPhase("box", v1.PodFailed)
+		n.becomes(func(m *admit.Node) { m.Labels = map[string]string{"disk": "ssd"} })
+		time.Sleep(2 * time.Minute)
+		n.expectPhase("box", v1.PodRunning)
+	})
+}
+
+func TestAPodOfAnAPIServerStaysRejected(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.wants(onPort("first"))
+		late := onPort("late")
+		late.Annotations[pod.AnnotationSource] = pod.SourceAPI
+		n.binds(late)
+		n.expectPhase("late", v1.PodFailed)
+		n.wants()
+		time.Sleep(time.Hour)
+		n.expectPhase("late", v1.PodFailed)
+	})
+}
+
+func TestARejectedPodDoesNotRunOnADrainedNode(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		m := n.drains()
+		n.wants(onPort("first"), onPort("second"))
+		n.expectPhase("second", v1.PodFailed)
+		n.drained(m)
+		n.wants(onPort("second"))
+		time.Sleep(time.Hour)
+		n.expectPhase("second", v1.PodFailed)
+		n.undone(m)
+		time.Sleep(time.Minute)
+		n.expectPhase("second", v1.PodRunning)
+	})
+}

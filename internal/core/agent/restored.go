@@ -1,0 +1,60 @@
+package agent
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// A pod that is remembered from before a restart may have lost its manifest meanwhile. If
+// it runs, it goes on: nothing is ended before its source was read. If it does not, it is
+// started only once its source was read and still has it, or can't be read, so that what
+// is remembered is the best that is known. Else a job would run twice.
+
+// reasonSourceNotRead is why such a pod is Pending.
+const reasonSourceNotRead = "SourceNotRead"
+
+// handleRestored takes in pods that are remembered from before a restart.
+func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
+	a.forgetPastDebugs(u.Pods)
+	var runs []*v1.Pod
+	for _, p := range u.Pods {
+		if a.runs(p.UID) {
+			runs = append(runs, p)
+			continue
+		}
+		a.Desired.Upsert(a.withDebugs(p))
+		a.waiting[p.UID] = forSource
+		if a.running != nil { // else nothing is known of it
+			a.showSourceNotRead(p)
+		}
+	}
+	a.handleAdditions(group, runs)
+	if u.Unreadable {
+		a.startRestored(group, u.Source)
+	}
+}
+
+// runs tells whether a pod ran when the runtime was listed for the first time.
+func (a *Agent) runs(uid pod.UID) bool {
+	have := a.running[uid]
+	return have != nil && have.Running()
+}
+
+func (a *Agent) showSourceNotRead(p *v1.Pod) {
+	a.Statuses.Set(p.UID, v1.PodStatus{
+		Phase: v1.PodPending, Reason: reasonSourceNotRead, ObservedGeneration: p.Generation,
+		Message: "It is remembered from before the agent was restarted, and starts when its manifest was looked for",
+	})
+}
+
+// startRestored lets the remembered pods of a source run that waited for it.
+func (a *Agent) startRestored(group *run.Group, source string) {
+	for _, p := range oldestFirst(a.Desired.Pods()) {
+		if a.waiting[p.UID] == forSource && pod.Source(p) == source {
+			delete(a.waiting, p.UID)
+			a.takeIn(group, p)
+		}
+	}
+}

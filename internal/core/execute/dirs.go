@@ -1,0 +1,64 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+)
+
+// makeDirs makes the directories that a pod's data and logs go to. The names of
+// pods and containers were checked when the pod was taken in.
+func makeDirs(e *Executor, _ context.Context, t *task) error {
+	for _, a := range t.plan.Actions {
+		start, ok := a.(plan.StartContainer)
+		if !ok {
+			continue
+		}
+		if err := os.MkdirAll(e.podDir(t.pod.UID), 0o750); err != nil {
+			return fmt.Errorf("make the pod's directory: %w", err)
+		}
+		logs := filepath.Join(e.Node.LogDir(t.pod.Namespace, t.pod.Name, t.pod.UID), start.Name)
+		if err := os.MkdirAll(logs, 0o755); err != nil {
+			return fmt.Errorf("make the log directory: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.PodsDir, string(uid)) }
+
+// removeDirs removes what makeDirs made, with all that is in it. Nothing goes behind a
+// mount: there is somebody's data.
+func (e *Executor) removeDirs(p *v1.Pod) error {
+	if err := safeAsPath(p); err != nil {
+		return err
+	}
+	for _, dir := range []string{e.podDir(p.UID), e.Node.LogDir(p.Namespace, p.Name, p.UID)} {
+		if err := e.RemoveDir(dir); err != nil {
+			return fmt.Errorf("remove what the pod left: %w", err)
+		}
+	}
+	return nil
+}
+
+// safeAsPath refuses names that would lead out of the directories of pods. Those
+// of an orphan come from the runtime, and nobody checked them.
+func safeAsPath(p *v1.Pod) error {
+	for _, name := range []string{string(p.UID), p.Namespace, p.Name} {
+		if name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) {
+			return fmt.Errorf("%q can't be a part of a path: remove what pod %s left by hand", name, pod.Ref(p))
+		}
+	}
+	if p.UID == "" {
+		return errors.New("a pod without a UID has no directory of its own")
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/runtime/render"
+)
+
+// envFiles reads the files of the pod's volumes that variables are taken from. One
+// that is not there is left out: whether it may be is for the variable to say.
+func (e *Executor) envFiles(ctx context.Context, p *v1.Pod, c *v1.Container) (map[render.File]map[string]string, error) {
+	out := map[render.File]map[string]string{}
+	for i := range c.Env {
+		from := c.Env[i].ValueFrom
+		if from == nil || from.FileKeyRef == nil {
+			continue
+		}
+		at := render.File{Volume: from.FileKeyRef.VolumeName, Path: from.FileKeyRef.Path}
+		if out[at] != nil {
+			continue
+		}
+		text, err := e.Volumes.File(ctx, p, at.Volume, at.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("variable %s: file %s of volume %s: %w", c.Env[i].Name, at.Path, at.Volume, err)
+		}
+		if out[at], err = render.ParseFile(text); err != nil {
+			return nil, fmt.Errorf("variable %s: file %s of volume %s: %w", c.Env[i].Name, at.Path, at.Volume, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,118 @@
+package execute
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+	"berth/internal/runtime/render"
+)
+
+// A container may leave a message about its end in a file. It is mounted from the
+// pod's directory, one for each life of the container, and read once it is dead. It is
+// kept for as long as the runtime has the container, for an agent that is started later.
+
+const (
+	maxLastWords = 4 << 10 // of the file: the end of it
+	logLines     = 80      // of the log, if the file is empty and that was asked for
+	logBytes     = 2 << 10
+)
+
+// lastWordsDir holds the files of a container, named after its attempt. It is
+// relative to the directory of all pods.
+func lastWordsDir(uid pod.UID, container string) string {
+	return filepath.Join(string(uid), "containers", container)
+}
+
+// prepareLastWords makes the file that a container may write to.
+func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) (render.LastWords, error) {
+	if spec.TerminationMessagePath == "" {
+		return render.LastWords{}, nil
+	}
+	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
+	}
+	e.removeLastWords(t, spec.Name, func(attempt int32) bool { return usesLastWords(t, spec.Name, attempt, "") })
+	if err := makeLastWords(dir, name); err != nil {
+		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
+	}
+	return render.LastWords{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
+}
+
+// makeLastWords makes an empty file that everybody may write to, in the place of what is
+// left there by an attempt that failed.
+func makeLastWords(dir, name string) error {
+	if err := podfile.RemoveAll(dir, name); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	// Whoever the container runs as may write to it, whatever our umask says.
+	return errors.Join(file.Chmod(0o666), file.Close())
+}
+
+// removeLastWords removes the files of a container that are not kept. A file takes as much
+// of the disk as its container wanted. What can't be removed goes with the pod.
+func (e *Executor) removeLastWords(t *task, container string, kept func(attempt int32) bool) {
+	dir := lastWordsDir(t.pod.UID, container)
+	_ = podfile.Each(e.PodsDir, dir, func(file fs.DirEntry) error {
+		if count, err := strconv.ParseInt(file.Name(), 10, 32); err != nil || !kept(int32(count)) {
+			_ = podfile.RemoveAll(filepath.Join(e.PodsDir, dir), file.Name())
+		}
+		return nil
+	})
+}
+
+// usesLastWords tells whether a container that the runtime has, other than removed, or one
+// that is started in this sync, has the file of that attempt.
+func usesLastWords(t *task, container string, attempt int32, removed string) bool {
+	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
+		return c.Name == container && c.Attempt == attempt && c.ID != removed
+	}) || slices.ContainsFunc(t.plan.Actions, func(a plan.Action) bool {
+		start, ok := a.(plan.StartContainer)
+		return ok && start.Name == container && start.Attempt == attempt
+	})
+}
+
+// withLastWords adds the messages of dead containers to an observation.
+func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Observed {
+	containers := make([]pod.Container, len(have.Containers))
+	copy(containers, have.Containers)
+	for i := range containers {
+		c := &containers[i]
+		spec := pod.ContainerSpec(p, c.Name)
+		if spec == nil || c.State != pod.ContainerExited || c.Message != "" {
+			continue
+		}
+		words, known := m.lastWords[c.ID]
+		if !known {
+			words = e.lastWords(p.UID, spec, c)
+			m.lastWords[c.ID] = words
+		}
+		c.Message = words
+	}
+	have.Containers = containers
+	return have
+}
+
+func (e *Executor) lastWords(uid pod.UID, spec *v1.Container, c *pod.Container) string {
+	// A message is a courtesy: one that can't be read says nothing.
+	text, _ := podfile.Tail(e.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxLastWords)
+	words := string(text)
+	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
+		words = e.LastLines(c.LogPath, logLines, logBytes)
+	}
+	return words
+}

@@ -1,0 +1,93 @@
+package execute
+
+import (
+	"sync"
+	"time"
+
+	"berth/internal/core/plan"
+	"berth/internal/core/status"
+	"berth/internal/lib/pod"
+)
+
+// memory is what the executor remembers of a pod between two steps: what the
+// runtime can't tell. A restarted agent does without.
+type memory struct {
+	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
+
+	notes     map[string]status.Note // by container: why it does not run
+	ended     *status.Ended          // why the agent ended the pod
+	stopping  *status.Stopping       // how far its stop has come
+	stopStep  string                 // the step of it, without what holds it up
+	preStops  map[string]bool        // by container id: its preStop hook was run
+	lastWords map[string]string      // by container id: its termination message
+	cgroup    bool                   // its cgroup is there, with its limits
+	stopped   bool                   // nothing of it ran when it was last seen to
+	past      map[string]bool        // by id: a sandbox or container of an earlier life; nil: not read yet
+	released  bool                   // the upstream knows that it is stopped for good
+	sandboxes map[string]bool        // by id: it was stopped, and holds nothing any more
+}
+
+// memories holds the memory of every pod. A pod's own is only touched by its worker.
+type memories struct {
+	mu   sync.Mutex
+	pods map[pod.UID]*memory
+}
+
+func (m *memories) of(uid pod.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pods[uid] == nil {
+		m.pods[uid] = &memory{
+			notes: map[string]status.Note{}, preStops: map[string]bool{}, lastWords: map[string]string{},
+			sandboxes: map[string]bool{},
+		}
+	}
+	return m.pods[uid]
+}
+
+func (m *memories) forget(uid pod.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+}
+
+// recall drops the notes on containers that the plan no longer wants to start,
+// and takes in what the plan itself says of the others.
+func (m *memory) recall(p plan.Plan) {
+	notes := map[string]status.Note{}
+	for _, a := range p.Actions {
+		if start, ok := a.(plan.StartContainer); ok {
+			if note, ok := m.notes[start.Name]; ok {
+				notes[start.Name] = note
+			}
+		}
+	}
+	for _, w := range p.Waits {
+		notes[w.Container] = status.Note{Reason: w.Reason, Message: w.Message}
+	}
+	m.notes = notes
+}
+
+// firstPreStop tells whether the preStop hook of a container is still to be run,
+// and notes that it is.
+func (m *memory) firstPreStop(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.preStops[id] {
+		return false
+	}
+	m.preStops[id] = true
+	return true
+}
+
+// standsAt notes how far the stop of a pod has come.
+func (m *memory) standsAt(step string) {
+	if m.stopping == nil || m.stopStep != step {
+		m.stopStep, m.stopping = step, &status.Stopping{Step: step, Since: time.Now()}
+	}
+}
+
+// heldUp notes why the stop of a pod does not get any further.
+func (m *memory) heldUp(why string) {
+	m.stopping = &status.Stopping{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
+}

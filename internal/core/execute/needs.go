@@ -1,0 +1,120 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/image"
+	"berth/internal/runtime/render"
+)
+
+// needs is what a container needs and its spec can't tell. Whoever is asked for it may
+// take long to answer: an API server, a file system. So it is found before the pod has a
+// start slot. Only what depends on the address of a sandbox that is yet to be made is
+// left for later.
+type needs struct {
+	imageRef string
+	user     *render.User
+	refs     render.References
+	env      []render.Variable
+	mounts   []render.Mount
+	devices  []render.Device
+	complete bool
+}
+
+// findNeeds returns, by container, what those need whose image is there. One for which
+// something is missing is left for later.
+func (e *Executor) findNeeds(ctx context.Context, t *task, images map[string]image.State) map[string]*needs {
+	out := map[string]*needs{}
+	for _, a := range t.plan.Actions {
+		start, ok := a.(plan.StartContainer)
+		if !ok || images[start.Name].Ref == "" {
+			continue
+		}
+		n, err := e.needsOf(ctx, t, pod.ContainerSpec(t.pod, start.Name), images[start.Name].Ref)
+		if ctx.Err() != nil {
+			return out // nothing will be started
+		}
+		if err != nil {
+			err = e.startFailed(t, start.Name, pod.ReasonCreateConfigError, err)
+			t.failed = append(t.failed, fmt.Errorf("container %s: %w", start.Name, err))
+			continue
+		}
+		out[start.Name] = n
+	}
+	return out
+}
+
+func (e *Executor) needsOf(ctx context.Context, t *task, c *v1.Container, imageRef string) (*needs, error) {
+	n := &needs{imageRef: imageRef}
+	var err error
+	if own := c.SecurityContext; own != nil {
+		if err = e.checkLabel(own.SELinuxOptions); err != nil {
+			return nil, err
+		}
+	}
+	if n.user, err = e.imageUser(ctx, t.pod, c, imageRef); err != nil {
+		return nil, err
+	}
+	if n.refs, err = e.references(ctx, t, c); err != nil {
+		return nil, err
+	}
+	if asksForAddress(c) && !t.pod.Spec.HostNetwork && makesSandbox(t.plan) {
+		return n, nil
+	}
+	return n, e.complete(ctx, t, c, n)
+}
+
+// complete finds what may depend on the address of the pod.
+func (e *Executor) complete(ctx context.Context, t *task, c *v1.Container, n *needs) error {
+	if n.complete {
+		return nil
+	}
+	var err error
+	if asksForAddress(c) {
+		if n.refs.Facts.PodIPs, err = e.addresses(ctx, t); err != nil {
+			return err
+		}
+	}
+	if n.env, err = render.Environment(t.pod, c, n.refs); err != nil {
+		return err
+	}
+	env := map[string]string{}
+	for _, v := range n.env {
+		env[v.Name] = v.Value
+	}
+	if n.mounts, err = e.Volumes.Mounts(ctx, t.pod, c, env); err != nil {
+		return err
+	}
+	n.devices, err = e.Volumes.Devices(ctx, t.pod, c)
+	n.complete = err == nil
+	return err
+}
+
+func makesSandbox(p plan.Plan) bool {
+	for _, a := range p.Actions {
+		if _, ok := a.(plan.CreateSandbox); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve puts together what a container is made of, now that its sandbox is there.
+func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *needs) (render.Resolved, error) {
+	r := render.Resolved{ImageRef: n.imageRef, User: n.user}
+	var err error
+	if r.IDs, err = e.usersOf(t.pod); err != nil {
+		return r, err
+	}
+	if r.Hosts, err = e.hostsFile(ctx, t); err != nil {
+		return r, err
+	}
+	err = e.complete(ctx, t, c, n)
+	r.Environment, r.Mounts, r.Devices = n.env, n.mounts, n.devices
+	return r, err
+}

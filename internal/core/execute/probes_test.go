@@ -1,0 +1,49 @@
+package execute
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+func TestAContainerThatAProbeGaveUpIsStoppedWithinItsGraceAndComesAgain(t *testing.T) {
+	onNode(t, 1, func(n *node) {
+		p := web("a", "app", "log")
+		n.settle(p)
+		n.probes.Say(n.have(p).Container("app").ID, pod.Health{Dead: "liveness probe failed: 500", Grace: new(int64(3))})
+		n.settle(p)
+		if stops := n.runtime.Stops(); len(stops) != 1 || stops[0].Grace.Round(time.Second) != 3*time.Second {
+			t.Errorf("stopped: %+v", stops)
+		}
+		n.expectState(p, "app", "running")
+		if restarts := n.have(p).Container("app").RestartCount; restarts != 1 {
+			t.Errorf("%d restarts", restarts)
+		}
+		if want := "Killing Container app failed liveness probe, will be restarted"; !slices.Contains(n.events.All(), want) {
+			t.Errorf("events: %q", n.events.All())
+		}
+	})
+}
+
+func TestWhatAProbeSaysIsInTheStatus(t *testing.T) {
+	onNode(t, 1, func(n *node) {
+		p := web("a", "app")
+		n.settle(p)
+		ready := func() bool {
+			s, _ := n.Statuses.Get(p.UID)
+			at := slices.IndexFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady })
+			return s.ContainerStatuses[0].Ready && s.Conditions[at].Status == v1.ConditionTrue
+		}
+		for _, says := range []bool{false, true, false} {
+			n.probes.Say(n.have(p).Container("app").ID, pod.Health{Ready: &says})
+			n.settle(p)
+			if ready() != says {
+				t.Errorf("the probe says %t, the status %t", says, ready())
+			}
+		}
+	})
+}

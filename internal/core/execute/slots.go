@@ -1,0 +1,93 @@
+package execute
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/queue"
+)
+
+// Slots let a few pods at a time make their start calls. A runtime that is asked
+// for sixty sandboxes at once makes all of them late; asked for two at a time, it
+// is as fast in total and half of the pods are up in half of the time.
+//
+// Critical pods go first, then the oldest.
+type Slots struct {
+	size int
+
+	mu    sync.Mutex
+	free  int
+	queue *queue.Queue[*waiter]
+}
+
+// NewSlots returns n free slots.
+func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(before)} }
+
+// Load tells how many slots are taken and free, and how many pods wait for one.
+func (s *Slots) Load() (taken, free, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free, s.free, s.queue.Len()
+}
+
+// Take waits for a slot. The caller calls release once its start calls are made.
+func (s *Slots) Take(ctx context.Context, p *v1.Pod) (release func(), err error) {
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		s.mu.Unlock()
+		return sync.OnceFunc(s.give), nil
+	}
+	w := &waiter{turn: make(chan struct{}), critical: pod.IsCritical(p), created: pod.Created(p), name: pod.FullName(p)}
+	s.queue.Put(w)
+	s.mu.Unlock()
+
+	select {
+	case <-w.turn:
+		return sync.OnceFunc(s.give), nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.queue.Remove(w) { // its turn came at the same moment
+		s.next()
+	}
+	return nil, ctx.Err()
+}
+
+func (s *Slots) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next()
+}
+
+// next hands a slot that became free to the first in line.
+func (s *Slots) next() {
+	first, ok := s.queue.First()
+	if !ok {
+		s.free++
+		return
+	}
+	s.queue.Remove(first)
+	close(first.turn)
+}
+
+type waiter struct {
+	turn     chan struct{}
+	critical bool
+	created  time.Time
+	name     string
+}
+
+// before says who is first in line.
+func before(a, b *waiter) bool {
+	if a.critical != b.critical {
+		return a.critical
+	}
+	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.name, b.name)) < 0
+}

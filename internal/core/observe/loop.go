@@ -1,0 +1,156 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/runtime/cri"
+)
+
+// retry is the pause before a broken event stream is opened again.
+const retry = 200 * time.Millisecond
+
+// Run observes until ctx ends.
+func (o *Observer) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, o.Log)
+	defer group.Stop()
+	streaming := make(chan bool)
+	group.Go("observe events", func(ctx context.Context) { o.events(ctx, streaming) })
+	o.audit(ctx, streaming)
+}
+
+// events keeps a subscription open and says on streaming whether it has one.
+func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
+	open := false
+	say := func(isOpen bool) {
+		if isOpen == open {
+			return // a runtime that is down is not listed at every attempt
+		}
+		open = isOpen
+		select {
+		case streaming <- isOpen:
+		case <-ctx.Done():
+		}
+	}
+	for ctx.Err() == nil {
+		err := o.Runtime.Events(ctx, func() { say(true) }, func(e cri.Event) {
+			if o.hint(e) {
+				o.Changed(ctx, e.UID)
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		say(false)
+		if cri.IsUnimplemented(err) {
+			o.Log.Warn("the runtime has no container events: listing instead", "every", o.Fallback)
+			return
+		}
+		o.Log.Debug("container events ended", "err", err)
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// audit lists everything: at once, whenever the event stream was opened anew
+// (what happened in between was not told), and then at the slow interval.
+func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
+	every := o.Fallback
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	failing := false
+	for {
+		if err := o.relist(ctx); err != nil {
+			if !failing && ctx.Err() == nil {
+				o.Log.Warn("can't list what the runtime holds; trying again", "err", err)
+			}
+			failing = true
+		} else if failing {
+			o.Log.Info("the runtime can be listed again")
+			failing = false
+		}
+		wait := every
+		if failing {
+			wait = o.Fallback
+		}
+		timer.Reset(wait)
+		select {
+		case up := <-streaming:
+			every = o.Fallback
+			if up {
+				every = o.Audit
+			}
+		case <-o.relistNow:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// relist compares what the runtime holds with what was listed before, and tells
+// of every pod that differs.
+func (o *Observer) relist(ctx context.Context) error {
+	at := time.Now()
+	listed, err := o.Runtime.List(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Relisted != nil {
+		o.Relisted(at, time.Since(at))
+	}
+	for _, uid := range o.differing(listed, at) {
+		o.Changed(ctx, uid)
+	}
+	return nil
+}
+
+// differing returns the pods of which listed tells something else than what was
+// last read, and marks what is known of them as stale. Nothing is remembered for long
+// of pods that the runtime does not have.
+func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []pod.UID
+	for uid, now := range listed {
+		switch e := o.known[uid]; {
+		case e == nil: // nobody looked at it yet
+			out = append(out, uid)
+		case e.state.At.Before(at) && living(now) != living(&e.state):
+			e.changedAt = at
+			out = append(out, uid)
+		}
+	}
+	for uid, e := range o.known {
+		switch {
+		case listed[uid] != nil || e.state.At.IsZero() || !e.state.At.Before(at):
+		case living(&e.state) != "":
+			e.changedAt = at
+			out = append(out, uid)
+		default: // there was nothing of it, nor is there now: somebody may have asked for a pod that is gone
+			delete(o.known, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// living names what is there of a pod and what of it is alive, so that two
+// lists can be compared.
+func living(o *pod.Observed) string {
+	var b strings.Builder
+	for _, s := range o.Sandboxes {
+		fmt.Fprintf(&b, "%s=%d ", s.ID, s.State)
+	}
+	for _, c := range o.Containers {
+		fmt.Fprintf(&b, "%s=%d ", c.ID, c.State)
+	}
+	return b.String()
+}

@@ -1,0 +1,41 @@
+package plan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// MarkPast returns have with all marked as past that is left of an earlier life of the
+// pod, by the ids of its sandboxes and containers. What ended for good is not marked: a
+// job that is done stays done. Nor is what was added for debugging: it is not started
+// again.
+func MarkPast(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed {
+	if len(ids) == 0 {
+		return have
+	}
+	sandboxes, containers := make([]pod.Sandbox, len(have.Sandboxes)), make([]pod.Container, len(have.Containers))
+	copy(sandboxes, have.Sandboxes)
+	copy(containers, have.Containers)
+	for i := range sandboxes {
+		sandboxes[i].Past = ids[sandboxes[i].ID]
+	}
+	for i := range containers {
+		containers[i].Past = ids[containers[i].ID] && comesAgain(want, &containers[i])
+	}
+	have.Sandboxes, have.Containers = sandboxes, containers
+	return have
+}
+
+// comesAgain tells whether a new life of the pod has a container in the place of c.
+func comesAgain(want *v1.Pod, c *pod.Container) bool {
+	spec := pod.ContainerSpec(want, c.Name)
+	switch {
+	case spec == nil || mayRun(*c) || isEphemeral(want, c.Name):
+		return false
+	case c.State == pod.ContainerCreated || pod.IsInit(want, c.Name):
+		return true
+	default:
+		return verdictOn(want, spec, c) != final
+	}
+}

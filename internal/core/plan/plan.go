@@ -1,0 +1,182 @@
+// Package plan decides what moves a pod from what the runtime holds of it
+// towards what is wanted of it.
+//
+// It is pure: the same pod, observation and time give the same plan, and nothing
+// is remembered between two calls. What a decision needs to know of the past (how
+// often a container was restarted, how long the next wait is) was written on the
+// containers when they were made, so a restarted agent decides as the old one did.
+package plan
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Action is one thing to be done to a pod in the runtime.
+type Action interface{ isAction() }
+
+// The actions, in the order in which a plan lists them.
+type (
+	// StopSandbox stops a sandbox and every container in it.
+	StopSandbox struct {
+		ID  string
+		Why string
+	}
+	// StopContainer stops one container. What it is called and why is for people.
+	StopContainer struct {
+		ID    string
+		Name  string
+		Why   string
+		Grace *int64 // seconds that it has; nil: as many as the pod
+	}
+	// DropContainer removes a container that was made but never started, so that
+	// its name is free again.
+	DropContainer struct{ ID string }
+	// CreateSandbox makes and starts a sandbox.
+	CreateSandbox struct {
+		Attempt   uint32
+		Hash      string
+		FirstSeen time.Time // of the pod, as the sandbox before it says; zero: it is the first
+	}
+	// StartContainer makes and starts a container in the newest sandbox.
+	StartContainer struct {
+		Name         string
+		Hash         string        // of its spec
+		Round        int           // how many restarts of all came before it
+		Attempt      int32         // how many of its name came before it
+		RestartCount int32         // how many of them in this life of the pod
+		Backoff      time.Duration // to be waited after its end
+	}
+	// RemoveContainer removes a dead container that nobody asks for any more.
+	RemoveContainer struct {
+		ID      string
+		LogPath string
+	}
+	// RemoveSandbox removes a dead sandbox without containers.
+	RemoveSandbox struct{ ID string }
+)
+
+func (StopSandbox) isAction()     {}
+func (StopContainer) isAction()   {}
+func (DropContainer) isAction()   {}
+func (CreateSandbox) isAction()   {}
+func (StartContainer) isAction()  {}
+func (RemoveContainer) isAction() {}
+func (RemoveSandbox) isAction()   {}
+
+// Wait is a container that is to be started, but not yet.
+type Wait struct {
+	Container string
+	Until     time.Time
+	Reason    string
+	Message   string
+}
+
+// Plan is what to do now, and what to come back for.
+type Plan struct {
+	Actions []Action
+	Waits   []Wait
+	// Finished is set when nothing of the pod runs and nothing of it ever will.
+	Finished bool
+	// RestartingAll is set while all containers are restarted because one asked for it.
+	RestartingAll bool
+}
+
+// Due is when a plan should be made again even if nothing happens. It is zero
+// if there is nothing to wait for.
+func (p Plan) Due() time.Time {
+	var due time.Time
+	for _, w := range p.Waits {
+		if due.IsZero() || w.Until.Before(due) {
+			due = w.Until
+		}
+	}
+	return due
+}
+
+// FirstStart tells whether the plan brings the pod up, as opposed to mending one
+// that is already up. Only first starts queue for a start slot.
+func (p Plan) FirstStart() bool {
+	for _, a := range p.Actions {
+		switch a := a.(type) {
+		case CreateSandbox:
+			return true
+		case StartContainer:
+			if a.RestartCount == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Next returns what moves have towards want.
+func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
+	v := look(want, have, rules, now)
+	if _, ended := v.ended(); ended {
+		return Plan{Finished: true}
+	}
+	var d decisions
+	v.ephemeral(&d)
+	v.containers(&d)
+
+	p := Plan{Waits: d.waits, RestartingAll: v.restartingAll()}
+	starting := len(d.starts) > 0
+	p.Actions = append(p.Actions, stopSandboxes(have, v.usable, starting)...)
+	if v.usable { // else they go with their sandbox
+		p.Actions = append(p.Actions, d.stops...)
+		p.Actions = append(p.Actions, v.stopUnwanted()...)
+	}
+	p.Actions = append(p.Actions, d.drops...)
+	if starting && !v.usable {
+		p.Actions = append(p.Actions, CreateSandbox{
+			Attempt: nextAttempt(have), Hash: SandboxHash(want), FirstSeen: firstSeen(have),
+		})
+	}
+	p.Actions = append(p.Actions, d.starts...)
+	p.Actions = append(p.Actions, v.garbage()...)
+	return p
+}
+
+// view is a pod and what there is of it, as the rules look at it.
+type view struct {
+	want  *v1.Pod
+	have  pod.Observed
+	rules Backoff
+	now   time.Time
+
+	usable bool // the newest sandbox can be used
+	// round counts the restarts of all containers, and trigger is the container
+	// that asked for one that has yet to begin: see restartall.go.
+	round   int
+	trigger *pod.Container
+}
+
+func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
+	v := &view{want: want, have: have, rules: rules, now: now}
+	s := have.Sandbox()
+	v.usable = s != nil && s.State == pod.SandboxReady && !s.Past && (s.Hash == "" || s.Hash == SandboxHash(want))
+	v.findRound()
+	return v
+}
+
+// current returns the container of that name that counts: the newest one in the
+// sandbox in use, unless all were asked to restart since it was made.
+func (v *view) current(name string) *pod.Container {
+	c := v.have.Container(name)
+	if c == nil || !v.usable || c.SandboxID != v.have.Sandboxes[0].ID || v.outdated(c) {
+		return nil
+	}
+	return c
+}
+
+// initialized tells whether the init containers are behind the pod: one of its
+// main containers was made in the sandbox in use. That is so even if the init
+// containers were collected long ago.
+func (v *view) initialized() bool {
+	return slices.ContainsFunc(v.want.Spec.Containers, func(c v1.Container) bool { return v.current(c.Name) != nil })
+}

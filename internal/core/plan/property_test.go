@@ -1,0 +1,184 @@
+package plan
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/lib/pod"
+)
+
+// Whatever happens to a pod, its plans keep to the rules of the model, and once
+// nothing more happens they lead to a pod that is up or finished.
+func TestEveryPlanKeepsToTheRules(t *testing.T) {
+	for seed := range uint64(200) {
+		bytes := make([]byte, 160)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		for i := 0; i < len(bytes); i += 8 {
+			binary.LittleEndian.PutUint64(bytes[i:], rng.Uint64())
+		}
+		if tale, err := tell(bytes); err != nil {
+			t.Fatalf("seed %d: %v, after\n%s", seed, err, tale)
+		}
+	}
+}
+
+func FuzzNext(f *testing.F) {
+	f.Add([]byte("a pod"))
+	f.Add([]byte(strings.Repeat("init, sidecar, exit, restart, ", 5)))
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		if tale, err := tell(bytes[:min(len(bytes), 1000)]); err != nil {
+			t.Fatalf("%v, after\n%s", err, tale)
+		}
+	})
+}
+
+// tell makes up a pod and what happens to it, one byte a choice. It returns the
+// story and what was wrong with a plan in it.
+func tell(bytes []byte) (string, error) {
+	t := &tale{world: newWorld(), choices: bytes}
+	t.model = newModel(t.world)
+	t.inventPod()
+	for len(t.choices) > 0 {
+		if err := t.event(); err != nil {
+			return t.story.String(), err
+		}
+	}
+	err := t.settle()
+	return t.story.String(), err
+}
+
+func (t *tale) event() error {
+	switch t.choose(12) {
+	default:
+		return t.sync(false)
+	case 5, 6:
+		return t.sync(true)
+	case 7:
+		t.someExit()
+	case 8:
+		t.sandboxDies()
+	case 9:
+		t.collect()
+	case 10:
+		t.timePasses()
+	case 11:
+		t.somebodyActs()
+	}
+	t.model.note()
+	return nil
+}
+
+// sync plans and does what was planned, all or a part of it.
+func (t *tale) sync(partly bool) error {
+	p, err := t.plan()
+	if err != nil {
+		return err
+	}
+	n := len(p.Actions)
+	if partly {
+		n = t.choose(n + 1)
+	}
+	half := n < len(p.Actions) && t.choose(2) == 0
+	t.model.applying(p.Actions[:n])
+	if half {
+		t.model.applying(p.Actions[:n+1])
+	}
+	for _, a := range p.Actions[:n] {
+		if t.choose(8) == 0 {
+			t.someExit() // meanwhile
+			t.model.note()
+		}
+		t.do(a, t.code())
+		t.model.did(a)
+	}
+	if n < len(p.Actions) {
+		t.say("the agent dies after %d of these", n)
+		if half {
+			t.say("and in the middle of the next")
+			t.begin(p.Actions[n])
+			t.model.began(p.Actions[n])
+		}
+	}
+	return nil
+}
+
+// plan makes a plan, twice, and has it judged.
+func (t *tale) plan() (Plan, error) {
+	have := t.have
+	have.Containers, have.Sandboxes = slices.Clone(t.have.Containers), slices.Clone(t.have.Sandboxes)
+	p := t.next()
+	t.say("plan at %s:", t.now().Sub(t.start))
+	for _, a := range p.Actions {
+		t.say("  %s", describeAction(a))
+	}
+	for _, wait := range p.Waits {
+		t.say("  wait %s", wait.Container)
+	}
+	if p.Finished {
+		t.say("  finished")
+	}
+	if !reflect.DeepEqual(p, t.next()) {
+		return p, errors.New("the same input gave two plans")
+	}
+	if !reflect.DeepEqual(have, t.have) {
+		return p, errors.New("planning changed what it was given")
+	}
+	return p, t.model.judge(p)
+}
+
+// settle lets nothing more happen but what is planned, and init containers succeed.
+func (t *tale) settle() error {
+	t.say("nothing more happens")
+	for range 300 {
+		p, err := t.plan()
+		if err != nil {
+			return err
+		}
+		switch running := t.pick(func(c *pod.Container) bool { return mayRun(*c) && t.model.initPlace(c.Name) >= 0 }); {
+		case len(p.Actions) > 0:
+			t.model.applying(p.Actions)
+			for _, a := range p.Actions {
+				t.do(a, 137)
+				t.model.did(a)
+			}
+		case running != nil:
+			t.say("%s succeeds", running.ID)
+			t.end(running, 0)
+			t.model.note()
+		case len(p.Waits) > 0:
+			t.at += p.Due().Sub(t.now())
+		case p.Finished:
+			return nil
+		default:
+			return t.settled()
+		}
+	}
+	return errors.New("it never comes to rest")
+}
+
+// settled tells what is missing in a pod that should be up.
+func (t *tale) settled() error {
+	for _, c := range slices.Concat(t.want.Spec.InitContainers, t.want.Spec.Containers) {
+		up := t.model.here(c.Name)
+		if t.model.initPlace(c.Name) < 0 && !t.model.final[c.Name] && (up == nil || up.State != pod.ContainerRunning) {
+			return fmt.Errorf("%s does not run", c.Name)
+		}
+	}
+	names := map[string]bool{}
+	for _, c := range t.have.Containers {
+		if !mayRun(c) {
+			continue
+		}
+		if names[c.Name] || c.SandboxID != t.have.Sandboxes[0].ID || c.State == pod.ContainerUnknown {
+			return fmt.Errorf("%s should not run", c.ID)
+		}
+		names[c.Name] = true
+	}
+	return nil
+}

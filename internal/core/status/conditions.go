@@ -1,0 +1,132 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// conditions derives the conditions of a pod, in the order in which they come
+// true. What others wrote on the pod comes after them, and stays as it is.
+func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
+	network := v.hasNetwork(s)
+	containers := v.containersReady(s, network)
+	out := []v1.PodCondition{
+		v.condition(v1.PodReadyToStartContainers, network),
+		v.condition(v1.PodInitialized, v.initialized(s)),
+		v.condition(v1.PodReady, v.ready(s, containers)),
+		v.condition(v1.ContainersReady, containers),
+		v.condition(v1.PodScheduled, fact{holds: true, since: s.StartTime.Time}),
+	}
+	if v.RestartingAll {
+		out = append(out, v.condition(v1.AllContainersRestarting, fact{holds: true}))
+	}
+	if v.disrupts() {
+		out = append(out, v.condition(v1.DisruptionTarget, fact{
+			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Ended.Disruption,
+		}))
+	}
+	return v.appendOthers(out)
+}
+
+// disrupts tells whether the agent is the one that disturbs the pod. If somebody
+// else said before that they do, their word stays.
+func (v *view) disrupts() bool {
+	othersDo := func(s *v1.PodStatus) bool {
+		c := conditionOf(s, v1.DisruptionTarget)
+		return c != nil && c.Status == v1.ConditionTrue && c.Reason != v1.PodReasonTerminationByKubelet
+	}
+	endedWell := v.Before != nil && v.Before.Phase == v1.PodSucceeded
+	return v.Ended != nil && v.Ended.Disruption != "" && !endedWell && !othersDo(&v.Pod.Status) && !othersDo(v.Before)
+}
+
+// appendOthers adds the conditions that are not ours: readiness gates, and that
+// somebody wants the pod gone (DisruptionTarget, which the agent writes as well).
+func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
+	add := func(c v1.PodCondition) {
+		known := func(o v1.PodCondition) bool { return o.Type == c.Type }
+		if c.Type != v1.AllContainersRestarting && !slices.ContainsFunc(out, known) {
+			out = append(out, c)
+		}
+	}
+	for _, c := range v.Pod.Status.Conditions {
+		add(c)
+	}
+	if v.Before != nil {
+		for _, c := range v.Before.Conditions {
+			// What others took off a pod of the API server does not come back.
+			if c.Type == v1.DisruptionTarget || pod.Source(v.Pod) != pod.SourceAPI {
+				add(c)
+			}
+		}
+	}
+	return out
+}
+
+// fact is what a condition says.
+type fact struct {
+	holds           bool
+	since           time.Time // as far as it can be told; zero: it can't
+	reason, message string
+}
+
+func (v *view) hasNetwork(s *v1.PodStatus) fact {
+	sandbox := v.Have.Sandbox()
+	if sandbox == nil {
+		return fact{since: s.StartTime.Time}
+	}
+	if sandbox.State == pod.SandboxReady {
+		return fact{holds: true, since: sandbox.CreatedAt}
+	}
+	// When a sandbox died is not told. Its last container ended with it or before.
+	var lastEnd time.Time
+	for i := range v.Have.Containers {
+		if c := &v.Have.Containers[i]; c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
+			lastEnd = c.FinishedAt
+		}
+	}
+	return fact{since: lastEnd}
+}
+
+// condition keeps the transition time of a condition that did not change. One
+// that did, or is new, gets the time at which the fact came true, if that is
+// known: so an agent that was restarted says the same as the one before it.
+func (v *view) condition(which v1.PodConditionType, f fact) v1.PodCondition {
+	out := v1.PodCondition{
+		Type: which, Status: v1.ConditionFalse, Reason: f.reason, Message: f.message, ObservedGeneration: v.Pod.Generation,
+	}
+	if f.holds {
+		out.Status = v1.ConditionTrue
+	}
+	at := f.since.Truncate(time.Second)
+	if f.since.IsZero() {
+		at = v.Now.Truncate(time.Second)
+	}
+	if before := conditionOf(v.Before, which); before != nil {
+		switch {
+		case before.Status == out.Status:
+			at = before.LastTransitionTime.Time
+		case at.Before(before.LastTransitionTime.Time): // it was otherwise after that
+			at = v.Now.Truncate(time.Second)
+		}
+	}
+	out.LastTransitionTime = metav1.NewTime(at)
+	return out
+}
+
+// conditionOf returns the condition of that type, or nil.
+func conditionOf(s *v1.PodStatus, which v1.PodConditionType) *v1.PodCondition {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == which {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}

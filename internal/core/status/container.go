@@ -1,0 +1,186 @@
+package status
+
+import (
+	"path"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// kind is what a container is to its pod.
+type kind int
+
+const (
+	mainContainer kind = iota
+	initContainer      // runs before the main ones, to its end
+	sidecar            // starts with the init containers and goes on
+	ephemeral          // added to look into a running pod
+)
+
+// container describes one container of the spec by the newest of its name in the
+// runtime and the one before it. Its place is that among the containers of its kind.
+func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
+	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
+	cur, last := newestTwo(v.Have, c.Name)
+	if cur != nil && cur.Past {
+		cur = nil // this life of the pod has none yet
+	}
+	out.VolumeMounts = mounts(c, cur)
+	if is != ephemeral { // nobody waits for those to be started or ready
+		out.Started = new(false)
+	}
+	if cur == nil {
+		return v.absent(out, is, place)
+	}
+	if last != nil && last.State == pod.ContainerExited {
+		out.LastTerminationState.Terminated = v.terminated(last)
+	}
+	out.RestartCount = cur.RestartCount
+	out.ContainerID = v.idPrefix + cur.ID
+	out.ImageID = cur.ImageRef
+
+	_, noted := v.Notes[c.Name]
+	ahead := (is == initContainer || is == sidecar) && place > v.reached
+	switch cur.State {
+	case pod.ContainerRunning:
+		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
+	case pod.ContainerExited:
+		if (noted || ahead) && !v.ending {
+			// It will run again: its end becomes the last state.
+			out.State.Waiting = v.waiting(c.Name)
+			out.LastTerminationState.Terminated = v.terminated(cur)
+		} else {
+			out.State.Terminated = v.terminated(cur)
+		}
+	case pod.ContainerCreated:
+		out.State.Waiting = v.waiting(c.Name)
+	default:
+		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
+	}
+
+	started := out.State.Running != nil && saysYes(cur.Health.Started)
+	switch is {
+	case ephemeral:
+	case initContainer:
+		out.Started = &started
+		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
+	default:
+		out.Started = &started
+		out.Ready = started && saysYes(cur.Health.Ready)
+	}
+	return out
+}
+
+// mounts says how the volumes of a container are mounted. What a mount that asks to be
+// read-only with all below it has become, if that was possible, the runtime tells of the
+// container that it made: with another version, it might do better the next time.
+func mounts(c *v1.Container, made *pod.Container) []v1.VolumeMountStatus {
+	var out []v1.VolumeMountStatus
+	for _, m := range c.VolumeMounts {
+		shown := v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			shown.RecursiveReadOnly = new(v1.RecursiveReadOnlyDisabled)
+			if made != nil && slices.Contains(made.ReadOnlyBelow, path.Join("/", m.MountPath)) {
+				shown.RecursiveReadOnly = new(v1.RecursiveReadOnlyEnabled)
+			}
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// absent completes the description of a container that the runtime does not have:
+// it was not made yet, or it was removed after its end.
+func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerStatus {
+	behind := is == initContainer && place < v.reached // so it succeeded, whoever saw it
+	before := v.statusBefore(out.Name)
+	ended := before != nil && before.State.Terminated != nil
+	switch {
+	case ended && (before.Ready || !behind) && (behind || v.ending):
+		return *before
+	case behind:
+		out.State.Terminated = &v1.ContainerStateTerminated{Reason: pod.ReasonCompleted}
+		out.Ready = true
+	case v.ending && before != nil && before.State.Running != nil:
+		out.RestartCount = before.RestartCount
+		out.State.Terminated = lost("The container was gone when the pod ended", before.ContainerID)
+	default:
+		out.State.Waiting = v.waiting(out.Name)
+	}
+	return out
+}
+
+func (v *view) statusBefore(container string) *v1.ContainerStatus {
+	if v.Before == nil {
+		return nil
+	}
+	for _, list := range [][]v1.ContainerStatus{
+		v.Before.InitContainerStatuses, v.Before.ContainerStatuses, v.Before.EphemeralContainerStatuses,
+	} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// saysYes reads what probes say. Where nothing is probed, all is well: a container
+// is started as soon as it runs, and ready as soon as it is started.
+func saysYes(result *bool) bool { return result == nil || *result }
+
+func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
+	for i := range have.Containers {
+		c := &have.Containers[i]
+		if c.Name != name {
+			continue
+		}
+		if cur != nil {
+			return cur, c
+		}
+		cur = c
+	}
+	return cur, nil
+}
+
+// waiting says why a container does not run yet. Users know two words for "it is
+// coming": the one for a pod with init containers leaves open which of them it is.
+func (v *view) waiting(name string) *v1.ContainerStateWaiting {
+	n := v.Notes[name]
+	if n.Reason == "" || n.Reason == pod.ReasonContainerCreating {
+		n.Reason = pod.ReasonContainerCreating
+		if len(v.Pod.Spec.InitContainers) > 0 {
+			n.Reason = pod.ReasonPodInitializing
+		}
+	}
+	return &v1.ContainerStateWaiting{Reason: n.Reason, Message: n.Message}
+}
+
+func (v *view) terminated(c *pod.Container) *v1.ContainerStateTerminated {
+	out := &v1.ContainerStateTerminated{
+		ExitCode:    c.ExitCode,
+		Reason:      c.Reason,
+		Message:     c.Message,
+		StartedAt:   metav1.NewTime(c.StartedAt),
+		FinishedAt:  metav1.NewTime(c.FinishedAt),
+		ContainerID: v.idPrefix + c.ID,
+	}
+	if out.Reason == "" {
+		out.Reason = pod.ReasonCompleted
+		if c.ExitCode != 0 {
+			out.Reason = pod.ReasonError
+		}
+	}
+	return out
+}
+
+// lost is the end of a container of which nobody knows how it ended.
+func lost(message, id string) *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{
+		ExitCode: 137, Reason: pod.ReasonContainerStatusUnknown, Message: message, ContainerID: id,
+	}
+}

@@ -1,0 +1,211 @@
+// Package status says how a pod is doing: what users read as its phase, its
+// conditions and the states of its containers.
+//
+// Derive is pure. The Store holds the newest status of every pod; the worker of
+// a pod is the only one that writes it, and readers get values that nobody changes.
+package status
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Note is why a container that should run does not: it waits for something, or
+// could not be started. It is what the runtime can't tell.
+type Note struct {
+	Reason  string
+	Message string
+}
+
+// Ended is why the agent ended a pod that would have gone on: its time was up, or
+// the machine ran short, or goes down.
+type Ended struct {
+	Reason  string
+	Message string
+	// Disruption is what the condition DisruptionTarget says. Empty: there is none.
+	Disruption string
+}
+
+// Stopping is where the termination of a pod stands, and since when.
+type Stopping struct {
+	Step  string
+	Since time.Time
+}
+
+// Input is all that a status is derived from.
+type Input struct {
+	Pod     *v1.Pod
+	Have    pod.Observed    // with the health of its containers
+	Notes   map[string]Note // by container
+	Before  *v1.PodStatus   // the status until now, or nil
+	HostIPs []string
+	Runtime string // its name, with which container ids begin; empty: containerd
+	Now     time.Time
+
+	RestartingAll bool // a container asked for a restart of all, and that goes on
+
+	// How a pod ends. While none of these is set, it goes on.
+	Ended    *Ended
+	Stopping *Stopping
+	Finished bool // its containers ended, and none of them will run again
+	Stopped  bool // nothing runs and nothing will, because it was told to stop
+}
+
+// Derive returns the status of a pod.
+func Derive(in Input) v1.PodStatus {
+	v := look(in)
+	p := in.Pod
+	s := v1.PodStatus{QOSClass: pod.QOSClass(p), ObservedGeneration: p.Generation}
+	for _, ip := range in.HostIPs {
+		s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip})
+	}
+	if len(in.HostIPs) > 0 {
+		s.HostIP = in.HostIPs[0]
+	}
+	s.StartTime = &metav1.Time{Time: v.startTime()}
+	for _, ip := range v.podIPs() {
+		s.PodIPs = append(s.PodIPs, v1.PodIP{IP: ip})
+	}
+	if len(s.PodIPs) > 0 {
+		s.PodIP = s.PodIPs[0].IP
+	}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		is := initContainer
+		if pod.IsSidecar(c) {
+			is = sidecar
+		}
+		s.InitContainerStatuses = append(s.InitContainerStatuses, v.container(c, is, i))
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		s.ContainerStatuses = append(s.ContainerStatuses, v.container(c, mainContainer, i))
+	}
+	for i := range p.Spec.EphemeralContainers {
+		c := (*v1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.container(c, ephemeral, i))
+	}
+	s.Phase = v.phase(s.ContainerStatuses)
+	s.Reason, s.Message = v.why()
+	s.Conditions = v.conditions(&s)
+	s.Phase = v.shownPhase(&s)
+	return s
+}
+
+// Failed is the status of a pod that may not run here.
+func Failed(p *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
+	return v1.PodStatus{
+		Phase:              v1.PodFailed,
+		Reason:             reason,
+		Message:            "Pod was rejected: " + message,
+		QOSClass:           pod.QOSClass(p),
+		StartTime:          &metav1.Time{Time: now},
+		ObservedGeneration: p.Generation,
+	}
+}
+
+// view is an input, and what follows from it for several parts of a status.
+type view struct {
+	Input
+	ending   bool   // no container of it is started any more
+	reached  int    // the place of the init container that the pod has come to
+	idPrefix string // of container ids
+}
+
+func look(in Input) *view {
+	if in.Before == nil && pod.Source(in.Pod) == pod.SourceAPI {
+		in.Before = &in.Pod.Status // what an agent before this one wrote
+	}
+	// Of an earlier life, only the ends of containers are of interest: as their last states.
+	in.Have.Sandboxes = slices.DeleteFunc(slices.Clone(in.Have.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
+	v := &view{Input: in, idPrefix: "containerd://"}
+	if in.Runtime != "" {
+		v.idPrefix = in.Runtime + "://"
+	}
+	v.ending = in.Finished || in.Stopped || in.Ended != nil || in.Stopping != nil
+	v.reached = v.initReached()
+	return v
+}
+
+// initReached is the place of the init container that the pod has come to in its
+// newest sandbox: -1 before the first, the number of them once main containers
+// were made. The newest container tells, because init containers have their turn
+// again when the sandbox is remade or all containers are restarted. Sidecars may
+// be restarted at any time, so they only tell that the pod came as far as that.
+func (v *view) initReached() int {
+	reached := -1
+	for i := range v.Have.Containers {
+		c := &v.Have.Containers[i]
+		if s := v.Have.Sandbox(); c.Past || s != nil && c.SandboxID != s.ID {
+			continue
+		}
+		place, is := v.place(c.Name)
+		switch is {
+		case mainContainer:
+			return len(v.Pod.Spec.InitContainers)
+		case initContainer:
+			return max(reached, place)
+		case sidecar:
+			reached = max(reached, place)
+		}
+	}
+	return reached
+}
+
+// place returns the place of a main or init container among those of its kind.
+func (v *view) place(name string) (at int, is kind) {
+	for i := range v.Pod.Spec.Containers {
+		if v.Pod.Spec.Containers[i].Name == name {
+			return i, mainContainer
+		}
+	}
+	for i := range v.Pod.Spec.InitContainers {
+		c := &v.Pod.Spec.InitContainers[i]
+		switch {
+		case c.Name != name:
+		case pod.IsSidecar(c):
+			return i, sidecar
+		default:
+			return i, initContainer
+		}
+	}
+	return -1, ephemeral // or one that the spec no longer has
+}
+
+// startTime is when the node first took note of the pod. It is written on the
+// sandbox, where a restarted agent finds it.
+func (v *view) startTime() time.Time {
+	if v.Before != nil && v.Before.StartTime != nil {
+		return v.Before.StartTime.Time
+	}
+	start := v.Now
+	if n := len(v.Have.Sandboxes); n > 0 && !v.Have.Sandboxes[n-1].FirstSeen.IsZero() {
+		start = v.Have.Sandboxes[n-1].FirstSeen
+	} else if seen := pod.FirstSeen(v.Pod); !seen.IsZero() {
+		start = seen
+	}
+	return start.Truncate(time.Second)
+}
+
+func (v *view) podIPs() []string {
+	if v.Pod.Spec.HostNetwork {
+		return v.HostIPs
+	}
+	s := v.Have.Sandbox()
+	if s != nil && s.State == pod.SandboxReady {
+		return s.IPs
+	}
+	if v.ending && v.Before != nil { // its address stays with a pod that ended
+		var ips []string
+		for _, ip := range v.Before.PodIPs {
+			ips = append(ips, ip.IP)
+		}
+		return ips
+	}
+	return nil
+}

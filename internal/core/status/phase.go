@@ -1,0 +1,115 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// phase sums a pod up. It only ever goes on: Pending, Running, and one of the two
+// ends. Sidecars and what was added for debugging have no say in it.
+//
+// A main container runs after the init containers, so a pod all of whose main
+// containers ran is Running even while its init containers have another turn.
+func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
+	if v.wasOver() {
+		return v.Before.Phase // the end is the end
+	}
+	neverRan, succeeded := 0, 0
+	for i := range containers {
+		c := &containers[i]
+		switch {
+		case c.State.Running != nil:
+		case c.State.Terminated != nil:
+			if c.State.Terminated.ExitCode == 0 {
+				succeeded++
+			}
+		case c.LastTerminationState.Terminated != nil: // between two runs
+		default:
+			neverRan++
+		}
+	}
+	over := v.Finished || v.Stopped
+	switch {
+	case v.Ended != nil:
+		return v1.PodFailed
+	case over && succeeded == len(containers) && !v.initFailed():
+		return v1.PodSucceeded
+	case over:
+		return v1.PodFailed
+	case v.Before != nil && v.Before.Phase == v1.PodRunning:
+		return v1.PodRunning // it was up: from here on it only ends
+	case neverRan > 0:
+		return v1.PodPending
+	default:
+		return v1.PodRunning
+	}
+}
+
+// shownPhase is the phase that others read. A pod is not over before nothing of it runs,
+// though it is certain how it will end: its end is read as leave to use its room, and to
+// start the next of its kind. The conditions tell of it at once.
+func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
+	if v.wasOver() || !isOver(s.Phase) || !runs(s) {
+		return s.Phase
+	}
+	goesOn := *v
+	goesOn.Ended, goesOn.Finished, goesOn.Stopped = nil, false, false
+	return goesOn.phase(s.ContainerStatuses)
+}
+
+// runs tells whether a container of a pod runs, of whatever kind.
+func runs(s *v1.PodStatus) bool {
+	is := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
+	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is) ||
+		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
+}
+
+// Over tells whether a pod has ended by what is said of it, and nothing of it runs.
+func Over(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
+
+func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
+
+// initFailed tells whether an init container failed and nothing came after it. A
+// failure is history once another container was made.
+func (v *view) initFailed() bool {
+	for i := range v.Have.Containers {
+		c := &v.Have.Containers[i]
+		switch _, is := v.place(c.Name); is {
+		case mainContainer:
+			return false
+		case initContainer:
+			return c.State == pod.ContainerExited && c.ExitCode != 0
+		}
+	}
+	return false
+}
+
+func (v *view) wasOver() bool {
+	return v.Before != nil && isOver(v.Before.Phase)
+}
+
+// terminating begins the message of a pod that is being stopped.
+const terminating = "Terminating since "
+
+// why says why the agent ended the pod, or else how far its stop has come. The
+// reason for an end stays, but the step of a stop does not.
+func (v *view) why() (reason, message string) {
+	switch {
+	case v.wasOver():
+		reason = v.Before.Reason
+		if !strings.HasPrefix(v.Before.Message, terminating) {
+			message = v.Before.Message
+		}
+	case v.Ended != nil:
+		reason, message = v.Ended.Reason, v.Ended.Message
+	}
+	if message == "" && v.Stopping != nil {
+		message = terminating + v.Stopping.Since.UTC().Format(time.RFC3339) + ": " + v.Stopping.Step
+	}
+	return reason, message
+}

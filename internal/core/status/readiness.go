@@ -1,0 +1,181 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// initialized holds since the last init container ended or the last sidecar
+// started. It stays so when a sidecar is restarted later on.
+func (v *view) initialized(s *v1.PodStatus) fact {
+	var incomplete []string
+	since := s.StartTime.Time
+	probed := false
+	for i := range s.InitContainerStatuses {
+		c := &s.InitContainerStatuses[i]
+		done, at := c.Ready, time.Time{}
+		if pod.IsSidecar(&v.Pod.Spec.InitContainers[i]) {
+			done, at = c.Started != nil && *c.Started, v.firstStart(c.Name)
+			probed = probed || v.isProbed(c)
+		} else if done {
+			at = c.State.Terminated.FinishedAt.Time
+		}
+		if !done {
+			incomplete = append(incomplete, c.Name)
+		}
+		if at.After(since) {
+			since = at
+		}
+	}
+	passed := v.reached == len(v.Pod.Spec.InitContainers)
+	switch {
+	case s.Phase == v1.PodSucceeded:
+		return fact{holds: true, since: since, reason: "PodCompleted"}
+	case passed:
+		return fact{holds: true, since: since}
+	case len(incomplete) > 0:
+		return fact{
+			since: v.notSince(s), reason: "ContainersNotInitialized",
+			message: fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " ")),
+		}
+	case probed:
+		return fact{holds: true} // its start was one thing, the good result another
+	default:
+		return fact{holds: true, since: since}
+	}
+}
+
+// firstStart is when the oldest known container of that name in the newest
+// sandbox was started.
+func (v *view) firstStart(name string) (at time.Time) {
+	for i := range v.Have.Containers {
+		c := &v.Have.Containers[i]
+		if s := v.Have.Sandbox(); c.Name == name && !c.Past && (s == nil || c.SandboxID == s.ID) {
+			at = c.StartedAt
+		}
+	}
+	return at
+}
+
+// notSince is since when a pod that has to be initialized is not.
+func (v *view) notSince(s *v1.PodStatus) time.Time {
+	if len(v.Have.Sandboxes) > 1 { // it has to be once more
+		return v.Have.Sandboxes[0].CreatedAt
+	}
+	return s.StartTime.Time
+}
+
+// isProbed tells whether something beside the runtime has a say in whether a
+// container is started or ready. When it said so is not known.
+func (v *view) isProbed(c *v1.ContainerStatus) bool {
+	cur, _ := newestTwo(v.Have, c.Name)
+	return cur != nil && (cur.Health.Started != nil || cur.Health.Ready != nil)
+}
+
+// containersReady holds since the last container became ready. It does not hold
+// since the first of those that are not ready ended. Sidecars count as well.
+func (v *view) containersReady(s *v1.PodStatus, network fact) fact {
+	var unready []string
+	var lastStart, firstEnd time.Time
+	probed := false
+	if network.holds {
+		lastStart = network.since
+	}
+	count := func(c *v1.ContainerStatus) {
+		if c.Ready && c.State.Running != nil {
+			if c.State.Running.StartedAt.After(lastStart) {
+				lastStart = c.State.Running.StartedAt.Time
+			}
+			probed = probed || v.isProbed(c)
+			return
+		}
+		unready = append(unready, c.Name)
+		if end := endOf(c, s.StartTime.Time); firstEnd.IsZero() || (!end.IsZero() && end.Before(firstEnd)) {
+			firstEnd = end
+		}
+	}
+	for i := range s.InitContainerStatuses {
+		if pod.IsSidecar(&v.Pod.Spec.InitContainers[i]) {
+			count(&s.InitContainerStatuses[i])
+		}
+	}
+	for i := range s.ContainerStatuses {
+		count(&s.ContainerStatuses[i])
+	}
+	switch {
+	case s.Phase == v1.PodSucceeded:
+		return fact{since: firstEnd, reason: "PodCompleted"}
+	case s.Phase == v1.PodFailed:
+		return fact{since: firstEnd, reason: "PodFailed"}
+	case len(unready) > 0:
+		return fact{
+			since: firstEnd, reason: "ContainersNotReady",
+			message: fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " ")),
+		}
+	case probed:
+		return fact{holds: true}
+	default:
+		return fact{holds: true, since: lastStart}
+	}
+}
+
+// endOf is when a container ended, or ifNever if it never ran.
+func endOf(c *v1.ContainerStatus, ifNever time.Time) time.Time {
+	switch {
+	case c.State.Terminated != nil:
+		return c.State.Terminated.FinishedAt.Time
+	case c.LastTerminationState.Terminated != nil:
+		return c.LastTerminationState.Terminated.FinishedAt.Time
+	default:
+		return ifNever
+	}
+}
+
+// ready holds when the containers are ready and every readiness gate is open:
+// a condition that somebody else sets.
+func (v *view) ready(s *v1.PodStatus, containers fact) fact {
+	if !containers.holds {
+		return containers
+	}
+	var shut []string
+	opened, closed := containers.since, time.Time{}
+	for _, gate := range v.Pod.Spec.ReadinessGates {
+		at := s.StartTime.Time
+		c := v.gate(gate.ConditionType)
+		if c != nil {
+			at = c.LastTransitionTime.Time
+		}
+		switch {
+		case c == nil:
+			shut = append(shut, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case c.Status != v1.ConditionTrue:
+			shut = append(shut, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, c.Status))
+		default:
+			if !opened.IsZero() && at.After(opened) {
+				opened = at
+			}
+			continue
+		}
+		if closed.IsZero() || at.Before(closed) {
+			closed = at
+		}
+	}
+	if len(shut) > 0 {
+		return fact{since: closed, reason: "ReadinessGatesNotReady", message: strings.Join(shut, ", ")}
+	}
+	return fact{holds: true, since: opened}
+}
+
+// gate returns the condition of a readiness gate. What the API server has is
+// newer than what was read from it before.
+func (v *view) gate(which v1.PodConditionType) *v1.PodCondition {
+	if c := conditionOf(&v.Pod.Status, which); c != nil || pod.Source(v.Pod) == pod.SourceAPI {
+		return c
+	}
+	return conditionOf(v.Before, which)
+}

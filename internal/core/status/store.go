@@ -1,0 +1,117 @@
+package status
+
+import (
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"berth/internal/lib/pod"
+)
+
+// Store holds the newest status of every pod and tells readers when one changes.
+type Store struct {
+	mu          sync.Mutex
+	statuses    map[pod.UID]v1.PodStatus
+	watchers    map[pod.UID]map[chan struct{}]struct{}
+	subscribers []func(pod.UID)
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{statuses: map[pod.UID]v1.PodStatus{}, watchers: map[pod.UID]map[chan struct{}]struct{}{}}
+}
+
+// Get returns the status of a pod. The caller must not change what it points to.
+func (s *Store) Get(uid pod.UID) (v1.PodStatus, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status, ok := s.statuses[uid]
+	return status, ok
+}
+
+// Tell hands the status of a pod to f, if there is one. No newer one is set before f has
+// returned: whoever passes a status on like that never comes after one who sets the
+// next, and passes on that. f must not block, nor call the store.
+func (s *Store) Tell(uid pod.UID, f func(v1.PodStatus)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if status, ok := s.statuses[uid]; ok {
+		f(status)
+	}
+}
+
+// Set stores the status of a pod and tells whether it is another one than before.
+func (s *Store) Set(uid pod.UID, status v1.PodStatus) bool {
+	if !s.replace(uid, status) {
+		return false
+	}
+	s.tell(uid)
+	return true
+}
+
+func (s *Store) replace(uid pod.UID, status v1.PodStatus) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, ok := s.statuses[uid]; ok && equality.Semantic.DeepEqual(before, status) {
+		return false
+	}
+	s.statuses[uid] = status
+	return true
+}
+
+// Forget drops the status of a pod that is gone.
+func (s *Store) Forget(uid pod.UID) {
+	s.mu.Lock()
+	_, known := s.statuses[uid]
+	delete(s.statuses, uid)
+	s.mu.Unlock()
+	if known {
+		s.tell(uid)
+	}
+}
+
+// tell says that the status of a pod changed. The lock is not held: those who are told
+// may read.
+func (s *Store) tell(uid pod.UID) {
+	s.mu.Lock()
+	for w := range s.watchers[uid] {
+		select {
+		case w <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+	subscribers := s.subscribers
+	s.mu.Unlock()
+	for _, f := range subscribers {
+		f(uid)
+	}
+}
+
+// Subscribe has f called with each pod whose status has changed, from now on. f must not
+// block.
+func (s *Store) Subscribe(f func(pod.UID)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribers = append(slices.Clone(s.subscribers), f)
+}
+
+// Watch returns a channel that says "look again" after every change of the status of a
+// pod, and a function that ends the watch. A reader that is slow is told once, not often.
+func (s *Store) Watch(uid pod.UID) (changed <-chan struct{}, stop func()) {
+	w := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watchers[uid] == nil {
+		s.watchers[uid] = map[chan struct{}]struct{}{}
+	}
+	s.watchers[uid][w] = struct{}{}
+	return w, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.watchers[uid], w); len(s.watchers[uid]) == 0 {
+			delete(s.watchers, uid)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+func wasTold(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestTheStoreTellsWhatIsNew(t *testing.T) {
+	s := NewStore()
+	if _, ok := s.Get("a"); ok {
+		t.Fatal("an empty store has a status")
+	}
+	if !s.Set("a", v1.PodStatus{Phase: v1.PodPending, StartTime: ptr(noon)}) {
+		t.Error("the first status is new")
+	}
+	if s.Set("a", v1.PodStatus{Phase: v1.PodPending, StartTime: ptr(noon.Local())}) {
+		t.Error("the same time in another zone is the same status")
+	}
+	if !s.Set("a", v1.PodStatus{Phase: v1.PodRunning, StartTime: ptr(noon)}) {
+		t.Error("another phase is new")
+	}
+	if got, ok := s.Get("a"); !ok || got.Phase != v1.PodRunning {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+	s.Forget("a")
+	if _, ok := s.Get("a"); ok {
+		t.Error("a forgotten status is still there")
+	}
+}
+
+func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
+	s := NewStore()
+	changed, stop := s.Watch("a")
+	other, stopOther := s.Watch("a")
+	defer stopOther()
+	if wasTold(changed) {
+		t.Fatal("nothing has changed yet")
+	}
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("a", v1.PodStatus{Phase: v1.PodRunning})
+	if !wasTold(changed) || wasTold(changed) {
+		t.Error("want to be told exactly once")
+	}
+	if s.Set("b", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
+		t.Error("told of another pod")
+	}
+	if s.Set("a", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
+		t.Error("told of a status that is as it was")
+	}
+	if s.Forget("a"); !wasTold(changed) {
+		t.Error("not told that a pod is gone")
+	}
+
+	stop()
+	stop() // once more does no harm
+	if s.Set("a", v1.PodStatus{}); wasTold(changed) {
+		t.Error("told after the watch ended")
+	}
+	if !wasTold(other) {
+		t.Error("the end of one watch ended another")
+	}
+	stopOther()
+	if len(s.watchers) != 0 {
+		t.Errorf("watches are left: %v", s.watchers)
+	}
+}
+
+func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
+	s := NewStore()
+	var told []string
+	s.Subscribe(func(uid pod.UID) {
+		now, ok := s.Get(uid)
+		told = append(told, fmt.Sprint(uid, " ", now.Phase, " ", ok))
+	})
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
+	s.Set("b", v1.PodStatus{Phase: v1.PodRunning})
+	s.Forget("a")
+	s.Forget("a")
+	if want := []string{"a Pending true", "b Running true", "a  false"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// Whoever passes on what is stored never comes after one who has stored something newer.
+func TestNobodySetsAStatusWhileItIsTold(t *testing.T) {
+	s := NewStore()
+	s.Tell("a", func(v1.PodStatus) { t.Error("there is none") })
+	s.Set("a", speak("1"))
+	told := ""
+	s.Tell("a", func(now v1.PodStatus) {
+		told = now.Message
+		if s.mu.TryLock() {
+			t.Error("somebody else may set it")
+			s.mu.Unlock()
+		}
+	})
+	if told != "1" {
+		t.Errorf("told %q", told)
+	}
+}

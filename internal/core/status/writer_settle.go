@@ -1,0 +1,166 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/lib/logonce"
+	"berth/internal/lib/pod"
+)
+
+// A request that failed is made again after these pauses, each cut by up to a half
+// by chance. Even the longest lets a pod catch up soon after an outage.
+const (
+	firstPause   = 250 * time.Millisecond
+	longestPause = 4 * time.Second
+)
+
+// pause is how long to wait after so many failures in a row.
+func pause(failures int) time.Duration {
+	full := longestPause
+	if failures < 5 {
+		full = firstPause << (failures - 1)
+	}
+	return full/2 + rand.N(full/2)
+}
+
+// settle takes in how a request went, and tells whether to go on with the pod.
+func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error, done func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.pods[uid] != e, err != nil && ctx.Err() != nil:
+		return false // forgotten meanwhile, or the end
+	case err == nil:
+		done()
+	case isGone(err):
+		e.gone = true // what we have to say is about a pod that is no longer there
+	case isRefused(err):
+		// It would be refused each time. The next status may be taken, and a pod that
+		// is to be deleted is deleted all the same.
+		w.faults.refused(uid, e.namespace+"/"+e.name, err)
+		done()
+		return true
+	default:
+		e.failures++
+		e.urgent = true // it waits since before the others
+		w.faults.begin(uid, e.namespace+"/"+e.name, err)
+		e.waiting = time.AfterFunc(pause(e.failures), func() { w.again(uid, e) })
+		return false
+	}
+	e.failures = 0
+	w.faults.end(uid)
+	if e.gone && e.forgotten {
+		w.drop(uid, e)
+	}
+	return !e.gone
+}
+
+// again makes another attempt.
+func (w *Writer) again(uid pod.UID, e *written) {
+	w.mu.Lock()
+	waited := e.waiting != nil
+	e.waiting = nil
+	w.mu.Unlock()
+	if waited {
+		w.queue.Add(uid)
+	}
+}
+
+// isGone tells whether the pod that a request is about is no longer there: nothing
+// has its name, or another pod does. The server has several ways to say the latter.
+//
+// Only an API server knows. A load balancer without one behind it says that nothing is
+// found, too, and in words of its own.
+func isGone(err error) bool {
+	if apierrors.IsNotFound(err) {
+		return !apierrors.IsUnexpectedServerError(err)
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return false
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		// Conflicts of other kinds pass. No name of a pod has a space in it.
+		message := status.Status().Message
+		return strings.Contains(message, " UID in ") || strings.Contains(message, "uid mismatch")
+	case apierrors.IsInvalid(err) && status.Status().Details != nil:
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Field == "metadata.uid" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isRefused tells whether the server will never take this.
+func isRefused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
+
+// faults says that pods can't be written when that begins, and when it is over:
+// once for each kind of failure, however many pods it hits.
+type faults struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	kindOf map[pod.UID]string
+	hit    map[string]int // pods by kind
+	told   map[string]*logonce.Row
+}
+
+func newFaults(log *slog.Logger) *faults {
+	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, told: map[string]*logonce.Row{}}
+}
+
+func (f *faults) begin(uid pod.UID, ref string, err error) {
+	kind := string(apierrors.ReasonForError(err))
+	if kind == "" {
+		kind = "no answer"
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kindOf[uid] != kind {
+		f.leave(uid)
+		f.kindOf[uid] = kind
+		f.hit[kind]++
+	}
+	if f.told[kind] == nil { // there are few kinds
+		f.told[kind] = &logonce.Row{}
+	}
+	if f.told[kind].Failed(time.Now()) {
+		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
+	}
+}
+
+// refused is about a status that is not sent again. Each is told: nobody hears of it later.
+func (f *faults) refused(uid pod.UID, ref string, err error) {
+	f.log.Warn("the API server refuses a status", "pod", ref, "uid", uid, "why", err)
+}
+
+func (f *faults) end(uid pod.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leave(uid)
+}
+
+func (f *faults) leave(uid pod.UID) {
+	kind, failing := f.kindOf[uid]
+	if !failing {
+		return
+	}
+	delete(f.kindOf, uid)
+	if f.hit[kind]--; f.hit[kind] == 0 {
+		delete(f.hit, kind)
+		if f.told[kind].Over() {
+			f.log.Info("statuses get to the API server again", "kind", kind)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package worker
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Phase is how far a pod has come in its life on this node. It only moves on:
+//
+//	             stop, finished                stopped                removed, erased
+//	Syncing ────────────────────▶ Terminating ─────────▶ Terminated ────────────────▶ Gone
+//	kept as its spec says         being stopped          nothing runs; its            nothing
+//	                                                     last words can be read       is left
+//
+// There is one way back: a pod that a passing cause ended may be revived, and
+// begins a new life once it is stopped.
+type Phase int
+
+const (
+	Syncing Phase = iota
+	Terminating
+	Terminated
+	Gone
+)
+
+func (p Phase) String() string {
+	return [...]string{"Syncing", "Terminating", "Terminated", "Gone"}[p]
+}
+
+// life is the state of one pod's worker. It is a value: on returns the next one.
+type life struct {
+	phase Phase
+	pod   *v1.Pod // the newest version
+
+	// grace is how many seconds the pod has to stop. It counts from Terminating
+	// on, and only ever shrinks.
+	grace int64
+	// cause is why the pod was stopped: the first one stays.
+	cause pod.Cause
+	// removed says that no source has the pod any more. It never turns back; a
+	// pod that is added again meanwhile waits in again.
+	removed bool
+	again   *v1.Pod
+	// revive says that a new life follows as soon as this one is stopped.
+	revive bool
+}
+
+// event is something that happens to a pod. Requests come from the agent,
+// results from the worker itself.
+type event interface{ isEvent() }
+
+type (
+	// desire says that a source has this version of the pod.
+	desire struct{ pod *v1.Pod }
+	// stop asks for the end of a pod that its source still has. A nil grace
+	// means the pod's own.
+	stop struct {
+		grace *int64
+		cause pod.Cause
+	}
+	// revive says that what ended the pod has passed.
+	revive struct{}
+	// remove says that the source no longer has the pod.
+	remove struct{}
+	// finished says that all of its containers ended for good.
+	finished struct{ why string }
+	// stopped says that nothing of the pod runs.
+	stopped struct{}
+	// erased says that nothing of the pod is left.
+	erased struct{}
+)
+
+func (desire) isEvent()   {}
+func (stop) isEvent()     {}
+func (revive) isEvent()   {}
+func (remove) isEvent()   {}
+func (finished) isEvent() {}
+func (stopped) isEvent()  {}
+func (erased) isEvent()   {}
+
+// born returns the life of a pod that a source brought.
+func born(p *v1.Pod) life { return life{}.on(desire{p}) }
+
+// on returns the life after an event. Events that come too late change nothing.
+func (l life) on(e event) life {
+	switch e := e.(type) {
+	case desire:
+		if l.removed {
+			l.again = e.pod
+			return l
+		}
+		l.pod = e.pod
+		switch {
+		case e.pod.DeletionTimestamp != nil:
+			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it was deleted"})
+		case pod.HasEnded(e.pod):
+			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it ended before"})
+		}
+	case stop:
+		grace := pod.Grace(l.pod)
+		if e.grace != nil {
+			grace = *e.grace
+		}
+		return l.end(grace, e.cause)
+	case revive:
+		l.revive = l.phase >= Terminating && l.cause.Passing && !l.removed
+		return l.reborn()
+	case remove:
+		l.removed = true
+		l.revive = false
+		l.again = nil // it was added again, and removed again
+		return l.end(pod.Grace(l.pod), pod.Cause{Why: "its source no longer has it"})
+	case finished:
+		return l.end(pod.Grace(l.pod), pod.Cause{Why: e.why})
+	case stopped:
+		if l.phase == Terminating {
+			l.phase = Terminated
+		}
+		return l.reborn()
+	case erased:
+		if l.phase == Terminated && l.removed {
+			l.phase = Gone
+		}
+	}
+	return l
+}
+
+// end moves a pod that still runs to Terminating, and shortens the time of one
+// that is already there.
+func (l life) end(grace int64, cause pod.Cause) life {
+	switch l.phase {
+	case Syncing:
+		l.phase, l.grace, l.cause = Terminating, grace, cause
+	case Terminating:
+		l.grace = min(l.grace, grace)
+		l.revive = false // it is asked to stop once more
+	}
+	return l
+}
+
+// reborn begins the new life of a pod that is stopped and to be revived.
+func (l life) reborn() life {
+	if l.phase == Terminated && l.revive {
+		return born(l.pod)
+	}
+	return l
+}
+
+// work tells whether there is something to do in this state even if nothing
+// was observed.
+func (l life) work() bool {
+	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && (l.removed || l.deleted()))
+}
+
+// deleted tells whether the source has the pod and wants it gone.
+func (l life) deleted() bool { return l.pod.DeletionTimestamp != nil }
+
+// interrupts tells whether what is being done for before is out of date in l:
+// the pod is to be stopped, or sooner than it was.
+func (l life) interrupts(before life) bool {
+	return l.phase != before.phase || l.grace < before.grace
+}

@@ -1,0 +1,279 @@
+// Package worker gives each pod a goroutine of its own, which does one thing at
+// a time for it: the newest thing that is to be done.
+//
+// A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go).
+// A pod that ended never runs again, unless what ended it was to pass, and has.
+// Requests only change what is to be done; while a worker is busy they pile up
+// into one. Whatever fails is tried again here, with growing pauses, and nowhere else.
+//
+// Only the Pool starts and forgets workers. Two static pods of one name never
+// run at the same time: the later one waits until the earlier one is gone.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// Hands do what a worker decides on. Every method may be called again after it
+// failed or was interrupted, and then goes on where it stood.
+type Hands interface {
+	// Sync brings a pod one step closer to its spec. One that was stopped before
+	// has a new life.
+	Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error)
+	// Stop ends all that runs of a pod, by force once grace is over. It says that
+	// it is done when it is called and nothing runs any more.
+	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
+	// Erase removes all that is left of a pod.
+	Erase(ctx context.Context, p *v1.Pod, have pod.Observed) error
+}
+
+// Observer knows the state of a pod in the runtime.
+type Observer interface {
+	Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
+}
+
+// Config is what a Pool is made of.
+type Config struct {
+	Hands    Hands
+	Observer Observer
+	Log      *slog.Logger
+	// Later asks to be called back, by Look, at that time.
+	Later func(pod.UID, time.Time)
+	// Gone is told that a pod has left without a trace. It may block.
+	Gone func(context.Context, pod.UID)
+
+	// Turn begins what a worker does for a pod in one go, and what it returns ends
+	// it. Restarted is told of a pod that comes again under the UID that it had. Both
+	// are for those who measure, and may be nil.
+	Turn      func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
+	Restarted func(*v1.Pod)
+}
+
+// Pool holds the workers.
+type Pool struct {
+	Config
+	group *run.Group
+
+	mu      sync.Mutex
+	workers map[pod.UID]*worker
+	holder  map[string]pod.UID // static pods: who has a name
+	queue   map[string]*v1.Pod // static pods: who waits for it
+}
+
+// New returns a pool without workers. They end when ctx does; Stop waits for them.
+func New(ctx context.Context, c Config) (*Pool, error) {
+	if c.Hands == nil || c.Observer == nil || c.Log == nil || c.Later == nil || c.Gone == nil {
+		return nil, errors.New("worker: hands, observer, log, later and gone are required")
+	}
+	if c.Turn == nil {
+		c.Turn = func(ctx context.Context, _ *v1.Pod, _ Phase) (context.Context, func(error)) {
+			return ctx, func(error) {}
+		}
+	}
+	return &Pool{
+		Config:  c,
+		group:   run.NewGroup(ctx, c.Log),
+		workers: map[pod.UID]*worker{},
+		holder:  map[string]pod.UID{},
+		queue:   map[string]*v1.Pod{},
+	}, nil
+}
+
+// Stop ends the workers and leaves their pods as they are.
+func (p *Pool) Stop() { p.group.Stop() }
+
+// Desire brings a pod that a source has, or a newer version of it.
+func (p *Pool) Desire(want *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[want.UID]; w != nil {
+		w.tell(desire{want})
+		return
+	}
+	if pod.IsStatic(want) {
+		name := pod.FullName(want)
+		if _, taken := p.holder[name]; taken {
+			p.queue[name] = want
+			return
+		}
+		p.holder[name] = want.UID
+	}
+	p.start(want.UID, born(want))
+}
+
+// Remove says that no source has a pod any more: it is stopped and erased.
+func (p *Pool) Remove(gone *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if waiting := p.queue[pod.FullName(gone)]; waiting != nil && waiting.UID == gone.UID {
+		delete(p.queue, pod.FullName(gone))
+	}
+	if w := p.workers[gone.UID]; w != nil {
+		w.tell(remove{})
+	}
+}
+
+// End stops a pod that its source still has. A nil grace means the pod's own.
+func (p *Pool) End(uid pod.UID, grace *int64, cause pod.Cause) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		w.tell(stop{grace: grace, cause: cause})
+	}
+}
+
+// Ended returns a channel that is closed once nothing of a pod runs any more. It
+// is closed already if nothing does.
+func (p *Pool) Ended(uid pod.UID) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		return w.whenEnded()
+	}
+	nobody := make(chan struct{})
+	close(nobody)
+	return nobody
+}
+
+// Active returns the pods of which something may run.
+func (p *Pool) Active() []*v1.Pod {
+	var active []*v1.Pod
+	for _, l := range p.Lives() {
+		if l.Phase < Terminated {
+			active = append(active, l.Pod)
+		}
+	}
+	return active
+}
+
+// Revive says that what ended a pod has passed. It runs again, once it is
+// stopped, if the cause of its end was a passing one; else nothing happens.
+func (p *Pool) Revive(uid pod.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		w.tell(revive{})
+	}
+}
+
+// Orphan takes care of a pod that the runtime has and nobody wants: all that is
+// known of it is what the runtime tells.
+func (p *Pool) Orphan(o pod.Observed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.workers[o.UID] != nil {
+		return
+	}
+	orphan := &v1.Pod{}
+	// Of one that left nothing but files, not even the name is known.
+	orphan.UID, orphan.Name, orphan.Namespace = o.UID, cmp.Or(o.Name, string(o.UID)), o.Namespace
+	grace := int64(0)
+	for _, c := range o.Containers {
+		grace = max(grace, c.Grace)
+	}
+	orphan.Spec.TerminationGracePeriodSeconds = &grace
+	if name := pod.FullName(orphan); p.holder[name] == "" {
+		p.holder[name] = o.UID
+	}
+	p.start(o.UID, life{pod: orphan}.on(remove{}))
+}
+
+// Look says that something about a pod may have changed.
+func (p *Pool) Look(uid pod.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		w.look()
+	}
+}
+
+// LookAtAll says that something about every pod may have changed.
+func (p *Pool) LookAtAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		w.look()
+	}
+}
+
+// Life is what others may know of a worker.
+type Life struct {
+	Pod     *v1.Pod
+	Phase   Phase
+	Removed bool
+	Cause   pod.Cause // of its end, if it is ending
+}
+
+// Lives returns the pods that have a worker.
+func (p *Pool) Lives() map[pod.UID]Life {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[pod.UID]Life, len(p.workers))
+	for uid, w := range p.workers {
+		out[uid] = w.shown()
+	}
+	return out
+}
+
+// Life returns what Lives tells of one pod, and false if it has no worker.
+func (p *Pool) Life(uid pod.UID) (Life, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.workers[uid]
+	if w == nil {
+		return Life{}, false
+	}
+	return w.shown(), true
+}
+
+// start makes a worker. The caller holds the lock.
+func (p *Pool) start(uid pod.UID, l life) {
+	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
+	p.workers[uid] = w
+	w.look()
+	p.group.Go("worker "+string(uid), func(ctx context.Context) {
+		w.run(ctx)
+		if ctx.Err() == nil {
+			p.forget(w)
+			p.Gone(ctx, uid)
+		}
+	})
+}
+
+// forget drops a worker whose pod is gone, and starts who waited for that: the
+// same pod added again, or the next static pod of its name.
+func (p *Pool) forget(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.workers, w.uid)
+	l := w.now()
+	name := pod.FullName(l.pod)
+	next := l.again
+	if p.holder[name] == w.uid {
+		delete(p.holder, name)
+		if queued := p.queue[name]; queued != nil {
+			delete(p.queue, name)
+			next = queued
+		}
+	}
+	if next == nil {
+		return
+	}
+	if pod.IsStatic(next) {
+		p.holder[name] = next.UID
+	}
+	if next.UID == w.uid && p.Restarted != nil {
+		p.Restarted(next)
+	}
+	p.start(next.UID, born(next))
+}

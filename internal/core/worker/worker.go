@@ -1,0 +1,234 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/internal/lib/pod"
+)
+
+// worker is the goroutine of one pod. Its life changes under mu; everything
+// below the line belongs to the goroutine alone.
+type worker struct {
+	pool *Pool
+	uid  pod.UID
+	wake chan struct{} // capacity 1: "there is something to do"
+
+	mu        sync.Mutex
+	life      life
+	ended     chan struct{}      // closed when nothing of the pod runs; another one in a new life
+	interrupt context.CancelFunc // of the step that runs; nil if none does
+	running   life               // what that step was started for
+
+	// ---
+
+	lastAction time.Time // nothing observed before this may be acted on
+	stopBegan  time.Time
+	failures   int // in a row
+	rounds     int // in which something was done, in a row
+}
+
+// tell applies an event and wakes the goroutine.
+func (w *worker) tell(e event) {
+	w.mu.Lock()
+	before := w.life
+	w.life = before.on(e)
+	w.noteEnd(before.phase, w.life.phase)
+	if w.interrupt != nil && w.life.interrupts(w.running) {
+		w.interrupt()
+	}
+	w.mu.Unlock()
+	w.look()
+}
+
+// noteEnd lets go of those who wait for the end of a life. The caller holds the lock.
+func (w *worker) noteEnd(before, after Phase) {
+	if before < Terminated && (after >= Terminated || after < before) {
+		close(w.ended)
+	}
+	if after < before { // a new life
+		w.ended = make(chan struct{})
+	}
+}
+
+func (w *worker) whenEnded() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
+}
+
+// look wakes the goroutine: something about its pod may have changed. Many
+// calls while it is busy count as one.
+func (w *worker) look() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) now() life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.life
+}
+
+// shown is what others may know.
+func (w *worker) shown() Life {
+	l := w.now()
+	return Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
+}
+
+// begin takes the newest state and makes its step interruptible.
+func (w *worker) begin(ctx context.Context) (life, context.Context, context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	w.interrupt, w.running = cancel, w.life
+	return w.life, ctx, func() {
+		cancel()
+		w.mu.Lock()
+		w.interrupt = nil
+		w.mu.Unlock()
+	}
+}
+
+// run does what there is to do, until the pod is gone or ctx ends.
+func (w *worker) run(ctx context.Context) {
+	for {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return
+		}
+		w.step(ctx)
+		if w.now().phase == Gone || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// step does one thing for the pod: the one that its phase asks for.
+func (w *worker) step(ctx context.Context) {
+	l, stepCtx, done := w.begin(ctx)
+	if !l.work() {
+		done()
+		return
+	}
+	turnCtx, end := w.pool.Turn(stepCtx, l.pod, l.phase)
+	outcome, result, err := w.act(turnCtx, l)
+	end(err)
+	interrupted := stepCtx.Err() != nil
+	done()
+
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && interrupted:
+		w.look() // there is something newer to do: at once
+		return
+	case err != nil:
+		w.retry(l, err)
+	default:
+		w.succeeded(l)
+		if result != nil {
+			w.tell(result)
+		}
+		overdue := !outcome.Due.IsZero() && !outcome.Due.After(time.Now())
+		if outcome.Again || overdue {
+			w.again()
+		} else {
+			w.rounds = 0
+		}
+	}
+	if outcome.Due.After(time.Now()) {
+		w.pool.Later(w.uid, outcome.Due)
+	}
+}
+
+// again looks once more at once: something was done. A pod for which there is
+// always something to do, because the runtime never does it, has to wait.
+func (w *worker) again() {
+	if w.rounds++; w.rounds > maxRounds {
+		w.pool.Later(w.uid, time.Now().Add(firstRetry))
+		return
+	}
+	w.look()
+}
+
+// retry asks for another attempt after a pause that grows. It is said once that
+// a step fails; how it goes on is for developers.
+func (w *worker) retry(l life, err error) {
+	w.failures++
+	wait := retryAfter(w.failures)
+	log := w.pool.Log.Debug
+	if w.failures == 1 {
+		log = w.pool.Log.Warn
+	}
+	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", wait, "err", err)
+	w.pool.Later(w.uid, time.Now().Add(wait))
+}
+
+func (w *worker) succeeded(l life) {
+	if w.failures > 1 {
+		w.pool.Log.Info("pod step works again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempts", w.failures+1)
+	}
+	w.failures = 0
+}
+
+// act performs the step of a phase and returns the event that ends it, if any.
+func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
+	have, err := w.pool.Observer.Fresh(ctx, w.uid, w.lastAction)
+	if err != nil {
+		return pod.Outcome{}, nil, err
+	}
+	switch l.phase {
+	case Syncing:
+		w.stopBegan = time.Time{}
+		outcome, err := w.pool.Hands.Sync(ctx, l.pod, have)
+		if err != nil || outcome.Again {
+			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
+		}
+		if err == nil && outcome.Finished {
+			return outcome, finished{outcome.Why}, nil
+		}
+		return outcome, nil, err
+	case Terminating:
+		done, err := w.pool.Hands.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.cause)
+		w.lastAction = time.Now()
+		if err != nil || !done {
+			return pod.Outcome{Again: true}, nil, err
+		}
+		return pod.Outcome{}, stopped{}, nil
+	default:
+		if !l.removed { // it ended, and was deleted after that: its source has to be told
+			_, err := w.pool.Hands.Stop(ctx, l.pod, have, 0, l.cause)
+			return pod.Outcome{}, nil, err
+		}
+		err = w.pool.Hands.Erase(ctx, l.pod, have)
+		w.lastAction = time.Now()
+		return pod.Outcome{}, erased{}, err
+	}
+}
+
+// timeLeft is what is left of a grace period that began with the first attempt
+// to stop the pod. A failed or interrupted attempt does not begin it anew.
+func (w *worker) timeLeft(grace int64) time.Duration {
+	if w.stopBegan.IsZero() {
+		w.stopBegan = time.Now()
+	}
+	return max(0, time.Until(w.stopBegan.Add(time.Duration(grace)*time.Second)))
+}
+
+const (
+	firstRetry = 500 * time.Millisecond
+	maxRetry   = 30 * time.Second
+
+	// maxRounds is more than any pod needs to get from nothing to running.
+	maxRounds = 20
+)
+
+// retryAfter is how long to wait after that many failures in a row.
+func retryAfter(failures int) time.Duration {
+	return min(firstRetry<<min(failures-1, 10), maxRetry)
+}

@@ -1,0 +1,283 @@
+package roots
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"berth/internal/lib/atomicfile"
+)
+
+// RegistryDir holds the claims of all roots of this machine, a file for each. It is gone
+// after a reboot, as the cgroups and links are.
+const RegistryDir = "/run/berth"
+
+const (
+	lockPoll  = 20 * time.Millisecond
+	lockLimit = 10 * time.Second
+)
+
+// Registry reads and writes the claims of a machine. One process at a time does so.
+type Registry struct {
+	Dir string
+	// Occupied tells whether any process is in a cgroup or below it.
+	Occupied func(cgroup string) (bool, error)
+	// Networks lists the addresses and routes of the network namespace.
+	Networks func() ([]netip.Prefix, error)
+	// Running tells whether a process is still there.
+	Running func(Process) bool
+}
+
+// NotRecordedError says that a claim could not be written. No other root stood in its way, but none
+// will know of it.
+type NotRecordedError struct{ Err error }
+
+func (e *NotRecordedError) Error() string {
+	return fmt.Sprintf("record what this root directory owns, for other agents of this machine: %v", e.Err)
+}
+
+func (e *NotRecordedError) Unwrap() error { return e.Err }
+
+// Acquire claims c for its root, in place of what that root had. A claim that another root is
+// in the way of is a *ConflictError, and changes nothing. With a *NotRecordedError the Owner
+// counts all the same.
+func (r Registry) Acquire(c Claim) (Owner, error) {
+	return r.acquire(c, func(_ kind, e *ConflictError) error { return e })
+}
+
+// AcquireFree claims what no other root has claimed of c, so that a root can be taken
+// down which shares something with another one. It returns what the Owner lacks, too. Two
+// roots within each other have to be told apart by hand.
+func (r Registry) AcquireFree(c Claim) (Owner, []error, error) {
+	var lacking []error
+	lacks := map[kind]bool{}
+	c.Ports = nil
+	o, err := r.acquire(c, func(k kind, e *ConflictError) error {
+		if k == kindRoot {
+			return e
+		}
+		lacks[k] = true
+		lacking = append(lacking, e)
+		return nil
+	})
+	o.lacks = lacks
+	return o, lacking, err
+}
+
+func (r Registry) acquire(c Claim, clash func(kind, *ConflictError) error) (Owner, error) {
+	locked, lockErr := r.lock()
+	if lockErr == nil {
+		defer locked.release()
+	}
+	others, err := r.others(c)
+	if err != nil {
+		return Owner{}, err
+	}
+	clashes := false
+	for _, other := range others {
+		conflicts := c.conflicts(other, r.Running(other.Agent))
+		for k := kindRoot; k <= kindPort; k++ {
+			if e := conflicts[k]; e != nil {
+				clashes = true
+				if err := clash(k, e); err != nil {
+					return Owner{}, err
+				}
+			}
+		}
+	}
+	if c.Network != nil && !c.Network.PodCIDR.IsValid() {
+		chosen, err := r.choose(c, others)
+		if err != nil {
+			return Owner{}, err
+		}
+		c.Network = &Network{Bridge: c.Network.Bridge, PodCIDR: chosen}
+	}
+	o := Owner{claim: c}
+	if clashes { // what two roots say of themselves can't both be recorded
+		return o, nil
+	}
+	if err := errors.Join(lockErr, r.write(c)); err != nil {
+		return o, &NotRecordedError{err}
+	}
+	return o, nil
+}
+
+// choose finds a pod network that neither another root nor the machine has.
+func (r Registry) choose(c Claim, others []Claim) (netip.Prefix, error) {
+	taken, err := r.Networks()
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	for _, other := range others {
+		if other.NetNS == c.NetNS && other.Network != nil {
+			taken = append(taken, other.Network.PodCIDR)
+		}
+	}
+	return choosePodCIDR(c.ID, taken)
+}
+
+// Find returns the claim of the root directory at the path resolved, or nil.
+func (r Registry) Find(resolved string) (*Claim, error) {
+	claims, err := r.All()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range claims {
+		if c.Resolved == resolved {
+			return &c, nil
+		}
+	}
+	return nil, nil
+}
+
+// Users returns the claims of roots other than the one at the path resolved, whose pods are in the
+// runtime at endpoint.
+func (r Registry) Users(resolved, endpoint string) ([]Claim, error) {
+	locked, err := r.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer locked.release()
+	others, err := r.others(Claim{Resolved: resolved})
+	return slices.DeleteFunc(others, func(c Claim) bool { return c.Runtime != endpoint }), err
+}
+
+// Release gives back what an Owner has.
+func (r Registry) Release(o Owner) error {
+	locked, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer locked.release()
+	if err := r.remove(o.claim.ID); err != nil {
+		return fmt.Errorf("release what root directory %s owned: %w", o.claim.Root, err)
+	}
+	_ = os.Remove(r.Dir) // if that was the last one
+	return nil
+}
+
+// others returns the claims of other roots, without those that are stale: their root
+// directory is gone, and nothing of them runs.
+func (r Registry) others(c Claim) ([]Claim, error) {
+	claims, err := r.All()
+	if err != nil {
+		return nil, err
+	}
+	var out []Claim
+	for _, other := range claims {
+		if other.Resolved == c.Resolved {
+			if c.ID != "" && other.ID != c.ID { // the same directory by another path
+				_ = r.remove(other.ID)
+			}
+			continue
+		}
+		if r.stale(other) {
+			_ = r.remove(other.ID) // if that fails, it is found stale again
+			continue
+		}
+		out = append(out, other)
+	}
+	return out, nil
+}
+
+func (r Registry) stale(c Claim) bool {
+	if _, err := os.Lstat(c.Resolved); !errors.Is(err, fs.ErrNotExist) || r.Running(c.Agent) {
+		return false
+	}
+	occupied, err := r.Occupied(c.CgroupRoot)
+	return err == nil && !occupied // what can't be found out is not taken for granted
+}
+
+// All returns the claims of all roots, stale ones included. A file that is none is nobody's
+// claim.
+func (r Registry) All() ([]Claim, error) {
+	entries, err := os.ReadDir(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find out what other root directories own: %w", err)
+	}
+	var out []Claim
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.Dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find out what other root directories own: %w", err)
+		}
+		var c Claim
+		if err := json.Unmarshal(text, &c); err != nil || c.Resolved == "" || r.file(c.ID) != filepath.Join(r.Dir, e.Name()) {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (r Registry) write(c Claim) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(r.file(c.ID), append(text, '\n'), 0o644)
+}
+
+func (r Registry) file(id string) string { return filepath.Join(r.Dir, id+".json") }
+
+// registryLock is the right to read and write the claims.
+type registryLock struct{ dir *os.File }
+
+// lock makes the folder of the claims if need be, and waits until nobody else works in it.
+func (r Registry) lock() (*registryLock, error) {
+	deadline := time.Now().Add(lockLimit)
+	for {
+		l, err := r.tryLock()
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, fs.ErrNotExist) {
+			return l, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("lock %s, which another berth has held for %s: %w", r.Dir, lockLimit, err)
+		}
+		time.Sleep(lockPoll)
+	}
+}
+
+func (r Registry) tryLock() (*registryLock, error) {
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of what root directories own: %w", err)
+	}
+	dir, err := os.Open(r.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", r.Dir, err)
+	}
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	// Whoever released the last claim removed the folder, perhaps between these lines.
+	is, err := dir.Stat()
+	if err == nil {
+		var now os.FileInfo
+		if now, err = os.Stat(r.Dir); err == nil && !os.SameFile(is, now) {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &registryLock{dir}, nil
+}
+
+func (l *registryLock) release() { _ = l.dir.Close() }

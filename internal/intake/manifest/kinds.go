@@ -1,0 +1,134 @@
+package manifest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth/internal/intake/manifest/strict"
+)
+
+// kind is how objects of a kind are read.
+type kind struct {
+	version string
+	global  bool // it has no namespace
+	read    func(strict.Document) (Object, []Problem)
+}
+
+// kinds are those that berth takes.
+var kinds = map[string]kind{
+	"Pod": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
+		return decode(d, d.Decode, preparePod, validate)
+	}},
+	"ConfigMap": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
+		return decode(d, d.Decode, prepareConfigMap, validateConfigMap)
+	}},
+	"Secret": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
+		o, found := decode(d, d.DecodeSecret, prepareSecret, validateSecret)
+		if s, ok := o.(*v1.Secret); ok {
+			mergeTexts(s) // late, so that each mistake is found at its own line
+		}
+		return o, found
+	}},
+	"PersistentVolume": {version: "v1", global: true, read: func(d strict.Document) (Object, []Problem) {
+		return decode(d, d.Decode, prepareVolume, validatePersistentVolume)
+	}},
+	"PersistentVolumeClaim": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
+		return decode(d, d.Decode, prepareClaim, validateClaim)
+	}},
+	"RuntimeClass": {version: nodev1.SchemeGroupVersion.String(), global: true, read: func(d strict.Document) (Object, []Problem) {
+		return decode(d, d.Decode, prepareClass, validateClass)
+	}},
+}
+
+// taken names the kinds in messages.
+const taken = "Pod, ConfigMap, Secret, RuntimeClass, PersistentVolume, PersistentVolumeClaim, and lists of these"
+
+// listKind is a kind of list: of anything, or of one kind, which item names then.
+type listKind struct{ version, item string }
+
+func listOf(name string) (listKind, bool) {
+	item, isList := strings.CutSuffix(name, "List")
+	if !isList {
+		return listKind{}, false
+	}
+	if item == "" {
+		return listKind{version: "v1"}, true
+	}
+	k, known := kinds[item]
+	return listKind{version: k.version, item: item}, known
+}
+
+// isOfCluster tells whether a kind that berth does not take is one that clusters
+// have, and not a typing error: all those of other API groups, and these.
+func isOfCluster(version, kind string) bool {
+	if len(validation.IsDNS1123Label(strings.ToLower(kind))) > 0 {
+		return false
+	}
+	if strings.Contains(version, "/") {
+		return version != nodev1.SchemeGroupVersion.String()
+	}
+	return version == "v1" && slices.Contains([]string{
+		"Binding", "Endpoints", "Event", "LimitRange", "Namespace", "Node", "PodTemplate", "ReplicationController", "ResourceQuota",
+		"Service", "ServiceAccount",
+	}, kind)
+}
+
+// decode reads an object, and completes and checks it if it could be read.
+func decode[T any, P interface {
+	*T
+	Object
+}](d strict.Document, read func(any) []strict.Error, prepare func(P), check func(P) field.ErrorList) (Object, []Problem) {
+	var found []Problem
+	o := P(new(T))
+	for _, e := range read(o) {
+		found = append(found, Problem{Line: e.Line, Message: e.Error()})
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	prepare(o)
+	for _, e := range check(o) {
+		found = append(found, Problem{Line: d.LineOf(e.Field), Message: e.Error()})
+	}
+	return o, found
+}
+
+// identity reads whose manifest a bad document is.
+func identity(d strict.Document, kind string) (namespace, name string) {
+	k, known := kinds[kind]
+	namespace, name = d.Text("metadata", "namespace"), d.Text("metadata", "name")
+	switch {
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return "", ""
+	case k.global:
+		return "", name
+	case known:
+		namespace = cmp.Or(namespace, metav1.NamespaceDefault)
+	}
+	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
+		return "", ""
+	}
+	return namespace, name
+}
+
+// plain leaves of an object's metadata what has a meaning in a manifest. Manifests
+// are often made from the output of kubectl get.
+func plain(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations,
+		DeletionTimestamp: m.DeletionTimestamp, // for validation to find
+	}
+}
+
+// preparePod makes a pod what an API server would have made of it.
+func preparePod(p *v1.Pod) {
+	drop(p)
+	setDefaults(p)
+}

@@ -1,0 +1,252 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// collection is all objects of one kind that the cluster has.
+type collection[T object] struct {
+	lean func(T) T
+	same func(a, b T) bool // nil: nobody wants to know of changes
+
+	known chan struct{} // closed when all of them were read for the first time
+
+	mu     sync.Mutex
+	missed bool                    // a getter did not want to wait for that
+	items  map[string]map[string]T // by namespace and name
+}
+
+func newCollection[T object](lean func(T) T, same func(a, b T) bool) *collection[T] {
+	return &collection[T]{lean: lean, same: same, known: make(chan struct{}), items: map[string]map[string]T{}}
+}
+
+// sink takes in what a follower learns, and tells the names of what is another one now.
+func (c *collection[T]) sink(tell func(name string)) sink {
+	told := func(names []string) {
+		for _, name := range names {
+			tell(name)
+		}
+	}
+	return sink{
+		put: func(given any) error {
+			o, err := cast[T](given)
+			if err == nil {
+				told(c.put(o))
+			}
+			return err
+		},
+		drop: func(given any) error {
+			o, err := cast[T](given)
+			if err == nil {
+				told(c.drop(o))
+			}
+			return err
+		},
+		replace: func(given []any) error {
+			list := make([]T, 0, len(given))
+			for _, g := range given {
+				o, err := cast[T](g)
+				if err != nil {
+					return err
+				}
+				list = append(list, o)
+			}
+			told(c.replace(list))
+			return nil
+		},
+	}
+}
+
+func cast[T object](given any) (T, error) {
+	o, ok := given.(T)
+	if !ok {
+		return o, fmt.Errorf("keep what the cluster has: this is no %T, but a %T", o, given)
+	}
+	return o, nil
+}
+
+func (c *collection[T]) put(o T) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, there := c.items[o.GetNamespace()][o.GetName()]
+	store(c.items, c.lean(o))
+	if c.same == nil || there && c.same(was, o) {
+		return nil
+	}
+	return []string{o.GetName()}
+}
+
+func (c *collection[T]) drop(o T) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.items[o.GetNamespace()], o.GetName()); len(c.items[o.GetNamespace()]) == 0 {
+		delete(c.items, o.GetNamespace())
+	}
+	if c.same == nil {
+		return nil
+	}
+	return []string{o.GetName()}
+}
+
+func (c *collection[T]) replace(list []T) []string {
+	next := map[string]map[string]T{}
+	for _, o := range list {
+		store(next, c.lean(o))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, first := c.items, !isClosed(c.known)
+	c.items = next
+	if first {
+		close(c.known)
+	}
+	if c.same == nil || first && !c.missed {
+		return nil // those who want to know wait for it
+	}
+	return differing(was, next, c.same)
+}
+
+// differing returns the names of what is not the same in both.
+func differing[T object](a, b map[string]map[string]T, same func(a, b T) bool) []string {
+	var out []string
+	for namespace, items := range a {
+		for name, o := range items {
+			if other, there := b[namespace][name]; !there || !same(o, other) {
+				out = append(out, name)
+			}
+		}
+	}
+	for namespace, items := range b {
+		for name := range items {
+			if _, there := a[namespace][name]; !there {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func store[T object](in map[string]map[string]T, o T) {
+	if in[o.GetNamespace()] == nil {
+		in[o.GetNamespace()] = map[string]T{}
+	}
+	in[o.GetNamespace()][o.GetName()] = o
+}
+
+// wait returns when the objects were read once. It does not wait for ever.
+func (c *collection[T]) wait(ctx context.Context, what string) error {
+	bound, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-c.known:
+		return nil
+	case <-bound.Done():
+	}
+	if !c.miss() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait until the %s of the cluster are read: %w", what, context.Cause(ctx))
+	}
+	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, patience)
+}
+
+// miss tells whether the objects were not read yet. Then those who want to know of changes
+// are told when they are.
+func (c *collection[T]) miss() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isClosed(c.known) {
+		return false
+	}
+	c.missed = true
+	return true
+}
+
+func (c *collection[T]) get(namespace, name string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, ok := c.items[namespace][name]
+	return o, ok
+}
+
+func (c *collection[T]) in(namespace string) []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]T, 0, len(c.items[namespace])+1)
+	for _, o := range c.items[namespace] {
+		out = append(out, o)
+	}
+	return out
+}
+
+func (a *API) followClasses(ctx context.Context) {
+	f := newFollower(a, "runtime classes", &nodev1.RuntimeClass{}, a.Client.NodeV1().RuntimeClasses(), "")
+	f.sink = a.classes.sink(func(name string) { a.tell(ctx, a.ofClass(name)) })
+	f.run(ctx)
+}
+
+// ofClass returns the pods of a RuntimeClass.
+func (a *API) ofClass(name string) []pod.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	uids := map[pod.UID]bool{}
+	for uid, r := range a.pods {
+		if r.class == name {
+			uids[uid] = true
+		}
+	}
+	return sorted(uids)
+}
+
+// RuntimeClass returns a RuntimeClass. One that the watch has not told of yet is asked
+// for: it may be as new as the pod.
+func (a *API) RuntimeClass(ctx context.Context, name string) (*nodev1.RuntimeClass, error) {
+	if err := a.classes.wait(ctx, "runtime classes"); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", runtimeClass, name, err)
+	}
+	if c, ok := a.classes.get("", name); ok {
+		return c, nil
+	}
+	c, err := get(ctx, a.Client.NodeV1().RuntimeClasses(), name)
+	if err != nil {
+		return nil, ref{kind: runtimeClass, name: name}.failed(err)
+	}
+	return leanClass(c), nil
+}
+
+func (a *API) followServices(ctx context.Context) {
+	f := newFollower(a, "services", &v1.Service{}, a.Client.CoreV1().Services(metav1.NamespaceAll), "")
+	f.sink = a.services.sink(func(string) {})
+	f.run(ctx)
+}
+
+// Services returns the Services that containers of a namespace are told of, by name:
+// its own, and that of the API server, unless it has one of the same name.
+//
+// Of each there is only what variables are made of.
+func (a *API) Services(ctx context.Context, namespace string) ([]*v1.Service, error) {
+	if err := a.services.wait(ctx, "services"); err != nil {
+		return nil, err
+	}
+	out := a.services.in(namespace)
+	const api = "kubernetes"
+	if !slices.ContainsFunc(out, func(s *v1.Service) bool { return s.Name == api }) {
+		if s, ok := a.services.get(metav1.NamespaceDefault, api); ok {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}

@@ -1,0 +1,178 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// A watch that the server refuses is tried again after these pauses. The first is
+	// short: a server may tell of a pod a moment before it lets the node read what the
+	// pod refers to.
+	firstRetry   = 50 * time.Millisecond
+	longestRetry = 10 * time.Second
+
+	// steady is how long a watch must have lasted to be one that works.
+	steady = time.Minute
+
+	// listTimeout ends a list that a server accepted and never answers.
+	listTimeout = time.Minute
+)
+
+// follower lists and watches, and puts what it learns into a sink.
+//
+// client-go's reflector does one round of it: it lists, watches, resumes a watch where
+// it was lost, and ends when the server no longer knows that place or does not answer.
+// When the next round begins is decided here.
+type follower struct {
+	what    string // for people to read
+	client  Client
+	outage  *outage
+	log     *slog.Logger
+	example runtime.Object
+	get     func(ctx context.Context, name string) (object, error)
+	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+	sink   sink
+	failed func(error) // told every failure; nil: nobody wants to know
+
+	mu      sync.Mutex
+	refused time.Time // the first time in a row; zero: it is not
+	said    bool
+}
+
+// reader is the part of a client that reads objects of one kind. L is a list of them.
+type reader[T object, L runtime.Object] interface {
+	Get(context.Context, string, metav1.GetOptions) (T, error)
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// newFollower follows what a field selector selects; empty: all. It needs a sink to run.
+func newFollower[T object, L runtime.Object](a *API, what string, example T, c reader[T, L], selector string) *follower {
+	return &follower{
+		what: what, client: a.Client, outage: a.outage, log: a.Log, example: example,
+		get: func(ctx context.Context, name string) (object, error) { return get(ctx, c, name) },
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return c.List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return c.Watch(ctx, o)
+		},
+	}
+}
+
+// get reads one object, straight from the server, and does not wait for ever.
+func get[T object, L runtime.Object](ctx context.Context, c reader[T, L], name string) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return c.Get(ctx, name, metav1.GetOptions{})
+}
+
+// sink is where a reflector puts objects.
+type sink struct {
+	put     func(any) error
+	drop    func(any) error
+	replace func([]any) error
+}
+
+func (s sink) Add(o any) error                    { return s.put(o) }
+func (s sink) Update(o any) error                 { return s.put(o) }
+func (s sink) Delete(o any) error                 { return s.drop(o) }
+func (s sink) Replace(list []any, _ string) error { return s.replace(list) }
+func (s sink) Resync() error                      { return nil }
+
+// awayError is a failure for which isAway holds. It hides its cause, because the
+// reflector would try again by itself on some causes, without regard to the others.
+type awayError struct{ text string }
+
+func (e awayError) Error() string { return e.text }
+
+// run follows until the context ends.
+func (f *follower) run(ctx context.Context) {
+	reflector := cache.NewReflectorWithOptions(f.listWatch(), f.example, f.sink, cache.ReflectorOptions{
+		Name:    f.what,
+		Backoff: &wait.Backoff{Duration: firstProbe, Factor: 2, Jitter: 1, Cap: longestProbe / 2, Steps: 8},
+	})
+	// It would log every failure, and watch events that it does not understand.
+	quiet := klog.NewContext(ctx, klog.Logger{})
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := reflector.ListAndWatchWithContext(quiet)
+		if _, away := errors.AsType[awayError](err); away {
+			failures = 0
+			f.outage.turn(ctx)
+			continue
+		}
+		if time.Since(began) >= steady {
+			failures = 0
+		}
+		failures++
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause(failures, firstRetry, longestRetry)):
+		}
+	}
+}
+
+func (f *follower) listWatch() cache.ListerWatcher {
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			timed, cancel := context.WithTimeout(ctx, listTimeout)
+			defer cancel()
+			if o.ResourceVersion == "0" {
+				o.ResourceVersion = "" // any version may be older than what was read before
+			}
+			list, err := f.list(timed, o)
+			return list, f.note(ctx, err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := f.watch(ctx, o)
+			return w, f.note(ctx, err)
+		},
+	}, f.client)
+}
+
+// note takes in how a request ended, and returns what the reflector is to know of it.
+func (f *follower) note(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err // because it was ended, or too late to matter
+	}
+	f.outage.note(err)
+	if err != nil && f.failed != nil {
+		f.failed(err)
+	}
+	if isAway(err) {
+		return awayError{err.Error()}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		if f.said {
+			f.log.Info("the API server lets this node watch again", "what", f.what)
+		}
+		f.refused, f.said = time.Time{}, false
+		return nil
+	}
+	if f.refused.IsZero() {
+		f.refused = time.Now()
+	}
+	if !f.said && time.Since(f.refused) >= sayAfter {
+		f.said = true
+		f.log.Warn("the API server does not let this node watch; trying again, rarely", "what", f.what, "why", err)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// GatherConfig is what Gather is made of.
+type GatherConfig struct {
+	Sources []string // the names of all that have objects; the earlier ones go first
+	Set     func(context.Context, []runtime.Object)
+	Log     *slog.Logger
+}
+
+// Gather puts the objects of several sources of manifests together. Each source tells
+// all that it has, at its start and whenever that changes.
+//
+// A source that tells first waits for the others: before all have told what they
+// remember, nobody knows which volumes and claims there are. None of them waits for
+// a network before it does so.
+type Gather struct {
+	GatherConfig
+	complete chan struct{} // closed when all sources have told
+
+	mu    sync.Mutex
+	has   map[string][]runtime.Object
+	twice map[ref]string // what a source has that an earlier one has, too: which source
+}
+
+// NewGather checks the configuration.
+func NewGather(c GatherConfig) (*Gather, error) {
+	if c.Set == nil || c.Log == nil {
+		return nil, errors.New("gather the objects of manifests: set and log are required")
+	}
+	return &Gather{GatherConfig: c, complete: make(chan struct{}), has: map[string][]runtime.Object{}, twice: map[ref]string{}}, nil
+}
+
+// From returns what a source is to call with all objects that it has. It returns when
+// those who ask for them get them.
+func (g *Gather) From(source string) func(context.Context, []runtime.Object) {
+	return func(ctx context.Context, objects []runtime.Object) {
+		if g.take(ctx, source, objects) {
+			return
+		}
+		select {
+		case <-g.complete:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take returns false if some source has not told yet.
+func (g *Gather) take(ctx context.Context, source string, objects []runtime.Object) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.has[source] = objects
+	for _, name := range g.Sources {
+		if _, told := g.has[name]; !told {
+			return false
+		}
+	}
+	g.Set(ctx, g.all())
+	if !isClosed(g.complete) {
+		close(g.complete)
+	}
+	return true
+}
+
+// all returns the objects of all sources. Of two of the same kind and name the one of
+// the earlier source counts.
+func (g *Gather) all() []runtime.Object {
+	var out []runtime.Object
+	of := map[ref]string{}
+	twice := map[ref]string{}
+	for _, source := range g.Sources {
+		for _, given := range g.has[source] {
+			r, _ := localObject(given)
+			if first, taken := of[r]; taken && first != source {
+				twice[r] = source
+				if g.twice[r] != source {
+					g.Log.Warn("an object is in two sources: rename one of the two, or remove it", "object", r.String(), "used", first, "left out", source)
+				}
+				continue
+			}
+			of[r] = source
+			out = append(out, given)
+		}
+	}
+	for r := range g.twice {
+		if _, still := twice[r]; !still {
+			g.Log.Info("an object is no longer in two sources", "object", r.String())
+		}
+	}
+	g.twice = twice
+	return out
+}

@@ -1,0 +1,187 @@
+// Package objects fetches what pods refer to: ConfigMaps, Secrets, tokens of service
+// accounts, RuntimeClasses, Services, persistent volumes with their claims, and the
+// certificates that a cluster trusts.
+//
+// There are two providers with the same getters. API asks an API server. Local has
+// what lies beside the manifests of pods, for a machine without a cluster, and gives
+// volumes to claims there; Gather brings it the objects of all sources.
+//
+// Whoever runs a pod registers it, and is told through Changed when an object that
+// it refers to is another one now. That says only "look at this pod again": the
+// getters have the news. What has not changed in content is not told.
+//
+// A node may not watch all ConfigMaps and Secrets of a cluster, only those that its
+// pods refer to, each by its name. So API has a watch for each of them, which begins
+// with the first pod that refers to the object and ends with the last one.
+//
+// Only the providers write what they hold. The objects that they hand out are shared:
+// nobody writes to them. The content of a Secret, and a token, go to those who ask,
+// and never into an error or a log.
+package objects
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	nodev1client "k8s.io/client-go/kubernetes/typed/node/v1"
+	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// patience is how long a getter waits for the API server.
+const patience = 10 * time.Second
+
+// Client is what API needs of a set of clients.
+type Client interface {
+	CoreV1() corev1.CoreV1Interface
+	NodeV1() nodev1client.NodeV1Interface
+	StorageV1() storagev1client.StorageV1Interface
+	CertificatesV1() certificatesv1client.CertificatesV1Interface
+}
+
+// APIConfig is what API is made of.
+type APIConfig struct {
+	Client Client
+	Log    *slog.Logger
+	// Changed is told the pods that refer to an object which is another one now. It
+	// may block while the loop is busy, and must return when its context ends.
+	Changed func(context.Context, pod.UID)
+}
+
+// API has the objects of an API server.
+type API struct {
+	APIConfig
+	outage   *outage
+	classes  *collection[*nodev1.RuntimeClass]
+	services *collection[*v1.Service]
+
+	mu      sync.Mutex
+	group   *run.Group // of the watches; nil while Run does not run
+	pods    map[pod.UID]*registration
+	objects map[ref]*watched // those that a registered pod refers to
+
+	trusting trusting
+}
+
+// registration is what is kept of a pod while it is registered.
+type registration struct {
+	refs   map[ref]bool
+	class  string // its RuntimeClass, or ""
+	tokens map[tokenKey]*token
+}
+
+// NewAPI checks the configuration. Nothing is asked for before Run.
+func NewAPI(c APIConfig) (*API, error) {
+	if c.Client == nil || c.Log == nil || c.Changed == nil {
+		return nil, errors.New("references to objects of the API server: client, log and changed are required")
+	}
+	return &API{
+		APIConfig: c,
+		outage:    newOutage(c.Log),
+		classes:   newCollection(leanClass, sameClass),
+		services:  newCollection(leanService, nil),
+		pods:      map[pod.UID]*registration{},
+		objects:   map[ref]*watched{},
+		trusting:  trusting{pods: map[pod.UID]bool{}},
+	}, nil
+}
+
+// Run watches what is referred to until the context ends.
+func (a *API) Run(ctx context.Context) {
+	group := run.NewGroup(ctx, a.Log)
+	defer group.Stop()
+
+	a.mu.Lock()
+	a.group = group
+	for _, w := range a.objects {
+		a.start(w)
+	}
+	a.startTrust()
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.group = nil // whoever registers from now on starts nothing
+		a.mu.Unlock()
+	}()
+
+	group.Go("watch of runtime classes", func(ctx context.Context) { a.followClasses(ctx) })
+	group.Go("watch of services", func(ctx context.Context) { a.followServices(ctx) })
+	<-ctx.Done()
+}
+
+// Known is closed once the Services were read for the first time. A container that
+// starts before would lack their variables.
+func (a *API) Known() <-chan struct{} { return a.services.known }
+
+// Register takes note of what a pod refers to. It is called with every new version of
+// a pod that is to run, is idempotent, and never waits.
+func (a *API) Register(p *v1.Pod) {
+	wanted := watchedRefsOf(p)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.pods[p.UID]
+	if r == nil {
+		r = &registration{tokens: map[tokenKey]*token{}}
+		a.pods[p.UID] = r
+	}
+	for to := range wanted {
+		if !r.refs[to] {
+			a.join(p.UID, to)
+		}
+	}
+	for to := range r.refs {
+		if !wanted[to] {
+			a.leave(p.UID, to)
+		}
+	}
+	r.refs, r.class = wanted, RuntimeClassOf(p)
+	a.trust(p.UID, trusts(p))
+}
+
+// Unregister forgets a pod, and drops its tokens.
+func (a *API) Unregister(uid pod.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.pods[uid]
+	if r == nil {
+		return
+	}
+	delete(a.pods, uid)
+	for to := range r.refs {
+		a.leave(uid, to)
+	}
+	a.trust(uid, false)
+}
+
+// watchedRefsOf returns what of a pod's references is watched by name.
+func watchedRefsOf(p *v1.Pod) map[ref]bool {
+	out := map[ref]bool{}
+	for _, name := range ConfigMapsOf(p) {
+		out[ref{configMap, p.Namespace, name}] = true
+	}
+	for _, name := range SecretsOf(p) {
+		out[ref{secret, p.Namespace, name}] = true
+	}
+	return out
+}
+
+// tell calls Changed for some pods. No lock is held: it may block.
+func (a *API) tell(ctx context.Context, uids []pod.UID) {
+	for _, uid := range uids {
+		a.Changed(ctx, uid)
+	}
+}
+
+// sorted gives an order to a set of pods.
+func sorted(uids map[pod.UID]bool) []pod.UID { return slices.Sorted(maps.Keys(uids)) }

@@ -1,0 +1,108 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/lib/logonce"
+)
+
+const (
+	// While the API server is away, one watch after the other asks whether it is back,
+	// with these pauses in between.
+	firstProbe   = 100 * time.Millisecond
+	longestProbe = 2 * time.Second
+
+	// sayAfter is how long trouble must have lasted to be worth a line in the log.
+	sayAfter = time.Second
+)
+
+// outage is what all watches know together of an API server that does not answer.
+// There can be hundreds of them. If each tried again on its own, they would use up
+// the requests that the node is allowed to make, and more urgent ones would wait.
+type outage struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	since    time.Time     // of the first failure in a row; zero: the server answers
+	back     chan struct{} // closed when it answers again; nil while it does
+	failures int           // in a row, of all watches
+	next     time.Time     // when one of the watches may ask again
+	row      logonce.Row
+}
+
+func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
+
+// note takes in how a request ended.
+func (o *outage) note(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !isAway(err) {
+		if o.row.Over() {
+			o.log.Info("the API server tells of what pods refer to again", "after", time.Since(o.since).Round(time.Millisecond))
+		}
+		if o.back != nil {
+			close(o.back)
+		}
+		o.since, o.back, o.failures = time.Time{}, nil, 0
+		return
+	}
+	now := time.Now()
+	if o.since.IsZero() {
+		o.since, o.back = now, make(chan struct{})
+	}
+	o.failures++
+	o.next = now.Add(pause(o.failures, firstProbe, longestProbe))
+	if now.Sub(o.since) >= sayAfter && o.row.Failed(now) {
+		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "why", err)
+	}
+}
+
+// turn waits until the server is back, or until it is the caller's turn to find out.
+func (o *outage) turn(ctx context.Context) {
+	for {
+		o.mu.Lock()
+		now := time.Now()
+		if o.since.IsZero() || !now.Before(o.next) {
+			// Should the request hang, another watch takes the next turn.
+			o.next = now.Add(longestProbe)
+			o.mu.Unlock()
+			return
+		}
+		rest, back := o.next.Sub(now), o.back
+		o.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-back:
+		case <-time.After(rest):
+		}
+	}
+}
+
+// isAway tells whether the trouble is with the server as a whole: there was no
+// answer, or one that says to come later, or that it is broken.
+func isAway(err error) bool {
+	if err == nil {
+		return false
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return !ok || status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
+}
+
+// pause is how long to wait after so many failures in a row. It is cut by up to a half
+// by chance, so that the nodes of a cluster do not come all at once.
+func pause(failures int, first, longest time.Duration) time.Duration {
+	full := longest
+	if failures < 16 {
+		full = min(first<<(failures-1), longest)
+	}
+	return full/2 + rand.N(full/2)
+}

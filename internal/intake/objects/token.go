@@ -1,0 +1,168 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/lib/pod"
+)
+
+const (
+	defaultTokenLife = 3600 // seconds, as the API server's
+	// maxTokenAge is when a token is refreshed at the latest, however long it lives.
+	maxTokenAge = 24 * time.Hour
+	// A refresh comes up to so much earlier, by chance: tokens of pods that started
+	// together are not refreshed together.
+	maxTokenJitter = 10 * time.Second
+
+	// A refresh that failed is tried again after these pauses. The token at hand goes on
+	// being handed out while it is good.
+	firstTokenRetry   = time.Second
+	longestTokenRetry = time.Minute
+)
+
+// tokenKey says which of its tokens a pod asks for.
+type tokenKey struct {
+	account  string
+	audience string // empty: that of the API server
+	seconds  int64
+}
+
+// token is a token of one pod. turn guards it: whoever has put something into it may
+// read and write.
+type token struct {
+	turn     chan struct{} // capacity 1
+	value    string        // empty: there is none yet
+	expires  time.Time
+	refresh  time.Time // when a new one is to be asked for
+	failures int       // to refresh it, in a row
+}
+
+// A server's own knowledge of a pod lags behind for a moment: for about a second in
+// all, a refusal is not taken for an answer.
+const (
+	firstLag   = 50 * time.Millisecond
+	longestLag = 400 * time.Millisecond
+)
+
+// Token returns a token of the pod's service account that is good for one audience. It
+// is bound to the pod: when the pod is gone from the API server, so is its worth.
+//
+// The token stays the same until refreshAt. Whoever keeps it somewhere asks again then.
+func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (value string, expires, refreshAt time.Time, err error) {
+	if seconds <= 0 {
+		seconds = defaultTokenLife
+	}
+	t := a.tokenOf(p.UID, tokenKey{ServiceAccountOf(p), audience, seconds})
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return "", time.Time{}, time.Time{}, fmt.Errorf("wait for a token for pod %s: %w", pod.Ref(p), context.Cause(ctx))
+	}
+	if !isPast(t.refresh) {
+		return t.value, t.expires, t.refresh, nil
+	}
+	asked := time.Now()
+	answer, err := a.requestToken(ctx, p, audience, seconds)
+	var life time.Duration
+	if err == nil {
+		life, err = lifeOf(answer, asked)
+	}
+	if err != nil {
+		if t.value == "" || isPast(t.expires) {
+			return "", time.Time{}, time.Time{}, fmt.Errorf("get a token of service account %s/%s for pod %s: %w", p.Namespace, ServiceAccountOf(p), p.Name, err)
+		}
+		t.failures++
+		if t.failures == 1 {
+			a.Log.Warn("a token could not be refreshed; the old one is used as long as it is good",
+				"pod", pod.Ref(p), "until", t.expires, "why", err)
+		}
+		t.refresh = asked.Add(pause(t.failures, firstTokenRetry, longestTokenRetry))
+		return t.value, t.expires, t.refresh, nil
+	}
+	if t.failures > 0 {
+		a.Log.Info("a token was refreshed at last", "pod", pod.Ref(p))
+	}
+	t.value, t.failures = answer.Status.Token, 0
+	t.expires, t.refresh = asked.Add(life), asked.Add(refreshAfter(life))
+	return t.value, t.expires, t.refresh, nil
+}
+
+// tokenOf returns the token of a registered pod, or an empty one that is not kept.
+func (a *API) tokenOf(uid pod.UID, key tokenKey) *token {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.pods[uid]
+	if r != nil && r.tokens[key] != nil {
+		return r.tokens[key]
+	}
+	t := &token{turn: make(chan struct{}, 1)}
+	if r != nil {
+		r.tokens[key] = t
+	}
+	return t
+}
+
+func (a *API) requestToken(ctx context.Context, p *v1.Pod, audience string, seconds int64) (*authenticationv1.TokenRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.Name, UID: p.UID},
+	}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
+	accounts := a.Client.CoreV1().ServiceAccounts(p.Namespace)
+	for wait := firstLag; ; wait *= 2 {
+		answer, err := accounts.CreateToken(ctx, ServiceAccountOf(p), request, metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) || wait > longestLag {
+			return answer, err
+		}
+		// A server that has just bound the pod to this node may not know it everywhere.
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// lifeOf is how long a token is good from the moment it was asked for. The server says
+// it in seconds, too, which does not depend on what its clock shows.
+func lifeOf(answer *authenticationv1.TokenRequest, asked time.Time) (time.Duration, error) {
+	if answer.Status.Token == "" {
+		return 0, errors.New("the API server answered without a token")
+	}
+	life := answer.Status.ExpirationTimestamp.Sub(asked)
+	if s := answer.Spec.ExpirationSeconds; s != nil && *s > 0 {
+		life = time.Duration(*s) * time.Second
+	}
+	if life <= 0 {
+		return 0, fmt.Errorf("it expired at %s, before it was asked for: do the clocks of this node and of the API server differ?", answer.Status.ExpirationTimestamp)
+	}
+	return life, nil
+}
+
+// refreshAfter is when a token of that life is to be refreshed: after four fifths of it,
+// or a day.
+func refreshAfter(life time.Duration) time.Duration {
+	after := min(life/5*4, maxTokenAge)
+	return after - rand.N(min(maxTokenJitter, after/20)+1)
+}
+
+// isPast tells whether a moment of this process has come, be it by the time that went
+// by or by what the clock shows now: clocks are set, and machines sleep.
+func isPast(t time.Time) bool {
+	now := time.Now()
+	return !now.Before(t) || !now.Round(0).Before(t)
+}

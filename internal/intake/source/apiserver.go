@@ -1,0 +1,217 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+const (
+	// apiGap is the least time between two snapshots. The first change after a
+	// quiet time goes out at once; those of a burst go out together.
+	apiGap = 20 * time.Millisecond
+
+	// An API server that is away is asked again after these pauses, each made up to
+	// twice as long by chance, so that the nodes of a cluster do not come all at once.
+	apiFirstPause = 500 * time.Millisecond
+	apiLongPause  = 2 * time.Second
+
+	// apiListTimeout ends a list that a server accepted and never answers.
+	apiListTimeout = time.Minute
+
+	// apiLongOutage is how long the API server must have been away to make the source
+	// doubt that it will come back with the same database. It is shorter than any server
+	// takes to start.
+	apiLongOutage = time.Second
+)
+
+// APIClient is what the source needs of a set of clients.
+type APIClient interface {
+	CoreV1() corev1.CoreV1Interface
+}
+
+// APIConfig says which API server to ask, and for which node.
+type APIConfig struct {
+	Client APIClient
+	Node   string // the name of this node
+	Log    *slog.Logger
+
+	// Ready is closed when node and services are known. No pod is handed on before;
+	// nil: they are known.
+	Ready <-chan struct{}
+	// Remember, if given, is called with each snapshot before it is sent: whoever
+	// keeps pods on disk does it there. A failure is logged and the snapshot is sent
+	// all the same, as with the other sources.
+	Remember func(context.Context, pod.Snapshot) error
+}
+
+// API is the pods that an API server has bound to this node.
+//
+// client-go's reflector lists and watches, resumes a watch where it was lost, and
+// lists again when the server no longer knows that place. What it brings is
+// gathered (see gathered), and sent as a whole.
+type API struct {
+	APIConfig
+	outage outage
+
+	mu       sync.Mutex
+	endWatch context.CancelFunc // of what is watched now; nil: nothing is yet
+}
+
+// NewAPI checks the configuration.
+func NewAPI(c APIConfig) (*API, error) {
+	err := checkNode(c.Node)
+	if c.Client == nil {
+		err = errors.Join(err, errors.New("there is no client"))
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("there is no log"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the source of the API server: %w", err)
+	}
+	c.Node = strings.ToLower(c.Node)
+	return &API{APIConfig: c}, nil
+}
+
+// Run sends snapshots until the context ends. The first one goes out when all pods
+// were listed once and Ready is closed.
+func (a *API) Run(ctx context.Context, out chan<- pod.Snapshot) {
+	pods := newGathered()
+	group := run.NewGroup(ctx, a.Log)
+	defer group.Stop()
+	group.Go("reflector of pods", func(ctx context.Context) { a.reflect(ctx, pods) })
+	a.deliver(group.Context(), pods, out)
+}
+
+// Relist has the pods listed and watched from anew. It is for whoever knows that the
+// server has other data than before: such a server is silent to those who watch from a
+// version that it has not got to yet. Until the list is there, the pods stay as they
+// are. It does not block.
+func (a *API) Relist() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.endWatch != nil {
+		a.endWatch()
+	}
+}
+
+// reflect keeps pods as the server has them, until the context ends.
+func (a *API) reflect(ctx context.Context, pods *gathered) {
+	for ctx.Err() == nil {
+		one, end := context.WithCancel(ctx)
+		a.mu.Lock()
+		a.endWatch = end
+		a.mu.Unlock()
+		// It would log every failure. That is done where the requests are made: once.
+		a.reflector(pods).RunWithContext(klog.NewContext(one, klog.Logger{}))
+		end()
+	}
+}
+
+// reflector makes one that knows of no version yet.
+func (a *API) reflector(pods *gathered) *cache.Reflector {
+	return cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
+		Name: "pods of " + a.Node,
+		Backoff: &wait.Backoff{
+			Duration: apiFirstPause, Factor: 2, Jitter: 1, Cap: apiLongPause,
+			Steps: int(apiLongPause / apiFirstPause),
+		},
+	})
+}
+
+// deliver sends what was gathered. A snapshot that nobody took yet is replaced by
+// a newer one.
+func (a *API) deliver(ctx context.Context, pods *gathered, out chan<- pod.Snapshot) {
+	if a.Ready != nil {
+		select {
+		case <-a.Ready:
+		case <-ctx.Done():
+			return
+		}
+	}
+	var (
+		remembering fault
+		snapshot    pod.Snapshot
+		offer       chan<- pod.Snapshot // out while there is something to send, else nil
+		changed     = pods.changed      // nil during the gap after the last look
+		gap         <-chan time.Time
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			snapshot = pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: pods.all()}
+			a.remember(ctx, snapshot, &remembering)
+			offer, changed, gap = out, nil, time.After(apiGap)
+		case <-gap:
+			changed, gap = pods.changed, nil
+		case offer <- snapshot:
+			offer = nil
+			if pods.taken(snapshot.Pods) {
+				changed, gap = pods.changed, nil
+			}
+		}
+	}
+}
+
+func (a *API) remember(ctx context.Context, s pod.Snapshot, failing *fault) {
+	if a.Remember == nil {
+		return
+	}
+	if err := a.Remember(ctx, s); err != nil {
+		failing.begin(a.Log, "the pods of the API server are not remembered over a restart", err)
+		return
+	}
+	failing.end(a.Log, "the pods of the API server are remembered again")
+}
+
+// listWatch makes the reflector's requests, and takes note of how they go.
+func (a *API) listWatch() cache.ListerWatcher {
+	client := a.Client.CoreV1().Pods(metav1.NamespaceAll)
+	ours := fields.OneTermEqualSelector("spec.nodeName", a.Node).String()
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, apiListTimeout)
+			defer cancel()
+			o.FieldSelector = ours
+			began := time.Now()
+			list, err := client.List(ctx, o)
+			a.outage.note(ctx, a.Log, began, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = ours
+			began := time.Now()
+			w, err := client.Watch(ctx, o)
+			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself
+			if away := a.outage.note(ctx, a.Log, began, err); err == nil && away > apiLongOutage && !streamed {
+				// A server whose database was wiped or restored meanwhile would keep
+				// silent until it gets to the version at which we want to go on.
+				w.Stop()
+				a.Relist()
+				return nil, apierrors.NewResourceExpired("the API server was away for " + away.String())
+			}
+			return w, err
+		},
+	}, a.Client)
+}

@@ -1,0 +1,111 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/lib/pod"
+)
+
+// FileConfig says where the manifests are.
+type FileConfig struct {
+	Path  string        // a folder, or a single file; absolute
+	Node  string        // the name of this node
+	Every time.Duration // how often to look without being told of a change
+	State string        // where what was last good is remembered; empty for nowhere
+	Log   *slog.Logger
+
+	// Objects is told all that pods may refer to: at the start, and when it changed.
+	// It is called before the pods are sent. nil: nobody wants to know.
+	Objects func(ctx context.Context, objects []runtime.Object)
+	// Fill returns a pod with what the objects say of it, which Objects was told before.
+	// It leaves the given one as it is. nil: nothing.
+	Fill func(*v1.Pod) *v1.Pod
+}
+
+// File is a folder of manifests: every *.yaml, *.yml and *.json in it. Its
+// folders, hidden files and backups are left alone.
+type File struct {
+	FileConfig
+	in intake
+}
+
+// NewFile checks the configuration.
+func NewFile(c FileConfig) (*File, error) {
+	err := checkNode(c.Node)
+	if !filepath.IsAbs(c.Path) {
+		err = errors.Join(err, fmt.Errorf("the path %q is not absolute", c.Path))
+	}
+	if c.Every <= 0 {
+		err = errors.Join(err, fmt.Errorf("looking every %s is not possible", c.Every))
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("there is no log"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the source of files: %w", err)
+	}
+	c.Path = filepath.Clean(c.Path)
+	c.Node = strings.ToLower(c.Node)
+	return &File{FileConfig: c, in: intake{node: c.Node, source: pod.SourceFile}}, nil
+}
+
+// Run sends snapshots until the context ends.
+func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
+	w, err := newInotify()
+	if err != nil {
+		f.Log.Warn("changes to manifests will be seen late", "every", f.Every, "why", err)
+		f.run(ctx, out, blind{})
+		return
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			f.Log.Warn("could not stop watching files", "why", err)
+		}
+	}()
+	f.run(ctx, out, w)
+}
+
+func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
+	l := &fileLoop{
+		File: f, watch: w, send: sender{out: out, objects: f.Objects, fill: f.Fill},
+		store:   lastGood{path: f.State, in: f.in},
+		files:   map[string]*file{},
+		writing: map[string]time.Time{}, progress: make(chan struct{}, 1),
+		missing: map[string]time.Time{},
+		pace:    pace{every: f.Every},
+	}
+	if !l.restore(ctx) || !l.lookFirst(ctx) {
+		return
+	}
+	timer := time.NewTimer(time.Until(l.pace.next))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-w.Events():
+			if !l.concerns(e.Name) {
+				continue
+			}
+			l.pace.event(time.Now())
+		case <-w.Errors():
+			// Events were lost: something happened.
+			l.pace.event(time.Now())
+		case <-timer.C:
+			now := time.Now()
+			if !l.finish(ctx, now, l.look(now)) {
+				return
+			}
+		}
+		timer.Reset(time.Until(l.pace.next))
+	}
+}

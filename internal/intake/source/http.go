@@ -1,0 +1,228 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/secret"
+)
+
+// httpTimeout is how long one request may take.
+const httpTimeout = 10 * time.Second
+
+// HTTPConfig says where the manifests are.
+type HTTPConfig struct {
+	URL    secret.URL
+	Header secret.Header // sent with every request, to that host only
+	Node   string        // the name of this node
+	Every  time.Duration // how often to ask
+	State  string        // where what was last good is remembered; empty for nowhere
+	Log    *slog.Logger
+
+	// Objects is told what pods may refer to, as in FileConfig.
+	Objects func(ctx context.Context, objects []runtime.Object)
+	// Fill completes a pod, as in FileConfig.
+	Fill func(*v1.Pod) *v1.Pod
+}
+
+// HTTP is a URL that answers with a Pod, a list or several documents.
+type HTTP struct {
+	HTTPConfig
+	in     intake
+	origin string // the URL as users may see it: without passwords and queries
+	client *http.Client
+}
+
+// NewHTTP checks the configuration.
+func NewHTTP(c HTTPConfig) (*HTTP, error) {
+	err := checkNode(c.Node)
+	u, parseErr := url.Parse(c.URL.Reveal())
+	switch {
+	case parseErr != nil:
+		err = errors.Join(err, secret.Clean(parseErr, c.URL, c.Header))
+	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		err = errors.Join(err, fmt.Errorf("the URL %q must begin with http:// or https:// and name a host", c.URL))
+	}
+	if c.Every <= 0 {
+		err = errors.Join(err, fmt.Errorf("asking every %s is not possible", c.Every))
+	}
+	if c.Log == nil {
+		err = errors.Join(err, errors.New("there is no log"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the source of a URL: %w", err)
+	}
+	c.Node = strings.ToLower(c.Node)
+	h := &HTTP{HTTPConfig: c, in: intake{node: c.Node, source: pod.SourceHTTP}, origin: c.URL.Origin()}
+	h.client = &http.Client{
+		Timeout: httpTimeout,
+		// The machine's proxy settings are not for this: a proxy would get to see
+		// the manifests and the headers.
+		Transport:     &http.Transport{Proxy: nil, ForceAttemptHTTP2: true, MaxIdleConns: 1},
+		CheckRedirect: h.mayFollow,
+	}
+	return h, nil
+}
+
+// mayFollow keeps the headers from being handed to another host.
+func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
+	first := before[0]
+	next.Header.Del("Referer") // it would tell the query
+	if len(before) > 5 {
+		return errors.New("too many redirects")
+	}
+	hasSecrets := len(h.Header.Reveal()) > 0 || first.URL.User != nil
+	elsewhere := next.URL.Host != first.URL.Host || next.URL.Scheme != first.URL.Scheme
+	if hasSecrets && elsewhere {
+		return fmt.Errorf("it redirects to another host (%s), which must not get the headers: use that URL instead", next.URL.Host)
+	}
+	return nil
+}
+
+// Run sends snapshots until the context ends.
+func (h *HTTP) Run(ctx context.Context, out chan<- pod.Snapshot) {
+	defer h.client.CloseIdleConnections()
+	l := &httpLoop{HTTP: h, send: sender{out: out, objects: h.Objects, fill: h.Fill}, store: lastGood{path: h.State, in: h.in}}
+	if !l.restore(ctx) {
+		return
+	}
+	ticker := time.NewTicker(h.Every)
+	defer ticker.Stop()
+	for {
+		l.ask(ctx)
+		if ctx.Err() != nil || !l.report(ctx) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// httpLoop is the state of a running HTTP.
+type httpLoop struct {
+	*HTTP
+	send  sender
+	store lastGood
+
+	asked   bool // since the start
+	ready   bool // it answered with a manifest at least once
+	unsaved bool // what is held is perhaps not in the state file
+	sum     [sha256.Size]byte
+	held    []held // in force
+	refused []pod.Refusal
+	failing string // the kind of failure that lasts, see fail
+
+	storeFault fault
+}
+
+func (l *httpLoop) restore(ctx context.Context) bool {
+	m, err := l.store.load()
+	if err != nil {
+		l.Log.Warn("not all of the last good pods are known", "why", err)
+	}
+	l.held, l.refused = m.held[l.origin], m.refused[l.origin]
+	return l.report(ctx)
+}
+
+// ask fetches the manifest and takes in what is new.
+func (l *httpLoop) ask(ctx context.Context) {
+	data, kind, err := l.fetch(ctx)
+	l.asked = true
+	if err != nil {
+		l.fail(kind, err)
+		return
+	}
+	sum := sha256.Sum256(data)
+	if l.ready && l.failing == "" && l.sum == sum {
+		return
+	}
+	l.failing = ""
+	l.sum, l.unsaved = sum, true
+	good, problems := l.in.read(l.origin, data, l.held)
+	l.held, l.refused = l.in.keep(l.origin, good, problems, l.held)
+	// An answer with nothing good in it says nothing about what should run.
+	l.ready = l.ready || len(problems) == 0 || len(good) > 0
+}
+
+// fail notes that the URL gave nothing. The message of a failure may differ each
+// time (it names ports, for one), so it is kept as long as the kind is the same.
+func (l *httpLoop) fail(kind string, err error) {
+	if l.failing == kind {
+		return
+	}
+	l.failing = kind
+	l.refused = l.in.refuseAll(l.origin, err.Error(), l.held)
+}
+
+// fetch returns what the URL answers, or a failure and its kind.
+func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL.Reveal(), nil)
+	if err != nil {
+		return nil, "request", secret.Clean(err, h.URL, h.Header)
+	}
+	for name, values := range h.Header.Reveal() {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		return nil, "request", fmt.Errorf("ask for manifests: %w", secret.Clean(err, h.URL, h.Header))
+	}
+	defer func() { _ = response.Body.Close() }() // reading it has told what there is to tell
+	if response.StatusCode != http.StatusOK {
+		return nil, response.Status, fmt.Errorf("ask for manifests: the server answers %q", response.Status)
+	}
+	data, err = io.ReadAll(io.LimitReader(response.Body, MaxManifest+1))
+	if err != nil {
+		return nil, "body", fmt.Errorf("read manifests: %w", secret.Clean(err, h.URL, h.Header))
+	}
+	if len(data) > MaxManifest {
+		return nil, "size", tooLarge("the answer")
+	}
+	return data, "", nil
+}
+
+// report remembers what is good, and then sends it if it is new. Until the URL
+// has answered once, that is a Restore: nobody knows yet what should run.
+func (l *httpLoop) report(ctx context.Context) bool {
+	c := l.in.sortOut([]manifests{{l.origin, l.held, l.refused}})
+	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused, Unreadable: l.asked && !l.ready}
+	if l.ready {
+		s.Op = pod.Set
+		l.remember()
+	} else if len(s.Pods) == 0 && len(s.Refused) == 0 {
+		l.send.hand(ctx, c.objects)
+		return true
+	}
+	return l.send.send(ctx, s, c.objects)
+}
+
+// remember writes down what is good, if that is new.
+func (l *httpLoop) remember() {
+	if !l.unsaved {
+		return
+	}
+	err := l.store.save(memory{held: map[string][]held{l.origin: l.held}})
+	if l.unsaved = err != nil; l.unsaved {
+		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
+	} else {
+		l.storeFault.end(l.Log, "the last good pods are remembered again")
+	}
+}

@@ -1,0 +1,259 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"berth/internal/intake/manifest"
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/pod"
+)
+
+// stateVersion is raised when what an older berth reads of the state file would mean
+// something else to it. A new field does not.
+const stateVersion = 1
+
+// lastGood is the memory of a source: the pods and other objects that were good, by
+// origin. It is the only writer of its file.
+type lastGood struct {
+	path  string // empty to remember nothing
+	in    intake
+	wrote []byte // what the file holds
+}
+
+// memory is what a lastGood holds.
+type memory struct {
+	mounted bool // the folder was a mount point
+	held    map[string][]held
+	refused map[string][]pod.Refusal // why this version of berth would not take in some of it
+}
+
+// stateFile is the form of a memory on disk. The objects are manifests.
+//
+// Versions of berth come and go in both directions. So each reads what it knows of a file,
+// whatever its version is, and one entry that it can't use costs that entry only. Digests
+// stand before the objects, since the end of a file is what gets lost first.
+type stateFile struct {
+	Version int                          `json:"version"`
+	Node    string                       `json:"node"`
+	Mounted bool                         `json:"mounted,omitempty"`
+	Digests map[pod.UID]string           `json:"digests,omitempty"`
+	Origins map[string][]json.RawMessage `json:"origins"`
+}
+
+// load reads what was remembered. What can't be used is left out, and a copy of the whole
+// file is set aside then.
+func (l *lastGood) load() (memory, error) {
+	empty := memory{held: map[string][]held{}}
+	if l.path == "" {
+		return empty, nil
+	}
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	}
+	if err != nil {
+		return empty, fmt.Errorf("read the last good pods: %w", err)
+	}
+	s, err := decodeState(raw)
+	m, unusable := l.decode(s)
+	if err = errors.Join(err, unusable); err != nil {
+		aside := l.path + ".corrupt"
+		return m, errors.Join(fmt.Errorf("read the last good pods from %s, of which a copy is set aside as %s: %w", l.path, aside, err),
+			atomicfile.Replace(aside, raw, 0o600))
+	}
+	l.wrote = raw
+	return m, nil
+}
+
+// decodeState reads a state file as far as it goes.
+func decodeState(raw []byte) (stateFile, error) {
+	var s stateFile
+	d := json.NewDecoder(bytes.NewReader(raw))
+	err := eachField(d, func(name string) error {
+		switch name {
+		case "version":
+			return d.Decode(&s.Version)
+		case "node":
+			return d.Decode(&s.Node)
+		case "mounted":
+			return d.Decode(&s.Mounted)
+		case "digests":
+			return d.Decode(&s.Digests)
+		case "origins":
+			s.Origins = map[string][]json.RawMessage{}
+			return eachField(d, func(origin string) error { return decodeOrigin(d, &s, origin) })
+		default: // of another version
+			return d.Decode(new(json.RawMessage))
+		}
+	})
+	if err == nil && s.Version > stateVersion {
+		err = fmt.Errorf("its version is %d, and %d is known: what a newer berth wrote beyond that is left out", s.Version, stateVersion)
+	}
+	return s, err
+}
+
+// decodeOrigin reads the objects of one manifest.
+func decodeOrigin(d *json.Decoder, s *stateFile, origin string) error {
+	if err := delimiter(d, '['); err != nil {
+		return err
+	}
+	for d.More() {
+		var object json.RawMessage
+		if err := d.Decode(&object); err != nil {
+			return err
+		}
+		s.Origins[origin] = append(s.Origins[origin], object)
+	}
+	return delimiter(d, ']')
+}
+
+// eachField calls read for each field of the JSON object that follows.
+func eachField(d *json.Decoder, read func(name string) error) error {
+	if err := delimiter(d, '{'); err != nil {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if err := read(fmt.Sprint(name)); err != nil {
+			return fmt.Errorf("%v: %w", name, err)
+		}
+	}
+	return delimiter(d, '}')
+}
+
+func delimiter(d *json.Decoder, want json.Delim) error {
+	have, err := d.Token()
+	if err == nil && have != want {
+		err = fmt.Errorf("there is %v where %v should be", have, want)
+	}
+	return err
+}
+
+// decode turns a state file into what is in force, and says what of it can't be used.
+func (l *lastGood) decode(s stateFile) (memory, error) {
+	m := memory{held: map[string][]held{}, refused: map[string][]pod.Refusal{}}
+	if s.Node != l.in.node {
+		return m, nil // the pods of another node: this one was renamed
+	}
+	m.mounted = s.Mounted
+	var unusable error
+	for origin, objects := range s.Origins {
+		for _, text := range objects {
+			h, refused, err := l.in.remembered(origin, text)
+			if err != nil {
+				unusable = errors.Join(unusable, fmt.Errorf("an object of %s: %w", origin, err))
+				continue
+			}
+			h.digest = s.Digests[h.GetUID()]
+			m.held[origin] = append(m.held[origin], h)
+			m.refused[origin] = append(m.refused[origin], refused...)
+		}
+	}
+	return m, unusable
+}
+
+// remembered reads an object that was good when it was written down. What this version of
+// berth would refuse stays in force if every field of it can be read, and is shown as
+// refused. Else nothing is known of it but its name and UID.
+func (in intake) remembered(origin string, text []byte) (held, []pod.Refusal, error) {
+	o, problems := manifest.Remembered(text)
+	p, isPod := o.(*v1.Pod)
+	if isPod {
+		static, err := manifest.Static(p, in.node, in.source, origin)
+		if err != nil {
+			return held{}, nil, err
+		}
+		o = static
+	}
+	var refused []pod.Refusal
+	for _, problem := range problems {
+		if o != nil {
+			problem.Line = 0 // of a text that nobody sees
+			problem.Message = "this version of berth refuses what an earlier one took in: " + problem.Message
+			refused = append(refused, in.refuse(origin, problem, refOf(o), true))
+		}
+	}
+	if o != nil {
+		return held{object: o}, refused, nil
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(text); err != nil {
+		return held{}, nil, err
+	}
+	if u.GetName() == "" || kindOf(u) == kindPod && u.GetUID() == "" {
+		return held{}, nil, errors.New("it has no name, or no UID")
+	}
+	return held{object: u}, nil, nil
+}
+
+// refuseUnreadable is the refusal of what an earlier version of berth took in, and this one
+// can't read.
+func (in intake) refuseUnreadable(origin string, h held) pod.Refusal {
+	message := "this version of berth can't read what an earlier one took in"
+	if text, err := json.Marshal(h.object); err == nil {
+		if _, problems := manifest.Remembered(text); len(problems) > 0 {
+			message += ": " + problems[0].Message
+		}
+	}
+	r := in.refuse(origin, manifest.Problem{Kind: kindOf(h), Message: message}, refOf(h), true)
+	if kindOf(h) == kindPod {
+		r.UID = h.GetUID()
+		r.Message += ". What runs of it goes on untouched, and is not started again"
+	}
+	return r
+}
+
+// save writes m if it differs from what is on disk. A crash at any moment leaves
+// either the old file or the new one.
+func (l *lastGood) save(m memory) error {
+	if l.path == "" {
+		return nil
+	}
+	raw, err := l.encode(m)
+	if err != nil {
+		return fmt.Errorf("encode the last good pods: %w", err)
+	}
+	if bytes.Equal(raw, l.wrote) {
+		return nil
+	}
+	err = os.MkdirAll(filepath.Dir(l.path), 0o700)
+	if err == nil {
+		err = atomicfile.ReplaceForGood(l.path, raw, 0o600) // manifests may hold secrets
+	}
+	if err != nil {
+		return fmt.Errorf("write the last good pods: %w", err)
+	}
+	l.wrote = raw
+	return nil
+}
+
+func (l *lastGood) encode(m memory) ([]byte, error) {
+	s := stateFile{
+		Version: stateVersion, Node: l.in.node, Mounted: m.mounted, Digests: map[pod.UID]string{}, Origins: map[string][]json.RawMessage{},
+	}
+	for origin, inForce := range m.held {
+		for _, h := range inForce {
+			raw, err := json.Marshal(h.object)
+			if err != nil {
+				return nil, err
+			}
+			s.Origins[origin] = append(s.Origins[origin], raw)
+			if h.digest != "" {
+				s.Digests[h.GetUID()] = h.digest
+			}
+		}
+	}
+	return json.Marshal(s)
+}

@@ -1,0 +1,291 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/lib/pod"
+)
+
+// file is what is known of one manifest.
+type file struct {
+	read    bool // since the start, and without an error
+	sum     [sha256.Size]byte
+	held    []held // in force
+	refused []pod.Refusal
+}
+
+// fileLoop is the state of a running File.
+type fileLoop struct {
+	*File
+	watch watcher
+	send  sender
+	store lastGood
+	pace  pace
+
+	files   map[string]*file
+	writing map[string]time.Time // files that are open for writing, since when that is known
+	// progress holds a value if a file was read and lookFirst has not noticed yet.
+	progress chan struct{}
+	missing  map[string]time.Time // files that were not there at the last look, since when
+	mounted  bool                 // the folder was a mount point when it was last believed
+	ready    bool                 // the folder was read at least once
+	told     bool                 // what was read was sent at least once
+	dirty    bool                 // something is to be reported
+	watched  folderID
+
+	// What is wrong at present, so that it is logged once.
+	folderFault, watchFault, storeFault fault
+}
+
+// restore sends what was remembered from before a restart.
+func (l *fileLoop) restore(ctx context.Context) bool {
+	m, err := l.store.load()
+	if err != nil {
+		l.Log.Warn("not all of the last good pods are known", "why", err)
+	}
+	l.mounted = m.mounted
+	for path, inForce := range m.held {
+		if path == l.Path || filepath.Dir(path) == l.Path {
+			l.files[path] = &file{held: inForce, refused: m.refused[path]}
+		}
+	}
+	return l.sendRestored(ctx, false)
+}
+
+// sendRestored sends what is remembered, if that is any pod at all.
+func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
+	s, objects := l.snapshot(pod.Restore)
+	s.Unreadable = unreadable
+	if len(s.Pods)+len(s.Refused) == 0 {
+		l.send.hand(ctx, objects)
+		return true
+	}
+	return l.send.send(ctx, s, objects)
+}
+
+// lookFirst is the first look at the folder. It may be on a server that does not answer:
+// then the folder counts as unreadable after a while in which no file was read.
+func (l *fileLoop) lookFirst(ctx context.Context) bool {
+	restored, objects := l.snapshot(pod.Restore)
+	restored.Unreadable = true
+	now := time.Now()
+	looked := make(chan time.Duration, 1)
+	go func() { looked <- l.look(now) }() // has l to itself until it is done, but for the sender
+	silence := time.NewTimer(firstLook)
+	defer silence.Stop()
+	for {
+		select {
+		case again := <-looked:
+			return l.finish(ctx, now, again)
+		case <-l.progress:
+			silence.Reset(firstLook)
+		case <-silence.C:
+			if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
+				<-looked
+				return false
+			}
+		}
+	}
+}
+
+// finish sends what a look found, and plans the next one. It returns false if the
+// context ended first.
+func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duration) bool {
+	switch {
+	case !l.ready:
+		if !l.sendRestored(ctx, true) {
+			return false
+		}
+	case !l.told && len(l.missing) > 0:
+		// A file that is gone since before a restart is not sent once more, as one
+		// would be that vanished just now.
+	case l.dirty:
+		if !l.report(ctx) {
+			return false
+		}
+		l.told = true
+	}
+	l.pace.looked(now, again)
+	return true
+}
+
+// concerns tells whether an event may be about a manifest. Names with two dots
+// are how Kubernetes swaps all files of a folder at once.
+func (l *fileLoop) concerns(name string) bool {
+	base := filepath.Base(name)
+	return name == l.Path || isManifest(base) || strings.HasPrefix(base, "..")
+}
+
+// look reads the folder once. It returns how soon to look again, or zero if
+// there is no hurry.
+func (l *fileLoop) look(now time.Time) time.Duration {
+	found, err := list(l.Path)
+	if err == nil && l.keepWatch(found) {
+		// What happened between the list and the watch was told to nobody.
+		found, err = list(l.Path)
+	}
+	if err == nil {
+		err = l.doubtful(found)
+	}
+	if err != nil {
+		l.folderFault.begin(l.Log, "manifests can't be read: nothing changes until they can", err)
+		clear(l.missing)
+		return retry
+	}
+	l.folderFault.end(l.Log, "manifests can be read again")
+	l.dirty = l.dirty || !l.ready || l.mounted != found.mounted
+	l.ready, l.mounted = true, found.mounted
+
+	there := make(map[string]bool)
+	again := time.Duration(0)
+	for _, path := range found.files {
+		data, err := readManifest(path)
+		select {
+		case l.progress <- struct{}{}:
+		default:
+		}
+		switch {
+		case errors.Is(err, errUnsettled):
+			there[path] = true
+			again = doubt
+		case errors.Is(err, errWriting):
+			there[path] = true
+			if wait := l.waitForWriter(path, now); again == 0 {
+				again = wait // else there is something more urgent
+			}
+		case errors.Is(err, fs.ErrNotExist) && !isLink(path):
+			// It went away just now.
+		default:
+			there[path] = true
+			delete(l.writing, path)
+			l.take(path, data, err)
+		}
+	}
+	if l.forget(there, now) {
+		again = doubt
+	}
+	return again
+}
+
+// waitForWriter leaves a file alone that is open for writing: what it held before stays in
+// force. It returns how soon to look again, since no event tells that it is closed.
+func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
+	since, known := l.writing[path]
+	if !known {
+		l.writing[path], since = now, now
+	}
+	open := now.Sub(since)
+	if open >= writerPatience {
+		l.take(path, nil, errWriting)
+	}
+	return min(max(doubt, open/4), writerLook)
+}
+
+// doubtful refuses to believe that a folder is empty if it used to be a mount
+// point and is none now: most likely it is just not mounted.
+func (l *fileLoop) doubtful(found listing) error {
+	if l.mounted && !found.mounted && len(found.files) == 0 {
+		return fmt.Errorf("%s used to be a mount point, and is an empty folder now: mount it, or put a manifest there", l.Path)
+	}
+	return nil
+}
+
+// keepWatch makes sure that the folder that was listed is the one being watched.
+// It returns true if the watch is new.
+func (l *fileLoop) keepWatch(found listing) bool {
+	if l.watched == found.id && l.watch.Watches(found.dir) {
+		return false
+	}
+	l.watched = folderID{}
+	if err := l.watch.Watch(found.dir); err != nil {
+		l.watchFault.begin(l.Log, "changes to manifests will be seen late", err)
+		return false
+	}
+	l.watchFault.end(l.Log, "changes to manifests are seen at once again")
+	l.watched = found.id
+	return true
+}
+
+// take takes in what reading a file gave, if that is new.
+func (l *fileLoop) take(path string, data []byte, err error) {
+	known := l.files[path]
+	if known == nil {
+		known = &file{}
+		l.files[path] = known
+	}
+	if err != nil {
+		refused := l.in.refuseAll(path, err.Error(), known.held)
+		l.dirty = l.dirty || !slices.Equal(refused, known.refused)
+		known.read, known.refused = false, refused
+		return
+	}
+	sum := sha256.Sum256(data)
+	if known.read && known.sum == sum {
+		return
+	}
+	known.read, known.sum = true, sum
+	known.held, known.refused = l.in.take(path, data, known.held)
+	l.dirty = true
+}
+
+// forget drops the files that are no longer there, once they were away long
+// enough: many editors replace a file by removing it first. It returns true if
+// that is still open for some.
+func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
+	maps.DeleteFunc(l.writing, func(path string, _ time.Time) bool { return !there[path] })
+	for path := range l.files {
+		since, away := l.missing[path]
+		switch {
+		case there[path]:
+			delete(l.missing, path)
+		case !away:
+			l.missing[path] = now
+		case now.Sub(since) >= doubt:
+			delete(l.files, path)
+			delete(l.missing, path)
+			l.dirty = true
+		}
+	}
+	return len(l.missing) > 0
+}
+
+// report remembers what is good, and then sends it. It returns false if the
+// context ended first.
+func (l *fileLoop) report(ctx context.Context) bool {
+	m := memory{mounted: l.mounted, held: map[string][]held{}}
+	for path, f := range l.files {
+		if len(f.held) > 0 {
+			m.held[path] = f.held
+		}
+	}
+	err := l.store.save(m)
+	if err != nil {
+		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
+	} else {
+		l.storeFault.end(l.Log, "the last good pods are remembered again")
+	}
+	l.dirty = err != nil // to be tried again at the next look
+	s, objects := l.snapshot(pod.Set)
+	return l.send.send(ctx, s, objects)
+}
+
+// snapshot is all that the folder holds, by the names of its files.
+func (l *fileLoop) snapshot(op pod.Op) (pod.Snapshot, []runtime.Object) {
+	var all []manifests
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+		all = append(all, manifests{path, l.files[path].held, l.files[path].refused})
+	}
+	c := l.in.sortOut(all)
+	return pod.Snapshot{Source: pod.SourceFile, Op: op, Pods: c.pods, Refused: c.refused}, c.objects
+}

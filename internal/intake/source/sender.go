@@ -1,0 +1,109 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth/internal/lib/pod"
+)
+
+// manifests is what a source holds of one file or URL.
+type manifests struct {
+	origin  string
+	held    []held
+	refused []pod.Refusal
+}
+
+// content is everything that a source holds, sorted out.
+type content struct {
+	pods    []*v1.Pod
+	objects []runtime.Object
+	refused []pod.Refusal
+}
+
+// sortOut puts the manifests of a source together. Of several objects of the same
+// kind and name the first one counts, and the others are refused. With pods that is
+// left to whoever compares the pods of all sources.
+func (in intake) sortOut(all []manifests) content {
+	var c content
+	type name struct{ kind, ref string }
+	definedIn := map[name]string{}
+	for _, m := range all {
+		c.refused = append(c.refused, m.refused...)
+		for _, o := range m.held {
+			if p, isPod := o.object.(*v1.Pod); isPod {
+				c.pods = append(c.pods, p)
+				continue
+			}
+			if o.unreadable() {
+				c.refused = append(c.refused, in.refuseUnreadable(m.origin, o))
+				continue
+			}
+			n := name{kindOf(o), refOf(o)}
+			if first, taken := definedIn[n]; taken {
+				what := n.kind + " " + n.ref
+				c.refused = append(c.refused, pod.Refusal{
+					Source: in.source, Origin: m.origin, Object: what,
+					Message: fmt.Sprintf("%s is already defined in %s: rename one of the two, or remove it", what, first),
+				})
+				continue
+			}
+			definedIn[n] = m.origin
+			c.objects = append(c.objects, o.object)
+		}
+	}
+	return c
+}
+
+// sender sends what differs from the last time.
+type sender struct {
+	out     chan<- pod.Snapshot
+	objects func(context.Context, []runtime.Object) // nil: nobody wants them
+	fill    func(*v1.Pod) *v1.Pod                   // nil: pods are complete
+
+	last    *pod.Snapshot
+	handed  []runtime.Object
+	started bool // something was handed on, if only nothing
+}
+
+// hand hands on what pods refer to.
+func (s *sender) hand(ctx context.Context, objects []runtime.Object) {
+	if s.objects == nil || s.started && equality.Semantic.DeepEqual(s.handed, objects) {
+		return
+	}
+	s.started, s.handed = true, objects
+	s.objects(ctx, slices.Clone(objects))
+}
+
+// knows tells whether a snapshot says nothing new.
+func (s *sender) knows(snapshot pod.Snapshot) bool {
+	return s.last != nil && s.last.Op == snapshot.Op && s.last.Unreadable == snapshot.Unreadable && slices.Equal(s.last.Refused, snapshot.Refused) &&
+		equality.Semantic.DeepEqual(s.last.Pods, snapshot.Pods)
+}
+
+// send hands on the objects and then the snapshot. It returns false if the context
+// ended first.
+func (s *sender) send(ctx context.Context, snapshot pod.Snapshot, objects []runtime.Object) bool {
+	s.hand(ctx, objects)
+	if s.fill != nil {
+		snapshot.Pods = slices.Clone(snapshot.Pods)
+		for i, p := range snapshot.Pods {
+			snapshot.Pods[i] = s.fill(p)
+		}
+	}
+	if s.knows(snapshot) {
+		return true
+	}
+	select {
+	case s.out <- snapshot:
+		s.last = &snapshot
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

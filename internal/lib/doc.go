@@ -1,0 +1,19 @@
+// Package lib groups the types and tools that every other group may use. Packages of lib
+// import nothing of berth but each other.
+//
+//	pod         the vocabulary of the road: UIDs, snapshots, updates, observations, causes
+//	downward    values of the downward API (fieldRef, resourceFieldRef)
+//	podfile     bounded reads of files that containers can write
+//	atomicfile  files that are replaced as a whole
+//	statefile   state that is written as soon as the disk allows
+//	salvage     state files of which some entries are damaged
+//	run         named goroutines with an owner and an end
+//	queue       a priority queue whose members can leave
+//	logonce     which failures of a retried operation are logged
+//	printable   untrusted text on one line
+//	progress    rate and remaining time of a transfer
+//	secret      settings that are never printed
+//	table       aligned columns for terminals
+//
+// Start reading at pod.
+package lib

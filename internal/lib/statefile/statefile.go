@@ -1,0 +1,167 @@
+// Package statefile writes down what the agent can go on without: a disk that is full or
+// read-only makes it forgetful, and never keeps it from starting or from working.
+//
+// An Entry is one thing on the disk. What could not be written stays in memory; the Keeper
+// tries again with growing pauses, as soon as somebody has made room, and once more at the
+// end. The log has one line per entry when it begins to fail, and one when it is written.
+//
+// State that must be on the disk before the agent acts on it (the volumes of CSI drivers, the
+// user ids of a pod) is not for this package: there, a failed write is the error of one pod.
+package statefile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/lib/logonce"
+)
+
+// Pauses between two attempts to write what could not be written.
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+)
+
+// Config is what a Keeper is made of.
+type Config struct {
+	Log *slog.Logger
+	// Full is told that the disk has no room left, at each attempt that fails for that
+	// reason. It must not block, and may be nil.
+	Full func()
+}
+
+// Keeper tries again what could not be written. Its entries may be saved from several
+// goroutines, also while Run does not run.
+type Keeper struct {
+	Config
+
+	wake chan struct{} // holds a value if an entry failed since Run looked
+	room chan struct{} // likewise, if somebody has made room
+
+	mu      sync.Mutex
+	unsaved map[*Entry]struct{}
+}
+
+// New returns a Keeper without entries.
+func New(c Config) (*Keeper, error) {
+	if c.Log == nil {
+		return nil, errors.New("statefile: a log is needed")
+	}
+	if c.Full == nil {
+		c.Full = func() {}
+	}
+	return &Keeper{Config: c, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), unsaved: map[*Entry]struct{}{}}, nil
+}
+
+// IsFull tells whether a write failed because the disk has no room left.
+func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// CantWrite tells whether a write failed because of the disk: it is full, read-only or
+// broken. Trying again may help.
+func CantWrite(err error) bool {
+	return IsFull(err) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
+}
+
+// Retry is told that there may be room now: what is not written is tried at once.
+func (k *Keeper) Retry() { signal(k.room) }
+
+// Run tries again what could not be written, until ctx ends, and a last time then.
+func (k *Keeper) Run(ctx context.Context) {
+	pause, attempt := firstPause, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-k.wake:
+			if attempt == nil {
+				attempt = time.After(pause)
+			}
+			continue
+		case <-attempt:
+		case <-k.room:
+		case <-ctx.Done():
+			k.saveAll()
+			return
+		}
+		if k.saveAll() {
+			pause, attempt = firstPause, nil
+			continue
+		}
+		pause = min(2*pause, maxPause)
+		attempt = time.After(pause)
+	}
+}
+
+// saveAll tries all that is not written, and tells whether nothing is left.
+func (k *Keeper) saveAll() bool {
+	k.mu.Lock()
+	entries := make([]*Entry, 0, len(k.unsaved))
+	for e := range k.unsaved {
+		entries = append(entries, e)
+	}
+	k.mu.Unlock()
+	done := true
+	for _, e := range entries {
+		done = e.Save() == nil && done
+	}
+	return done
+}
+
+// Entry is one thing on the disk.
+type Entry struct {
+	keeper *Keeper
+	what   string
+	write  func() error
+
+	mu     sync.Mutex // held while it is written
+	streak logonce.Row
+}
+
+// Entry returns one that is called what in the log, and that write brings up to date. write is
+// never called twice at a time. It must not call the Entry.
+func (k *Keeper) Entry(what string, write func() error) *Entry {
+	return &Entry{keeper: k, what: what, write: write}
+}
+
+// Save writes the entry. If that fails, it is logged and tried again later: the error is
+// for callers that want to know, and needs no action.
+func (e *Entry) Save() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.write()
+	e.keeper.record(e, err)
+	switch {
+	case err != nil && e.streak.Failed(time.Now()):
+		e.keeper.Log.Warn("can't write "+e.what+" to the disk; trying again", "err", err)
+	case err == nil && e.streak.Over():
+		e.keeper.Log.Info("wrote " + e.what + " to the disk at last")
+	}
+	return err
+}
+
+// record remembers whether an entry is on the disk.
+func (k *Keeper) record(e *Entry, err error) {
+	k.mu.Lock()
+	if err == nil {
+		delete(k.unsaved, e)
+	} else {
+		k.unsaved[e] = struct{}{}
+	}
+	k.mu.Unlock()
+	if err != nil {
+		signal(k.wake)
+	}
+	if IsFull(err) {
+		k.Full()
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,109 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"berth/internal/host/proc"
+)
+
+// Occupied tells whether any process is in a cgroup or below it.
+func (t *Tree) Occupied(path string) (bool, error) {
+	occupied := false
+	err := t.each(path, func(_ hierarchy, dir string) error {
+		pids, err := processes(dir)
+		occupied = occupied || len(pids) > 0
+		return err
+	})
+	return occupied, err
+}
+
+// kill ends every process in a cgroup and below it, by force, and returns which they
+// were. It does not wait for them.
+func (t *Tree) kill(path string) ([]int, error) {
+	var killed []int
+	err := t.each(path, func(h hierarchy, dir string) error {
+		pids, err := processes(dir)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if err := thaw(h, dir); err != nil {
+			return err
+		}
+		if h.v2 { // all at once, so that none can bear another meanwhile
+			err := put(filepath.Join(dir, "cgroup.kill"), "1")
+			if err == nil {
+				killed = append(killed, pids...)
+				return nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("kill what is in a cgroup: %w", err)
+			}
+		}
+		ended, err := proc.KillAll(func() ([]int, error) { return processes(dir) })
+		killed = append(killed, ended...)
+		if err != nil {
+			return fmt.Errorf("end the processes of cgroup %s, which is to be removed: %w", path, err)
+		}
+		return nil
+	})
+	slices.Sort(killed)
+	return slices.Compact(killed), err
+}
+
+// thaw lets what is frozen run, or no signal would reach it.
+func thaw(h hierarchy, dir string) error {
+	name, value := "cgroup.freeze", "0"
+	switch {
+	case h.v2:
+	case slices.Contains(h.controllers, "freezer"):
+		name, value = "freezer.state", "THAWED"
+	default:
+		return nil
+	}
+	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return unlessGone(err)
+		}
+		return unlessGone(put(filepath.Join(at, name), value))
+	})
+}
+
+// processes lists those in a cgroup and below it.
+func processes(dir string) ([]int, error) {
+	var out []int
+	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return unlessGone(err)
+		}
+		text, err := os.ReadFile(filepath.Join(at, "cgroup.procs"))
+		if err != nil {
+			return unlessGone(err)
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				out = append(out, pid)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the processes of a cgroup: %w", err)
+	}
+	return out, nil
+}
+
+// unlessGone forgives that a cgroup was removed while it was looked at.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,225 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/runtime/render"
+)
+
+// wanted are the controllers of v2 that a pod's cgroup should have.
+var wanted = []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"}
+
+// Make makes a cgroup in every hierarchy, with all above it. One that is there is
+// fine.
+func (t *Tree) Make(path string) error {
+	return t.each(path, func(h hierarchy, _ string) error {
+		at := h.mount
+		for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
+			if h.v2 {
+				if err := passOn(at); err != nil {
+					return err
+				}
+			}
+			above := at
+			at = filepath.Join(at, name)
+			if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("make cgroup: %w", err)
+			}
+			if slices.Contains(h.controllers, "cpuset") {
+				if err := inheritSet(above, at); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// passOn lets what is below a cgroup of v2 have the controllers that it has itself.
+// The kernel has reasons not to pass one on (real-time processes, for one): then its
+// files are missing below, and it limits nothing.
+func passOn(dir string) error {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("find the controllers of a cgroup: %w", err)
+	}
+	passed, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err != nil {
+		return fmt.Errorf("find the controllers of a cgroup: %w", err)
+	}
+	for _, c := range wanted {
+		if slices.Contains(strings.Fields(string(have)), c) && !slices.Contains(strings.Fields(string(passed)), c) {
+			_ = put(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
+		}
+	}
+	return nil
+}
+
+// inheritSet gives a new cgroup of v1 the processors and the memory of the one above
+// it. Without, no process can enter it.
+func inheritSet(above, dir string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		have, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return fmt.Errorf("find the processors of a cgroup: %w", err)
+		}
+		if strings.TrimSpace(string(have)) != "" {
+			continue
+		}
+		from, err := os.ReadFile(filepath.Join(above, file))
+		if err != nil {
+			return fmt.Errorf("find the processors of a cgroup: %w", err)
+		}
+		if err := write(dir, file, strings.TrimSpace(string(from))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Limit writes what a cgroup gets and may use. A machine that lacks a controller does
+// not enforce what belongs to it.
+func (t *Tree) Limit(c render.Cgroup) error { return t.limit(c, filesV1(c), filesV2(c)) }
+
+func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
+	return t.each(c.Path, func(h hierarchy, dir string) error {
+		if h.v2 {
+			return errors.Join(writeAll(dir, ofV2), limitHugePages(dir, "max", c.HugePages))
+		}
+		var errs []error
+		for _, f := range ofV1 {
+			if slices.Contains(h.controllers, f.controller) {
+				errs = append(errs, write(dir, f.name, f.value))
+			}
+		}
+		if slices.Contains(h.controllers, "hugetlb") {
+			errs = append(errs, limitHugePages(dir, "limit_in_bytes", c.HugePages))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// setShares writes how much of the processors a cgroup gets, and nothing else.
+func (t *Tree) setShares(path string, shares int64) error {
+	return t.each(path, func(h hierarchy, dir string) error {
+		switch {
+		case h.v2:
+			return writeAll(dir, []file{{"cpu", "cpu.weight", decimal(weight(shares))}})
+		case slices.Contains(h.controllers, "cpu"):
+			return write(dir, "cpu.shares", decimal(shares))
+		default:
+			return nil
+		}
+	})
+}
+
+// file is what is to be written into a file of a cgroup.
+type file struct{ controller, name, value string }
+
+// quotaFiles are those that limit the time of processors.
+var quotaFiles = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"}
+
+const memoryFileV2 = "memory.max"
+
+func filesV1(c render.Cgroup) []file {
+	out := []file{{"cpu", "cpu.shares", decimal(c.Shares)}}
+	if c.Period > 0 { // before the quota, which is counted in it
+		out = append(out, file{"cpu", "cpu.cfs_period_us", decimal(c.Period)})
+	}
+	return append(
+		out,
+		file{"cpu", "cpu.cfs_quota_us", orNone(c.Quota, "-1")},
+		file{"memory", "memory.limit_in_bytes", orNone(c.Memory, "-1")},
+		file{"pids", "pids.max", orNone(c.Pids, "max")},
+	)
+}
+
+func filesV2(c render.Cgroup) []file {
+	period := c.Period
+	if period == 0 {
+		period = 100_000
+	}
+	return []file{
+		{"cpu", "cpu.weight", decimal(weight(c.Shares))},
+		{"cpu", "cpu.max", orNone(c.Quota, "max") + " " + decimal(period)},
+		{"memory", memoryFileV2, orNone(c.Memory, "max")},
+		{"pids", "pids.max", orNone(c.Pids, "max")},
+	}
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func orNone(n int64, none string) string {
+	if n <= 0 {
+		return none
+	}
+	return decimal(n)
+}
+
+// weight is what v2 has in the place of shares: 1 to 10000 for 2 to 262144. Runtimes
+// have agreed on a curve on which 1024, one processor, is the kernel's default of 100.
+func weight(shares int64) int64 {
+	switch {
+	case shares <= 2:
+		return 1
+	case shares >= 262144:
+		return 10000
+	}
+	l := math.Log2(float64(shares))
+	return int64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
+}
+
+// writeAll writes those files of v2 that are there: each goes with its controller.
+func writeAll(dir string, files []file) error {
+	var errs []error
+	for _, f := range files {
+		if _, err := os.Stat(filepath.Join(dir, f.name)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		errs = append(errs, write(dir, f.name, f.value))
+	}
+	return errors.Join(errs...)
+}
+
+// limitHugePages sets the limit of every size that the machine has. Those that a pod
+// does not ask for are not for it.
+func limitHugePages(dir, suffix string, limits map[string]int64) error {
+	files, err := filepath.Glob(filepath.Join(dir, "hugetlb.*."+suffix))
+	if err != nil {
+		return fmt.Errorf("find the sizes of huge pages: %w", err)
+	}
+	var errs []error
+	for _, path := range files {
+		name := filepath.Base(path)
+		size := strings.TrimSuffix(strings.TrimPrefix(name, "hugetlb."), "."+suffix)
+		if !strings.Contains(size, ".") { // else it limits reservations, or counts
+			errs = append(errs, write(dir, name, decimal(limits[size])))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func write(dir, name, value string) error {
+	if err := put(filepath.Join(dir, name), value); err != nil {
+		return fmt.Errorf("limit a cgroup to %s: %w", value, err)
+	}
+	return nil
+}
+
+// put writes to a file of the kernel. Only the kernel makes such files.
+func put(path, value string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(value)
+	return errors.Join(err, file.Close())
+}

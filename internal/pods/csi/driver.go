@@ -1,0 +1,220 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth/internal/lib/pod"
+)
+
+// driver is one that is registered.
+type driver struct {
+	Driver
+	endpoint string
+	conn     *grpc.ClientConn
+	client   spec.NodeClient
+	can      map[spec.NodeServiceCapability_RPC_Type]bool
+}
+
+// Driver is what others may know of a driver.
+type Driver struct {
+	Name       string
+	NodeID     string // by which it knows this machine
+	Topology   map[string]string
+	MaxVolumes int64 // that it can have here; 0: it does not say
+}
+
+// maxName is the most that the specification allows.
+const maxName = 63
+
+// Validate tells what is wrong with what a driver says of itself.
+func (m *Manager) Validate(name, endpoint string, versions []string) error {
+	// It becomes the name of a directory.
+	if len(name) > maxName || len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
+		return fmt.Errorf("%q is not the name of a driver: it has to be a domain name of at most %d characters", name, maxName)
+	}
+	if !filepath.IsAbs(endpoint) {
+		return fmt.Errorf("endpoint %q is not an absolute path", endpoint)
+	}
+	if !slices.ContainsFunc(versions, func(v string) bool { return strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") }) {
+		return fmt.Errorf("it speaks CSI %s: version 1 is needed", strings.Join(versions, ", "))
+	}
+	return nil
+}
+
+// askLimit is how long a driver may take to tell of itself.
+const askLimit = 10 * time.Second
+
+// Register takes a driver, in the place of an earlier one of the same name. Pods that
+// wait for it are woken.
+func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []string) error {
+	conn, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", endpoint, err)
+	}
+	d := &driver{endpoint: endpoint, conn: conn, client: spec.NewNodeClient(conn), can: map[spec.NodeServiceCapability_RPC_Type]bool{}}
+	d.Name = name
+	if err := d.ask(ctx); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	for _, uid := range m.put(d) {
+		m.Wake(ctx, uid)
+	}
+	m.clear(ctx, d)
+	return nil
+}
+
+// clear has a driver unstage what it once staged and no pod has: whoever was here before
+// us, and was killed in the middle, may have left it.
+func (m *Manager) clear(ctx context.Context, d *driver) {
+	err := m.unstageUnclaimed(ctx, "", func(name string) (*driver, error) {
+		if name != d.Name {
+			return nil, nil
+		}
+		return d, nil
+	}, func(string) {})
+	if err != nil {
+		m.Log.Warn("a volume stays staged that no pod has", "driver", d.Name, "err", err)
+	}
+	m.tellInUse()
+}
+
+// ask learns what a driver can do, and by which name it knows this machine.
+func (d *driver) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	info, err := d.client.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{})
+	if err != nil {
+		return fmt.Errorf("NodeGetInfo: %w", plain(err))
+	}
+	if info.NodeId == "" {
+		return errors.New("NodeGetInfo: the driver has no name for this node")
+	}
+	d.NodeID, d.MaxVolumes = info.NodeId, max(info.MaxVolumesPerNode, 0)
+	d.Topology = maps.Clone(info.GetAccessibleTopology().GetSegments())
+	can, err := d.client.NodeGetCapabilities(ctx, &spec.NodeGetCapabilitiesRequest{})
+	if err != nil {
+		return fmt.Errorf("NodeGetCapabilities: %w", plain(err))
+	}
+	for _, c := range can.GetCapabilities() {
+		d.can[c.GetRpc().GetType()] = true
+	}
+	return nil
+}
+
+// put takes a driver in, and returns who waits for it.
+func (m *Manager) put(d *driver) []pod.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before := m.drivers[d.Name]; before != nil {
+		_ = before.conn.Close() // calls that it still answers fail, and are made again
+	}
+	m.drivers[d.Name] = d
+	delete(m.gone, d.Name)
+	pods := slices.Sorted(maps.Keys(m.waiting[d.Name]))
+	delete(m.waiting, d.Name)
+	m.tellChange()
+	return pods
+}
+
+// Unregister forgets a driver.
+func (m *Manager) Unregister(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.drivers[name]; d != nil {
+		_ = d.conn.Close() // calls that it still answers fail, and are made again
+		delete(m.drivers, name)
+		m.gone[name] = true
+		m.tellChange()
+	}
+}
+
+// tellChange is called with the lock held.
+func (m *Manager) tellChange() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Drivers returns those that are registered, by name, and the names of those that
+// were and are not any more.
+func (m *Manager) Drivers() (registered []Driver, gone []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.drivers)) {
+		registered = append(registered, m.drivers[name].Driver)
+	}
+	return registered, slices.Sorted(maps.Keys(m.gone))
+}
+
+// driverFor returns a driver. If there is none, the pod is woken when it comes.
+func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.drivers[name]; d != nil {
+		return d, nil
+	}
+	if m.waiting[name] == nil {
+		m.waiting[name] = map[pod.UID]bool{}
+	}
+	m.waiting[name][uid] = true
+	return nil, fmt.Errorf("CSI driver %q is not registered on this node: start it, it has to put its socket into the folder of plugins", name)
+}
+
+// Forget takes a pod off those that wait for a driver, or want a volume. What is written
+// down for it stays.
+func (m *Manager) Forget(uid pod.UID) {
+	m.mu.Lock()
+	leave(m.waiting, uid)
+	unwanted := leave(m.wanted, uid)
+	m.mu.Unlock()
+	if unwanted {
+		m.tellInUse()
+	}
+}
+
+// leave takes a pod out of all sets, and tells whether one is empty now.
+func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
+	before := len(sets)
+	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
+		delete(pods, uid)
+		return len(pods) == 0
+	})
+	return len(sets) < before
+}
+
+// call asks a driver for something. The call outlives the one who waits for it.
+func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Patience)
+	defer cancel()
+	began := time.Now()
+	err := do(ctx, d.client)
+	if m.Called != nil {
+		m.Called(d.Name, method, status.Code(err).String(), time.Since(began))
+	}
+	if err != nil {
+		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, plain(err))
+	}
+	return nil
+}
+
+// plain leaves the frame of gRPC out of an error.
+func plain(err error) error {
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("%s (%s)", s.Message(), s.Code())
+	}
+	return err
+}

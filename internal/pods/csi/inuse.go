@@ -1,0 +1,92 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// Cluster attaches volumes to this node, and detaches those that are not in use.
+type Cluster interface {
+	// SetVolumesInUse says which volumes must not be detached, sorted. all says that
+	// nothing else is in use. It does not wait.
+	SetVolumesInUse(volumes []v1.UniqueVolumeName, all bool)
+	// Attached tells whether a volume is attached, once the cluster has that list.
+	Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error)
+}
+
+// unique is what a cluster calls the volume on a node.
+func (v volumeID) unique() v1.UniqueVolumeName {
+	return v1.UniqueVolumeName("kubernetes.io/csi/" + v.driver + "^" + v.handle)
+}
+
+// use makes a volume one that must not be detached, and makes sure that it was not.
+func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
+	if m.Cluster == nil {
+		return nil
+	}
+	m.mu.Lock()
+	news := m.wanted[v] == nil
+	if news {
+		m.wanted[v] = map[pod.UID]bool{}
+	}
+	m.wanted[v][uid] = true
+	m.mu.Unlock()
+	if news {
+		m.tellInUse()
+	}
+	attached, err := m.Cluster.Attached(ctx, v.unique())
+	switch {
+	case err != nil:
+		return fmt.Errorf("find out whether %s is attached to this node: %w", v, err)
+	case !attached:
+		return &Waiting{"the volume to be attached to this node"}
+	default:
+		return nil
+	}
+}
+
+// Attached has those looked at again who want volumes that the cluster attaches: it may
+// have done so now.
+func (m *Manager) Attached(ctx context.Context) {
+	wanting := map[pod.UID]bool{}
+	m.mu.Lock()
+	for _, pods := range m.wanted {
+		maps.Copy(wanting, pods)
+	}
+	m.mu.Unlock()
+	for uid := range wanting {
+		m.Wake(ctx, uid)
+	}
+}
+
+// tellInUse lets the cluster know which volumes are wanted, published or staged.
+func (m *Manager) tellInUse() {
+	if m.Cluster == nil {
+		return
+	}
+	m.telling.Lock()
+	defer m.telling.Unlock()
+	err := m.refresh()
+	if err != nil {
+		m.Log.Warn("can't look which CSI volumes are in use; those that were stay attached", "err", err)
+	}
+	inUse := map[v1.UniqueVolumeName]bool{}
+	m.mu.Lock()
+	for v := range m.wanted {
+		inUse[v.unique()] = true
+	}
+	m.mu.Unlock()
+	copies, all := m.index.attached(inUse)
+	for dir, r := range copies {
+		if m.isStaged(dir) {
+			inUse[r.id().unique()] = true
+		}
+	}
+	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && all)
+}

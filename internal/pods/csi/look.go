@@ -1,0 +1,220 @@
+package csi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+)
+
+// found is what a scan of the disk has found.
+type found struct {
+	onDisk
+	told   map[string]bool // directories of what can't be read: the log says so
+	noCopy []string        // devices that are staged without another record, by name
+}
+
+// scan reads all records. What can't be read is told once, and holds nothing up. The index
+// is complete if there is nothing of that kind.
+func (m *Manager) scan() (all onDisk, complete bool, err error) {
+	out := found{onDisk: newOnDisk(), told: map[string]bool{}}
+	err = m.lookStaged(&out)
+	published, e := m.lookDevices(&out)
+	err = errors.Join(err, e, m.lookPods(&out))
+	m.match(&out, published)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.unread, func(dir string, _ bool) bool { return !out.told[dir] })
+	return out.onDisk, len(out.told) == 0 && len(out.noCopy) == 0, err
+}
+
+func (m *Manager) lookPods(out *found) error {
+	pods, err := m.listDirs(m.PodsDir)
+	if err != nil {
+		return err
+	}
+	for _, uid := range pods {
+		volumes := filepath.Join(m.PodsDir, uid, "volumes", VolumesDir)
+		all, err := m.listDirs(volumes)
+		if err != nil {
+			out.unread[volumes] = true
+			m.tell(out, volumes, unknownVolume, err)
+		}
+		for _, name := range all {
+			m.lookPod(out, filepath.Join(volumes, name))
+		}
+	}
+	return nil
+}
+
+// lookPod reads the record of one volume of a pod.
+func (m *Manager) lookPod(out *found, dir string) {
+	r, err := m.readRecord(dir)
+	if err == nil {
+		if r != nil {
+			out.put(dir, *r)
+		}
+		return
+	}
+	if r := m.recall(dir); r != nil {
+		out.put(dir, *r)
+		m.tell(out, dir, recalledVolume, err)
+		return
+	}
+	out.unread[dir] = true
+	m.tell(out, dir, unknownVolume, err)
+}
+
+func (m *Manager) lookStaged(out *found) error {
+	return m.eachCopy(func(dir string) {
+		r, err := m.readRecord(dir)
+		switch {
+		case err != nil && m.isStaged(dir):
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, err)
+		case r != nil:
+			r.Staging = m.placeBeside(dir)
+			out.copies[dir] = *r
+		}
+	}, func(dir string, err error) {
+		out.lost[dir] = true
+		m.tell(out, dir, lostVolume, err)
+	})
+}
+
+// eachCopy goes through the directories of other records, but for those of devices.
+func (m *Manager) eachCopy(do func(dir string), broken func(dir string, err error)) error {
+	drivers, err := m.listDirs(m.stagingDir())
+	if err != nil {
+		return err
+	}
+	for _, driver := range drivers {
+		if driver == devicesName {
+			continue
+		}
+		of := filepath.Join(m.stagingDir(), driver)
+		volumes, err := m.listDirs(of)
+		if err != nil {
+			broken(of, err)
+		}
+		for _, volume := range volumes {
+			do(filepath.Join(of, volume))
+		}
+	}
+	return nil
+}
+
+// lookDevices finds those that are staged, and returns the pods for which some are
+// published, by where.
+func (m *Manager) lookDevices(out *found) (map[string]pod.UID, error) {
+	staged, err := m.listDirs(m.stagedDevices())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range staged {
+		dir := m.deviceCopyDir(name)
+		r, err := m.readRecord(dir)
+		switch {
+		case err != nil:
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, err)
+		case r == nil:
+			out.noCopy = append(out.noCopy, name)
+		default:
+			r.Staging = m.placeBeside(dir)
+			out.copies[dir] = *r
+		}
+	}
+	published := map[string]pod.UID{}
+	all, err := m.listDirs(m.publishedDevices())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		err := podfile.Each(m.publishedDevices(), name, func(p fs.DirEntry) error {
+			published[filepath.Join(m.publishedDevices(), name, p.Name())] = pod.UID(p.Name())
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return published, fmt.Errorf("look for CSI volumes: %w", err)
+		}
+	}
+	return published, nil
+}
+
+// match finds the devices of which no record of a pod tells either. A kubelet that was here
+// before us leaves such ones.
+func (m *Manager) match(out *found, published map[string]pod.UID) {
+	known := map[string]bool{}
+	for _, r := range out.pods {
+		if r.Device != "" {
+			known[r.Name] = true
+		}
+	}
+	for _, name := range out.noCopy {
+		if dir := m.deviceCopyDir(name); !known[name] {
+			out.lost[dir] = true
+			m.tell(out, dir, lostVolume, fmt.Errorf("nothing is written down of %s", m.deviceStaging(name)))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(published)) {
+		dir := m.volumeDir(published[path], filepath.Base(filepath.Dir(path)))
+		if _, ok := out.pods[dir]; ok || out.unread[dir] {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil { // it did not go just now
+			out.unread[dir] = true
+			m.tell(out, dir, unknownVolume, fmt.Errorf("nothing is written down of %s", path))
+		}
+	}
+}
+
+// What is told of volumes, once.
+const (
+	recalledVolume = "what is written down of a CSI volume can't be read; what else is known of it will do"
+	unknownVolume  = "a CSI volume is not known any more: it is made anew if its pod runs, and unmounted without its driver if the pod goes"
+	lostVolume     = "a CSI volume is staged that is not known any more: it stays staged until a pod has it again; else undo it by hand, and remove its directory"
+)
+
+func (m *Manager) tell(out *found, dir, what string, err error) {
+	out.told[dir] = true
+	m.tellOnce(dir, what, err)
+}
+
+func (m *Manager) tellOnce(dir, what string, err error) {
+	m.mu.Lock()
+	told := m.unread[dir]
+	m.unread[dir] = true
+	m.mu.Unlock()
+	if !told {
+		m.Log.Warn(what, "dir", dir, "err", err)
+	}
+}
+
+// isTold tells whether there was something to tell of a volume.
+func (m *Manager) isTold(dir string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unread[dir]
+}
+
+// listDirs returns the names of the directories in a directory, which need not exist.
+func listDirs(dir string) ([]string, error) {
+	var out []string
+	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for CSI volumes: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,43 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/pods/handler"
+)
+
+// userAgent is what servers know from the kubelet.
+const userAgent = "kube-lifecycle/1.36"
+
+// httpGet succeeds with any answer, as users of the kubelet know it: the hook is
+// about telling the container something, not about what it answers. An answer
+// that looks like a failure, or a redirect to another host, is logged.
+func (r *Runner) httpGet(ctx context.Context, t handler.Target, g *v1.HTTPGetAction) error {
+	req, err := handler.NewRequest(ctx, t, g, userAgent)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: r.transport, CheckRedirect: handler.MayFollow}
+	resp, err := client.Do(req)
+	if req.URL.Scheme == "https" && errors.Is(err, http.ErrSchemeMismatch) {
+		r.log.Info("the server of an HTTPS hook speaks plain HTTP; asking once more without TLS",
+			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", handler.ShownURL(req.URL))
+		req = handler.WithoutTLS(ctx, req)
+		resp, err = client.Do(req)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", handler.ShownURL(req.URL), handler.WithoutURL(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		r.log.Info("a hook was answered, but not with success", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
+			"url", handler.ShownURL(req.URL), "status", resp.StatusCode)
+	}
+	return nil
+}

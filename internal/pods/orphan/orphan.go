@@ -1,0 +1,133 @@
+// Package orphan finds what pods left behind on the disk.
+package orphan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"berth/internal/host/roots"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+)
+
+// Dirs says where pods leave things.
+type Dirs struct {
+	// Owner says in which folder the pods of this root directory, and no others, have a
+	// directory of logs, by namespace_name_UID.
+	Owner roots.Owner
+	Pods  string // holds a directory for each pod, by UID
+	// Links holds a link to the log of each container. Others may have links in it, too.
+	Links   string
+	Cgroups Cgroups
+}
+
+// Cgroups are those of pods, each named pod and UID.
+type Cgroups interface {
+	List() ([]string, error)
+	// Occupied tells whether processes are in the cgroup of that name.
+	Occupied(name string) (bool, error)
+}
+
+// List returns the pods that have a directory or a cgroup, whoever they are.
+func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
+	out := map[pod.UID]*pod.Observed{}
+	data, err := subdirectories(d.Pods, maxListed)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range data {
+		out[pod.UID(name)] = &pod.Observed{UID: pod.UID(name)}
+	}
+	if err := d.addCgroups(out); err != nil {
+		return nil, err
+	}
+	if d.Owner.LogsDir() == "" {
+		return out, nil
+	}
+	logs, err := subdirectories(d.Owner.LogsDir(), maxListed)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range logs {
+		if parts := strings.Split(name, "_"); len(parts) == 3 { // else it is not ours
+			uid := pod.UID(parts[2])
+			out[uid] = &pod.Observed{UID: uid, Namespace: parts[0], Name: parts[1]}
+		}
+	}
+	return out, nil
+}
+
+// addCgroups adds the pods of which nothing but a cgroup is left. A pod of ours had a
+// directory before it had a process: a cgroup with processes and without that is somebody
+// else's, whatever it is called.
+func (d Dirs) addCgroups(to map[pod.UID]*pod.Observed) error {
+	cgroups, err := d.Cgroups.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range cgroups {
+		uid, ok := strings.CutPrefix(name, "pod")
+		if !ok || uid == "" || to[pod.UID(uid)] != nil {
+			continue
+		}
+		occupied, err := d.Cgroups.Occupied(name)
+		if err != nil {
+			return err
+		}
+		if !occupied {
+			to[pod.UID(uid)] = &pod.Observed{UID: pod.UID(uid)}
+		}
+	}
+	return nil
+}
+
+// RemoveDeadLinks removes the links to logs of pods that are not there any more.
+// Links that lead elsewhere are not ours.
+func (d Dirs) RemoveDeadLinks() error {
+	logs := d.Owner.LogsDir()
+	if logs == "" {
+		return nil
+	}
+	err := podfile.Each(d.Links, ".", func(e fs.DirEntry) error {
+		link := filepath.Join(d.Links, e.Name())
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, logs+"/") {
+			return nil //nolint:nilerr // it is not one of our links
+		}
+		if _, err := os.Stat(target); errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("remove a dead link to a log: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look for dead links to logs: %w", err)
+	}
+	return nil
+}
+
+// maxListed is how many directories are looked at in one round. A pod that has the logs of
+// the node as a hostPath can make any number; the rest is found when these are gone.
+const maxListed = 10_000
+
+func subdirectories(dir string, most int) ([]string, error) {
+	var out []string
+	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+		if len(out) == most {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for leftovers of pods: %w", err)
+	}
+	return out, nil
+}

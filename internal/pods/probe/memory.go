@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/salvage"
+)
+
+const (
+	// savePause is the time between two writes that nobody waits for, and saveAgain
+	// the time after one that failed.
+	savePause = time.Second
+	saveAgain = 10 * time.Second
+	// unclaimed is for how long after a restart results are kept of containers
+	// that nobody has asked to watch.
+	unclaimed = time.Hour
+
+	stateVersion = 1 // raised when the form of the file changes
+	maxState     = 16 << 20
+)
+
+// entry is what is kept of one container.
+type entry struct {
+	Pod     pod.UID `json:"pod"`
+	Started *bool   `json:"started,omitempty"`
+	Ready   *bool   `json:"ready,omitempty"`
+	Dead    string  `json:"dead,omitempty"`
+	Grace   *int64  `json:"grace,omitempty"`
+}
+
+func (e entry) health() pod.Health {
+	return pod.Health{Started: e.Started, Ready: e.Ready, Dead: e.Dead, Grace: e.Grace}
+}
+
+// state is the form of the file.
+type state struct {
+	Version    int              `json:"version"`
+	Containers map[string]entry `json:"containers"`
+}
+
+// keep writes the state file whenever it is out of date and nobody waits for that,
+// but not too often.
+func (m *Manager) keep(ctx context.Context) {
+	for {
+		select {
+		case <-m.dirty:
+		case <-ctx.Done():
+			return
+		}
+		pause := savePause
+		if !m.commit() {
+			pause = saveAgain
+			m.changed()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// commit returns once the file holds what is known and it can be read here, and tells
+// whether the file does. If it can't be written, what is known can be read
+// nevertheless: a disk that is full must not keep pods from being ready. Of many who
+// come at the same time, one writes for all.
+func (m *Manager) commit() bool {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	if !m.stale.Swap(false) {
+		return !m.file.failing
+	}
+	saved := m.save()
+	if !saved {
+		m.stale.Store(true)
+	}
+	return saved
+}
+
+// save brings the state file up to date and tells whether it could.
+func (m *Manager) save() bool {
+	s := m.state(time.Now())
+	err := m.file.write(s)
+	m.show(s)
+	switch failed := err != nil; {
+	case failed && !m.file.failing:
+		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
+	case !failed && m.file.failing:
+		m.config.Log.Info("the results of probes are written down again")
+	}
+	m.file.failing = err != nil
+	return err == nil
+}
+
+// state is what the file should hold.
+func (m *Manager) state(now time.Time) state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.born) > unclaimed {
+		clear(m.saved)
+	}
+	s := state{Version: stateVersion, Containers: make(map[string]entry, len(m.saved)+len(m.containers))}
+	for id, e := range m.saved {
+		s.Containers[id] = e
+	}
+	for id, c := range m.containers {
+		h := c.health
+		s.Containers[id] = entry{Pod: c.uid, Started: h.Started, Ready: h.Ready, Dead: h.Dead, Grace: h.Grace}
+	}
+	return s
+}
+
+// show lets be read what the file holds.
+func (m *Manager) show(s state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range s.Containers {
+		if c := m.containers[id]; c != nil {
+			c.shown = fit(e.health(), c.spec)
+		}
+	}
+}
+
+// stateFile is the file that results are kept in.
+type stateFile struct {
+	path    string // empty: there is none
+	wrote   []byte // what it holds
+	failing bool   // the last write went wrong
+}
+
+// load reads the file. What can't be used of it is not remembered, and the next write
+// replaces it.
+func (f *stateFile) load() (map[string]entry, error) {
+	none := map[string]entry{}
+	if f.path == "" {
+		return none, nil
+	}
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxState))
+	if err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	var s struct {
+		Version    int             `json:"version"`
+		Containers json.RawMessage `json:"containers"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	containers := none
+	if len(s.Containers) > 0 {
+		containers, err = salvage.Entries[string, entry](s.Containers)
+	}
+	if err == nil && s.Version > stateVersion {
+		err = fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
+	}
+	if err != nil {
+		return containers, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	f.wrote = raw
+	return containers, nil
+}
+
+// write replaces the file in one step if it holds anything else. It need not
+// outlive the machine, since no container does, so it is not forced to disk.
+func (f *stateFile) write(s state) error {
+	if f.path == "" {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", f.path, err)
+	}
+	if bytes.Equal(raw, f.wrote) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Replace(f.path, raw, 0o600); err != nil {
+		return err
+	}
+	f.wrote = raw
+	return nil
+}

@@ -1,0 +1,116 @@
+package probe
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/pods/handler"
+)
+
+// question is all that a check has to know. Nothing in it is written to.
+type question struct {
+	kind   kind
+	probe  *v1.Probe
+	target handler.Target
+}
+
+// take is one turn of a probe, from the question to what follows from the answer.
+func (m *Manager) take(ctx context.Context, p *probe) {
+	// What a turn finds out is told even if the probe has come to its end by it,
+	// so telling has the longer life.
+	checkCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if q, ok := m.begin(p, cancel); ok {
+		a, took := m.check(checkCtx, q)
+		if r, health, ok := m.count(checkCtx, p, q, a); ok {
+			m.tell(ctx, q, a, r, health, took)
+		}
+	}
+	m.end(p)
+}
+
+// begin reads what is to be asked. There may be nothing any more.
+func (m *Manager) begin(p *probe, cancel context.CancelFunc) (question, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := p.of
+	if !m.has(p) || !asks(p.kind, c.health, m.pods[c.uid].stopping) {
+		return question{}, false
+	}
+	p.cancel = cancel
+	return question{
+		kind: p.kind, probe: p.kind.of(c.spec),
+		target: handler.Target{Pod: c.pod, Container: c.spec, ContainerID: c.id, PodIP: c.ip},
+	}, true
+}
+
+// has tells whether p is still a probe of a container that is watched.
+func (m *Manager) has(p *probe) bool {
+	c := p.of
+	return m.containers[c.id] == c && c.probes[p.kind] == p
+}
+
+// count adds an answer to what is known, unless nobody wants to know any more. It
+// returns the new health if that has changed.
+func (m *Manager) count(ctx context.Context, p *probe, q question, a answer) (Result, *pod.Health, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil || !m.has(p) {
+		return Result{}, nil, false
+	}
+	p.last = Result{Kind: q.kind.String(), At: time.Now(), Outcome: a.outcome, Output: a.output, InARow: p.tally.add(a.outcome)}
+	delete(m.pods[p.of.uid].before, p.of.spec.Name)
+	was := p.of.health
+	p.of.health = after(was, q.kind, q.probe, p.last)
+	if !differs(was, p.of.health) {
+		return p.last, nil, true
+	}
+	m.changed()
+	return p.last, new(p.of.health), true
+}
+
+// end makes room for the next turn.
+func (m *Manager) end(p *probe) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.running, p.cancel = false, nil
+	if m.has(p) {
+		m.settle(p.of, false)
+	}
+}
+
+// tell hands on what a turn has found out: to metrics, to users, and, if it has
+// changed what is known, to the loop of the agent.
+func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, changed *pod.Health, took time.Duration) {
+	if changed != nil {
+		m.commit() // who is told can rely on it; keep tries again if it fails
+	}
+	t := q.target
+	if m.config.Observe != nil {
+		m.config.Observe(t.Pod, t.Container.Name, r.Kind, r.Outcome, took)
+	}
+	switch {
+	case r.Outcome == Failure:
+		m.warn(t, "Unhealthy", r.Kind+" probe failed: "+r.Output)
+	case r.Outcome == Unknown:
+		m.warn(t, "Unhealthy", r.Kind+" probe errored and resulted in unknown state: "+r.Output)
+	case a.warning:
+		m.warn(t, "ProbeWarning", r.Kind+" probe warning: "+r.Output)
+	}
+	if changed == nil {
+		return
+	}
+	m.config.Log.Debug("a probe changed what is known of a container", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
+		"probe", r.Kind, "result", r.Outcome, "inARow", r.InARow, "output", r.Output)
+	select {
+	case m.results[q.kind] <- pod.ProbeResult{UID: t.Pod.UID, ContainerID: t.ContainerID, Success: r.Outcome == Success}:
+	case <-ctx.Done():
+	}
+}
+
+func (m *Manager) warn(t handler.Target, reason, message string) {
+	m.config.Events.RecordContainer(t.Pod, t.Container.Name, v1.EventTypeWarning, reason, message)
+}

@@ -1,0 +1,238 @@
+// Package userns gives each pod that wants users of its own a range of ids on the
+// machine. It is the only writer of <pods>/<uid>/userns.
+//
+// What always holds:
+//   - No two pods have an id in common.
+//   - A range is on the disk before anybody uses it, in the directory of its pod. It
+//     is found again there after a restart, and free again once that directory is gone.
+//   - The ids below the first range belong to the machine and are given to nobody. So
+//     do all others, if its owner has set some aside for pods.
+package userns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+	"berth/internal/runtime/render"
+)
+
+// DefaultCount is how many ids a pod gets: as many as images may use.
+const DefaultCount = 65536
+
+// fileName is that of the record in the directory of a pod.
+const fileName = "userns"
+
+// Config is what a Manager is made of.
+type Config struct {
+	PodsDir string // a pod's directory is <PodsDir>/<uid>
+	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
+	// Range finds out what pods are given ids of, see SetAside. Zero, and nil: all but
+	// the first DefaultCount. It is asked when a pod wants some, until it knows.
+	Range func() (render.IDs, error)
+	Log   *slog.Logger
+}
+
+// Manager gives out ranges. It may be used from several goroutines.
+type Manager struct {
+	cfg Config
+
+	rangeMu sync.Mutex  // never taken while mu is held: the answer may take a while
+	within  *render.IDs // nil: nobody has asked yet, or there was no answer
+
+	mu     sync.Mutex
+	pods   map[pod.UID]render.IDs
+	unread map[pod.UID]error // pods whose records can't be read, and why
+}
+
+// New finds the ranges that pods have already.
+func New(c Config) (*Manager, error) {
+	if c.Count == 0 {
+		c.Count = DefaultCount
+	}
+	if c.PodsDir == "" || c.Log == nil {
+		return nil, errors.New("userns: the directory of pods and a log are required")
+	}
+	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
+		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
+	}
+	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}, unread: map[pod.UID]error{}}
+	err := podfile.Each(c.PodsDir, ".", func(e fs.DirEntry) error {
+		ids, err := m.read(pod.UID(e.Name()))
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			c.Log.Warn("can't tell which ids a pod has: until it is gone, no other pod is given any", "uid", e.Name(), "err", err)
+			m.unread[pod.UID(e.Name())] = err
+		default:
+			m.pods[pod.UID(e.Name())] = ids
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("find the ids that pods have: %w", err)
+	}
+	return m, nil
+}
+
+// Take returns the ids of a pod, whose directory is there. A pod that has none is
+// given the first that are free. It is not called for the same pod twice at a time.
+func (m *Manager) Take(uid pod.UID) (render.IDs, error) {
+	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
+		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
+	}
+	ids, err := m.known(uid)
+	if errors.Is(err, os.ErrNotExist) {
+		var within render.IDs
+		if within, err = m.given(); err == nil {
+			ids, err = m.give(uid, within)
+		}
+	}
+	if err != nil {
+		return render.IDs{}, fmt.Errorf("find ids for the users of a pod: %w", err)
+	}
+	return ids, nil
+}
+
+// known returns the ids that a pod has.
+func (m *Manager) known(uid pod.UID) (render.IDs, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ids, ok := m.pods[uid]; ok {
+		return ids, nil
+	}
+	ids, err := m.read(uid)
+	if err == nil {
+		m.pods[uid] = ids
+	}
+	return ids, err
+}
+
+// given returns what pods are given ids of.
+func (m *Manager) given() (render.IDs, error) {
+	m.rangeMu.Lock()
+	defer m.rangeMu.Unlock()
+	if m.cfg.Range == nil {
+		return render.IDs{}, nil
+	}
+	if m.within == nil {
+		ids, err := m.cfg.Range()
+		if err != nil {
+			return render.IDs{}, err
+		}
+		m.within = &ids
+	}
+	return *m.within, nil
+}
+
+// give gives a pod the first ids that are free.
+func (m *Manager) give(uid pod.UID, within render.IDs) (render.IDs, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids, err := m.free(within)
+	if err == nil {
+		err = m.write(uid, ids)
+	}
+	if err == nil {
+		m.pods[uid] = ids
+	}
+	return ids, err
+}
+
+// Release is told that the directory of a pod is gone.
+func (m *Manager) Release(uid pod.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, uid)
+	delete(m.unread, uid)
+}
+
+// free finds the lowest range that no pod has a part of. m.mu is held.
+func (m *Manager) free(within render.IDs) (render.IDs, error) {
+	for uid, err := range m.unread { // it may have any
+		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
+	}
+	taken := map[uint32]bool{} // by the number of their DefaultCount ids
+	for _, ids := range m.pods {
+		for at := ids.First / DefaultCount; at <= (ids.First+ids.Count-1)/DefaultCount; at++ {
+			taken[at] = true
+		}
+	}
+	width := m.cfg.Count / DefaultCount
+	const last = 1<<16 - 1 // of the ranges of DefaultCount: it holds the id that means none
+	from, to := uint32(1), uint32(last)
+	if within.Count > 0 {
+		from, to = within.First/DefaultCount, min(to, within.First/DefaultCount+within.Count/DefaultCount)
+	}
+	if to-from < width {
+		return render.IDs{}, fmt.Errorf("a pod is to have %d, and %d were set aside for all", m.cfg.Count, within.Count)
+	}
+	run := uint32(0)
+	for at := from; at < to; at++ {
+		run++
+		if taken[at] {
+			run = 0
+		}
+		if run == width {
+			return render.IDs{First: (at - width + 1) * DefaultCount, Count: m.cfg.Count}, nil
+		}
+	}
+	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods", len(m.pods))
+}
+
+// maxRecord is more than a record takes.
+const maxRecord = 64 << 10
+
+// record is the file of a pod, in the form that the kubelet has for it.
+type record struct {
+	UIDMappings []mapping `json:"uidMappings"`
+	GIDMappings []mapping `json:"gidMappings"`
+}
+
+type mapping struct {
+	HostID      uint32 `json:"hostId"`
+	ContainerID uint32 `json:"containerId"`
+	Length      uint32 `json:"length"`
+}
+
+func (m *Manager) path(uid pod.UID) string {
+	return filepath.Join(m.cfg.PodsDir, string(uid), fileName)
+}
+
+func (m *Manager) read(uid pod.UID) (render.IDs, error) {
+	data, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), fileName), maxRecord)
+	if err != nil {
+		return render.IDs{}, err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return render.IDs{}, fmt.Errorf("%s is broken: %w", m.path(uid), err)
+	}
+	if len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1 || r.UIDMappings[0] != r.GIDMappings[0] {
+		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", m.path(uid))
+	}
+	one := r.UIDMappings[0]
+	if one.ContainerID != 0 || one.HostID < DefaultCount || one.Length == 0 || uint64(one.HostID)+uint64(one.Length) > 1<<32 {
+		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", m.path(uid), one.HostID, uint64(one.HostID)+uint64(one.Length))
+	}
+	return render.IDs{First: one.HostID, Count: one.Length}, nil
+}
+
+// write makes the record appear all at once, and stay through a power cut.
+func (m *Manager) write(uid pod.UID, ids render.IDs) error {
+	one := []mapping{{HostID: ids.First, Length: ids.Count}}
+	data, err := json.Marshal(record{UIDMappings: one, GIDMappings: one})
+	if err != nil {
+		return err
+	}
+	return atomicfile.ReplaceForGood(m.path(uid), data, 0o600)
+}

@@ -1,0 +1,95 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+	"berth/internal/pods/csi"
+)
+
+// setupCSI makes a volume that a CSI driver makes for this pod alone.
+func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
+	if at, ok := j.settled(v.Name); ok {
+		return at, nil
+	}
+	s := v.CSI
+	r := csi.Request{
+		Name: v.Name, Driver: s.Driver, Attributes: s.VolumeAttributes,
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ReadOnly: isTrue(s.ReadOnly),
+	}
+	if s.FSType != nil {
+		r.FSType = *s.FSType
+	}
+	if s.NodePublishSecretRef != nil {
+		r.PublishSecret = &v1.SecretReference{Namespace: j.pod.Namespace, Name: s.NodePublishSecretRef.Name}
+	}
+	return j.csi(ctx, r)
+}
+
+// csiPersistent brings a persistent volume of a CSI driver.
+func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	s := pv.Spec.CSI
+	if s.VolumeHandle == "" {
+		return place{}, errors.New("its volumeHandle is empty")
+	}
+	return j.csi(ctx, csi.Request{
+		Name: pv.Name, Driver: s.Driver, Handle: s.VolumeHandle, Attributes: s.VolumeAttributes, FSType: s.FSType,
+		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly, Block: isBlock(pv),
+		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef,
+	})
+}
+
+func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
+	r.Pod, r.Dir, r.Group, r.Say = j.pod, j.dataDir(dirCSI, r.Name), j.group, j.task.say
+	r.GiveToGroup = func(dir string) error {
+		root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return fmt.Errorf("give it to group %d: %w", j.group, err)
+		}
+		defer root.Close()
+		return j.giveToPod(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
+	}
+	mounted, err := j.m.cfg.CSI.Mount(ctx, r)
+	var waiting *csi.Waiting
+	if errors.As(err, &waiting) {
+		j.renew(time.Now().Add(askAgain))
+	}
+	if err != nil && mounted.Path == "" {
+		return place{}, err
+	}
+	j.renew(mounted.Again)
+	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, owned: !r.ReadOnly, block: r.Block, again: !mounted.Again.IsZero()}, err
+}
+
+// unmountCSI has the drivers take away what they brought to a pod. What they made below
+// the directory of its volumes, only they know.
+func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
+	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, dirCSI), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", dir.Name(), err)
+	}
+	var errs []error
+	for _, name := range names {
+		if err := m.cfg.CSI.Unmount(ctx, uid, filepath.Join(dir.Name(), name), t.say); err != nil {
+			errs = append(errs, fmt.Errorf("volume %q: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

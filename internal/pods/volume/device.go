@@ -1,0 +1,63 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/runtime/render"
+)
+
+// Devices returns what a container of p is given of the pod's volumes that are devices,
+// after Setup.
+func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error) {
+	if len(c.VolumeDevices) == 0 {
+		return nil, nil
+	}
+	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) ([]render.Device, error) {
+		out := make([]render.Device, 0, len(c.VolumeDevices))
+		for _, vd := range c.VolumeDevices {
+			t.say(fmt.Sprintf("look at the device of volume %q", vd.Name))
+			one, err := m.device(p, vd)
+			if err != nil {
+				return nil, &Error{Volume: vd.Name, Err: err}
+			}
+			out = append(out, one)
+		}
+		return out, nil
+	})
+}
+
+// device is one line of volumeDevices. The device is looked at each time: a runtime
+// would show whatever is there.
+func (m *Manager) device(p *v1.Pod, vd v1.VolumeDevice) (render.Device, error) {
+	at, ok := m.known(p.UID, vd.Name)
+	switch {
+	case !ok:
+		return render.Device{}, errNotSetUp
+	case !at.block:
+		return render.Device{}, errors.New("it is no device (volumeMode Filesystem): name it in volumeMounts")
+	}
+	path, err := m.cfg.Mounter.BlockDevice(at.path)
+	if err != nil {
+		return render.Device{}, err
+	}
+	return render.Device{HostPath: path, ContainerPath: filepath.Join("/", vd.DevicePath), ReadOnly: at.readOnly}, nil
+}
+
+// localDevice is a device of this machine. Nothing has to be done to it, so nothing has
+// to be undone.
+func (j *job) localDevice(pv *v1.PersistentVolume) (place, error) {
+	source := pv.Spec.Local.Path
+	j.task.say(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
+	if !filepath.IsAbs(source) {
+		return place{}, fmt.Errorf("local path %q is not an absolute path", source)
+	}
+	if _, err := j.m.cfg.Mounter.BlockDevice(source); err != nil {
+		return place{}, fmt.Errorf("local path: %w", err)
+	}
+	return place{path: source, block: true}, nil
+}

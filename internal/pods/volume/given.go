@@ -1,0 +1,36 @@
+package volume
+
+import "berth/internal/lib/pod"
+
+// medium is what holds a volume with a given content.
+type medium int
+
+const (
+	onDisk   medium = iota
+	inMemory        // for what must not be found on a stolen disk
+)
+
+// content sets up a volume whose files are given by build. If anything fails, what
+// is there from before is left as it is.
+func (j *job) content(kindDir, name string, on medium, optional bool, build func(payload) error) (place, error) {
+	at := place{path: j.dataDir(kindDir, name), dir: j.dataDir(kindDir, name), readOnly: true, owned: true, fixed: !optional}
+	files := payload{}
+	volume := content{dir: at.path, group: j.group}
+	err := build(files)
+	if err == nil && on == inMemory {
+		_, err = j.memoryDir(kindDir, name, "tmpfs", "")
+	}
+	if err == nil && on == onDisk {
+		_, err = j.ownDir(kindDir, name)
+	}
+	if err == nil {
+		var changed bool
+		if changed, err = volume.write(files); changed {
+			j.m.cfg.Log.Debug("a volume has a new content", "pod", pod.Ref(j.pod), "volume", name)
+		}
+	}
+	if err != nil && volume.current() == "" {
+		return place{}, err
+	}
+	return at, err
+}

@@ -1,0 +1,170 @@
+package volume
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+)
+
+// holders says which pods hold a persistent volume, in memory: to mount one for a pod, the
+// records of all others need not be read.
+//
+// It is filled from the records on disk when it is first asked, and changes together with
+// them, see change: nobody else writes or removes records. While one can't be read or
+// understood, or could not be written, all are read each time.
+type holders struct {
+	files sync.RWMutex // held for reading while one record changes, for writing while all are read
+
+	mu       sync.Mutex
+	filled   bool
+	doubtful bool                          // a file holds no record: a pod may hold something that is not known
+	pods     map[pod.UID]map[string]record // records of persistent volumes, by the volume of the pod
+	by       map[string]map[pod.UID]int    // how many volumes of a pod are the persistent volume
+}
+
+// change changes the file of a record, and then what is known of its pod.
+func (h *holders) change(file func() error, entry func()) error {
+	h.files.RLock()
+	defer h.files.RUnlock()
+	err := file()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.filled = false // the file may be the old one, or the new one
+		return err
+	}
+	if h.filled {
+		entry()
+	}
+	return nil
+}
+
+// vanished is told that a pod has no directory, and so no records.
+func (h *holders) vanished(uid pod.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgetPod(uid)
+}
+
+// put is called with the lock held, like forget and forgetPod.
+func (h *holders) put(uid pod.UID, volume string, r record) {
+	h.forget(uid, volume)
+	if r.Persistent == "" {
+		return
+	}
+	if h.pods[uid] == nil {
+		h.pods[uid] = map[string]record{}
+	}
+	h.pods[uid][volume] = r
+	if h.by[r.Persistent] == nil {
+		h.by[r.Persistent] = map[pod.UID]int{}
+	}
+	h.by[r.Persistent][uid]++
+}
+
+func (h *holders) forget(uid pod.UID, volume string) {
+	r, ok := h.pods[uid][volume]
+	if !ok {
+		return
+	}
+	if delete(h.pods[uid], volume); len(h.pods[uid]) == 0 {
+		delete(h.pods, uid)
+	}
+	of := h.by[r.Persistent]
+	if of[uid]--; of[uid] == 0 {
+		delete(of, uid)
+	}
+	if len(of) == 0 {
+		delete(h.by, r.Persistent)
+	}
+}
+
+func (h *holders) forgetPod(uid pod.UID) {
+	for volume := range maps.Clone(h.pods[uid]) {
+		h.forget(uid, volume)
+	}
+}
+
+// holdersOf returns the pods that hold a persistent volume, sorted, and whether these are
+// all that hold it.
+func (m *Manager) holdersOf(pv string) (uids []pod.UID, all bool, err error) {
+	if err := m.fillHolders(); err != nil {
+		return nil, false, err
+	}
+	h := &m.holders
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.by[pv])), !h.doubtful, nil
+}
+
+// heldAs returns the record of a volume that a pod holds, or an empty one.
+func (h *holders) heldAs(uid pod.UID, pv string) record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.pods[uid] {
+		if r.Persistent == pv {
+			return r
+		}
+	}
+	return record{}
+}
+
+// fillHolders reads the records of all pods, unless that was done.
+func (m *Manager) fillHolders() error {
+	h := &m.holders
+	filled := func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.filled
+	}
+	if filled() {
+		return nil
+	}
+	h.files.Lock()
+	defer h.files.Unlock()
+	if filled() { // by another one
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.doubtful, h.pods, h.by = false, map[pod.UID]map[string]record{}, map[string]map[pod.UID]int{}
+	err := podfile.Each(m.cfg.PodsDir, ".", func(dir fs.DirEntry) error {
+		if !dir.IsDir() {
+			return nil
+		}
+		return m.readHolder(pod.UID(dir.Name()))
+	})
+	h.filled = err == nil && !h.doubtful
+	return err
+}
+
+// readHolder reads the records of one pod.
+func (m *Manager) readHolder(uid pod.UID) error {
+	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(file fs.DirEntry) error {
+		if strings.HasSuffix(file.Name(), ".new") { // see package atomicfile: its volume was not mounted yet
+			return nil
+		}
+		r, err := m.readRecord(m.cfg.PodsDir, uid, file.Name())
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it may go meanwhile
+		case errors.Is(err, errNoRecord):
+			m.holders.doubtful = true
+		case err != nil:
+			return err
+		default:
+			m.holders.put(uid, file.Name(), r)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+)
+
+// Teardown unmounts and removes the volumes of a pod whose containers are gone. It
+// may be called again, and for a pod that is not known. Nothing is removed while
+// any volume is mounted, and nothing ever behind a mount.
+//
+// It looks at the places where volumes of a pod are mounted, and not at the mounts of the
+// machine: those of all pods are thousands. Only if something is mounted where it does
+// not look (a container can do that in its volumes) is the mount table read.
+func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
+	if _, err := m.podDir(uid); err != nil {
+		return err
+	}
+	m.guard.giveUp(uid)
+	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
+		err := m.teardown(ctx, t, uid)
+		if err == nil {
+			m.letGo(ctx, uid)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
+	m.forget(uid)
+	m.stopWaiting(uid)
+	m.cfg.CSI.Forget(uid)
+	pods, err := openDir(m.cfg.PodsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer pods.Close()
+	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	if errors.Is(err, fs.ErrNotExist) {
+		m.holders.vanished(uid)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// Parts of volumes first: they hold the volumes. What drivers have brought they take
+	// away before anybody else does: they know what is behind it.
+	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
+		return err
+	}
+	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
+		return err
+	}
+	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
+		return err
+	}
+	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
+		path := filepath.Join(dir.Name(), part)
+		t.say("remove " + path)
+		remove := func() error { return podfile.RemoveTree(dir, part) }
+		if part == sourcesDir {
+			files := remove
+			remove = func() error { return m.holders.change(files, func() { m.holders.forgetPod(uid) }) }
+		}
+		err := remove()
+		if errors.Is(err, podfile.ErrMountPoint) || errors.Is(err, unix.EBUSY) {
+			if err = m.unmountIn(ctx, t, pods, path, every); err == nil {
+				t.say("remove " + path)
+				err = remove()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m.settle(dir.Name())
+	return nil
+}
+
+// How deep in their directories volumes (by kind and name), and parts of them (by volume,
+// container and number) are mounted.
+const (
+	volumeDepth  = 2
+	subPathDepth = 3
+)
+
+// unmountPlaces unmounts what is mounted in a directory of ours, down to a depth. What is
+// in use because of mounts below it, which only the mount table tells, goes after these.
+func (m *Manager) unmountPlaces(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	err := m.unmountWithin(ctx, t, pods, path, depth)
+	if errors.Is(err, errInUse) {
+		return m.unmountIn(ctx, t, pods, path, every)
+	}
+	return err
+}
+
+func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	rel, err := filepath.Rel(pods.Name(), path)
+	if err != nil {
+		return err
+	}
+	dir, err := podfile.OpenIn(pods, rel, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // part of a volume may be a file
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	dir.Close()
+	if err != nil {
+		return fmt.Errorf("list %s: %w", path, err)
+	}
+	var errs []error
+	for _, name := range names {
+		at := filepath.Join(path, name)
+		err := m.unmountAt(ctx, t.say, at)
+		if err == nil && depth > 1 {
+			err = m.unmountWithin(ctx, t, pods, at, depth-1)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// unmountAt takes away what is mounted on one path: all of it, if several mounts are.
+func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) error {
+	for range unmountRounds {
+		at, mounted, err := m.cfg.Mounter.At(path)
+		if err != nil || !mounted {
+			return err
+		}
+		say("unmount " + path)
+		if err := m.unmount(ctx, at); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("unmount %s: new mounts keep appearing", path)
+}
+
+// unmountRounds is how often it is looked for mounts that others hid.
+const unmountRounds = 10
+
+// settle forgets what did not go in a directory, now that it has.
+func (m *Manager) settle(dir string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.stuck, func(at string, _ time.Time) bool { return strings.HasPrefix(at, dir+"/") })
+}
+
+// every is said of mount points.
+func every(string) bool { return true }
+
+// unmountIn unmounts what is mounted in a directory, as far as it is meant. It looks
+// until nothing is left, since a mount may hide another one of the same place.
+func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
+	for range unmountRounds {
+		mounts, err := m.cfg.Mounter.Below(dir)
+		if err != nil {
+			return err
+		}
+		mounts = slices.DeleteFunc(mounts, func(at MountPoint) bool { return !meant(at.Path) })
+		if len(mounts) == 0 {
+			return nil
+		}
+		var errs []error
+		for _, at := range mounts {
+			t.say("unmount " + at.Path)
+			if err := isStraight(pods, at.Path); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			errs = append(errs, m.unmount(ctx, at))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("unmount below %s: new mounts keep appearing", dir)
+}
+
+// isStraight makes sure that the way to a mount point has no symbolic link: the
+// mount table was read before, and a container may have changed the way since.
+func isStraight(pods *os.File, path string) error {
+	rel, err := filepath.Rel(pods.Name(), filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	parent, err := podfile.OpenIn(pods, rel, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return fmt.Errorf("unmount %s: the way to it has changed: %w", path, err)
+	}
+	parent.Close()
+	return nil
+}
+
+var errInUse = errors.New("it is in use")
+
+// unmount says since when a mount does not go. The text stays the same meanwhile.
+func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
+	began := time.Now()
+	err := m.cfg.Mounter.Unmount(ctx, at)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		delete(m.stuck, at.Path)
+		return nil
+	}
+	since, ok := m.stuck[at.Path]
+	if !ok {
+		since = began
+		m.stuck[at.Path] = began
+	}
+	if errors.Is(err, unix.EBUSY) {
+		err = errInUse
+	}
+	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)
+}

@@ -1,0 +1,115 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"time"
+
+	"berth/internal/lib/run"
+	"berth/internal/runtime/ociarchive"
+)
+
+// attend does what one life of containerd needs besides itself: the sandbox image, the
+// image archives, and a log that stays small. What it returns is closed when the
+// images that are there now have been taken in.
+func (r *Runtime) attend(group *run.Group) <-chan struct{} {
+	_ = r.reserve.Save() // which tries again
+	prepared := make(chan struct{})
+	notices := make(chan struct{}, 1)
+	group.Go("containerd-log", func(ctx context.Context) { boundLog(ctx, r.paths.log, r.log) })
+	group.Go("images-watch", func(ctx context.Context) {
+		if err := watchFolder(ctx, r.paths.images, notices); err != nil {
+			r.log.Warn("new image archives are noticed late", "after", auditTick, "error", err)
+		}
+	})
+	network := make(chan struct{}, 1)
+	group.Go("network-watch", func(ctx context.Context) {
+		if err := watchFolder(ctx, r.paths.cniConf, network); err != nil {
+			r.log.Debug("a change of the network is noticed late", "error", err)
+		}
+	})
+	group.Go("network-tell", func(context.Context) {
+		for range network {
+			r.cfg.NetworkChanged()
+		}
+	})
+	group.Go("images", func(ctx context.Context) {
+		c, err := r.newClient()
+		if err != nil {
+			r.log.Error("images can not be imported", "error", err)
+			return
+		}
+		defer c.close()
+		r.keepSandboxImage(ctx, c)
+		newImporter(r.paths, r.imported, c, r.cfg.Imported, r.log).run(ctx, notices, func() { close(prepared) })
+	})
+	return prepared
+}
+
+// keepSandboxImage tries until the sandbox image is there: without it, no pod starts.
+func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
+	for failing := false; ; failing = true {
+		err := r.ensureSandboxImage(ctx, c)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if !failing {
+			r.log.Error("sandbox image is not there: no pod can start; trying again", "error", err)
+		}
+		if wait(ctx, retryAfter) != nil {
+			return
+		}
+	}
+}
+
+// sandboxLabel on the image holds the digest of the program in it, so that a new
+// version of the program takes the place of the old one.
+const sandboxLabel = "berth.dev/pause-digest"
+
+func (r *Runtime) ensureSandboxImage(ctx context.Context, c *client) error {
+	program, err := os.ReadFile(r.paths.pause)
+	if err != nil {
+		return fmt.Errorf("read program of the sandbox image: %w", err)
+	}
+	sum := sha256.Sum256(program)
+	digest := hex.EncodeToString(sum[:])
+	labels, there, err := c.labels(ctx, SandboxImage)
+	if err != nil {
+		return err
+	}
+	if there && labels[sandboxLabel] == digest {
+		return c.awaitNoticed(ctx, []string{SandboxImage})
+	}
+	var archive bytes.Buffer
+	if err := ociarchive.Write(&archive, sandboxImage(program)); err != nil {
+		return fmt.Errorf("make sandbox image: %w", err)
+	}
+	names, err := c.importArchive(ctx, &archive, "localhost/berth-pause", map[string]string{sandboxLabel: digest})
+	if err != nil {
+		return fmt.Errorf("import sandbox image: %w", err)
+	}
+	return c.awaitNoticed(ctx, names)
+}
+
+func sandboxImage(program []byte) ociarchive.Image {
+	return ociarchive.Image{
+		Tag:        SandboxImage,
+		Files:      []ociarchive.File{{Path: "/pause", Data: program, Mode: 0o755}},
+		Entrypoint: []string{"/pause"},
+		User:       "65535:65535",
+	}
+}
+
+// wait returns early, with its error, if ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

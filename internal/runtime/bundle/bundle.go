@@ -1,0 +1,289 @@
+// Package bundle is the container runtime that berth brings along: a containerd
+// of its own with a bridge network, for machines that have no runtime yet.
+//
+// Everything lives below berth's root directory:
+//
+//	containerd/         images, snapshots, metadata: survives Teardown
+//	containerd.toml     the configuration, written anew at each start
+//	images/             image archives that users drop in
+//	certs.d/            HOST/hosts.toml: mirrors and certificates of registries
+//	imported.json       which of them are in the runtime already
+//	cni/conf, cni/ipam  the network and the addresses that it gave out
+//	log/containerd.log  what containerd says
+//	run/                sockets, mounts, pid file, a reserve of disk: gone after Teardown
+//
+// Run keeps one containerd alive: it adopts the one that an earlier agent left
+// behind, or starts one, and starts another when it dies, or when it does not answer
+// for minutes: then it is killed first. containerd and the
+// containers are no part of the agent's life: when Run ends, they stay. Teardown
+// is what ends them.
+//
+// Run is the only writer of the files above, and Teardown the only one that
+// removes them; the caller sees to it that one agent at a time owns a root.
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/host/roots"
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/statefile"
+)
+
+// SandboxImage is the image that holds a pod's namespaces open.
+const SandboxImage = "localhost/berth-pause:1"
+
+const (
+	defaultPullPatience = time.Minute
+	defaultSilence      = 3 * time.Minute
+)
+
+// Config says where the runtime lives and whom it tells.
+type Config struct {
+	// Owner says which root directory, bridge and pod CIDR the runtime has, and what
+	// Teardown may remove.
+	Owner   roots.Owner
+	Libexec string // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
+	// PullPatience is how long nothing may come of an image before its pull is given up; 0
+	// for a minute.
+	PullPatience time.Duration
+
+	// Silence is how long containerd may answer nothing before it is killed and another one
+	// is started in its place; 0 for three minutes. Containers outlive it.
+	Silence time.Duration
+
+	// State writes down what the runtime can do without.
+	State *statefile.Keeper
+
+	// HasImage asks the endpoint over CRI whether it knows an image.
+	HasImage func(ctx context.Context, endpoint, image string) (bool, error)
+
+	// Ready asks the endpoint over CRI whether runtime and network are ready.
+	Ready func(ctx context.Context, endpoint string) error
+	// Answers asks the endpoint over CRI for anything that is always answered. It fails only
+	// if there is no answer.
+	Answers func(ctx context.Context, endpoint string) error
+
+	// Up and Down tell of every change, in order, from one goroutine. They must
+	// not block. Up comes after the images of the folder are there.
+	Up   func()
+	Down func(cause error)
+
+	// Imported names the images of an archive that has just been taken in.
+	Imported func(names []string)
+	// NetworkChanged is told when the configuration of the network may be another.
+	NetworkChanged func()
+
+	Log *slog.Logger
+}
+
+// Runtime is the managed containerd of one root directory.
+type Runtime struct {
+	cfg      Config
+	paths    paths
+	launcher *launcher
+	imported *statefile.File // which archives were imported
+	reserve  *statefile.Entry
+	log      *slog.Logger
+	looks    looks
+}
+
+// New checks the configuration. It touches nothing.
+func New(cfg Config) (*Runtime, error) {
+	if !filepath.IsAbs(cfg.Owner.Root()) {
+		return nil, fmt.Errorf("root directory %q must be an absolute path", cfg.Owner.Root())
+	}
+	if !filepath.IsAbs(cfg.Libexec) {
+		return nil, fmt.Errorf("directory of the bundled programs %q must be an absolute path", cfg.Libexec)
+	}
+	if cfg.Ready == nil || cfg.Answers == nil || cfg.HasImage == nil || cfg.Log == nil || cfg.State == nil {
+		return nil, errors.New("bundle needs a readiness check, a question that is always answered, one for images, a keeper of its state and a logger")
+	}
+	if err := checkPodCIDR(cfg.Owner.PodCIDR()); err != nil {
+		return nil, err
+	}
+	bridge, _ := cfg.Owner.Bridge()
+	if err := checkLinkName(bridge); err != nil {
+		return nil, err
+	}
+	if cfg.PullPatience == 0 {
+		cfg.PullPatience = defaultPullPatience
+	}
+	if cfg.PullPatience < 0 {
+		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullPatience)
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = defaultSilence
+	}
+	if cfg.Silence < time.Second {
+		return nil, fmt.Errorf("a containerd that is busy is silent for longer than %s", cfg.Silence)
+	}
+	p, err := newPaths(cfg.Owner.Root(), cfg.Libexec)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Up == nil {
+		cfg.Up = func() {}
+	}
+	if cfg.Down == nil {
+		cfg.Down = func(error) {}
+	}
+	if cfg.Imported == nil {
+		cfg.Imported = func([]string) {}
+	}
+	if cfg.NetworkChanged == nil {
+		cfg.NetworkChanged = func() {}
+	}
+	r := &Runtime{cfg: cfg, paths: p, log: cfg.Log.With("component", "runtime")}
+	r.launcher = newLauncher(p, r.log)
+	r.launcher.pids = cfg.State.File(p.pidFile, "which process is containerd")
+	r.imported = cfg.State.File(p.imported, "which image archives were imported")
+	r.reserve = cfg.State.Entry("the reserve for the next start of containerd", func() error { return keepReserve(p) })
+	return r, nil
+}
+
+// EndpointOf is where the runtime of a root directory answers CRI calls.
+func EndpointOf(root string) string { return "unix://" + filepath.Join(root, "run", "containerd.sock") }
+
+// Endpoint is where the runtime answers CRI calls.
+func (r *Runtime) Endpoint() string { return EndpointOf(r.paths.root) }
+
+// PullPatience is how long nothing may come of an image before its pull is given up.
+func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
+
+// Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
+// only where trying again would not help: programs or rights that are missing.
+func (r *Runtime) Run(ctx context.Context) error {
+	defer r.looks.close()
+	if err := r.prepare(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	s := supervisor{
+		launcher: r.launcher,
+		ready:    func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
+		answers:  func(ctx context.Context) error { return r.cfg.Answers(ctx, r.Endpoint()) },
+		silence:  r.cfg.Silence,
+		attend:   r.attend,
+		up:       r.cfg.Up,
+		down:     r.cfg.Down,
+		log:      r.log,
+	}
+	s.run(ctx)
+	return nil
+}
+
+// prepare makes the directories and writes both configurations. A disk that can't be written
+// is tried again until it can, unless a containerd runs, which needs none of that.
+func (r *Runtime) prepare(ctx context.Context) error {
+	if err := r.paths.checkPrograms(); err != nil {
+		return err
+	}
+	network, config, err := r.render()
+	if err != nil {
+		return err
+	}
+	for delay := firstRestartDelay; ; delay = min(2*delay, maxRestartDelay) {
+		err := r.place(network, config)
+		if err == nil || !statefile.CantWrite(err) {
+			return err
+		}
+		if running, findErr := r.launcher.running(); findErr == nil && running != nil {
+			running.close()
+			r.log.Warn("the files of the runtime can't be written: the running containerd goes on with those that it has", "err", err)
+			return nil
+		}
+		if delay == firstRestartDelay {
+			r.log.Error("the files of the runtime can't be written, and no containerd runs: trying again, at longer and longer intervals", "err", err)
+			r.freeOwn()
+		}
+		if wait(ctx, delay) != nil {
+			return nil //nolint:nilerr // we are told to end
+		}
+	}
+}
+
+// freeOwn makes room with what the runtime itself can spare: its reserve, an old log, and
+// archives that nobody waits for any more.
+func (r *Runtime) freeOwn() {
+	_ = os.Remove(r.paths.reserve)
+	_ = os.Remove(oldLog(r.paths.log))
+	parts, _ := filepath.Glob(filepath.Join(r.paths.tmp, loadPattern))
+	for _, part := range parts {
+		_ = os.Remove(part)
+	}
+}
+
+// render returns the configurations of the network and of containerd.
+func (r *Runtime) render() (network, config []byte, err error) {
+	if network, err = renderNetwork(r.paths, r.cfg.Owner); err != nil {
+		return nil, nil, err
+	}
+	var can able
+	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
+		return nil, nil, err
+	}
+	err = CanLabel()
+	if can.label = err == nil; !can.label && !errors.Is(err, ErrNoSELinux) {
+		r.log.Warn("containers have no SELinux labels", "err", err)
+	}
+	config, err = renderConfig(r.paths, can, r.cfg.PullPatience)
+	return network, config, err
+}
+
+// place makes the directories and puts both configurations there. Nothing is written that is
+// there already, because containerd watches the network's, and a disk may be read-only.
+func (r *Runtime) place(network, config []byte) error {
+	for _, dir := range r.paths.dirs() {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make directory of the runtime: %w", err)
+		}
+	}
+	// A pod with users of its own has no root of the machine in it, and has to find
+	// its file system there.
+	const open = 0o711
+	for _, dir := range []string{filepath.Dir(r.paths.state), r.paths.state} {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm() == open {
+			continue
+		}
+		if err := os.Chmod(dir, open); err != nil {
+			return fmt.Errorf("open directory of the runtime: %w", err)
+		}
+	}
+	if err := writeIfChanged(r.paths.network, network); err != nil {
+		return err
+	}
+	return writeIfChanged(r.paths.config, config)
+}
+
+// writeIfChanged puts content in place at once, or not at all.
+func writeIfChanged(path string, content []byte) error {
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	if err := atomicfile.Replace(path, content, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Waits of the supervision, in one place.
+const (
+	firstRestartDelay = time.Second
+	maxRestartDelay   = 30 * time.Second
+	healthyAfter      = time.Minute // of health: then a death counts as the first again
+	readyPoll         = 50 * time.Millisecond
+	readyTimeout      = 5 * time.Second  // of one question
+	readyPatience     = 30 * time.Second // then the log says that it takes long
+	firstImportWait   = 30 * time.Second // for the images of the folder, before Up
+	healthPoll        = 10 * time.Second // between two questions whether it answers
+	minFailures       = 3                // questions without an answer, before it is killed
+	maxSilences       = 8                // so many times the silence for one that never answered
+)

@@ -1,0 +1,227 @@
+package bundle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/lib/salvage"
+	"berth/internal/lib/statefile"
+)
+
+// imageStore is the part of the runtime that the importer needs.
+type imageStore interface {
+	importArchive(ctx context.Context, archive io.Reader, prefix string, labels map[string]string) ([]string, error)
+	awaitNoticed(ctx context.Context, names []string) error
+	present(ctx context.Context, names []string) (bool, error)
+}
+
+// importer takes in the image archives of a folder: those that are there, and those
+// that appear. It lives as long as one life of containerd.
+//
+// A file is tried once for each content that it has. What was taken in is on record,
+// by name, size and time, and not read again unless its images are gone.
+type importer struct {
+	dir      string
+	record   *statefile.File
+	store    imageStore
+	imported func(names []string)
+	log      *slog.Logger
+
+	settling settling
+	taken    map[string]taken // on record
+	checked  map[string]stamp // taken, and the images were seen to be there
+	refused  map[string]stamp // broken
+
+	unreadable bool // the folder, and the log says so
+}
+
+// taken is an archive that the runtime has.
+type taken struct {
+	Stamp  stamp    `json:"stamp"`
+	Images []string `json:"images"`
+}
+
+func newImporter(p paths, record *statefile.File, store imageStore, imported func([]string), log *slog.Logger) *importer {
+	return &importer{
+		dir: p.images, record: record, store: store, imported: imported, log: log,
+		settling: settling{seen: map[string]sighting{}},
+		checked:  map[string]stamp{},
+		refused:  map[string]stamp{},
+	}
+}
+
+const (
+	auditTick = 5 * time.Minute // in case that a notice was lost
+	gatherFor = 200 * time.Millisecond
+)
+
+// run looks through the folder now and after each notice. It calls first when it has
+// dealt with all that was there at the start.
+func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func()) {
+	taken, err := readRecord(i.record.Path())
+	if err != nil {
+		i.log.Warn("which archives were imported is not known: importing them again", "error", err)
+	}
+	i.taken = taken
+
+	wait := i.pass(ctx)
+	if err != nil && ctx.Err() == nil {
+		i.writeRecord() // whoever reads the broken one can't tell which images may go
+	}
+	next := time.Now().Add(wait)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		if first != nil && wait == auditTick { // no file keeps us waiting
+			first()
+			first = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			wait = i.pass(ctx)
+			next = time.Now().Add(wait)
+			timer.Reset(wait)
+		case _, open := <-notices:
+			if !open {
+				notices = nil
+				continue
+			}
+			// A file that is being written sends many: look once for all of them.
+			if soon := time.Now().Add(gatherFor); next.After(soon) {
+				next = soon
+				timer.Reset(gatherFor)
+			}
+		}
+	}
+}
+
+// pass looks at each file once, and says when to look again.
+func (i *importer) pass(ctx context.Context) time.Duration {
+	next := auditTick
+	present := map[string]bool{}
+	entries, err := os.ReadDir(i.dir)
+	if err != nil && !i.unreadable {
+		i.log.Warn("folder of image archives can not be read", "error", err)
+	}
+	i.unreadable = err != nil
+	if err != nil {
+		return next
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return next
+		}
+		if _, ok := archiveName(e.Name()); !ok {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(i.dir, e.Name())) // through symlinks
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		present[e.Name()] = true
+		if wait := i.look(ctx, e.Name(), stampOf(info)); wait > 0 {
+			next = min(next, wait)
+		}
+	}
+	maps.DeleteFunc(i.settling.seen, func(name string, _ sighting) bool { return !present[name] })
+	maps.DeleteFunc(i.checked, func(name string, _ stamp) bool { return !present[name] })
+	maps.DeleteFunc(i.refused, func(name string, _ stamp) bool { return !present[name] })
+	before := len(i.taken)
+	maps.DeleteFunc(i.taken, func(name string, _ taken) bool { return !present[name] })
+	if len(i.taken) < before { // their images need not be kept any more
+		i.writeRecord()
+	}
+	return next
+}
+
+// look deals with one file. It returns how long to wait before another look, or 0.
+func (i *importer) look(ctx context.Context, name string, is stamp) time.Duration {
+	if s, ok := i.checked[name]; ok && s.equal(is) {
+		return 0
+	}
+	if s, ok := i.refused[name]; ok && s.equal(is) {
+		return 0
+	}
+	if t, ok := i.taken[name]; ok && t.Stamp.equal(is) {
+		if there, err := i.store.present(ctx, t.Images); err != nil {
+			return retryAfter
+		} else if there {
+			i.checked[name] = is
+			return 0
+		}
+	}
+	if wait := i.settling.look(name, time.Now(), is); wait > 0 {
+		return wait
+	}
+	began := time.Now()
+	names, err := i.take(ctx, name)
+	if now, statErr := os.Stat(filepath.Join(i.dir, name)); statErr != nil || !stampOf(now).equal(is) {
+		return settleFor // it changed under our hands: whatever came out says nothing
+	}
+	switch {
+	case err != nil && isUnavailable(err):
+		return retryAfter
+	case err != nil:
+		i.refused[name] = is
+		i.log.Error("image archive is not imported: it is tried again when the file changes", "file", name, "error", err)
+		return 0
+	}
+	i.checked[name] = is
+	i.taken[name] = taken{Stamp: is, Images: names}
+	i.writeRecord()
+	i.log.Info("imported image archive", "file", name, "images", names, "took", time.Since(began).Round(time.Millisecond))
+	i.imported(names)
+	return 0
+}
+
+func (i *importer) writeRecord() {
+	content, err := json.MarshalIndent(i.taken, "", "  ")
+	if err != nil {
+		i.log.Warn("which archives were imported is not on record: they will be imported again", "error", err)
+		return
+	}
+	_ = i.record.Save(append(content, '\n')) // which tries again
+}
+
+// retryAfter is for a runtime that is away: most likely, this importer ends with it.
+const retryAfter = 5 * time.Second
+
+// take imports one archive, and returns when CRI knows its images.
+func (i *importer) take(ctx context.Context, name string) ([]string, error) {
+	f, err := os.Open(filepath.Join(i.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if err := checkArchive(f); err != nil {
+		return nil, err
+	}
+	stem, _ := archiveName(name)
+	return takeIn(ctx, i.store, stem, f)
+}
+
+func readRecord(path string) (map[string]taken, error) {
+	record := map[string]taken{}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return record, nil
+	}
+	if err != nil {
+		return record, err
+	}
+	if record, err = salvage.Entries[string, taken](content); err != nil {
+		return record, fmt.Errorf("read %s: %w", path, err)
+	}
+	return record, nil
+}

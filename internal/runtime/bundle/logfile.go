@@ -1,0 +1,85 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"berth/internal/lib/statefile"
+)
+
+const (
+	maxLog       = 10 << 20
+	logCheckTick = time.Minute
+)
+
+// boundLog keeps containerd's log small, without containerd taking part in it: it
+// writes to the file by itself, and goes on doing so.
+func boundLog(ctx context.Context, path string, log *slog.Logger) {
+	tick := time.NewTicker(logCheckTick)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := trimLog(path, maxLog)
+		if err != nil && !failing {
+			log.Warn("containerd's log is not kept small", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// trimLog moves the end of a log that is longer than limit to path.1, and empties
+// the log. Its writer appends, so it goes on at the start; what it writes between
+// the two steps is lost. If there is no room for that, the end of the log goes, too.
+func trimLog(path string, limit int64) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("trim log: %w", err)
+	}
+	if info.Size() <= limit {
+		return nil
+	}
+	err = copyEnd(path, oldLog(path), info.Size()-limit)
+	if statefile.IsFull(err) {
+		err = os.Remove(oldLog(path))
+	}
+	if err != nil {
+		return fmt.Errorf("keep end of log: %w", err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		return fmt.Errorf("trim log: %w", err)
+	}
+	return nil
+}
+
+// oldLog is where the end of a log that was trimmed is kept.
+func oldLog(path string) string { return path + ".1" }
+
+func copyEnd(from, to string, offset int64) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if _, err := in.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

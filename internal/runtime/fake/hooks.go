@@ -1,0 +1,163 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth/internal/pods/handler"
+)
+
+// Hooks note which hooks were run. Exec hooks take as long, and fail, as told.
+type Hooks struct {
+	mu   sync.Mutex
+	ran  []string
+	take map[string]time.Duration
+	fail map[string]error
+}
+
+// Takes makes the exec hook with that command take so long.
+func (h *Hooks) Takes(command string, d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.take == nil {
+		h.take = map[string]time.Duration{}
+	}
+	h.take[command] = d
+}
+
+// Fails makes the exec hook with that command fail.
+func (h *Hooks) Fails(command string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fail == nil {
+		h.fail = map[string]error{}
+	}
+	h.fail[command] = err
+}
+
+// Ran returns the commands of the exec hooks that were run, in order.
+func (h *Hooks) Ran() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.ran)
+}
+
+// Run implements execute.Hooks.
+func (h *Hooks) Run(ctx context.Context, _ handler.Target, handler *v1.LifecycleHandler) error {
+	command := handler.Exec.Command[0]
+	h.mu.Lock()
+	h.ran = append(h.ran, command)
+	take, err := h.take[command], h.fail[command]
+	h.mu.Unlock()
+	select {
+	case <-time.After(take):
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Events keep what was recorded, as "reason message".
+type Events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// Record implements execute.Events.
+func (e *Events) Record(_ *v1.Pod, _, reason, message string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, reason+" "+message)
+}
+
+// RecordContainer implements execute.Events.
+func (e *Events) RecordContainer(p *v1.Pod, _, kind, reason, message string) {
+	e.Record(p, kind, reason, message)
+}
+
+// All returns what was recorded.
+func (e *Events) All() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.all)
+}
+
+// Upstream notes what it is told.
+type Upstream struct {
+	mu        sync.Mutex
+	published map[string]v1.PodStatus
+	released  []string
+
+	mirrored   map[string]int
+	unmirrored []string
+}
+
+// Publish implements execute.Upstream.
+func (u *Upstream) Publish(p *v1.Pod, s v1.PodStatus) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.published == nil {
+		u.published = map[string]v1.PodStatus{}
+	}
+	u.published[p.Name] = s
+}
+
+// Release implements execute.Upstream.
+func (u *Upstream) Release(p *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.released = append(u.released, p.Name)
+}
+
+// Mirror implements agent.Upstream.
+func (u *Upstream) Mirror(static *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.mirrored == nil {
+		u.mirrored = map[string]int{}
+	}
+	u.mirrored[static.Name]++
+}
+
+// Mirrored returns how often the mirror of a static pod was asked for.
+func (u *Upstream) Mirrored(name string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.mirrored[name]
+}
+
+// Unmirror implements agent.Upstream.
+func (u *Upstream) Unmirror(mirror *v1.Pod) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.unmirrored = append(u.unmirrored, mirror.Name)
+}
+
+// Unmirrored returns the names of the mirror pods that were to go.
+func (u *Upstream) Unmirrored() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.unmirrored)
+}
+
+// Forget implements agent.Upstream.
+func (u *Upstream) Forget(types.UID) {}
+
+// Published returns the last status of a pod that was published.
+func (u *Upstream) Published(name string) v1.PodStatus {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.published[name]
+}
+
+// Released returns the names of the pods that were released.
+func (u *Upstream) Released() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.released)
+}

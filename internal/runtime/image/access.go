@@ -1,0 +1,119 @@
+package image
+
+import (
+	"slices"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"berth/internal/runtime/keyring"
+)
+
+// Policy says for which images that are there a pod has to show that it could have
+// pulled them. The names are the kubelet's.
+type Policy struct {
+	Verify kubelet.ImagePullCredentialsVerificationPolicy
+	// Allowed are the repositories that count as preloaded whoever pulled them, as
+	// names, or as beginnings that end in /*.
+	Allowed []string
+}
+
+// asks tells whether the policy wants to know more about an image.
+func (p Policy) asks(repository string, pulledByUs bool) bool {
+	switch p.Verify {
+	case kubelet.NeverVerify:
+		return false
+	case kubelet.AlwaysVerify:
+		return true
+	case kubelet.NeverVerifyAllowlistedImages:
+		return pulledByUs || !p.allowed(repository)
+	default: // NeverVerifyPreloadedImages
+		return pulledByUs
+	}
+}
+
+func (p Policy) allowed(repository string) bool {
+	return slices.ContainsFunc(p.Allowed, func(pattern string) bool {
+		if beginning, ok := cutStar(pattern); ok {
+			return len(repository) > len(beginning) && repository[:len(beginning)] == beginning
+		}
+		return pattern == repository
+	})
+}
+
+// cutStar takes the star off a pattern such as localhost/team/*.
+func cutStar(pattern string) (string, bool) {
+	if n := len(pattern); n > 1 && pattern[n-2:] == "/*" {
+		return pattern[:n-1], true
+	}
+	return pattern, false
+}
+
+// covers tells whether a record shows that whoever has these credentials could have
+// pulled the image: because all pods of the node may, because one of the credentials
+// pulled it before, because one of their Secrets did when it held others, or because
+// their service account did.
+func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) bool {
+	if record == nil {
+		return false
+	}
+	by := record.CredentialMapping[repository]
+	if by.NodePodsAccessible {
+		return true
+	}
+	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isOf(known, shown.Account) }) {
+		return true
+	}
+	for _, c := range shown.List {
+		if slices.ContainsFunc(by.KubernetesSecrets, func(s kubelet.ImagePullSecret) bool {
+			return s.CredentialHash == c.Hash() ||
+				c.Secret != nil && c.Secret.UID != "" && s.UID == c.Secret.UID && s.Namespace == c.Secret.Namespace && s.Name == c.Secret.Name
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// withPull is a record that also knows of this pull.
+func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Credential) kubelet.ImagePulledRecord {
+	mapping := map[string]kubelet.ImagePullCredentials{}
+	for name, c := range record.CredentialMapping {
+		mapping[name] = c
+	}
+	record.CredentialMapping = mapping
+	known := mapping[repository]
+	switch {
+	case known.NodePodsAccessible:
+	case by.Anonymous() || by.Secret == nil && by.Account == nil:
+		mapping[repository] = kubelet.ImagePullCredentials{NodePodsAccessible: true}
+	case by.Account != nil:
+		if a := accountOf(by.Account); !slices.Contains(known.KubernetesServiceAccounts, a) {
+			known.KubernetesServiceAccounts = lastOf(append(slices.Clone(known.KubernetesServiceAccounts), a), maxKnown)
+		}
+		mapping[repository] = known
+	default:
+		now := kubelet.ImagePullSecret{UID: by.Secret.UID, Namespace: by.Secret.Namespace, Name: by.Secret.Name, CredentialHash: by.Hash()}
+		// What the same Secret held before is of no use any more.
+		rest := slices.DeleteFunc(slices.Clone(known.KubernetesSecrets), func(s kubelet.ImagePullSecret) bool {
+			return s.UID == now.UID && s.Namespace == now.Namespace && s.Name == now.Name
+		})
+		known.KubernetesSecrets = lastOf(append(rest, now), maxKnown)
+		mapping[repository] = known
+	}
+	return record
+}
+
+// isOf tells whether an account is the one that a pod shows. While the cluster can't be
+// asked, pods show a name without a UID: what ran before an outage goes on.
+func isOf(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
+	return shown != nil && known.Namespace == shown.Namespace && known.Name == shown.Name && (shown.UID == "" || known.UID == shown.UID)
+}
+
+func accountOf(a *keyring.Account) kubelet.ImagePullServiceAccount {
+	return kubelet.ImagePullServiceAccount{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
+}
+
+// maxKnown bounds a record: whoever is left out pulls again, and is let in.
+const maxKnown = 100
+
+func lastOf[T any](list []T, most int) []T { return list[max(len(list)-most, 0):] }

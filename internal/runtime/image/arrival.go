@@ -1,0 +1,89 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/internal/lib/progress"
+	"berth/internal/lib/run"
+)
+
+// lookEvery is between two looks at how much of an image has come.
+const lookEvery = time.Second
+
+// arrival is an image that comes just now.
+type arrival struct {
+	meter *progress.Meter // nil while there is nothing to tell
+	came  bool            // something of it
+}
+
+// note takes in how much is here. If nothing is known although something came, all
+// of it may be here, and be unpacked: that is no silence.
+func (a *arrival) note(done, total int64, now time.Time) {
+	switch {
+	case total > 0:
+		if a.meter == nil {
+			a.meter = progress.NewMeter(now)
+		}
+		a.came = true
+		a.meter.Note(done, total, now)
+	case a.came:
+		a.meter = nil
+	}
+}
+
+// watch looks how an image comes, if the runtime tells, until it is told to stop.
+func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
+	if m.Arrived == nil {
+		return func() {}
+	}
+	a := &arrival{meter: progress.NewMeter(time.Now())}
+	m.mu.Lock()
+	m.arrivals[what.image] = a
+	m.mu.Unlock()
+	looks := run.NewGroup(ctx, m.Log)
+	looks.Go("look at pull of "+what.image, func(ctx context.Context) {
+		for {
+			select {
+			case <-time.After(lookEvery):
+			case <-ctx.Done():
+				return
+			}
+			done, total := m.Arrived(ctx, what.repository)
+			m.mu.Lock()
+			a.note(done, total, time.Now())
+			m.mu.Unlock()
+		}
+	})
+	return func() {
+		looks.Stop()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.arrivals[what.image] == a { // and not of somebody with other credentials
+			delete(m.arrivals, what.image)
+		}
+	}
+}
+
+// Progress tells how an image comes that is pulled just now. It knows nothing of
+// others, nor if the runtime does not tell.
+func (m *Manager) Progress(image string) progress.Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.arrivals[image]
+	if a == nil || a.meter == nil {
+		return progress.Progress{}
+	}
+	return a.meter.Progress(time.Now())
+}
+
+// silentError is a pull that the runtime gave up because nothing came any more.
+type silentError struct{ after time.Duration }
+
+func (e silentError) Error() string {
+	if e.after == 0 {
+		return "nothing came from the registry for too long: the runtime gave up the pull"
+	}
+	return fmt.Sprintf("nothing came from the registry for %s: the pull was given up", e.after)
+}

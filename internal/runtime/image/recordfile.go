@@ -1,0 +1,104 @@
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"berth/internal/lib/atomicfile"
+	"berth/internal/runtime/keyring"
+)
+
+// unfinished is how files end that a crash kept from being put in place.
+const unfinished = ".new"
+
+// intent is a pull that begins, as the kubelet keeps it, and what was there before.
+type intent struct {
+	kubelet.ImagePullIntent
+	Before string `json:"before,omitempty"`
+}
+
+func readIntent(path string) (intent, error) {
+	var i intent
+	err := readFile(path, &i)
+	if err == nil && i.Image == "" {
+		err = fmt.Errorf("%s names no image", path)
+	}
+	return i, err
+}
+
+func writeIntent(path, image, before string) error {
+	return writeFile(path, intent{kubelet.ImagePullIntent{TypeMeta: typeMeta("ImagePullIntent"), Image: image}, before})
+}
+
+func readPulled(path, ref string) (*kubelet.ImagePulledRecord, error) {
+	var record kubelet.ImagePulledRecord
+	err := readFile(path, &record)
+	if err == nil && record.ImageRef != ref {
+		err = fmt.Errorf("%s is of another image", path)
+	}
+	return &record, err
+}
+
+func writePulled(path string, record kubelet.ImagePulledRecord) error {
+	record.TypeMeta, record.LastUpdatedTime = typeMeta("ImagePulledRecord"), metav1.Now()
+	return writeFile(path, record)
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// fileOf is the file for an image, however its name is written.
+func fileOf(image string) string {
+	if full, err := keyring.FullName(image); err == nil {
+		image = full
+	}
+	return fileFor(image)
+}
+
+// fileFor is how a file for a name is called, which may have slashes in it.
+func fileFor(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return "sha256-" + hex.EncodeToString(sum[:])
+}
+
+func readFile(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeFile returns when the file is on the disk: who may use an image is not forgotten
+// in a power cut.
+func writeFile(path string, record any) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.ReplaceForGood(path, text, 0o600)
+}
+
+// remove removes a file that may be gone.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

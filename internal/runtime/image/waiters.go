@@ -1,0 +1,127 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/internal/lib/pod"
+)
+
+// key is a pull: an image, and what the pods that wait for it can show by themselves.
+type key struct{ image, secrets string }
+
+// entry is an image that somebody waits for. It is there as long as they do.
+type entry struct {
+	waiters  map[waiter]stand
+	turn     *turn              // of the pull that runs
+	cancel   context.CancelFunc // of the pull that runs; nil if none does
+	askedAt  time.Time          // since when it waits for credentials; zero: it does not
+	err      error              // of the last pull
+	failedAt time.Time
+	backoff  time.Duration // from failedAt to the next try
+}
+
+// waiter is a container that waits for its image. It waits for one at a time.
+type waiter struct {
+	uid       pod.UID
+	container string
+}
+
+// stand is how things stand with a waiter.
+type stand int
+
+const (
+	asked  stand = iota
+	served       // the pull that it asked for succeeded
+)
+
+// pods adds those who wait for the image to uids, each once.
+func (e *entry) pods(uids []pod.UID) []pod.UID {
+	for who := range e.waiters {
+		if !slices.Contains(uids, who.uid) {
+			uids = append(uids, who.uid)
+		}
+	}
+	return uids
+}
+
+// Release ends the wait of a pod that goes. A pull that nobody waits for any more ends.
+func (m *Manager) Release(uid pod.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, e := range m.images {
+		for who := range e.waiters {
+			if who.uid == uid {
+				m.leave(k, who)
+			}
+		}
+	}
+}
+
+// leaveAll ends the wait of one who has what it wants.
+func (m *Manager) leaveAll(who waiter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k := range m.images {
+		m.leave(k, who)
+	}
+}
+
+// leave ends the wait of one, if it waits. The caller holds the lock.
+func (m *Manager) leave(k key, who waiter) {
+	e := m.images[k]
+	if e == nil {
+		return
+	}
+	if _, waits := e.waiters[who]; !waits {
+		return
+	}
+	delete(e.waiters, who)
+	if len(e.waiters) > 0 {
+		return
+	}
+	if e.cancel != nil {
+		e.cancel()
+	}
+	delete(m.images, k)
+}
+
+// Loaded takes note of images that came out of an archive: all pods may use them.
+func (m *Manager) Loaded(ctx context.Context, images []string) error {
+	var problems []error
+	for _, image := range images {
+		if err := m.loaded(ctx, image); err != nil {
+			problems = append(problems, fmt.Errorf("%s was loaded, but may not be used by all pods: %w", image, err))
+		}
+	}
+	m.Recheck(ctx)
+	return errors.Join(problems...)
+}
+
+func (m *Manager) loaded(ctx context.Context, image string) error {
+	if m.Records == nil {
+		return nil
+	}
+	ref, err := m.Runtime.ImageRef(ctx, image)
+	if err != nil || ref == "" {
+		return err
+	}
+	return m.Records.Loaded(image, ref)
+}
+
+// Recheck wakes every pod that waits for an image: some may have arrived by
+// another way than a pull.
+func (m *Manager) Recheck(ctx context.Context) {
+	m.mu.Lock()
+	var uids []pod.UID
+	for _, e := range m.images {
+		uids = e.pods(uids)
+	}
+	m.mu.Unlock()
+	for _, uid := range uids {
+		m.Wake(ctx, uid)
+	}
+}

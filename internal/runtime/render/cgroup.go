@@ -1,0 +1,120 @@
+package render
+
+import (
+	"fmt"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+
+	"berth/internal/lib/pod"
+)
+
+// The cgroups of pods stand in a tree, in which a pod that was promised more goes
+// before one that was promised less:
+//
+//	<root>/pod<uid>             Guaranteed
+//	<root>/burstable/pod<uid>
+//	<root>/besteffort/pod<uid>
+const (
+	burstableDir  = "burstable"
+	bestEffortDir = "besteffort"
+)
+
+// Cgroup is a cgroup with its limits: that of a pod, for all of its containers
+// together, or that of all pods. Zero means no limit.
+type Cgroup struct {
+	Path          string
+	Shares        int64 // of the processors
+	Quota, Period int64 // of their time, in microseconds
+	Memory        int64
+	Pids          int64
+	// HugePages are bytes by the size of pages, such as 2MB. Of all other sizes it may
+	// have none.
+	HugePages map[string]int64
+}
+
+// Cgroup is the path of the cgroup that holds all containers of a pod.
+func (n Node) Cgroup(p *v1.Pod) string {
+	name := "pod" + string(p.UID)
+	switch pod.QOSClass(p) {
+	case v1.PodQOSGuaranteed:
+		return filepath.Join(n.CgroupRoot, name)
+	case v1.PodQOSBurstable:
+		return filepath.Join(n.CgroupRoot, burstableDir, name)
+	default:
+		return filepath.Join(n.CgroupRoot, bestEffortDir, name)
+	}
+}
+
+// Cgroups are all paths at which a pod of that UID can have its cgroup. Of a pod that
+// only the runtime knows, nobody can say which one it is.
+func (n Node) Cgroups(uid pod.UID) []string {
+	name := "pod" + string(uid)
+	return []string{
+		filepath.Join(n.CgroupRoot, name),
+		filepath.Join(n.CgroupRoot, burstableDir, name),
+		filepath.Join(n.CgroupRoot, bestEffortDir, name),
+	}
+}
+
+// PodCgroup says what a pod gets and may use, its overhead included. CPU time and
+// memory are limited only if each of its containers is, or the pod says so itself.
+func PodCgroup(p *v1.Pod, n Node) Cgroup {
+	counted := p.DeepCopy() // the helpers may add the overhead in place
+	requests := helper.PodRequests(counted, helper.PodResourcesOptions{})
+	counted = p.DeepCopy()
+	limits := helper.PodLimits(counted, helper.PodResourcesOptions{})
+	out := Cgroup{Path: n.Cgroup(p), Shares: shares(requests[v1.ResourceCPU]), Pids: max(0, n.PodPids), HugePages: hugePageSizes(requests)}
+	if pod.QOSClass(p) == v1.PodQOSBestEffort {
+		out.Shares = minShares
+	}
+	if allLimited(p, v1.ResourceCPU) {
+		out.Quota, out.Period = quota(limits[v1.ResourceCPU], n)
+	}
+	if allLimited(p, v1.ResourceMemory) {
+		out.Memory = bytes(limits[v1.ResourceMemory])
+	}
+	return out
+}
+
+func allLimited(p *v1.Pod, name v1.ResourceName) bool {
+	if p.Spec.Resources != nil {
+		if limit := p.Spec.Resources.Limits[name]; limit.Sign() > 0 {
+			return true
+		}
+	}
+	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			if limit := containers[i].Resources.Limits[name]; limit.Sign() <= 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// pids is what processes are called where they are reserved.
+const pids v1.ResourceName = "pid"
+
+// AllPods is the cgroup above those of all pods. They may have what the machine has,
+// but for what is reserved. Of the processors that is a share, not a limit: time that
+// nobody else wants is theirs.
+func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
+	left := func(name v1.ResourceName) resource.Quantity {
+		q := has[name].DeepCopy()
+		q.Sub(reserved[name])
+		return q
+	}
+	for _, name := range []v1.ResourceName{v1.ResourceMemory, pids} {
+		if q := left(name); q.Sign() <= 0 {
+			all, kept := has[name], reserved[name]
+			return Cgroup{}, fmt.Errorf("of %s, %s are reserved and there are %s: nothing is left for pods", name, &kept, &all)
+		}
+	}
+	return Cgroup{
+		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(pids)),
+		HugePages: hugePageSizes(has),
+	}, nil
+}

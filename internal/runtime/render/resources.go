@@ -1,0 +1,222 @@
+package render
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// The kernel counts a processor as 1024 shares, and time in microseconds of a period.
+const (
+	milliPerCPU   = 1000
+	sharesPerCPU  = 1024
+	minShares     = 2
+	maxShares     = 262144
+	minQuota      = 1000
+	maxMilliCPU   = 1 << 30 // more than any machine has, and little enough to count with
+	defaultPeriod = 100 * time.Millisecond
+)
+
+// resources renders what a container is promised and what it may use at most.
+// Zero means no limit. Where a container has no limit, that of its pod is the one.
+func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerResources {
+	var pod v1.ResourceList
+	if p.Spec.Resources != nil {
+		pod = p.Spec.Resources.Limits
+	}
+	request, asked := c.Resources.Requests[v1.ResourceCPU]
+	if !asked {
+		request = c.Resources.Limits[v1.ResourceCPU]
+	}
+	out := &runtimeapi.LinuxContainerResources{
+		CpuShares:          shares(request),
+		MemoryLimitInBytes: cmp.Or(bytes(c.Resources.Limits[v1.ResourceMemory]), bytes(pod[v1.ResourceMemory])),
+		OomScoreAdj:        oomScore(p, c, n.Memory),
+		HugepageLimits:     hugePages(n.PageSizes, pod, c.Resources.Limits),
+	}
+	// Memory and swap together: no swap. Without a limit that says nothing, and only v2
+	// has a limit of swap alone.
+	out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
+	limit := c.Resources.Limits[v1.ResourceCPU]
+	if limit.Sign() <= 0 {
+		limit = pod[v1.ResourceCPU]
+	}
+	out.CpuQuota, out.CpuPeriod = quota(limit, n)
+	if n.CgroupV2 { // a container whose memory ran out ends as a whole
+		out.Unified = map[string]string{"memory.oom.group": "1"}
+		if n.SwapLimits {
+			out.Unified["memory.swap.max"] = "0"
+		}
+	}
+	return out
+}
+
+// milli is an amount of processors in thousandths. What is too large to be counted
+// is the largest.
+func milli(cpu resource.Quantity) int64 {
+	if cpu.CmpInt64(maxMilliCPU/milliPerCPU) > 0 {
+		return maxMilliCPU
+	}
+	return max(0, cpu.MilliValue())
+}
+
+func bytes(q resource.Quantity) int64 {
+	if q.CmpInt64(math.MaxInt64) > 0 {
+		return math.MaxInt64
+	}
+	return max(0, q.Value())
+}
+
+func shares(cpu resource.Quantity) int64 {
+	return min(max(minShares, milli(cpu)*sharesPerCPU/milliPerCPU), maxShares)
+}
+
+// quota returns how many microseconds of a period may be used, or zeros if there is
+// no limit.
+func quota(cpu resource.Quantity, n Node) (quota, period int64) {
+	if n.NoCPUQuota || cpu.Sign() <= 0 {
+		return 0, 0
+	}
+	period = cmp.Or(n.CPUPeriod, defaultPeriod).Microseconds()
+	return max(minQuota, milli(cpu)*period/milliPerCPU), period
+}
+
+// hugePages lists the limit of every size that the machine has. A container without
+// one has that of its pod. What neither asks for is for others.
+func hugePages(sizes []string, ofPod, own v1.ResourceList) []*runtimeapi.HugepageLimit {
+	limits := hugePageSizes(ofPod)
+	maps.Copy(limits, hugePageSizes(own))
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range sizes {
+		out = append(out, &runtimeapi.HugepageLimit{PageSize: size, Limit: uint64(limits[size])})
+	}
+	return out
+}
+
+// PageSizes are the sizes of huge pages among resources, as the kernel writes them.
+func PageSizes(list v1.ResourceList) []string {
+	return slices.Sorted(maps.Keys(hugePageSizes(list)))
+}
+
+// hugePageSizes returns bytes by the size of pages, which the kernel writes as 2MB
+// or 1GB.
+func hugePageSizes(list v1.ResourceList) map[string]int64 {
+	out := map[string]int64{}
+	for name, amount := range list {
+		text, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+		size, err := resource.ParseQuantity(text)
+		if !ok || err != nil || size.Sign() <= 0 {
+			continue
+		}
+		out[pageSize(size.Value())] += bytes(amount)
+	}
+	return out
+}
+
+func pageSize(size int64) string {
+	units := []string{"B", "KB", "MB", "GB"}
+	i := 0
+	for size >= 1024 && size%1024 == 0 && i < len(units)-1 {
+		size, i = size/1024, i+1
+	}
+	return strconv.FormatInt(size, 10) + units[i]
+}
+
+// How soon the kernel ends a process when memory runs out: the higher the sooner.
+const (
+	oomLast      = -997 // after all others, but for the system itself
+	oomFirst     = 1000
+	oomBurstable = 3 // at least: later than those that use what they were promised
+)
+
+// oomScore lets go first who was promised nothing, and last who was promised all
+// that it may use. In between, whoever uses more than it was promised goes before
+// those who do not.
+func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
+	if pod.IsCritical(p) && p.Spec.PriorityClassName == systemNodeCritical {
+		return oomLast
+	}
+	switch pod.QOSClass(p) {
+	case v1.PodQOSGuaranteed:
+		return oomLast
+	case v1.PodQOSBestEffort:
+		return oomFirst
+	}
+	if capacity <= 0 {
+		return oomFirst - 1
+	}
+	promised := bytes(c.Resources.Requests[v1.ResourceMemory])
+	if isSidecar(p, c) { // the others can't do without it
+		promised = max(promised, leastMemory(p))
+	}
+	promised = min(min(promised, capacity)+min(memoryLeft(p), capacity), capacity)
+	return min(max(oomBurstable, oomFirst-oomFirst*promised/capacity), oomFirst-1)
+}
+
+const systemNodeCritical = "system-node-critical"
+
+func isSidecar(p *v1.Pod, c *v1.Container) bool { return pod.IsInit(p, c.Name) && pod.IsSidecar(c) }
+
+// leastMemory is the smallest promise to a main container.
+func leastMemory(p *v1.Pod) int64 {
+	least := int64(-1)
+	for i := range p.Spec.Containers {
+		if m := bytes(p.Spec.Containers[i].Resources.Requests[v1.ResourceMemory]); least < 0 || m < least {
+			least = m
+		}
+	}
+	return max(0, least)
+}
+
+// memoryLeft is what a pod as a whole was promised beyond its containers, shared
+// among them.
+func memoryLeft(p *v1.Pod) int64 {
+	if p.Spec.Resources == nil {
+		return 0
+	}
+	left := bytes(p.Spec.Resources.Requests[v1.ResourceMemory])
+	sum := helper.AggregateContainerRequests(p, helper.PodResourcesOptions{})
+	if left -= bytes(*sum.Memory()); left <= 0 || len(p.Spec.Containers) == 0 {
+		return 0
+	}
+	sharing := int64(len(p.Spec.Containers))
+	for i := range p.Spec.InitContainers {
+		if pod.IsSidecar(&p.Spec.InitContainers[i]) {
+			sharing++
+		}
+	}
+	return left / sharing
+}
+
+// overhead is what a pod costs beside its containers, for runtimes that make a
+// machine for it.
+func overhead(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
+	if len(p.Spec.Overhead) == 0 {
+		return nil
+	}
+	return listed(p.Spec.Overhead, p.Spec.Overhead, n)
+}
+
+// sandboxResources is how large such a machine should be.
+func sandboxResources(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
+	plain := p.DeepCopy()
+	plain.Spec.Overhead = nil
+	return listed(helper.PodRequests(plain, helper.PodResourcesOptions{}), helper.PodLimits(plain, helper.PodResourcesOptions{}), n)
+}
+
+func listed(requests, limits v1.ResourceList, n Node) *runtimeapi.LinuxContainerResources {
+	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(requests[v1.ResourceCPU]), MemoryLimitInBytes: bytes(limits[v1.ResourceMemory])}
+	out.CpuQuota, out.CpuPeriod = quota(limits[v1.ResourceCPU], n)
+	return out
+}

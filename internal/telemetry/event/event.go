@@ -1,0 +1,97 @@
+// Package event tells what happens to pods and to the node: an image was pulled,
+// a container was started, a probe failed, memory runs out.
+//
+// Whoever does something to a pod hands a sentence about it to the Recorder,
+// and goes on at once. A goroutine counts repeated events as one, combines
+// similar ones and limits their rate, by the rules of client-go, and puts what
+// is left into the Store. The Store keeps the newest events in memory for
+// readers, and in a file, from which a restarted agent goes on.
+//
+// In a cluster an APISink writes the same to the API server, at its own pace.
+//
+// The Recorder is the only writer of a Store. An event that was handed out is
+// never written to: one that happens again replaces it under the same name.
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record/util"
+
+	"berth/internal/lib/printable"
+)
+
+const (
+	// defaultComponent is who tells of events.
+	defaultComponent = "berth"
+
+	maxMessage = 1 << 10 // bytes
+	maxReason  = 128     // bytes; API servers take no more
+)
+
+// refer names a pod, and the container of it that is meant, if any.
+func refer(p *v1.Pod, container string) v1.ObjectReference {
+	return v1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod",
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		FieldPath: fieldPath(p, container),
+	}
+}
+
+// referNode names a node as kubelets do: kubectl looks for events of nodes whose
+// UID is a name.
+func referNode(name string) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+}
+
+// fieldPath is where a container stands in the spec of its pod.
+func fieldPath(p *v1.Pod, container string) string {
+	if container == "" {
+		return ""
+	}
+	field := "containers"
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == container {
+			field = "initContainers"
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == container {
+			field = "ephemeralContainers"
+		}
+	}
+	return fmt.Sprintf("spec.%s{%s}", field, container)
+}
+
+// newEvent is an event that happened once, as told by a component of a node.
+func newEvent(component, node string, about v1.ObjectReference, kind, reason, message string, now time.Time) *v1.Event {
+	at := metav1.NewTime(now)
+	return &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			// What is in no namespace has its events in the default one.
+			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
+			// Chance makes a name unique even if the clock is set back.
+			Name: util.GenerateEventName(about.Name, rand.Int64()),
+		},
+		InvolvedObject:      about,
+		Type:                kind,
+		Reason:              oneLine(reason, maxReason),
+		Message:             oneLine(message, maxMessage),
+		FirstTimestamp:      at,
+		LastTimestamp:       at,
+		Count:               1,
+		Source:              v1.EventSource{Component: component, Host: node},
+		ReportingController: component,
+		ReportingInstance:   node,
+	}
+}
+
+// oneLine makes one line of s that is short and safe to print: what a container
+// or a registry said may hold anything.
+func oneLine(s string, limit int) string { return printable.Head(printable.OneLine(s), limit) }

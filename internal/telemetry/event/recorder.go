@@ -1,0 +1,155 @@
+package event
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"berth/internal/lib/printable"
+)
+
+// queueLength is how many events may wait to be taken in.
+const queueLength = 1000
+
+// Config is what a Recorder needs.
+type Config struct {
+	Node  string // the name of this node, which events are told from
+	Store *Store
+	Log   *slog.Logger
+	// Component is who tells of events; empty: berth. In a cluster, people and alerts
+	// look for those of the kubelet.
+	Component string
+	// Sink is given what the store is given, if there is one: an event, and if it
+	// has happened before, the patch that makes the event of that name into this
+	// one. It is called by one goroutine, and what it does not return from holds
+	// up all events, so it should hand them on. It must not write to the event.
+	Sink func(e *v1.Event, patch []byte)
+}
+
+// Recorder takes in events. Its methods may be called by anybody at any time.
+type Recorder struct {
+	config     Config
+	correlator *record.EventCorrelator
+	queue      chan *v1.Event
+	dropped    atomic.Uint64
+
+	// Of Run alone: whether, and since which count, events are being dropped.
+	dropping bool
+	before   uint64
+}
+
+// New returns a recorder, or what its config lacks. What it is told is taken in
+// once Run runs.
+func New(c Config) (*Recorder, error) {
+	if c.Node == "" || c.Store == nil || c.Log == nil {
+		return nil, errors.New("event: Node, Store and Log are needed")
+	}
+	c.Component = cmp.Or(c.Component, defaultComponent)
+	r := &Recorder{
+		config: c,
+		queue:  make(chan *v1.Event, queueLength),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+			MessageFunc: func(e *v1.Event) string {
+				return printable.Head(record.EventAggregatorByReasonMessageFunc(e), maxMessage)
+			},
+		}),
+	}
+	// What happened before a restart goes on to be counted.
+	for _, e := range c.Store.List("", "", "") {
+		r.correlator.UpdateState(e)
+	}
+	return r, nil
+}
+
+// Record tells what happened to a pod. The kind is v1.EventTypeNormal or
+// v1.EventTypeWarning. It never blocks, and keeps nothing of p but its names.
+func (r *Recorder) Record(p *v1.Pod, kind, reason, message string) {
+	r.RecordContainer(p, "", kind, reason, message)
+}
+
+// Recordf is Record with a format for the message.
+func (r *Recorder) Recordf(p *v1.Pod, kind, reason, format string, args ...any) {
+	r.RecordContainer(p, "", kind, reason, fmt.Sprintf(format, args...))
+}
+
+// RecordContainer tells what happened to one container of a pod.
+func (r *Recorder) RecordContainer(p *v1.Pod, container, kind, reason, message string) {
+	r.tell(refer(p, container), kind, reason, message)
+}
+
+// RecordContainerf is RecordContainer with a format for the message.
+func (r *Recorder) RecordContainerf(p *v1.Pod, container, kind, reason, format string, args ...any) {
+	r.RecordContainer(p, container, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// RecordNode tells what happened to this node. It never blocks.
+func (r *Recorder) RecordNode(kind, reason, message string) {
+	r.tell(referNode(r.config.Node), kind, reason, message)
+}
+
+func (r *Recorder) tell(about v1.ObjectReference, kind, reason, message string) {
+	select {
+	case r.queue <- newEvent(r.config.Component, r.config.Node, about, kind, reason, message, time.Now()):
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+// Dropped is how many events were lost because they came faster than they could
+// be taken in.
+func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
+
+// Run takes events in until ctx ends, and then those that wait already.
+func (r *Recorder) Run(ctx context.Context) {
+	for {
+		select {
+		case e := <-r.queue:
+			r.take(e)
+		case <-ctx.Done():
+			for range len(r.queue) {
+				r.take(<-r.queue)
+			}
+			return
+		}
+	}
+}
+
+// take puts one event where it belongs.
+func (r *Recorder) take(told *v1.Event) {
+	r.tellDropped()
+	result, err := r.correlator.EventCorrelate(told)
+	if err != nil {
+		// The event is good. It has no patch, so that for a sink it is a new one.
+		r.config.Log.Debug("an event has no patch", "event", told.Name, "err", err)
+	}
+	if result == nil || result.Skip {
+		return // too many of this pod or node
+	}
+	e := result.Event
+	// What combines several events is made without these.
+	e.ReportingController, e.ReportingInstance = r.config.Component, r.config.Node
+	r.config.Store.Add(e)
+	if r.config.Sink != nil {
+		r.config.Sink(e, result.Patch)
+	}
+}
+
+// tellDropped logs when events begin to be dropped, and when that is over.
+func (r *Recorder) tellDropped() {
+	dropped := r.dropped.Load()
+	switch {
+	case !r.dropping && dropped > r.before:
+		r.dropping = true
+		r.config.Log.Warn("events come faster than they can be taken in: some are dropped")
+	case r.dropping && len(r.queue) == 0:
+		r.config.Log.Info("events are no longer dropped", "dropped", dropped-r.before)
+		r.dropping, r.before = false, dropped
+	}
+}

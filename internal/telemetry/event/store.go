@@ -1,0 +1,210 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/lib/statefile"
+)
+
+const (
+	defaultMax    = 2000
+	defaultPerPod = 100
+)
+
+// StoreConfig is what a Store needs.
+type StoreConfig struct {
+	// Path is the file that events are written to, beside a second one whose name
+	// ends in .old. Empty: events are only in memory.
+	Path   string
+	State  *statefile.Keeper // writes them, when there is room; needed with a Path
+	Log    *slog.Logger
+	Max    int // how many events are kept; 0 means 2000
+	PerPod int // how many events of one pod are kept; 0 means 100
+}
+
+// Store holds the newest events and tells readers when there are new ones.
+type Store struct {
+	max, perPod int
+	journal     journal
+	entry       *statefile.Entry // the journal; nil if there is none
+	log         *slog.Logger
+
+	mu       sync.Mutex
+	events   []*v1.Event // what happened last is at the end
+	watchers map[chan struct{}]struct{}
+	unsaved  [][]byte // lines that are not in the journal yet: the newest, max at most
+}
+
+// OpenStore returns a store that holds what was written down before. Events are
+// of use also without a file: one that can't be read or written is logged, and
+// no error.
+func OpenStore(c StoreConfig) (*Store, error) {
+	switch {
+	case c.Log == nil:
+		return nil, errors.New("event: Log is needed")
+	case c.Path != "" && c.State == nil:
+		return nil, errors.New("event: a Path needs a State")
+	case c.Max < 0 || c.PerPod < 0:
+		return nil, fmt.Errorf("event: Max is %d and PerPod is %d, and neither can be below 0", c.Max, c.PerPod)
+	}
+	s := &Store{
+		max: c.Max, perPod: c.PerPod, log: c.Log,
+		journal:  journal{path: c.Path, limit: journalLimit},
+		watchers: map[chan struct{}]struct{}{},
+	}
+	if s.max == 0 {
+		s.max = defaultMax
+	}
+	if s.perPod == 0 {
+		s.perPod = defaultPerPod
+	}
+	if c.Path != "" {
+		s.entry = c.State.Entry("events", s.flush)
+	}
+	s.restore()
+	return s, nil
+}
+
+// restore reads what is written down. A line that was not written to its end,
+// or that is damaged, is left out.
+func (s *Store) restore() {
+	lines, err := s.journal.read()
+	if err != nil {
+		s.log.Warn("events from before are not all there", "err", err)
+	}
+	for _, line := range lines {
+		var e v1.Event
+		if err := json.Unmarshal(line, &e); err == nil && e.Name != "" {
+			s.put(&e)
+		}
+	}
+}
+
+// Add puts an event in, in the place of an older one of its name. The caller
+// does not write to it any more. There is one caller at a time: the Recorder.
+func (s *Store) Add(e *v1.Event) {
+	s.mu.Lock()
+	s.put(e)
+	for w := range s.watchers {
+		select {
+		case w <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+	s.mu.Unlock()
+	s.write(e) // readers do not wait for the disk
+}
+
+// put adds e and lets go of what is too much: the oldest of the pod, and the
+// oldest of all.
+func (s *Store) put(e *v1.Event) {
+	s.events = slices.DeleteFunc(s.events, func(old *v1.Event) bool {
+		return old.Name == e.Name && old.Namespace == e.Namespace
+	})
+	s.events = append(s.events, e)
+	ofPod, oldest := 0, -1
+	for i, other := range s.events {
+		if other.InvolvedObject.UID == e.InvolvedObject.UID {
+			ofPod++
+			if oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	if ofPod > s.perPod {
+		s.events = slices.Delete(s.events, oldest, oldest+1)
+	}
+	if len(s.events) > s.max {
+		s.events = slices.Delete(s.events, 0, 1)
+	}
+}
+
+// write writes e down, and what could not be written before it.
+func (s *Store) write(e *v1.Event) {
+	if s.entry == nil {
+		return
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		s.log.Warn("an event can't be written down", "event", e.Name, "err", err)
+		return
+	}
+	s.mu.Lock()
+	s.unsaved = append(s.unsaved, line)
+	if over := len(s.unsaved) - s.max; over > 0 {
+		s.unsaved = slices.Delete(s.unsaved, 0, over)
+	}
+	s.mu.Unlock()
+	_ = s.entry.Save() // which tries again
+}
+
+// flush appends the lines that are missing to the journal, the oldest first. There is one
+// caller at a time.
+func (s *Store) flush() error {
+	for {
+		s.mu.Lock()
+		lines := s.unsaved
+		s.unsaved = nil
+		s.mu.Unlock()
+		if len(lines) == 0 {
+			return nil
+		}
+		for n, line := range lines {
+			if err := s.journal.append(line); err != nil {
+				s.mu.Lock()
+				s.unsaved = append(lines[n:len(lines):len(lines)], s.unsaved...)
+				s.mu.Unlock()
+				return err
+			}
+		}
+	}
+}
+
+// List returns events, the newest last. An empty namespace, name or UID does not
+// matter. The name is that of a pod or, if there is no event of such a pod, that
+// of its manifest, without the name of the node. The caller must not write to the
+// events.
+func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var exact, byManifest []*v1.Event
+	for _, e := range s.events {
+		about := &e.InvolvedObject
+		switch {
+		case namespace != "" && e.Namespace != namespace, uid != "" && about.UID != uid:
+		case name != "" && about.Kind != "Pod":
+		case name == "" || about.Name == name:
+			exact = append(exact, e)
+		case about.Name == name+"-"+e.Source.Host:
+			byManifest = append(byManifest, e)
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return byManifest
+}
+
+// Watch returns a channel that says "list again" after every change, until ctx
+// ends. A reader that is slow is told once, not often.
+func (s *Store) Watch(ctx context.Context) <-chan struct{} {
+	w := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[w] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, w)
+	})
+	return w
+}

@@ -1,0 +1,141 @@
+// Package measure stands behind the hooks that the road of a pod has for those who
+// watch it, and hands what it sees to three who keep it: metrics, the waterfalls of
+// pods, and traces. It decides nothing, and no call of it blocks.
+package measure
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/api"
+	"berth/internal/core/worker"
+	"berth/internal/lib/pod"
+	"berth/internal/pods/probe"
+	"berth/internal/telemetry/metrics"
+	"berth/internal/telemetry/trace"
+	"berth/internal/telemetry/waterfall"
+)
+
+// Config is what a Watcher is made of.
+type Config struct {
+	Metrics    *metrics.Metrics
+	Waterfalls *waterfall.Recorder
+	Tracer     *trace.Tracer // nil: nothing is traced
+}
+
+// Watcher is what the hooks call.
+type Watcher struct {
+	Config
+	relisted atomic.Int64 // when the last list began, in nanoseconds since 1970
+}
+
+// New returns a watcher.
+func New(c Config) (*Watcher, error) {
+	if c.Metrics == nil || c.Waterfalls == nil {
+		return nil, errors.New("measure: metrics and waterfalls are required")
+	}
+	return &Watcher{Config: c}, nil
+}
+
+// Turn is the hook of worker.Config. The names are the kubelet's.
+func (w *Watcher) Turn(ctx context.Context, p *v1.Pod, phase worker.Phase) (context.Context, func(error)) {
+	operation, span := "sync", "syncPod"
+	switch phase {
+	case worker.Terminating:
+		operation, span = "kill", "syncTerminatingPod"
+	case worker.Terminated:
+		operation, span = "terminated", "syncTerminatedPod"
+	}
+	began := time.Now()
+	ctx, end := w.Tracer.Begin(ctx, span, "k8s.pod.uid", string(p.UID), "k8s.pod.name", p.Name, "k8s.namespace.name", p.Namespace)
+	return ctx, func(err error) {
+		end(err)
+		w.Metrics.Turn(operation, time.Since(began))
+	}
+}
+
+// Restarted is the hook of worker.Config.
+func (w *Watcher) Restarted(p *v1.Pod) { w.Metrics.Restarted(pod.IsStatic(p)) }
+
+// Call is the hook of cri.Config.
+func (w *Watcher) Call(ctx context.Context, operation string) (context.Context, func(error)) {
+	began := time.Now()
+	ctx, end := w.Tracer.Within(ctx, "runtime."+operation)
+	return w.Tracer.Outgoing(ctx), func(err error) {
+		end(err)
+		w.Metrics.Call(operation, time.Since(began), err)
+	}
+}
+
+// Relisted is the hook of observe.Config.
+func (w *Watcher) Relisted(at time.Time, took time.Duration) {
+	var after time.Duration
+	if before := w.relisted.Swap(at.UnixNano()); before != 0 {
+		after = at.Sub(time.Unix(0, before))
+	}
+	w.Metrics.Relisted(at, took, after)
+}
+
+// Pulled returns the hook of image.Config. size tells how many bytes an image has. As
+// a pull may serve many pods, it is no part of anybody's trace.
+func (w *Watcher) Pulled(
+	size func(ctx context.Context, image string) (uint64, error),
+) func(ctx context.Context, image string, took time.Duration, err error) {
+	return func(ctx context.Context, image string, took time.Duration, err error) {
+		if err != nil {
+			return
+		}
+		bytes, err := size(ctx, image)
+		if err != nil {
+			bytes = 0 // not known
+		}
+		w.Metrics.ImagePulled(bytes, took)
+	}
+}
+
+// Waterfall is how the start of a pod went, for the local API. It is false if there
+// is nothing to tell.
+func (w *Watcher) Waterfall(uid pod.UID) (api.Waterfall, bool) {
+	fall, ok := w.Waterfalls.Of(uid)
+	out := api.Waterfall{Seen: fall.Seen, Done: fall.Done, Phases: []api.Phase{}}
+	for _, span := range fall.Spans {
+		phase := api.Phase{Name: span.Phase, Container: span.Container, Start: span.Start}
+		if !span.End.IsZero() {
+			phase.End = &span.End
+		}
+		out.Phases = append(out.Phases, phase)
+	}
+	return out, ok
+}
+
+// Probed is the hook of probe.Config.
+func (w *Watcher) Probed(p *v1.Pod, container, kind string, result probe.Outcome, took time.Duration) {
+	w.Metrics.Probed(metrics.Probe{
+		UID: p.UID, Namespace: p.Namespace, Name: p.Name, Container: container, Kind: kind, Result: string(result), Took: took,
+	})
+}
+
+// Cgroup begins an operation on the cgroup of a pod (create, update or destroy), and
+// what it returns ends it.
+func (w *Watcher) Cgroup(operation string) func() {
+	began := time.Now()
+	return func() { w.Metrics.Cgroup(operation, time.Since(began)) }
+}
+
+// Updated, Rejected, Preempted and Orphaned are the counter of agent.Config.
+func (w *Watcher) Updated(source string, op pod.Op, pods int) {
+	w.Metrics.Updated(source, op.String(), pods)
+}
+
+// Rejected is told of a pod that may not run here.
+func (w *Watcher) Rejected(reason string) { w.Metrics.Rejected(reason) }
+
+// Preempted is told how many pods make room for another.
+func (w *Watcher) Preempted(victims int) { w.Metrics.Preempted(victims) }
+
+// Orphaned is told of a pod that nobody wants.
+func (w *Watcher) Orphaned() { w.Metrics.Orphaned() }

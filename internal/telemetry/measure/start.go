@@ -1,0 +1,128 @@
+package measure
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/waterfall"
+)
+
+// These are the watcher of execute.Config.
+
+// Step begins a step of a sync.
+func (w *Watcher) Step(ctx context.Context, _ *v1.Pod, step string) (context.Context, func(error)) {
+	return w.Tracer.Within(ctx, step)
+}
+
+// Starting is told of each sync that brings a pod up.
+func (w *Watcher) Starting(p *v1.Pod) {
+	seen := pod.FirstSeen(p)
+	if w.Waterfalls.Open(p.UID, seen) && !seen.IsZero() {
+		w.Metrics.PodBegun(time.Since(seen))
+	}
+}
+
+// Phase begins a phase of a pod's start.
+func (w *Watcher) Phase(p *v1.Pod, phase, what string) func(error) {
+	began := time.Now()
+	container := what
+	if phase == waterfall.Sandbox {
+		container = ""
+	}
+	if phase == waterfall.Create {
+		w.Metrics.ContainerBegun(kindOf(p, container))
+	}
+	w.Waterfalls.Begin(p.UID, phase, container, began)
+	return func(err error) {
+		now := time.Now()
+		took, first := w.Waterfalls.End(p.UID, phase, container, now)
+		if first && err == nil {
+			w.Metrics.Phase(phase, took)
+		}
+		switch {
+		case phase == waterfall.Sandbox:
+			w.Metrics.Sandbox(what, now.Sub(began), err)
+		case phase == waterfall.Queue && err == nil:
+			w.Metrics.Waited(now.Sub(began))
+		}
+	}
+}
+
+// StartFailed is told of a container that could not be started.
+func (w *Watcher) StartFailed(p *v1.Pod, container, reason string) {
+	w.Metrics.ContainerFailed(kindOf(p, container), reason)
+}
+
+// kindOf is what the kubelet calls the kind of a container.
+func kindOf(p *v1.Pod, container string) string {
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == container {
+			return "ephemeral_container"
+		}
+	}
+	if pod.IsInit(p, container) {
+		return "init_container"
+	}
+	return "container"
+}
+
+// Shown is told every status that is new. A pod that is ready, or has ended, has
+// come to the end of its start.
+func (w *Watcher) Shown(p *v1.Pod, s *v1.PodStatus) {
+	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
+	if !ended && !isReady(s) {
+		return
+	}
+	now := time.Now()
+	fall, first := w.Waterfalls.Finish(p.UID, now)
+	if !first || s.Phase == v1.PodFailed {
+		return
+	}
+	for _, span := range fall.Spans {
+		if span.Phase == waterfall.Ready {
+			w.Metrics.Phase(waterfall.Ready, span.End.Sub(span.Start))
+		}
+	}
+	w.started(p, fall)
+}
+
+// started measures a start from end to end. What counts for the SLI leaves out
+// pulls, and pods that first have other things to run.
+func (w *Watcher) started(p *v1.Pod, fall waterfall.Waterfall) {
+	var up time.Time
+	var pulls time.Duration
+	for _, span := range fall.Spans {
+		switch span.Phase {
+		case waterfall.Start:
+			up = span.End // the last one
+		case waterfall.Pull:
+			pulls = max(pulls, span.End.Sub(span.Start))
+		}
+	}
+	if up.IsZero() || fall.Seen.IsZero() {
+		return
+	}
+	sli := time.Duration(-1)
+	if len(p.Spec.InitContainers) == 0 && !p.CreationTimestamp.IsZero() {
+		sli = max(0, up.Sub(p.CreationTimestamp.Time)-pulls)
+	}
+	w.Metrics.PodStarted(up.Sub(fall.Seen), sli)
+}
+
+func isReady(s *v1.PodStatus) bool {
+	for _, c := range s.Conditions {
+		if c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Gone is told that nothing of a pod is left.
+func (w *Watcher) Gone(uid pod.UID) {
+	w.Waterfalls.Forget(uid)
+	w.Metrics.Forget(uid)
+}

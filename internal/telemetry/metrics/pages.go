@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"berth/internal/telemetry/stats"
+)
+
+// Stats is what pods use.
+type Stats interface {
+	Read(ctx context.Context, scope stats.Scope) (*stats.Snapshot, error)
+	Claims(ctx context.Context) []stats.Claim
+}
+
+// PagesConfig is what Pages are made of.
+type PagesConfig struct {
+	Metrics    *Metrics
+	NodeName   string
+	Version    string // of berth
+	Kubernetes string // the version that it stands in for, such as v1.36.3
+	Stats      Stats
+	// Counts is what there is at present.
+	Counts func() Counts
+	// Slots tells how many start slots are taken and free, and how many pods wait.
+	Slots func() (taken, free, waiting int)
+	// Volumes counts those of pods. Nil: nobody does.
+	Volumes func() map[Volumes]int
+	// ClientExpiry and ServerExpiry are until when our certificates are good. Nil, or
+	// a zero time: there is none.
+	ClientExpiry, ServerExpiry func() time.Time
+}
+
+// Pages serves metrics.
+type Pages struct {
+	PagesConfig
+	main prometheus.Gatherers
+}
+
+// NewPages returns the pages.
+func NewPages(c PagesConfig) (*Pages, error) {
+	if c.Metrics == nil || c.NodeName == "" || c.Stats == nil || c.Counts == nil || c.Slots == nil {
+		return nil, errors.New("metrics: metrics, nodeName, stats, counts and slots are required")
+	}
+	now := prometheus.NewRegistry()
+	p := &Pages{PagesConfig: c, main: prometheus.Gatherers{c.Metrics.main, now}}
+	return p, now.Register(present{p})
+}
+
+// Main serves /metrics.
+func (p *Pages) Main() http.Handler {
+	return page(func(ctx context.Context) ([]*dto.MetricFamily, error) {
+		families, err := p.main.Gather()
+		return append(families, claimFamilies(p.Stats.Claims(ctx))...), err
+	})
+}
+
+// Resource serves /metrics/resource.
+func (p *Pages) Resource() http.Handler {
+	return page(func(ctx context.Context) ([]*dto.MetricFamily, error) {
+		s, err := p.Stats.Read(ctx, stats.Brief)
+		return resourceFamilies(s, err), nil // the page itself says that it failed
+	})
+}
+
+// Cadvisor serves /metrics/cadvisor.
+func (p *Pages) Cadvisor() http.Handler {
+	return page(func(ctx context.Context) ([]*dto.MetricFamily, error) {
+		s, err := p.Stats.Read(ctx, stats.Full)
+		if err != nil {
+			return nil, err
+		}
+		return cadvisorFamilies(s), nil
+	})
+}
+
+// Probes serves /metrics/probes.
+func (p *Pages) Probes() http.Handler {
+	return page(func(context.Context) ([]*dto.MetricFamily, error) {
+		p.Metrics.probed.prune(p.Counts().UIDs)
+		return p.Metrics.probes.Gather()
+	})
+}
+
+// SLIs serves /metrics/slis.
+func (p *Pages) SLIs() http.Handler {
+	return page(func(context.Context) ([]*dto.MetricFamily, error) { return p.Metrics.checks.Gather() })
+}
+
+// pageTimeout is how long a page may take: scrapers give up after that.
+const pageTimeout = 10 * time.Second
+
+// page serves families in the format that a client asks for.
+func page(gather func(context.Context) ([]*dto.MetricFamily, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		promhttp.HandlerFor(
+			prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gather(ctx) }), promhttp.HandlerOpts{},
+		).ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"berth/internal/lib/pod"
+)
+
+// Counts is what there is at a moment.
+type Counts struct {
+	Running    int            // pods of which something runs
+	Containers map[string]int // by state: created, running, exited, unknown
+	Desired    Kinds
+	Active     Kinds // desired, and not ended
+	Mirrors    int
+	Working    map[Work]int // pods that somebody works on
+	UIDs       map[pod.UID]bool
+}
+
+// Kinds counts pods by where they come from.
+type Kinds struct{ Static, Regular int }
+
+// Work is what is done for a pod: Lifecycle is sync, terminating or terminated, and
+// Config desired, orphan or runtime_only.
+type Work struct {
+	Lifecycle, Config string
+	Static            bool
+}
+
+// present tells what there is when it is asked. It describes nothing, since what it
+// tells depends on what there is.
+type present struct{ pages *Pages }
+
+func (p present) Describe(chan<- *prometheus.Desc) {}
+
+func (p present) Collect(out chan<- prometheus.Metric) {
+	c := p.pages
+	tell := func(name, help string, value float64, pairs ...string) {
+		var names, values []string
+		for i := 0; i+1 < len(pairs); i += 2 {
+			names, values = append(names, pairs[i]), append(values, pairs[i+1])
+		}
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, values...)
+	}
+	now := c.Counts()
+	tell("kubelet_running_pods", "Pods of which something runs.", float64(now.Running))
+	for state, n := range now.Containers {
+		tell("kubelet_running_containers", "Containers that the runtime holds, by their state.", float64(n), "container_state", state)
+	}
+	for _, k := range []struct {
+		name, help string
+		kinds      Kinds
+	}{
+		{"kubelet_desired_pods", "Pods that this node is asked to run.", now.Desired},
+		{"kubelet_active_pods", "Pods that this node is asked to run and that have not ended.", now.Active},
+	} {
+		tell(k.name, k.help, float64(k.kinds.Regular), "static", staticLabel(false))
+		tell(k.name, k.help, float64(k.kinds.Static), "static", staticLabel(true))
+	}
+	tell("kubelet_mirror_pods", "Static pods that can be seen at the API server.", float64(now.Mirrors))
+	for work, n := range now.Working {
+		tell("kubelet_working_pods", "Pods that somebody works on.", float64(n),
+			"lifecycle", work.Lifecycle, "config", work.Config, "static", staticLabel(work.Static))
+	}
+	taken, free, waiting := c.Slots()
+	tell("berth_start_slots", "Pods that may make their start calls at a time.", float64(taken), "state", "taken")
+	tell("berth_start_slots", "Pods that may make their start calls at a time.", float64(free), "state", "free")
+	tell("berth_start_queue_length", "Pods that wait for a start slot.", float64(waiting))
+	tell("kubelet_node_name", "The name of this node; always 1.", 1, "node", c.NodeName)
+	p.versions(tell)
+	p.volumes(tell)
+	p.startup(tell)
+	p.times(tell)
+}
+
+type tellFunc = func(name, help string, value float64, pairs ...string)
+
+func (p present) versions(tell tellFunc) {
+	c := p.pages
+	tell("berth_build_info", "What this binary is; always 1.", 1, "version", c.Version, "go_version", runtime.Version())
+	if c.Kubernetes == "" {
+		return
+	}
+	numbers := strings.Split(strings.TrimPrefix(c.Kubernetes, "v"), ".")
+	for len(numbers) < 2 {
+		numbers = append(numbers, "")
+	}
+	tell("kubernetes_build_info", "The version of Kubernetes that this node speaks; always 1.", 1,
+		"major", numbers[0], "minor", numbers[1], "git_version", c.Kubernetes, "go_version", runtime.Version(),
+		"compiler", runtime.Compiler, "platform", runtime.GOOS+"/"+runtime.GOARCH)
+}
+
+func (p present) times(tell tellFunc) {
+	ttl := func(name, help string, until func() time.Time) {
+		if until == nil {
+			return
+		}
+		if at := until(); !at.IsZero() {
+			tell(name, help, time.Until(at).Seconds())
+		}
+	}
+	ttl("kubelet_certificate_manager_client_ttl_seconds", "For how long the client certificate is still good.", p.pages.ClientExpiry)
+	ttl("kubelet_certificate_manager_server_ttl_seconds", "For how long the serving certificate is still good.", p.pages.ServerExpiry)
+}

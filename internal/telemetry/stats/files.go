@@ -1,0 +1,193 @@
+package stats
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/podfile"
+	"berth/internal/runtime/cri"
+)
+
+const (
+	// maxFiles is where counting ends. A volume with more is not told of.
+	maxFiles = 1_000_000
+	// maxLinked is how many files of several names are remembered while counting.
+	maxLinked = 1 << 16
+	// maxCounting is how long counting may take: others wait for their turn.
+	maxCounting = 2 * time.Minute
+)
+
+// look measures a place. It returns nil if that is gone, or too large.
+func look(ctx context.Context, p place) *Filesystem {
+	out := statfs(p.path)
+	if out == nil || !p.count {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxCounting)
+	defer cancel()
+	used, files, err := count(ctx, p.path)
+	if err != nil {
+		return nil
+	}
+	out.Used, out.InodesUsed = &used, &files
+	return out
+}
+
+// statfs is what a file system tells of itself.
+func statfs(path string) *Filesystem {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return nil
+	}
+	size := uint64(s.Bsize)
+	return &Filesystem{
+		At:   time.Now(),
+		Used: new((s.Blocks - min(s.Blocks, s.Bfree)) * size), Available: new(s.Bavail * size), Capacity: new(s.Blocks * size),
+		InodesUsed: new(s.Files - min(s.Files, s.Ffree)), InodesFree: new(s.Ffree), Inodes: new(s.Files),
+	}
+}
+
+// count adds up what is below a directory and on its file system. A file of
+// several names counts once, and one that vanishes meanwhile does not count.
+func count(ctx context.Context, dir string) (used, files uint64, err error) {
+	root, err := podfile.OpenDir(filepath.Dir(dir), filepath.Base(dir))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = root.Close() }()
+	var top unix.Stat_t
+	if err := unix.Fstat(int(root.Fd()), &top); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	sum := tally{linked: map[uint64]bool{}}
+	sum.add(&top, true)
+	err = podfile.Walk(ctx, root, maxFiles, func(e podfile.Entry) error {
+		if e.Stat.Dev == top.Dev {
+			sum.add(e.Stat, e.IsDir())
+		}
+		return nil
+	})
+	return sum.blocks * 512, sum.files + uint64(sum.shares), err
+}
+
+// tally adds up files of one file system.
+type tally struct {
+	blocks, files uint64
+	linked        map[uint64]bool // inodes of several names that were counted
+	shares        float64         // of files with several names that are too many to remember
+}
+
+// add counts a file once. Of those with several names that are too many to remember, each
+// name counts as its share, which comes to the same if all of the names are below the
+// directory.
+func (t *tally) add(st *unix.Stat_t, isDir bool) {
+	switch {
+	case st.Nlink <= 1 || isDir:
+	case t.linked[st.Ino]:
+		return
+	case len(t.linked) >= maxLinked:
+		t.blocks += uint64(st.Blocks) / uint64(st.Nlink) //nolint:unconvert // it has 32 bits on arm64
+		t.shares += 1 / float64(st.Nlink)
+		return
+	default:
+		t.linked[st.Ino] = true
+	}
+	t.files++
+	t.blocks += uint64(st.Blocks)
+}
+
+// readFiles adds what is used of disks and volumes.
+func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told told) {
+	var places []place
+	var give []func(*Filesystem)
+	ask := func(p place, to func(*Filesystem)) { places, give = append(places, p), append(give, to) }
+
+	ask(place{path: r.RootDir}, func(f *Filesystem) { s.Node.Root = f })
+	r.askForRuntimePlaces(s, told, ask)
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			if c.logDir != "" {
+				ask(place{c.logDir, true}, func(f *Filesystem) { c.Logs = f })
+			}
+		}
+		for j := range p.spec.Volumes {
+			r.askForVolume(p, &p.spec.Volumes[j], ask)
+		}
+	}
+	for i, result := range r.files.measure(ctx, places) {
+		if result != nil {
+			give[i](result)
+		}
+	}
+}
+
+// askForRuntimePlaces asks for where images and the layers of containers are. The
+// runtime knows how much is its own, and the file system how much there is.
+func (r *Reader) askForRuntimePlaces(s *Snapshot, told told, ask func(place, func(*Filesystem))) {
+	if len(told.places.Images) > 0 {
+		images := told.places.Images[0]
+		ask(place{path: images.Mountpoint}, func(f *Filesystem) { s.Node.Images = usedOf(f, images) })
+	}
+	layers := told.places.Containers
+	if len(layers) == 0 {
+		layers = told.places.Images
+	}
+	if len(layers) == 0 {
+		return
+	}
+	ask(place{path: layers[0].Mountpoint}, func(f *Filesystem) {
+		s.Node.Layers = usedOf(f, layers[0])
+		for i := range s.Pods {
+			for j := range s.Pods[i].Containers {
+				c := &s.Pods[i].Containers[j]
+				if t, ok := told.containers[c.ID]; ok && t.Writable.Used != nil {
+					c.Writable = usedOf(f, t.Writable)
+				}
+			}
+		}
+	})
+}
+
+// usedOf is a file system of which one uses what the runtime said.
+func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
+	out := *f
+	out.Used, out.InodesUsed = by.Used, by.Inodes
+	if !by.At.IsZero() {
+		out.At = by.At
+	}
+	return &out
+}
+
+// askForVolume asks for a volume whose use can be told: not one that shows a
+// directory of the machine, which is not the pod's alone.
+func (r *Reader) askForVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
+	told := Volume{Name: v.Name}
+	at := place{}
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		told.Claim = v.PersistentVolumeClaim.ClaimName
+	case v.EmptyDir != nil && v.EmptyDir.Medium != v1.StorageMediumDefault: // a file system of its own
+	case v.EmptyDir != nil, v.ConfigMap != nil:
+		at.count, told.Disk = true, true
+	case v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil:
+		at.count = true
+	default:
+		return
+	}
+	path, ok := r.Volume(p.UID, v.Name)
+	if !ok {
+		return
+	}
+	at.path = path
+	ask(at, func(f *Filesystem) {
+		told.Filesystem = *f
+		p.Volumes = append(p.Volumes, told)
+	})
+}

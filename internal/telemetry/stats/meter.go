@@ -1,0 +1,127 @@
+package stats
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/internal/lib/run"
+)
+
+const (
+	// Files are counted at most this often, and never for more than a twentieth of
+	// the time. Asking a file system for its own numbers costs little.
+	countEvery  = time.Minute
+	countShare  = 20
+	statfsEvery = 5 * time.Second
+
+	// filePatience is how long a reader waits for what is being measured. What takes
+	// longer is told the next time.
+	filePatience = 300 * time.Millisecond
+	// forgetAfter is how long what nobody asks for is kept.
+	forgetAfter = 10 * time.Minute
+	// countersAtOnce keeps the disk free for others.
+	countersAtOnce = 2
+)
+
+// meter measures files and file systems, each in a goroutine of its own: one that
+// hangs holds up nobody, and is not asked again until it answers.
+type meter struct {
+	group *run.Group
+	look  func(context.Context, place) *Filesystem
+	slots chan struct{} // for counting
+
+	mu     sync.Mutex
+	places map[place]*measured
+}
+
+// place is something to be measured.
+type place struct {
+	path  string
+	count bool // the files below it; else the file system that it is on
+}
+
+// measured is what is known of a place.
+type measured struct {
+	asked  time.Time
+	next   time.Time     // not before
+	busy   chan struct{} // closed when the measurement that runs is over; nil: none does
+	result *Filesystem   // nil: none yet
+}
+
+func newMeter(group *run.Group, look func(context.Context, place) *Filesystem) *meter {
+	return &meter{group: group, look: look, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
+}
+
+// measure returns what is known of some places, in their order, and waits a moment
+// for what is not known yet.
+func (m *meter) measure(ctx context.Context, places []place) []*Filesystem {
+	patience, cancel := context.WithTimeout(ctx, filePatience)
+	defer cancel()
+	for _, busy := range m.begin(places) {
+		select {
+		case <-busy:
+		case <-patience.Done():
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*Filesystem, len(places))
+	for i, p := range places {
+		if known := m.places[p]; known != nil {
+			out[i] = known.result
+		}
+	}
+	return out
+}
+
+// begin starts what is due, and returns what to wait for: that of which nothing
+// is known yet.
+func (m *meter) begin(places []place) []<-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var wait []<-chan struct{}
+	for _, p := range places {
+		known := m.places[p]
+		if known == nil {
+			known = &measured{}
+			m.places[p] = known
+		}
+		known.asked = now
+		if known.busy == nil && !now.Before(known.next) {
+			busy := make(chan struct{})
+			known.busy = busy
+			m.group.Go("measure "+p.path, func(ctx context.Context) { m.run(ctx, p, known, busy) })
+		}
+		if known.busy != nil && known.result == nil {
+			wait = append(wait, known.busy)
+		}
+	}
+	for p, known := range m.places {
+		if known.busy == nil && now.Sub(known.asked) > forgetAfter {
+			delete(m.places, p)
+		}
+	}
+	return wait
+}
+
+func (m *meter) run(ctx context.Context, p place, known *measured, busy chan struct{}) {
+	if p.count {
+		select {
+		case m.slots <- struct{}{}:
+			defer func() { <-m.slots }()
+		case <-ctx.Done():
+		}
+	}
+	began := time.Now()
+	result := m.look(ctx, p)
+	pause := statfsEvery
+	if p.count {
+		pause = max(countEvery, countShare*time.Since(began))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known.result, known.next, known.busy = result, time.Now().Add(pause), nil
+	close(busy)
+}

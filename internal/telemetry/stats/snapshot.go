@@ -1,0 +1,111 @@
+package stats
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/pods/cgroup"
+)
+
+// Snapshot is what is used at a moment. What is nil was not measured.
+type Snapshot struct {
+	At   time.Time
+	Node Node
+	Pods []Pod // by namespace and name
+
+	hasRates bool
+}
+
+// Usage is of a pod, a container or the node.
+type Usage struct {
+	cgroup.Usage
+	Rate *uint64 // of the CPU, in nanoseconds of one core per second
+}
+
+// Node is this machine.
+type Node struct {
+	Name   string
+	Booted time.Time
+	Usage
+
+	Cores          int
+	MemoryTotal    uint64
+	SwapTotal      *uint64
+	Detail         cgroup.Detail
+	Disks          []cgroup.Disk
+	Network        *Network
+	MaxProcesses   *uint64
+	Pods           *Usage      // all of them together
+	Agent          *Usage      // this process
+	Root           *Filesystem // that pods share
+	Images, Layers *Filesystem // of the runtime
+}
+
+// Pod is one pod of which something runs.
+type Pod struct {
+	UID             pod.UID
+	Namespace, Name string
+	SandboxID       string
+	Cgroup          string
+	Started         time.Time
+	Usage
+	Containers []Container // those that run, by name
+	Network    *Network
+	Volumes    []Volume
+
+	spec          *v1.PodSpec
+	sandboxCgroup string
+}
+
+// lacksRates tells whether there is but one sample of something.
+func (p Pod) lacksRates() bool {
+	return p.lacksRate() || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.lacksRate() })
+}
+
+func (u Usage) lacksRate() bool { return u.CPU != nil && u.Rate == nil }
+
+// Container is one that runs.
+type Container struct {
+	ID, Name, Image string
+	Cgroup          string
+	Started         time.Time
+	Usage
+	Detail   cgroup.Detail
+	Disks    []cgroup.Disk // by the names of their devices
+	Writable *Filesystem   // its own layer
+	Logs     *Filesystem
+
+	logDir string
+}
+
+// Volume is one of a pod whose use can be told.
+type Volume struct {
+	Name  string
+	Claim string // the name of the PersistentVolumeClaim, or ""
+	Disk  bool   // what is in it is on the file system that pods share
+	Filesystem
+}
+
+// Filesystem is how much of a file system is used, by one or by all. Bytes.
+type Filesystem struct {
+	At                             time.Time
+	Used, Available, Capacity      *uint64
+	InodesUsed, InodesFree, Inodes *uint64
+}
+
+// Network is what went through network interfaces since they were made.
+type Network struct {
+	At         time.Time
+	Default    string // the interface of the default route, or ""
+	Interfaces []Interface
+}
+
+// Interface is a network interface.
+type Interface struct {
+	Name                                    string
+	RxBytes, RxPackets, RxErrors, RxDropped uint64
+	TxBytes, TxPackets, TxErrors, TxDropped uint64
+}
