@@ -55,6 +55,7 @@ var trusted = map[string]string{
 	"internal/pods/probe":         "a file of the agent, read up to a limit",
 	"internal/host/proc":          "what the kernel says of processes; what a process can choose (its command line) is read up to a limit, and only of those in no container",
 	"internal/intake/objects":     "a file of the agent",
+	"internal/host/rootlock":      "the lock file of the agent, and what the kernel says of its holder",
 	"internal/host/roots":         "claims of the agents of this machine, below /run, and what the kernel says of processes",
 	"internal/cluster/shutdown":   "a file of systemd that the agent writes",
 	"internal/intake/source":      "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
@@ -69,20 +70,18 @@ var trusted = map[string]string{
 	"internal/pods/volume/mounter.go os.ReadFile":     "the table of swap devices",
 	"internal/pods/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
 	"internal/pods/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
-	"cmd/berth/claim.go os.ReadDir":                   "the names in two directories of the agent, in which no container can make any",
-	"cmd/berth/config.go os.ReadFile":                 "settings of the administrator and of the agent",
-	"cmd/berth/doctor.go os.DirFS":                    "what the kernel and the administrator say of the machine",
-	"cmd/berth/hands.go os.DirFS":                     "what the kernel says of the machine",
-	"cmd/berth/identity.go os.ReadFile":               "what the kernel says of the machine",
-	"cmd/berth/image.go os.Open":                      "a file of the user who runs the command line",
-	"cmd/berth/lock.go os.Open":                       "a file of the agent",
-	"cmd/berth/lock.go os.OpenFile":                   "a file of the agent",
-	"cmd/berth/lock.go os.ReadFile":                   "a file of the agent",
-	"cmd/berth/machine.go io/fs.Glob":                 "what the kernel says of the machine",
-	"cmd/berth/machine.go os.Open":                    "what the kernel says of the machine",
-	"cmd/berth/manifests.go os.Open":                  "a file of the user who runs the command line",
-	"cmd/berth/once_root.go os.ReadDir":               "directories of the agent, named by itself and the administrator",
-	"cmd/berth/once_root.go os.RemoveAll":             "the root of one run of the command line, after its pods are gone",
+	"internal/app/claim.go os.ReadDir":                "the names in two directories of the agent, in which no container can make any",
+	"internal/app/settings.go os.ReadFile":            "settings of the last run",
+	"internal/cli/config.go os.ReadFile":              "settings of the administrator and of the agent",
+	"internal/cli/doctor.go os.DirFS":                 "what the kernel and the administrator say of the machine",
+	"internal/app/hands.go os.DirFS":                  "what the kernel says of the machine",
+	"internal/app/identity.go os.ReadFile":            "what the kernel says of the machine",
+	"internal/cli/image.go os.Open":                   "a file of the user who runs the command line",
+	"internal/app/machine.go io/fs.Glob":              "what the kernel says of the machine",
+	"internal/app/machine.go os.Open":                 "what the kernel says of the machine",
+	"internal/cli/manifests.go os.Open":               "a file of the user who runs the command line",
+	"internal/cli/once_root.go os.ReadDir":            "directories of the agent, named by itself and the administrator",
+	"internal/cli/once_root.go os.RemoveAll":          "the root of one run of the command line, after its pods are gone",
 }
 
 // fileCall is a use of one of fileFunctions.
@@ -126,7 +125,7 @@ func TestWhatContainersCanWriteIsReadThroughPodfile(t *testing.T) {
 }
 
 func suggestedKey(c fileCall) string {
-	if slices.Contains(handlesPods, c.pkg()) || strings.HasPrefix(c.file, "cmd/") {
+	if slices.Contains(handlesPods, c.pkg()) || strings.HasPrefix(c.file, "internal/app") || strings.HasPrefix(c.file, "internal/cli") {
 		return c.file + " " + c.function
 	}
 	return c.pkg()

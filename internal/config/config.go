@@ -20,6 +20,7 @@ import (
 
 // Config is how one agent is to work.
 type Config struct {
+	Version  string `json:"-"` // of this program
 	RootDir  string
 	NodeName string
 	NodeIP   netip.Addr // not valid: to be found out

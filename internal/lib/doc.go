@@ -9,6 +9,7 @@
 //	salvage     state files of which some entries are damaged
 //	run         named goroutines with an owner and an end
 //	queue       a priority queue whose members can leave
+//	logging     the logger of a process, which never blocks
 //	logonce     which failures of a retried operation are logged
 //	printable   untrusted text on one line
 //	progress    rate and remaining time of a transfer

@@ -5,7 +5,13 @@
 // It is pure: whoever reads says when. A Meter belongs to one goroutine at a time.
 package progress
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/internal/lib/printable"
+)
 
 const (
 	// window is how far back the rate looks. Runtimes count by the megabyte: over a slow
@@ -90,4 +96,28 @@ func (m *Meter) Progress(now time.Time) Progress {
 		p.Left = time.Duration(float64(p.Total-p.Done) / float64(p.Rate) * float64(time.Second))
 	}
 	return p
+}
+
+// String says how much is here, how fast it comes, and how long it will take, as
+// far as that is known.
+func (p Progress) String() string {
+	var parts []string
+	switch {
+	case !p.Known():
+		return ""
+	case p.Total > 0:
+		parts = append(parts, fmt.Sprintf("%s of %s", printable.Bytes(p.Done), printable.Bytes(p.Total)))
+	case p.Done > 0:
+		parts = append(parts, printable.Bytes(p.Done))
+	}
+	if p.Rate > 0 {
+		parts = append(parts, printable.Bytes(p.Rate)+"/s")
+	}
+	if p.Left > 0 {
+		parts = append(parts, p.Left.Round(time.Second).String()+" left")
+	}
+	if p.Silent > 0 {
+		parts = append(parts, "nothing came for "+p.Silent.Round(time.Second).String())
+	}
+	return strings.Join(parts, ", ")
 }

@@ -101,3 +101,18 @@ func TestWhatIsKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestProgressInWords(t *testing.T) {
+	for want, p := range map[string]Progress{
+		"":                                      {},
+		"0 of 4.0Ki":                            {Total: 4 << 10},
+		"2.0Ki, 1.0Ki/s":                        {Done: 2 << 10, Rate: 1 << 10},
+		"2.0Mi of 4.0Gi, 1.0Mi/s, 1h8m13s left": {Done: 2 << 20, Total: 4 << 30, Rate: 1 << 20, Left: 4093 * time.Second},
+		"2.0Ki of 4.0Ki, nothing came for 17s":  {Done: 2 << 10, Total: 4 << 10, Silent: 17*time.Second + time.Millisecond},
+		"nothing came for 1m0s":                 {Silent: time.Minute},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%+v: got %q, want %q", p, got, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	v1 "k8s.io/api/core/v1"
+
+	machine "berth/internal/cluster/node"
+	"berth/internal/config"
+	"berth/internal/core/admit"
+)
+
+// capacity is what this machine has for pods.
+type capacity struct {
+	kernel      string
+	memory      int64 // bytes, all of it
+	appArmor    bool  // the kernel confines by it
+	allocatable v1.ResourceList
+	sysctls     []string
+	name        string
+	features    *features // of the runtime
+	// inCluster returns the Node as its cluster knows it, or nil.
+	inCluster func() *v1.Node
+	// reread has inCluster return what the cluster knows now. Nil without one.
+	reread func(context.Context) error
+	// pressure is what the machine runs out of. It is not measured without a cluster:
+	// all pods are static then, and run in spite of it.
+	pressure func() []v1.NodeConditionType
+	// portsElsewhere are the host ports that pods of other agents on this machine occupy.
+	portsElsewhere func() []admit.PortElsewhere
+}
+
+// nodeSettings is what the owner of this machine wants its Node to be.
+func nodeSettings(c *config.Config) machine.Settings {
+	return machine.Settings{
+		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
+		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
+		Port: int32(c.API.Port), Limits: nodeLimits(c.Pressure),
+	}
+}
+
+// nodeLimits are how much has to be left of this machine.
+func nodeLimits(p config.Pressure) machine.Limits {
+	return machine.Limits{
+		Memory: machine.Threshold(p.Memory), Disk: machine.Threshold(p.Disk), Inodes: machine.Threshold(p.Inodes),
+		ImageDisk: machine.Threshold(p.ImageDisk), ImageInodes: machine.Threshold(p.ImageInodes), PIDs: machine.Threshold(p.PIDs),
+	}
+}
+
+// newCapacity looks at the machine once: processors and memory do not change.
+func newCapacity(c *config.Config, f *features, ports *hostPorts) (*capacity, error) {
+	m, err := readMachine(machine.Host{Storage: c.RootDir})
+	if err != nil {
+		return nil, err
+	}
+	return &capacity{
+		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		allocatable: machine.Allocatable(m, nodeSettings(c)),
+		inCluster:   func() *v1.Node { return nil },
+		pressure:    func() []v1.NodeConditionType { return nil },
+
+		portsElsewhere: ports.elsewhere,
+	}, nil
+}
+
+// readMachine looks at what pods can have of a machine. What else it does not tell, such as
+// an id that many do not have, nobody needs here.
+func readMachine(h machine.Host) (machine.Machine, error) {
+	m, err := h.Read()
+	if m.Memory == 0 || m.Storage == 0 {
+		return m, fmt.Errorf("find out how much memory and disk there is: %w", err)
+	}
+	return m, nil
+}
+
+// forPods is what all pods may have together.
+func (c *capacity) forPods() v1.ResourceList { return c.allocatable }
+
+// labels are those of the Node. Without a cluster they are what local volumes ask for.
+func (c *capacity) labels() map[string]string {
+	if n := c.inCluster(); n != nil {
+		return n.Labels
+	}
+	return map[string]string{v1.LabelHostname: c.name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
+}
+
+// admission is this machine as admission looks at it.
+func (c *capacity) admission() admit.Node {
+	out := admit.Node{
+		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
+		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
+		PortsElsewhere: c.portsElsewhere(),
+	}
+	if n := c.inCluster(); n != nil {
+		out.Labels, out.Taints = n.Labels, n.Spec.Taints
+		if len(n.Status.Allocatable) > 0 { // that is what a scheduler goes by: huge pages may have been added
+			out.Allocatable = n.Status.Allocatable
+		}
+	}
+	return out
+}

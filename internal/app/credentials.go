@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"berth/internal/cluster/cert"
+	"berth/internal/cluster/kubeclient"
+	machine "berth/internal/cluster/node"
+	"berth/internal/config"
+	"berth/internal/lib/run"
+)
+
+// membership is how this node belongs to its cluster.
+type membership struct {
+	shows   *credentials
+	clients *kubeclient.Clients
+}
+
+// newMembership reads the kubeconfig. It asks nobody, and returns nil if this node is to be in no
+// cluster.
+func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
+	if c.Cluster.Kubeconfig == "" {
+		return nil, nil
+	}
+	shows, err := newCredentials(c, log)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := shows.clients(&c.Cluster)
+	return &membership{shows, clients}, err
+}
+
+// credentials are how this node shows its cluster who it is.
+type credentials struct {
+	config cert.ClientConfig
+	// missing says that there are none yet. They are asked for while static pods run
+	// already: an approval may take days.
+	missing bool
+	// client is the certificate that is renewed; nil until there is one, or if it is
+	// somebody else's business.
+	client atomic.Pointer[cert.Client]
+}
+
+func newCredentials(c *config.Config, log *slog.Logger) (*credentials, error) {
+	out := &credentials{config: cert.ClientConfig{
+		Node: c.NodeName, CertDir: c.Cluster.CertDir, Kubeconfig: c.Cluster.Kubeconfig, BootstrapKubeconfig: c.Cluster.Bootstrap,
+		Rotate: c.Cluster.Rotate, UserAgent: kubeclient.UserAgent(c.Version, machine.Kubernetes), Log: log,
+	}}
+	var err error
+	if out.missing, err = cert.Needed(out.config); err != nil || out.missing {
+		return out, err
+	}
+	client, err := cert.NewClient(out.config)
+	out.client.Store(client)
+	return out, err
+}
+
+// clients makes the clients of the API server. Before there are credentials they
+// know where it is, and are nobody to it.
+func (c *credentials) clients(settings *config.Cluster) (*kubeclient.Clients, error) {
+	k := kubeclient.Config{
+		Kubeconfig: settings.Kubeconfig, UserAgent: c.config.UserAgent, QPS: float32(settings.QPS), Burst: settings.Burst,
+		EventQPS: float32(settings.EventQPS), EventBurst: settings.EventBurst, ContentType: settings.ContentType,
+	}
+	if c.missing {
+		k.Kubeconfig, k.Anonymous = settings.Bootstrap, true
+	}
+	if c.missing || c.client.Load() != nil {
+		k.ClientCertificate = c.certificate
+	}
+	return kubeclient.New(k)
+}
+
+func (c *credentials) certificate() *tls.Certificate {
+	if client := c.client.Load(); client != nil {
+		return client.Certificate()
+	}
+	return nil
+}
+
+// start gets what is missing, and renews what runs out. fail is told what no waiting
+// mends.
+func (c *credentials) start(group *run.Group, clients *kubeclient.Clients, fail func(error)) {
+	if !c.missing && c.client.Load() == nil {
+		return
+	}
+	group.Go("client certificate", func(ctx context.Context) {
+		if c.missing {
+			if err := c.bootstrap(ctx); err != nil {
+				if !errors.Is(err, context.Canceled) {
+					fail(err)
+				}
+				return
+			}
+			clients.Reconnect()
+		}
+		c.client.Load().Run(ctx, clients.Reconnect)
+	})
+}
+
+func (c *credentials) bootstrap(ctx context.Context) error {
+	if err := cert.Bootstrap(ctx, c.config); err != nil {
+		return err
+	}
+	client, err := cert.NewClient(c.config)
+	c.client.Store(client)
+	return err
+}

@@ -1,0 +1,186 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"time"
+
+	"berth/internal/config"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/pods/cgroup"
+	"berth/internal/pods/volume"
+	"berth/internal/runtime/cri"
+)
+
+// OwnGrace lets every pod take the time that it asks for.
+const OwnGrace int64 = -1
+
+// Down stops all pods, each within grace seconds if that is not negative, and the
+// runtime if it is ours.
+func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) error {
+	owner, err := claimToEnd(c, log)
+	if err != nil {
+		return err
+	}
+	state, err := newAgentState(log)
+	if err != nil {
+		return err
+	}
+	rt, err := newContainerRuntime(c, owner, state.Keeper, log)
+	if err != nil {
+		return err
+	}
+	if err := stopAllPods(ctx, c, rt, state, grace, log); err != nil {
+		return err
+	}
+	// A driver that is no pod may have its socket in there, which keeps it mounted. The
+	// rest has to go all the same.
+	var busy error
+	for _, dir := range mountedIn(c) {
+		busy = errors.Join(busy, volume.UnshareMounts(dir))
+	}
+	if busy != nil {
+		log.Warn("a directory stays mounted on itself, which hurts nobody: 'berth down' takes it away once nobody uses it", "err", busy)
+	}
+	if rt.bundle != nil {
+		if err := rt.bundle.Teardown(ctx); err != nil {
+			return err
+		}
+	}
+	tree, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: owner, Log: log})
+	if err != nil {
+		return err
+	}
+	if err := cgroups.RemoveEmpty(); err != nil {
+		return err
+	}
+	return releaseRoot(owner)
+}
+
+// mountedIn are the directories in which there are mounts that pods and drivers share.
+func mountedIn(c *config.Config) []string {
+	return []string{filepath.Join(c.RootDir, "pods"), filepath.Join(c.RootDir, "plugins")}
+}
+
+// stopAllPods is an agent whose only source wants no pods at all: whatever the
+// runtime has is an orphan, and is ended as one.
+func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, state *agentState, grace int64, log *slog.Logger) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	group := run.NewGroup(ctx, log)
+	defer group.Stop()
+	rt.start(group, fail, log)
+	watcher, tracer, err := newWatcher(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
+	client, err := rt.connect(c, watcher)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	if err := rt.awaitUp(ctx); err != nil {
+		return fmt.Errorf("wait for the container runtime: %w", err)
+	}
+	alone := *c
+	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
+	alone.Images.ProviderConfig = "" // nothing is pulled
+	n, _, err := assemble(ctx, &alone, rt, client, nil, state, watcher, []string{pod.SourceFile}, log)
+	if err != nil {
+		return err
+	}
+	defer n.stop()
+
+	snapshots := make(chan pod.Snapshot, 1)
+	changed := n.agent.Watch(ctx)
+	n.start(snapshots)
+	// While no source has spoken, the agent takes no pod for an orphan by itself.
+	if err := stopUsersOfDrivers(ctx, n, client, grace, changed); err != nil {
+		return err
+	}
+	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
+	return waitGone(ctx, n, grace, changed, func() (int, error) {
+		left, err := podsThere(ctx, client, n)
+		return max(len(left), len(n.pool.Lives())), err
+	})
+}
+
+// stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the
+// drivers, which take these volumes away, may be pods, too. One that does not do so in
+// half of the time that there is holds up the others no longer.
+func stopUsersOfDrivers(ctx context.Context, n *node, client *cri.Client, grace int64, changed <-chan struct{}) error {
+	users, err := n.drivers.Users()
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	there, err := podsThere(ctx, client, n)
+	if err != nil {
+		return err
+	}
+	half, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
+	for uid := range users {
+		if o := there[uid]; o != nil {
+			n.pool.Orphan(*o)
+		}
+	}
+	err = waitGone(half, n, grace, changed, func() (int, error) {
+		there, err := podsThere(half, client, n)
+		maps.DeleteFunc(there, func(uid pod.UID, _ *pod.Observed) bool { return !users[uid] })
+		return len(there), err
+	})
+	if err != nil && half.Err() != nil && ctx.Err() == nil {
+		n.log.Warn("the drivers of some volumes do not take them away; going on with the other pods", "err", err)
+		return nil
+	}
+	return err
+}
+
+// waitGone waits until no pods are left. Until then, all that are being ended have no more
+// than grace seconds, if that is not negative.
+func waitGone(ctx context.Context, n *node, grace int64, changed <-chan struct{}, left func() (int, error)) error {
+	for {
+		if grace >= 0 {
+			for uid := range n.pool.Lives() {
+				n.pool.End(uid, &grace, pod.Cause{Why: "all is taken down"})
+			}
+		}
+		count, err := left()
+		if count == 0 || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return fmt.Errorf("%d pods are still there: %w", count, context.Cause(ctx))
+		}
+	}
+}
+
+// podsThere are the pods of which there is anything in the runtime or on the disk.
+func podsThere(ctx context.Context, client *cri.Client, n *node) (map[pod.UID]*pod.Observed, error) {
+	there, err := n.onDisk()
+	if err != nil {
+		return nil, err
+	}
+	inRuntime, err := client.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(there, inRuntime)
+	return there, nil
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/status"
+	"berth/internal/lib/pod"
+)
+
+// seenRuntime is what an observer knows.
+type seenRuntime struct {
+	mu   sync.Mutex
+	have pod.Observed
+	err  error
+}
+
+func (s *seenRuntime) Fresh(context.Context, pod.UID, time.Time) (pod.Observed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.have, s.err
+}
+
+func (s *seenRuntime) set(err error, containers ...pod.Container) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.have, s.err = pod.Observed{Containers: containers}, err
+}
+
+func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
+	running := pod.Container{ID: "one", Name: "app", State: pod.ContainerRunning, LogPath: "/log"}
+	exited, next := running, running
+	exited.State, next.ID = pod.ContainerExited, "two"
+	for name, end := range map[string][]pod.Container{
+		"it has exited":          {exited},
+		"there is a later one":   {next, exited},
+		"it is gone":             {},
+		"nothing but the others": {next},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// given a container that runs and is in no status, as one of an init container
+				// may be for a moment
+				seen := &seenRuntime{}
+				seen.set(nil, running)
+				statuses := status.NewStore()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				logs := containerLogs{endings{seen, statuses, slog.New(slog.DiscardHandler)}}
+				path, done, err := logs.LogPath(ctx, "uid", "one")
+				if err != nil || path != "/log" {
+					t.Fatalf("got %q, %v", path, err)
+				}
+				isDone := func() bool {
+					synctest.Wait()
+					select {
+					case <-done:
+						return true
+					default:
+						return false
+					}
+				}
+				// when things happen that are not its end, or the runtime is down
+				statuses.Set("uid", v1.PodStatus{Message: "something happened"})
+				if isDone() {
+					t.Fatal("it ends while the container runs")
+				}
+				seen.set(errors.New("down"))
+				time.Sleep(time.Minute)
+				if isDone() {
+					t.Fatal("it ends because nobody knows of the container")
+				}
+				// then only its end is one, as soon as somebody knows of it
+				seen.set(nil, end...)
+				statuses.Set("uid", v1.PodStatus{Message: "something else happened"})
+				if !isDone() {
+					t.Error("it does not end with the container")
+				}
+			})
+		})
+	}
+}
+
+func TestAnEndThatNoStatusShowsIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &seenRuntime{}
+		seen.set(nil, pod.Container{ID: "one", State: pod.ContainerRunning})
+		done := endings{seen, status.NewStore(), slog.New(slog.DiscardHandler)}.ofContainer(t.Context(), "uid", "one")
+		synctest.Wait()
+		seen.set(nil)
+		<-done
+	})
+}
+
+func TestTheLogOfAContainerThatIsGone(t *testing.T) {
+	logs := containerLogs{endings{&seenRuntime{}, status.NewStore(), slog.New(slog.DiscardHandler)}}
+	if _, _, err := logs.LogPath(t.Context(), "uid", "one"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/cri"
+)
+
+// features is what the container runtime says of itself. Parts of the agent are made
+// before the runtime has answered, and read it when a pod needs it: no pod is acted on
+// before the first list, and there is no list before it is known.
+type features struct {
+	client *cri.Client
+	up     <-chan struct{} // closed once the runtime came up
+	log    *slog.Logger
+
+	known chan struct{} // closed once the rest is set
+
+	mu     sync.Mutex
+	name   string // how container IDs begin in a status
+	info   cri.Info
+	labels bool // containers get SELinux labels
+}
+
+func newFeatures(client *cri.Client, up <-chan struct{}, log *slog.Logger) *features {
+	return &features{client: client, up: up, known: make(chan struct{}), log: log}
+}
+
+// await waits for somebody who asks until the features are known, but not for long.
+func (f *features) await(ctx context.Context) error {
+	_, err := forUser(ctx, func(ctx context.Context) (struct{}, error) {
+		select {
+		case <-f.known:
+			return struct{}{}, nil
+		case <-ctx.Done():
+			return struct{}{}, errors.New("it has not come up since the agent started")
+		}
+	})
+	return err
+}
+
+// read waits until the runtime is up, asks it once, and calls settle before anybody is told
+// the answer. It is called by one goroutine at a time.
+func (f *features) read(ctx context.Context, settle func(context.Context) error) error {
+	select {
+	case <-f.known:
+		return nil
+	default:
+	}
+	select {
+	case <-f.up:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	version, err := f.client.Version(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := f.client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	labels, err := hasLabels(ctx, f.client)
+	if err != nil {
+		return err
+	}
+	if err := settle(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.name, f.info, f.labels = version.Name, info, labels
+	close(f.known)
+	f.log.Info("the container runtime is ready", "runtime", version.Name, "version", version.Version)
+	return nil
+}
+
+// list lists what the runtime holds, once its features are known.
+func (f *features) list(settle func(context.Context) error) func(context.Context) (map[pod.UID]*pod.Observed, error) {
+	return func(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+		if err := f.read(ctx, settle); err != nil {
+			return nil, fmt.Errorf("ask the container runtime what it can do: %w", err)
+		}
+		return f.client.List(ctx)
+	}
+}
+
+func (f *features) runtimeName() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.name
+}
+
+func (f *features) handlers() []cri.Handler {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.info.Handlers
+}
+
+// strictGroups tells whether the runtime can keep out the groups of an image.
+func (f *features) strictGroups() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.info.SupplementalGroups
+}
+
+// seLinux tells whether containers are labelled.
+func (f *features) seLinux() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.labels
+}

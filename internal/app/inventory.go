@@ -1,0 +1,174 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/internal/api"
+	"berth/internal/api/inventory"
+	machine "berth/internal/cluster/node"
+	"berth/internal/config"
+	"berth/internal/core/agent"
+	"berth/internal/pods/probe"
+	"berth/internal/runtime/cri"
+)
+
+// localInventory tells the local API what there is on this node beside pods.
+type localInventory struct {
+	config    *config.Config
+	client    *cri.Client
+	features  *features
+	agent     *agent.Agent
+	probes    *probe.Manager
+	inCluster func() *v1.Node // nil, or a Node that is nil, without a cluster
+	closed    func() error    // why this node takes no pods; nil: it does
+	started   time.Time
+
+	mu      sync.Mutex
+	shown   v1.NodeStatus   // without a cluster: what was told last, for the times in it
+	runtime machine.Runtime // likewise: what the runtime said last of itself
+}
+
+// newInventory is for a node that has joined a cluster, or not: then joined is nil.
+func newInventory(c *config.Config, client *cri.Client, n *node, joined *cluster, closed func() error) *localInventory {
+	i := &localInventory{config: c, client: client, features: n.features, agent: n.agent, probes: n.probes, closed: closed, started: time.Now()}
+	if joined != nil {
+		i.inCluster = joined.node.Node
+	}
+	return i
+}
+
+// Node implements server.Inventory. In a cluster it is the Node that all see there.
+func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
+	if i.inCluster != nil {
+		if n := i.inCluster(); n != nil {
+			return n, nil
+		}
+	}
+	m, err := machine.Host{Storage: i.config.RootDir}.Read()
+	if err != nil && m.Memory == 0 {
+		return nil, fmt.Errorf("look at this machine: %w", err)
+	}
+	facts := machine.Facts{Machine: m}
+	if facts.Addresses, err = hostIPs(i.config); err != nil {
+		return nil, err
+	}
+	var health machine.Health
+	facts.Runtime, health = i.askRuntime(ctx)
+	health.Shutdown = i.closed()
+	settings, now := nodeSettings(i.config), time.Now()
+	out := machine.Build(facts, settings, health, now)
+	out.CreationTimestamp = metav1.NewTime(i.started)
+	out.Spec.Unschedulable = health.Shutdown != nil // nobody else says so of a machine without a cluster
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.shown = machine.Status(facts, settings, health, i.shown, now)
+	out.Status = *i.shown.DeepCopy()
+	return out, nil
+}
+
+// askRuntime asks the runtime and the sync loop how they are. Without an answer it is soon
+// told what was known before, and who does not answer.
+func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machine.Health) {
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var health machine.Health
+	facts, err := runtimeFacts(asking, i.client)
+	if err == nil {
+		var info cri.Info
+		if info, err = i.client.Info(asking); err == nil {
+			health.Runtime, health.Network = info.Runtime, info.Network
+		}
+	}
+	patience := machine.HangPatience
+	if err != nil {
+		health.Runtime, patience = err, askTimeout
+	}
+	if hung := machine.Hung(unanswered(i.client), time.Now(), patience); hung != nil {
+		health.Runtime = hung
+	}
+	loop, cancelLoop := context.WithTimeout(ctx, askTimeout)
+	defer cancelLoop()
+	health.SyncLoop = i.agent.Alive(loop)
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err == nil || i.runtime.Name == "" {
+		i.runtime = facts
+	}
+	return i.runtime, health
+}
+
+// Images implements server.Inventory.
+func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
+	if err := i.features.await(ctx); err != nil {
+		return nil, err
+	}
+	found, err := forUser(ctx, i.client.Images)
+	if err != nil {
+		return nil, err
+	}
+	images := make([]api.Image, 0, len(found))
+	for _, f := range found {
+		images = append(images, api.Image{ID: f.ID, Tags: f.Tags, Digests: f.Digests, Size: f.Size, Pinned: f.Pinned})
+	}
+	pods, _ := i.agent.List()
+	return inventory.Images(images, pods), nil
+}
+
+// Volumes implements server.Inventory.
+func (i *localInventory) Volumes(context.Context) ([]api.Volume, error) {
+	pods, _ := i.agent.List()
+	return inventory.Volumes(pods, filepath.Join(i.config.RootDir, "pods"), lookAtVolume), nil
+}
+
+// Probes implements server.Inventory.
+func (i *localInventory) Probes(p *v1.Pod) []api.ProbeResult {
+	var out []api.ProbeResult
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			found, ended := i.probes.Last(id), false
+			if found == nil {
+				found, ended = i.probes.Before(p.UID, s.Name), true
+			}
+			for _, r := range found {
+				out = append(out, api.ProbeResult{
+					Container: s.Name, Kind: r.Kind, At: r.At, Outcome: string(r.Outcome), Output: r.Output, InARow: r.InARow, Ended: ended,
+				})
+			}
+		}
+	}
+	return out
+}
+
+// lookAtVolume reads what costs nothing: no directory is walked through.
+func lookAtVolume(path string) inventory.Place {
+	var is unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME|unix.STATX_MODE, &is); err != nil {
+		return inventory.Place{}
+	}
+	found := inventory.Place{There: true}
+	if is.Mask&unix.STATX_BTIME != 0 {
+		found.Since = time.Unix(is.Btime.Sec, int64(is.Btime.Nsec))
+	}
+	if is.Attributes_mask&is.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return found
+	}
+	var space unix.Statfs_t
+	if err := unix.Statfs(path, &space); err == nil && space.Blocks > 0 {
+		block := space.Bsize
+		found.Capacity = new(int64(space.Blocks) * block)
+		found.Used = new(int64(space.Blocks-space.Bfree) * block)
+	}
+	return found
+}

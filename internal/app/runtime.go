@@ -1,0 +1,194 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/internal/config"
+	"berth/internal/host/roots"
+	"berth/internal/lib/run"
+	"berth/internal/lib/statefile"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/telemetry/measure"
+)
+
+// container is the container runtime that an agent works with: its own, or the
+// one that it was given.
+type containerRuntime struct {
+	owner    roots.Owner
+	endpoint string
+	bundle   *bundle.Runtime // nil if it was given
+
+	cameUp   chan struct{} // closed when it came up for the first time
+	up       chan struct{} // holds a value when it came up and nobody took note yet
+	imported chan struct{} // likewise, when images came in
+	hints    chan struct{} // likewise, when it may be another than it last said
+
+	mu    sync.Mutex
+	first bool     // cameUp is closed
+	names []string // of images that came in
+}
+
+func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.Keeper, log *slog.Logger) (*containerRuntime, error) {
+	r := &containerRuntime{
+		owner: owner, endpoint: c.RuntimeEndpoint,
+		cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1),
+	}
+	if r.endpoint != "" {
+		return r, nil
+	}
+	libexec, err := LibexecDir()
+	if err != nil {
+		return nil, err
+	}
+	r.bundle, err = bundle.New(bundle.Config{
+		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, State: state, Log: log,
+		Ready: askReady, Answers: askAnything, HasImage: askImage,
+		Up:       r.isUp,
+		Down:     func(error) {},
+		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.endpoint = r.bundle.Endpoint()
+	return r, nil
+}
+
+// isUp notes that the runtime came up.
+func (r *containerRuntime) isUp() {
+	r.mu.Lock()
+	if !r.first {
+		r.first = true
+		close(r.cameUp)
+	}
+	r.mu.Unlock()
+	note(r.up)
+}
+
+// cameIn remembers images of an archive for who will look.
+func (r *containerRuntime) cameIn(names []string) {
+	r.mu.Lock()
+	r.names = append(r.names, names...)
+	r.mu.Unlock()
+	note(r.imported)
+}
+
+// takeImported returns the images that came in since it was called last.
+func (r *containerRuntime) takeImported() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.names
+	r.names = nil
+	return names
+}
+
+// note leaves a value for who will look.
+func note(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// start keeps our own runtime alive, or waits for the given one to answer. fail
+// is told if that can't work.
+func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.Logger) {
+	if r.bundle != nil {
+		group.Go("bundle", func(ctx context.Context) {
+			if err := r.bundle.Run(ctx); err != nil {
+				fail(err)
+			}
+		})
+		return
+	}
+	group.Go("wait for the runtime", func(ctx context.Context) { r.await(ctx, log) })
+}
+
+// await notes when a runtime that we do not manage answers.
+func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
+	said := false
+	for ctx.Err() == nil {
+		err := askRuntime(ctx, r.endpoint)
+		if err == nil {
+			r.isUp()
+			return
+		}
+		if !said {
+			log.Warn("waiting for the container runtime", "endpoint", r.endpoint, "err", err)
+			said = true
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+const askTimeout = 5 * time.Second
+
+// askRuntime asks once whether the runtime at an endpoint can make containers. Its network
+// may come later: what brings it may be a pod.
+func askRuntime(ctx context.Context, endpoint string) error {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return err
+	}
+	info, err := client.Info(ctx)
+	return errors.Join(err, info.Runtime, client.Close())
+}
+
+// askReady asks once whether the runtime at an endpoint can run pods.
+func askReady(ctx context.Context, endpoint string) error {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.Ready(ctx), client.Close())
+}
+
+// askAnything asks once whether there is a runtime at an endpoint that answers, for as long
+// as ctx allows. Whatever it answers will do.
+func askAnything(ctx context.Context, endpoint string) error {
+	const limit = time.Hour // ctx ends long before
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: limit})
+	if err != nil {
+		return err
+	}
+	_, err = client.Version(ctx)
+	return errors.Join(err, client.Close())
+}
+
+// askImage asks once whether the runtime at an endpoint knows an image.
+func askImage(ctx context.Context, endpoint, image string) (bool, error) {
+	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
+	if err != nil {
+		return false, err
+	}
+	ref, err := client.ImageRef(ctx, image)
+	return ref != "", errors.Join(err, client.Close())
+}
+
+// connect returns a client of the runtime, which may not be there yet.
+func (r *containerRuntime) connect(c *config.Config, watcher *measure.Watcher) (*cri.Client, error) {
+	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call, Root: r.owner.ID()}
+	if r.bundle == nil { // others may use it, too
+		settings.OwnsLogs = func(dir string) bool { return strings.HasPrefix(dir, c.PodLogsDir+"/") }
+	}
+	return cri.New(settings)
+}
+
+// awaitUp waits until the runtime has come up for the first time.
+func (r *containerRuntime) awaitUp(ctx context.Context) error {
+	select {
+	case <-r.cameUp:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

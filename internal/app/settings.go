@@ -1,0 +1,88 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"berth/internal/config"
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/salvage"
+)
+
+// Configuration is the configuration of an agent on this machine.
+func Configuration(root string, flags config.Flags, file []byte) (*config.Config, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find out the machine's name: %w", err)
+	}
+	workDir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find out the current folder: %w", err)
+	}
+	return config.Load(root, flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
+}
+
+// The settings of the last run stay in the root directory, so that `berth down`
+// knows without being told what there is to stop. Secrets are not among them: it asks
+// for no manifests.
+
+func settingsPath(root string) string { return filepath.Join(root, "settings.json") }
+
+// SaveSettings writes the settings of a run to its root directory.
+func SaveSettings(c *config.Config) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err == nil {
+		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write down the settings: %w", err)
+	}
+	return nil
+}
+
+// SavedSettings returns nil if no agent ever ran in root. Another version of berth may have
+// written them: a setting that can't be read is the usual one, and Warnings names it. Settings
+// that came with a copy of another root are that one's, and would lead to its pods.
+func SavedSettings(root string) (*config.Config, error) {
+	text, err := os.ReadFile(settingsPath(root))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the last run: %w", err)
+	}
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("the settings of the last run in %s are damaged: run 'berth run' once more with the flags that it had, which writes them anew", settingsPath(root))
+	}
+	var flags config.Flags
+	flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError)) // for their defaults
+	c, err := Configuration(root, flags, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the last run: %w", err)
+	}
+	unread := salvage.Fields(text, c)
+	if !sameDir(root, c.RootDir) {
+		return nil, fmt.Errorf("%s is of an agent that ran on %s, and this is %s: if it was moved or copied from there, remove that file", settingsPath(root), c.RootDir, root)
+	}
+	c.RootDir, c.Warnings = root, nil
+	if unread != nil {
+		c.Warnings = []string{fmt.Sprintf("some settings of the last run can't be read from %s, and are taken to be the usual ones: %v", settingsPath(root), unread)}
+	}
+	return c, nil
+}
+
+// sameDir tells whether two paths lead to the same directory.
+func sameDir(a, b string) bool {
+	is, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(is, other)
+}

@@ -1,0 +1,24 @@
+package app
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/agent"
+	"berth/internal/core/execute"
+	"berth/internal/lib/pod"
+)
+
+// upstream is whoever else wants to know of the pods of this node.
+type upstream interface {
+	agent.Upstream
+	execute.Upstream
+}
+
+// standalone is the upstream of a machine that has no API server.
+type standalone struct{}
+
+func (standalone) Publish(*v1.Pod, v1.PodStatus) {}
+func (standalone) Release(*v1.Pod)               {}
+func (standalone) Mirror(*v1.Pod)                {}
+func (standalone) Unmirror(*v1.Pod)              {}
+func (standalone) Forget(pod.UID)                {}

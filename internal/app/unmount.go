@@ -1,0 +1,20 @@
+package app
+
+import "berth/internal/pods/volume"
+
+// An agent that unmounts something starts itself again for that: a process that waits for
+// a server which does not answer can be killed, and a part of one can't. No user sees it.
+const unmountCommand = "unmount-for-agent"
+
+// kernel is that of this machine, as volumes need it.
+func kernel() volume.Kernel {
+	return volume.Kernel{Unmounter: []string{"/proc/self/exe", unmountCommand}}
+}
+
+// UnmountRequested does it, if that is what this process is for.
+func UnmountRequested(args []string) (code int, asked bool) {
+	if len(args) != 3 || args[1] != unmountCommand {
+		return 0, false
+	}
+	return volume.UnmountNow(args[2]), true
+}

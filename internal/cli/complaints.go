@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// complaints shows the users of a command what went wrong in a library: the error
+// alone, in one line, as berth tells its own.
+type complaints struct{ to io.Writer }
+
+// Enabled implements slog.Handler.
+func (complaints) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+// Handle implements slog.Handler.
+func (c complaints) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			text = a.Value.String()
+		}
+		return true
+	})
+	_, err := fmt.Fprintln(c.to, "error:", oneLine(text))
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (c complaints) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+// WithGroup implements slog.Handler.
+func (c complaints) WithGroup(string) slog.Handler { return c }

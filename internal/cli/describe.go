@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/table"
+)
+
+// maxAnnotation is how much is shown of an annotation: some hold whole manifests.
+const maxAnnotation = 140
+
+func newDescribeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "describe",
+		Short: "Tell all about a pod or this node",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(cmd, fmt.Sprintf("berth can't describe %q: it can describe pods and the node, as in 'berth describe pod POD'", args[0]))
+			}
+			return usageError(cmd, "say what to describe: 'berth describe pod POD' or 'berth describe node'")
+		},
+		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
+	}
+	cmd.AddCommand(newDescribePodCommand(), newDescribeNodeCommand())
+	return cmd
+}
+
+func newDescribePodCommand() *cobra.Command {
+	var (
+		filter client.Filter
+		flags  remoteFlags
+	)
+	cmd := &cobra.Command{
+		Use:     "pod POD",
+		Aliases: []string{"pods", "po"},
+		Short:   "Tell all about a pod, and what happened to it",
+		Long: `Tell what a pod is to be, what became of it, and what happened to it on the way.
+
+POD is the full name of a pod, or its name in the manifest, without the name of the node.`,
+		Example: `  berth describe pod hello
+  berth describe pod hello-box -n web`,
+		Args:              onePod,
+		ValidArgsFunction: completePods,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := checkNamespace(cmd, filter.Namespace); err != nil {
+				return err
+			}
+			if filter.Name, err = podName(args[0]); err != nil {
+				return err
+			}
+			n, err := flags.node(cmd)
+			if err != nil {
+				return err
+			}
+			defer n.Close()
+			return describePods(cmd, n, filter)
+		},
+	}
+	flags.addTo(cmd)
+	addNamespaceFlag(cmd, &filter.Namespace, "namespace of the pod; not needed if only one has that name")
+	return cmd
+}
+
+// describePods describes the pods that f chooses. There may be more than one:
+// of several namespaces, or while one takes the place of another.
+func describePods(cmd *cobra.Command, n client.Node, f client.Filter) error {
+	list, err := n.Pods(cmd.Context(), f)
+	if err != nil {
+		return err
+	}
+	for i := range list.Pods.Items {
+		text, err := describeOne(cmd.Context(), n, &list.Pods.Items[i], list.Refused)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = "\n\n" + text
+		}
+		if _, err := fmt.Fprint(cmd.OutOrStdout(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Refusal) (string, error) {
+	c, local := n.(*client.Client)
+	if !local {
+		return describe(p, nil, findings{far: true}, time.Now()), nil
+	}
+	events, err := c.Events(ctx, client.EventFilter{Namespace: p.Namespace, Pod: p.Name, UID: p.UID})
+	if err != nil {
+		return "", err
+	}
+	sortEvents(events.Items)
+	more := findings{refused: refusalsOf(p, refused)}
+	// An agent that does not tell the rest, or a pod that has just gone, is no reason
+	// to tell nothing.
+	if found, err := c.Probes(ctx, p.Namespace, p.Name); err == nil {
+		more.probes = found.Items
+	}
+	if found, err := c.Volumes(ctx); err == nil {
+		more.volumes = slices.DeleteFunc(found.Items, func(v api.Volume) bool { return v.UID != string(p.UID) })
+	}
+	return describe(p, events.Items, more, time.Now()), nil
+}
+
+// describe is all that there is to say about a pod.
+func describe(p *v1.Pod, events []v1.Event, more findings, now time.Time) string {
+	var b strings.Builder
+	writeOutline(&b, describeIdentity(p, now))
+	writeOutline(&b, describeRefusals(more.refused))
+	writeOutline(&b, describeContainers(p))
+	if !more.far {
+		writeProbes(&b, p, more.probes, now)
+	}
+	writeConditions(&b, p.Status.Conditions)
+	if !more.far {
+		writeOutline(&b, describeVolumes(more.volumes))
+	}
+	writeOutline(&b, []entry{say("QoS Class", orNone(string(p.Status.QOSClass)))})
+	if more.far {
+		untold := fmt.Sprintf("<not told over the network: see 'kubectl describe pod %s -n %s', or 'berth describe pod' on the machine>", p.Name, p.Namespace)
+		writeOutline(&b, []entry{say("Events", untold)})
+		return b.String()
+	}
+	writeEvents(&b, events, now)
+	return b.String()
+}
+
+// describeIdentity says what a pod is, where, and how it is on the whole.
+func describeIdentity(p *v1.Pod, now time.Time) []entry {
+	node := orNone(p.Spec.NodeName)
+	if p.Status.HostIP != "" {
+		node += "/" + p.Status.HostIP
+	}
+	var priority int32
+	if p.Spec.Priority != nil {
+		priority = *p.Spec.Priority
+	}
+	out := []entry{say("Name", p.Name), say("Namespace", p.Namespace), say("Priority", fmt.Sprint(priority))}
+	if p.Spec.PriorityClassName != "" {
+		out = append(out, say("Priority Class", p.Spec.PriorityClassName))
+	}
+	out = append(out, say("Node", node))
+	if p.Status.StartTime != nil {
+		out = append(out, say("Start Time", longTime(p.Status.StartTime.Time)))
+	}
+	out = append(out, sayAll("Labels", pairs(p.Labels, "=")), sayAll("Annotations", pairs(p.Annotations, ": ")))
+	out = append(out, describeStatus(p, now)...)
+	out = append(out, say("IP", orNone(p.Status.PodIP)))
+	if len(p.Status.PodIPs) > 0 {
+		ips := entry{name: "IPs"}
+		for _, ip := range p.Status.PodIPs {
+			ips.below = append(ips.below, say("IP", ip.IP))
+		}
+		out = append(out, ips)
+	}
+	return out
+}
+
+func describeStatus(p *v1.Pod, now time.Time) []entry {
+	out := []entry{say("Status", orNone(string(p.Status.Phase)))}
+	over := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+	if p.DeletionTimestamp != nil && !over {
+		out[0] = say("Status", fmt.Sprintf("Terminating (for %s)", age(p.DeletionTimestamp.Time, now)))
+		if p.DeletionGracePeriodSeconds != nil {
+			out = append(out, say("Grace Period", fmt.Sprintf("%ds", *p.DeletionGracePeriodSeconds)))
+		}
+	}
+	if p.Status.Reason != "" {
+		out = append(out, say("Reason", p.Status.Reason))
+	}
+	if p.Status.Message != "" {
+		out = append(out, say("Message", p.Status.Message))
+	}
+	return out
+}
+
+// pairs are the keys and values of a map, each in a line, in the order of the
+// keys.
+func pairs(of map[string]string, between string) []string {
+	var lines []string
+	for key, value := range of {
+		value = oneLine(value)
+		if runes := []rune(value); len(runes) > maxAnnotation {
+			value = string(runes[:maxAnnotation]) + "..."
+		}
+		lines = append(lines, key+between+value)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func longTime(t time.Time) string { return t.Format(time.RFC1123Z) }
+
+// writeConditions writes a table, with reasons where there are any.
+func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
+	if len(conditions) == 0 {
+		writeOutline(b, []entry{say("Conditions", "<none>")})
+		return
+	}
+	why := slices.ContainsFunc(conditions, func(c v1.PodCondition) bool { return c.Reason != "" || c.Message != "" })
+	rows := table.New(b)
+	row := func(cells ...string) {
+		cells[0] = strings.Repeat(" ", outlineIndent) + cells[0]
+		if !why {
+			cells = cells[:2]
+		}
+		rows.Row(cells...)
+	}
+	b.WriteString("Conditions:\n")
+	row("Type", "Status", "Reason", "Message")
+	for _, c := range conditions {
+		row(string(c.Type), string(c.Status), c.Reason, c.Message)
+	}
+	_ = rows.Flush() // a builder takes all
+}
+
+func writeEvents(b *strings.Builder, events []v1.Event, now time.Time) {
+	if len(events) == 0 {
+		writeOutline(b, []entry{say("Events", "<none>")})
+		return
+	}
+	b.WriteString("Events:\n")
+	rows := table.New(b)
+	for _, head := range [][]string{{"Type", "Reason", "Age", "From", "Message"}, {"----", "------", "----", "----", "-------"}} {
+		rows.Row(append([]string{"  " + head[0]}, head[1:]...)...)
+	}
+	for i := range events {
+		e := &events[i]
+		rows.Row("  "+e.Type, e.Reason, lastSeen(e, now), eventSource(e), e.Message)
+	}
+	_ = rows.Flush() // a builder takes all
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth/internal/api"
+	"berth/internal/lib/pod"
+)
+
+// noon is when the pods of these tests are looked at.
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+func before(d time.Duration) metav1.Time { return metav1.NewTime(noon().Add(-d)) }
+
+func ptr[T any](v T) *T { return &v }
+
+// crashingPod has something of everything.
+func crashingPod() *v1.Pod {
+	p := runningPod("x", "web", "app")
+	p.Labels = map[string]string{"tier": "front", "app": "web"}
+	p.Annotations = map[string]string{"note": "two\nlines", "big": strings.Repeat("y", 200)}
+	p.Spec.Priority = ptr(int32(7))
+	always := v1.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []v1.Container{{Name: "proxy", Image: "localhost/proxy:1", RestartPolicy: &always}}
+	p.Spec.Containers[0] = v1.Container{
+		Name: "app", Image: "localhost/app:1", Command: []string{"/app", "--serve"}, Args: []string{"-v"},
+		Ports: []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080, Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
+		Resources: v1.ResourceRequirements{
+			Limits:   v1.ResourceList{"memory": resource.MustParse("64Mi"), "cpu": resource.MustParse("500m")},
+			Requests: v1.ResourceList{"cpu": resource.MustParse("100m")},
+		},
+		LivenessProbe: &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(80)}},
+			PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
+		},
+		EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "all"}}}},
+		Env: []v1.EnvVar{
+			{Name: "MODE", Value: "fast"},
+			{Name: "EMPTY"},
+			{Name: "NODE", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+			{Name: "TOKEN", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{Key: "k", LocalObjectReference: v1.LocalObjectReference{Name: "s"}}}},
+		},
+		VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "conf", MountPath: "/etc/app", ReadOnly: true, SubPath: "a"}},
+	}
+	p.Status = v1.PodStatus{
+		Phase: v1.PodRunning, Message: "first\nsecond", Reason: "Because", HostIP: "10.0.0.1", PodIP: "10.1.0.7",
+		PodIPs: []v1.PodIP{{IP: "10.1.0.7"}, {IP: "fd00::7"}}, StartTime: ptr(before(time.Hour)), QOSClass: v1.PodQOSBurstable,
+		Conditions: []v1.PodCondition{
+			{Type: v1.PodInitialized, Status: v1.ConditionTrue},
+			{Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ContainersNotReady", Message: "app"},
+		},
+		ContainerStatuses: []v1.ContainerStatus{{
+			Name: "app", ContainerID: "containerd://two", ImageID: "sha256:abc", RestartCount: 3,
+			State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}},
+			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+				Reason: "Error", ExitCode: 1, Message: "bad\x1b[31m\nworse", StartedAt: before(2 * time.Minute), FinishedAt: before(time.Minute),
+			}},
+		}},
+	}
+	return p
+}
+
+// crashingFindings is what an agent knows of crashingPod.
+func crashingFindings() findings {
+	return findings{
+		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: before(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2, Ended: true}},
+		volumes: []api.Volume{{Name: "data", Kind: "emptyDir", Source: "disk", Path: "/p/data", Capacity: ptr(int64(1 << 20)), Used: ptr(int64(512))}},
+		refused: []pod.Refusal{{Origin: "/m/web.yaml", Line: 7, Pod: "x/web-node-1", Message: "no such field", Kept: true}},
+	}
+}
+
+const crashing = `
+Name:         web-node-1
+Namespace:    x
+Priority:     7
+Node:         node-1/10.0.0.1
+Start Time:   Fri, 02 Jan 2026 11:00:00 +0000
+Labels:       app=web
+              tier=front
+Annotations:  big: YYY...
+              note: two lines
+Status:       Running
+Reason:       Because
+Message:      first
+              second
+IP:           10.1.0.7
+IPs:
+  IP:  10.1.0.7
+  IP:  fd00::7
+Refused:  /m/web.yaml:7: no such field (pod x/web-node-1; the last good version keeps running)
+Init Containers:
+  proxy:
+    Image:           localhost/proxy:1
+    Port:            <none>
+    Restart Policy:  Always
+    Environment:     <none>
+    Mounts:          <none>
+Containers:
+  app:
+    Container ID:      containerd://two
+    Image:             localhost/app:1
+    Image ID:          sha256:abc
+    Ports:             80/TCP, 53/UDP
+    Host Ports:        8080/TCP, 0/UDP
+    Command:           /app
+                       --serve
+    Args:              -v
+    State:             Waiting
+      Reason:          CrashLoopBackOff
+      Message:         back-off 40s
+    Last State:        Terminated
+      Reason:          Error
+      Message:         bad [31m
+                       worse
+      Exit Code:       1
+      Started:         Fri, 02 Jan 2026 11:58:00 +0000
+      Finished:        Fri, 02 Jan 2026 11:59:00 +0000
+    Ready:             False
+    Restart Count:     3
+    Limits:
+      cpu:     500m
+      memory:  64Mi
+    Requests:
+      cpu:  100m
+    Liveness:          http-get http://:80/healthz delay=0s timeout=1s period=10s #success=1 #failure=3
+    Environment From:  config map all
+    Environment:
+      MODE:   fast
+      EMPTY:
+      NODE:   <field spec.nodeName of the pod>
+      TOKEN:  <key k of secret s>
+    Mounts:            /data from data (rw)
+                       /etc/app from conf (ro, path a)
+Probes:
+  Container   Kind       Last     Times   Age   Message
+  app         Liveness   failed   2       5s    before its restart: HTTP 500
+Conditions:
+  Type          Status   Reason               Message
+  Initialized   True
+  Ready         False    ContainersNotReady   app
+Volumes:
+  data:
+    Type:    emptyDir
+    Source:  disk
+    Path:    /p/data
+    Size:    1.0Mi (512 used)
+QoS Class:  Burstable
+Events:
+  Type      Reason    Age                 From            Message
+  ----      ------    ----                ----            -------
+  Normal    Pulled    30m                 berth, node-1   Image is there
+  Warning   BackOff   20s (x4 over 10m)   berth, node-1   Back-off restarting
+`
+
+func TestDescribe(t *testing.T) {
+	pulled, backOff := eventOf("x", "web", "Pulled", "Image is there", 0), again(eventOf("x", "web", "BackOff", "Back-off restarting", 0), 4, 0)
+	pulled.FirstTimestamp, pulled.LastTimestamp = before(30*time.Minute), before(30*time.Minute)
+	backOff.FirstTimestamp, backOff.LastTimestamp = before(10*time.Minute), before(20*time.Second)
+	got := describe(crashingPod(), []v1.Event{*pulled, *backOff}, crashingFindings(), noon())
+	want := strings.Replace(strings.TrimPrefix(crashing, "\n"), "YYY", strings.Repeat("y", maxAnnotation), 1)
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		if i >= len(gotLines) || i >= len(wantLines) || strings.TrimRight(gotLines[i], " ") != wantLines[i] {
+			t.Fatalf("line %d differs, got\n%s", i+1, got)
+		}
+	}
+}
+
+func TestDescribeAPodThatIsBarelyThere(t *testing.T) {
+	p := runningPod("x", "web")
+	p.Spec.Containers = []v1.Container{{Name: "app", Image: "localhost/app:1"}}
+	p.Status = v1.PodStatus{Phase: v1.PodPending}
+	got := describe(p, nil, findings{}, noon())
+	for _, want := range []string{
+		"Labels:       <none>\n", "Status:       Pending\n", "IP:           <none>\n", "    Image:        localhost/app:1\n",
+		"Conditions:  <none>\n", "QoS Class:  <none>\n", "Events:  <none>\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %q in\n%s", want, got)
+		}
+	}
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr(before(5*time.Second)), ptr(int64(30))
+	got = describe(p, nil, findings{}, noon())
+	for _, want := range []string{"Status:        Terminating (for 5s)\n", "Grace Period:  30s\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestProbeTarget(t *testing.T) {
+	for want, handler := range map[string]v1.ProbeHandler{
+		"exec [cat /ok]":              {Exec: &v1.ExecAction{Command: []string{"cat", "/ok"}}},
+		"tcp-socket :5432":            {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(5432)}},
+		"grpc :9000 ready":            {GRPC: &v1.GRPCAction{Port: 9000, Service: ptr("ready")}},
+		"http-get https://h:web/a?b=": {HTTPGet: &v1.HTTPGetAction{Scheme: "HTTPS", Host: "h", Port: intstr.FromString("web"), Path: "a?b="}},
+		"unknown":                     {},
+	} {
+		if got := probeTarget(&v1.Probe{ProbeHandler: handler}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestDescribePod(t *testing.T) {
+	a := startAgent(t)
+	a.set(nil, runningPod("x", "web", "app"), runningPod("y", "web", "app"), runningPod("x", "db", "sql"))
+	a.events.Add(eventOf("x", "web", "Started", "up and away", time.Minute))
+	got := a.berth(t, "describe", "pod", "web", "-n", "x")
+	if got.code != 0 || strings.Count(got.out, "Name:  ") != 1 || !strings.Contains(got.out, "up and away") {
+		t.Errorf("got %+v", got)
+	}
+	// The events of others are not told
+	if got := a.berth(t, "describe", "po", "pod/db-node-1"); got.code != 0 || !strings.HasSuffix(got.out, "Events:  <none>\n") {
+		t.Errorf("got %+v", got)
+	}
+	// Two of one name are both described
+	if got := a.berth(t, "describe", "pod", "web"); strings.Count(got.out, "Name:  ") != 2 {
+		t.Errorf("got %+v", got)
+	}
+	if got := a.berth(t, "describe", "pod", "nope"); got != (result{code: 1, stderr: "error: pod \"nope\" not found\n"}) {
+		t.Errorf("got %+v", got)
+	}
+}

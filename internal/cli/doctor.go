@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"berth/internal/app"
+	"berth/internal/host/doctor"
+	"berth/internal/lib/table"
+)
+
+// doctorTimeout is how long anybody else is waited for.
+const doctorTimeout = 5 * time.Second
+
+// doctorFlags are those of 'doctor'.
+type doctorFlags struct {
+	endpoint   string
+	kubeconfig string
+	output     string
+}
+
+func newDoctorCommand() *cobra.Command {
+	var flags doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine lacks to run pods",
+		Long: `Say what this machine lacks to run pods, and how each thing is mended. Nothing is changed.
+
+What is said to fail keeps pods from running. A warning is about something that will not be as expected.
+The exit code is 1 if anything fails.`,
+		Example: `  berth doctor
+  berth doctor --kubeconfig /etc/kubernetes/kubelet.conf
+  berth doctor -o json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			documents, err := newObjectPrinter(cmd.OutOrStdout(), flags.output, documentOutputs())
+			if err != nil {
+				return usageError(cmd, err.Error())
+			}
+			machine, err := flags.machine(cmd)
+			if err != nil {
+				return err
+			}
+			findings := doctor.Examine(machine)
+			if documents != nil {
+				err = documents.document(findings)
+			} else {
+				err = printFindings(cmd.OutOrStdout(), findings, statusPainter(cmd))
+			}
+			if err == nil && slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.State == doctor.Fail }) {
+				err = &exitError{code: 1} // what fails was told
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&flags.endpoint, "container-runtime-endpoint", "", "socket of the container runtime that is to be used (default: the bundled one)")
+	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "also find out whether the API server of this file can be reached")
+	addOutputFlag(cmd, &flags.output, documentOutputs())
+	return cmd
+}
+
+// machine is the one that this process runs on.
+func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
+	root, err := filepath.Abs(rootDir(cmd))
+	if err != nil {
+		return doctor.Machine{}, fmt.Errorf("find the root directory: %w", err)
+	}
+	libexec, err := app.LibexecDir()
+	if err != nil {
+		return doctor.Machine{}, err
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return doctor.Machine{}, fmt.Errorf("find out the machine's name: %w", err)
+	}
+	m := doctor.Machine{
+		Files: os.DirFS("/"), UID: os.Geteuid(), BerthRoot: root, Libexec: libexec, Endpoint: f.endpoint, Hostname: hostname,
+		Ports:    []doctor.Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}},
+		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: app.CanLabel,
+		AgentUp: sync.OnceValue(func() error { return agentUp(cmd) }),
+	}
+	if f.kubeconfig != "" {
+		m.Cluster = func() error { return reachCluster(cmd.Context(), f.kubeconfig) }
+	}
+	return m, nil
+}
+
+func space(dir string) (doctor.Space, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return doctor.Space{}, err
+	}
+	block := uint64(s.Bsize)
+	return doctor.Space{Free: s.Bavail * block, Total: s.Blocks * block, FreeInodes: s.Ffree, TotalInodes: s.Files}, nil
+}
+
+// clockSynced asks the kernel whether somebody keeps its clock right.
+func clockSynced() (bool, error) {
+	state, err := unix.Adjtimex(&unix.Timex{})
+	return state != unix.TIME_ERROR, err
+}
+
+func agentUp(cmd *cobra.Command) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)
+	defer cancel()
+	_, err = c.Version(ctx)
+	return err
+}
+
+// reachCluster asks an API server whether it is there. That it refuses us is an
+// answer of another kind.
+func reachCluster(ctx context.Context, kubeconfig string) error {
+	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.Host, "/")+"/version", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", c.Host, answer.Status)
+	}
+	return nil
+}
+
+func printFindings(w io.Writer, findings []doctor.Finding, paint table.Painter) error {
+	rows := table.Painted(w, paint)
+	rows.Row("CHECK", "STATUS", "FOUND", "REMEDY")
+	counts := map[doctor.State]int{}
+	for _, f := range findings {
+		rows.Row(f.Check, string(f.State), f.Found, f.Remedy)
+		counts[f.State]++
+	}
+	if err := rows.Flush(); err != nil {
+		return err
+	}
+	verdict := "pods can run here"
+	if counts[doctor.Fail] > 0 {
+		verdict = "no pods can run here before what fails is mended"
+	}
+	_, err := fmt.Fprintf(w, "\n%d ok, %s, %d to be mended: %s\n", counts[doctor.OK], amount(counts[doctor.Warn], "warning"), counts[doctor.Fail], verdict)
+	return err
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/api"
+	"berth/internal/api/localapi"
+	"berth/internal/app"
+	"berth/internal/cluster/shutdown"
+	"berth/internal/lib/pod"
+)
+
+// drainable is a node whose pods end when they are told to, but for those that hang.
+type drainable struct {
+	mu    sync.Mutex
+	pods  []*v1.Pod
+	hangs map[string]bool
+	ended map[pod.UID]chan struct{}
+	held  bool
+}
+
+func (d *drainable) Active() []*v1.Pod { return d.pods }
+
+func (d *drainable) End(uid pod.UID, _ *int64, _ pod.Cause) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.hangs[string(uid)] {
+		close(d.ended[uid])
+		d.hangs[string(uid)] = true
+	}
+}
+
+func (d *drainable) Ended(uid pod.UID) <-chan struct{} { return d.ended[uid] }
+
+func (d *drainable) Hold(context.Context, pod.Cause) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = true
+	return nil
+}
+
+func (d *drainable) Resume(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = false
+	return nil
+}
+
+func (d *drainable) isHeld() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held
+}
+
+// startDrainable serves a node with pods of these names over the real manager and
+// the real server, and returns its root directory.
+func startDrainable(t *testing.T, hanging string, names ...string) (*drainable, string) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	d := &drainable{hangs: map[string]bool{hanging: true}, ended: map[pod.UID]chan struct{}{}}
+	for _, name := range names {
+		p := &v1.Pod{}
+		p.Name, p.Namespace, p.UID = name, "default", pod.UID(name)
+		d.pods = append(d.pods, p)
+		d.ended[p.UID] = make(chan struct{})
+	}
+	manager, err := shutdown.New(shutdown.Config{Pods: d, Gate: d, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &fakeAgent{rootDir: newRootDir(t), changed: make(chan struct{}), ended: make(chan struct{})}
+	s, err := localapi.New(localapi.Config{Pods: a, Logs: a, Drains: app.Drains{Manager: manager}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := localapi.Listen(api.SocketPath(a.rootDir), api.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return d, a.rootDir
+}
+
+func TestDrainAndUndo(t *testing.T) {
+	d, root := startDrainable(t, "", "db", "web")
+	a := &fakeAgent{rootDir: root}
+	got := a.berth(t, "drain")
+	want := []string{"no pod starts here any more; 2 to stop", "pod default/db stopping (has 30 s)", "pod default/web stopped (0.0 s)", "the node is drained"}
+	for _, line := range want {
+		if !strings.Contains(got.out, line) {
+			t.Errorf("%q is missing in:\n%s", line, got.out)
+		}
+	}
+	if got.code != 0 || got.stderr != "" || !d.isHeld() {
+		t.Errorf("got %+v, held %t", got, d.isHeld())
+	}
+	if got := a.berth(t, "drain", "--undo"); got.code != 0 || got.out != "pods may run here again\n" || d.isHeld() {
+		t.Errorf("got %+v, held %t", got, d.isHeld())
+	}
+}
+
+func TestADrainThatDoesNotEndInTimeNamesThePods(t *testing.T) {
+	_, root := startDrainable(t, "db", "db", "web")
+	a := &fakeAgent{rootDir: root}
+	got := a.berth(t, "drain", "--timeout", "10ms")
+	if got.code != 1 || got.stderr != "error: 1 pods have not stopped: default/db\n" || !strings.Contains(got.out, "pod default/db has not stopped in time") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// leaver ends a context as soon as something is written.
+type leaver struct {
+	bytes.Buffer
+	leave func()
+}
+
+func (l *leaver) Write(b []byte) (int, error) {
+	l.leave()
+	return l.Buffer.Write(b)
+}
+
+func TestADrainThatIsInterruptedSaysHowItStands(t *testing.T) {
+	d, root := startDrainable(t, "db", "db")
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr bytes.Buffer
+	code := berth(ctx, &leaver{leave: cancel}, &stderr, "drain", "--root-dir", root)
+	if code != 1 || !strings.Contains(stderr.String(), "--undo") || !d.isHeld() {
+		t.Errorf("got %d %s, held %t", code, stderr.String(), d.isHeld())
+	}
+}
+
+func TestDrainCommandLine(t *testing.T) {
+	for _, test := range []struct{ args, says string }{
+		{"--grace-period-seconds -2", "give a number of seconds"},
+		{"--timeout -1s", "can't be below 0"},
+		{"--undo --timeout 5s", "exclude each other"},
+		{"web", "unknown command"},
+	} {
+		a := &fakeAgent{rootDir: newRootDir(t)}
+		got := a.berth(t, append([]string{"drain"}, strings.Fields(test.args)...)...)
+		if got.code != 1 || !strings.Contains(got.stderr, test.says) {
+			t.Errorf("%s: got %+v", test.args, got)
+		}
+	}
+}

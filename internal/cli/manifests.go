@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth/internal/core/review"
+	"berth/internal/intake/source"
+)
+
+// Manifests that are given with -f, to be looked at and not to be run.
+
+const stdinName = "-"
+
+// manifestFlag is the -f of a command.
+type manifestFlag struct{ paths []string }
+
+func (m *manifestFlag) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&m.paths, "filename", "f", nil, "manifest, folder of manifests, or - for stdin (may be repeated)")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+}
+
+// read returns the files that are meant, also those that could not be read. It
+// fails if there is nothing to look at.
+func (m *manifestFlag) read(cmd *cobra.Command, args []string) ([]review.File, error) {
+	paths := append(slices.Clone(m.paths), args...)
+	if len(paths) == 0 {
+		return nil, usageError(cmd, "say what to look at with -f: a manifest, a folder, or - for stdin")
+	}
+	var files []review.File
+	for _, path := range paths {
+		found, err := manifestsAt(path, cmd.InOrStdin())
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there are no manifests in %s: their names end in .yaml, .yml or .json", strings.Join(paths, ", "))
+	}
+	return files, nil
+}
+
+// wholeFolder tells whether -f is one folder: then it is all that there is to be.
+func (m *manifestFlag) wholeFolder(args []string) bool {
+	paths := append(slices.Clone(m.paths), args...)
+	if len(paths) != 1 {
+		return false
+	}
+	return isFolder(paths[0])
+}
+
+func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
+	if path == stdinName {
+		data, err := readAtMost(stdin)
+		return []review.File{{Origin: "stdin", Data: data, Err: err}}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("look for manifests: %w", err)
+	}
+	if !info.IsDir() {
+		return []review.File{readManifest(path)}, nil
+	}
+	paths, err := source.Manifests(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []review.File
+	for _, p := range paths {
+		files = append(files, readManifest(p))
+	}
+	return files, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func readManifest(path string) review.File {
+	file, err := os.Open(path)
+	if err != nil {
+		return review.File{Origin: path, Err: err}
+	}
+	defer file.Close()
+	data, err := readAtMost(file)
+	if err == nil {
+		err = source.CheckWriters(file)
+	}
+	return review.File{Origin: path, Data: data, Err: err}
+}
+
+func readAtMost(from io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, source.MaxManifest+1))
+	if err == nil && len(data) > source.MaxManifest {
+		err = fmt.Errorf("it has more than %d MB: split it", source.MaxManifest>>20)
+	}
+	return data, err
+}
+
+// thisNode is what the agent of this machine is called unless it is told otherwise.
+func thisNode() string {
+	name, err := os.Hostname()
+	name = strings.ToLower(name)
+	if err != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "node"
+	}
+	return name
+}

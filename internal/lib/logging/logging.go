@@ -1,0 +1,208 @@
+// Package logging makes the logger of a process. Its output never blocks those who log: a terminal
+// that was stopped, or a pipe that is not read, must not stop the agent.
+package logging
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	stdlog "log" //nolint:depguard // to be turned off: nothing of ours uses it
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Logger is a slog.Logger whose verbosity can be changed, and whose output never blocks.
+type Logger struct {
+	*slog.Logger
+	level  *slog.LevelVar
+	Output *Output
+}
+
+// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on it tells what developers want
+// to know, as people expect of a kubelet.
+func New(w io.Writer, verbosity int) (*Logger, error) {
+	l := To(w)
+	klog.SetSlogLogger(l.Logger) // the libraries of Kubernetes log there
+	// net/http says there what servers of others do wrong, as often as they do it.
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(slog.NewLogLogger(l.Handler(), slog.LevelDebug).Writer())
+	return l, l.SetVerbosity(verbosity)
+}
+
+// To returns a logger that writes to w.
+func To(w io.Writer) *Logger {
+	l := &Logger{level: &slog.LevelVar{}, Output: NewOutput(w)}
+	l.Logger = slog.New(slog.NewTextHandler(l.Output, &slog.HandlerOptions{Level: l.level}))
+	return l
+}
+
+const (
+	verbosityDebug = 4
+	// What libraries say at verbosity 5 comes to slog with the level -5, and so on.
+	levelPerVerbosity = -1
+)
+
+// ErrorsOnly leaves out everything below the level of errors.
+func (l *Logger) ErrorsOnly() { l.level.Set(slog.LevelError) }
+
+// SetVerbosity changes how much is said, from now on.
+func (l *Logger) SetVerbosity(verbosity int) error {
+	var libraries flag.FlagSet
+	klog.InitFlags(&libraries)
+	if err := libraries.Set("v", strconv.Itoa(verbosity)); err != nil {
+		return fmt.Errorf("set the verbosity of libraries to %d: %w", verbosity, err)
+	}
+	level := slog.LevelInfo
+	if verbosity >= verbosityDebug {
+		level = slog.Level(levelPerVerbosity * verbosity)
+	}
+	l.level.Set(level)
+	return nil
+}
+
+const (
+	// writePatience is how long a line may take to be written before that is unwell.
+	writePatience = 10 * time.Second
+	// writeWait is for how long somebody who logs waits until the line is written. It is
+	// nearly always written at once, and then nothing is lost if the agent ends just
+	// after. Who had to wait in vain goes on, and for writePause nobody waits.
+	writeWait  = 50 * time.Millisecond
+	writePause = time.Minute
+	// FlushTimeout is how long the end of a command waits for lines that are not written.
+	FlushTimeout = 2 * time.Second
+	// maxQueued is how many bytes of lines wait to be written. More are dropped.
+	maxQueued = 1 << 20
+)
+
+// NewOutput returns an Output that writes to w.
+func NewOutput(w io.Writer) *Output { return &Output{to: w} }
+
+// Output writes lines in the order in which they come, and never blocks those who log:
+// a terminal that was stopped, or a pipe that nobody reads, must not stop the agent. What
+// can't be written meanwhile is counted, and the count is written in its place.
+type Output struct {
+	to io.Writer
+
+	mu      sync.Mutex
+	queue   []queuedLine  // the first one is being written
+	size    int           // of all lines in the queue
+	writing chan struct{} // closed when the queue is empty again; nil: it is
+	hasty   time.Time     // nobody waits before that
+	began   time.Time     // of the write that goes on; zero if there is none
+	err     error         // of the last one
+}
+
+// queuedLine is a line of the log, or the place of those that were dropped.
+type queuedLine struct {
+	text    []byte
+	dropped int
+	written chan struct{} // closed when it is
+}
+
+// Write implements io.Writer. What becomes of the line is for Check.
+func (o *Output) Write(line []byte) (int, error) {
+	written, wait := o.enqueue(line)
+	if !wait {
+		return len(line), nil
+	}
+	patience := time.NewTimer(writeWait)
+	defer patience.Stop()
+	select {
+	case <-written:
+	case <-patience.C:
+		o.mu.Lock()
+		o.hasty = time.Now().Add(writePause)
+		o.mu.Unlock()
+	}
+	return len(line), nil
+}
+
+// enqueue puts a line into the queue, or counts it if there is no room, and tells whether
+// it is worth while to wait for it.
+func (o *Output) enqueue(line []byte) (written <-chan struct{}, wait bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.size+len(line) > maxQueued {
+		if last := len(o.queue) - 1; last > 0 && o.queue[last].dropped > 0 { // the first is being written
+			o.queue[last].dropped++
+		} else {
+			o.queue = append(o.queue, queuedLine{dropped: 1, written: make(chan struct{})})
+		}
+		return nil, false
+	}
+	one := queuedLine{text: bytes.Clone(line), written: make(chan struct{})}
+	o.queue = append(o.queue, one)
+	o.size += len(line)
+	if o.writing == nil {
+		o.writing = make(chan struct{})
+		go o.drain() // ends with the queue
+	}
+	return one.written, len(o.queue) == 1 && time.Now().After(o.hasty)
+}
+
+// drain writes what is in the queue.
+func (o *Output) drain() {
+	for {
+		o.mu.Lock()
+		if len(o.queue) == 0 {
+			close(o.writing)
+			o.writing = nil
+			o.mu.Unlock()
+			return
+		}
+		line := o.queue[0]
+		text := line.text
+		if line.dropped > 0 {
+			text = droppedLine(line.dropped)
+		}
+		o.began = time.Now()
+		o.mu.Unlock()
+
+		_, err := o.to.Write(text)
+
+		o.mu.Lock()
+		o.queue, o.size = o.queue[1:], o.size-len(line.text)
+		o.began, o.err = time.Time{}, err
+		o.mu.Unlock()
+		close(line.written)
+	}
+}
+
+// droppedLine says how many lines are missing.
+func droppedLine(count int) []byte {
+	var text bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Warn("the log could not be written for a while: lines were dropped", "dropped", count)
+	return text.Bytes()
+}
+
+// Flush waits until all is written, but no longer than patience.
+func (o *Output) Flush(patience time.Duration) {
+	o.mu.Lock()
+	writing := o.writing
+	o.mu.Unlock()
+	if writing == nil {
+		return
+	}
+	select {
+	case <-writing:
+	case <-time.After(patience):
+	}
+}
+
+// Check tells why lines can't be written: nobody would see it in the log.
+func (o *Output) Check(now time.Time) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if took := now.Sub(o.began); !o.began.IsZero() && took > writePatience {
+		return fmt.Errorf("a line of the log could not be written for %s", took.Round(time.Second))
+	}
+	if o.err != nil {
+		return fmt.Errorf("write the log: %w", o.err)
+	}
+	return nil
+}
