@@ -30,7 +30,7 @@ func allPods(c *config.Config) func() (render.Cgroup, error) {
 		if err != nil {
 			return render.Cgroup{}, err
 		}
-		left, err := host.Left()
+		left, err := host.Available()
 		if err != nil {
 			return render.Cgroup{}, err
 		}

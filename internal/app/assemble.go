@@ -17,7 +17,7 @@ import (
 // is a member of one: member is nil if it is not. Nothing is asked of the runtime: it may not
 // be there yet, or hang.
 func assemble(
-	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Watcher, sources []string, log *slog.Logger,
+	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Recorder, sources []string, log *slog.Logger,
 ) (*node, *cluster, error) {
 	in := surroundings{
 		owner: rt.owner, client: client, features: newFeatures(client, rt.cameUp, log), bundle: rt.bundle, watcher: watcher,
@@ -43,7 +43,7 @@ func assemble(
 			return nil, nil, err
 		}
 		in.upstream, in.attaches, in.capacity.inCluster, in.capacity.pressure = joined, joined.node, joined.node.Node, joined.node.Pressure
-		in.capacity.reread, in.moved = joined.node.Reread, joined.node.Look
+		in.capacity.reread, in.moved = joined.node.Reload, joined.node.Refresh
 		in.sources = append(in.sources, pod.SourceAPI)
 	}
 	n, err := newNode(ctx, c, in, log)

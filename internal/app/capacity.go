@@ -29,7 +29,7 @@ type capacity struct {
 	// all pods are static then, and run in spite of it.
 	pressure func() []v1.NodeConditionType
 	// portsElsewhere are the host ports that pods of other agents on this machine occupy.
-	portsElsewhere func() []admit.PortElsewhere
+	portsElsewhere func() []admit.ForeignPort
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
@@ -42,8 +42,8 @@ func nodeSettings(c *config.Config) machine.Settings {
 }
 
 // nodeLimits are how much has to be left of this machine.
-func nodeLimits(p config.Pressure) machine.Limits {
-	return machine.Limits{
+func nodeLimits(p config.Pressure) machine.Thresholds {
+	return machine.Thresholds{
 		Memory: machine.Threshold(p.Memory), Disk: machine.Threshold(p.Disk), Inodes: machine.Threshold(p.Inodes),
 		ImageDisk: machine.Threshold(p.ImageDisk), ImageInodes: machine.Threshold(p.ImageInodes), PIDs: machine.Threshold(p.PIDs),
 	}
@@ -91,7 +91,7 @@ func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
 		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
-		PortsElsewhere: c.portsElsewhere(),
+		ForeignPorts: c.portsElsewhere(),
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

@@ -126,7 +126,7 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	u.shows.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
-		for _, known := range []<-chan struct{}{u.node.Known(), objects.Known()} {
+		for _, known := range []<-chan struct{}{u.node.Synced(), objects.Synced()} {
 			select {
 			case <-known:
 			case <-ctx.Done():
@@ -144,45 +144,45 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 }
 
 // readiness lets the node be as ready as its runtime and the sync loop are.
-func (u *cluster) readiness(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) machine.Readiness {
-	return machine.Readiness{
-		Ask: func(ctx context.Context) (machine.Answer, error) {
+func (u *cluster) readiness(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) machine.ReadinessMonitor {
+	return machine.ReadinessMonitor{
+		Status: func(ctx context.Context) (machine.RuntimeStatus, error) {
 			info, err := client.Info(ctx)
-			return machine.Answer{Runtime: info.Runtime, Network: info.Network}, err
+			return machine.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
 		},
-		Unanswered: func() []machine.Call { return unanswered(client) }, Alive: alive,
-		Hints: hints, Node: u.node, Log: u.log,
+		Unanswered: func() []machine.HungCall { return unanswered(client) }, Alive: alive,
+		Recheck: hints, Node: u.node, Log: u.log,
 	}
 }
 
 // unanswered are the calls that the runtime leaves without an answer, as far as they concern
 // the whole node.
-func unanswered(client *cri.Client) []machine.Call {
-	var out []machine.Call
+func unanswered(client *cri.Client) []machine.HungCall {
+	var out []machine.HungCall
 	for _, u := range client.Unanswered() {
-		out = append(out, machine.Call{Name: u.Method, Since: u.Since, Err: u.Err})
+		out = append(out, machine.HungCall{Name: u.Method, Since: u.Since, Err: u.Err})
 	}
 	return out
 }
 
 // gauge lets the node show what the machine runs out of.
-func (u *cluster) gauge(client *cri.Client) machine.Gauge {
+func (u *cluster) gauge(client *cri.Client) machine.PressureMonitor {
 	host := u.machine
-	return machine.Gauge{
-		Limits: nodeLimits(u.pressure), Relief: u.pressure.Relief, Tell: u.node.SetPressure, Log: u.log,
-		Felt: func(p machine.Pressure) {
+	return machine.PressureMonitor{
+		Thresholds: nodeLimits(u.pressure), TransitionPeriod: u.pressure.Relief, OnChange: u.node.SetPressure, Log: u.log,
+		OnSample: func(p machine.Pressure) {
 			if p.Disk {
 				note(u.full)
 			}
 		},
-		Left: func(ctx context.Context) (machine.Left, error) {
+		Sample: func(ctx context.Context) (machine.Available, error) {
 			var err error
 			if host.Images == "" {
 				asking, cancel := context.WithTimeout(ctx, askTimeout)
 				host.Images, err = imageDir(asking, client)
 				cancel()
 			}
-			left, leftErr := host.Left()
+			left, leftErr := host.Available()
 			return left, errors.Join(err, leftErr)
 		},
 	}

@@ -15,7 +15,7 @@ type containerLogs struct{ endings }
 // LogPath returns the file that a container logs to, and a channel that is
 // closed once the container has ended.
 func (l containerLogs) LogPath(ctx context.Context, uid pod.UID, containerID string) (string, <-chan struct{}, error) {
-	have, err := forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return l.observer.Fresh(ctx, uid, time.Time{}) })
+	have, err := forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return l.observer.Get(ctx, uid, time.Time{}) })
 	if err != nil {
 		return "", nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // observer knows what the runtime has of pods.
 type observer interface {
-	Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
+	Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
 }
 
 // endings knows when a part of a pod has ended. What the runtime has decides: a status
@@ -39,7 +39,7 @@ func (e endings) wait(ctx context.Context, uid pod.UID, what string, runs func(p
 		defer stop()
 		for {
 			// A runtime that does not answer tells nothing.
-			if have, err := e.observer.Fresh(ctx, uid, time.Time{}); err == nil && !runs(have) {
+			if have, err := e.observer.Get(ctx, uid, time.Time{}); err == nil && !runs(have) {
 				return
 			}
 			select {

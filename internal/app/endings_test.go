@@ -23,7 +23,7 @@ type seenRuntime struct {
 	err  error
 }
 
-func (s *seenRuntime) Fresh(context.Context, pod.UID, time.Time) (pod.Observed, error) {
+func (s *seenRuntime) Get(context.Context, pod.UID, time.Time) (pod.Observed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.have, s.err

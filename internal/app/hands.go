@@ -42,8 +42,8 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: users,
-		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Watcher: in.watcher,
+		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, UserNamespaces: users,
+		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Telemetry: in.watcher,
 		Slots: execute.NewSlots(c.StartSlots), Log: n.log,
 		Node:        renderNode(c, in),
 		HostIPs:     n.ips.now,
@@ -67,7 +67,7 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 		},
 		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
 		Explain:   cri.Reason,
-		Forget:    n.observer.Forget,
+		PodGone:   n.observer.Forget,
 	})
 }
 
@@ -77,7 +77,7 @@ func (n *node) makeVolumes(c *config.Config, in surroundings) error {
 	var err error
 	n.drivers, err = csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
-		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: kernel().IsMount, Wake: n.agent.Changed, Log: n.log,
+		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: kernel().IsMount, Enqueue: n.agent.Enqueue, Log: n.log,
 		TakeOff: func(ctx context.Context, path string) error {
 			return kernel().Unmount(ctx, volume.MountPoint{Path: path})
 		},
@@ -100,7 +100,7 @@ func (n *node) makeVolumes(c *config.Config, in surroundings) error {
 	n.volumes, err = volume.New(volume.Config{
 		PodsDir: in.podsDir, Objects: n.objects, Mounter: kernel(), CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
 		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, in.features.handlers()) }, SetUp: in.watcher.VolumeSetUp, Wake: n.agent.Changed, Log: n.log,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, in.features.handlers()) }, SetUp: in.watcher.VolumeSetUp, Enqueue: n.agent.Enqueue, Log: n.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			in.diary.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},

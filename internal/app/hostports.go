@@ -26,7 +26,7 @@ type hostPorts struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	reading logonce.Row // failures to read what others have recorded
+	reading logonce.Streak // failures to read what others have recorded
 }
 
 func newHostPorts(owner roots.Owner, log *slog.Logger) (*hostPorts, error) {
@@ -39,20 +39,20 @@ func newHostPorts(owner roots.Owner, log *slog.Logger) (*hostPorts, error) {
 
 // elsewhere returns the ports that pods of other agents occupy. Those that can't be read are
 // left out: two pods with the same port are better than none.
-func (h *hostPorts) elsewhere() []admit.PortElsewhere {
-	taken, err := h.registry.PortsElsewhere(h.owner)
+func (h *hostPorts) elsewhere() []admit.ForeignPort {
+	taken, err := h.registry.ForeignPorts(h.owner)
 	h.mu.Lock()
 	if err != nil && h.reading.Failed(time.Now()) {
 		h.log.Warn("host ports of pods of other agents are not known", "err", err)
 	}
 	if err == nil {
-		h.reading.Over()
+		h.reading.Recovered()
 	}
 	h.mu.Unlock()
-	var out []admit.PortElsewhere
+	var out []admit.ForeignPort
 	for root, ports := range taken {
 		for _, p := range ports {
-			out = append(out, admit.PortElsewhere{
+			out = append(out, admit.ForeignPort{
 				HostPort: admit.HostPort{Port: p.Port, Protocol: v1.Protocol(p.Protocol), IP: p.IP},
 				By:       fmt.Sprintf("pod %s of the agent on %s", p.Pod, root),
 			})
@@ -65,7 +65,7 @@ func (h *hostPorts) elsewhere() []admit.PortElsewhere {
 // source has not told its pods, the record of the agent before this one stands.
 func (h *hostPorts) run(ctx context.Context, a *agent.Agent) {
 	select {
-	case <-a.Known():
+	case <-a.Synced():
 	case <-ctx.Done():
 		return
 	}
@@ -73,7 +73,7 @@ func (h *hostPorts) run(ctx context.Context, a *agent.Agent) {
 	held := map[pod.UID][]roots.HostPort{}
 	var version uint64
 	var recorded []roots.HostPort
-	var failures logonce.Row
+	var failures logonce.Streak
 	for first := true; ; first = false {
 		changes := a.Since(version)
 		version = changes.Version
@@ -85,7 +85,7 @@ func (h *hostPorts) run(ctx context.Context, a *agent.Agent) {
 				h.log.Warn("other agents of this machine do not know the host ports of pods", "err", err)
 			}
 			if err == nil {
-				failures.Over()
+				failures.Recovered()
 				recorded = now
 			}
 		}

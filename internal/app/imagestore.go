@@ -69,7 +69,7 @@ func (n *node) makeImages(c *config.Config, in surroundings, records *image.Reco
 	settings := image.Config{
 		Runtime: in.client, Log: n.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
 		Objects: n.objects, Keyring: ring, Records: records, Size: n.imageGC.Size,
-		Wake: n.agent.Changed, Explain: cri.Reason, Pulled: in.watcher.Pulled(in.client.ImageSize),
+		Enqueue: n.agent.Enqueue, Explain: cri.Reason, Pulled: in.watcher.Pulled(in.client.ImageSize),
 		GaveUp: cri.GaveUp,
 	}
 	if b := in.bundle; b != nil {
@@ -97,7 +97,7 @@ func (n *node) newCollector(c *config.Config, in surroundings, records *image.Re
 		},
 		InUse:  func(ctx context.Context) (map[string]string, error) { return n.imagesInUse(ctx, c.RootDir, client) },
 		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
-		Remove: client.RemoveImage, Short: in.full, Known: n.agent.Known(),
+		Remove: client.RemoveImage, Short: in.full, Known: n.agent.Synced(),
 		Rounds: func(there map[string]bool, began time.Time) {
 			if err := records.Prune(there, began); err != nil {
 				n.log.Warn("records of images that are gone are left", "err", err)

@@ -24,7 +24,7 @@ const waterfallsKept = 512
 
 // newWatcher makes what sees all that is done for pods. It is there before all
 // that it watches.
-func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measure.Watcher, *trace.Tracer, error) {
+func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measure.Recorder, *trace.Tracer, error) {
 	m, err := metrics.New()
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +57,7 @@ func newMeasured(c *config.Config, n *node, in surroundings, executor *execute.E
 		return nil, err
 	}
 	reader, err := stats.New(n.group.Context(), stats.Config{
-		NodeName: c.NodeName, Pods: n.pool.Active, Known: n.observer.Known, Cgroup: executor.Node.Cgroup, AllPods: c.CgroupRoot,
+		NodeName: c.NodeName, Pods: n.pool.Active, Known: n.observer.All, Cgroup: executor.Node.Cgroup, AllPods: c.CgroupRoot,
 		Volume: n.volumes.Path, Counters: counters, Runtime: in.client, RootDir: c.RootDir, Log: n.log,
 	})
 	if err != nil {
@@ -68,9 +68,9 @@ func newMeasured(c *config.Config, n *node, in surroundings, executor *execute.E
 		return ok
 	}
 	pages, err := metrics.NewPages(metrics.PagesConfig{
-		Metrics: in.watcher.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: machine.Kubernetes, Stats: reader, Slots: executor.Slots.Load,
+		Metrics: in.watcher.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: machine.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
 		Counts: func() metrics.Counts {
-			return measure.Count(in.wanted.Pods(), mirrored, n.pool.Lives(), n.observer.Known())
+			return measure.Count(in.wanted.Pods(), mirrored, n.pool.Lives(), n.observer.All())
 		},
 		Volumes: func() map[metrics.Volumes]int { return measure.Volumes(n.pool.Active(), n.volumes.Path) },
 	})

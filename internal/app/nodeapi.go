@@ -168,7 +168,7 @@ type streamingRuntime struct {
 }
 
 func (r streamingRuntime) Observe(ctx context.Context, uid pod.UID) (pod.Observed, error) {
-	return forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Fresh(ctx, uid, time.Time{}) })
+	return forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Get(ctx, uid, time.Time{}) })
 }
 
 func (r streamingRuntime) All(ctx context.Context) (map[pod.UID]*pod.Observed, error) {

@@ -30,7 +30,7 @@ type stuckWorkers struct {
 	release <-chan struct{}
 }
 
-func (w stuckWorkers) Look(pod.UID)                 { <-w.release }
+func (w stuckWorkers) Enqueue(pod.UID)              { <-w.release }
 func (stuckWorkers) Lives() map[pod.UID]worker.Life { return nil }
 
 func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
@@ -94,7 +94,7 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 			t.Errorf("the verbosity: got %d, and another level than -6", code)
 		}
 		// when it is stuck, then the node is not well, until it goes on
-		loop.Later("a", time.Now())
+		loop.EnqueueAt("a", time.Now())
 		synctest.Wait()
 		want("while it is stuck", http.StatusInternalServerError)
 		close(release)

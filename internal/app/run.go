@@ -98,7 +98,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	local, err := localapi.New(localapi.Config{
 		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
 		Images: store, Inventory: newInventory(c, client, n, joined, goingDown.Closed), Waterfalls: watcher,
-		Drains: Drains{goingDown}, Debugs: n.agent, Node: answers.Local(), Version: c.Version, Log: log,
+		Drains: Drains{goingDown}, EphemeralContainers: n.agent, Node: answers.Local(), Version: c.Version, Log: log,
 	})
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 				log.Warn("images of an archive are not for all pods", "err", err)
 			}
 			if joined != nil {
-				joined.node.Look() // the Node tells which images are here
+				joined.node.Refresh() // the Node tells which images are here
 			}
 		case <-registered:
 			watcher.Metrics.Registered(time.Now())

@@ -175,7 +175,7 @@ func askImage(ctx context.Context, endpoint, image string) (bool, error) {
 }
 
 // connect returns a client of the runtime, which may not be there yet.
-func (r *containerRuntime) connect(c *config.Config, watcher *measure.Watcher) (*cri.Client, error) {
+func (r *containerRuntime) connect(c *config.Config, watcher *measure.Recorder) (*cri.Client, error) {
 	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call, Root: r.owner.ID()}
 	if r.bundle == nil { // others may use it, too
 		settings.OwnsLogs = func(dir string) bool { return strings.HasPrefix(dir, c.PodLogsDir+"/") }

@@ -31,7 +31,7 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), f
 	if c.ManifestURL != (secret.URL{}) {
 		names = append(names, pod.SourceHTTP)
 	}
-	objects, err := objects.NewGather(objects.GatherConfig{Sources: names, Set: set, Log: log})
+	objects, err := objects.NewCollector(objects.CollectorConfig{Sources: names, Set: set, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}

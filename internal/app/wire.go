@@ -57,7 +57,7 @@ type node struct {
 	observer *observe.Observer
 	pool     *worker.Pool
 	probes   *probe.Manager
-	objects  objects.Both
+	objects  objects.Provider
 	volumes  *volume.Manager
 	plugins  *plugins.Watcher
 	drivers  *csi.Manager
@@ -79,7 +79,7 @@ type surroundings struct {
 	client   *cri.Client
 	features *features
 	bundle   *bundle.Runtime // nil if the runtime was given
-	watcher  *measure.Watcher
+	watcher  *measure.Recorder
 	clients  *kubeclient.Clients // nil without a cluster
 	wanted   *desired.Set
 	upstream upstream
@@ -123,8 +123,8 @@ func newNode(ctx context.Context, c *config.Config, in surroundings, log *slog.L
 		return nil, err
 	}
 	n.pool, err = worker.New(n.group.Context(), worker.Config{
-		Hands: executor, Observer: n.observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone,
-		Turn: in.watcher.Turn, Restarted: in.watcher.Restarted,
+		Executor: executor, Observer: n.observer, Log: log, EnqueueAt: n.agent.EnqueueAt, PodGone: n.agent.PodGone,
+		SyncStarted: in.watcher.SyncStarted, Restarted: in.watcher.Restarted,
 	})
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 		return err
 	}
 	n.agent, err = agent.New(agent.Config{
-		Log: n.log, Node: in.capacity.admission, Reread: in.capacity.reread, Sources: in.sources, Desired: in.wanted, Debugs: debugs, Statuses: n.statuses,
-		Events: in.diary.recorder, Upstream: in.upstream, Counter: in.watcher,
+		Log: n.log, Node: in.capacity.admission, ReloadNode: in.capacity.reread, Sources: in.sources, Desired: in.wanted, EphemeralContainers: debugs, Statuses: n.statuses,
+		Events: in.diary.recorder, Upstream: in.upstream, Metrics: in.watcher,
 		InRuntime: in.features.list(func(ctx context.Context) error { return records.Settle(ctx, in.client.ImageRef) }), OnDisk: n.onDisk, Housekeeping: housekeepingEvery,
 		Liveness: n.probes.Liveness, Readiness: n.probes.Readiness, Startup: n.probes.Startup,
 	})
@@ -163,8 +163,8 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 		return err
 	}
 	n.observer, err = observe.New(observe.Config{
-		Runtime: in.client, Log: n.log, Audit: auditEvery, Fallback: listEvery, Changed: n.agent.Changed, Relisted: in.watcher.Relisted,
-		Looked: in.watcher.Metrics.PodRelisted,
+		Runtime: in.client, Log: n.log, RelistInterval: auditEvery, PollInterval: listEvery, Enqueue: n.agent.Enqueue, Relisted: in.watcher.Relisted,
+		PodRead: in.watcher.Metrics.PodRelisted,
 	})
 	return err
 }
@@ -173,11 +173,11 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 func (n *node) findObjects(c *config.Config, in surroundings) error {
 	var err error
 	n.objects.Local, err = objects.NewLocal(objects.LocalConfig{
-		Log: n.log, Changed: n.agent.Changed, State: in.state.FileForGood(filepath.Join(c.RootDir, "claims.json"), "which claim has which volume"),
+		Log: n.log, Enqueue: n.agent.Enqueue, State: in.state.FileForGood(filepath.Join(c.RootDir, "claims.json"), "which claim has which volume"),
 		NodeName: c.NodeName, NodeLabels: in.capacity.labels,
 	})
 	if err == nil && in.clients != nil {
-		n.objects.API, err = objects.NewAPI(objects.APIConfig{Client: in.clients.General, Log: n.log, Changed: n.agent.Changed})
+		n.objects.API, err = objects.NewAPI(objects.APIConfig{Client: in.clients.General, Log: n.log, Enqueue: n.agent.Enqueue})
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (n *node) start(snapshots <-chan pod.Snapshot) {
 	n.group.Go("addresses", func(ctx context.Context) {
 		n.ips.watch(ctx, func() {
 			n.moved()
-			n.pool.LookAtAll()
+			n.pool.EnqueueAll()
 		})
 	})
 	n.group.Go("plugins", n.plugins.Run)
@@ -237,5 +237,5 @@ func (n *node) stop() {
 // runtimeIsBack makes everybody look again: nobody told of what happened meanwhile.
 func (n *node) runtimeIsBack() {
 	n.observer.Relist()
-	n.pool.LookAtAll()
+	n.pool.EnqueueAll()
 }

@@ -195,7 +195,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.done += int64(n)
 	now := time.Now()
-	c.meter.Note(c.done, c.total, now)
+	c.meter.Add(c.done, c.total, now)
 	c.show(c.meter.Progress(now))
 	return n, err
 }

@@ -191,7 +191,7 @@ func TestDebug(t *testing.T) {
 		d.agent.set(nil, now)
 		return err
 	}}
-	a := startAgent(t, func(c *localapi.Config) { c.Debugs, c.Node = d, n.Handler() })
+	a := startAgent(t, func(c *localapi.Config) { c.EphemeralContainers, c.Node = d, n.Handler() })
 	d.agent = a
 	debug := func(state v1.ContainerState, args ...string) (result, v1.EphemeralContainer) {
 		t.Helper()

@@ -109,7 +109,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, control.ControllerManager)
 	admin := clientOf(t, plane, control.Admin())
-	left, err := machine.Host{Storage: "/"}.Left()
+	left, err := machine.Host{Storage: "/"}.Available()
 	must(t, err)
 	memory := resource.NewQuantity(left.Memory.Left-memoryMargin, resource.BinarySI)
 	n := joinNodeAs(t, plane, lab.NodeConfig{

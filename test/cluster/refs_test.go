@@ -37,7 +37,7 @@ func startReferences(t *testing.T, client kubernetes.Interface) *references {
 	r := &references{}
 	a, err := objects.NewAPI(objects.APIConfig{
 		Client: client, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Changed: func(_ context.Context, uid types.UID) {
+		Enqueue: func(_ context.Context, uid types.UID) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.news = append(r.news, uid)
@@ -162,7 +162,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	referredTo(t, admin)
 	node := startReferences(t, one)
 	select {
-	case <-node.Known():
+	case <-node.Synced():
 	case <-time.After(10 * time.Second):
 		t.Fatal("the services were not read")
 	}

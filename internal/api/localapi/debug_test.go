@@ -40,7 +40,7 @@ func (s *station) post(url, body string) (int, string) {
 
 func TestDebug(t *testing.T) {
 	debugs := &fakeDebugs{}
-	s := startWith(t, func(c *Config) { c.Debugs = debugs })
+	s := startWith(t, func(c *Config) { c.EphemeralContainers = debugs })
 	ofAPI := newPod("y", "cloud", "app")
 	ofAPI.Annotations[pod.AnnotationSource] = pod.SourceAPI
 	leaves := newPod("y", "leaves", "app")

@@ -66,8 +66,8 @@ type Drains interface {
 	Undo(ctx context.Context) error
 }
 
-// Debugs is who adds containers to static pods that run, to look into them.
-type Debugs interface {
+// EphemeralContainers is who adds containers to static pods that run, to look into them.
+type EphemeralContainers interface {
 	// AddContainer has one started. The error says why it may not be, for users.
 	AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error
 }
@@ -84,12 +84,12 @@ const (
 
 // Config is what a Server needs.
 type Config struct {
-	Pods   Pods
-	Logs   Logs
-	Events Events // nil if nobody records any
-	Drains Drains // nil if this node can't be drained
-	Images Images // nil if nobody manages them
-	Debugs Debugs // nil if no containers can be added
+	Pods                Pods
+	Logs                Logs
+	Events              Events              // nil if nobody records any
+	Drains              Drains              // nil if this node can't be drained
+	Images              Images              // nil if nobody manages them
+	EphemeralContainers EphemeralContainers // nil if no containers can be added
 	// Node is what the kubelet's API of this node answers to somebody who may do
 	// all: exec, attach, portForward and more. Nil: it answers nothing.
 	Node http.Handler
@@ -107,7 +107,7 @@ type Server struct {
 	logs       Logs
 	events     Events
 	drains     Drains
-	debugs     Debugs
+	debugs     EphemeralContainers
 	imageStore Images
 	nodeAPI    http.Handler
 
@@ -134,7 +134,7 @@ func New(c Config) (*Server, error) {
 		c.Events = noEvents{}
 	}
 	return &Server{
-		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, debugs: c.Debugs, nodeAPI: c.Node, log: c.Log,
+		pods: c.Pods, logs: c.Logs, events: c.Events, drains: c.Drains, debugs: c.EphemeralContainers, nodeAPI: c.Node, log: c.Log,
 		imageStore: c.Images, inventory: c.Inventory, waterfalls: c.Waterfalls,
 		version: api.NewVersion(c.Version),
 		streams: make(chan struct{}, c.Streams),

@@ -153,7 +153,7 @@ func (m *Manager) next() (string, wish, bool) {
 // Run does what was asked for until the context ends.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.stop()
-	failures, row := 0, logonce.Row{}
+	failures, row := 0, logonce.Streak{}
 	for {
 		name, w, ok := m.next()
 		if !ok {
@@ -169,7 +169,7 @@ func (m *Manager) Run(ctx context.Context) {
 			return
 		}
 		if !isAway(err) {
-			if row.Over() {
+			if row.Recovered() {
 				m.Log.Info("mirror pods get to the API server again")
 			}
 			failures = 0

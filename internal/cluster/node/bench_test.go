@@ -119,7 +119,7 @@ func after(d time.Duration) {
 
 func isKnown(r *Reporter) bool {
 	select {
-	case <-r.Known():
+	case <-r.Synced():
 		return true
 	default:
 		return false

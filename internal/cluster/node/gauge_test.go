@@ -20,12 +20,12 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			Gauge{
-				Limits: Limits{Memory: Threshold{Percent: 10}}, Relief: time.Minute, Log: slog.New(slog.NewTextHandler(log, nil)),
-				Left: func(context.Context) (Left, error) {
-					return Left{Memory: Amount{free.Load(), 100}}, errors.New("no disk")
+			PressureMonitor{
+				Thresholds: Thresholds{Memory: Threshold{Percent: 10}}, TransitionPeriod: time.Minute, Log: slog.New(slog.NewTextHandler(log, nil)),
+				Sample: func(context.Context) (Available, error) {
+					return Available{Memory: Amount{free.Load(), 100}}, errors.New("no disk")
 				},
-				Tell: func(p Pressure) { shown.Store(p) }, Felt: func(p Pressure) { felt.Store(p) },
+				OnChange: func(p Pressure) { shown.Store(p) }, OnSample: func(p Pressure) { felt.Store(p) },
 			}.Run(ctx)
 		}()
 		defer func() { cancel(); <-ended }()

@@ -13,8 +13,8 @@ import (
 // loop, may take to answer. Both take milliseconds.
 const HangPatience = time.Minute
 
-// Call is a call that has not been answered.
-type Call struct {
+// HungCall is a call that has not been answered.
+type HungCall struct {
 	Name  string // such as ListContainers
 	Since time.Time
 	Err   error // why it is not even heard; nil: it is
@@ -22,7 +22,7 @@ type Call struct {
 
 // Hung says which calls have not been answered for longer than patience, and for how long:
 // nil if there are none.
-func Hung(calls []Call, now time.Time, patience time.Duration) error {
+func Hung(calls []HungCall, now time.Time, patience time.Duration) error {
 	var names []string
 	var longest time.Duration
 	var err error

@@ -57,7 +57,7 @@ type Settings struct {
 	Reserved v1.ResourceList
 	// Limits are how much of memory and disk has to be left, and so can't be given
 	// out either.
-	Limits Limits
+	Limits Thresholds
 }
 
 // check says what no API server would accept.

@@ -28,7 +28,7 @@ type outage struct {
 	what     string
 	failures int
 	since    time.Time
-	row      logonce.Row
+	row      logonce.Streak
 	told     bool                // something of this run
 	reason   metav1.StatusReason // as told
 }
@@ -40,7 +40,7 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 		o.since = now
 	}
 	if reason != o.reason {
-		o.row.Over() // this is another row
+		o.row.Recovered() // this is another row
 	}
 	if ctx.Err() == nil && o.row.Failed(now) {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
@@ -56,7 +56,7 @@ func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false
 	}
-	o.row.Over()
+	o.row.Recovered()
 	if o.told {
 		o.log.Info("can "+o.what+" again", "failures", o.failures, "after", time.Since(o.since).Round(time.Millisecond))
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Left is how much there is left, and in all, of what a machine can run out of.
-type Left struct {
+// Available is how much there is left, and in all, of what a machine can run out of.
+type Available struct {
 	Memory                 Amount
 	Disk, Inodes           Amount // of the file system that pods write to
 	ImageDisk, ImageInodes Amount // of the file system that holds the images
@@ -25,8 +25,8 @@ type Left struct {
 // known, or has no end.
 type Amount struct{ Left, All int64 }
 
-// Limits are how much has to be left. Below one of them the machine is pressed.
-type Limits struct {
+// Thresholds are how much has to be left. Below one of them the machine is pressed.
+type Thresholds struct {
 	Memory, Disk, Inodes, ImageDisk, ImageInodes, PIDs Threshold
 }
 
@@ -48,7 +48,7 @@ func (t Threshold) quantity(all resource.Quantity) resource.Quantity {
 }
 
 // Pressure is what a machine runs out of with so much left.
-func (l Limits) Pressure(left Left) Pressure {
+func (l Thresholds) Pressure(left Available) Pressure {
 	return Pressure{
 		Memory: left.Memory.below(l.Memory),
 		Disk: left.Disk.below(l.Disk) || left.Inodes.below(l.Inodes) ||
@@ -59,15 +59,15 @@ func (l Limits) Pressure(left Left) Pressure {
 
 func (a Amount) below(t Threshold) bool { return a.All > 0 && a.Left < t.of(a.All) }
 
-// Relief keeps a pressure up for a while after it is gone, so that a node does not
+// Transition keeps a pressure up for a while after it is gone, so that a node does not
 // go back and forth.
-type Relief struct {
+type Transition struct {
 	After time.Duration
 	seen  [3]time.Time // when memory, disk and process numbers were last short
 }
 
 // Of returns the pressure to show at a time when p is felt.
-func (r *Relief) Of(p Pressure, now time.Time) Pressure {
+func (r *Transition) Of(p Pressure, now time.Time) Pressure {
 	out := [3]bool{}
 	for i, felt := range [3]bool{p.Memory, p.Disk, p.PIDs} {
 		if felt {
@@ -78,9 +78,9 @@ func (r *Relief) Of(p Pressure, now time.Time) Pressure {
 	return Pressure{Memory: out[0], Disk: out[1], PIDs: out[2]}
 }
 
-// Left looks at what is left of the machine.
-func (h Host) Left() (Left, error) {
-	var out Left
+// Available looks at what is left of the machine.
+func (h Host) Available() (Available, error) {
+	var out Available
 	var errs []error
 	text, err := h.first("proc/meminfo")
 	errs = append(errs, err)

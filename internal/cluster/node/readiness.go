@@ -18,23 +18,23 @@ const (
 	askPatience = 10 * time.Second
 )
 
-// Readiness lets a node be as ready as its container runtime is.
+// ReadinessMonitor lets a node be as ready as its container runtime is.
 //
 // A runtime that says that it or its network is not ready is believed at once. One that
 // gives no answer may be restarting, which takes seconds and hurts no container: only
 // when it is silent for longer is the node not ready. What it last said of its network
 // stands until it says something else. One that answers this question may hang at others:
 // then the node is not ready either, and says which; and so if the sync loop is stuck.
-type Readiness struct {
-	// Ask asks the runtime how it is. It fails if there is no answer.
-	Ask func(context.Context) (Answer, error)
+type ReadinessMonitor struct {
+	// Status asks the runtime how it is. It fails if there is no answer.
+	Status func(context.Context) (RuntimeStatus, error)
 	// Unanswered are the calls that concern the whole node and have no answer yet.
-	Unanswered func() []Call
+	Unanswered func() []HungCall
 	// Alive asks the sync loop whether it goes round. It fails if it does not before ctx ends.
 	// Nil: there is none.
 	Alive func(ctx context.Context) error
-	// Hints tell that another answer may be due.
-	Hints <-chan struct{}
+	// Recheck tell that another answer may be due.
+	Recheck <-chan struct{}
 	// Node is told. It is a Reporter.
 	Node interface {
 		SetRuntime(error)
@@ -44,13 +44,13 @@ type Readiness struct {
 	Log *slog.Logger
 }
 
-// Answer is what a runtime says of itself and of the network of pods: nil, or why they
+// RuntimeStatus is what a runtime says of itself and of the network of pods: nil, or why they
 // are not ready.
-type Answer struct{ Runtime, Network error }
+type RuntimeStatus struct{ Runtime, Network error }
 
 // Run asks until ctx ends.
-func (r Readiness) Run(ctx context.Context) {
-	var shown Answer
+func (r ReadinessMonitor) Run(ctx context.Context) {
+	var shown RuntimeStatus
 	var stuck error // the sync loop is, and the node shows it
 	loop := loopWatch{alive: r.Alive}
 	var silent time.Time // since when there is no answer; zero: there is
@@ -77,7 +77,7 @@ func (r Readiness) Run(ctx context.Context) {
 				if h := Hung(r.Unanswered(), time.Now(), askPatience/2); h != nil {
 					err = h // it names the call, and for how long
 				}
-				shown = r.tell(shown, Answer{Runtime: err, Network: shown.Network})
+				shown = r.tell(shown, RuntimeStatus{Runtime: err, Network: shown.Network})
 			}
 		}
 		now := loop.check(ctx)
@@ -87,7 +87,7 @@ func (r Readiness) Run(ctx context.Context) {
 		select {
 		case <-time.After(wait):
 			wait = min(2*wait, askEvery)
-		case <-r.Hints:
+		case <-r.Recheck:
 			wait = askSoon
 		case <-ctx.Done():
 			return
@@ -95,14 +95,14 @@ func (r Readiness) Run(ctx context.Context) {
 	}
 }
 
-func (r Readiness) ask(ctx context.Context) (Answer, error) {
+func (r ReadinessMonitor) ask(ctx context.Context) (RuntimeStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	return r.Ask(ctx)
+	return r.Status(ctx)
 }
 
 // tell shows an answer, and logs what is news in it.
-func (r Readiness) tell(before, now Answer) Answer {
+func (r ReadinessMonitor) tell(before, now RuntimeStatus) RuntimeStatus {
 	r.say("the container runtime", before.Runtime, now.Runtime)
 	r.say("the network of pods", before.Network, now.Network)
 	r.Node.SetRuntime(now.Runtime)
@@ -110,7 +110,7 @@ func (r Readiness) tell(before, now Answer) Answer {
 	return now
 }
 
-func (r Readiness) say(what string, before, now error) {
+func (r ReadinessMonitor) say(what string, before, now error) {
 	switch {
 	case before == nil && now != nil:
 		r.Log.Warn(what+" is not ready", "err", now)

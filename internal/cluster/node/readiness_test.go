@@ -18,10 +18,10 @@ type patient struct {
 	log   *told
 
 	mu     sync.Mutex
-	says   Answer
+	says   RuntimeStatus
 	silent error // there is no answer
 	hangs  bool  // there is none, and no error either
-	calls  []Call
+	calls  []HungCall
 	stuck  bool // the sync loop is
 	asked  int
 	shown  []string // what the node was told, each time it was something else
@@ -35,26 +35,26 @@ func watchPatient(t *testing.T) *patient {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Readiness{Ask: p.ask, Unanswered: p.unanswered, Alive: p.alive, Hints: p.hints, Node: p, Log: slog.New(slog.NewTextHandler(p.log, nil))}.Run(ctx)
+		ReadinessMonitor{Status: p.ask, Unanswered: p.unanswered, Alive: p.alive, Recheck: p.hints, Node: p, Log: slog.New(slog.NewTextHandler(p.log, nil))}.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	synctest.Wait()
 	return p
 }
 
-func (p *patient) ask(ctx context.Context) (Answer, error) {
+func (p *patient) ask(ctx context.Context) (RuntimeStatus, error) {
 	p.mu.Lock()
 	p.asked++
 	says, silent, hangs := p.says, p.silent, p.hangs
 	p.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return Answer{}, ctx.Err()
+		return RuntimeStatus{}, ctx.Err()
 	}
 	return says, silent
 }
 
-func (p *patient) unanswered() []Call {
+func (p *patient) unanswered() []HungCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
@@ -213,7 +213,7 @@ func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
 func TestARuntimeThatHangsAtOneCallIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := watchPatient(t)
-		p.becomes(false, func() { p.calls = []Call{{Name: "ListContainers", Since: time.Now()}} })
+		p.becomes(false, func() { p.calls = []HungCall{{Name: "ListContainers", Since: time.Now()}} })
 		after(55 * time.Second)
 		if shown, _ := p.take(); shown != "" {
 			t.Errorf("told too early: %q", shown)
@@ -243,7 +243,7 @@ func TestARuntimeThatHangsAtAllNamesTheCall(t *testing.T) {
 		p := watchPatient(t)
 		p.becomes(true, func() {
 			p.hangs = true
-			p.calls = []Call{{Name: "Status", Since: time.Now()}, {Name: "ListImages", Since: time.Now().Add(time.Hour)}}
+			p.calls = []HungCall{{Name: "Status", Since: time.Now()}, {Name: "ListImages", Since: time.Now().Add(time.Hour)}}
 		})
 		after(12 * time.Second)
 		if shown, _ := p.take(); shown != "runtime: Status has not answered for 10s" {
@@ -277,7 +277,7 @@ func TestASyncLoopThatIsStuckMakesTheNodeUnready(t *testing.T) {
 
 func TestHungNamesTheCallsAndForHowLong(t *testing.T) {
 	now := time.Now()
-	for want, calls := range map[string][]Call{
+	for want, calls := range map[string][]HungCall{
 		"<nil>": {{Name: "Version", Since: now.Add(-59 * time.Second)}},
 		"ListContainers has not answered for 2m0s":            {{Name: "ListContainers", Since: now.Add(-130 * time.Second)}, {Name: "Status", Since: now}},
 		"ListPodSandbox, Status have not answered for 1h0m0s": {{Name: "Status", Since: now.Add(-time.Hour)}, {Name: "ListPodSandbox", Since: now.Add(-2 * time.Minute)}},

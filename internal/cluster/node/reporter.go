@@ -170,8 +170,8 @@ func (r *Reporter) SetRuntime(err error) {
 	}
 }
 
-// Look has the machine looked at again: something about it has changed.
-func (r *Reporter) Look() { nudge(r.wakeFacts) }
+// Refresh has the machine looked at again: something about it has changed.
+func (r *Reporter) Refresh() { nudge(r.wakeFacts) }
 
 // SetNetwork says whether the network of pods works: nil, or why not.
 func (r *Reporter) SetNetwork(err error) {

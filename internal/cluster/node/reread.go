@@ -13,9 +13,9 @@ import (
 // rereadPause is the time between two attempts to read the Node for somebody who waits.
 const rereadPause = 500 * time.Millisecond
 
-// Reread takes in the Node as the server has it now, whatever the watch has shown of it.
+// Reload takes in the Node as the server has it now, whatever the watch has shown of it.
 // It tries until ctx ends, and then says what was in the way.
-func (r *Reporter) Reread(ctx context.Context) error {
+func (r *Reporter) Reload(ctx context.Context) error {
 	for {
 		err := r.reread(ctx)
 		if err == nil || !pause(ctx, rereadPause, nil) {

@@ -14,7 +14,7 @@ import (
 func (b *bench) rereads(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	return b.Reread(ctx)
+	return b.Reload(ctx)
 }
 
 func TestWhatAWatchHasYetToShowCanBeRead(t *testing.T) {

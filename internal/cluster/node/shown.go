@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Known is closed once the server has our Node.
-func (r *Reporter) Known() <-chan struct{} { return r.known }
+// Synced is closed once the server has our Node.
+func (r *Reporter) Synced() <-chan struct{} { return r.known }
 
 // Node is our Node as the server last showed it, or nil. It must not be written to,
 // and stays as it is: asking costs nothing, and whoever needs the newest asks again.

@@ -106,7 +106,7 @@ func TestAllocatableIsWhatIsLeft(t *testing.T) {
 	s := Settings{
 		Name: "box", PodsPerCore: 10,
 		Reserved: v1.ResourceList{v1.ResourceCPU: quantity("500m"), v1.ResourceMemory: quantity("1Gi"), "pid": quantity("100")},
-		Limits:   Limits{Memory: Threshold{Amount: 100 << 20}, Disk: Threshold{Percent: 10}, ImageDisk: Threshold{Percent: 50}},
+		Limits:   Thresholds{Memory: Threshold{Amount: 100 << 20}, Disk: Threshold{Percent: 10}, ImageDisk: Threshold{Percent: 50}},
 	}
 	shown := v1.NodeStatus{
 		Capacity:    v1.ResourceList{"example.com/dongle": quantity("3"), "hugepages-1Gi": quantity("4Gi")},

@@ -120,7 +120,7 @@ func (m *Manager) Drain(ctx context.Context, o Order, tell func(Progress)) (late
 
 // busy says why a drain has to wait.
 func (m *Manager) busy() error {
-	if m.GoesDown() {
+	if m.ShuttingDown() {
 		return ErrGoingDown
 	}
 	return ErrBusy
@@ -192,8 +192,8 @@ func (m *Manager) Cancel(ctx context.Context) error {
 	return m.open(ctx, errCancelled, func() error { m.down = false; return nil })
 }
 
-// GoesDown tells whether the machine is about to go down, as far as is known.
-func (m *Manager) GoesDown() bool {
+// ShuttingDown tells whether the machine is about to go down, as far as is known.
+func (m *Manager) ShuttingDown() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.down

@@ -155,7 +155,7 @@ func (g *guard) pause(ctx context.Context, d time.Duration) error {
 // handle does what is to be done when the machine is about to go down, or is not.
 func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error {
 	switch {
-	case preparing && g.Manager.GoesDown():
+	case preparing && g.Manager.ShuttingDown():
 		return nil // that is known
 	case preparing:
 		g.Log.Warn("the machine is about to go down")
@@ -164,7 +164,7 @@ func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error
 		round := g.round
 		g.group.Go("stop pods", func(ctx context.Context) { g.stopPods(ctx, round) })
 		return nil
-	case g.Manager.GoesDown():
+	case g.Manager.ShuttingDown():
 		g.Log.Warn("the machine does not go down after all")
 		if err := g.Manager.Cancel(ctx); err != nil {
 			return fmt.Errorf("open the node after a shutdown that was cancelled: %w", err)
@@ -181,7 +181,7 @@ func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error
 
 // letGo lets the machine go down, unless what has stopped is out of date.
 func (g *guard) letGo(round int) {
-	if round == g.round && g.Manager.GoesDown() {
+	if round == g.round && g.Manager.ShuttingDown() {
 		g.unlock()
 	}
 }

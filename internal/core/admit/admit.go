@@ -55,8 +55,8 @@ type Node struct {
 	// Pressure is what the machine runs out of, by the conditions that say so.
 	Pressure []v1.NodeConditionType
 
-	// PortsElsewhere are the ports that pods of other agents on this machine occupy.
-	PortsElsewhere []PortElsewhere
+	// ForeignPorts are the ports that pods of other agents on this machine occupy.
+	ForeignPorts []ForeignPort
 }
 
 // Rejection says why a pod may not run.

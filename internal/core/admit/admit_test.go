@@ -118,7 +118,7 @@ func TestAPortOfAnotherAgentsPodIsNotGivenAway(t *testing.T) {
 	p := newPod("a")
 	p.Spec.Containers = []v1.Container{{Name: "app", Ports: []v1.ContainerPort{wanted}}}
 	taken := func(port int32, protocol v1.Protocol) Node {
-		return Node{PortsElsewhere: []PortElsewhere{{HostPort{Port: port, Protocol: protocol}, "pod shop/web of the agent on /srv/berth"}}}
+		return Node{ForeignPorts: []ForeignPort{{HostPort{Port: port, Protocol: protocol}, "pod shop/web of the agent on /srv/berth"}}}
 	}
 	got := Check(p, nil, taken(8080, v1.ProtocolTCP))
 	if reason(got) != pod.ReasonNodePorts || got.Message != "host port 8080/TCP is already in use by pod shop/web of the agent on /srv/berth" {
@@ -126,7 +126,7 @@ func TestAPortOfAnotherAgentsPodIsNotGivenAway(t *testing.T) {
 	}
 	for _, node := range []Node{taken(8080, v1.ProtocolUDP), taken(80, v1.ProtocolTCP), {}} {
 		if got := Check(p, nil, node); got != nil {
-			t.Errorf("%+v: got %+v", node.PortsElsewhere, got)
+			t.Errorf("%+v: got %+v", node.ForeignPorts, got)
 		}
 	}
 }

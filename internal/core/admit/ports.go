@@ -18,15 +18,15 @@ type HostPort struct {
 	IP       netip.Addr // the zero address stands for all of them
 }
 
-// PortElsewhere is a port of the machine that a pod of another agent occupies.
-type PortElsewhere struct {
+// ForeignPort is a port of the machine that a pod of another agent occupies.
+type ForeignPort struct {
 	HostPort
 	By string // the pod, and the root directory of its agent
 }
 
 func checkPortsElsewhere(p *v1.Pod, node Node) *Rejection {
 	for _, wanted := range HostPorts(p) {
-		for _, taken := range node.PortsElsewhere {
+		for _, taken := range node.ForeignPorts {
 			if clash(wanted, taken.HostPort) {
 				return &Rejection{Reason: pod.ReasonNodePorts, Message: fmt.Sprintf("host port %s is already in use by %s", wanted, taken.By)}
 			}

@@ -28,7 +28,7 @@ const (
 
 // takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
 // taken in one after the other, so that none is promised what another was given.
-func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.Reread == nil) }
+func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.ReloadNode == nil) }
 
 // decide is takeIn. If it is sure, the Node was read since the pod came.
 func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
@@ -113,13 +113,13 @@ func (a *Agent) isOver(p *v1.Pod) bool {
 	if !told {
 		s = p.Status // as an agent before this one wrote it
 	}
-	return status.Over(&s)
+	return status.IsTerminal(&s)
 }
 
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
 	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
-	a.Counter.Rejected(r.Reason)
+	a.Metrics.Rejected(r.Reason)
 	a.rejected[p.UID] = true
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	a.Statuses.Set(p.UID, s)
@@ -134,7 +134,7 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	if len(victims) == 0 {
 		return // it waits for room that is being made for others
 	}
-	a.Counter.Preempted(len(victims))
+	a.Metrics.Preempted(len(victims))
 	for _, victim := range victims {
 		a.preempted[victim.UID] = true
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))

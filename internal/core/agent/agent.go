@@ -29,7 +29,7 @@ type Workers interface {
 	Desire(*v1.Pod)
 	Remove(*v1.Pod)
 	Orphan(pod.Observed)
-	Look(pod.UID)
+	Enqueue(pod.UID)
 	// End stops a pod that its source still has, and Ended is closed when it has.
 	End(uid pod.UID, grace *int64, cause pod.Cause)
 	Ended(uid pod.UID) <-chan struct{}
@@ -58,8 +58,8 @@ type Upstream interface {
 	Forget(uid pod.UID)
 }
 
-// Counter counts what happens in the loop. None of it ever blocks.
-type Counter interface {
+// Metrics counts what happens in the loop. None of it ever blocks.
+type Metrics interface {
 	Updated(source string, op pod.Op, pods int)
 	Rejected(reason string)
 	Preempted(victims int)
@@ -80,14 +80,14 @@ type Config struct {
 	Log *slog.Logger
 	// Node is the machine as admission sees it now.
 	Node func() admit.Node
-	// Reread brings Node up to date, or says why it can't before ctx ends. Nil: it always
+	// ReloadNode brings Node up to date, or says why it can't before ctx ends. Nil: it always
 	// is.
-	Reread   func(ctx context.Context) error
-	Sources  []string // those that must have spoken before anything is cleaned up
-	Desired  *desired.Set
-	Statuses *status.Store
-	Events   Events
-	Upstream Upstream
+	ReloadNode func(ctx context.Context) error
+	Sources    []string // those that must have spoken before anything is cleaned up
+	Desired    *desired.Set
+	Statuses   *status.Store
+	Events     Events
+	Upstream   Upstream
 
 	// InRuntime and OnDisk list the pods of which there is anything. No pod is acted on
 	// before InRuntime has answered once. It may take for ever, and fail.
@@ -99,11 +99,11 @@ type Config struct {
 	// Liveness, Readiness and Startup bring the results of probes.
 	Liveness, Readiness, Startup <-chan pod.ProbeResult
 
-	// Counter counts what happens. Nil: nobody does.
-	Counter Counter
+	// Metrics counts what happens. Nil: nobody does.
+	Metrics Metrics
 
-	// Debugs remember the containers that are added to static pods. Nil: none are.
-	Debugs Debugs
+	// EphemeralContainers remember the containers that are added to static pods. Nil: none are.
+	EphemeralContainers EphemeralContainers
 }
 
 // Agent is the sync loop and what it knows.
@@ -159,11 +159,11 @@ func New(c Config) (*Agent, error) {
 	if c.Housekeeping <= 0 {
 		return nil, errors.New("agent: the housekeeping interval must be positive")
 	}
-	if c.Counter == nil {
-		c.Counter = uncounted{}
+	if c.Metrics == nil {
+		c.Metrics = uncounted{}
 	}
-	if c.Debugs == nil {
-		c.Debugs = noDebugs{}
+	if c.EphemeralContainers == nil {
+		c.EphemeralContainers = noDebugs{}
 	}
 	return &Agent{
 		Config:    c,
@@ -192,19 +192,19 @@ func New(c Config) (*Agent, error) {
 	}, nil
 }
 
-// Changed says that something about a pod may have changed. It waits for the
+// Enqueue says that something about a pod may have changed. It waits for the
 // loop, which never waits.
-func (a *Agent) Changed(ctx context.Context, uid pod.UID) { send(ctx, a.changed, uid) }
+func (a *Agent) Enqueue(ctx context.Context, uid pod.UID) { send(ctx, a.changed, uid) }
 
-// Gone says that nothing is left of a pod.
-func (a *Agent) Gone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) }
+// PodGone says that nothing is left of a pod.
+func (a *Agent) PodGone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) }
 
-// Later asks for a look at a pod at that time.
-func (a *Agent) Later(uid pod.UID, at time.Time) { a.due.add(uid, at) }
+// EnqueueAt asks for a look at a pod at that time.
+func (a *Agent) EnqueueAt(uid pod.UID, at time.Time) { a.due.add(uid, at) }
 
-// Known is closed once all sources have told which pods they have: until then, a pod that
+// Synced is closed once all sources have told which pods they have: until then, a pod that
 // nobody has heard of may still be wanted.
-func (a *Agent) Known() <-chan struct{} { return a.allKnown }
+func (a *Agent) Synced() <-chan struct{} { return a.allKnown }
 
 // Alive tells whether the loop goes round: nil, or that it did not before ctx ended.
 func (a *Agent) Alive(ctx context.Context) error {
@@ -245,7 +245,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 		case uid := <-a.changed:
 			a.handleChanged(group, uid)
 		case uid := <-a.due.out:
-			a.workers.Look(uid)
+			a.workers.Enqueue(uid)
 		case r := <-a.Liveness:
 			a.handleProbe(r)
 		case r := <-a.Readiness:

@@ -51,7 +51,7 @@ type node struct {
 	machine   admit.Node
 	reread    func(context.Context) error // brings machine up to date
 	images    *image.Manager
-	watcher   *measure.Watcher
+	watcher   *measure.Recorder
 	debugs    *notedDebugs
 	snapshots chan pod.Snapshot
 	stop      func()
@@ -79,35 +79,35 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	statuses := status.NewStore()
 	var err error
 	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: n.now, Reread: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
+		Log: log, Node: n.now, ReloadNode: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
 		Upstream:  n.upstream,
 		InRuntime: r.List, OnDisk: orphan.Dirs{
 			Pods: filepath.Join(dir, "pods"), Owner: rootstest.Owner(t, roots.Claim{LogsDir: filepath.Join(dir, "logs")}), Cgroups: noCgroups{},
 		}.List,
-		Housekeeping: time.Minute, Debugs: n.debugs,
+		Housekeeping: time.Minute, EphemeralContainers: n.debugs,
 		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
 	})
 	must(t, err)
-	observer, err := observe.New(observe.Config{Runtime: r, Log: log, Audit: time.Minute, Fallback: time.Second, Changed: n.agent.Changed})
+	observer, err := observe.New(observe.Config{Runtime: r, Log: log, RelistInterval: time.Minute, PollInterval: time.Second, Enqueue: n.agent.Enqueue})
 	must(t, err)
-	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Wake: n.agent.Changed, Explain: error.Error})
+	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Enqueue: n.agent.Enqueue, Explain: error.Error})
 	must(t, err)
 	measured, err := metrics.New()
 	must(t, err)
 	n.watcher, err = measure.New(measure.Config{Metrics: measured, Waterfalls: waterfall.New(1000)})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Watcher: n.watcher, Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Users: &fake.Users{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
+		Telemetry: n.watcher, Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, UserNamespaces: &fake.UserNamespaces{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
 		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
 		MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
 		LastLines:   func(string, int64, int) string { return "the log" },
 		Allocatable: func() v1.ResourceList { return nil },
-		Explain:     error.Error, Forget: observer.Forget,
+		Explain:     error.Error, PodGone: observer.Forget,
 	})
 	must(t, err)
-	n.pool, err = worker.New(ctx, worker.Config{Hands: executor, Observer: observer, Log: log, Later: n.agent.Later, Gone: n.agent.Gone})
+	n.pool, err = worker.New(ctx, worker.Config{Executor: executor, Observer: observer, Log: log, EnqueueAt: n.agent.EnqueueAt, PodGone: n.agent.PodGone})
 	must(t, err)
 
 	group := run.NewGroup(ctx, log)

@@ -24,7 +24,7 @@ type stuckWorkers struct {
 	release <-chan struct{}
 }
 
-func (w stuckWorkers) Look(pod.UID)                 { <-w.release }
+func (w stuckWorkers) Enqueue(pod.UID)              { <-w.release }
 func (stuckWorkers) Lives() map[pod.UID]worker.Life { return nil }
 
 func TestTheLoopIsAliveWhileItGoesRound(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTheLoopIsAliveWhileItGoesRound(t *testing.T) {
 			}
 		}
 		// when it is stuck, then it says so, until it goes on
-		loop.Later("a", time.Now())
+		loop.EnqueueAt("a", time.Now())
 		synctest.Wait()
 		notAlive("while it is stuck")
 		close(release)

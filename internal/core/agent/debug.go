@@ -17,8 +17,8 @@ import (
 // that happens there, and comes here as a change of the pod. A static pod has nobody
 // who would hold them: they are kept beside it, and put into it whenever it comes by.
 
-// Debugs remember what was added to static pods.
-type Debugs interface {
+// EphemeralContainers remember what was added to static pods.
+type EphemeralContainers interface {
 	Of(uid pod.UID) []v1.EphemeralContainer
 	// Add is on disk when it returns.
 	Add(uid pod.UID, c v1.EphemeralContainer) error
@@ -56,7 +56,7 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 	}
 	completeDebug(&c)
 	// Here, and not in the loop: this takes the disk's time.
-	if err := a.Debugs.Add(p.UID, c); err != nil {
+	if err := a.EphemeralContainers.Add(p.UID, c); err != nil {
 		return err
 	}
 	r := debugRequest{p.UID, c.Name, make(chan error, 1)}
@@ -95,7 +95,7 @@ func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
 	if !pod.IsStatic(p) || pod.IsMirror(p) {
 		return p
 	}
-	added := a.Debugs.Of(p.UID)
+	added := a.EphemeralContainers.Of(p.UID)
 	if len(added) == 0 {
 		return p
 	}
@@ -107,7 +107,7 @@ func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
 // forgetDebugs is for pods that are gone. It writes a small file, and only if
 // somebody had added something.
 func (a *Agent) forgetDebugs(uid pod.UID) {
-	if err := a.Debugs.Forget(uid); err != nil {
+	if err := a.EphemeralContainers.Forget(uid); err != nil {
 		a.Log.Warn("what was added to a pod for debugging is still noted", "uid", uid, "err", err)
 	}
 }

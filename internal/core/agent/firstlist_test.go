@@ -143,7 +143,7 @@ func TestARuntimeThatHangsForAnHourIsAskedOnceForEachPod(t *testing.T) {
 		// when things go on to happen for an hour
 		for range 60 {
 			for _, p := range pods {
-				n.agent.Changed(t.Context(), p.UID)
+				n.agent.Enqueue(t.Context(), p.UID)
 			}
 			time.Sleep(time.Minute)
 		}

@@ -11,7 +11,7 @@ import (
 
 // handleUpdate takes in what changed in a source.
 func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
-	a.Counter.Updated(u.Source, u.Op, len(u.Pods))
+	a.Metrics.Updated(u.Source, u.Op, len(u.Pods))
 	log := a.Log.Info
 	if u.Op == pod.Reconcile {
 		log = a.Log.Debug // mostly the echo of our own statuses
@@ -93,7 +93,7 @@ func (a *Agent) handleReconciles(pods []*v1.Pod) {
 		if !pod.IsMirror(p) {
 			p = a.withDebugs(p)
 			a.Desired.Upsert(p)
-			a.Statuses.Tell(p.UID, func(s v1.PodStatus) { a.Upstream.Publish(p, s) })
+			a.Statuses.WithLock(p.UID, func(s v1.PodStatus) { a.Upstream.Publish(p, s) })
 		}
 	}
 	a.handleChanges(pods)
@@ -145,18 +145,18 @@ func (a *Agent) noteRefusals(u pod.Update) {
 // may be an orphan.
 func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 	if _, wanted := a.Desired.Get(uid); wanted {
-		a.workers.Look(uid)
+		a.workers.Enqueue(uid)
 		return
 	}
 	if _, known := a.workers.Life(uid); known {
-		a.workers.Look(uid)
+		a.workers.Enqueue(uid)
 		return
 	}
 	a.housekeep(group)
 }
 
 // handleProbe passes on that a probe has something new to say.
-func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Look(r.UID) }
+func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Enqueue(r.UID) }
 
 // handleGone deals with a pod of which nothing is left. If its source has it again, and it
 // was not taken in, that has to be said once more: the status of the life that is gone

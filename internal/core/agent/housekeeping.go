@@ -58,7 +58,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		if !wanted && !alive && !a.leaveUnread(o) {
 			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
-				a.Counter.Orphaned()
+				a.Metrics.Orphaned()
 			}
 			a.workers.Orphan(*o)
 			a.noteDeparture(uid)

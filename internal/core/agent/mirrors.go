@@ -123,7 +123,7 @@ func (a *Agent) handleDeparture(uid pod.UID) {
 // showOnMirror gives a mirror the status of its static pod.
 func (a *Agent) showOnMirror(mirror *v1.Pod) {
 	if static, ok := a.Desired.StaticOf(mirror); ok {
-		a.Statuses.Tell(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
+		a.Statuses.WithLock(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
 	}
 }
 

@@ -38,7 +38,7 @@ func (a *Agent) readNode(group *run.Group) {
 	group.Go("read the node", func(ctx context.Context) {
 		reading, cancel := context.WithTimeout(ctx, rereadPatience)
 		defer cancel()
-		if err := a.Reread(reading); err != nil && ctx.Err() == nil {
+		if err := a.ReloadNode(reading); err != nil && ctx.Err() == nil {
 			a.Log.Warn("can't read the node again; pods are admitted by what was known of it", "err", err)
 		}
 		send(ctx, a.nodeRead, pods)

@@ -77,7 +77,7 @@ func (a *Agent) showUnread(u *unreadPod, have pod.Observed) {
 		}
 	}
 	u.pod, u.have = &shown, have
-	s := status.Derive(status.Input{Pod: &shown, Have: have, Now: time.Now()})
+	s := status.Derive(status.Input{Pod: &shown, Observed: have, Now: time.Now()})
 	if len(have.Containers) == 0 {
 		s.Phase = v1.PodPending
 	}

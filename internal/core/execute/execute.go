@@ -79,10 +79,10 @@ type Volumes interface {
 	Teardown(ctx context.Context, uid pod.UID) error
 }
 
-// Users gives ids of the machine to pods that want users of their own.
-type Users interface {
-	// Take returns the ids of a pod, whose directory is there. They stay the same.
-	Take(uid pod.UID) (render.IDs, error)
+// UserNamespaces gives ids of the machine to pods that want users of their own.
+type UserNamespaces interface {
+	// Allocate returns the ids of a pod, whose directory is there. They stay the same.
+	Allocate(uid pod.UID) (render.IDs, error)
 	// Release is told that the pod's directory is gone.
 	Release(uid pod.UID)
 }
@@ -116,20 +116,20 @@ type Upstream interface {
 
 // Config is what an Executor is made of.
 type Config struct {
-	Runtime  Runtime
-	Images   Images
-	Hooks    Hooks
-	Probes   Probes
-	Objects  Objects
-	Volumes  Volumes
-	Users    Users
-	Events   Events
-	Upstream Upstream
-	Statuses *status.Store
-	Slots    *Slots
-	Log      *slog.Logger
-	Node     render.Node
-	HostIPs  func() []string // as they are now; nil: not known
+	Runtime        Runtime
+	Images         Images
+	Hooks          Hooks
+	Probes         Probes
+	Objects        Objects
+	Volumes        Volumes
+	UserNamespaces UserNamespaces
+	Events         Events
+	Upstream       Upstream
+	Statuses       *status.Store
+	Slots          *Slots
+	Log            *slog.Logger
+	Node           render.Node
+	HostIPs        func() []string // as they are now; nil: not known
 	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
 	// they are those of Node.
 	Resolver func() (render.DNS, error)
@@ -157,10 +157,10 @@ type Config struct {
 	Explain func(error) string
 	// LastLines returns the end of a container's log, for its last words.
 	LastLines func(path string, lines int64, bytes int) string
-	// Forget is told that nothing of a pod is left.
-	Forget func(pod.UID)
-	// Watcher sees what is done. Nil: nobody does.
-	Watcher Watcher
+	// PodGone is told that nothing of a pod is left.
+	PodGone func(pod.UID)
+	// Telemetry sees what is done. Nil: nobody does.
+	Telemetry Telemetry
 }
 
 // Executor performs the steps of all pods. Each pod's are performed by one
@@ -172,13 +172,13 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Users == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.UserNamespaces == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
 		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, users, events, upstream, statuses, slots and log are required")
 	}
 	if c.MakeCgroup == nil || c.ImageUser == nil || c.CanMapUsers == nil {
 		return nil, errors.New("execute: makeCgroup, imageUser and canMapUsers are required")
 	}
-	if c.RemoveCgroup == nil || c.RemoveDir == nil || c.Explain == nil || c.Forget == nil || c.LastLines == nil || c.Allocatable == nil {
+	if c.RemoveCgroup == nil || c.RemoveDir == nil || c.Explain == nil || c.PodGone == nil || c.LastLines == nil || c.Allocatable == nil {
 		return nil, errors.New("execute: removeCgroup, removeDir, explain, forget, lastLines and allocatable are required")
 	}
 	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
@@ -187,8 +187,8 @@ func New(c Config) (*Executor, error) {
 	if err := c.Backoff.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Watcher == nil {
-		c.Watcher = nobody{}
+	if c.Telemetry == nil {
+		c.Telemetry = nobody{}
 	}
 	if c.RuntimeName == nil {
 		c.RuntimeName = func() string { return "" }
@@ -202,16 +202,16 @@ func New(c Config) (*Executor, error) {
 // publish derives the status of a pod and stores it for its readers.
 func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
-	in.Notes, in.Ended, in.Stopping = m.notes, m.ended, m.stopping
-	in.Have = e.withLastWords(in.Pod, e.withHealth(in.Have), m)
+	in.Waiting, in.Termination, in.Stopping = m.notes, m.ended, m.stopping
+	in.Observed = e.withLastWords(in.Pod, e.withHealth(in.Observed), m)
 	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName(), time.Now()
 	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
-		in.Before = &before
+		in.Previous = &before
 	}
 	s := status.Derive(in)
 	if e.Statuses.Set(in.Pod.UID, s) {
 		e.Upstream.Publish(in.Pod, s)
-		e.Watcher.Shown(in.Pod, &s)
+		e.Telemetry.Shown(in.Pod, &s)
 	}
 	return s
 }

@@ -61,7 +61,7 @@ func (e *Executor) usersOf(p *v1.Pod) (render.IDs, error) {
 	if !render.OwnUsers(p) {
 		return render.IDs{}, nil
 	}
-	return e.Users.Take(p.UID)
+	return e.UserNamespaces.Allocate(p.UID)
 }
 
 // imageUser returns who the image of a container wants to be, if that matters, and

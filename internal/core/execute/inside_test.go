@@ -143,7 +143,7 @@ func TestUsersOfItsOwnAreGivenBackAtTheEnd(t *testing.T) {
 		if !n.users.Taken(p.UID) {
 			t.Error("it has no ids")
 		}
-		if err := n.Erase(t.Context(), p, n.have(p)); err != nil || n.users.Taken(p.UID) {
+		if err := n.Cleanup(t.Context(), p, n.have(p)); err != nil || n.users.Taken(p.UID) {
 			t.Errorf("after the end: %v, taken %t", err, n.users.Taken(p.UID))
 		}
 	})

@@ -34,19 +34,19 @@ func lastWordsDir(uid pod.UID, container string) string {
 }
 
 // prepareLastWords makes the file that a container may write to.
-func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) (render.LastWords, error) {
+func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) (render.TerminationMessage, error) {
 	if spec.TerminationMessagePath == "" {
-		return render.LastWords{}, nil
+		return render.TerminationMessage{}, nil
 	}
 	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
+		return render.TerminationMessage{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
 	e.removeLastWords(t, spec.Name, func(attempt int32) bool { return usesLastWords(t, spec.Name, attempt, "") })
 	if err := makeLastWords(dir, name); err != nil {
-		return render.LastWords{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
+		return render.TerminationMessage{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
-	return render.LastWords{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
+	return render.TerminationMessage{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
 }
 
 // makeLastWords makes an empty file that everybody may write to, in the place of what is

@@ -14,17 +14,17 @@ import (
 type memory struct {
 	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
 
-	notes     map[string]status.Note // by container: why it does not run
-	ended     *status.Ended          // why the agent ended the pod
-	stopping  *status.Stopping       // how far its stop has come
-	stopStep  string                 // the step of it, without what holds it up
-	preStops  map[string]bool        // by container id: its preStop hook was run
-	lastWords map[string]string      // by container id: its termination message
-	cgroup    bool                   // its cgroup is there, with its limits
-	stopped   bool                   // nothing of it ran when it was last seen to
-	past      map[string]bool        // by id: a sandbox or container of an earlier life; nil: not read yet
-	released  bool                   // the upstream knows that it is stopped for good
-	sandboxes map[string]bool        // by id: it was stopped, and holds nothing any more
+	notes     map[string]status.WaitingReason // by container: why it does not run
+	ended     *status.Termination             // why the agent ended the pod
+	stopping  *status.TerminationStep         // how far its stop has come
+	stopStep  string                          // the step of it, without what holds it up
+	preStops  map[string]bool                 // by container id: its preStop hook was run
+	lastWords map[string]string               // by container id: its termination message
+	cgroup    bool                            // its cgroup is there, with its limits
+	stopped   bool                            // nothing of it ran when it was last seen to
+	past      map[string]bool                 // by id: a sandbox or container of an earlier life; nil: not read yet
+	released  bool                            // the upstream knows that it is stopped for good
+	sandboxes map[string]bool                 // by id: it was stopped, and holds nothing any more
 }
 
 // memories holds the memory of every pod. A pod's own is only touched by its worker.
@@ -38,7 +38,7 @@ func (m *memories) of(uid pod.UID) *memory {
 	defer m.mu.Unlock()
 	if m.pods[uid] == nil {
 		m.pods[uid] = &memory{
-			notes: map[string]status.Note{}, preStops: map[string]bool{}, lastWords: map[string]string{},
+			notes: map[string]status.WaitingReason{}, preStops: map[string]bool{}, lastWords: map[string]string{},
 			sandboxes: map[string]bool{},
 		}
 	}
@@ -54,7 +54,7 @@ func (m *memories) forget(uid pod.UID) {
 // recall drops the notes on containers that the plan no longer wants to start,
 // and takes in what the plan itself says of the others.
 func (m *memory) recall(p plan.Plan) {
-	notes := map[string]status.Note{}
+	notes := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
 			if note, ok := m.notes[start.Name]; ok {
@@ -63,7 +63,7 @@ func (m *memory) recall(p plan.Plan) {
 		}
 	}
 	for _, w := range p.Waits {
-		notes[w.Container] = status.Note{Reason: w.Reason, Message: w.Message}
+		notes[w.Container] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
 	}
 	m.notes = notes
 }
@@ -83,11 +83,11 @@ func (m *memory) firstPreStop(id string) bool {
 // standsAt notes how far the stop of a pod has come.
 func (m *memory) standsAt(step string) {
 	if m.stopping == nil || m.stopStep != step {
-		m.stopStep, m.stopping = step, &status.Stopping{Step: step, Since: time.Now()}
+		m.stopStep, m.stopping = step, &status.TerminationStep{Step: step, Since: time.Now()}
 	}
 }
 
 // heldUp notes why the stop of a pod does not get any further.
 func (m *memory) heldUp(why string) {
-	m.stopping = &status.Stopping{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
+	m.stopping = &status.TerminationStep{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
 }

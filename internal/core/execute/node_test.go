@@ -62,7 +62,7 @@ type node struct {
 	probes    *fake.Probes
 	objects   *fake.Objects
 	volumes   *fake.Volumes
-	users     *fake.Users
+	users     *fake.UserNamespaces
 	events    *fake.Events
 	upstream  *fake.Upstream
 	shelf     *shelf
@@ -78,7 +78,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.Users{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.UserNamespaces{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -90,7 +90,7 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Users: n.users, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, UserNamespaces: n.users, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 		Node:    render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"},
 		PodsDir: filepath.Join(n.dir, "pods"), LinksDir: filepath.Join(n.dir, "links"), Backoff: plan.DefaultBackoff,
 		CanMapUsers:  func(handler string) bool { return handler != "old" },
@@ -106,7 +106,7 @@ func (n *node) config(slots int) Config {
 		Explain:     func(err error) string { return "why: " + err.Error() },
 		LastLines:   func(string, int64, int) string { return "the log" },
 		Allocatable: func() v1.ResourceList { return nil },
-		Forget:      func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
+		PodGone:     func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
 	}
 }
 

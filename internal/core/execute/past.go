@@ -45,8 +45,8 @@ func (e *Executor) forgetLife(uid pod.UID) {
 	e.Objects.Unregister(uid)
 	e.memories.forget(uid)
 	e.Statuses.Forget(uid)
-	e.Forget(uid)
-	e.Watcher.Gone(uid)
+	e.PodGone(uid)
+	e.Telemetry.Gone(uid)
 }
 
 // beginLife forgets the life before of a pod that was stopped and is to run again: only a

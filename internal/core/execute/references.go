@@ -136,7 +136,7 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 			return err
 		}
 	}
-	end := e.Watcher.Phase(t.pod, waterfall.Volumes, "")
+	end := e.Telemetry.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)
 	t.comeBack(due)

@@ -28,15 +28,15 @@ type Slots struct {
 // NewSlots returns n free slots.
 func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(before)} }
 
-// Load tells how many slots are taken and free, and how many pods wait for one.
-func (s *Slots) Load() (taken, free, waiting int) {
+// Usage tells how many slots are taken and free, and how many pods wait for one.
+func (s *Slots) Usage() (taken, free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size - s.free, s.free, s.queue.Len()
 }
 
-// Take waits for a slot. The caller calls release once its start calls are made.
-func (s *Slots) Take(ctx context.Context, p *v1.Pod) (release func(), err error) {
+// Acquire waits for a slot. The caller calls release once its start calls are made.
+func (s *Slots) Acquire(ctx context.Context, p *v1.Pod) (release func(), err error) {
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--

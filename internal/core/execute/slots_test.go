@@ -35,7 +35,7 @@ func system(p *v1.Pod) { p.Spec.Priority = new(int32(2_000_000_000)) }
 // take takes a slot that is free.
 func take(t *testing.T, s *Slots) (release func()) {
 	t.Helper()
-	release, err := s.Take(t.Context(), aged("holder", 0))
+	release, err := s.Acquire(t.Context(), aged("holder", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestCriticalPodsGoFirstThenTheOldest(t *testing.T) {
 			aged("young", 1), aged("old", 100), aged("static", 2, static), aged("system", 3, system), aged("b", 50), aged("a", 50),
 		} {
 			go func() {
-				release, err := s.Take(t.Context(), p)
+				release, err := s.Acquire(t.Context(), p)
 				if err != nil {
 					t.Error(err)
 					return
@@ -75,7 +75,7 @@ func TestWhoGivesUpWaitingTakesNoSlot(t *testing.T) {
 		release := take(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var gaveUp error
-		go func() { _, gaveUp = s.Take(ctx, aged("impatient", 10)) }()
+		go func() { _, gaveUp = s.Acquire(ctx, aged("impatient", 10)) }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -95,7 +95,7 @@ func TestATurnThatComesTooLateIsPassedOn(t *testing.T) {
 			release := take(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				if release, err := s.Take(ctx, aged("first", 10)); err == nil {
+				if release, err := s.Acquire(ctx, aged("first", 10)); err == nil {
 					release()
 				}
 			}()
@@ -143,7 +143,7 @@ func TestNeverMoreThanTheSlotsThereAre(t *testing.T) {
 					time.Sleep(arrives)
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					release, err := s.Take(ctx, p)
+					release, err := s.Acquire(ctx, p)
 					if err != nil {
 						return
 					}

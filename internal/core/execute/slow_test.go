@@ -86,7 +86,7 @@ func TestARuntimeThatTakesLongIsShownAndKeepsNoSlot(t *testing.T) {
 				synced <- err
 			}()
 			time.Sleep(slowCall - time.Second)
-			if taken, _, _ := n.Slots.Load(); taken != 1 {
+			if taken, _, _ := n.Slots.Usage(); taken != 1 {
 				t.Errorf("%s: %d slots are taken at first", call, taken)
 			}
 			time.Sleep(2 * time.Second)
@@ -101,7 +101,7 @@ func TestARuntimeThatTakesLongIsShownAndKeepsNoSlot(t *testing.T) {
 			}
 			n.settle(slow)
 			n.expectState(slow, "app", "running")
-			if _, free, _ := n.Slots.Load(); free != 1 {
+			if _, free, _ := n.Slots.Usage(); free != 1 {
 				t.Errorf("%s: %d slots are free in the end", call, free)
 			}
 		})

@@ -52,8 +52,8 @@ type started struct {
 
 func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*needs) ([]started, error) {
 	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
-		end := e.Watcher.Phase(t.pod, waterfall.Queue, "")
-		release, err := e.Slots.Take(ctx, t.pod)
+		end := e.Telemetry.Phase(t.pod, waterfall.Queue, "")
+		release, err := e.Slots.Acquire(ctx, t.pod)
 		end(err)
 		if err != nil {
 			return nil, fmt.Errorf("wait for a start slot: %w", err)
@@ -103,7 +103,7 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 			continue
 		}
 		spec := pod.ContainerSpec(t.pod, start.Name)
-		end := e.Watcher.Phase(t.pod, waterfall.Pull, start.Name)
+		end := e.Telemetry.Phase(t.pod, waterfall.Pull, start.Name)
 		state := e.Images.Ensure(ctx, t.pod, spec)
 		out[start.Name] = state
 		e.tellOfImage(t, spec, state)
@@ -135,7 +135,7 @@ func sandboxOf(t *task) sandbox {
 func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
 	t.did = true
 	began := time.Now()
-	end := e.Watcher.Phase(t.pod, waterfall.Sandbox, handler)
+	end := e.Telemetry.Phase(t.pod, waterfall.Sandbox, handler)
 	id, err := e.runSandbox(ctx, t, a, handler)
 	end(err)
 	if err != nil {
@@ -155,13 +155,13 @@ func (e *Executor) sandboxFailed(t *task, err error) error {
 func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
 	t.did = true
 	began := time.Now()
-	end := e.Watcher.Phase(t.pod, waterfall.Create, a.Name)
+	end := e.Telemetry.Phase(t.pod, waterfall.Create, a.Name)
 	id, err := e.createContainer(ctx, t, a, in, with)
 	end(err)
 	if err != nil {
 		return "", err
 	}
-	end = e.Watcher.Phase(t.pod, waterfall.Start, a.Name)
+	end = e.Telemetry.Phase(t.pod, waterfall.Start, a.Name)
 	err = e.call(t, "start the container", t.waits(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
 	end(err)
 	if err != nil {
@@ -213,7 +213,7 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {
 	t.note(container, reason, e.words(err))
-	e.Watcher.StartFailed(t.pod, container, reason)
+	e.Telemetry.StartFailed(t.pod, container, reason)
 	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.words(err))
 	return err
 }

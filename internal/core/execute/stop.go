@@ -115,7 +115,7 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	e.Probes.Stop(p.UID)
 	e.Probes.Watch(p, have) // a container is asked whether it is ready for as long as it runs
 	m := e.memories.of(p.UID)
-	m.notes = map[string]status.Note{}
+	m.notes = map[string]status.WaitingReason{}
 	e.noteCause(p, have, m, cause)
 	e.notePast(p, have, m, cause)
 	if !have.Running() {
@@ -136,7 +136,7 @@ func (e *Executor) noteCause(p *v1.Pod, have pod.Observed, m *memory, cause pod.
 	if cause.Reason == "" || m.ended != nil || plan.Next(p, have, e.Backoff, time.Now()).Finished {
 		return
 	}
-	m.ended = &status.Ended{Reason: cause.Reason, Message: cause.Message, Disruption: cause.Disruption}
+	m.ended = &status.Termination{Reason: cause.Reason, Message: cause.Message, Disruption: cause.Disruption}
 }
 
 // stopped sees to what is left of a pod in which nothing runs any more.
@@ -155,7 +155,7 @@ func (e *Executor) stopped(ctx context.Context, p *v1.Pod, have pod.Observed, m 
 	}
 	m.stopping, m.stopped = nil, true
 	finished := plan.Next(p, have, e.Backoff, time.Now()).Finished
-	e.publish(status.Input{Pod: p, Have: have, Finished: finished, Stopped: true})
+	e.publish(status.Input{Pod: p, Observed: have, Finished: finished, Stopped: true})
 	if p.DeletionTimestamp != nil && !m.released {
 		m.released = true
 		e.Upstream.Release(p)
@@ -170,7 +170,7 @@ func (e *Executor) showStop(p *v1.Pod, have pod.Observed, m *memory, step string
 }
 
 func (e *Executor) publishStop(p *v1.Pod, have pod.Observed) {
-	e.publish(status.Input{Pod: p, Have: have, Finished: plan.Next(p, have, e.Backoff, time.Now()).Finished})
+	e.publish(status.Input{Pod: p, Observed: have, Finished: plan.Next(p, have, e.Backoff, time.Now()).Finished})
 }
 
 // unmountVolumes takes down the volumes of a pod. What does not go is shown for as long
@@ -202,9 +202,9 @@ func (e *Executor) stopSandboxes(ctx context.Context, have pod.Observed, m *memo
 	return nil
 }
 
-// Erase removes all that is left of a pod: containers, sandboxes, cgroup,
+// Cleanup removes all that is left of a pod: containers, sandboxes, cgroup,
 // directories, links. After that, nobody knows of it.
-func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) error {
+func (e *Executor) Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error {
 	m := e.memories.of(p.UID)
 	e.showStop(p, have, m, "removing what is left")
 	for _, c := range have.Containers {
@@ -232,7 +232,7 @@ func (e *Executor) Erase(ctx context.Context, p *v1.Pod, have pod.Observed) erro
 	if err := e.removeDirs(p); err != nil {
 		return err
 	}
-	e.Users.Release(p.UID)
+	e.UserNamespaces.Release(p.UID)
 	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
 	e.forgetLife(p.UID)
 	return nil

@@ -37,7 +37,7 @@ func (n *node) stopped(p *v1.Pod) {
 
 func (n *node) erase(p *v1.Pod) error {
 	n.t.Helper()
-	return n.Erase(n.t.Context(), p, n.have(p))
+	return n.Cleanup(n.t.Context(), p, n.have(p))
 }
 
 func TestContainersAreStoppedAllAtOnce(t *testing.T) {
@@ -200,7 +200,7 @@ func TestNamesThatLeadOutOfTheDirectoriesAreRefused(t *testing.T) {
 		} {
 			orphan := web("a")
 			edit(orphan)
-			if err := n.Erase(n.t.Context(), orphan, pod.Observed{}); err == nil {
+			if err := n.Cleanup(n.t.Context(), orphan, pod.Observed{}); err == nil {
 				t.Errorf("%s: nobody minded", name)
 			}
 		}
@@ -221,7 +221,7 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 			"removeCgroup": func(c *Config) { c.RemoveCgroup = nil },
 			"removeDir":    func(c *Config) { c.RemoveDir = nil },
 			"explain":      func(c *Config) { c.Explain = nil },
-			"forget":       func(c *Config) { c.Forget = nil },
+			"forget":       func(c *Config) { c.PodGone = nil },
 			"pods":         func(c *Config) { c.PodsDir = "" },
 			"logs":         func(c *Config) { c.Node.LogsDir = "" },
 			"backoff":      func(c *Config) { c.Backoff.Initial = 0 },

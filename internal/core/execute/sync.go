@@ -40,7 +40,7 @@ func (t *task) comeBack(at time.Time) {
 
 // note says why a container does not run.
 func (t *task) note(container, reason, message string) {
-	t.memory.notes[container] = status.Note{Reason: reason, Message: message}
+	t.memory.notes[container] = status.WaitingReason{Reason: reason, Message: message}
 }
 
 // waits returns what notes why one container does not run yet.
@@ -76,7 +76,7 @@ var syncSteps = []step{
 
 // doStep does one step, and lets it be seen.
 func (e *Executor) doStep(ctx context.Context, s step, t *task) error {
-	ctx, end := e.Watcher.Step(ctx, t.pod, s.name)
+	ctx, end := e.Telemetry.Step(ctx, t.pod, s.name)
 	err := s.do(e, ctx, t)
 	end(err)
 	return err
@@ -91,7 +91,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID), release: func() {}}
 	t.memory.recall(t.plan)
 	e.tellOfWaits(t)
-	shown := e.publish(status.Input{Pod: p, Have: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
+	shown := e.publish(status.Input{Pod: p, Observed: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {
 		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
 	}
@@ -100,7 +100,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	}
 	t.comeBack(t.plan.Due())
 	if t.plan.FirstStart() {
-		e.Watcher.Starting(p)
+		e.Telemetry.Starting(p)
 	}
 
 	var err error
@@ -119,7 +119,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 
 // show publishes how a sync stands.
 func (e *Executor) show(t *task) {
-	e.publish(status.Input{Pod: t.pod, Have: t.have, RestartingAll: t.plan.RestartingAll})
+	e.publish(status.Input{Pod: t.pod, Observed: t.have, RestartingAll: t.plan.RestartingAll})
 }
 
 // pastDeadline tells whether the pod has been active for longer than it may, and
@@ -133,7 +133,7 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 		t.comeBack(deadline)
 		return false
 	}
-	t.memory.ended = &status.Ended{
+	t.memory.ended = &status.Termination{
 		Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline",
 	}
 	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, t.memory.ended.Message)

@@ -8,9 +8,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Watcher is told what is done for a pod while it is done: by it, people can see
+// Telemetry is told what is done for a pod while it is done: by it, people can see
 // and measure. None of it blocks, and nothing depends on it.
-type Watcher interface {
+type Telemetry interface {
 	// Step begins a step of a sync or of a stop, in whose context all of it is done.
 	// What it returns ends it.
 	Step(ctx context.Context, p *v1.Pod, step string) (context.Context, func(error))

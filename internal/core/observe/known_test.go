@@ -21,7 +21,7 @@ func TestListsAreSeenAndWhatIsKnownCanBeRead(t *testing.T) {
 		if len(lists) < 3 {
 			t.Errorf("%d lists were seen in two minutes", len(lists))
 		}
-		if known := w.Known(); len(known) != 1 || known[0].UID != "a" {
+		if known := w.All(); len(known) != 1 || known[0].UID != "a" {
 			t.Errorf("got %+v", known)
 		}
 	})

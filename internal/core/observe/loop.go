@@ -40,7 +40,7 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 	for ctx.Err() == nil {
 		err := o.Runtime.Events(ctx, func() { say(true) }, func(e cri.Event) {
 			if o.hint(e) {
-				o.Changed(ctx, e.UID)
+				o.Enqueue(ctx, e.UID)
 			}
 		})
 		if ctx.Err() != nil {
@@ -48,7 +48,7 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 		}
 		say(false)
 		if cri.IsUnimplemented(err) {
-			o.Log.Warn("the runtime has no container events: listing instead", "every", o.Fallback)
+			o.Log.Warn("the runtime has no container events: listing instead", "every", o.PollInterval)
 			return
 		}
 		o.Log.Debug("container events ended", "err", err)
@@ -62,7 +62,7 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 // audit lists everything: at once, whenever the event stream was opened anew
 // (what happened in between was not told), and then at the slow interval.
 func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
-	every := o.Fallback
+	every := o.PollInterval
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	failing := false
@@ -78,14 +78,14 @@ func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
 		}
 		wait := every
 		if failing {
-			wait = o.Fallback
+			wait = o.PollInterval
 		}
 		timer.Reset(wait)
 		select {
 		case up := <-streaming:
-			every = o.Fallback
+			every = o.PollInterval
 			if up {
-				every = o.Audit
+				every = o.RelistInterval
 			}
 		case <-o.relistNow:
 		case <-timer.C:
@@ -107,7 +107,7 @@ func (o *Observer) relist(ctx context.Context) error {
 		o.Relisted(at, time.Since(at))
 	}
 	for _, uid := range o.differing(listed, at) {
-		o.Changed(ctx, uid)
+		o.Enqueue(ctx, uid)
 	}
 	return nil
 }

@@ -141,11 +141,11 @@ func TestWhoAsksForAPodThatIsGoneLeavesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.run()
 		w.fresh("gone", time.Time{})
-		if len(w.Known()) != 1 {
-			t.Fatalf("%v is known", w.Known())
+		if len(w.All()) != 1 {
+			t.Fatalf("%v is known", w.All())
 		}
 		time.Sleep(time.Minute + time.Second)
-		if known := w.Known(); len(known) != 0 {
+		if known := w.All(); len(known) != 0 {
 			t.Errorf("%v is still known", known)
 		}
 		w.expectChanged()

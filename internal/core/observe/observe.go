@@ -30,17 +30,17 @@ type Runtime interface {
 
 // Config is what an Observer is made of.
 type Config struct {
-	Runtime  Runtime
-	Log      *slog.Logger
-	Audit    time.Duration // between two lists while events arrive
-	Fallback time.Duration // between two lists of a runtime without events
-	// Changed is told the pods that are worth another look. It may block.
-	Changed func(context.Context, pod.UID)
+	Runtime        Runtime
+	Log            *slog.Logger
+	RelistInterval time.Duration // between two lists while events arrive
+	PollInterval   time.Duration // between two lists of a runtime without events
+	// Enqueue is told the pods that are worth another look. It may block.
+	Enqueue func(context.Context, pod.UID)
 	// Relisted is told of each list of everything: when it began, and how long it
 	// took. It may be nil.
 	Relisted func(at time.Time, took time.Duration)
-	// Looked is told how long it took to read the state of one pod. It may be nil.
-	Looked func(took time.Duration)
+	// PodRead is told how long it took to read the state of one pod. It may be nil.
+	PodRead func(took time.Duration)
 }
 
 // Observer is the one place that knows the observed state of pods.
@@ -64,18 +64,18 @@ type entry struct {
 
 // New returns an observer that has seen nothing yet.
 func New(c Config) (*Observer, error) {
-	if c.Runtime == nil || c.Log == nil || c.Changed == nil {
+	if c.Runtime == nil || c.Log == nil || c.Enqueue == nil {
 		return nil, errors.New("observe: runtime, log and changed are required")
 	}
-	if c.Audit <= 0 || c.Fallback <= 0 {
+	if c.RelistInterval <= 0 || c.PollInterval <= 0 {
 		return nil, errors.New("observe: the audit and fallback intervals must be positive")
 	}
 	return &Observer{Config: c, relistNow: make(chan struct{}, 1), clock: newClock(), known: map[pod.UID]*entry{}}, nil
 }
 
-// Fresh returns the state of a pod, read no earlier than since and no earlier
+// Get returns the state of a pod, read no earlier than since and no earlier
 // than the last sign of a change.
-func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
+func (o *Observer) Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
 	o.mu.Lock()
 	e := o.known[uid]
 	if e == nil {
@@ -95,8 +95,8 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 		return pod.Observed{}, fmt.Errorf("observe pod %s: %w", uid, err)
 	}
 	state.At = at
-	if o.Looked != nil {
-		o.Looked(time.Since(at))
+	if o.PodRead != nil {
+		o.PodRead(time.Since(at))
 	}
 
 	o.mu.Lock()
@@ -107,9 +107,9 @@ func (o *Observer) Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod
 	return state, nil
 }
 
-// Known returns what was last read of every pod. It asks nobody, so some of it may
+// All returns what was last read of every pod. It asks nobody, so some of it may
 // be out of date.
-func (o *Observer) Known() []pod.Observed {
+func (o *Observer) All() []pod.Observed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := make([]pod.Observed, 0, len(o.known))

@@ -169,7 +169,7 @@ func TestASlowReadDoesNotOverwriteALaterOne(t *testing.T) {
 func TestAFailedReadIsTriedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.failing = errors.New("disk full")
-		if _, err := w.Fresh(w.t.Context(), "a", time.Time{}); !errors.Is(err, w.failing) || !strings.Contains(err.Error(), "pod a") {
+		if _, err := w.Get(w.t.Context(), "a", time.Time{}); !errors.Is(err, w.failing) || !strings.Contains(err.Error(), "pod a") {
 			t.Fatalf("got %v", err)
 		}
 		w.failing = nil
@@ -192,8 +192,8 @@ func TestNothingIsKeptOfAPodThatIsForgotten(t *testing.T) {
 
 func TestNewWantsAllItNeeds(t *testing.T) {
 	full := Config{
-		Runtime: newRuntime(), Log: slog.New(slog.DiscardHandler), Audit: time.Minute, Fallback: time.Second,
-		Changed: func(context.Context, pod.UID) {},
+		Runtime: newRuntime(), Log: slog.New(slog.DiscardHandler), RelistInterval: time.Minute, PollInterval: time.Second,
+		Enqueue: func(context.Context, pod.UID) {},
 	}
 	if _, err := New(full); err != nil {
 		t.Fatal(err)
@@ -201,9 +201,9 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 	for name, drop := range map[string]func(*Config){
 		"runtime":  func(c *Config) { c.Runtime = nil },
 		"log":      func(c *Config) { c.Log = nil },
-		"changed":  func(c *Config) { c.Changed = nil },
-		"audit":    func(c *Config) { c.Audit = 0 },
-		"fallback": func(c *Config) { c.Fallback = -1 },
+		"changed":  func(c *Config) { c.Enqueue = nil },
+		"audit":    func(c *Config) { c.RelistInterval = 0 },
+		"fallback": func(c *Config) { c.PollInterval = -1 },
 	} {
 		c := full
 		drop(&c)

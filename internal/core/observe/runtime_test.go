@@ -124,8 +124,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w := &world{t: t, runtime: newRuntime(), log: &strings.Builder{}}
 		var err error
 		w.Observer, err = New(Config{
-			Runtime: w.runtime, Log: slog.New(slog.NewTextHandler(w.log, nil)), Audit: time.Minute, Fallback: time.Second,
-			Changed: func(_ context.Context, uid pod.UID) {
+			Runtime: w.runtime, Log: slog.New(slog.NewTextHandler(w.log, nil)), RelistInterval: time.Minute, PollInterval: time.Second,
+			Enqueue: func(_ context.Context, uid pod.UID) {
 				w.mutex.Lock()
 				defer w.mutex.Unlock()
 				w.changed = append(w.changed, uid)
@@ -156,7 +156,7 @@ func (w *world) run() {
 // fresh reads a pod as a worker does that acted on it at since.
 func (w *world) fresh(uid pod.UID, since time.Time) pod.Observed {
 	w.t.Helper()
-	o, err := w.Fresh(w.t.Context(), uid, since)
+	o, err := w.Get(w.t.Context(), uid, since)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 	}
 	if v.disrupts() {
 		out = append(out, v.condition(v1.DisruptionTarget, fact{
-			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Ended.Disruption,
+			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Termination.Disruption,
 		}))
 	}
 	return v.appendOthers(out)
@@ -40,8 +40,8 @@ func (v *view) disrupts() bool {
 		c := conditionOf(s, v1.DisruptionTarget)
 		return c != nil && c.Status == v1.ConditionTrue && c.Reason != v1.PodReasonTerminationByKubelet
 	}
-	endedWell := v.Before != nil && v.Before.Phase == v1.PodSucceeded
-	return v.Ended != nil && v.Ended.Disruption != "" && !endedWell && !othersDo(&v.Pod.Status) && !othersDo(v.Before)
+	endedWell := v.Previous != nil && v.Previous.Phase == v1.PodSucceeded
+	return v.Termination != nil && v.Termination.Disruption != "" && !endedWell && !othersDo(&v.Pod.Status) && !othersDo(v.Previous)
 }
 
 // appendOthers adds the conditions that are not ours: readiness gates, and that
@@ -56,8 +56,8 @@ func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
 	for _, c := range v.Pod.Status.Conditions {
 		add(c)
 	}
-	if v.Before != nil {
-		for _, c := range v.Before.Conditions {
+	if v.Previous != nil {
+		for _, c := range v.Previous.Conditions {
 			// What others took off a pod of the API server does not come back.
 			if c.Type == v1.DisruptionTarget || pod.Source(v.Pod) != pod.SourceAPI {
 				add(c)
@@ -75,7 +75,7 @@ type fact struct {
 }
 
 func (v *view) hasNetwork(s *v1.PodStatus) fact {
-	sandbox := v.Have.Sandbox()
+	sandbox := v.Observed.Sandbox()
 	if sandbox == nil {
 		return fact{since: s.StartTime.Time}
 	}
@@ -84,8 +84,8 @@ func (v *view) hasNetwork(s *v1.PodStatus) fact {
 	}
 	// When a sandbox died is not told. Its last container ended with it or before.
 	var lastEnd time.Time
-	for i := range v.Have.Containers {
-		if c := &v.Have.Containers[i]; c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
+	for i := range v.Observed.Containers {
+		if c := &v.Observed.Containers[i]; c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
 			lastEnd = c.FinishedAt
 		}
 	}
@@ -106,7 +106,7 @@ func (v *view) condition(which v1.PodConditionType, f fact) v1.PodCondition {
 	if f.since.IsZero() {
 		at = v.Now.Truncate(time.Second)
 	}
-	if before := conditionOf(v.Before, which); before != nil {
+	if before := conditionOf(v.Previous, which); before != nil {
 		switch {
 		case before.Status == out.Status:
 			at = before.LastTransitionTime.Time

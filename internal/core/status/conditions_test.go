@@ -76,7 +76,7 @@ func TestConditionsThroughALifeAlsoForARestartedAgent(t *testing.T) {
 	var before *v1.PodStatus
 	for _, step := range life {
 		s := step.is()
-		s.Now, s.Before = at(step.now), before
+		s.Now, s.Previous = at(step.now), before
 		lived := s.derive()
 		if got := told(lived); !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", step.name, got, step.want)
@@ -131,7 +131,7 @@ func TestAFailedPodIsUnreadyBecauseItFailed(t *testing.T) {
 func TestStartTime(t *testing.T) {
 	early := at(-3600)
 	s := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady)
-	s.Have.Sandboxes = append(s.Have.Sandboxes, pod.Sandbox{ID: "older", FirstSeen: early})
+	s.Observed.Sandboxes = append(s.Observed.Sandboxes, pod.Sandbox{ID: "older", FirstSeen: early})
 	if got := s.derive().StartTime; !got.Equal(ptr(early)) {
 		t.Errorf("want the time on the oldest sandbox, got %s", got)
 	}

@@ -24,7 +24,7 @@ const (
 // runtime and the one before it. Its place is that among the containers of its kind.
 func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
-	cur, last := newestTwo(v.Have, c.Name)
+	cur, last := newestTwo(v.Observed, c.Name)
 	if cur != nil && cur.Past {
 		cur = nil // this life of the pod has none yet
 	}
@@ -42,7 +42,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	out.ContainerID = v.idPrefix + cur.ID
 	out.ImageID = cur.ImageRef
 
-	_, noted := v.Notes[c.Name]
+	_, noted := v.Waiting[c.Name]
 	ahead := (is == initContainer || is == sidecar) && place > v.reached
 	switch cur.State {
 	case pod.ContainerRunning:
@@ -114,11 +114,11 @@ func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerSt
 }
 
 func (v *view) statusBefore(container string) *v1.ContainerStatus {
-	if v.Before == nil {
+	if v.Previous == nil {
 		return nil
 	}
 	for _, list := range [][]v1.ContainerStatus{
-		v.Before.InitContainerStatuses, v.Before.ContainerStatuses, v.Before.EphemeralContainerStatuses,
+		v.Previous.InitContainerStatuses, v.Previous.ContainerStatuses, v.Previous.EphemeralContainerStatuses,
 	} {
 		for i := range list {
 			if list[i].Name == container {
@@ -150,7 +150,7 @@ func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 // waiting says why a container does not run yet. Users know two words for "it is
 // coming": the one for a pod with init containers leaves open which of them it is.
 func (v *view) waiting(name string) *v1.ContainerStateWaiting {
-	n := v.Notes[name]
+	n := v.Waiting[name]
 	if n.Reason == "" || n.Reason == pod.ReasonContainerCreating {
 		n.Reason = pod.ReasonContainerCreating
 		if len(v.Pod.Spec.InitContainers) > 0 {

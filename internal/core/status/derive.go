@@ -15,45 +15,45 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Note is why a container that should run does not: it waits for something, or
+// WaitingReason is why a container that should run does not: it waits for something, or
 // could not be started. It is what the runtime can't tell.
-type Note struct {
+type WaitingReason struct {
 	Reason  string
 	Message string
 }
 
-// Ended is why the agent ended a pod that would have gone on: its time was up, or
+// Termination is why the agent ended a pod that would have gone on: its time was up, or
 // the machine ran short, or goes down.
-type Ended struct {
+type Termination struct {
 	Reason  string
 	Message string
 	// Disruption is what the condition DisruptionTarget says. Empty: there is none.
 	Disruption string
 }
 
-// Stopping is where the termination of a pod stands, and since when.
-type Stopping struct {
+// TerminationStep is where the termination of a pod stands, and since when.
+type TerminationStep struct {
 	Step  string
 	Since time.Time
 }
 
 // Input is all that a status is derived from.
 type Input struct {
-	Pod     *v1.Pod
-	Have    pod.Observed    // with the health of its containers
-	Notes   map[string]Note // by container
-	Before  *v1.PodStatus   // the status until now, or nil
-	HostIPs []string
-	Runtime string // its name, with which container ids begin; empty: containerd
-	Now     time.Time
+	Pod      *v1.Pod
+	Observed pod.Observed             // with the health of its containers
+	Waiting  map[string]WaitingReason // by container
+	Previous *v1.PodStatus            // the status until now, or nil
+	HostIPs  []string
+	Runtime  string // its name, with which container ids begin; empty: containerd
+	Now      time.Time
 
 	RestartingAll bool // a container asked for a restart of all, and that goes on
 
 	// How a pod ends. While none of these is set, it goes on.
-	Ended    *Ended
-	Stopping *Stopping
-	Finished bool // its containers ended, and none of them will run again
-	Stopped  bool // nothing runs and nothing will, because it was told to stop
+	Termination *Termination
+	Stopping    *TerminationStep
+	Finished    bool // its containers ended, and none of them will run again
+	Stopped     bool // nothing runs and nothing will, because it was told to stop
 }
 
 // Derive returns the status of a pod.
@@ -118,16 +118,16 @@ type view struct {
 }
 
 func look(in Input) *view {
-	if in.Before == nil && pod.Source(in.Pod) == pod.SourceAPI {
-		in.Before = &in.Pod.Status // what an agent before this one wrote
+	if in.Previous == nil && pod.Source(in.Pod) == pod.SourceAPI {
+		in.Previous = &in.Pod.Status // what an agent before this one wrote
 	}
 	// Of an earlier life, only the ends of containers are of interest: as their last states.
-	in.Have.Sandboxes = slices.DeleteFunc(slices.Clone(in.Have.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
+	in.Observed.Sandboxes = slices.DeleteFunc(slices.Clone(in.Observed.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
 	v := &view{Input: in, idPrefix: "containerd://"}
 	if in.Runtime != "" {
 		v.idPrefix = in.Runtime + "://"
 	}
-	v.ending = in.Finished || in.Stopped || in.Ended != nil || in.Stopping != nil
+	v.ending = in.Finished || in.Stopped || in.Termination != nil || in.Stopping != nil
 	v.reached = v.initReached()
 	return v
 }
@@ -139,9 +139,9 @@ func look(in Input) *view {
 // be restarted at any time, so they only tell that the pod came as far as that.
 func (v *view) initReached() int {
 	reached := -1
-	for i := range v.Have.Containers {
-		c := &v.Have.Containers[i]
-		if s := v.Have.Sandbox(); c.Past || s != nil && c.SandboxID != s.ID {
+	for i := range v.Observed.Containers {
+		c := &v.Observed.Containers[i]
+		if s := v.Observed.Sandbox(); c.Past || s != nil && c.SandboxID != s.ID {
 			continue
 		}
 		place, is := v.place(c.Name)
@@ -180,12 +180,12 @@ func (v *view) place(name string) (at int, is kind) {
 // startTime is when the node first took note of the pod. It is written on the
 // sandbox, where a restarted agent finds it.
 func (v *view) startTime() time.Time {
-	if v.Before != nil && v.Before.StartTime != nil {
-		return v.Before.StartTime.Time
+	if v.Previous != nil && v.Previous.StartTime != nil {
+		return v.Previous.StartTime.Time
 	}
 	start := v.Now
-	if n := len(v.Have.Sandboxes); n > 0 && !v.Have.Sandboxes[n-1].FirstSeen.IsZero() {
-		start = v.Have.Sandboxes[n-1].FirstSeen
+	if n := len(v.Observed.Sandboxes); n > 0 && !v.Observed.Sandboxes[n-1].FirstSeen.IsZero() {
+		start = v.Observed.Sandboxes[n-1].FirstSeen
 	} else if seen := pod.FirstSeen(v.Pod); !seen.IsZero() {
 		start = seen
 	}
@@ -196,13 +196,13 @@ func (v *view) podIPs() []string {
 	if v.Pod.Spec.HostNetwork {
 		return v.HostIPs
 	}
-	s := v.Have.Sandbox()
+	s := v.Observed.Sandbox()
 	if s != nil && s.State == pod.SandboxReady {
 		return s.IPs
 	}
-	if v.ending && v.Before != nil { // its address stays with a pod that ended
+	if v.ending && v.Previous != nil { // its address stays with a pod that ended
 		var ips []string
-		for _, ip := range v.Before.PodIPs {
+		for _, ip := range v.Previous.PodIPs {
 			ips = append(ips, ip.IP)
 		}
 		return ips

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *story) disrupted(reason, message, disruption string) *story {
-	s.Ended = &Ended{Reason: reason, Message: message, Disruption: disruption}
+	s.Termination = &Termination{Reason: reason, Message: message, Disruption: disruption}
 	return s
 }
 

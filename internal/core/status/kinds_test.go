@@ -285,7 +285,7 @@ func TestInitializingAlsoForARestartedAgent(t *testing.T) {
 	var before *v1.PodStatus
 	for _, step := range life {
 		s := step.is()
-		s.Before = before
+		s.Previous = before
 		lived := s.derive()
 		if got := []string{say(lived, v1.PodInitialized), say(lived, v1.ContainersReady)}; !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", step.name, got, step.want)

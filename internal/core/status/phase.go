@@ -17,7 +17,7 @@ import (
 // containers ran is Running even while its init containers have another turn.
 func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	if v.wasOver() {
-		return v.Before.Phase // the end is the end
+		return v.Previous.Phase // the end is the end
 	}
 	neverRan, succeeded := 0, 0
 	for i := range containers {
@@ -35,13 +35,13 @@ func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	}
 	over := v.Finished || v.Stopped
 	switch {
-	case v.Ended != nil:
+	case v.Termination != nil:
 		return v1.PodFailed
 	case over && succeeded == len(containers) && !v.initFailed():
 		return v1.PodSucceeded
 	case over:
 		return v1.PodFailed
-	case v.Before != nil && v.Before.Phase == v1.PodRunning:
+	case v.Previous != nil && v.Previous.Phase == v1.PodRunning:
 		return v1.PodRunning // it was up: from here on it only ends
 	case neverRan > 0:
 		return v1.PodPending
@@ -58,7 +58,7 @@ func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
 		return s.Phase
 	}
 	goesOn := *v
-	goesOn.Ended, goesOn.Finished, goesOn.Stopped = nil, false, false
+	goesOn.Termination, goesOn.Finished, goesOn.Stopped = nil, false, false
 	return goesOn.phase(s.ContainerStatuses)
 }
 
@@ -69,16 +69,16 @@ func runs(s *v1.PodStatus) bool {
 		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
 }
 
-// Over tells whether a pod has ended by what is said of it, and nothing of it runs.
-func Over(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
+// IsTerminal tells whether a pod has ended by what is said of it, and nothing of it runs.
+func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
 
 func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
 
 // initFailed tells whether an init container failed and nothing came after it. A
 // failure is history once another container was made.
 func (v *view) initFailed() bool {
-	for i := range v.Have.Containers {
-		c := &v.Have.Containers[i]
+	for i := range v.Observed.Containers {
+		c := &v.Observed.Containers[i]
 		switch _, is := v.place(c.Name); is {
 		case mainContainer:
 			return false
@@ -90,7 +90,7 @@ func (v *view) initFailed() bool {
 }
 
 func (v *view) wasOver() bool {
-	return v.Before != nil && isOver(v.Before.Phase)
+	return v.Previous != nil && isOver(v.Previous.Phase)
 }
 
 // terminating begins the message of a pod that is being stopped.
@@ -101,12 +101,12 @@ const terminating = "Terminating since "
 func (v *view) why() (reason, message string) {
 	switch {
 	case v.wasOver():
-		reason = v.Before.Reason
-		if !strings.HasPrefix(v.Before.Message, terminating) {
-			message = v.Before.Message
+		reason = v.Previous.Reason
+		if !strings.HasPrefix(v.Previous.Message, terminating) {
+			message = v.Previous.Message
 		}
-	case v.Ended != nil:
-		reason, message = v.Ended.Reason, v.Ended.Message
+	case v.Termination != nil:
+		reason, message = v.Termination.Reason, v.Termination.Message
 	}
 	if message == "" && v.Stopping != nil {
 		message = terminating + v.Stopping.Since.UTC().Format(time.RFC3339) + ": " + v.Stopping.Step

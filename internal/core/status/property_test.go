@@ -11,21 +11,21 @@ import (
 
 // anything is an observation that need not make sense.
 func anything(r *rand.Rand, s *story) {
-	s.Have, s.Notes = pod.Observed{}, map[string]Note{}
+	s.Observed, s.Waiting = pod.Observed{}, map[string]WaitingReason{}
 	for i := range r.IntN(3) {
-		s.Have.Sandboxes = append(s.Have.Sandboxes, pod.Sandbox{
+		s.Observed.Sandboxes = append(s.Observed.Sandboxes, pod.Sandbox{
 			ID: string(rune('A' + i)), State: pod.SandboxState(r.IntN(2)), CreatedAt: at(float64(r.IntN(50))),
 		})
 	}
 	for i := range r.IntN(9) {
 		name := []string{"setup", "net", "load", "app", "log", "shell", "stranger"}[r.IntN(7)]
 		id := string(rune('a' + i))
-		s.Have.Containers = append(s.Have.Containers, pod.Container{
+		s.Observed.Containers = append(s.Observed.Containers, pod.Container{
 			ID: id, Name: name, SandboxID: []string{"A", "B"}[r.IntN(2)], State: pod.ContainerState(r.IntN(4)),
 			ExitCode: int32(r.IntN(2)), StartedAt: at(float64(r.IntN(50))), FinishedAt: at(float64(r.IntN(50))),
 		})
 		if r.IntN(3) == 0 {
-			s.Notes[name] = Note{Reason: pod.ReasonCrashLoopBackOff}
+			s.Waiting[name] = WaitingReason{Reason: pod.ReasonCrashLoopBackOff}
 		}
 		if r.IntN(3) == 0 {
 			s.started(id, r.IntN(2) == 0)
@@ -54,14 +54,14 @@ func TestWhateverHappensAStatusMakesSense(t *testing.T) {
 			anything(r, s)
 			s.now(float64(60 + step))
 			s.Finished, s.Stopped, s.RestartingAll = r.IntN(12) == 0, r.IntN(12) == 0, r.IntN(4) == 0
-			s.Ended, s.Stopping = nil, nil
+			s.Termination, s.Stopping = nil, nil
 			if r.IntN(12) == 0 {
 				s.ended("Evicted", "")
 			}
 			if r.IntN(8) == 0 {
 				s.stopping("stopping containers", 70)
 			}
-			before, got := s.Before, s.derive()
+			before, got := s.Previous, s.derive()
 			if before != nil && (order[got.Phase] < order[before.Phase] || order[before.Phase] == 2 && got.Phase != before.Phase) {
 				t.Fatalf("seed %d: from %s to %s", seed, before.Phase, got.Phase)
 			}

@@ -53,9 +53,9 @@ func (v *view) initialized(s *v1.PodStatus) fact {
 // firstStart is when the oldest known container of that name in the newest
 // sandbox was started.
 func (v *view) firstStart(name string) (at time.Time) {
-	for i := range v.Have.Containers {
-		c := &v.Have.Containers[i]
-		if s := v.Have.Sandbox(); c.Name == name && !c.Past && (s == nil || c.SandboxID == s.ID) {
+	for i := range v.Observed.Containers {
+		c := &v.Observed.Containers[i]
+		if s := v.Observed.Sandbox(); c.Name == name && !c.Past && (s == nil || c.SandboxID == s.ID) {
 			at = c.StartedAt
 		}
 	}
@@ -64,8 +64,8 @@ func (v *view) firstStart(name string) (at time.Time) {
 
 // notSince is since when a pod that has to be initialized is not.
 func (v *view) notSince(s *v1.PodStatus) time.Time {
-	if len(v.Have.Sandboxes) > 1 { // it has to be once more
-		return v.Have.Sandboxes[0].CreatedAt
+	if len(v.Observed.Sandboxes) > 1 { // it has to be once more
+		return v.Observed.Sandboxes[0].CreatedAt
 	}
 	return s.StartTime.Time
 }
@@ -73,7 +73,7 @@ func (v *view) notSince(s *v1.PodStatus) time.Time {
 // isProbed tells whether something beside the runtime has a say in whether a
 // container is started or ready. When it said so is not known.
 func (v *view) isProbed(c *v1.ContainerStatus) bool {
-	cur, _ := newestTwo(v.Have, c.Name)
+	cur, _ := newestTwo(v.Observed, c.Name)
 	return cur != nil && (cur.Health.Started != nil || cur.Health.Ready != nil)
 }
 
@@ -177,5 +177,5 @@ func (v *view) gate(which v1.PodConditionType) *v1.PodCondition {
 	if c := conditionOf(&v.Pod.Status, which); c != nil || pod.Source(v.Pod) == pod.SourceAPI {
 		return c
 	}
-	return conditionOf(v.Before, which)
+	return conditionOf(v.Previous, which)
 }

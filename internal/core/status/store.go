@@ -31,10 +31,10 @@ func (s *Store) Get(uid pod.UID) (v1.PodStatus, bool) {
 	return status, ok
 }
 
-// Tell hands the status of a pod to f, if there is one. No newer one is set before f has
+// WithLock hands the status of a pod to f, if there is one. No newer one is set before f has
 // returned: whoever passes a status on like that never comes after one who sets the
 // next, and passes on that. f must not block, nor call the store.
-func (s *Store) Tell(uid pod.UID, f func(v1.PodStatus)) {
+func (s *Store) WithLock(uid pod.UID, f func(v1.PodStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status, ok := s.statuses[uid]; ok {

@@ -99,10 +99,10 @@ func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
 // Whoever passes on what is stored never comes after one who has stored something newer.
 func TestNobodySetsAStatusWhileItIsTold(t *testing.T) {
 	s := NewStore()
-	s.Tell("a", func(v1.PodStatus) { t.Error("there is none") })
+	s.WithLock("a", func(v1.PodStatus) { t.Error("there is none") })
 	s.Set("a", speak("1"))
 	told := ""
-	s.Tell("a", func(now v1.PodStatus) {
+	s.WithLock("a", func(now v1.PodStatus) {
 		told = now.Message
 		if s.mu.TryLock() {
 			t.Error("somebody else may set it")

@@ -29,7 +29,7 @@ func given(policy v1.RestartPolicy, containers ...string) *story {
 	for _, name := range containers {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: name, Image: "localhost/" + name + ":1"})
 	}
-	return &story{Input{Pod: p, HostIPs: []string{"192.0.2.1", "2001:db8::1"}, Notes: map[string]Note{}, Now: at(60)}}
+	return &story{Input{Pod: p, HostIPs: []string{"192.0.2.1", "2001:db8::1"}, Waiting: map[string]WaitingReason{}, Now: at(60)}}
 }
 
 // after says which init containers come before the main ones. A + marks sidecars.
@@ -52,7 +52,7 @@ func (s *story) debug(name string) *story {
 }
 
 func (s *story) sandbox(state pod.SandboxState) *story {
-	s.Have.Sandboxes = []pod.Sandbox{{
+	s.Observed.Sandboxes = []pod.Sandbox{{
 		ID: "sandbox", State: state, CreatedAt: at(1), IPs: []string{"10.0.0.2", "fd00::2"}, FirstSeen: at(0),
 	}}
 	return s
@@ -61,10 +61,10 @@ func (s *story) sandbox(state pod.SandboxState) *story {
 // add puts a container before those that are there, as the newest of its name.
 func (s *story) add(c pod.Container) *story {
 	c.SandboxID, c.ImageRef, c.CreatedAt = "sandbox", "sha256:"+c.Name, c.StartedAt
-	if newest := s.Have.Sandbox(); newest != nil {
+	if newest := s.Observed.Sandbox(); newest != nil {
 		c.SandboxID = newest.ID
 	}
-	s.Have.Containers = append([]pod.Container{c}, s.Have.Containers...)
+	s.Observed.Containers = append([]pod.Container{c}, s.Observed.Containers...)
 	return s
 }
 
@@ -79,7 +79,7 @@ func (s *story) exited(name, id string, restarts, code int32, from, to float64) 
 }
 
 func (s *story) note(container, reason, message string) *story {
-	s.Notes[container] = Note{reason, message}
+	s.Waiting[container] = WaitingReason{reason, message}
 	return s
 }
 
@@ -88,12 +88,12 @@ func (s *story) finished() *story { s.Finished = true; return s }
 func (s *story) stopped() *story { s.Stopped = true; return s }
 
 func (s *story) ended(reason, message string) *story {
-	s.Ended = &Ended{Reason: reason, Message: message}
+	s.Termination = &Termination{Reason: reason, Message: message}
 	return s
 }
 
 func (s *story) stopping(step string, since float64) *story {
-	s.Stopping = &Stopping{Step: step, Since: at(since)}
+	s.Stopping = &TerminationStep{Step: step, Since: at(since)}
 	return s
 }
 
@@ -111,20 +111,20 @@ func (s *story) ready(id string, is bool) *story {
 }
 
 func (s *story) byID(id string) *pod.Container {
-	at := slices.IndexFunc(s.Have.Containers, func(c pod.Container) bool { return c.ID == id })
-	return &s.Have.Containers[at]
+	at := slices.IndexFunc(s.Observed.Containers, func(c pod.Container) bool { return c.ID == id })
+	return &s.Observed.Containers[at]
 }
 
 // remade puts a new sandbox before the one that is there, which is dead.
 func (s *story) remade(second float64) *story {
-	s.Have.Sandboxes[0].State = pod.SandboxNotReady
-	s.Have.Sandboxes = append([]pod.Sandbox{{
+	s.Observed.Sandboxes[0].State = pod.SandboxNotReady
+	s.Observed.Sandboxes = append([]pod.Sandbox{{
 		ID: "second", Attempt: 1, State: pod.SandboxReady, CreatedAt: at(second), FirstSeen: at(0),
-	}}, s.Have.Sandboxes...)
+	}}, s.Observed.Sandboxes...)
 	return s
 }
 
-func (s *story) before(b v1.PodStatus) *story { s.Before = &b; return s }
+func (s *story) before(b v1.PodStatus) *story { s.Previous = &b; return s }
 
 func (s *story) derive() v1.PodStatus { return Derive(s.Input) }
 

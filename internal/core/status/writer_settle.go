@@ -113,11 +113,11 @@ type faults struct {
 	mu     sync.Mutex
 	kindOf map[pod.UID]string
 	hit    map[string]int // pods by kind
-	told   map[string]*logonce.Row
+	told   map[string]*logonce.Streak
 }
 
 func newFaults(log *slog.Logger) *faults {
-	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, told: map[string]*logonce.Row{}}
+	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, told: map[string]*logonce.Streak{}}
 }
 
 func (f *faults) begin(uid pod.UID, ref string, err error) {
@@ -133,7 +133,7 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 		f.hit[kind]++
 	}
 	if f.told[kind] == nil { // there are few kinds
-		f.told[kind] = &logonce.Row{}
+		f.told[kind] = &logonce.Streak{}
 	}
 	if f.told[kind].Failed(time.Now()) {
 		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
@@ -159,7 +159,7 @@ func (f *faults) leave(uid pod.UID) {
 	delete(f.kindOf, uid)
 	if f.hit[kind]--; f.hit[kind] == 0 {
 		delete(f.hit, kind)
-		if f.told[kind].Over() {
+		if f.told[kind].Recovered() {
 			f.log.Info("statuses get to the API server again", "kind", kind)
 		}
 	}

@@ -24,39 +24,39 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Hands do what a worker decides on. Every method may be called again after it
+// Executor do what a worker decides on. Every method may be called again after it
 // failed or was interrupted, and then goes on where it stood.
-type Hands interface {
+type Executor interface {
 	// Sync brings a pod one step closer to its spec. One that was stopped before
 	// has a new life.
 	Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error)
 	// Stop ends all that runs of a pod, by force once grace is over. It says that
 	// it is done when it is called and nothing runs any more.
 	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
-	// Erase removes all that is left of a pod.
-	Erase(ctx context.Context, p *v1.Pod, have pod.Observed) error
+	// Cleanup removes all that is left of a pod.
+	Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error
 }
 
 // Observer knows the state of a pod in the runtime.
 type Observer interface {
-	Fresh(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
+	Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
 }
 
 // Config is what a Pool is made of.
 type Config struct {
-	Hands    Hands
+	Executor Executor
 	Observer Observer
 	Log      *slog.Logger
-	// Later asks to be called back, by Look, at that time.
-	Later func(pod.UID, time.Time)
-	// Gone is told that a pod has left without a trace. It may block.
-	Gone func(context.Context, pod.UID)
+	// EnqueueAt asks to be called back, by Look, at that time.
+	EnqueueAt func(pod.UID, time.Time)
+	// PodGone is told that a pod has left without a trace. It may block.
+	PodGone func(context.Context, pod.UID)
 
-	// Turn begins what a worker does for a pod in one go, and what it returns ends
+	// SyncStarted begins what a worker does for a pod in one go, and what it returns ends
 	// it. Restarted is told of a pod that comes again under the UID that it had. Both
 	// are for those who measure, and may be nil.
-	Turn      func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
-	Restarted func(*v1.Pod)
+	SyncStarted func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
+	Restarted   func(*v1.Pod)
 }
 
 // Pool holds the workers.
@@ -72,11 +72,11 @@ type Pool struct {
 
 // New returns a pool without workers. They end when ctx does; Stop waits for them.
 func New(ctx context.Context, c Config) (*Pool, error) {
-	if c.Hands == nil || c.Observer == nil || c.Log == nil || c.Later == nil || c.Gone == nil {
-		return nil, errors.New("worker: hands, observer, log, later and gone are required")
+	if c.Executor == nil || c.Observer == nil || c.Log == nil || c.EnqueueAt == nil || c.PodGone == nil {
+		return nil, errors.New("worker: executor, observer, log, enqueueAt and podGone are required")
 	}
-	if c.Turn == nil {
-		c.Turn = func(ctx context.Context, _ *v1.Pod, _ Phase) (context.Context, func(error)) {
+	if c.SyncStarted == nil {
+		c.SyncStarted = func(ctx context.Context, _ *v1.Pod, _ Phase) (context.Context, func(error)) {
 			return ctx, func(error) {}
 		}
 	}
@@ -188,8 +188,8 @@ func (p *Pool) Orphan(o pod.Observed) {
 	p.start(o.UID, life{pod: orphan}.on(remove{}))
 }
 
-// Look says that something about a pod may have changed.
-func (p *Pool) Look(uid pod.UID) {
+// Enqueue says that something about a pod may have changed.
+func (p *Pool) Enqueue(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
@@ -197,8 +197,8 @@ func (p *Pool) Look(uid pod.UID) {
 	}
 }
 
-// LookAtAll says that something about every pod may have changed.
-func (p *Pool) LookAtAll() {
+// EnqueueAll says that something about every pod may have changed.
+func (p *Pool) EnqueueAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.workers {
@@ -245,7 +245,7 @@ func (p *Pool) start(uid pod.UID, l life) {
 		w.run(ctx)
 		if ctx.Err() == nil {
 			p.forget(w)
-			p.Gone(ctx, uid)
+			p.PodGone(ctx, uid)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.
 	return false, nil
 }
 
-func (h *hands) Erase(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
+func (h *hands) Cleanup(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
 	return h.note(ctx, "erase", p)
 }
 
@@ -98,7 +98,7 @@ func (h *hands) did() []string {
 
 type blind struct{}
 
-func (blind) Fresh(_ context.Context, uid pod.UID, _ time.Time) (pod.Observed, error) {
+func (blind) Get(_ context.Context, uid pod.UID, _ time.Time) (pod.Observed, error) {
 	return pod.Observed{UID: uid, At: time.Now()}, nil
 }
 
@@ -108,9 +108,9 @@ func bench(t *testing.T, test func(t *testing.T, p *Pool, h *hands)) {
 		h := &hands{running: map[pod.UID]bool{}, hold: map[string]chan struct{}{}, fail: map[string]int{}}
 		var pool *Pool
 		pool, err := New(t.Context(), Config{
-			Hands: h, Observer: blind{}, Log: slog.New(slog.DiscardHandler),
-			Later: func(uid pod.UID, at time.Time) { time.AfterFunc(time.Until(at), func() { pool.Look(uid) }) },
-			Gone:  func(context.Context, pod.UID) {},
+			Executor: h, Observer: blind{}, Log: slog.New(slog.DiscardHandler),
+			EnqueueAt: func(uid pod.UID, at time.Time) { time.AfterFunc(time.Until(at), func() { pool.Enqueue(uid) }) },
+			PodGone:   func(context.Context, pod.UID) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestManyLooksWhileBusyAreOne(t *testing.T) {
 		p.Desire(named("a", pod.SourceAPI))
 		expect(t, h, "sync a")
 		for range 100 {
-			p.Look("a")
+			p.Enqueue("a")
 		}
 		h.letGo("sync a")
 		expect(t, h, "sync a", "sync a")
@@ -175,7 +175,7 @@ func TestAKillInterruptsASyncAndIsNotOverwritten(t *testing.T) {
 			t.Fatalf("phase %s, want Terminated", l.Phase)
 		}
 		p.Desire(named("a", pod.SourceAPI))
-		p.Look("a")
+		p.Enqueue("a")
 		expect(t, h, "sync a", "stop in 30s a") // a finished UID never runs again
 	})
 }

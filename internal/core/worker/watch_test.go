@@ -15,7 +15,7 @@ import (
 func TestTurnsAndRestartsAreSeen(t *testing.T) {
 	bench(t, func(t *testing.T, p *Pool, h *hands) {
 		var turns []string
-		p.Turn = func(ctx context.Context, _ *v1.Pod, phase Phase) (context.Context, func(error)) {
+		p.SyncStarted = func(ctx context.Context, _ *v1.Pod, phase Phase) (context.Context, func(error)) {
 			return ctx, func(err error) { turns = append(turns, fmt.Sprint(phase, " ", err != nil)) }
 		}
 		restarts := 0

@@ -115,7 +115,7 @@ func (w *worker) step(ctx context.Context) {
 		done()
 		return
 	}
-	turnCtx, end := w.pool.Turn(stepCtx, l.pod, l.phase)
+	turnCtx, end := w.pool.SyncStarted(stepCtx, l.pod, l.phase)
 	outcome, result, err := w.act(turnCtx, l)
 	end(err)
 	interrupted := stepCtx.Err() != nil
@@ -142,7 +142,7 @@ func (w *worker) step(ctx context.Context) {
 		}
 	}
 	if outcome.Due.After(time.Now()) {
-		w.pool.Later(w.uid, outcome.Due)
+		w.pool.EnqueueAt(w.uid, outcome.Due)
 	}
 }
 
@@ -150,7 +150,7 @@ func (w *worker) step(ctx context.Context) {
 // always something to do, because the runtime never does it, has to wait.
 func (w *worker) again() {
 	if w.rounds++; w.rounds > maxRounds {
-		w.pool.Later(w.uid, time.Now().Add(firstRetry))
+		w.pool.EnqueueAt(w.uid, time.Now().Add(firstRetry))
 		return
 	}
 	w.look()
@@ -166,7 +166,7 @@ func (w *worker) retry(l life, err error) {
 		log = w.pool.Log.Warn
 	}
 	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", wait, "err", err)
-	w.pool.Later(w.uid, time.Now().Add(wait))
+	w.pool.EnqueueAt(w.uid, time.Now().Add(wait))
 }
 
 func (w *worker) succeeded(l life) {
@@ -178,14 +178,14 @@ func (w *worker) succeeded(l life) {
 
 // act performs the step of a phase and returns the event that ends it, if any.
 func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
-	have, err := w.pool.Observer.Fresh(ctx, w.uid, w.lastAction)
+	have, err := w.pool.Observer.Get(ctx, w.uid, w.lastAction)
 	if err != nil {
 		return pod.Outcome{}, nil, err
 	}
 	switch l.phase {
 	case Syncing:
 		w.stopBegan = time.Time{}
-		outcome, err := w.pool.Hands.Sync(ctx, l.pod, have)
+		outcome, err := w.pool.Executor.Sync(ctx, l.pod, have)
 		if err != nil || outcome.Again {
 			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
 		}
@@ -194,7 +194,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		}
 		return outcome, nil, err
 	case Terminating:
-		done, err := w.pool.Hands.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.cause)
+		done, err := w.pool.Executor.Stop(ctx, l.pod, have, w.timeLeft(l.grace), l.cause)
 		w.lastAction = time.Now()
 		if err != nil || !done {
 			return pod.Outcome{Again: true}, nil, err
@@ -202,10 +202,10 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		return pod.Outcome{}, stopped{}, nil
 	default:
 		if !l.removed { // it ended, and was deleted after that: its source has to be told
-			_, err := w.pool.Hands.Stop(ctx, l.pod, have, 0, l.cause)
+			_, err := w.pool.Executor.Stop(ctx, l.pod, have, 0, l.cause)
 			return pod.Outcome{}, nil, err
 		}
-		err = w.pool.Hands.Erase(ctx, l.pod, have)
+		err = w.pool.Executor.Cleanup(ctx, l.pod, have)
 		w.lastAction = time.Now()
 		return pod.Outcome{}, erased{}, err
 	}

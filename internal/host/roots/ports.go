@@ -33,9 +33,9 @@ func (r Registry) RecordPorts(o Owner, ports []HostPort) error {
 	return nil
 }
 
-// PortsElsewhere returns the host ports that pods of other roots occupy in the network
+// ForeignPorts returns the host ports that pods of other roots occupy in the network
 // namespace of an Owner, by the root directory. It costs one listing if there is no other root.
-func (r Registry) PortsElsewhere(o Owner) (map[string][]HostPort, error) {
+func (r Registry) ForeignPorts(o Owner) (map[string][]HostPort, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

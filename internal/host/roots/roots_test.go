@@ -243,7 +243,7 @@ func TestHostPortsOfOtherRootsAreKnown(t *testing.T) {
 	mine, theirs, elsewhere := m.mustAcquire(t, m.claim(t)), m.mustAcquire(t, m.claim(t)), m.mustAcquire(t, apart)
 	expect := func(of Owner, want map[string][]HostPort) {
 		t.Helper()
-		if got, err := m.PortsElsewhere(of); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+		if got, err := m.ForeignPorts(of); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}

@@ -28,16 +28,16 @@ type provider interface {
 	TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]string, error)
 }
 
-// Both asks the provider that a pod belongs to: a static pod finds what lies beside
+// Provider asks the provider that a pod belongs to: a static pod finds what lies beside
 // its manifest, every other one what the API server has. A static pod that could
 // read from the API server would stop to work when it is away, and API servers take
 // no mirror of such a pod.
-type Both struct {
+type Provider struct {
 	Local *Local
 	API   *API // nil without a cluster
 }
 
-func (b Both) of(p *v1.Pod) provider {
+func (b Provider) of(p *v1.Pod) provider {
 	if b.API == nil || pod.IsStatic(p) {
 		return b.Local
 	}
@@ -45,10 +45,10 @@ func (b Both) of(p *v1.Pod) provider {
 }
 
 // Register sees to it that what a pod refers to is at hand.
-func (b Both) Register(p *v1.Pod) { b.of(p).Register(p) }
+func (b Provider) Register(p *v1.Pod) { b.of(p).Register(p) }
 
 // Unregister ends that.
-func (b Both) Unregister(uid pod.UID) {
+func (b Provider) Unregister(uid pod.UID) {
 	b.Local.Unregister(uid)
 	if b.API != nil {
 		b.API.Unregister(uid)
@@ -56,61 +56,61 @@ func (b Both) Unregister(uid pod.UID) {
 }
 
 // ConfigMap returns one that a pod refers to.
-func (b Both) ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error) {
+func (b Provider) ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error) {
 	return b.of(p).ConfigMap(ctx, p.Namespace, name)
 }
 
 // Secret returns one that a pod refers to.
-func (b Both) Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error) {
+func (b Provider) Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error) {
 	return b.of(p).Secret(ctx, p.Namespace, name)
 }
 
 // Token returns one of a pod's service account, and when to ask again.
-func (b Both) Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error) {
+func (b Provider) Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error) {
 	return b.of(p).Token(ctx, p, audience, seconds)
 }
 
 // RuntimeClass returns the one of a pod.
-func (b Both) RuntimeClass(ctx context.Context, p *v1.Pod, name string) (*nodev1.RuntimeClass, error) {
+func (b Provider) RuntimeClass(ctx context.Context, p *v1.Pod, name string) (*nodev1.RuntimeClass, error) {
 	return b.of(p).RuntimeClass(ctx, name)
 }
 
 // Services returns those that a pod is told of.
-func (b Both) Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error) {
+func (b Provider) Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error) {
 	return b.of(p).Services(ctx, p.Namespace)
 }
 
 // PersistentVolumeClaim returns one that a pod refers to.
-func (b Both) PersistentVolumeClaim(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolumeClaim, error) {
+func (b Provider) PersistentVolumeClaim(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolumeClaim, error) {
 	return b.of(p).PersistentVolumeClaim(ctx, p.Namespace, name)
 }
 
 // PersistentVolume returns the one that a claim of a pod is bound to.
-func (b Both) PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolume, error) {
+func (b Provider) PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolume, error) {
 	return b.of(p).PersistentVolume(ctx, name)
 }
 
 // ServiceAccount returns that of a pod.
-func (b Both) ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error) {
+func (b Provider) ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error) {
 	return b.of(p).ServiceAccount(ctx, p.Namespace, name)
 }
 
 // SecretIn returns a secret of any namespace, for those who act on behalf of a pod.
-func (b Both) SecretIn(ctx context.Context, p *v1.Pod, namespace, name string) (*v1.Secret, error) {
+func (b Provider) SecretIn(ctx context.Context, p *v1.Pod, namespace, name string) (*v1.Secret, error) {
 	return b.of(p).Secret(ctx, namespace, name)
 }
 
 // CSIDriver returns what is said of a driver of a pod's volumes.
-func (b Both) CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error) {
+func (b Provider) CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error) {
 	return b.of(p).CSIDriver(ctx, name)
 }
 
 // VolumeAttachment tells whether a volume of a pod is attached.
-func (b Both) VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error) {
+func (b Provider) VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error) {
 	return b.of(p).VolumeAttachment(ctx, name)
 }
 
 // TrustBundles returns the certificates that a volume of a pod is to have.
-func (b Both) TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error) {
+func (b Provider) TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error) {
 	return b.of(p).TrustBundles(ctx, s)
 }

@@ -38,11 +38,11 @@ func TestServicesOfANamespace(t *testing.T) {
 		if _, err := n.Services(t.Context(), "shop"); err == nil || !strings.Contains(err.Error(), "services of the cluster were not read yet") {
 			t.Errorf("have %v", err)
 		}
-		if isClosed(n.Known()) {
+		if isClosed(n.Synced()) {
 			t.Error("they are known, and were not read")
 		}
 		s.fail(nil)
-		<-n.Known()
+		<-n.Synced()
 
 		want := func(namespace, want string) []*v1.Service {
 			t.Helper()

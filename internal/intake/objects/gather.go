@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// GatherConfig is what Gather is made of.
-type GatherConfig struct {
+// CollectorConfig is what Gather is made of.
+type CollectorConfig struct {
 	Sources []string // the names of all that have objects; the earlier ones go first
 	Set     func(context.Context, []runtime.Object)
 	Log     *slog.Logger
 }
 
-// Gather puts the objects of several sources of manifests together. Each source tells
+// Collector puts the objects of several sources of manifests together. Each source tells
 // all that it has, at its start and whenever that changes.
 //
 // A source that tells first waits for the others: before all have told what they
 // remember, nobody knows which volumes and claims there are. None of them waits for
 // a network before it does so.
-type Gather struct {
-	GatherConfig
+type Collector struct {
+	CollectorConfig
 	complete chan struct{} // closed when all sources have told
 
 	mu    sync.Mutex
@@ -31,17 +31,17 @@ type Gather struct {
 	twice map[ref]string // what a source has that an earlier one has, too: which source
 }
 
-// NewGather checks the configuration.
-func NewGather(c GatherConfig) (*Gather, error) {
+// NewCollector checks the configuration.
+func NewCollector(c CollectorConfig) (*Collector, error) {
 	if c.Set == nil || c.Log == nil {
 		return nil, errors.New("gather the objects of manifests: set and log are required")
 	}
-	return &Gather{GatherConfig: c, complete: make(chan struct{}), has: map[string][]runtime.Object{}, twice: map[ref]string{}}, nil
+	return &Collector{CollectorConfig: c, complete: make(chan struct{}), has: map[string][]runtime.Object{}, twice: map[ref]string{}}, nil
 }
 
 // From returns what a source is to call with all objects that it has. It returns when
 // those who ask for them get them.
-func (g *Gather) From(source string) func(context.Context, []runtime.Object) {
+func (g *Collector) From(source string) func(context.Context, []runtime.Object) {
 	return func(ctx context.Context, objects []runtime.Object) {
 		if g.take(ctx, source, objects) {
 			return
@@ -54,7 +54,7 @@ func (g *Gather) From(source string) func(context.Context, []runtime.Object) {
 }
 
 // take returns false if some source has not told yet.
-func (g *Gather) take(ctx context.Context, source string, objects []runtime.Object) bool {
+func (g *Collector) take(ctx context.Context, source string, objects []runtime.Object) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.has[source] = objects
@@ -72,7 +72,7 @@ func (g *Gather) take(ctx context.Context, source string, objects []runtime.Obje
 
 // all returns the objects of all sources. Of two of the same kind and name the one of
 // the earlier source counts.
-func (g *Gather) all() []runtime.Object {
+func (g *Collector) all() []runtime.Object {
 	var out []runtime.Object
 	of := map[ref]string{}
 	twice := map[ref]string{}

@@ -16,7 +16,7 @@ func TestObjectsOfTwoSourcesArePutTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set []string
 		var log strings.Builder
-		g, err := NewGather(GatherConfig{
+		g, err := NewCollector(CollectorConfig{
 			Sources: []string{"file", "http"}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Set: func(_ context.Context, objects []runtime.Object) {
 				var names []string
@@ -72,7 +72,7 @@ func TestObjectsOfTwoSourcesArePutTogether(t *testing.T) {
 }
 
 func TestASourceThatIsStoppedWaitsForNobody(t *testing.T) {
-	g, err := NewGather(GatherConfig{
+	g, err := NewCollector(CollectorConfig{
 		Sources: []string{"file", "http"}, Log: slog.New(slog.DiscardHandler),
 		Set: func(context.Context, []runtime.Object) { t.Error("it is not complete") },
 	})
@@ -80,7 +80,7 @@ func TestASourceThatIsStoppedWaitsForNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.From("file")(ctx, nil)
-	if _, err := NewGather(GatherConfig{}); err == nil {
+	if _, err := NewCollector(CollectorConfig{}); err == nil {
 		t.Error("accepted")
 	}
 }

@@ -22,8 +22,8 @@ import (
 // LocalConfig is what Local is made of.
 type LocalConfig struct {
 	Log *slog.Logger
-	// Changed is told the pods that refer to an object which is another one now.
-	Changed func(context.Context, pod.UID)
+	// Enqueue is told the pods that refer to an object which is another one now.
+	Enqueue func(context.Context, pod.UID)
 
 	// State is the file that remembers which claim has which volume; nil for none. It is to
 	// survive a power cut.
@@ -52,7 +52,7 @@ type Local struct {
 // NewLocal checks the configuration, and reads which claim has which volume. There
 // is no object before Set.
 func NewLocal(c LocalConfig) (*Local, error) {
-	if c.Log == nil || c.Changed == nil {
+	if c.Log == nil || c.Enqueue == nil {
 		return nil, errors.New("references to objects of manifests: log and changed are required")
 	}
 	l := &Local{LocalConfig: c, memory: bindingFile{file: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
@@ -86,7 +86,7 @@ func (l *Local) Set(ctx context.Context, objects []runtime.Object) {
 	l.objects, l.unbound = next, unbound
 	l.mu.Unlock()
 	for _, uid := range pods {
-		l.Changed(ctx, uid)
+		l.Enqueue(ctx, uid)
 	}
 }
 

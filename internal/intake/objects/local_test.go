@@ -23,7 +23,7 @@ type folder struct {
 func newFolder(t *testing.T) *folder {
 	t.Helper()
 	f := &folder{}
-	l, err := NewLocal(LocalConfig{Log: slog.New(slog.DiscardHandler), Changed: func(_ context.Context, uid pod.UID) {
+	l, err := NewLocal(LocalConfig{Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, uid pod.UID) {
 		f.told = append(f.told, string(uid))
 	}})
 	must(t, err)

@@ -60,7 +60,7 @@ func startNode(t *testing.T, s *server) *node {
 func newNode(t *testing.T, s *server) *node {
 	t.Helper()
 	n := &node{log: &lockedBuffer{}}
-	a, err := NewAPI(APIConfig{Client: s.client(), Log: slog.New(slog.NewTextHandler(n.log, nil)), Changed: n.changed})
+	a, err := NewAPI(APIConfig{Client: s.client(), Log: slog.New(slog.NewTextHandler(n.log, nil)), Enqueue: n.changed})
 	must(t, err)
 	n.API = a
 	return n

@@ -54,9 +54,9 @@ type Client interface {
 type APIConfig struct {
 	Client Client
 	Log    *slog.Logger
-	// Changed is told the pods that refer to an object which is another one now. It
+	// Enqueue is told the pods that refer to an object which is another one now. It
 	// may block while the loop is busy, and must return when its context ends.
-	Changed func(context.Context, pod.UID)
+	Enqueue func(context.Context, pod.UID)
 }
 
 // API has the objects of an API server.
@@ -83,7 +83,7 @@ type registration struct {
 
 // NewAPI checks the configuration. Nothing is asked for before Run.
 func NewAPI(c APIConfig) (*API, error) {
-	if c.Client == nil || c.Log == nil || c.Changed == nil {
+	if c.Client == nil || c.Log == nil || c.Enqueue == nil {
 		return nil, errors.New("references to objects of the API server: client, log and changed are required")
 	}
 	return &API{
@@ -120,9 +120,9 @@ func (a *API) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Known is closed once the Services were read for the first time. A container that
+// Synced is closed once the Services were read for the first time. A container that
 // starts before would lack their variables.
-func (a *API) Known() <-chan struct{} { return a.services.known }
+func (a *API) Synced() <-chan struct{} { return a.services.known }
 
 // Register takes note of what a pod refers to. It is called with every new version of
 // a pod that is to run, is idempotent, and never waits.
@@ -179,7 +179,7 @@ func watchedRefsOf(p *v1.Pod) map[ref]bool {
 // tell calls Changed for some pods. No lock is held: it may block.
 func (a *API) tell(ctx context.Context, uids []pod.UID) {
 	for _, uid := range uids {
-		a.Changed(ctx, uid)
+		a.Enqueue(ctx, uid)
 	}
 }
 

@@ -35,7 +35,7 @@ type outage struct {
 	back     chan struct{} // closed when it answers again; nil while it does
 	failures int           // in a row, of all watches
 	next     time.Time     // when one of the watches may ask again
-	row      logonce.Row
+	row      logonce.Streak
 }
 
 func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
@@ -45,7 +45,7 @@ func (o *outage) note(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !isAway(err) {
-		if o.row.Over() {
+		if o.row.Recovered() {
 			o.log.Info("the API server tells of what pods refer to again", "after", time.Since(o.since).Round(time.Millisecond))
 		}
 		if o.back != nil {

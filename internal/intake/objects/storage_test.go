@@ -13,7 +13,7 @@ func TestWhatTheClusterSaysOfDrivers(t *testing.T) {
 	s := newServer(t)
 	s.put(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "disks"}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
 	s.put(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}})
-	both := Both{API: newNode(t, s).API}
+	both := Provider{API: newNode(t, s).API}
 	p := podWith("1")
 	d, err := both.CSIDriver(t.Context(), p, "disks")
 	if err != nil || *d.Spec.AttachRequired {
@@ -31,9 +31,9 @@ func TestWhatTheClusterSaysOfDrivers(t *testing.T) {
 }
 
 func TestWithoutAClusterNobodyAttachesVolumes(t *testing.T) {
-	l, err := NewLocal(LocalConfig{Log: newNode(t, newServer(t)).Log, Changed: newNode(t, newServer(t)).changed})
+	l, err := NewLocal(LocalConfig{Log: newNode(t, newServer(t)).Log, Enqueue: newNode(t, newServer(t)).changed})
 	must(t, err)
-	both := Both{Local: l}
+	both := Provider{Local: l}
 	p := podWith("1")
 	d, err := both.CSIDriver(t.Context(), p, "disks")
 	if err != nil || *d.Spec.AttachRequired || len(d.Spec.VolumeLifecycleModes) != 2 {

@@ -265,7 +265,7 @@ func TestABusyLoopHoldsUpOnlyTheNews(t *testing.T) {
 		s := newServer(t)
 		s.put(configMapOf("a", "1"))
 		busy := make(chan struct{})
-		a, err := NewAPI(APIConfig{Client: s.client(), Log: newNode(t, s).Log, Changed: func(ctx context.Context, _ pod.UID) {
+		a, err := NewAPI(APIConfig{Client: s.client(), Log: newNode(t, s).Log, Enqueue: func(ctx context.Context, _ pod.UID) {
 			select {
 			case <-busy:
 			case <-ctx.Done():

@@ -17,7 +17,7 @@ import (
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // the first request began that failed, of those in a row; zero if the last one went well
-	row   logonce.Row
+	row   logonce.Streak
 }
 
 // note takes in the result of a request, and returns for how long they have failed by
@@ -31,7 +31,7 @@ func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, er
 	case err == nil:
 		away := time.Since(o.since)
 		o.since = time.Time{}
-		if o.row.Over() {
+		if o.row.Recovered() {
 			log.Info("the API server tells of pods again")
 		}
 		return away

@@ -8,16 +8,16 @@ import "time"
 // Pause is the least time between two lines about the same trouble.
 const Pause = time.Minute
 
-// Row is a row of failures of one kind. The zero value is one that has not begun. It is
+// Streak is a row of failures of one kind. The zero value is one that has not begun. It is
 // not for use by several goroutines at a time.
-type Row struct {
+type Streak struct {
 	told bool      // and not over
 	last time.Time // when one was told, be it over or not
 }
 
 // Failed takes in a failure, and tells whether it is worth a line. A row of which the
 // beginning was not told, since another was told shortly before, is told if it lasts.
-func (r *Row) Failed(now time.Time) bool {
+func (r *Streak) Failed(now time.Time) bool {
 	if r.told || (!r.last.IsZero() && now.Sub(r.last) < Pause) {
 		return false
 	}
@@ -25,9 +25,9 @@ func (r *Row) Failed(now time.Time) bool {
 	return true
 }
 
-// Over takes in a success, and tells whether it is worth a line: somebody was told that
+// Recovered takes in a success, and tells whether it is worth a line: somebody was told that
 // there is trouble.
-func (r *Row) Over() bool {
+func (r *Streak) Recovered() bool {
 	told := r.told
 	r.told = false
 	return told

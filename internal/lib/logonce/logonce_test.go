@@ -6,9 +6,9 @@ import (
 )
 
 func TestARowIsToldWhenItBeginsAndWhenItIsOver(t *testing.T) {
-	var r Row
+	var r Streak
 	now := time.Unix(1000, 0)
-	if r.Over() {
+	if r.Recovered() {
 		t.Error("there was no trouble")
 	}
 	if !r.Failed(now) {
@@ -17,13 +17,13 @@ func TestARowIsToldWhenItBeginsAndWhenItIsOver(t *testing.T) {
 	if r.Failed(now.Add(time.Second)) || r.Failed(now.Add(time.Hour)) {
 		t.Error("it is told again")
 	}
-	if !r.Over() || r.Over() {
+	if !r.Recovered() || r.Recovered() {
 		t.Error("its end is told once")
 	}
 }
 
 func TestTroubleThatComesAndGoes(t *testing.T) {
-	var r Row
+	var r Streak
 	lines := 0
 	count := func(said bool) {
 		if said {
@@ -32,7 +32,7 @@ func TestTroubleThatComesAndGoes(t *testing.T) {
 	}
 	for i := range 600 { // ten times a second
 		count(r.Failed(time.Unix(1000, int64(i)*1e8)))
-		count(r.Over())
+		count(r.Recovered())
 	}
 	if lines != 2 {
 		t.Errorf("%d lines in a minute", lines)
@@ -40,14 +40,14 @@ func TestTroubleThatComesAndGoes(t *testing.T) {
 }
 
 func TestARowThatLastsIsTold(t *testing.T) {
-	var r Row
+	var r Streak
 	now := time.Unix(1000, 0)
 	r.Failed(now)
-	r.Over()
+	r.Recovered()
 	if r.Failed(now.Add(10 * time.Second)) {
 		t.Error("it is told ten seconds after the last")
 	}
-	if !r.Failed(now.Add(Pause)) || !r.Over() {
+	if !r.Failed(now.Add(Pause)) || !r.Recovered() {
 		t.Error("it lasts, and nobody is told")
 	}
 }

@@ -57,8 +57,8 @@ type Meter struct {
 // NewMeter returns a meter of something that begins now.
 func NewMeter(now time.Time) *Meter { return &Meter{moved: now} }
 
-// Note takes a reading. If there is less than before, it begins anew.
-func (m *Meter) Note(done, total int64, now time.Time) {
+// Add takes a reading. If there is less than before, it begins anew.
+func (m *Meter) Add(done, total int64, now time.Time) {
 	m.total = total
 	last := len(m.readings) - 1
 	if last < 0 || done != m.readings[last].done {

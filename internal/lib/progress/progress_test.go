@@ -65,7 +65,7 @@ func TestAMeter(t *testing.T) {
 			m := NewMeter(now)
 			for _, n := range c.notes {
 				now = now.Add(n.after)
-				m.Note(n.done, n.total, now)
+				m.Add(n.done, n.total, now)
 			}
 			if got := m.Progress(now.Add(c.after)); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
@@ -79,7 +79,7 @@ func TestAMeterRemembersLittle(t *testing.T) {
 	m := NewMeter(now)
 	for i := range int64(100_000) {
 		now = now.Add(time.Millisecond)
-		m.Note(i, 1<<40, now)
+		m.Add(i, 1<<40, now)
 	}
 	if len(m.readings) > 70 {
 		t.Errorf("%d readings", len(m.readings))

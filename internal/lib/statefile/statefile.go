@@ -117,7 +117,7 @@ type Entry struct {
 	write  func() error
 
 	mu     sync.Mutex // held while it is written
-	streak logonce.Row
+	streak logonce.Streak
 }
 
 // Entry returns one that is called what in the log, and that write brings up to date. write is
@@ -136,7 +136,7 @@ func (e *Entry) Save() error {
 	switch {
 	case err != nil && e.streak.Failed(time.Now()):
 		e.keeper.Log.Warn("can't write "+e.what+" to the disk; trying again", "err", err)
-	case err == nil && e.streak.Over():
+	case err == nil && e.streak.Recovered():
 		e.keeper.Log.Info("wrote " + e.what + " to the disk at last")
 	}
 	return err

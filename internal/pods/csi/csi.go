@@ -65,8 +65,8 @@ type Config struct {
 	IsMount func(path string) (bool, error)
 	// TakeOff unmounts what is mounted on a path, without a driver.
 	TakeOff func(ctx context.Context, path string) error
-	// Wake is told the pods whose driver has come.
-	Wake func(context.Context, pod.UID)
+	// Enqueue is told the pods whose driver has come.
+	Enqueue func(context.Context, pod.UID)
 	// Called is told of each call: which one, and what the driver answered, as a code
 	// of gRPC. It may be nil.
 	Called func(driver, method, code string, took time.Duration)
@@ -104,7 +104,7 @@ func New(c Config) (*Manager, error) {
 	if !filepath.IsAbs(c.PodsDir) || !filepath.IsAbs(c.PluginsDir) {
 		return nil, errors.New("csi: the directories of pods and of plugins must be absolute paths")
 	}
-	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.TakeOff == nil || c.Wake == nil || c.Log == nil {
+	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.TakeOff == nil || c.Enqueue == nil || c.Log == nil {
 		return nil, errors.New("csi: the name of the node, objects, isMount, takeOff, wake and log are required")
 	}
 	if c.Patience < 0 {

@@ -70,7 +70,7 @@ func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []strin
 		return errors.Join(err, conn.Close())
 	}
 	for _, uid := range m.put(d) {
-		m.Wake(ctx, uid)
+		m.Enqueue(ctx, uid)
 	}
 	m.clear(ctx, d)
 	return nil

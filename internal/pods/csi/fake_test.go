@@ -215,7 +215,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(g.Stop)
 	w.cfg = Config{
 		PodsDir: filepath.Join(dir, "pods"), PluginsDir: filepath.Join(dir, "plugins"), NodeName: "box", Objects: w.objects,
-		IsMount: w.driver.isMount, TakeOff: w.driver.takeOff, Cluster: w.cluster, Wake: func(_ context.Context, uid pod.UID) { w.woken <- uid },
+		IsMount: w.driver.isMount, TakeOff: w.driver.takeOff, Cluster: w.cluster, Enqueue: func(_ context.Context, uid pod.UID) { w.woken <- uid },
 		Patience: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 	w.restart()

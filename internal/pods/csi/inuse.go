@@ -61,7 +61,7 @@ func (m *Manager) Attached(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for uid := range wanting {
-		m.Wake(ctx, uid)
+		m.Enqueue(ctx, uid)
 	}
 }
 

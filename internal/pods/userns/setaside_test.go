@@ -189,7 +189,7 @@ func refused(t *testing.T, m *Manager, uid pod.UID, says string) {
 	if err := os.MkdirAll(filepath.Join(m.cfg.PodsDir, string(uid)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := m.Take(uid); err == nil || !strings.Contains(err.Error(), says) {
+	if ids, err := m.Allocate(uid); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("%s has %v, %v", uid, ids, err)
 	}
 }

@@ -84,9 +84,9 @@ func New(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// Take returns the ids of a pod, whose directory is there. A pod that has none is
+// Allocate returns the ids of a pod, whose directory is there. A pod that has none is
 // given the first that are free. It is not called for the same pod twice at a time.
-func (m *Manager) Take(uid pod.UID) (render.IDs, error) {
+func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
 		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
 	}

@@ -25,7 +25,7 @@ func take(t *testing.T, m *Manager, uid pod.UID) render.IDs {
 	if err := os.MkdirAll(filepath.Join(m.cfg.PodsDir, string(uid)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := m.Take(uid)
+	ids, err := m.Allocate(uid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +96,10 @@ func TestWhileARecordIsBrokenNobodyIsGivenWhatItMayHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := newManager(t, dir, 0)
-			if ids, err := m.Take("bad"); err == nil || !strings.Contains(err.Error(), "broken") {
+			if ids, err := m.Allocate("bad"); err == nil || !strings.Contains(err.Error(), "broken") {
 				t.Errorf("got %v, %v", ids, err)
 			}
-			if ids, err := m.Take("good"); err == nil || !strings.Contains(err.Error(), "remove that pod first") {
+			if ids, err := m.Allocate("good"); err == nil || !strings.Contains(err.Error(), "remove that pod first") {
 				t.Errorf("another pod got %v, %v", ids, err)
 			}
 			m.Release("bad")
@@ -111,7 +111,7 @@ func TestWhileARecordIsBrokenNobodyIsGivenWhatItMayHold(t *testing.T) {
 func TestBadNamesAndSizesAreRefused(t *testing.T) {
 	m := newManager(t, t.TempDir(), 0)
 	for _, uid := range []pod.UID{"", ".", "..", "a/b", "../x"} {
-		if ids, err := m.Take(uid); err == nil {
+		if ids, err := m.Allocate(uid); err == nil {
 			t.Errorf("%q got %v", uid, ids)
 		}
 	}
@@ -128,7 +128,7 @@ func TestWhenAllAreTakenItIsSaid(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(m.cfg.PodsDir, "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := m.Take("b"); err == nil || !strings.Contains(err.Error(), "taken") {
+	if ids, err := m.Allocate("b"); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("got %v, %v", ids, err)
 	}
 }

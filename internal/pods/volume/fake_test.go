@@ -253,7 +253,7 @@ func newWorld(t *testing.T) *world {
 		Allocatable:       func() v1.ResourceList { return v1.ResourceList{"memory": resource.MustParse("8Gi")} },
 		HostIPs:           func() []string { return []string{"10.0.0.1"} },
 		RecursiveReadOnly: func(*v1.Pod) bool { return true },
-		Wake:              func(_ context.Context, uid pod.UID) { w.woken = append(w.woken, uid) },
+		Enqueue:           func(_ context.Context, uid pod.UID) { w.woken = append(w.woken, uid) },
 		Warn: func(p *v1.Pod, reason, message string) {
 			w.warned = append(w.warned, fmt.Sprintf("%s: %s: %s", p.UID, reason, message))
 		},

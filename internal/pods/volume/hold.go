@@ -75,6 +75,6 @@ func (m *Manager) letGo(ctx context.Context, uid pod.UID) {
 	delete(m.waiting, uid)
 	m.holding.Unlock()
 	for waits := range waiting {
-		m.cfg.Wake(ctx, waits)
+		m.cfg.Enqueue(ctx, waits)
 	}
 }

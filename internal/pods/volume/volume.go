@@ -89,8 +89,8 @@ type Config struct {
 	// with all that is below it.
 	RecursiveReadOnly func(*v1.Pod) bool
 
-	// Wake is told the pods that need not wait for a volume any more.
-	Wake func(context.Context, pod.UID)
+	// Enqueue is told the pods that need not wait for a volume any more.
+	Enqueue func(context.Context, pod.UID)
 	// Warn tells the users of a pod of something that is not as they may expect.
 	Warn func(p *v1.Pod, reason, message string)
 	// SetUp is told of each attempt to set up a volume that was not there. It may be nil.
@@ -141,7 +141,7 @@ func New(c Config) (*Manager, error) {
 		{c.Allocatable != nil, "it is not known what the node has to give"},
 		{c.HostIPs != nil, "there are no addresses of the node"},
 		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
-		{c.Wake != nil, "nobody is told that a volume can be had"},
+		{c.Enqueue != nil, "nobody is told that a volume can be had"},
 		{c.Warn != nil, "users can't be warned"},
 		{c.Patience >= 0, "patience is negative"},
 		{c.Log != nil, "there is no log"},

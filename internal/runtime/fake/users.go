@@ -7,21 +7,21 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Users give the same ids to every pod, and note who has them.
-type Users struct {
+// UserNamespaces give the same ids to every pod, and note who has them.
+type UserNamespaces struct {
 	mu    sync.Mutex
 	taken map[pod.UID]bool
 }
 
 // Taken tells whether a pod has ids.
-func (u *Users) Taken(uid pod.UID) bool {
+func (u *UserNamespaces) Taken(uid pod.UID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.taken[uid]
 }
 
-// Take implements execute.Users.
-func (u *Users) Take(uid pod.UID) (render.IDs, error) {
+// Allocate implements execute.Users.
+func (u *UserNamespaces) Allocate(uid pod.UID) (render.IDs, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.taken == nil {
@@ -32,7 +32,7 @@ func (u *Users) Take(uid pod.UID) (render.IDs, error) {
 }
 
 // Release implements execute.Users.
-func (u *Users) Release(uid pod.UID) {
+func (u *UserNamespaces) Release(uid pod.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.taken, uid)

@@ -27,7 +27,7 @@ func (a *arrival) note(done, total int64, now time.Time) {
 			a.meter = progress.NewMeter(now)
 		}
 		a.came = true
-		a.meter.Note(done, total, now)
+		a.meter.Add(done, total, now)
 	case a.came:
 		a.meter = nil
 	}

@@ -187,7 +187,7 @@ func TestStopEndsAllPulls(t *testing.T) {
 func TestNewWantsAllItNeeds(t *testing.T) {
 	full := Config{
 		Runtime: &registry{}, Log: slog.New(slog.DiscardHandler), Parallel: 1,
-		Wake: func(context.Context, pod.UID) {}, Explain: error.Error,
+		Enqueue: func(context.Context, pod.UID) {}, Explain: error.Error,
 	}
 	if _, err := New(t.Context(), full); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 	for name, drop := range map[string]func(*Config){
 		"runtime":  func(c *Config) { c.Runtime = nil },
 		"log":      func(c *Config) { c.Log = nil },
-		"wake":     func(c *Config) { c.Wake = nil },
+		"wake":     func(c *Config) { c.Enqueue = nil },
 		"explain":  func(c *Config) { c.Explain = nil },
 		"parallel": func(c *Config) { c.Parallel = 0 },
 	} {

@@ -65,8 +65,8 @@ type Config struct {
 	Records *Records
 	// Size is how many bytes an image had when it was last here, or 0. It may be nil.
 	Size func(image string) int64
-	// Wake is told the pods whose image is there, or could not be pulled.
-	Wake func(context.Context, pod.UID)
+	// Enqueue is told the pods whose image is there, or could not be pulled.
+	Enqueue func(context.Context, pod.UID)
 	// Explain turns an error of the runtime into words for a status.
 	Explain func(error) string
 	// Pulled is told of each pull that was made, and how long it took, if it is there.
@@ -115,7 +115,7 @@ type Manager struct {
 
 // New returns a manager whose pulls end when ctx does. Stop waits for them.
 func New(ctx context.Context, c Config) (*Manager, error) {
-	if c.Runtime == nil || c.Log == nil || c.Wake == nil || c.Explain == nil {
+	if c.Runtime == nil || c.Log == nil || c.Enqueue == nil || c.Explain == nil {
 		return nil, errors.New("image: runtime, log, wake and explain are required")
 	}
 	if c.Parallel < 1 {

@@ -114,7 +114,7 @@ func inWorld(t *testing.T, parallel int, test func(w *world), images ...string) 
 		var err error
 		w.Manager, err = New(t.Context(), Config{
 			Runtime: w.registry, Log: slog.New(slog.NewTextHandler(w.log, nil)), Parallel: parallel,
-			Wake: func(_ context.Context, uid pod.UID) {
+			Enqueue: func(_ context.Context, uid pod.UID) {
 				w.wake.mu.Lock()
 				defer w.wake.mu.Unlock()
 				w.wake.pods = append(w.wake.pods, uid)

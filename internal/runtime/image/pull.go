@@ -33,7 +33,7 @@ func (m *Manager) pull(k key, e *entry, what pull, priority int32) {
 		defer cancel()
 		err := m.fetch(ctx, what, turn, func() { m.answered(groupCtx, e) })
 		for _, uid := range m.finish(ctx, k, e, err) {
-			m.Wake(groupCtx, uid)
+			m.Enqueue(groupCtx, uid)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func (m *Manager) answered(ctx context.Context, e *entry) {
 	e.askedAt = time.Time{}
 	m.mu.Unlock()
 	for _, uid := range late {
-		m.Wake(ctx, uid)
+		m.Enqueue(ctx, uid)
 	}
 }
 

@@ -122,6 +122,6 @@ func (m *Manager) Recheck(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, uid := range uids {
-		m.Wake(ctx, uid)
+		m.Enqueue(ctx, uid)
 	}
 }

@@ -106,7 +106,7 @@ type Resolved struct {
 	Environment []Variable
 	Mounts      []Mount
 	Devices     []Device
-	LastWords   LastWords
+	LastWords   TerminationMessage
 	// Hosts is the file that the container is shown as /etc/hosts, or "".
 	Hosts string
 	// User is who the image wants its processes to be. Nil: nobody asked, see NeedsUser.
@@ -116,9 +116,9 @@ type Resolved struct {
 	TargetID string
 }
 
-// LastWords is the file in which a container may leave a message about its end.
+// TerminationMessage is the file in which a container may leave a message about its end.
 // It is empty if the container does not want one.
-type LastWords struct {
+type TerminationMessage struct {
 	HostPath, ContainerPath string
 }
 

@@ -135,7 +135,7 @@ func (s *APISink) putBack(d delivery) {
 
 // Run sends events until ctx ends, and then, for a moment, those that wait.
 func (s *APISink) Run(ctx context.Context) {
-	failures, row := 0, logonce.Row{}
+	failures, row := 0, logonce.Streak{}
 	for ctx.Err() == nil {
 		d, ok := s.next()
 		if !ok {
@@ -148,7 +148,7 @@ func (s *APISink) Run(ctx context.Context) {
 		err := s.deliver(ctx, d)
 		switch {
 		case err == nil:
-			if row.Over() {
+			if row.Recovered() {
 				s.Log.Info("events get to the API server again", "failures", failures)
 			}
 			failures = 0

@@ -27,22 +27,22 @@ type Config struct {
 	Tracer     *trace.Tracer // nil: nothing is traced
 }
 
-// Watcher is what the hooks call.
-type Watcher struct {
+// Recorder is what the hooks call.
+type Recorder struct {
 	Config
 	relisted atomic.Int64 // when the last list began, in nanoseconds since 1970
 }
 
 // New returns a watcher.
-func New(c Config) (*Watcher, error) {
+func New(c Config) (*Recorder, error) {
 	if c.Metrics == nil || c.Waterfalls == nil {
 		return nil, errors.New("measure: metrics and waterfalls are required")
 	}
-	return &Watcher{Config: c}, nil
+	return &Recorder{Config: c}, nil
 }
 
-// Turn is the hook of worker.Config. The names are the kubelet's.
-func (w *Watcher) Turn(ctx context.Context, p *v1.Pod, phase worker.Phase) (context.Context, func(error)) {
+// SyncStarted is the hook of worker.Config. The names are the kubelet's.
+func (w *Recorder) SyncStarted(ctx context.Context, p *v1.Pod, phase worker.Phase) (context.Context, func(error)) {
 	operation, span := "sync", "syncPod"
 	switch phase {
 	case worker.Terminating:
@@ -59,10 +59,10 @@ func (w *Watcher) Turn(ctx context.Context, p *v1.Pod, phase worker.Phase) (cont
 }
 
 // Restarted is the hook of worker.Config.
-func (w *Watcher) Restarted(p *v1.Pod) { w.Metrics.Restarted(pod.IsStatic(p)) }
+func (w *Recorder) Restarted(p *v1.Pod) { w.Metrics.Restarted(pod.IsStatic(p)) }
 
 // Call is the hook of cri.Config.
-func (w *Watcher) Call(ctx context.Context, operation string) (context.Context, func(error)) {
+func (w *Recorder) Call(ctx context.Context, operation string) (context.Context, func(error)) {
 	began := time.Now()
 	ctx, end := w.Tracer.Within(ctx, "runtime."+operation)
 	return w.Tracer.Outgoing(ctx), func(err error) {
@@ -72,7 +72,7 @@ func (w *Watcher) Call(ctx context.Context, operation string) (context.Context, 
 }
 
 // Relisted is the hook of observe.Config.
-func (w *Watcher) Relisted(at time.Time, took time.Duration) {
+func (w *Recorder) Relisted(at time.Time, took time.Duration) {
 	var after time.Duration
 	if before := w.relisted.Swap(at.UnixNano()); before != 0 {
 		after = at.Sub(time.Unix(0, before))
@@ -82,7 +82,7 @@ func (w *Watcher) Relisted(at time.Time, took time.Duration) {
 
 // Pulled returns the hook of image.Config. size tells how many bytes an image has. As
 // a pull may serve many pods, it is no part of anybody's trace.
-func (w *Watcher) Pulled(
+func (w *Recorder) Pulled(
 	size func(ctx context.Context, image string) (uint64, error),
 ) func(ctx context.Context, image string, took time.Duration, err error) {
 	return func(ctx context.Context, image string, took time.Duration, err error) {
@@ -99,7 +99,7 @@ func (w *Watcher) Pulled(
 
 // Waterfall is how the start of a pod went, for the local API. It is false if there
 // is nothing to tell.
-func (w *Watcher) Waterfall(uid pod.UID) (api.Waterfall, bool) {
+func (w *Recorder) Waterfall(uid pod.UID) (api.Waterfall, bool) {
 	fall, ok := w.Waterfalls.Of(uid)
 	out := api.Waterfall{Seen: fall.Seen, Done: fall.Done, Phases: []api.Phase{}}
 	for _, span := range fall.Spans {
@@ -113,7 +113,7 @@ func (w *Watcher) Waterfall(uid pod.UID) (api.Waterfall, bool) {
 }
 
 // Probed is the hook of probe.Config.
-func (w *Watcher) Probed(p *v1.Pod, container, kind string, result probe.Outcome, took time.Duration) {
+func (w *Recorder) Probed(p *v1.Pod, container, kind string, result probe.Outcome, took time.Duration) {
 	w.Metrics.Probed(metrics.Probe{
 		UID: p.UID, Namespace: p.Namespace, Name: p.Name, Container: container, Kind: kind, Result: string(result), Took: took,
 	})
@@ -121,21 +121,21 @@ func (w *Watcher) Probed(p *v1.Pod, container, kind string, result probe.Outcome
 
 // Cgroup begins an operation on the cgroup of a pod (create, update or destroy), and
 // what it returns ends it.
-func (w *Watcher) Cgroup(operation string) func() {
+func (w *Recorder) Cgroup(operation string) func() {
 	began := time.Now()
 	return func() { w.Metrics.Cgroup(operation, time.Since(began)) }
 }
 
 // Updated, Rejected, Preempted and Orphaned are the counter of agent.Config.
-func (w *Watcher) Updated(source string, op pod.Op, pods int) {
+func (w *Recorder) Updated(source string, op pod.Op, pods int) {
 	w.Metrics.Updated(source, op.String(), pods)
 }
 
 // Rejected is told of a pod that may not run here.
-func (w *Watcher) Rejected(reason string) { w.Metrics.Rejected(reason) }
+func (w *Recorder) Rejected(reason string) { w.Metrics.Rejected(reason) }
 
 // Preempted is told how many pods make room for another.
-func (w *Watcher) Preempted(victims int) { w.Metrics.Preempted(victims) }
+func (w *Recorder) Preempted(victims int) { w.Metrics.Preempted(victims) }
 
 // Orphaned is told of a pod that nobody wants.
-func (w *Watcher) Orphaned() { w.Metrics.Orphaned() }
+func (w *Recorder) Orphaned() { w.Metrics.Orphaned() }

@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	_ execute.Watcher = (*Watcher)(nil)
-	_ agent.Counter   = (*Watcher)(nil)
+	_ execute.Telemetry = (*Recorder)(nil)
+	_ agent.Metrics     = (*Recorder)(nil)
 )
 
 // idle is a node that uses nothing.
@@ -37,7 +37,7 @@ func (idle) Read(context.Context, stats.Scope) (*stats.Snapshot, error) {
 func (idle) Claims(context.Context) []stats.Claim { return nil }
 
 // watcher returns one, and what its pages say.
-func watcher(t *testing.T) (*Watcher, func() string) {
+func watcher(t *testing.T) (*Recorder, func() string) {
 	t.Helper()
 	m, err := metrics.New()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestHooksAreCounted(t *testing.T) {
 		p := web(time.Now())
 
 		for _, phase := range []worker.Phase{worker.Syncing, worker.Terminating, worker.Terminated} {
-			_, end := w.Turn(t.Context(), p, phase)
+			_, end := w.SyncStarted(t.Context(), p, phase)
 			time.Sleep(time.Second)
 			end(nil)
 		}

@@ -13,12 +13,12 @@ import (
 // These are the watcher of execute.Config.
 
 // Step begins a step of a sync.
-func (w *Watcher) Step(ctx context.Context, _ *v1.Pod, step string) (context.Context, func(error)) {
+func (w *Recorder) Step(ctx context.Context, _ *v1.Pod, step string) (context.Context, func(error)) {
 	return w.Tracer.Within(ctx, step)
 }
 
 // Starting is told of each sync that brings a pod up.
-func (w *Watcher) Starting(p *v1.Pod) {
+func (w *Recorder) Starting(p *v1.Pod) {
 	seen := pod.FirstSeen(p)
 	if w.Waterfalls.Open(p.UID, seen) && !seen.IsZero() {
 		w.Metrics.PodBegun(time.Since(seen))
@@ -26,7 +26,7 @@ func (w *Watcher) Starting(p *v1.Pod) {
 }
 
 // Phase begins a phase of a pod's start.
-func (w *Watcher) Phase(p *v1.Pod, phase, what string) func(error) {
+func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 	began := time.Now()
 	container := what
 	if phase == waterfall.Sandbox {
@@ -52,7 +52,7 @@ func (w *Watcher) Phase(p *v1.Pod, phase, what string) func(error) {
 }
 
 // StartFailed is told of a container that could not be started.
-func (w *Watcher) StartFailed(p *v1.Pod, container, reason string) {
+func (w *Recorder) StartFailed(p *v1.Pod, container, reason string) {
 	w.Metrics.ContainerFailed(kindOf(p, container), reason)
 }
 
@@ -71,7 +71,7 @@ func kindOf(p *v1.Pod, container string) string {
 
 // Shown is told every status that is new. A pod that is ready, or has ended, has
 // come to the end of its start.
-func (w *Watcher) Shown(p *v1.Pod, s *v1.PodStatus) {
+func (w *Recorder) Shown(p *v1.Pod, s *v1.PodStatus) {
 	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
 	if !ended && !isReady(s) {
 		return
@@ -91,7 +91,7 @@ func (w *Watcher) Shown(p *v1.Pod, s *v1.PodStatus) {
 
 // started measures a start from end to end. What counts for the SLI leaves out
 // pulls, and pods that first have other things to run.
-func (w *Watcher) started(p *v1.Pod, fall waterfall.Waterfall) {
+func (w *Recorder) started(p *v1.Pod, fall waterfall.Waterfall) {
 	var up time.Time
 	var pulls time.Duration
 	for _, span := range fall.Spans {
@@ -122,7 +122,7 @@ func isReady(s *v1.PodStatus) bool {
 }
 
 // Gone is told that nothing of a pod is left.
-func (w *Watcher) Gone(uid pod.UID) {
+func (w *Recorder) Gone(uid pod.UID) {
 	w.Waterfalls.Forget(uid)
 	w.Metrics.Forget(uid)
 }

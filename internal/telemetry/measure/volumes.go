@@ -10,7 +10,7 @@ import (
 )
 
 // VolumeSetUp is the hook of volume.Config.
-func (w *Watcher) VolumeSetUp(v *v1.Volume, took time.Duration, err error) {
+func (w *Recorder) VolumeSetUp(v *v1.Volume, took time.Duration, err error) {
 	w.Metrics.VolumeSetUp(plugin(&v.VolumeSource), took, err)
 }
 
