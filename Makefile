@@ -56,8 +56,7 @@ clean: ## remove what was built
 test: root setup test-fast test-real test-cluster test-machine ## all tests, as root
 
 .PHONY: test-fast
-test-fast: ## the tests that need neither root nor a container runtime
-	go vet -tags real ./...
+test-fast: lint ## lint, and the tests that need neither root nor a container runtime
 	go test -race ./...
 
 .PHONY: bench-flat
@@ -79,6 +78,8 @@ test-machine: root setup build bin/machine/disk ## the tests on an emulated Debi
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
 	$(lint) run ./...
+	@dead=$$(go tool -modfile=tools/go.mod deadcode -filter '^berth/internal' ./cmd/...); \
+	[[ -z $$dead ]] || { echo "no command needs these functions: remove them, or move them to the tests that call them"; echo "$$dead"; exit 1; }
 	go mod tidy -diff
 
 .PHONY: fmt

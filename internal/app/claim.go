@@ -242,7 +242,7 @@ func Ports(c *config.Config) []netip.AddrPort {
 		port    int
 	}{{c.API.Address, c.API.Port}, {c.API.Address, c.API.ReadOnlyPort}, {c.API.HealthzAddress, c.API.HealthzPort}} {
 		if p.port != 0 {
-			out = append(out, netip.AddrPortFrom(p.address, uint16(p.port))) //nolint:gosec // it was checked when it was read
+			out = append(out, netip.AddrPortFrom(p.address, uint16(p.port))) // it was checked when it was read
 		}
 	}
 	return out

@@ -155,7 +155,7 @@ func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return imagegc.Disk{}, fmt.Errorf("measure the file system of images: %w", err)
 	}
-	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil //nolint:gosec // no disk is that large
+	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil // no disk is that large
 }
 
 // imageDir is where the runtime keeps images.

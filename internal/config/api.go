@@ -238,7 +238,7 @@ func (l *loader) ciphers(names []string) []uint16 {
 func (l *loader) curves(numbers []int32) []tls.CurveID {
 	var out []tls.CurveID
 	for _, n := range numbers {
-		id := tls.CurveID(n) //nolint:gosec // one that does not fit is not among the known
+		id := tls.CurveID(n) // one that does not fit is not among the known
 		known := []tls.CurveID{tls.CurveP256, tls.CurveP384, tls.CurveP521, tls.X25519, tls.X25519MLKEM768, tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024}
 		if int32(id) != n || !slices.Contains(known, id) {
 			l.fail("tlsCurvePreferences", fmt.Sprint(n), "not the number of a curve: want one of %d", known)

@@ -23,9 +23,9 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		CgroupRoot:               c.CgroupRoot,
 		PodLogsDir:               c.PodLogsDir,
 		SerializeImagePulls:      new(c.ParallelPulls == 1),
-		MaxParallelImagePulls:    new(int32(c.ParallelPulls)), //nolint:gosec // it was an int32 when it was read
+		MaxParallelImagePulls:    new(int32(c.ParallelPulls)), // it was an int32 when it was read
 		CrashLoopBackOff:         kubeletconfig.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: c.Backoff.Max}},
-		OOMScoreAdj:              new(int32(c.OOMScore)), //nolint:gosec // it was checked when it was read
+		OOMScoreAdj:              new(int32(c.OOMScore)), // it was checked when it was read
 		AllowedUnsafeSysctls:     c.UnsafeSysctls,
 		ClusterDNS:               c.ClusterDNS,
 		ClusterDomain:            c.ClusterDomain,
@@ -56,7 +56,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 	return k
 }
 
-//nolint:gosec // the numbers were int32 when they were read
+// the numbers were int32 when they were read
 func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
 	k.RegisterNode, k.RegisterWithTaints, k.ProviderID = &c.Register, c.Taints, c.ProviderID
 	k.MaxPods, k.PodsPerCore, k.NodeStatusMaxImages = int32(c.MaxPods), int32(c.PodsPerCore), new(int32(c.MaxImages))
@@ -68,7 +68,7 @@ func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
 	k.TLSCertFile, k.TLSPrivateKeyFile = c.TLSCert, c.TLSKey
 }
 
-//nolint:gosec // the numbers were int32 when they were read
+// the numbers were int32 when they were read
 func (a API) show(k *kubeletconfig.KubeletConfiguration) {
 	k.EnableServer = new(a.Port != 0 || a.ReadOnlyPort != 0)
 	k.Address, k.Port, k.ReadOnlyPort = a.Address.String(), int32(a.Port), int32(a.ReadOnlyPort)
@@ -98,4 +98,4 @@ func (a API) show(k *kubeletconfig.KubeletConfiguration) {
 }
 
 // setNumber saves the import of a package for the name of its type.
-func setNumber[T ~uint32](to *T, n int) { *to = T(max(n, 0)) } //nolint:gosec // it was a number of that size when it was read
+func setNumber[T ~uint32](to *T, n int) { *to = T(max(n, 0)) } // it was a number of that size when it was read

@@ -23,7 +23,7 @@ func (w *world) raw(t *testing.T, cert tls.Certificate) net.Conn {
 		NetDialer: &net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		}},
-		//nolint:gosec // whom the client talks to is not what is tested
+		// whom the client talks to is not what is tested
 		Config: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}, ClientSessionCache: w.sessions},
 	}
 	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(w.url, "https://"))
@@ -144,7 +144,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	await(t, "there is room again", func() bool {
 		transport := w.transport(theUser)
 		defer transport.CloseIdleConnections()
-		response, err := (&http.Client{Transport: transport}).Get(w.url + "/healthz") //nolint:noctx // a test
+		response, err := (&http.Client{Transport: transport}).Get(w.url + "/healthz") // a test
 		if err != nil {
 			return false
 		}

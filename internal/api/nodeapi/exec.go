@@ -186,7 +186,7 @@ func wantedPorts(r *http.Request) ([]int32, error) {
 			if err != nil || n == 0 {
 				return nil, problemf(http.StatusBadRequest, "%q is not a port", text)
 			}
-			out = append(out, int32(n)) //nolint:gosec // it has 16 bits
+			out = append(out, int32(n)) // it has 16 bits
 		}
 	}
 	if len(out) == 0 || len(out) > maxPorts {

@@ -2,8 +2,8 @@
 // kubectl's logs, exec and port-forward end here, by way of the API server, and
 // metrics-server and Prometheus read here.
 //
-//	Serve ──▶ listener ──▶ who is it? ──▶ route ──▶ may they? ──▶ how many? ──▶ handler
-//	          bounded      authn.go       routes.go  authz.go      limits.go
+//	Serve ──▶ listener ──▶ authenticate ──▶ route ──▶ authorize ──▶ limit ──▶ handler
+//	          bounded      access.go        routes.go  access.go     limits.go
 //
 // routes.go has all paths in one table, with the right that each needs. A request
 // is held against the right of the very entry that serves it, so that no way of

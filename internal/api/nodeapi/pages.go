@@ -5,7 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // its own registration is on a mux that nobody serves
+	"net/http/pprof" // its own registration is on a mux that nobody serves
 	"os"
 	"path/filepath"
 	"runtime"
@@ -119,7 +119,7 @@ func (a *API) serveVerbosity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return problemf(http.StatusBadRequest, "the body is %.20q, and has to be a number such as 4", body)
 	}
-	if err := a.SetVerbosity(int(level)); err != nil { //nolint:gosec // it has 8 bits
+	if err := a.SetVerbosity(int(level)); err != nil { // it has 8 bits
 		return err
 	}
 	sendText(w, fmt.Sprintf("successfully set klog.logging.verbosity to %d", level))

@@ -127,7 +127,7 @@ func listen(t *testing.T) net.Listener {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it is closed at once
 	must(t, err)
 	defer l.Close()
 	return int(netip.MustParseAddrPort(l.Addr().String()).Port())
@@ -148,7 +148,7 @@ func (w *world) client(name string, groups ...string) *http.Client {
 
 func (w *world) transport(name string, groups ...string) *http.Transport {
 	w.t.Helper()
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // whom the client talks to is not what is tested
+	config := &tls.Config{InsecureSkipVerify: true} // whom the client talks to is not what is tested
 	if name != "" {
 		config.Certificates = []tls.Certificate{w.ca.issue(w.t, name, groups, x509.ExtKeyUsageClientAuth)}
 	}

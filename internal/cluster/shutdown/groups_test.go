@@ -69,7 +69,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// picture shows groups as priority: pod=grace …
+// picture shows groups, each as "priority: pod=grace".
 func picture(groups []Group, most *int64) string {
 	var lines []string
 	for _, g := range groups {

@@ -117,7 +117,7 @@ func hostPortsUnused(saved string, rest []rule) bool {
 
 func hasChain(saved, chain string) bool { return strings.Contains(saved, "\n:"+chain+" ") }
 
-// rule is one line of saved rules: -A chain conditions -j target
+// rule is one line of saved rules: -A chain conditions -j target.
 type rule struct {
 	chain, target string
 	text          string // all after the chain

@@ -120,7 +120,7 @@ func parseOutput(r *mem.Reader, reply *runtimeapi.ExecSyncResponse) error {
 		case stderr<<3 | chars:
 			reply.Stderr = text
 		case exitCode<<3 | varint:
-			reply.ExitCode = int32(value & math.MaxUint32) //nolint:gosec // protobuf writes an int32 so
+			reply.ExitCode = int32(value & math.MaxUint32) // protobuf writes an int32 so
 		}
 	}
 	return nil

@@ -178,7 +178,7 @@ func seccomp(profile *v1.SeccompProfile, n Node) (*runtimeapi.SecurityProfile, e
 
 func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) {
 	if profile == nil {
-		return nil, nil //nolint:nilnil // it is left to the runtime
+		return nil, nil // it is left to the runtime
 	}
 	switch profile.Type {
 	case v1.AppArmorProfileTypeRuntimeDefault:

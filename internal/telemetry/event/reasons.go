@@ -3,16 +3,18 @@ package event
 // Reasons of events, in the words that users, alerts and dashboards know from
 // the kubelet.
 const (
-	// Images.
+	// Reasons that concern images.
+
 	Pulling           = "Pulling"
 	Pulled            = "Pulled"
 	InspectFailed     = "InspectFailed"
 	ErrImageNeverPull = "ErrImageNeverPull"
 
-	FailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret" //nolint:gosec // not a secret
+	FailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret" // not a secret
 
-	// Containers. Failed and BackOff are also told of images: the message says
-	// which it is.
+	// Reasons that concern containers. Failed and BackOff are recorded for images, too: the message
+	// says which.
+
 	Created             = "Created"
 	Started             = "Started"
 	Killing             = "Killing"
@@ -22,11 +24,13 @@ const (
 	FailedPreStopHook   = "FailedPreStopHook"
 	ExceededGracePeriod = "ExceededGracePeriod"
 
-	// Probes.
+	// Reasons that concern probes.
+
 	Unhealthy    = "Unhealthy"
 	ProbeWarning = "ProbeWarning"
 
-	// Pods and their sandboxes.
+	// Reasons that concern pods and their sandboxes.
+
 	FailedCreatePodSandBox = "FailedCreatePodSandBox"
 	FailedStatusPodSandBox = "FailedStatusPodSandBox"
 	SandboxChanged         = "SandboxChanged"

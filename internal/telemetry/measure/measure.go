@@ -126,7 +126,7 @@ func (w *Recorder) Cgroup(operation string) func() {
 	return func() { w.Metrics.Cgroup(operation, time.Since(began)) }
 }
 
-// Updated, Rejected, Preempted and Orphaned are the counter of agent.Config.
+// Updated counts the updates of a source.
 func (w *Recorder) Updated(source string, op pod.Op, pods int) {
 	w.Metrics.Updated(source, op.String(), pods)
 }

@@ -139,7 +139,7 @@ func (m *Metrics) StatusWritten(took time.Duration) { m.pods.statusSync.Observe(
 // Restarted is told of a pod that comes again under the UID that it had.
 func (m *Metrics) Restarted(static bool) { m.pods.restarted.WithLabelValues(staticLabel(static)).Inc() }
 
-// Updated, Rejected, Preempted and Orphaned are told by the loop of the agent.
+// Updated counts the updates of a source.
 func (m *Metrics) Updated(source, op string, pods int) {
 	m.pods.updates.WithLabelValues(source, op).Add(float64(pods))
 }
