@@ -94,12 +94,6 @@ func Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	return new(Memo).Check(p, running, node)
 }
 
-// Decide is like Check, but lets a critical pod that only lacks room have that of
-// others.
-func Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
-	return new(Memo).Decide(p, running, node)
-}
-
 func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 	r := checkRoom(p, others, node)
 	if r == nil || !pod.IsCritical(p) {

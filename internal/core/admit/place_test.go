@@ -26,7 +26,7 @@ func TestShutdown(t *testing.T) {
 	rejected := &Rejection{"NodeShutdown", "Pod was rejected as the node is shutting down."}
 	expect(t, Check(newPod("web"), nil, Node{ShuttingDown: true}), rejected)
 	// A critical one may not come in either, even if room could be made for it.
-	got := Decide(static(newPod("web", v1.ContainerPort{HostPort: 80})), []*v1.Pod{newPod("b", v1.ContainerPort{HostPort: 80})}, Node{ShuttingDown: true})
+	got := decide(static(newPod("web", v1.ContainerPort{HostPort: 80})), []*v1.Pod{newPod("b", v1.ContainerPort{HostPort: 80})}, Node{ShuttingDown: true})
 	expect(t, got.Reject, rejected)
 	if len(got.Preempt) > 0 {
 		t.Errorf("preempts %v", got.Preempt)

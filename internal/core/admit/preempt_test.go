@@ -85,7 +85,7 @@ func TestPreemption(t *testing.T) {
 		"for another reason":         {static(func() *v1.Pod { p := asking("new", "cpu", "4"); p.Spec.OS = &v1.PodOS{Name: v1.Windows}; return p }()), []*v1.Pod{asking("a", "cpu", "1")}, "PodOSNotSupported", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Decide(test.pod, test.others, node)
+			got := decide(test.pod, test.others, node)
 			if reason(got.Reject) != test.reject {
 				t.Errorf("got %+v, wanted %q", got.Reject, test.reject)
 			}

@@ -60,7 +60,7 @@ func judge(choices inventor) (what string, err error) {
 	}
 	before := copies(append(running, p))
 
-	Decide(p, running, node) // features may be in the way; it must only not fail
+	decide(p, running, node) // features may be in the way; it must only not fail
 	d := decideRoom(p, tenants(p, running), node)
 	switch {
 	case !reflect.DeepEqual(before, append(running, p)):

@@ -26,12 +26,6 @@ func newTenant(p *v1.Pod) *tenant {
 	return &tenant{p, requests(p), HostPorts(p), slices.Index(classes, pod.QOSClass(p))}
 }
 
-// tenants are the pods beside p. An earlier version of p is not one of them.
-func tenants(p *v1.Pod, running []*v1.Pod) []*tenant {
-	var memo Memo
-	return memo.tenants(p, running)
-}
-
 // Memo remembers what the pods of a node ask for, so that each pod is read once and not
 // for every pod that comes after it. It belongs to one goroutine. The zero Memo remembers
 // nothing.
@@ -40,7 +34,7 @@ type Memo struct {
 	others []*tenant // the answer of tenants, which is used until the next call
 }
 
-// Check is the function Check.
+// Check is the function Check, with what the Memo remembers.
 func (m *Memo) Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	if r := checkNode(p, node); r != nil {
 		return r
@@ -48,7 +42,7 @@ func (m *Memo) Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	return checkRoom(p, m.tenants(p, running), node)
 }
 
-// Decide is the function Decide.
+// Decide is like Check, but lets a critical pod that only lacks room have the room of others.
 func (m *Memo) Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 	if r := checkNode(p, node); r != nil {
 		return Decision{Reject: r}

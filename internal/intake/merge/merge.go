@@ -124,23 +124,6 @@ func (m *Merger) retry(now time.Time) []pod.Update {
 	return updates
 }
 
-// Ready tells whether a source had its first Set.
-func (m *Merger) Ready(source string) bool {
-	src, ok := m.sources[source]
-	return ok && src.ready
-}
-
-// ReadySources returns the names of the sources that had their first Set, sorted.
-func (m *Merger) ReadySources() []string {
-	var names []string
-	for _, src := range m.inOrder() {
-		if src.ready {
-			names = append(names, src.name)
-		}
-	}
-	return names
-}
-
 // take brings one source up to its snapshot.
 func (m *Merger) take(src *source, s pod.Snapshot, now time.Time) []pod.Update {
 	if d, ok := m.quick(src, s, now); ok {
