@@ -118,7 +118,7 @@ func (l *loader) age(setting string, value metav1.Duration, otherwise time.Durat
 	return first(value.Duration, otherwise)
 }
 
-// the numbers were int32 when they were read
+// The numbers were int32 when they were read.
 func (c Images) show(k *kubeletconfig.KubeletConfiguration) {
 	k.RegistryPullQPS, k.RegistryBurst = new(int32(c.PullQPS)), int32(c.PullBurst)
 	k.ImageGCHighThresholdPercent, k.ImageGCLowThresholdPercent = new(int32(c.GCHigh)), new(int32(c.GCLow))

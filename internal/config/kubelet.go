@@ -56,7 +56,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 	return k
 }
 
-// the numbers were int32 when they were read
+// The numbers were int32 when they were read.
 func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
 	k.RegisterNode, k.RegisterWithTaints, k.ProviderID = &c.Register, c.Taints, c.ProviderID
 	k.MaxPods, k.PodsPerCore, k.NodeStatusMaxImages = int32(c.MaxPods), int32(c.PodsPerCore), new(int32(c.MaxImages))
@@ -68,7 +68,7 @@ func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
 	k.TLSCertFile, k.TLSPrivateKeyFile = c.TLSCert, c.TLSKey
 }
 
-// the numbers were int32 when they were read
+// The numbers were int32 when they were read.
 func (a API) show(k *kubeletconfig.KubeletConfiguration) {
 	k.EnableServer = new(a.Port != 0 || a.ReadOnlyPort != 0)
 	k.Address, k.Port, k.ReadOnlyPort = a.Address.String(), int32(a.Port), int32(a.ReadOnlyPort)
