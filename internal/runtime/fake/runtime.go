@@ -332,8 +332,8 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	if err != nil {
 		return "", err
 	}
-	for _, other := range r.containers { // as containerd does
-		if other.uid == s.uid && other.Name == config.Metadata.Name && other.Attempt == int32(config.Metadata.Attempt) {
+	for _, other := range r.pods[s.uid].containers { // as containerd does
+		if other.Name == config.Metadata.Name && other.Attempt == int32(config.Metadata.Attempt) {
 			return "", status.Errorf(codes.AlreadyExists, "the name of container %s is reserved for %s", other.Name, other.ID)
 		}
 	}
