@@ -54,6 +54,8 @@ var holders = map[string]string{
 	"agent.Agent.unread":      "when the manifest can be read again, or the pod is gone",
 	"agent.departures.names":  "when the pod is gone",
 	"admit.Memo.pods":         "REMOVE; another version of a pod is read anew",
+	"admit.Occupancy.pods":    "REMOVE, or when the status says that the pod has ended",
+	"agent.occupancy.changed": "before the next pod is admitted, or REMOVE",
 	"agent.view.pods":         "when nobody wants the pod and its worker is done; put together anew whenever it may have changed",
 	"agent.view.unread":       "replaced as a whole whenever Agent.unread changes",
 	"agent.dueQueue.at":       "when the time has come: a look too many is harmless",

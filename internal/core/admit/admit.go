@@ -119,7 +119,7 @@ func checkNode(p *v1.Pod, node Node) *Rejection {
 }
 
 func checkRoom(p *v1.Pod, others []*tenant, node Node) *Rejection {
-	if short := shortages(p, others, node); len(short) > 0 {
+	if short := shortages(p, usedBy(others), node); len(short) > 0 {
 		return short[0].rejection()
 	}
 	return checkHostPorts(p, others)

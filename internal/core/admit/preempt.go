@@ -36,7 +36,7 @@ func preempt(p *v1.Pod, others []*tenant, node Node) ([]*v1.Pod, *Rejection) {
 			candidates = append(candidates, t)
 		}
 	}
-	short := freed(shortages(p, others, node), holders...)
+	short := freed(shortages(p, usedBy(others), node), holders...)
 	if left := freed(short, candidates...); len(left) > 0 {
 		return nil, left[0].rejection()
 	}

@@ -21,7 +21,7 @@ import (
 func TestEveryPreemptionKeepsToTheRules(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(1000) {
-		bytes := make([]byte, 240)
+		bytes := make([]byte, 1200)
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for i := 0; i < len(bytes); i += 8 {
 			binary.LittleEndian.PutUint64(bytes[i:], rng.Uint64())
@@ -60,6 +60,9 @@ func judge(choices inventor) (what string, err error) {
 	}
 	before := copies(append(running, p))
 
+	if err := judgeOccupancy(choices, p, running, node); err != nil {
+		return "", err
+	}
 	decide(p, running, node) // features may be in the way; it must only not fail
 	d := decideRoom(p, tenants(p, running), node)
 	switch {
@@ -76,6 +79,34 @@ func judge(choices inventor) (what string, err error) {
 		return "rejected", nil
 	}
 	return fmt.Sprintf("preempted %d", len(d.Preempt)), judgeVictims(p, running, d.Preempt, node)
+}
+
+// judgeOccupancy counts pods in some order, with earlier versions of them and with pods
+// that go again, and asks whether one more fits beside them.
+func judgeOccupancy(choices inventor, p *v1.Pod, running []*v1.Pod, node Node) error {
+	var o Occupancy
+	if choices.maybe() {
+		o.Put(choices.pod(p.Name))
+	}
+	for _, other := range running {
+		if choices.maybe() {
+			o.Put(choices.pod(other.Name))
+		}
+		gone := choices.pod("gone")
+		o.Put(gone)
+		o.Put(other)
+		o.Remove(gone.UID)
+	}
+	if r := checkRoom(p, tenants(p, running), node); o.fits(p, node) != (r == nil) {
+		return fmt.Errorf("beside all counted pods it fits: %v; beside each of them: %v", o.fits(p, node), r)
+	}
+	for _, other := range append(running, p) {
+		o.Remove(other.UID)
+	}
+	if len(o.pods)+len(o.used)+len(o.ports) > 0 {
+		return fmt.Errorf("nothing runs, and this is counted: %v", o)
+	}
+	return nil
 }
 
 func judgeVictims(p *v1.Pod, running, victims []*v1.Pod, node Node) error {

@@ -99,13 +99,13 @@ type shortage struct {
 	missing                   resource.Quantity // how much would have to be freed
 }
 
-// shortages lists what p can't get beside the others, in the order in which it
-// is reported. Whoever asks for nothing of a resource fits even where more of it
+// shortages lists what p can't get beside those that use so much of a resource, in the
+// order in which it is reported. Whoever asks for nothing of a resource fits even where more of it
 // was given away than there is.
 //
 // Quantities are added up as such: a sum of large ones does not fit an int64, and
 // must not come out small.
-func shortages(p *v1.Pod, others []*tenant, node Node) []shortage {
+func shortages(p *v1.Pod, used func(v1.ResourceName) resource.Quantity, node Node) []shortage {
 	if len(node.Allocatable) == 0 {
 		return nil
 	}
@@ -117,10 +117,7 @@ func shortages(p *v1.Pod, others []*tenant, node Node) []shortage {
 		if !listed && !isHugePage {
 			continue
 		}
-		s := shortage{name: name, requested: wanted[name], capacity: capacity}
-		for _, t := range others {
-			s.used.Add(t.requests[name])
-		}
+		s := shortage{name: name, requested: wanted[name], used: used(name), capacity: capacity}
 		s.missing.Add(s.requested)
 		s.missing.Add(s.used)
 		s.missing.Sub(s.capacity)
@@ -129,6 +126,17 @@ func shortages(p *v1.Pod, others []*tenant, node Node) []shortage {
 		}
 	}
 	return out
+}
+
+// usedBy adds up what pods ask for of a resource.
+func usedBy(pods []*tenant) func(v1.ResourceName) resource.Quantity {
+	return func(name v1.ResourceName) resource.Quantity {
+		var sum resource.Quantity
+		for _, t := range pods {
+			sum.Add(t.requests[name])
+		}
+		return sum
+	}
 }
 
 // inOrder lists the resources of a pod: the ones that everybody knows first.

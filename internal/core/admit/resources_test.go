@@ -78,7 +78,7 @@ func TestShortagesAreReportedInOrder(t *testing.T) {
 	p := asking("a", "example.com/b", "2", "hugepages-2Mi", "2Mi", "example.com/a", "2", "memory", "2", "ephemeral-storage", "2", "cpu", "2")
 	node := Node{Allocatable: list("pods", "0", "cpu", "1", "memory", "1", "ephemeral-storage", "1", "example.com/a", "1", "example.com/b", "1")}
 	var got []string
-	for _, s := range shortages(p, nil, node) {
+	for _, s := range shortages(p, usedBy(nil), node) {
 		got = append(got, string(s.name))
 	}
 	want := []string{"pods", "cpu", "memory", "ephemeral-storage", "example.com/a", "example.com/b", "hugepages-2Mi"}

@@ -47,6 +47,7 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
 		a.reject(p, d.Reject)
 	case !fits:
 		a.waiting[p.UID] = forRoom
+		a.occupancy.mark(p.UID)
 		a.preempt(group, p, d.Preempt)
 	default:
 		a.admitted[p.UID] = true
@@ -66,6 +67,9 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	}
 	node := a.Node()
 	node.ShuttingDown = node.ShuttingDown || a.hold != nil
+	if a.occupancy.update(a.needsRoom); a.occupancy.counted.Admits(p, node) {
+		return admit.Decision{}, true
+	}
 	now, then := a.tenants(p)
 	d = a.memo.Decide(p, then, node)
 	if d.Reject != nil || len(d.Preempt) > 0 || slices.Equal(now, then) {
@@ -104,6 +108,9 @@ func (a *Agent) hasEnded(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
 	return l.Phase >= worker.Terminated || a.isOver(p)
 }
+
+// needsRoom tells whether a pod counts in the occupancy.
+func (a *Agent) needsRoom(p *v1.Pod) bool { return a.waiting[p.UID] == forRoom || !a.isOver(p) }
 
 // isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
 // no room any more, though its worker may still have to clean up behind it: everybody

@@ -145,6 +145,7 @@ type Agent struct {
 	sweeping  bool
 	leaving   departures
 	memo      admit.Memo
+	occupancy *occupancy
 	// tenantsNow and tenantsThen are the answers of tenants, to be used again.
 	tenantsNow, tenantsThen []*v1.Pod
 
@@ -188,6 +189,7 @@ func New(c Config) (*Agent, error) {
 		unread:    map[pod.UID]*unreadPod{},
 		preempted: map[pod.UID]bool{},
 		leaving:   newDepartures(),
+		occupancy: newOccupancy(c.Desired, c.Statuses),
 		view:      newView(c.Desired, c.Statuses),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,7 @@ type node struct {
 	upstream  *fake.Upstream
 	agent     *agent.Agent
 	pool      *worker.Pool
+	lifeReads atomic.Int64 // how often the loop asked the pool for the life of a pod
 	mu        sync.Mutex
 	machine   admit.Node
 	reread    func(context.Context) error // brings machine up to date
@@ -112,7 +114,7 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 
 	group := run.NewGroup(ctx, log)
 	group.Go("observer", observer.Run)
-	group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, n.pool, n.snapshots) })
+	group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, countedPool{n.pool, &n.lifeReads}, n.snapshots) })
 	n.stop = func() {
 		cancel()
 		group.Stop()
@@ -120,6 +122,18 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 		n.images.Stop()
 	}
 	return n
+}
+
+// countedPool counts the calls of Life.
+type countedPool struct {
+	*worker.Pool
+	reads *atomic.Int64
+}
+
+// Life implements agent.Workers.
+func (p countedPool) Life(uid pod.UID) (worker.Life, bool) {
+	p.reads.Add(1)
+	return p.Pool.Life(uid)
 }
 
 // now is the machine as admission sees it.

@@ -129,6 +129,26 @@ func measurePods(t *testing.T, pods int) map[string]cost {
 	return costs
 }
 
+// A pod for which there is room is admitted without a look at each of the others.
+func TestAdmissionReadsNoOtherPods(t *testing.T) {
+	reads := func(pods int) (count int64) {
+		inBubble(t, func(t *testing.T) {
+			n := startFlatNode(t, pods)
+			defer n.stop()
+			last := len(n.bound) - 1
+			n.binds(n.bound[:last]...)
+			before := n.lifeReads.Load()
+			n.binds(n.bound...)
+			n.expectRunning(len(n.bound))
+			count = n.lifeReads.Load() - before
+		})
+		return count
+	}
+	if few, many := reads(20), reads(200); many > few+10 {
+		t.Errorf("to start a pod, the life of a pod was read %d times among 10 pods, and %d times among 100", few, many)
+	}
+}
+
 func measureCosts(t *testing.T, pods int, do func()) cost {
 	t.Helper()
 	var before, after runtime.MemStats

@@ -118,6 +118,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		}
 		a.Upstream.Forget(p.UID)
 	}
+	a.occupancy.update(a.needsRoom) // keeps nothing of them
 }
 
 // noteRefusals keeps what a source could not take in, and says it once.

@@ -153,3 +153,37 @@ func TestRoomThatNobodyWaitsForAnyMoreIsFree(t *testing.T) {
 		n.expectPhase("next", v1.PodRunning)
 	})
 }
+
+// The room of each pod is added up as pods come, end and go: what is left must always be
+// what one more pod can have.
+func TestRoomIsFreeAgainHoweverAPodEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.hasProcessors("2")
+		job := func(uid pod.UID) *v1.Pod {
+			p := asking(bound(uid), "1")
+			p.Spec.RestartPolicy = v1.RestartPolicyNever
+			return p
+		}
+		n.binds(job("a"), job("b"))
+		n.binds(job("a"), job("b"), job("c"))
+		n.expectPhase("c", v1.PodFailed)
+
+		// one ends and stays
+		must(t, n.runtime.Exit("a", "app", 0))
+		synctest.Wait()
+		n.binds(job("a"), job("b"), job("c"), job("d"))
+		n.expectPhase("d", v1.PodRunning)
+		// one goes
+		n.binds(job("a"), job("c"), job("d"))
+		n.binds(job("a"), job("c"), job("d"), job("e"))
+		n.expectPhase("e", v1.PodRunning)
+		n.binds(job("a"), job("c"), job("d"), job("e"), job("f"))
+		n.expectPhase("f", v1.PodFailed)
+		// one is given less
+		n.binds(job("a"), job("c"), job("d"), asking(job("e"), "500m"), job("f"))
+		n.binds(job("a"), job("c"), job("d"), asking(job("e"), "500m"), job("f"), asking(job("g"), "500m"))
+		n.expectPhase("g", v1.PodRunning)
+	})
+}

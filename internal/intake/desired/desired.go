@@ -22,9 +22,10 @@ import (
 
 // Set is the desired set.
 type Set struct {
-	mu      sync.RWMutex
-	pods    index
-	mirrors index
+	mu          sync.RWMutex
+	pods        index
+	mirrors     index
+	subscribers []func(pod.UID)
 }
 
 // New returns an empty set.
@@ -32,8 +33,31 @@ func New() *Set {
 	return &Set{pods: newIndex(), mirrors: newIndex()}
 }
 
+// Subscribe has f called with each pod that is written or dropped, from now on, by the
+// goroutine that does so. f must not block.
+func (s *Set) Subscribe(f func(pod.UID)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribers = append(slices.Clone(s.subscribers), f)
+}
+
+// notify calls the subscribers. The lock is not held: they may read.
+func (s *Set) notify(uid pod.UID) {
+	s.mu.RLock()
+	subscribers := s.subscribers
+	s.mu.RUnlock()
+	for _, f := range subscribers {
+		f(uid)
+	}
+}
+
 // Upsert takes in a pod, or a new version of one.
 func (s *Set) Upsert(p *v1.Pod) {
+	s.insert(p)
+	s.notify(p.UID)
+}
+
+func (s *Set) insert(p *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods.remove(p.UID)
@@ -47,6 +71,11 @@ func (s *Set) Upsert(p *v1.Pod) {
 
 // Remove drops a pod. One that is not there is no error: a removal may be told twice.
 func (s *Set) Remove(uid pod.UID) {
+	s.drop(uid)
+	s.notify(uid)
+}
+
+func (s *Set) drop(uid pod.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods.remove(uid)

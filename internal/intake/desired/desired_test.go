@@ -217,3 +217,18 @@ func TestReadersAndTheWriter(t *testing.T) {
 	close(done)
 	readers.Wait()
 }
+
+func TestSubscribersReadWhatWasWritten(t *testing.T) {
+	s := New()
+	var seen []string
+	s.Subscribe(func(uid pod.UID) {
+		p, ok := s.Get(uid)
+		seen = append(seen, fmt.Sprint(uid, ": ", found(p, ok)))
+	})
+	s.Upsert(newPod(pod.SourceFile, "web", "w1"))
+	s.Upsert(newPod(pod.SourceFile, "web", "w2"))
+	s.Remove("w1")
+	if want := []string{"w1: w1", "w2: w2", "w1: none"}; !slices.Equal(seen, want) {
+		t.Errorf("got %q, want %q", seen, want)
+	}
+}

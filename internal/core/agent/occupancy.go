@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/admit"
+	"berth/internal/core/status"
+	"berth/internal/intake/desired"
+	"berth/internal/lib/pod"
+)
+
+// occupancy is the room that pods of the desired set need, added up, so that to admit a
+// pod costs the same however many others there are.
+//
+// What always holds: every pod that has to have room, now or once others are gone, is
+// counted. Others may be, too: a pod that was not taken in yet, or one that has ended and
+// whose status does not say so yet. So a pod that fits beside all that is counted may run,
+// and one that does not is compared with each of the others (see tenants).
+type occupancy struct {
+	desired *desired.Set
+	counted admit.Occupancy // only the loop
+
+	mu      sync.Mutex
+	changed map[pod.UID]struct{} // whose version or status is another one since they were counted
+}
+
+func newOccupancy(d *desired.Set, s *status.Store) *occupancy {
+	o := &occupancy{desired: d, changed: map[pod.UID]struct{}{}}
+	d.Subscribe(o.mark)
+	s.Subscribe(o.mark)
+	return o
+}
+
+// mark has a pod counted anew.
+func (o *occupancy) mark(uid pod.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changed[uid] = struct{}{}
+}
+
+// update counts the marked pods anew, if they need room.
+func (o *occupancy) update(needsRoom func(*v1.Pod) bool) {
+	for uid := range o.takeChanged() {
+		if p, wanted := o.desired.Get(uid); wanted && needsRoom(p) {
+			o.counted.Put(p)
+		} else {
+			o.counted.Remove(uid)
+		}
+	}
+}
+
+func (o *occupancy) takeChanged() map[pod.UID]struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	changed := o.changed
+	o.changed = map[pod.UID]struct{}{}
+	return changed
+}
