@@ -143,6 +143,8 @@ type Agent struct {
 	doubtful  []pod.UID // wait for a read of the Node that has not begun
 	reading   bool      // the Node
 	sweeping  bool
+	swept     time.Time        // when the last search for leftovers began
+	sweepDue  <-chan time.Time // nil: no event asks for a search
 	leaving   departures
 	memo      admit.Memo
 	occupancy *occupancy
@@ -270,6 +272,9 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 		case <-housekeeping.C:
 			a.housekeep(group)
 			a.retryRejected(group)
+		case <-a.sweepDue:
+			a.sweepDue = nil
+			a.housekeep(group)
 		case <-changes:
 			if retry == nil && len(a.rejected) > 0 {
 				retry = time.After(retryPause)

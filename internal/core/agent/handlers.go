@@ -153,7 +153,7 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 		a.workers.Enqueue(uid)
 		return
 	}
-	a.housekeep(group)
+	a.housekeepSoon(group)
 }
 
 // handleProbe passes on that a probe has something new to say.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"maps"
+	"time"
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
@@ -22,11 +23,28 @@ func (a *Agent) housekeep(group *run.Group) {
 	if a.sweeping || a.running == nil || !a.allReady() {
 		return
 	}
-	a.sweeping = true
+	a.sweeping, a.swept = true, time.Now()
 	group.Go("housekeeping", func(ctx context.Context) {
 		pods, err := a.search(ctx)
 		send(ctx, a.found, leftovers{pods, err})
 	})
+}
+
+// sweepPause is the least time between two searches that events ask for.
+const sweepPause = 5 * time.Second
+
+// housekeepSoon is housekeep after an event of a pod that nobody works on. Most such events
+// are late: the pod is gone. A search goes through all pods, so there is one for all events
+// of a sweepPause.
+func (a *Agent) housekeepSoon(group *run.Group) {
+	if a.sweepDue != nil {
+		return
+	}
+	if wait := time.Until(a.swept.Add(sweepPause)); wait > 0 {
+		a.sweepDue = time.After(wait)
+		return
+	}
+	a.housekeep(group)
 }
 
 func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
