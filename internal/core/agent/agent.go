@@ -274,7 +274,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.retryRejected(group)
 		case <-a.sweepDue:
 			a.sweepDue = nil
-			a.housekeep(group)
+			a.housekeepSoon(group)
 		case <-changes:
 			if retry == nil && len(a.rejected) > 0 {
 				retry = time.After(retryPause)

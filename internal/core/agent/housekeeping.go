@@ -40,11 +40,14 @@ func (a *Agent) housekeepSoon(group *run.Group) {
 	if a.sweepDue != nil {
 		return
 	}
-	if wait := time.Until(a.swept.Add(sweepPause)); wait > 0 {
+	switch wait := time.Until(a.swept.Add(sweepPause)); {
+	case wait > 0:
 		a.sweepDue = time.After(wait)
-		return
+	case a.sweeping: // it may have passed that pod already
+		a.sweepDue = time.After(sweepPause)
+	default:
+		a.housekeep(group)
 	}
-	a.housekeep(group)
 }
 
 func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {

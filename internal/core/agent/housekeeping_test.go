@@ -64,3 +64,24 @@ func TestAPodThatNobodyWantsEndsSoonAlsoAmongLateEvents(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEventDuringALongSearchIsFollowedByAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		n.wants(webPod("a"))
+		time.Sleep(10 * time.Second)
+		before := n.runtime.Calls("List")
+		release := n.runtime.Hold("List")
+		n.agent.Enqueue(t.Context(), "gone")
+		time.Sleep(10 * time.Second)
+		n.agent.Enqueue(t.Context(), "orphan")
+		time.Sleep(10 * time.Second)
+		release()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if got := n.runtime.Calls("List") - before; got != 2 {
+			t.Errorf("%d lists, want 2", got)
+		}
+	})
+}
