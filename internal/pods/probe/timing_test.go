@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/pod"
-	"berth/internal/runtime/cri"
 )
 
 func TestAContainerThatHasJustStartedIsProbedAtOnceAndThenEachPeriod(t *testing.T) {
@@ -152,7 +151,7 @@ func TestARuntimeThatHangsFailsNoContainer(t *testing.T) {
 		w.pass(time.Second)
 		w.expectHealth("c1", "started=- ready=true dead=")
 		w.expectHealth("c2", "started=true ready=- dead=")
-		hung := reply{err: cri.ErrNoAnswer, takes: 2 * time.Minute}
+		hung := reply{err: pod.ErrNoAnswer, takes: 2 * time.Minute}
 		w.answer("c1", "live", hung)
 		w.answer("c1", "ready", hung)
 		w.answer("c3", "start", hung)

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth/internal/lib/pod"
-	"berth/internal/runtime/cri"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -135,7 +134,7 @@ func (w *world) exec(ctx context.Context, id string, command []string, timeout t
 		w.now--
 		w.mu.Unlock()
 	}()
-	if errors.Is(r.err, cri.ErrNoAnswer) {
+	if errors.Is(r.err, pod.ErrNoAnswer) {
 		timeout = r.takes
 	}
 	if r.takes > 0 {

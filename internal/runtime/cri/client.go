@@ -23,6 +23,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/pod"
 )
 
 // maxMessage is the largest answer that is accepted. A node with very many dead
@@ -166,10 +168,14 @@ func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
 // Reason is the text of err without gRPC's wrapping, fit for a pod's status.
 func Reason(err error) string {
 	var s interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &s) {
+	switch {
+	case !errors.As(err, &s):
+		return err.Error()
+	case errors.Is(err, pod.ErrNoAnswer):
+		return pod.ErrNoAnswer.Error() + ": " + s.GRPCStatus().Message()
+	default:
 		return s.GRPCStatus().Message()
 	}
-	return err.Error()
 }
 
 func code(err error) codes.Code {

@@ -2,13 +2,14 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/pod"
 )
 
 // maxOutput is how much of a command's output is handed on.
@@ -19,17 +20,14 @@ const maxOutput = 16 << 10
 // meanwhile, and so can't know whether the command was late.
 const lateAnswer = 10 * time.Second
 
-// ErrNoAnswer says that the runtime did not answer in time: what was asked for may have
-// been done or not.
-var ErrNoAnswer = errors.New("the container runtime does not answer")
-
 // Exec runs a command in a container and waits for its end. The runtime kills the
 // command after timeout, and the error then is a context.DeadlineExceeded; without a
 // timeout it may run for as long as ctx does. A command that fails is not an error
 // of Exec: the exit code tells.
 //
-// A runtime that does not answer is an ErrNoAnswer, which says nothing of the command. It
-// is given up on a while after the timeout, or when it answers nothing else either.
+// A runtime that does not answer is a pod.ErrNoAnswer, which says nothing of the command. It
+// is given up on a while after the timeout, or when it answers nothing else either; one that
+// goes away, or breaks the call off, has not answered.
 //
 // The output is what was written to stdout, then to stderr, at most 16 KiB.
 func (c *Client) Exec(
@@ -45,7 +43,7 @@ func (c *Client) Exec(
 	var call context.Context
 	var cancel context.CancelFunc
 	if timeout > 0 {
-		call, cancel = context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+c.timeout, ErrNoAnswer)
+		call, cancel = context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+c.timeout, pod.ErrNoAnswer)
 	} else {
 		call, cancel = c.whileAnswering(ctx)
 	}
@@ -57,14 +55,20 @@ func (c *Client) Exec(
 		return joined(r.Stdout, r.Stderr), r.ExitCode, nil
 	case ctx.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, ctx.Err())
+	case code(err) == codes.DeadlineExceeded && timeIsOver(ctx):
+		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, context.DeadlineExceeded)
+	case code(err) == codes.DeadlineExceeded && timeIsOver(call):
+		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, pod.ErrNoAnswer)
 	case call.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, context.Cause(call))
 	case code(err) == codes.DeadlineExceeded && timeout > 0 && time.Since(began) > timeout+lateAnswer:
-		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was told after %s", containerID, ErrNoAnswer, time.Since(began).Round(time.Second))
+		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was told after %s", containerID, pod.ErrNoAnswer, time.Since(began).Round(time.Second))
 	case code(err) == codes.DeadlineExceeded:
 		return nil, 0, fmt.Errorf("exec in container %s: the command did not end: %w", containerID, context.DeadlineExceeded)
+	case code(err) == codes.Canceled:
+		return nil, 0, fmt.Errorf("exec in container %s: %w: %w", containerID, pod.ErrNoAnswer, err)
 	default:
-		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, err)
+		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, markUnanswered(call, err))
 	}
 }
 

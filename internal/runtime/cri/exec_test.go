@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/pod"
 )
 
 // commander is a runtime in which every command ends with the same answer.
@@ -91,10 +93,12 @@ func TestExecErrors(t *testing.T) {
 		took      time.Duration
 	}{
 		"the command is too slow":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 6 * time.Second}, is: context.DeadlineExceeded, says: "container c1: the command did not end", took: 6 * time.Second},
-		"nobody answers":             {command: []string{"x"}, timeout: 5 * time.Second, is: ErrNoAnswer, says: "container c1: the container runtime does not answer", took: 65 * time.Second},
-		"the runtime stood still":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 40 * time.Second}, is: ErrNoAnswer, says: "told after 40s", took: 40 * time.Second},
-		"for ever, and it is silent": {command: []string{"x"}, runtime: commander{mute: true}, is: ErrNoAnswer, says: "does not answer", took: 2 * time.Minute},
+		"nobody answers":             {command: []string{"x"}, timeout: 5 * time.Second, is: pod.ErrNoAnswer, says: "container c1: the container runtime does not answer", took: 65 * time.Second},
+		"the runtime stood still":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 40 * time.Second}, is: pod.ErrNoAnswer, says: "told after 40s", took: 40 * time.Second},
+		"for ever, and it is silent": {command: []string{"x"}, runtime: commander{mute: true}, is: pod.ErrNoAnswer, says: "does not answer", took: 2 * time.Minute},
 		"as long as the caller has":  {command: []string{"x"}, within: time.Hour, is: context.DeadlineExceeded, says: "container c1", took: time.Hour},
+		"the runtime goes away":      {command: []string{"x"}, runtime: commander{err: status.Error(codes.Unavailable, "error reading from server: EOF")}, is: pod.ErrNoAnswer, says: "container c1: the container runtime does not answer: "},
+		"the runtime breaks it off":  {command: []string{"x"}, runtime: commander{err: status.Error(codes.Canceled, "context canceled")}, is: pod.ErrNoAnswer, says: "container c1: the container runtime does not answer: "},
 		"already over":               {command: []string{"x"}, timeout: -time.Second, is: context.DeadlineExceeded, says: "no time left"},
 		"cancelled":                  {cancelled: true, command: []string{"x"}, is: context.Canceled, says: "container c1"},
 		"gone":                       {command: []string{"x"}, runtime: commander{err: status.Error(codes.NotFound, "c1 is not here")}, says: "exec in container c1"},
@@ -121,7 +125,7 @@ func TestExecErrors(t *testing.T) {
 				if tc.is != nil && !errors.Is(err, tc.is) {
 					t.Errorf("%v is not %v", err, tc.is)
 				}
-				if errors.Is(err, ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded) {
+				if errors.Is(err, pod.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v reads as a command that was too slow", err)
 				}
 				if name == "gone" && !IsNotFound(err) {

@@ -184,12 +184,15 @@ func (c *Client) addStatus(ctx context.Context, to *pod.Container) error {
 	return nil
 }
 
-// startBrokenOff tells whether a container counts as dead only because whoever
-// was starting it went away in the middle: an agent that was killed, for example.
-// It never ran, so it is as if nobody had asked for its start.
+// startBrokenOff tells whether a container counts as dead only because the call that was to
+// start it ended in the middle: the agent was killed, for example, or the runtime stood still
+// until the time of the call was over. The container never ran, so it is as if nobody had asked
+// for its start.
 func startBrokenOff(s *runtimeapi.ContainerStatus) bool {
-	return s.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && s.GetStartedAt() == 0 &&
-		s.GetReason() == "StartError" && strings.HasSuffix(s.GetMessage(), context.Canceled.Error())
+	if s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || s.GetStartedAt() != 0 || s.GetReason() != "StartError" {
+		return false
+	}
+	return strings.HasSuffix(s.GetMessage(), context.Canceled.Error()) || strings.HasSuffix(s.GetMessage(), context.DeadlineExceeded.Error())
 }
 
 func (c *Client) sandboxIPs(ctx context.Context, id string) ([]string, error) {

@@ -115,6 +115,21 @@ func TestWhatVanishesWhileAPodIsReadIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestAStartThatWasBrokenOffIsNoEndOfAContainer(t *testing.T) {
+	for message, want := range map[string]pod.ContainerState{
+		"failed to start containerd task: context canceled":          pod.ContainerCreated,
+		"failed to start containerd task: context deadline exceeded": pod.ContainerCreated,
+		"exec: \"/nowhere\": no such file or directory":              pod.ContainerExited,
+	} {
+		s := aPod()
+		s.statuses["second"] = &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 128, Reason: "StartError", Message: message}
+		got, err := clientOf(t, s).Pod(t.Context(), "uid")
+		if err != nil || got.Containers[0].State != want {
+			t.Errorf("%s: %+v, %v", message, got.Containers, err)
+		}
+	}
+}
+
 func TestAPodIsNotReadInPart(t *testing.T) {
 	for _, call := range []string{"ListPodSandbox", "ListContainers", "ContainerStatus", "PodSandboxStatus"} {
 		s := aPod()

@@ -2,6 +2,8 @@ package cri
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/pod"
 )
 
 // Unanswered is a method of the CRI that the runtime leaves without an answer.
@@ -134,8 +138,8 @@ func (t *callTable) unanswered() []Unanswered {
 	return out
 }
 
-// intercept goes between every call and its connection: it notes the node-wide ones, and
-// gives a limit to those that came without.
+// intercept goes between every call and its connection: it notes the node-wide ones, gives a
+// limit to those that came without, and marks the errors of those that got no answer.
 func (t *callTable) intercept(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
@@ -145,19 +149,40 @@ func (t *callTable) intercept(
 		defer cancel()
 	}
 	if !nodeWide(request) {
-		return invoke(ctx, method, request, reply, conn, options...)
+		return markUnanswered(ctx, invoke(ctx, method, request, reply, conn, options...))
 	}
 	end := t.begin(method[strings.LastIndexByte(method, '/')+1:])
 	err := invoke(ctx, method, request, reply, conn, options...)
 	end(err)
+	return markUnanswered(ctx, err)
+}
+
+// markUnanswered makes the error of a call with that context a pod.ErrNoAnswer if it is not the
+// runtime's: the runtime is not there, went away in the middle, or let the time of the call run
+// out. A deadline of which the runtime itself tells is an answer, and a call that its caller broke
+// off is no matter of the runtime.
+func markUnanswered(ctx context.Context, err error) error {
+	switch c := code(err); {
+	case err == nil || errors.Is(err, pod.ErrNoAnswer):
+	case c == codes.Unavailable, c == codes.DeadlineExceeded && timeIsOver(ctx):
+		return fmt.Errorf("%w: %w", pod.ErrNoAnswer, err)
+	}
 	return err
+}
+
+// timeIsOver tells whether the deadline of a call has come. The runtime is told of it and gives up
+// at the same moment, so its word may be here first.
+func timeIsOver(ctx context.Context) bool {
+	const moment = 100 * time.Millisecond
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && time.Until(deadline) < moment
 }
 
 // watchedKey marks the context of a call that whileAnswering watches over.
 type watchedKey struct{}
 
 // whileAnswering returns a context for a call that may take for ever, such as a pull. It
-// ends with ErrNoAnswer as its cause when the runtime does not answer a simple question
+// ends with pod.ErrNoAnswer as its cause when the runtime does not answer a simple question
 // either.
 func (c *Client) whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.WithValue(ctx, watchedKey{}, true))
@@ -171,7 +196,7 @@ func (c *Client) whileAnswering(ctx context.Context) (context.Context, context.C
 			case <-time.After(c.timeout):
 			}
 			if _, err := c.Version(ctx); code(err) == codes.DeadlineExceeded {
-				end(ErrNoAnswer)
+				end(pod.ErrNoAnswer)
 				return
 			}
 		}

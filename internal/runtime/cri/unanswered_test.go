@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"berth/internal/lib/pod"
 	"berth/internal/runtime/keyring"
 )
 
@@ -177,7 +178,7 @@ func TestAPullLastsAsLongAsTheRuntimeAnswersAnythingElse(t *testing.T) {
 				began := time.Now()
 				_, err := c.PullImage(ctx, "localhost/large:1", keyring.Credential{})
 				took := time.Since(began)
-				if silent && (!errors.Is(err, ErrNoAnswer) || took != 2*time.Minute || !strings.Contains(err.Error(), "localhost/large:1")) {
+				if silent && (!errors.Is(err, pod.ErrNoAnswer) || took != 2*time.Minute || !strings.Contains(err.Error(), "localhost/large:1")) {
 					t.Errorf("after %s: %v", took, err)
 				}
 				if !silent && took != time.Hour {
