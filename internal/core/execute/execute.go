@@ -203,7 +203,7 @@ func New(c Config) (*Executor, error) {
 func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
 	in.Waiting, in.Termination, in.Stopping = m.notes, m.ended, m.stopping
-	in.Observed = e.withLastWords(in.Pod, e.withHealth(in.Observed), m)
+	in.Observed = e.withLastWords(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
 	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName(), time.Now()
 	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
 		in.Previous = &before

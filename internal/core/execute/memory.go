@@ -15,16 +15,20 @@ type memory struct {
 	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
 
 	notes     map[string]status.WaitingReason // by container: why it does not run
-	ended     *status.Termination             // why the agent ended the pod
-	stopping  *status.TerminationStep         // how far its stop has come
-	stopStep  string                          // the step of it, without what holds it up
-	preStops  map[string]bool                 // by container id: its preStop hook was run
-	lastWords map[string]string               // by container id: its termination message
-	cgroup    bool                            // its cgroup is there, with its limits
-	stopped   bool                            // nothing of it ran when it was last seen to
-	past      map[string]bool                 // by id: a sandbox or container of an earlier life; nil: not read yet
-	released  bool                            // the upstream knows that it is stopped for good
-	sandboxes map[string]bool                 // by id: it was stopped, and holds nothing any more
+	ended     *status.Termination          // why the agent ended the pod
+	stopping  *status.TerminationStep       // how far its stop has come
+	stopStep  string                 // the step of it, without what holds it up
+	preStops  map[string]bool        // by container id: its preStop hook was run
+	lastWords map[string]string      // by container id: its termination message
+
+	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
+	postStarts map[string]*postStart
+
+	cgroup    bool            // its cgroup is there, with its limits
+	stopped   bool            // nothing of it ran when it was last seen to
+	past      map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
+	released  bool            // the upstream knows that it is stopped for good
+	sandboxes map[string]bool // by id: it was stopped, and holds nothing any more
 }
 
 // memories holds the memory of every pod. A pod's own is only touched by its worker.
@@ -52,14 +56,19 @@ func (m *memories) forget(uid pod.UID) {
 }
 
 // recall drops the notes on containers that the plan no longer wants to start,
-// and takes in what the plan itself says of the others.
-func (m *memory) recall(p plan.Plan) {
+// and takes in what the plan itself and their postStart hooks say of the others.
+func (m *memory) recall(p plan.Plan, have pod.Observed) {
 	notes := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
 			if note, ok := m.notes[start.Name]; ok {
 				notes[start.Name] = note
 			}
+		}
+	}
+	for _, c := range have.Containers {
+		if c.Starting {
+			notes[c.Name] = m.postStarts[c.ID].note
 		}
 	}
 	for _, w := range p.Waits {
@@ -78,6 +87,13 @@ func (m *memory) firstPreStop(id string) bool {
 	}
 	m.preStops[id] = true
 	return true
+}
+
+// forgetPreStop lets the preStop hook of a container be run again.
+func (m *memory) forgetPreStop(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.preStops, id)
 }
 
 // standsAt notes how far the stop of a pod has come.

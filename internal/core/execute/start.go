@@ -15,12 +15,12 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// startMissing makes the sandbox and starts the containers that the plan asks
-// for, then runs the hooks of those that have one. Images are asked for first, so
-// that they are pulled while the pod waits for its slot; a container whose image, or
-// something else that it needs, is not there yet is left for later. While a pod has a
-// slot it waits for nobody but the runtime, and for that not for long; it is given back
-// before any hook.
+// startMissing makes the sandbox and starts the containers that the plan asks for, then
+// runs the hooks of those that have one, and of those started earlier whose hooks did not
+// end. Images are asked for first, so that they are pulled while the pod waits for its slot;
+// a container whose image, or something else that it needs, is not there yet is left for
+// later. While a pod has a slot it waits for nobody but the runtime, and for that not for
+// long; it is given back before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
 	images := e.askForImages(ctx, t)
 	handler, err := e.handlerFor(ctx, t)
@@ -28,7 +28,7 @@ func startMissing(e *Executor, ctx context.Context, t *task) error {
 		return err
 	}
 	started, err := e.makeStartCalls(ctx, t, handler, e.findNeeds(ctx, t, images))
-	e.runPostStarts(ctx, t, started)
+	e.runPostStarts(ctx, t, append(t.startedBefore(), started...))
 	return err
 }
 
@@ -161,6 +161,7 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	if err != nil {
 		return "", err
 	}
+	e.expectPostStart(t, a.Name, id)
 	end = e.Telemetry.Phase(t.pod, waterfall.Start, a.Name)
 	err = e.call(t, "start the container", t.waits(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
 	end(err)

@@ -116,6 +116,7 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	e.Probes.Watch(p, have) // a container is asked whether it is ready for as long as it runs
 	m := e.memories.of(p.UID)
 	m.notes = map[string]status.WaitingReason{}
+	m.postStarts = nil // nobody waits for them any more
 	e.noteCause(p, have, m, cause)
 	e.notePast(p, have, m, cause)
 	if !have.Running() {

@@ -85,11 +85,14 @@ func (e *Executor) doStep(ctx context.Context, s step, t *task) error {
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
 	have = e.beginLife(p, have)
+	m := e.memories.of(p.UID)
+	e.recallPostStarts(p, have, m)
+	have = m.withPostStarts(have)
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before anybody asks what they say
 	have = e.withHealth(have)
-	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: e.memories.of(p.UID), release: func() {}}
-	t.memory.recall(t.plan)
+	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: m, release: func() {}}
+	m.recall(t.plan, have)
 	e.tellOfWaits(t)
 	shown := e.publish(status.Input{Pod: p, Observed: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {

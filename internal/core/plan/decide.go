@@ -93,10 +93,10 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 	return true
 }
 
-// isUp tells whether a container runs and, if a probe has a say in it, is done
-// with its start.
+// isUp tells whether a container runs and, if a hook or a probe has a say in it, is
+// done with its start.
 func isUp(c *pod.Container) bool {
-	return c.State == pod.ContainerRunning && (c.Health.Started == nil || *c.Health.Started)
+	return c.State == pod.ContainerRunning && !c.Starting && (c.Health.Started == nil || *c.Health.Started)
 }
 
 // initReached is the place of the last init container of which there is one in

@@ -44,10 +44,12 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 
 	_, noted := v.Waiting[c.Name]
 	ahead := (is == initContainer || is == sidecar) && place > v.reached
-	switch cur.State {
-	case pod.ContainerRunning:
+	switch {
+	case cur.State == pod.ContainerRunning && cur.Starting:
+		out.State.Waiting = v.waiting(c.Name)
+	case cur.State == pod.ContainerRunning:
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
-	case pod.ContainerExited:
+	case cur.State == pod.ContainerExited:
 		if (noted || ahead) && !v.ending {
 			// It will run again: its end becomes the last state.
 			out.State.Waiting = v.waiting(c.Name)
@@ -55,7 +57,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 		} else {
 			out.State.Terminated = v.terminated(cur)
 		}
-	case pod.ContainerCreated:
+	case cur.State == pod.ContainerCreated:
 		out.State.Waiting = v.waiting(c.Name)
 	default:
 		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)

@@ -78,6 +78,10 @@ type Container struct {
 	// for what follows. The runtime does not know that, either.
 	Past bool
 
+	// Starting says that its postStart hook did not end yet: although it runs, nothing that
+	// follows its start is due. The runtime does not know that.
+	Starting bool
+
 	// Health is what its probes say. The runtime does not know: whoever hands an
 	// observation to a decision adds it.
 	Health Health

@@ -65,7 +65,7 @@ func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 		}
 		// One whose state could not be read keeps what is known of it.
 		there[c.ID] = true
-		if c.State == pod.ContainerRunning {
+		if c.State == pod.ContainerRunning && !c.Starting {
 			m.watch(p, spec, c, m.podIP(p, have))
 		}
 	}

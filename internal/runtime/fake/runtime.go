@@ -39,6 +39,7 @@ type Runtime struct {
 	listeners  map[chan cri.Event]struct{}
 	stops      []Stop
 	mute       bool
+	loseStart  bool
 }
 
 type sandboxRecord struct {
@@ -125,6 +126,13 @@ func (r *Runtime) Mute() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mute = true
+}
+
+// LoseStart makes the next call of StartContainer start the container, and its answer be lost.
+func (r *Runtime) LoseStart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loseStart = true
 }
 
 // AddImage makes an image present.
@@ -363,6 +371,10 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	}
 	c.State, c.StartedAt = pod.ContainerRunning, time.Now()
 	r.tell(c.uid)
+	if r.loseStart {
+		r.loseStart = false
+		return fmt.Errorf("start container %s: %w", id, pod.ErrNoAnswer)
+	}
 	return nil
 }
 

@@ -1,0 +1,64 @@
+package execute
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/podfile"
+)
+
+// Some of what is remembered of sandboxes and containers has to outlive the agent, and the
+// runtime can't tell it. Their ids are written down in files of the pod's directory, which go
+// with the pod. An id is never used twice, so those of containers that are gone do no harm.
+
+// maxIDs is more than a file with the ids of any pod's sandboxes and containers needs.
+const maxIDs = 1 << 20
+
+// idFile is the form of such a file.
+type idFile struct {
+	IDs []string `json:"ids"`
+}
+
+// readIDs returns the ids in a file of a pod. One that is not there has none.
+func (e *Executor) readIDs(uid pod.UID, name string) (map[string]bool, error) {
+	out := map[string]bool{}
+	data, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), name), maxIDs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	var read idFile
+	if err := json.Unmarshal(data, &read); err != nil {
+		return out, fmt.Errorf("read %s: %w", filepath.Join(e.podDir(uid), name), err)
+	}
+	for _, id := range read.IDs {
+		out[id] = true
+	}
+	return out, nil
+}
+
+// writeIDs replaces the ids in a file of a pod. A file without any is removed.
+func (e *Executor) writeIDs(uid pod.UID, name string, ids map[string]bool) error {
+	path := filepath.Join(e.podDir(uid), name)
+	if len(ids) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := json.Marshal(idFile{IDs: slices.Sorted(maps.Keys(ids))})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(path, data, 0o600)
+}

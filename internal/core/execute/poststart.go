@@ -1,0 +1,214 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/core/status"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
+)
+
+// postStart is a postStart hook that did not end yet, of a container that may run:
+//
+//	                    ┌── no answer ──┐
+//	                    ▼               │
+//	container made ──▶ due ────────────▶│──▶ succeeded: forgotten
+//	                                    │
+//	                                    └──▶ failed ──▶ container stopped: forgotten
+//
+// A runtime that does not answer leaves open whether the hook was run, so it is run again: hooks
+// are run at least once, not exactly once. Until it has ended, the container is shown as waiting,
+// is not probed, and what is to start after it waits. Which hooks are due is on disk before their
+// containers are started: another agent runs those that this one began and did not see the end of.
+type postStart struct {
+	failure error                // of the hook; nil: it is due
+	note    status.WaitingReason // why the container is not shown as running
+}
+
+// postStartFile has the ids of the containers whose postStart hooks did not end.
+const postStartFile = "post-start.json"
+
+func postStartOf(p *v1.Pod, container string) *v1.LifecycleHandler {
+	spec := pod.ContainerSpec(p, container)
+	if spec == nil || spec.Lifecycle == nil {
+		return nil
+	}
+	return spec.Lifecycle.PostStart
+}
+
+func hasPostStarts(p *v1.Pod) bool {
+	has := func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
+	return slices.ContainsFunc(p.Spec.Containers, has) || slices.ContainsFunc(p.Spec.InitContainers, has)
+}
+
+func duePostStart(why string) *postStart {
+	return &postStart{note: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
+}
+
+// recallPostStarts reads which hooks an agent before this one left, and forgets those of
+// containers that ended. If they can't be read, there are none: the containers run.
+func (e *Executor) recallPostStarts(p *v1.Pod, have pod.Observed, m *memory) {
+	if m.postStarts == nil {
+		m.postStarts = map[string]*postStart{}
+		if !hasPostStarts(p) {
+			return
+		}
+		ids, err := e.readIDs(p.UID, postStartFile)
+		if err != nil {
+			e.Log.Warn("can't read which postStart hooks did not end: they count as run", "pod", pod.Ref(p), "uid", p.UID, "err", err)
+		}
+		for id := range ids {
+			m.postStarts[id] = duePostStart("the postStart hook is run again: the agent was restarted before it ended")
+		}
+	}
+	for id := range m.postStarts {
+		there := slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
+			return c.ID == id && c.State != pod.ContainerExited && postStartOf(p, c.Name) != nil
+		})
+		if !there {
+			delete(m.postStarts, id)
+		}
+	}
+}
+
+// withPostStarts marks the containers whose postStart hooks did not end.
+func (m *memory) withPostStarts(have pod.Observed) pod.Observed {
+	have.Containers = slices.Clone(have.Containers)
+	for i := range have.Containers {
+		c := &have.Containers[i]
+		c.Starting = m.postStarts[c.ID] != nil && c.State == pod.ContainerRunning
+	}
+	return have
+}
+
+// expectPostStart notes that the hook of a container is due once it runs. That is before the
+// container is started: the answer to that may get lost.
+func (e *Executor) expectPostStart(t *task, container, id string) {
+	if postStartOf(t.pod, container) == nil {
+		return
+	}
+	t.memory.postStarts[id] = duePostStart("")
+	e.keepPostStarts(t)
+}
+
+func (e *Executor) keepPostStarts(t *task) {
+	ids := map[string]bool{}
+	for id := range t.memory.postStarts {
+		ids[id] = true
+	}
+	if err := e.writeIDs(t.pod.UID, postStartFile, ids); err != nil {
+		e.Log.Warn("can't write down which postStart hooks did not end: if the agent is restarted now, they are not run again, or once too often",
+			"pod", pod.Ref(t.pod), "uid", t.pod.UID, "err", err)
+	}
+}
+
+// startedBefore returns the containers of earlier syncs that go on running and whose postStart
+// hooks did not end.
+func (t *task) startedBefore() []started {
+	stopped := map[string]bool{}
+	for _, a := range t.plan.Actions {
+		switch a := a.(type) {
+		case plan.StopSandbox:
+			return nil
+		case plan.StopContainer:
+			stopped[a.ID] = true
+		}
+	}
+	var out []started
+	for _, c := range t.have.Containers {
+		if c.Starting && !stopped[c.ID] {
+			out = append(out, started{pod.ContainerSpec(t.pod, c.Name), c.ID})
+		}
+	}
+	return out
+}
+
+// runPostStarts runs the hooks that are due of containers that were started, all at the same
+// time. A container whose hook fails is stopped; what becomes of it then is for the next plan to
+// say. A pod that is to go does not wait for its hooks.
+func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []started) {
+	containers = slices.DeleteFunc(containers, func(c started) bool { return t.memory.postStarts[c.id] == nil })
+	if len(containers) == 0 {
+		return
+	}
+	stand := make([]*postStart, len(containers)) // as of now; nil: it ended
+	errs := make([]error, len(containers))
+	var wg sync.WaitGroup
+	for i, c := range containers {
+		before := *t.memory.postStarts[c.id]
+		wg.Go(func() { stand[i], errs[i] = e.runPostStart(ctx, t, c, before) })
+	}
+	wg.Wait()
+	ended := false
+	for i, c := range containers {
+		if stand[i] == nil {
+			delete(t.memory.postStarts, c.id)
+			ended = true
+			continue
+		}
+		t.memory.postStarts[c.id] = stand[i]
+		t.memory.notes[c.spec.Name] = stand[i].note
+		t.failed = append(t.failed, fmt.Errorf("container %s: %w", c.spec.Name, errs[i]))
+	}
+	if ended {
+		e.keepPostStarts(t)
+		t.did = true // what follows from it is due now
+	}
+}
+
+// runPostStart moves one hook on, and returns where it stands: nil if it ended, and its
+// container goes on or was stopped. Otherwise the error says why not yet.
+func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now postStart) (*postStart, error) {
+	if now.failure == nil {
+		err := e.callPostStart(ctx, t.pod, c)
+		switch {
+		case ctx.Err() != nil: // the pod is to go, or the agent: how the hook ends is not seen any more
+			return &now, ctx.Err()
+		case err == nil:
+			return nil, nil
+		case errors.Is(err, pod.ErrNoAnswer):
+			return duePostStart("the postStart hook is run again: " + err.Error()), fmt.Errorf("run the postStart hook: %w", err)
+		}
+		now = postStart{failure: err, note: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
+		e.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
+		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "why", "its postStart hook failed", "err", err)
+	}
+	if err := e.Runtime.StopContainer(ctx, c.id, time.Duration(pod.Grace(t.pod))*time.Second); err != nil {
+		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
+	}
+	return nil, nil
+}
+
+// callPostStart runs one hook. The sandbox may have been made just before, so that
+// no status tells the address of the pod yet.
+func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) error {
+	h := c.spec.Lifecycle.PostStart
+	target := e.target(p, c.spec, c.id)
+	if connects := h.HTTPGet != nil || h.TCPSocket != nil; connects && !p.Spec.HostNetwork {
+		ip, err := e.podIP(ctx, p.UID)
+		if err != nil {
+			return err
+		}
+		target.PodIP = ip
+	}
+	return e.Hooks.Run(ctx, target, h)
+}
+
+func (e *Executor) podIP(ctx context.Context, uid pod.UID) (string, error) {
+	have, err := e.Runtime.Pod(ctx, uid)
+	if err != nil {
+		return "", fmt.Errorf("find the address of the pod: %w", err)
+	}
+	if s := have.Sandbox(); s != nil && len(s.IPs) > 0 {
+		return s.IPs[0], nil
+	}
+	return "", nil
+}
