@@ -193,3 +193,77 @@ func TestACallThatIsNeverAnsweredIsNamed(t *testing.T) {
 	release()
 	n.waitGone("web")
 }
+
+// warmedUp is a pod with a postStart hook, both of which write to the log of its container.
+func warmedUp(name string) *v1.Pod {
+	p := newPod(name, "diary", "app", "0s")
+	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("hook", "hook", "100ms", "0")}
+	return p
+}
+
+func TestAPostStartHookThatNobodyAnswersForIsRunAgain(t *testing.T) {
+	t.Parallel()
+	// given the containerd of another root, behind a proxy, and calls that are soon given up
+	other := newNode(t)
+	other.start()
+	other.stop()
+	socket := filepath.Join(other.dir, "proxy.sock")
+	proxy := kit.NewCRIProxy(t, socket, other.socket)
+	n := newNode(t)
+	n.configure("runtimeRequestTimeout: 5s\n")
+	n.socket = other.socket
+	n.start("--container-runtime-endpoint", "unix://"+socket)
+
+	// when commands are not answered, then their containers wait, and nothing is stopped
+	waits := func(name string) string {
+		t.Helper()
+		id := ""
+		n.waitPod(name, "waits for its hook", startLimit, func(p v1.Pod) string {
+			c := app(p)
+			if c.State.Waiting == nil || !strings.Contains(c.State.Waiting.Message, "the container runtime does not answer") {
+				return summary(p)
+			}
+			id = c.ContainerID
+			return boolText(id != "")
+		})
+		return id
+	}
+	mustBe := func(name, id string) {
+		t.Helper()
+		p := n.waitRunning(name)[name]
+		if c := app(p); c.ContainerID != id || c.RestartCount != 0 {
+			t.Errorf("%s is another container than %s: %+v", name, id, c)
+		}
+		n.openDiaries(p).until("app start", "hook start", "hook end")
+		for _, e := range n.eventsOf(p) {
+			if e.Type != v1.EventTypeNormal {
+				t.Errorf("%s: %s: %s", name, e.Reason, e.Message)
+			}
+		}
+	}
+	release := proxy.Hold("ExecSync", "Version")
+	t.Cleanup(release)
+	n.apply("warm.yaml", warmedUp("warm"))
+	n.apply("leaves.yaml", warmedUp("leaves"))
+	warm := waits("warm")
+	waits("leaves")
+
+	// and a pod can go meanwhile
+	n.remove("leaves.yaml")
+	n.waitGone("leaves")
+
+	// when they are, then the hook is run in the same container
+	release()
+	mustBe("warm", warm)
+
+	// and so by an agent that was started meanwhile
+	release = proxy.Hold("ExecSync", "Version")
+	t.Cleanup(release)
+	n.apply("later.yaml", warmedUp("later"))
+	later := waits("later")
+	n.crash()
+	release()
+	n.start("--container-runtime-endpoint", "unix://"+socket)
+	mustBe("later", later)
+	mustBe("warm", warm)
+}
