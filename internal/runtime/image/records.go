@@ -16,6 +16,7 @@ import (
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"berth/internal/lib/pod"
 	"berth/internal/runtime/keyring"
 )
 
@@ -60,7 +61,8 @@ func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 }
 
 // Settle makes records of the pulls that a crash cut off. refOf says which image is
-// there by a name. It is called before any pull begins.
+// there by a name. It is called before any pull begins, and again if the runtime did not
+// answer.
 func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, image string) (string, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +75,11 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 			_ = os.Remove(filepath.Join(r.pulling, e.Name()))
 			continue
 		}
-		if err := r.settle(ctx, e.Name(), refOf); err != nil {
+		err := r.settle(ctx, e.Name(), refOf)
+		if errors.Is(err, pod.ErrNoAnswer) {
+			return fmt.Errorf("find out what came of a pull that was cut off: %w", err)
+		}
+		if err != nil {
 			r.log.Warn("a pull was cut off, and what came of it is not known: pods have to pull that image again", "err", err)
 		}
 	}

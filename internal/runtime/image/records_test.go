@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -254,4 +255,23 @@ func TestAnImageThatIsLoadedWakesThoseWhoWaitForIt(t *testing.T) {
 		w.expectWoken("b")
 		w.expectPresent(w.askAs(as("b"), v1.PullNever))
 	})
+}
+
+func TestAPullThatWasCutOffIsSettledOnceTheRuntimeAnswers(t *testing.T) {
+	// given a pull that was cut off, and after which the image from before is there
+	b := newBook(t)
+	b.has = "sha256:1"
+	b.must(b.Begin(app, b.has))
+	b.Records = OpenRecords(b.dir, b.policy, slog.New(slog.DiscardHandler))
+
+	// when the runtime does not answer, then it is to be asked again
+	err := b.Settle(t.Context(), func(context.Context, string) (string, error) { return "", fmt.Errorf("look: %w", pod.ErrNoAnswer) })
+	if !errors.Is(err, pod.ErrNoAnswer) {
+		t.Fatalf("got %v", err)
+	}
+
+	// when it answers, then the image is what it was: preloaded
+	b.must(b.Settle(t.Context(), func(context.Context, string) (string, error) { return b.has, nil }))
+	b.expect(true, true)
+	b.expectFiles("pulling", 0)
 }

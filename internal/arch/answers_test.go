@@ -1,0 +1,162 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// noAnswer are the files that call the container runtime, the calls, and what follows there
+// from one that got no answer (pod.ErrNoAnswer). It says nothing of a pod: no container is ended,
+// counted or removed because of it. Whoever adds a call says here what becomes of it then.
+var noAnswer = map[string]map[string]string{
+	// The road of a pod.
+	"internal/core/observe/observe.go":    {"Pod": "what was seen before stays, and the worker comes back"},
+	"internal/core/observe/loop.go":       {"List": "what was seen before stays, and it is listed again", "Events": "it is listed instead, and the stream opened again"},
+	"internal/core/agent/firstlist.go":    {"InRuntime": "pods are Unknown until it answers"},
+	"internal/core/agent/housekeeping.go": {"InRuntime": "nothing is a leftover; next time"},
+	"internal/core/execute/sync.go":       {"Ready": "the pod waits, and the worker comes back"},
+	"internal/core/execute/identity.go":   {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
+	"internal/core/execute/references.go": {"Pod": "the container waits, and the worker comes back"},
+	"internal/core/execute/start.go": {
+		"CreateContainer": "the worker comes back, and finds a container that was not started, or none",
+		"StartContainer":  "the worker comes back, and finds it running or not; its postStart hook is due",
+	},
+	"internal/core/execute/poststart.go": {
+		"Run": "the hook is run again", "Pod": "the hook is run again",
+		"StopContainer": "the container counts as one to be stopped, and the worker comes back",
+	},
+	"internal/core/execute/hooks.go": {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},
+	"internal/core/execute/stop.go": {
+		"StopContainer": "the worker comes back", "StopSandbox": "the worker comes back",
+		"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back",
+	},
+	"internal/pods/probe/check.go": {"Exec": "Unknown, which changes nothing"},
+	"cmd/berth/hands.go":      {"Exec": "see execute/hooks.go and execute/poststart.go"},
+	"cmd/berth/wire.go":       {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
+
+	// Images.
+	"internal/runtime/image/image.go":   {"ImageRef": "the container waits, and is looked at again"},
+	"internal/runtime/image/pull.go":    {"PullImage": "it is pulled again after a pause", "ImageRef": "it is pulled again after a pause"},
+	"internal/runtime/image/waiters.go": {"ImageRef": "the error is for the one who loaded it"},
+	"cmd/berth/identity.go":     {"Images": "the container waits, and the worker comes back", "Labels": "pods wait until it answers"},
+	"cmd/berth/imagestore.go": {
+		"Images": "nothing is collected", "ListAll": "nothing is collected", "Filesystems": "nothing is collected",
+		"RemoveImage": "it is tried in the next round", "ImageRef": "the error is for the user", "ImageSize": "a size that is not known is not measured",
+	},
+
+	// The node, and users.
+	"cmd/berth/features.go":     {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
+	"cmd/berth/cluster.go":      {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
+	"cmd/berth/inventory.go":    {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
+	"cmd/berth/runtime.go":      {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
+	"cmd/berth/down.go":         {"List": "not everything is gone yet, and the error is for the user"},
+	"internal/telemetry/stats/runtime.go": {"Stats": "the last that is known, until it is too old", "Filesystems": "the last that is known, until it is too old"},
+	"internal/api/nodeapi/exec.go":  {"AttachURL": "the error is for the user", "ExecURL": "the error is for the user", "PortForwardURL": "the error is for the user", "Exec": "the error is for the user"},
+	"internal/api/nodeapi/pages.go": {"Checkpoint": "the error is for the user"},
+}
+
+// otherClients are files in which these names are something else, or nothing is called by them.
+var otherClients = []string{"internal/core/agent/agent.go", "cmd/berth/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
+
+func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
+	methods := clientMethods(t)
+	found := map[string]bool{}
+	dirs := []string{filepath.Join("..", "..", "cmd", "berth")}
+	for pkg := range packages(t) {
+		if pkg != "cri" && pkg != "fake" {
+			dirs = append(dirs, filepath.Join("..", pkg))
+		}
+	}
+	for _, dir := range dirs {
+		for _, file := range sources(t, dir) {
+			name := filepath.ToSlash(filepath.Join("internal", "arch", file))
+			if slices.Contains(otherClients, name) {
+				continue
+			}
+			for _, method := range runtimeCalls(t, file, methods) {
+				found[name+" "+method] = true
+			}
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(found)) {
+		file, method, _ := strings.Cut(call, " ")
+		if noAnswer[file][method] == "" {
+			t.Errorf("%s calls %s of the runtime: say in the table what follows if it does not answer", file, method)
+		}
+	}
+	for file, calls := range noAnswer {
+		for method := range calls {
+			if !found[file+" "+method] {
+				t.Errorf("%s: %s is in the table, and is not called there", file, method)
+			}
+		}
+	}
+}
+
+// clientMethods are the methods of cri.Client that ask the runtime something.
+func clientMethods(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, file := range sources(t, filepath.Join("..", "cri")) {
+		for _, d := range parse(t, file).Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !f.Name.IsExported() || len(f.Type.Params.List) == 0 {
+				continue
+			}
+			receiver, ok := f.Recv.List[0].Type.(*ast.StarExpr)
+			if !ok {
+				continue
+			}
+			of, ok := receiver.X.(*ast.Ident)
+			first, isSelector := f.Type.Params.List[0].Type.(*ast.SelectorExpr)
+			if ok && of.Name == "Client" && isSelector && first.Sel.Name == "Context" {
+				out[f.Name.Name] = true
+			}
+		}
+	}
+	if len(out) < 20 {
+		t.Fatalf("found only %v", out)
+	}
+	return out
+}
+
+// runtimeCalls are the methods of the runtime that a file calls, or hands to somebody who does.
+func runtimeCalls(t *testing.T, file string, methods map[string]bool) []string {
+	t.Helper()
+	var out []string
+	ast.Inspect(parse(t, file), func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of := ""
+		switch x := s.X.(type) {
+		case *ast.Ident:
+			of = x.Name
+		case *ast.SelectorExpr:
+			of = "." + x.Sel.Name
+		}
+		switch call := of + "." + s.Sel.Name; {
+		case call == ".Hooks.Run", call == ".config.Exec", s.Sel.Name == "InRuntime",
+			methods[s.Sel.Name] && slices.Contains([]string{"client", ".client", ".Runtime", ".runtime"}, of):
+			out = append(out, s.Sel.Name)
+		}
+		return true
+	})
+	return out
+}
+
+func parse(t *testing.T, file string) *ast.File {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
