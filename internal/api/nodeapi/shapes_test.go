@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -207,6 +208,29 @@ func TestAFolderOfSystemLogsIsListedUpToALimit(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("5 of at most %d entries: %d %q, want %d", most, w.Code, w.Body, want)
 		}
+	}
+}
+
+// A file may be replaced by a pipe between the look and the open.
+func TestAPipeInThePlaceOfASystemLogHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer func() { must(t, root.Close()) }()
+	opened := make(chan error, 1)
+	go func() {
+		_, err := plainFiles{root, maxListed}.openPlain("pipe")
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for somebody to write")
 	}
 }
 

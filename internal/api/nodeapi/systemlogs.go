@@ -48,12 +48,17 @@ func (p plainFiles) Open(name string) (fs.File, error) {
 	if !isPlain(info) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	// It may have been replaced since.
+	return p.openPlain(name)
+}
+
+// openPlain opens what may have been replaced since somebody looked, and waits for nobody.
+func (p plainFiles) openPlain(name string) (fs.File, error) {
 	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info, err = file.Stat(); err == nil && !isPlain(info) {
+	info, err := file.Stat()
+	if err == nil && !isPlain(info) {
 		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
 	if err != nil {

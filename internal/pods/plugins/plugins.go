@@ -114,7 +114,7 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 		return err
 	}
 	for {
-		sockets, err := list(w.Dir, maxSockets)
+		sockets, err := list(w.Dir)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ type identity struct {
 const maxSockets = 1000
 
 // list returns the sockets in a folder.
-func list(dir string, most int) (map[string]identity, error) {
+func list(dir string) (map[string]identity, error) {
 	out := map[string]identity{}
 	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), ".") {
@@ -159,8 +159,8 @@ func list(dir string, most int) (map[string]identity, error) {
 		if err != nil {
 			return err
 		}
-		if len(out) == most {
-			return fmt.Errorf("%s has more than %d sockets: remove those that are of no plugin", dir, most)
+		if len(out) == maxSockets {
+			return fmt.Errorf("%s has more than %d sockets: remove those that are of no plugin", dir, maxSockets)
 		}
 		out[filepath.Join(dir, e.Name())] = identify(info)
 		return nil

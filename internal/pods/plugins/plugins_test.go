@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -294,17 +296,20 @@ func TestNewTellsWhatIsMissing(t *testing.T) {
 
 func TestAFolderOfTooManySocketsIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a.sock", "b.sock"} {
-		l, err := net.Listen("unix", filepath.Join(dir, name)) //nolint:noctx // it is closed with the test
-		if err != nil {
+	add := func(i int) {
+		t.Helper()
+		if err := syscall.Mknod(filepath.Join(dir, strconv.Itoa(i)+".sock"), syscall.S_IFSOCK|0o600, 0); err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
 	}
-	if found, err := list(dir, 2); len(found) != 2 || err != nil {
-		t.Errorf("%v, %v", found, err)
+	for i := range maxSockets {
+		add(i)
 	}
-	if _, err := list(dir, 1); err == nil || !strings.Contains(err.Error(), "more than 1 sockets") {
+	if found, err := list(dir); len(found) != maxSockets || err != nil {
+		t.Errorf("%d, %v", len(found), err)
+	}
+	add(maxSockets)
+	if _, err := list(dir); err == nil || !strings.Contains(err.Error(), "more than 1000 sockets") {
 		t.Errorf("got %v", err)
 	}
 }
