@@ -265,8 +265,18 @@ func TestHostPortsOfOtherRootsAreKnown(t *testing.T) {
 	record(theirs)
 	expect(mine, map[string][]HostPort{theirs.Root(): nil})
 
-	// when a root gives back what it has, then nothing is left of its ports
+	// when a root directory is gone, and nothing of it runs, then so are its ports
 	record(theirs, web)
+	if err := os.Rename(theirs.Root(), theirs.Root()+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	expect(mine, nil)
+	if err := os.Rename(theirs.Root()+"-away", theirs.Root()); err != nil {
+		t.Fatal(err)
+	}
+	expect(mine, map[string][]HostPort{theirs.Root(): {web}})
+
+	// when a root gives back what it has, then nothing is left of its ports
 	for _, o := range []Owner{theirs, elsewhere} {
 		if err := m.Release(o); err != nil {
 			t.Fatal(err)
@@ -300,6 +310,10 @@ func TestAStaleClaimIsDropped(t *testing.T) {
 	m.running[7], m.occupied[gone.CgroupRoot] = false, true
 	refused("pods run")
 	m.occupied[gone.CgroupRoot] = false
+	known := m.Occupied
+	m.Occupied = func(string) (bool, error) { return false, errors.New("can't be read") }
+	refused("nobody knows whether pods run")
+	m.Occupied = known
 	m.mustAcquire(t, mine)
 	if got, err := m.Find(gone.Resolved); err != nil || got != nil {
 		t.Errorf("it is still recorded: %v, %v", got, err)
@@ -329,6 +343,12 @@ func TestWhatIsSharedIsNotOwned(t *testing.T) {
 	o, lacking, err = m.AcquireFree(m.claim(t))
 	if _, alone := o.Bridge(); err != nil || len(lacking) > 0 || !alone || !o.AllCgroups() || o.LogsDir() == "" {
 		t.Errorf("got %+v, %v, %v", o, lacking, err)
+	}
+	// and one within another root is told apart by hand
+	within := m.claim(t)
+	within.Resolved = filepath.Join(theirs.Resolved, "within")
+	if o, _, err := m.AcquireFree(within); err == nil {
+		t.Errorf("got %+v", o)
 	}
 	// but for names that nobody can be sure of
 	shared := m.claim(t)
@@ -415,6 +435,25 @@ func TestClaimsAtTheSameTime(t *testing.T) {
 	}
 	if count != 1 {
 		t.Errorf("%d roots have the same cgroup", count)
+	}
+}
+
+func TestClaimsAreReadAndWrittenByOneAtATime(t *testing.T) {
+	m := newTestMachine(t)
+	asked := false
+	m.Networks = func() ([]netip.Prefix, error) { // between the look at others and the record
+		asked = true
+		if l, err := m.tryLock(); err == nil {
+			l.release()
+			t.Error("another process could claim the same")
+		}
+		return nil, nil
+	}
+	m.mustAcquire(t, m.claim(t))
+	if l, err := m.tryLock(); err != nil || !asked {
+		t.Errorf("the lock is left: %v, %t", err, asked)
+	} else {
+		l.release()
 	}
 }
 
