@@ -63,17 +63,23 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 		case a.waiting[p.UID] != forRuntime && a.waiting[p.UID] != forSource:
 			continue
 		}
-		delete(a.waiting, p.UID)
-		if pod.IsStatic(p) {
-			a.forgetPastDebugs([]*v1.Pod{p})
-			again := *p
-			again.Spec.EphemeralContainers = nil // a manifest has none
-			p = a.withDebugs(&again)
-			a.Desired.Upsert(p)
-		}
-		a.takeIn(group, p)
+		a.takeInAfterWait(group, p)
 	}
 	a.housekeep(group)
+}
+
+// takeInAfterWait takes in a pod that waited for the first list or for its source. What was
+// added to it for debugging may be of a life that is over, which was not known before.
+func (a *Agent) takeInAfterWait(group *run.Group, p *v1.Pod) {
+	delete(a.waiting, p.UID)
+	if pod.IsStatic(p) {
+		a.forgetPastDebugs([]*v1.Pod{p})
+		again := *p
+		again.Spec.EphemeralContainers = nil // a manifest has none
+		p = a.withDebugs(&again)
+		a.Desired.Upsert(p)
+	}
+	a.takeIn(group, p)
 }
 
 // begunFirst sorts pods as admission has to know of them after a restart: those that had begun

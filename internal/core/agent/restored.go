@@ -53,8 +53,7 @@ func (a *Agent) showSourceNotRead(p *v1.Pod) {
 func (a *Agent) startRestored(group *run.Group, source string) {
 	for _, p := range oldestFirst(a.Desired.Pods()) {
 		if a.waiting[p.UID] == forSource && pod.Source(p) == source {
-			delete(a.waiting, p.UID)
-			a.takeIn(group, p)
+			a.takeInAfterWait(group, p)
 		}
 	}
 }

@@ -107,3 +107,38 @@ func TestRestoredPodsAreSortedOutWhenTheRuntimeAnswers(t *testing.T) {
 		n.expectPhase("b", v1.PodRunning)
 	})
 }
+
+// A machine that was restarted has no container of the pod any more. What was added to it for
+// debugging was for its life before, whichever comes first: the folder or the runtime.
+func TestARestoredPodBeginsAnewWithoutItsDebugContainers(t *testing.T) {
+	for name, listedFirst := range map[string]bool{"the runtime answers first": true, "the folder is read first": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				dir := t.TempDir()
+				n := startNode(t, fake.New(testImage), dir)
+				n.wants(webPod("a"))
+				must(t, n.agent.AddContainer(t.Context(), webPod("a"), debugger("look")))
+				n.stop()
+
+				r := fake.New(testImage)
+				release := r.Hold("List")
+				n = startNode(t, r, dir)
+				defer n.stop()
+				n.remembers(false, webPod("a"))
+				if listedFirst {
+					release()
+					synctest.Wait()
+				}
+				n.wants(webPod("a"))
+				if !listedFirst {
+					release()
+					synctest.Wait()
+				}
+				n.expectPhase("a", v1.PodRunning)
+				if got := n.debuggers("a"); got != "" || len(n.pod("a").Spec.EphemeralContainers) > 0 {
+					t.Errorf("got %q, spec %v", got, n.pod("a").Spec.EphemeralContainers)
+				}
+			})
+		})
+	}
+}
