@@ -86,5 +86,6 @@ func (a *Agent) handleLeftovers(l leftovers) {
 			a.view.update(uid)
 		}
 	}
+	a.forgetReleased(l.pods)
 	a.showUnreadPods()
 }

@@ -56,7 +56,7 @@ func (a *Agent) tendMirrorsOf(pods []*v1.Pod) {
 // tendMirror sees to the mirror of the static pod of that full name, or to the mirrors
 // that such a pod has left.
 func (a *Agent) tendMirror(fullName string) {
-	if a.leaving.has(fullName) {
+	if a.leaving.has(fullName) || a.hasUnread(fullName) {
 		return // until that pod is gone
 	}
 	if p, ok := a.Desired.ByFullName(fullName); ok && pod.IsStatic(p) {

@@ -121,6 +121,27 @@ func (a *Agent) leaveUnread(o *pod.Observed) bool {
 	return true
 }
 
+// hasUnread tells whether a pod of that full name is left as it is, or is not gone yet.
+func (a *Agent) hasUnread(fullName string) bool {
+	for _, u := range a.unread {
+		if pod.FullName(u.pod) == fullName {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetReleased forgets the released pods of which there is nothing: neither in the runtime, nor
+// on disk, nor a worker.
+func (a *Agent) forgetReleased(left map[pod.UID]*pod.Observed) {
+	for uid, u := range a.unread {
+		if _, alive := a.workers.Life(uid); u.released && !alive && left[uid] == nil {
+			delete(a.unread, uid)
+			a.tendMirror(pod.FullName(u.pod))
+		}
+	}
+}
+
 // recordRefusal tells a pod that a newer version of it was refused.
 func (a *Agent) recordRefusal(r pod.Refusal) {
 	namespace, name, ok := strings.Cut(r.Pod, "/")

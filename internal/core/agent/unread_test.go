@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,30 @@ func TestTheRefusalOfAPodThatGoesOnIsAnEvent(t *testing.T) {
 		}
 		if events != 1 {
 			t.Errorf("%d events: %q", events, n.events.All())
+		}
+	})
+}
+
+// A mirror stays for as long as anything is left of its pod.
+func TestTheMirrorOfAnUnreadablePodStays(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := upgraded(t, fake.New(testImage))
+		defer n.stop()
+		mirror, lost := mirrorOf(webPod("a"), "mirror"), mirrorOf(webPod("lost"), "lost-mirror")
+		n.binds(mirror, lost)
+		n.binds(mirror, lost, bound("other"))
+		n.agent.Remirror(t.Context())
+		synctest.Wait()
+		if gone := n.upstream.Unmirrored(); len(gone) > 0 {
+			t.Fatalf("mirrors were asked to go: %v", gone)
+		}
+
+		// when their files go, then the mirrors go, too, also that of a pod of which there was nothing
+		n.wants(webPod("b"))
+		time.Sleep(time.Minute)
+		gone := n.upstream.Unmirrored()
+		if !slices.Contains(gone, "web-a") || !slices.Contains(gone, "web-lost") {
+			t.Errorf("only these mirrors were asked to go: %v", gone)
 		}
 	})
 }
