@@ -116,21 +116,26 @@ func decodeOrigin(d *json.Decoder, s *stateFile, origin string) error {
 	return delimiter(d, ']')
 }
 
-// eachField calls read for each field of the JSON object that follows.
+// eachField calls read for each field of the JSON object that follows. A field of another type
+// than expected is left out, and the error names it: the decoder stands behind it.
 func eachField(d *json.Decoder, read func(name string) error) error {
 	if err := delimiter(d, '{'); err != nil {
 		return err
 	}
+	var unread error
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return err
+			return errors.Join(unread, err)
 		}
 		if err := read(fmt.Sprint(name)); err != nil {
-			return fmt.Errorf("%v: %w", name, err)
+			unread = errors.Join(unread, fmt.Errorf("%v: %w", name, err))
+			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+				return unread
+			}
 		}
 	}
-	return delimiter(d, '}')
+	return errors.Join(unread, delimiter(d, '}'))
 }
 
 func delimiter(d *json.Decoder, want json.Delim) error {

@@ -273,6 +273,7 @@ func TestAStateFileIsReadAsFarAsItGoes(t *testing.T) {
 		"an unknown kind":       {text: state(good("a"), `{"apiVersion": "v9", "kind": "Boat", "metadata": {"name": "x"}}`), want: "a-n (x)"},
 		"a newer version":       {text: strings.Replace(state(good("a")), "{", `{"more": [{}], `, 1), want: "a-n"},
 		"a much newer version":  {text: strings.Replace(state(good("a")), "1", "99", 1), want: "a-n", aside: true},
+		"digests in a list":     {text: strings.Replace(state(good("a")), `"origins"`, `"digests": ["x"], "mounted": {"at": 1}, "origins"`, 1), want: "a-n", aside: true},
 		"a name that is a path": {text: state(good("a"), strings.Replace(good("x"), `"x-n"`, `"../x"`, 1)), want: "a-n (../x)"},
 		"a pod without a UID":   {text: state(good("a"), strings.Replace(unknownField, `"uid"`, `"gid"`, 1)), want: "a-n", aside: true},
 		"a number":              {text: state(good("a"), "7", good("b")), want: "a-n b-n", aside: true},
