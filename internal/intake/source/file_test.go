@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 
 	"berth/internal/lib/pod"
 )
@@ -343,6 +344,18 @@ func TestAFileThatStaysOpenIsRefusedAndKeepsItsPod(t *testing.T) {
 		must(t, file.Close())
 		wantNext(t, out, "SET a-n=2")
 	})
+}
+
+// Else no manifest would ever be read on a server that delegates nothing.
+func TestALeaseThatAServerRefusesTellsOfNoWriter(t *testing.T) {
+	for filesystem, want := range map[uint32]openState{
+		unix.NFS_SUPER_MAGIC: notKnown, unix.CIFS_SUPER_MAGIC: notKnown, unix.SMB2_SUPER_MAGIC: notKnown,
+		unix.EXT4_SUPER_MAGIC: written, unix.TMPFS_MAGIC: written, unix.OVERLAYFS_SUPER_MAGIC: written,
+	} {
+		if have := refusedLease(filesystem); have != want {
+			t.Errorf("%#x: have %v, want %v", filesystem, have, want)
+		}
+	}
 }
 
 func TestAFileRestsWhereTheKernelKnowsNoWriters(t *testing.T) {

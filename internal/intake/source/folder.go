@@ -151,10 +151,24 @@ func stateOf(f *os.File) (openState, error) {
 			state = closed
 			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file does it, too
 		case errors.Is(err, unix.EAGAIN):
-			state = written
+			var on unix.Statfs_t
+			if unix.Fstatfs(int(fd), &on) == nil {
+				state = refusedLease(uint32(on.Type)) //nolint:gosec // a magic number, of 32 bits
+			}
 		}
 	})
 	return state, err
+}
+
+// refusedLease is what a refused lease tells on a filesystem of that type. NFS and SMB refuse one
+// also if nobody has the file open, whenever their server has not delegated it to this machine.
+func refusedLease(filesystem uint32) openState {
+	switch filesystem {
+	case unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
+		return notKnown
+	default:
+		return written
+	}
 }
 
 // CheckWriters returns an error if a file is known to be open for writing: the agent does
