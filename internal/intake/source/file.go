@@ -102,7 +102,12 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 			l.pace.event(time.Now())
 		case <-timer.C:
 			now := time.Now()
-			if !l.finish(ctx, now, l.look(now)) {
+			select {
+			case again := <-l.beginLook(now):
+				if !l.finish(ctx, now, again) {
+					return
+				}
+			case <-ctx.Done():
 				return
 			}
 		}

@@ -27,9 +27,9 @@ type fakeWatch struct {
 	events chan fsnotify.Event
 	errs   chan error
 	fail   error
-	hang   <-chan struct{} // Watch returns when it is closed; nil: at once
 
 	mu   sync.Mutex
+	hang <-chan struct{} // Watch returns when it is closed; nil: at once
 	dirs []string
 }
 
@@ -47,13 +47,23 @@ func (w *fakeWatch) Watch(dir string) error {
 	if w.fail != nil {
 		return w.fail
 	}
-	if w.hang != nil {
-		<-w.hang
+	w.mu.Lock()
+	hang := w.hang
+	w.mu.Unlock()
+	if hang != nil {
+		<-hang
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.dirs = append(w.dirs, dir)
 	return nil
+}
+
+// hangFromNow has Watch wait for an answer. Nothing is watched any more.
+func (w *fakeWatch) hangFromNow(answer <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hang, w.dirs = answer, nil
 }
 
 // watched lists the folders of all calls to Watch.
@@ -577,8 +587,7 @@ func TestAFolderThatDoesNotAnswerIsUnreadable(t *testing.T) {
 		stop()
 
 		answer := make(chan struct{})
-		r.watch.hang = answer
-		r.watch.dirs = nil
+		r.watch.hangFromNow(answer)
 		out, stop = r.start()
 		defer stop()
 		wantNext(t, out, "RESTORE a-n=1")
@@ -587,6 +596,27 @@ func TestAFolderThatDoesNotAnswerIsUnreadable(t *testing.T) {
 		close(answer)
 		wantNext(t, out, "SET a-n=1")
 	})
+}
+
+func TestAFolderThatDoesNotAnswerDoesNotHoldUpTheEnd(t *testing.T) {
+	for name, first := range map[string]bool{"at the first look": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				answer := make(chan struct{})
+				defer close(answer)
+				if first {
+					r.watch.hangFromNow(answer)
+				}
+				out, stop := r.start()
+				if !first {
+					wantNext(t, out, "SET ")
+					r.watch.hangFromNow(answer)
+				}
+				time.Sleep(time.Minute) // it looks, and waits
+				stop()
+			})
+		})
+	}
 }
 
 func TestAnUnmountedFolderIsNotEmpty(t *testing.T) {

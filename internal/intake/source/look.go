@@ -80,8 +80,7 @@ func (l *fileLoop) lookFirst(ctx context.Context) bool {
 	restored, objects := l.snapshot(pod.Restore)
 	restored.Unreadable = true
 	now := time.Now()
-	looked := make(chan time.Duration, 1)
-	go func() { looked <- l.look(now) }() // has l to itself until it is done, but for the sender
+	looked := l.beginLook(now)
 	silence := time.NewTimer(firstLook)
 	defer silence.Stop()
 	for {
@@ -92,11 +91,21 @@ func (l *fileLoop) lookFirst(ctx context.Context) bool {
 			silence.Reset(firstLook)
 		case <-silence.C:
 			if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
-				<-looked
 				return false
 			}
+		case <-ctx.Done():
+			return false
 		}
 	}
+}
+
+// beginLook looks at the folder in a goroutine that has l to itself, but for the sender, until
+// it sends how soon to look again. The folder may be on a server that never answers: the end
+// of the source does not wait for it.
+func (l *fileLoop) beginLook(now time.Time) <-chan time.Duration {
+	looked := make(chan time.Duration, 1)
+	go func() { looked <- l.look(now) }()
+	return looked
 }
 
 // finish sends what a look found, and plans the next one. It returns false if the
