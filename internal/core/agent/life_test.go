@@ -174,6 +174,19 @@ var endings = map[string]func(t *testing.T, l *lived) *lived{
 		next.wants(probedPod())
 		return next
 	},
+	"the machine is restarted": func(t *testing.T, l *lived) *lived {
+		l.stop()
+		time.Sleep(40 * time.Minute)
+		r := fake.New(testImage)
+		release := r.Hold("List")
+		next := startLived(t, r, l.dir)
+		next.began = time.Now()
+		next.remembers(false, probedPod())
+		release()
+		synctest.Wait() // it knows that nothing runs
+		next.wants(probedPod())
+		return next
+	},
 	"the agent dies while it drains": func(t *testing.T, l *lived) *lived {
 		l.runtime.Delay("StopSandbox", time.Minute)
 		go func() { _, _ = l.manager.Drain(t.Context(), shutdown.Order{}, func(shutdown.Progress) {}) }()
