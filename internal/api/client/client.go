@@ -65,7 +65,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// spareSocket is the second socket of a root directory, however its path is written.
+// spareSocket is the second socket of a root directory, whose path may be relative.
 func spareSocket(rootDir string) string {
 	if full, err := filepath.Abs(rootDir); err == nil {
 		rootDir = full
