@@ -103,14 +103,21 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasEnded tells whether a pod needs no room any more.
+// hasEnded tells whether a pod needs no room any more. The end that is told of a pod that was
+// revived may be that of its life before.
 func (a *Agent) hasEnded(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
-	return l.Phase >= worker.Terminated || a.isOver(p)
+	over := a.isOver(p)
+	if l.Phase >= worker.Terminated || !over {
+		delete(a.revived, p.UID)
+	}
+	return l.Phase >= worker.Terminated || over && !a.revived[p.UID]
 }
 
 // needsRoom tells whether a pod counts in the occupancy.
-func (a *Agent) needsRoom(p *v1.Pod) bool { return a.waiting[p.UID] == forRoom || !a.isOver(p) }
+func (a *Agent) needsRoom(p *v1.Pod) bool {
+	return a.waiting[p.UID] == forRoom || a.revived[p.UID] || !a.isOver(p)
+}
 
 // isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
 // no room any more, though its worker may still have to clean up behind it: everybody

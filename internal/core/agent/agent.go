@@ -140,6 +140,8 @@ type Agent struct {
 	hold     *pod.Cause // why no pod may start; nil: they may
 	// preempted are the pods that were ended to make room. They never run again.
 	preempted map[pod.UID]bool
+	// revived are the pods whose status may still be that of the life before.
+	revived   map[pod.UID]bool
 	doubtful  []pod.UID // wait for a read of the Node that has not begun
 	reading   bool      // the Node
 	sweeping  bool
@@ -190,6 +192,7 @@ func New(c Config) (*Agent, error) {
 		waiting:   map[pod.UID]wait{},
 		unread:    map[pod.UID]*unreadPod{},
 		preempted: map[pod.UID]bool{},
+		revived:   map[pod.UID]bool{},
 		leaving:   newDepartures(),
 		occupancy: newOccupancy(c.Desired, c.Statuses),
 		view:      newView(c.Desired, c.Statuses),

@@ -105,6 +105,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		a.forgetDebugs(p.UID)
 		delete(a.admitted, p.UID)
 		delete(a.preempted, p.UID)
+		delete(a.revived, p.UID)
 		a.memo.Forget(p.UID)
 		delete(a.running, p.UID) // if it comes again, that is a new life
 		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {

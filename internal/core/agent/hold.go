@@ -133,4 +133,6 @@ func (a *Agent) revive(p *v1.Pod) {
 	a.Desired.Upsert(&again)
 	a.workers.Desire(&again)
 	a.workers.Revive(p.UID)
+	a.revived[p.UID] = true
+	a.occupancy.mark(p.UID)
 }

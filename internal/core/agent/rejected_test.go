@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/cluster/shutdown"
 	"berth/internal/core/admit"
 	"berth/internal/lib/pod"
 	"berth/internal/runtime/fake"
@@ -123,4 +124,28 @@ func TestARejectedPodDoesNotRunOnADrainedNode(t *testing.T) {
 		time.Sleep(time.Minute)
 		n.expectPhase("second", v1.PodRunning)
 	})
+}
+
+// What came while the node was drained must not take what a drained pod had, and gets back.
+func TestADrainedPodKeepsItsPort(t *testing.T) {
+	for name, stopTakes := range map[string]time.Duration{"stopped": 0, "undone while it stops": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := fake.New(testImage)
+				n := startNode(t, r, t.TempDir())
+				defer n.stop()
+				m := n.drains()
+				n.wants(onPort("z-first"))
+				n.expectPhase("z-first", v1.PodRunning)
+				r.Delay("StopSandbox", stopTakes)
+				go func() { _, _ = m.Drain(t.Context(), shutdown.Order{}, func(shutdown.Progress) {}) }()
+				time.Sleep(time.Second)
+				n.wants(onPort("z-first"), onPort("a-second"))
+				n.undone(m)
+				time.Sleep(time.Hour)
+				n.expectPhase("z-first", v1.PodRunning)
+				n.expectPhase("a-second", v1.PodFailed)
+			})
+		})
+	}
 }
