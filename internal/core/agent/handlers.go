@@ -51,10 +51,11 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	a.showPods(u.Pods...)
 }
 
-// handleAdditions takes in new pods, the oldest first. A pod is desired before
-// it is admitted: whoever asks what should be here must be told of it.
+// handleAdditions takes in new pods: those that had begun before the agent started, and then the
+// oldest first. A pod is desired before it is admitted: whoever asks what should be here must be
+// told of it.
 func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
-	for _, p := range oldestFirst(pods) {
+	for _, p := range a.begunFirst(pods) {
 		p = a.withDebugs(p)
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -143,6 +144,35 @@ func TestADrainedPodKeepsItsPort(t *testing.T) {
 				n.wants(onPort("z-first"), onPort("a-second"))
 				n.undone(m)
 				time.Sleep(time.Hour)
+				n.expectPhase("z-first", v1.PodRunning)
+				n.expectPhase("a-second", v1.PodFailed)
+			})
+		})
+	}
+}
+
+// A pod that had begun before the agent was restarted is admitted whatever happens. So others
+// are asked for after it, however the agent comes to know of them.
+func TestAPodThatHadBegunKeepsItsPortOverARestart(t *testing.T) {
+	for name, told := range map[string]func(n *node, pods []*v1.Pod){
+		"remembered": func(n *node, pods []*v1.Pod) {
+			n.remembers(false, pods...)
+			n.wants(pods...)
+		},
+		"read anew": func(n *node, pods []*v1.Pod) { n.wants(pods...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r, dir := fake.New(testImage), t.TempDir()
+				n := startNode(t, r, dir)
+				n.wants(onPort("z-first"))
+				n.drained(n.drains())
+				n.stop()
+				n = startNode(t, r, dir)
+				defer n.stop()
+				synctest.Wait()
+				told(n, []*v1.Pod{onPort("a-second"), onPort("z-first")})
+				time.Sleep(time.Minute)
 				n.expectPhase("z-first", v1.PodRunning)
 				n.expectPhase("a-second", v1.PodFailed)
 			})

@@ -51,7 +51,7 @@ func (a *Agent) showSourceNotRead(p *v1.Pod) {
 
 // startRestored lets the remembered pods of a source run that waited for it.
 func (a *Agent) startRestored(group *run.Group, source string) {
-	for _, p := range oldestFirst(a.Desired.Pods()) {
+	for _, p := range a.begunFirst(a.Desired.Pods()) {
 		if a.waiting[p.UID] == forSource && pod.Source(p) == source {
 			a.takeInAfterWait(group, p)
 		}
