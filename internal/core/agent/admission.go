@@ -103,10 +103,13 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasEnded tells whether a pod needs no room any more. The end that is told of a pod that was
-// revived may be that of its life before.
+// hasEnded tells whether a pod that its source has needs no room any more. The end that is told
+// of it may be that of its life before: it was revived, or it was removed and put back.
 func (a *Agent) hasEnded(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
+	if l.Removed {
+		return false
+	}
 	over := a.isOver(p)
 	if l.Phase >= worker.Terminated || !over {
 		delete(a.revived, p.UID)

@@ -179,3 +179,20 @@ func TestAPodThatHadBegunKeepsItsPortOverARestart(t *testing.T) {
 		})
 	}
 }
+
+// The pod whose file was put back waits for the end of its life before, and has its port meanwhile.
+func TestAPodThatIsPutBackKeepsItsPort(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := fake.New(testImage)
+		n := startNode(t, r, t.TempDir())
+		defer n.stop()
+		n.wants(onPort("first"))
+		r.Delay("RemoveSandbox", 5*time.Second)
+		n.wants()
+		n.wants(onPort("first"))
+		n.wants(onPort("first"), onPort("second"))
+		time.Sleep(time.Minute)
+		n.expectPhase("first", v1.PodRunning)
+		n.expectPhase("second", v1.PodFailed)
+	})
+}
