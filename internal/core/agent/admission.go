@@ -119,7 +119,11 @@ func (a *Agent) hasEnded(p *v1.Pod) bool {
 
 // needsRoom tells whether a pod counts in the occupancy.
 func (a *Agent) needsRoom(p *v1.Pod) bool {
-	return a.waiting[p.UID] == forRoom || a.revived[p.UID] || !a.isOver(p)
+	if a.waiting[p.UID] == forRoom || a.revived[p.UID] || !a.isOver(p) {
+		return true
+	}
+	l, _ := a.workers.Life(p.UID)
+	return l.Removed // the end is that of the life before: the pod was put back
 }
 
 // isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
