@@ -49,18 +49,21 @@ func nodeLimits(p config.Pressure) machine.Thresholds {
 	}
 }
 
-// newCapacity looks at the machine once: processors and memory do not change.
-func newCapacity(c *config.Config, f *features, ports *hostPorts) (*capacity, error) {
+// newCapacity reads the machine once: processors and memory do not change. joined is nil without a
+// cluster.
+func newCapacity(c *config.Config, f *features, ports *hostPorts, joined *cluster) (*capacity, error) {
 	m, err := readMachine(machine.Host{Storage: c.RootDir})
 	if err != nil {
 		return nil, err
 	}
+	inCluster, pressure := func() *v1.Node { return nil }, func() []v1.NodeConditionType { return nil }
+	var reread func(context.Context) error
+	if joined != nil {
+		inCluster, pressure, reread = joined.node.Node, joined.node.Pressure, joined.node.Reload
+	}
 	return &capacity{
 		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
-		allocatable: machine.Allocatable(m, nodeSettings(c)),
-		inCluster:   func() *v1.Node { return nil },
-		pressure:    func() []v1.NodeConditionType { return nil },
-
+		allocatable: machine.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reread: reread, pressure: pressure,
 		portsElsewhere: ports.elsewhere,
 	}, nil
 }

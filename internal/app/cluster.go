@@ -26,16 +26,16 @@ import (
 
 // cluster is the upstream of a node that has joined one.
 type cluster struct {
-	log      *slog.Logger
-	clients  *kubeclient.Clients
-	shows    *credentials
-	machine  machine.Host
-	pressure config.Pressure
-	node     *machine.Reporter
-	writer   *status.Writer
-	mirrors  *mirror.Manager
-	wanted   *desired.Set
-	pods     *source.API
+	log         *slog.Logger
+	clients     *kubeclient.Clients
+	credentials *credentials
+	machine     machine.Host
+	pressure    config.Pressure
+	node        *machine.Reporter
+	writer      *status.Writer
+	mirrors     *mirror.Manager
+	wanted      *desired.Set
+	pods        *source.API
 	// writing keeps what the writer is told in the order of what is wanted: a pod that
 	// it was told to forget does not come back, and no version comes after a newer one.
 	writing sync.Mutex
@@ -54,44 +54,50 @@ type cluster struct {
 // statusWorkers is how many statuses are written at a time.
 const statusWorkers = 4
 
+// newCluster returns nil if member is nil: the node is in no cluster.
 func newCluster(
 	c *config.Config, member *membership, client *cri.Client, wanted *desired.Set, full chan<- struct{}, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
-	clients, shows := member.clients, member.shows
-	u := &cluster{log: log, machine: machine.Host{Storage: c.RootDir}, pressure: c.Pressure, clients: clients, shows: shows, wanted: wanted, registered: make(chan struct{}, 1), changed: make(chan struct{}, 1), full: full, ready: make(chan struct{})}
-	var err error
-	u.node, err = machine.New(machine.Config{
+	if member == nil {
+		return nil, nil
+	}
+	clients, host := member.clients, machine.Host{Storage: c.RootDir}
+	registered, changed, ready := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	pods, err := source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: ready})
+	if err != nil {
+		return nil, err
+	}
+	node, err := machine.New(machine.Config{
 		Settings: nodeSettings(c),
 		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
-		Machine:    u.machine.Read,
-		Addresses:  func() ([]string, error) { return hostIPs(c) },
-		Runtime:    func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
-		Registered: u.onRegistered, Changed: func() { note(u.changed) },
+		Machine:   host.Read,
+		Addresses: func() ([]string, error) { return hostIPs(c) },
+		Runtime:   func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
+		Registered: func(_ types.UID, again bool) {
+			if again { // the server may have lost more than the Node
+				pods.Relist()
+			}
+			notify(registered)
+		},
+		Changed:   func() { notify(changed) },
 		Reconnect: clients.Reconnect, DontRegister: !c.Cluster.Register,
 		Update: c.Cluster.StatusUpdate, Report: c.Cluster.StatusReport, Lease: c.Cluster.Lease,
 	})
 	if err != nil {
 		return nil, err
 	}
-	u.writer, err = status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers, Synced: written})
+	writer, err := status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers, Synced: written})
 	if err != nil {
 		return nil, err
 	}
-	u.mirrors, err = mirror.New(mirror.Config{Client: clients.General.CoreV1(), Node: u.node.Node, Log: log})
+	mirrors, err := mirror.New(mirror.Config{Client: clients.General.CoreV1(), Node: node.Node, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	u.pods, err = source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: u.ready})
-	return u, err
-}
-
-// onRegistered is told that the cluster has a Node of ours. If it is not the first
-// one, the server may have lost more than the Node.
-func (u *cluster) onRegistered(_ types.UID, again bool) {
-	if again {
-		u.pods.Relist()
-	}
-	note(u.registered)
+	return &cluster{
+		log: log, machine: host, pressure: c.Pressure, clients: clients, credentials: member.credentials, node: node, writer: writer, mirrors: mirrors,
+		wanted: wanted, pods: pods, registered: registered, changed: changed, full: full, ready: ready,
+	}, nil
 }
 
 // runtimeFacts is what a Node says of its container runtime.
@@ -123,7 +129,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 
 // start keeps the node, the statuses and the mirror pods of this machine true.
 func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *objects.API, alive func(context.Context) error, fail func(error)) {
-	u.shows.start(group, u.clients, fail)
+	u.credentials.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
 		for _, known := range []<-chan struct{}{u.node.Synced(), objects.Synced()} {
@@ -138,8 +144,8 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	group.Go("node", u.node.Run)
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
-	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { note(rt.hints) }) })
-	group.Go("node readiness", u.readiness(client, alive, rt.hints).Run)
+	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { notify(rt.signals.hints) }) })
+	group.Go("node readiness", u.readiness(client, alive, rt.signals.hints).Run)
 	group.Go("node pressure", u.gauge(client).Run)
 }
 
@@ -172,7 +178,7 @@ func (u *cluster) gauge(client *cri.Client) machine.PressureMonitor {
 		Thresholds: nodeLimits(u.pressure), TransitionPeriod: u.pressure.Relief, OnChange: u.node.SetPressure, Log: u.log,
 		OnSample: func(p machine.Pressure) {
 			if p.Disk {
-				note(u.full)
+				notify(u.full)
 			}
 		},
 		Sample: func(ctx context.Context) (machine.Available, error) {

@@ -14,10 +14,10 @@ import (
 	"berth/internal/lib/run"
 )
 
-// membership is how this node belongs to its cluster.
+// membership holds the credentials of this node and the clients that use them.
 type membership struct {
-	shows   *credentials
-	clients *kubeclient.Clients
+	credentials *credentials
+	clients     *kubeclient.Clients
 }
 
 // newMembership reads the kubeconfig. It asks nobody, and returns nil if this node is to be in no
@@ -26,15 +26,15 @@ func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
 	if c.Cluster.Kubeconfig == "" {
 		return nil, nil
 	}
-	shows, err := newCredentials(c, log)
+	credentials, err := newCredentials(c, log)
 	if err != nil {
 		return nil, err
 	}
-	clients, err := shows.clients(&c.Cluster)
-	return &membership{shows, clients}, err
+	clients, err := credentials.clients(&c.Cluster)
+	return &membership{credentials, clients}, err
 }
 
-// credentials are how this node shows its cluster who it is.
+// credentials authenticate this node to the API server of its cluster.
 type credentials struct {
 	config cert.ClientConfig
 	// missing says that there are none yet. They are asked for while static pods run

@@ -95,12 +95,17 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled
-	n, _, err := assemble(ctx, &alone, rt, client, nil, state, watcher, []string{pod.SourceFile}, log)
+	d, err := newDeps(ctx, &alone, rt, client, nil, state, watcher, log)
+	if err != nil {
+		return err
+	}
+	n, err := newCore(ctx, d, []string{pod.SourceFile}, certificateExpiry{})
 	if err != nil {
 		return err
 	}
 	defer n.stop()
 
+	n.cgroups.LimitAll()
 	snapshots := make(chan pod.Snapshot, 1)
 	changed := n.agent.Watch(ctx)
 	n.start(snapshots)
@@ -118,7 +123,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 // stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the
 // drivers, which take these volumes away, may be pods, too. One that does not do so in
 // half of the time that there is holds up the others no longer.
-func stopUsersOfDrivers(ctx context.Context, n *node, client *cri.Client, grace int64, changed <-chan struct{}) error {
+func stopUsersOfDrivers(ctx context.Context, n *core, client *cri.Client, grace int64, changed <-chan struct{}) error {
 	users, err := n.drivers.Users()
 	if err != nil || len(users) == 0 {
 		return err
@@ -151,7 +156,7 @@ func stopUsersOfDrivers(ctx context.Context, n *node, client *cri.Client, grace 
 
 // waitGone waits until no pods are left. Until then, all that are being ended have no more
 // than grace seconds, if that is not negative.
-func waitGone(ctx context.Context, n *node, grace int64, changed <-chan struct{}, left func() (int, error)) error {
+func waitGone(ctx context.Context, n *core, grace int64, changed <-chan struct{}, left func() (int, error)) error {
 	for {
 		if grace >= 0 {
 			for uid := range n.pool.Lives() {
@@ -172,7 +177,7 @@ func waitGone(ctx context.Context, n *node, grace int64, changed <-chan struct{}
 }
 
 // podsThere are the pods of which there is anything in the runtime or on the disk.
-func podsThere(ctx context.Context, client *cri.Client, n *node) (map[pod.UID]*pod.Observed, error) {
+func podsThere(ctx context.Context, client *cri.Client, n *core) (map[pod.UID]*pod.Observed, error) {
 	there, err := n.onDisk()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type endings struct {
 	log      *slog.Logger
 }
 
-func (n *node) endings() endings { return endings{n.observer, n.statuses, n.log} }
+func newEndings(c *core) endings { return endings{c.observer, c.statuses, c.log} }
 
 // lookAgain is how often somebody who waits for an end looks for it. The runtime is
 // only asked if something has happened to the pod.

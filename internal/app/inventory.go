@@ -28,7 +28,7 @@ type localInventory struct {
 	features  *features
 	agent     *agent.Agent
 	probes    *probe.Manager
-	inCluster func() *v1.Node // nil, or a Node that is nil, without a cluster
+	inCluster func() *v1.Node // returns nil without a cluster
 	closed    func() error    // why this node takes no pods; nil: it does
 	started   time.Time
 
@@ -37,21 +37,18 @@ type localInventory struct {
 	runtime machine.Runtime // likewise: what the runtime said last of itself
 }
 
-// newInventory is for a node that has joined a cluster, or not: then joined is nil.
-func newInventory(c *config.Config, client *cri.Client, n *node, joined *cluster, closed func() error) *localInventory {
-	i := &localInventory{config: c, client: client, features: n.features, agent: n.agent, probes: n.probes, closed: closed, started: time.Now()}
-	if joined != nil {
-		i.inCluster = joined.node.Node
+// newInventory makes the inventory of a node. closed tells why the node takes no pods, or nil.
+func newInventory(c *core, closed func() error) *localInventory {
+	return &localInventory{
+		config: c.config, client: c.client, features: c.features, agent: c.agent, probes: c.probes, inCluster: c.capacity.inCluster,
+		closed: closed, started: time.Now(),
 	}
-	return i
 }
 
 // Node implements server.Inventory. In a cluster it is the Node that all see there.
 func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
-	if i.inCluster != nil {
-		if n := i.inCluster(); n != nil {
-			return n, nil
-		}
+	if n := i.inCluster(); n != nil {
+		return n, nil
 	}
 	m, err := machine.Host{Storage: i.config.RootDir}.Read()
 	if err != nil && m.Memory == 0 {

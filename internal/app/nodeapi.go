@@ -24,30 +24,72 @@ import (
 // systemLogs is what the node shows of the machine's own logs.
 const systemLogs = "/var/log"
 
-// answering is the API of this node, and the certificate that it shows.
-type answering struct {
+// nodeAPIServer is the API of this node, and the certificate that it serves with.
+type nodeAPIServer struct {
 	*nodeapi.API
 	serving *cert.Serving // nil: no port needs one
 }
 
-// newAnswering makes the API with which this node answers others.
-func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client, logs *logging.Logger) (*answering, error) {
-	log := logs.Logger
-	a := &answering{}
+// newServingCert makes the serving certificate of the node. It returns nil if no port needs one.
+func newServingCert(d *deps) (*cert.Serving, error) {
+	c := d.config
+	if c.API.Port == 0 {
+		return nil, nil
+	}
+	settings := cert.ServingConfig{
+		Node: c.NodeName, CertDir: c.Cluster.CertDir, CertFile: c.Cluster.TLSCert, KeyFile: c.Cluster.TLSKey,
+		Addresses: func() []v1.NodeAddress { return nil }, State: d.state.Keeper, Log: d.log,
+	}
+	if joined := d.cluster; joined != nil {
+		settings.Bootstrap, settings.CSRs = c.Cluster.ServingBootstrap, joined.clients.General.CertificatesV1()
+		settings.Addresses = func() []v1.NodeAddress {
+			if n := joined.node.Node(); n != nil {
+				return n.Status.Addresses
+			}
+			return nil
+		}
+	}
+	return cert.NewServing(settings)
+}
+
+// newCertificateExpiry reads the ends of the client and the serving certificate. Either may be nil.
+func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExpiry {
+	until := func(c *tls.Certificate) time.Time {
+		if c == nil || c.Leaf == nil {
+			return time.Time{}
+		}
+		return c.Leaf.NotAfter
+	}
+	var expiry certificateExpiry
+	if joined != nil {
+		expiry.client = func() time.Time { return until(joined.credentials.certificate()) }
+	}
+	if serving != nil {
+		expiry.server = func() time.Time {
+			c, err := serving.GetCertificate(nil)
+			if err != nil { // there is none yet
+				return time.Time{}
+			}
+			return until(c)
+		}
+	}
+	return expiry
+}
+
+// newNodeAPIServer makes the API that the API server and users of the cluster call.
+func newNodeAPIServer(n *core, serving *cert.Serving, logs *logging.Logger) (*nodeAPIServer, error) {
+	c, endings := n.config, newEndings(n)
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
-		Pods: n.agent, Runtime: streamingRuntime{client, n.observer}, Logs: containerLogs{n.endings()},
-		SandboxEnded:  n.endings().ofSandbox,
+		Pods: n.agent, Runtime: streamingRuntime{n.client, n.observer}, Logs: containerLogs{endings},
+		SandboxEnded:  endings.ofSandbox,
 		Configz:       c.Kubelet(),
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,
 		Enabled:    nodeapi.Enabled{Debugging: c.API.Debugging, SystemLogs: c.API.SystemLogs, Profiling: c.API.Profiling, DebugFlags: c.API.DebugFlags},
 		StreamIdle: c.API.StreamIdle,
-		Stats:      n.measured.stats, Metrics: n.measured.handlers(),
-		Access: nodeapi.Access{
-			ClientCA: c.API.ClientCA, Anonymous: c.API.Anonymous,
-			TokenTTL: c.API.TokenTTL, AllowedTTL: c.API.AllowedTTL, DeniedTTL: c.API.DeniedTTL,
-		},
+		Stats:      n.stats.reader, Metrics: n.stats.handlers(),
+		Access:       apiAccess(c, n.cluster),
 		SetVerbosity: logs.SetVerbosity,
 		Limits:       apiLimits(c.API.Limits),
 		Checks: []nodeapi.Check{
@@ -56,79 +98,45 @@ func newAnswering(c *config.Config, n *node, joined *cluster, client *cri.Client
 		},
 		Count: func(server, path string, stream bool, next http.Handler) http.Handler {
 			request := metrics.Request{Path: path, LongRunning: stream}
-			return n.measured.counts.Watch(server, func(*http.Request) metrics.Request { return request }, next)
+			return n.stats.counts.Watch(server, func(*http.Request) metrics.Request { return request }, next)
 		},
-		Log: log,
+		Log: logs.Logger,
 	}
-	if joined != nil {
-		if c.API.Tokens {
-			settings.Access.Tokens = joined.clients.General.AuthenticationV1().TokenReviews()
-		}
-		if !c.API.AlwaysAllow {
-			settings.Access.Reviews = joined.clients.General.AuthorizationV1().SubjectAccessReviews()
-		}
+	if serving != nil {
+		settings.TLS = nodeapi.TLS{GetCertificate: serving.GetCertificate, MinVersion: c.API.MinTLS, Ciphers: c.API.Ciphers, Curves: c.API.Curves}
 	}
-	if c.API.Port != 0 {
-		serving := cert.ServingConfig{
-			Node: c.NodeName, CertDir: c.Cluster.CertDir, CertFile: c.Cluster.TLSCert, KeyFile: c.Cluster.TLSKey,
-			Addresses: func() []v1.NodeAddress { return nil }, State: n.state, Log: log,
-		}
-		if joined != nil {
-			serving.Bootstrap, serving.CSRs = c.Cluster.ServingBootstrap, joined.clients.General.CertificatesV1()
-			serving.Addresses = func() []v1.NodeAddress {
-				if n := joined.node.Node(); n != nil {
-					return n.Status.Addresses
-				}
-				return nil
-			}
-		}
-		var err error
-		if a.serving, err = cert.NewServing(serving); err != nil {
-			return nil, err
-		}
-		settings.TLS = nodeapi.TLS{GetCertificate: a.serving.GetCertificate, MinVersion: c.API.MinTLS, Ciphers: c.API.Ciphers, Curves: c.API.Curves}
-	}
-	a.tellExpiry(n.measured.pages, joined)
-	var err error
-	a.API, err = nodeapi.New(settings)
-	return a, err
+	api, err := nodeapi.New(settings)
+	return &nodeAPIServer{API: api, serving: serving}, err
 }
 
-// tellExpiry has the metrics say for how long our certificates are good.
-func (a *answering) tellExpiry(pages *metrics.Pages, joined *cluster) {
-	until := func(c *tls.Certificate) time.Time {
-		if c == nil || c.Leaf == nil {
-			return time.Time{}
-		}
-		return c.Leaf.NotAfter
+// apiAccess says which requests are answered. Without a cluster there is no server to review them.
+func apiAccess(c *config.Config, joined *cluster) nodeapi.Access {
+	access := nodeapi.Access{
+		ClientCA: c.API.ClientCA, Anonymous: c.API.Anonymous,
+		TokenTTL: c.API.TokenTTL, AllowedTTL: c.API.AllowedTTL, DeniedTTL: c.API.DeniedTTL,
 	}
-	if joined != nil {
-		pages.ClientExpiry = func() time.Time { return until(joined.shows.certificate()) }
+	if joined != nil && c.API.Tokens {
+		access.Tokens = joined.clients.General.AuthenticationV1().TokenReviews()
 	}
-	if serving := a.serving; serving != nil {
-		pages.ServerExpiry = func() time.Time {
-			c, err := serving.GetCertificate(nil)
-			if err != nil { // there is none yet
-				return time.Time{}
-			}
-			return until(c)
-		}
+	if joined != nil && !c.API.AlwaysAllow {
+		access.Reviews = joined.clients.General.AuthorizationV1().SubjectAccessReviews()
 	}
+	return access
 }
 
-// loopPatience is how long the sync loop, which never blocks, may take to answer.
-const loopPatience = 10 * time.Second
+// loopTimeout is how long the sync loop, which never blocks, may take to answer.
+const loopTimeout = 10 * time.Second
 
 // loopAlive tells whether the sync loop goes round.
-func (n *node) loopAlive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, loopPatience)
+func (c *core) loopAlive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
-	return n.checked("syncloop", n.agent.Alive(ctx))
+	return c.checked("syncloop", c.agent.Alive(ctx))
 }
 
-// checked counts what came of a check.
-func (n *node) checked(check string, err error) error {
-	n.measured.counts.Checked(check, err)
+// checked counts the result of a health check.
+func (c *core) checked(check string, err error) error {
+	c.stats.counts.Checked(check, err)
 	return err
 }
 
@@ -150,7 +158,7 @@ func apiPorts(c *config.Config) nodeapi.Addresses {
 }
 
 // start answers on the ports.
-func (a *answering) start(group *run.Group, ports nodeapi.Listeners, fail func(error)) {
+func (a *nodeAPIServer) start(group *run.Group, ports nodeapi.Listeners, fail func(error)) {
 	if a.serving != nil {
 		group.Go("serving certificate", a.serving.Run)
 	}

@@ -62,7 +62,9 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 		c.API.StreamIdle, c.API.Debugging, c.API.DebugFlags = time.Hour, true, true
 		logs := logging.To(io.Discard)
 		defer func() { _ = logs.SetVerbosity(0) }() // all tests share that of libraries
-		api, err := newAnswering(c, &node{agent: loop, measured: &measured{counts: counts, pages: pages}}, nil, nil, logs)
+		api, err := newNodeAPIServer(&core{
+			deps: &deps{config: c, log: log}, syncLoop: &syncLoop{agent: loop}, stats: &nodeStats{counts: counts, pages: pages},
+		}, nil, logs)
 		if err != nil {
 			t.Fatal(err)
 		}

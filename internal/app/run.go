@@ -3,23 +3,17 @@ package app
 import (
 	"context"
 	"errors"
-	"time"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"berth/internal/api/localapi"
 	"berth/internal/api/nodeapi"
 	"berth/internal/config"
 	"berth/internal/host/roots"
 	"berth/internal/lib/logging"
-	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/pods/volume"
 )
 
-// Run works until ctx ends. What runs of the pods goes on after that. The runtime is
-// started when nothing of the start can fail any more, so one that fails leaves none behind.
+// Run runs the agent until ctx ends; containers go on running after that. First all parts are made,
+// each from finished parts, then they are started: an agent that can't be made leaves no runtime behind.
 func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging.Logger) error {
 	log := logs.Logger
 	ctx, fail := context.WithCancelCause(ctx)
@@ -54,13 +48,6 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if err != nil {
 		return err
 	}
-	var n *node // there before the sources run
-	sources, names, err := newSources(c,
-		func(ctx context.Context, objects []runtime.Object) { n.objects.Local.Set(ctx, objects) },
-		func(p *v1.Pod) *v1.Pod { return n.objects.Local.WithOverhead(p) }, log)
-	if err != nil {
-		return err
-	}
 	log.Info("berth starts", "version", c.Version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL,
 		"id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
 	takeScore(c.OOMScore, log)
@@ -74,80 +61,32 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	// Without it, pods run all the same: only what they mount does not travel.
+	// Without shared mounts pods run all the same: only what they mount does not propagate.
 	for _, dir := range mountedIn(c) {
 		if err := volume.ShareMounts(dir); err != nil {
 			log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
 		}
 	}
-	var joined *cluster
-	n, joined, err = assemble(ctx, c, rt, client, member, state, watcher, names, log)
+	d, err := newDeps(ctx, c, rt, client, member, state, watcher, log)
 	if err != nil {
 		return whyEnded(ctx, err)
 	}
-	defer n.stop()
-	goingDown, err := watchShutdown(c, n, joined, group, log)
+	a, err := newDaemon(ctx, d, logs)
 	if err != nil {
-		return err
+		return whyEnded(ctx, err)
 	}
-	answers, err := newAnswering(c, n, joined, client, logs)
-	if err != nil {
-		return err
-	}
-	store := imageStore{features: n.features, client: client, images: n.images, gc: n.imageGC, bundle: rt.bundle, log: log}
-	local, err := localapi.New(localapi.Config{
-		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{n.endings()}, Events: n.diary.store,
-		Images: store, Inventory: newInventory(c, client, n, joined, goingDown.Closed), Waterfalls: watcher,
-		Drains: Drains{goingDown}, EphemeralContainers: n.agent, Node: answers.Local(), Version: c.Version, Log: log,
-	})
-	if err != nil {
-		return err
-	}
-
-	// Whoever asks is answered, and the cluster is told, before the runtime is there: it may
-	// take long, or hang. Only pods wait for it.
-	snapshots := make(chan pod.Snapshot)
-	answers.start(group, ports, func(err error) { fail(err) })
-	rt.start(group, fail, log)
-	n.start(snapshots)
-	group.Go("image gc", n.onceUp(n.imageGC.Run))
-	var registered, changed <-chan struct{} // never, without a cluster
-	if joined != nil {
-		sources, registered, changed = append(sources, joined.pods), joined.registered, joined.changed
-		watcher.Metrics.Joining(time.Now())
-		joined.start(group, rt, client, n.objects.API, n.agent.Alive, func(err error) { fail(err) })
-	}
-	for _, s := range sources {
-		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
-	}
+	defer a.core.stop()
+	a.start(group, rt, ports, fail)
 	if listener != nil {
 		group.Go("server", func(ctx context.Context) {
-			if err := local.Serve(ctx, listener); err != nil {
+			if err := a.localAPI.Serve(ctx, listener); err != nil {
 				fail(err)
 			}
 		})
 	}
-	for {
-		select {
-		case <-rt.up:
-			n.runtimeIsBack()
-		case <-rt.imported:
-			if err := n.images.Loaded(ctx, rt.takeImported()); err != nil {
-				log.Warn("images of an archive are not for all pods", "err", err)
-			}
-			if joined != nil {
-				joined.node.Refresh() // the Node tells which images are here
-			}
-		case <-registered:
-			watcher.Metrics.Registered(time.Now())
-			n.agent.Remirror(ctx)
-		case <-changed:
-			n.drivers.Attached(ctx)
-		case <-ctx.Done():
-			log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
-			return whyEnded(ctx, ctx.Err())
-		}
-	}
+	handleSignals(ctx, a.core, rt.signals)
+	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
+	return whyEnded(ctx, ctx.Err())
 }
 
 // whyEnded is nil if err only says that we were asked to end.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"berth/internal/config"
@@ -17,83 +16,35 @@ import (
 	"berth/internal/telemetry/measure"
 )
 
-// container is the container runtime that an agent works with: its own, or the
+// containerRuntime is the container runtime that an agent works with: its own, or the
 // one that it was given.
 type containerRuntime struct {
 	owner    roots.Owner
 	endpoint string
 	bundle   *bundle.Runtime // nil if it was given
-
-	cameUp   chan struct{} // closed when it came up for the first time
-	up       chan struct{} // holds a value when it came up and nobody took note yet
-	imported chan struct{} // likewise, when images came in
-	hints    chan struct{} // likewise, when it may be another than it last said
-
-	mu    sync.Mutex
-	first bool     // cameUp is closed
-	names []string // of images that came in
+	signals  *runtimeSignals
 }
 
 func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.Keeper, log *slog.Logger) (*containerRuntime, error) {
-	r := &containerRuntime{
-		owner: owner, endpoint: c.RuntimeEndpoint,
-		cameUp: make(chan struct{}), up: make(chan struct{}, 1), imported: make(chan struct{}, 1), hints: make(chan struct{}, 1),
-	}
-	if r.endpoint != "" {
-		return r, nil
+	signals := newRuntimeSignals()
+	if c.RuntimeEndpoint != "" {
+		return &containerRuntime{owner: owner, endpoint: c.RuntimeEndpoint, signals: signals}, nil
 	}
 	libexec, err := LibexecDir()
 	if err != nil {
 		return nil, err
 	}
-	r.bundle, err = bundle.New(bundle.Config{
+	ours, err := bundle.New(bundle.Config{
 		Owner: owner, Libexec: libexec, PullPatience: c.Images.PullPatience, Silence: c.RuntimeSilence, State: state, Log: log,
 		Ready: askReady, Answers: askAnything, HasImage: askImage,
-		Up:       r.isUp,
+		Up:       signals.notifyUp,
 		Down:     func(error) {},
-		Imported: r.cameIn, NetworkChanged: func() { note(r.hints) },
+		Imported: signals.notifyImported, NetworkChanged: func() { notify(signals.hints) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.endpoint = r.bundle.Endpoint()
-	return r, nil
-}
-
-// isUp notes that the runtime came up.
-func (r *containerRuntime) isUp() {
-	r.mu.Lock()
-	if !r.first {
-		r.first = true
-		close(r.cameUp)
-	}
-	r.mu.Unlock()
-	note(r.up)
-}
-
-// cameIn remembers images of an archive for who will look.
-func (r *containerRuntime) cameIn(names []string) {
-	r.mu.Lock()
-	r.names = append(r.names, names...)
-	r.mu.Unlock()
-	note(r.imported)
-}
-
-// takeImported returns the images that came in since it was called last.
-func (r *containerRuntime) takeImported() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	names := r.names
-	r.names = nil
-	return names
-}
-
-// note leaves a value for who will look.
-func note(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return &containerRuntime{owner: owner, endpoint: ours.Endpoint(), bundle: ours, signals: signals}, nil
 }
 
 // start keeps our own runtime alive, or waits for the given one to answer. fail
@@ -110,13 +61,13 @@ func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.L
 	group.Go("wait for the runtime", func(ctx context.Context) { r.await(ctx, log) })
 }
 
-// await notes when a runtime that we do not manage answers.
+// await signals when a runtime that berth does not manage answers.
 func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 	said := false
 	for ctx.Err() == nil {
 		err := askRuntime(ctx, r.endpoint)
 		if err == nil {
-			r.isUp()
+			r.signals.notifyUp()
 			return
 		}
 		if !said {
@@ -186,7 +137,7 @@ func (r *containerRuntime) connect(c *config.Config, watcher *measure.Recorder) 
 // awaitUp waits until the runtime has come up for the first time.
 func (r *containerRuntime) awaitUp(ctx context.Context) error {
 	select {
-	case <-r.cameUp:
+	case <-r.signals.cameUp:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -2,11 +2,7 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"path/filepath"
-
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/config"
 	"berth/internal/intake/objects"
@@ -15,15 +11,21 @@ import (
 	"berth/internal/lib/secret"
 )
 
-// podSource sends what it has of pods.
+// podSource sends snapshots of its pods.
 type podSource interface {
 	Run(ctx context.Context, out chan<- pod.Snapshot)
 }
 
-// newSources returns the sources that c asks for, and their names. What pods may refer
-// to in their manifests is handed to set; fill completes a pod with what that says of it.
-func newSources(c *config.Config, set func(context.Context, []runtime.Object), fill func(*v1.Pod) *v1.Pod, log *slog.Logger) ([]podSource, []string, error) {
-	var sources []podSource
+// sourceNames lists the sources of pods, in the order of newSources; the cluster comes last.
+func sourceNames(d *deps) []string {
+	names := localSourceNames(d.config)
+	if d.cluster != nil {
+		names = append(names, pod.SourceAPI)
+	}
+	return names
+}
+
+func localSourceNames(c *config.Config) []string {
 	var names []string
 	if c.ManifestDir != "" {
 		names = append(names, pod.SourceFile)
@@ -31,30 +33,41 @@ func newSources(c *config.Config, set func(context.Context, []runtime.Object), f
 	if c.ManifestURL != (secret.URL{}) {
 		names = append(names, pod.SourceHTTP)
 	}
-	objects, err := objects.NewCollector(objects.CollectorConfig{Sources: names, Set: set, Log: log})
+	return names
+}
+
+// newSources returns the sources that the configuration asks for. local gets the objects that their manifests hold
+// besides pods, and completes pods by them.
+func newSources(d *deps, local *objects.Local) ([]podSource, error) {
+	c, log := d.config, d.log
+	collector, err := objects.NewCollector(objects.CollectorConfig{Sources: localSourceNames(c), Set: local.Set, Log: log})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var sources []podSource
 	state := filepath.Join(c.RootDir, "sources")
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
-			Objects: objects.From(pod.SourceFile), Fill: fill,
+			Objects: collector.From(pod.SourceFile), Fill: local.WithOverhead,
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		sources = append(sources, s)
 	}
 	if c.ManifestURL != (secret.URL{}) {
 		s, err := source.NewHTTP(source.HTTPConfig{
 			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
-			State: filepath.Join(state, "http.json"), Log: log, Objects: objects.From(pod.SourceHTTP), Fill: fill,
+			State: filepath.Join(state, "http.json"), Log: log, Objects: collector.From(pod.SourceHTTP), Fill: local.WithOverhead,
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		sources = append(sources, s)
 	}
-	return sources, names, nil
+	if d.cluster != nil {
+		sources = append(sources, d.cluster.pods)
+	}
+	return sources, nil
 }

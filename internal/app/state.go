@@ -13,14 +13,13 @@ import (
 // agentState keeps the files of a root directory that the agent can go on without.
 type agentState struct {
 	*statefile.Keeper
-	full chan struct{} // holds a value when the disk has no room, and nobody took note yet
+	full chan struct{} // holds a value if the disk has no room and that was not received yet
 }
 
 func newAgentState(log *slog.Logger) (*agentState, error) {
-	s := &agentState{full: make(chan struct{}, 1)}
-	var err error
-	s.Keeper, err = statefile.New(statefile.Config{Log: log, Full: func() { note(s.full) }})
-	return s, err
+	full := make(chan struct{}, 1)
+	keeper, err := statefile.New(statefile.Config{Log: log, Full: func() { notify(full) }})
+	return &agentState{Keeper: keeper, full: full}, err
 }
 
 // listenLocally opens the socket of a root directory. On a disk that has no place for one it

@@ -74,7 +74,7 @@ var trusted = map[string]string{
 	"internal/app/settings.go os.ReadFile":            "settings of the last run",
 	"internal/cli/config.go os.ReadFile":              "settings of the administrator and of the agent",
 	"internal/cli/doctor.go os.DirFS":                 "what the kernel and the administrator say of the machine",
-	"internal/app/hands.go os.DirFS":                  "what the kernel says of the machine",
+	"internal/app/executor.go os.DirFS":               "what the kernel says of the machine",
 	"internal/app/identity.go os.ReadFile":            "what the kernel says of the machine",
 	"internal/cli/image.go os.Open":                   "a file of the user who runs the command line",
 	"internal/app/machine.go io/fs.Glob":              "what the kernel says of the machine",

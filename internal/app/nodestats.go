@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	clientgo "k8s.io/client-go/tools/metrics"
@@ -11,6 +12,7 @@ import (
 	machine "berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/execute"
+	"berth/internal/core/worker"
 	"berth/internal/pods/cgroup"
 	"berth/internal/telemetry/measure"
 	"berth/internal/telemetry/metrics"
@@ -43,42 +45,48 @@ func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measu
 	return watcher, tracer, err
 }
 
-// measured is what can be read of all that.
-type measured struct {
-	stats  *stats.Reader
+// nodeStats are the measurements of this node and its pods.
+type nodeStats struct {
+	reader *stats.Reader
 	pages  *metrics.Pages
 	counts *metrics.Metrics
 }
 
-// newMeasured makes the pages of a node whose road is complete.
-func newMeasured(c *config.Config, n *node, in surroundings, executor *execute.Executor) (*measured, error) {
+// certificateExpiry tells until when the certificates of this node are good. Nil: it has none.
+type certificateExpiry struct{ client, server func() time.Time }
+
+func newNodeStats(
+	ctx context.Context, d *deps, loop *syncLoop, services *podServices, executor *execute.Executor, pool *worker.Pool, expiry certificateExpiry,
+) (*nodeStats, error) {
+	c := d.config
 	counters, err := cgroup.OpenCounters()
 	if err != nil {
 		return nil, err
 	}
-	reader, err := stats.New(n.group.Context(), stats.Config{
-		NodeName: c.NodeName, Pods: n.pool.Active, Known: n.observer.All, Cgroup: executor.Node.Cgroup, AllPods: c.CgroupRoot,
-		Volume: n.volumes.Path, Counters: counters, Runtime: in.client, RootDir: c.RootDir, Log: n.log,
+	reader, err := stats.New(ctx, stats.Config{
+		NodeName: c.NodeName, Pods: pool.Active, Known: loop.observer.All, Cgroup: executor.Node.Cgroup, AllPods: c.CgroupRoot,
+		Volume: services.volumes.Path, Counters: counters, Runtime: d.client, RootDir: c.RootDir, Log: d.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	mirrored := func(p *v1.Pod) bool {
-		_, ok := in.wanted.MirrorOf(p)
+		_, ok := d.desired.MirrorOf(p)
 		return ok
 	}
 	pages, err := metrics.NewPages(metrics.PagesConfig{
-		Metrics: in.watcher.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: machine.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
+		Metrics: d.watcher.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: machine.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
 		Counts: func() metrics.Counts {
-			return measure.Count(in.wanted.Pods(), mirrored, n.pool.Lives(), n.observer.All())
+			return measure.Count(d.desired.Pods(), mirrored, pool.Lives(), loop.observer.All())
 		},
-		Volumes: func() map[metrics.Volumes]int { return measure.Volumes(n.pool.Active(), n.volumes.Path) },
+		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pool.Active(), services.volumes.Path) },
+		ClientExpiry: expiry.client, ServerExpiry: expiry.server,
 	})
-	return &measured{stats: reader, pages: pages, counts: in.watcher.Metrics}, err
+	return &nodeStats{reader: reader, pages: pages, counts: d.watcher.Metrics}, err
 }
 
-func (m *measured) handlers() nodeapi.Metrics {
+func (s *nodeStats) handlers() nodeapi.Metrics {
 	return nodeapi.Metrics{
-		Main: m.pages.Main(), Cadvisor: m.pages.Cadvisor(), Resource: m.pages.Resource(), Probes: m.pages.Probes(), SLIs: m.pages.SLIs(),
+		Main: s.pages.Main(), Cadvisor: s.pages.Cadvisor(), Resource: s.pages.Resource(), Probes: s.pages.Probes(), SLIs: s.pages.SLIs(),
 	}
 }

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/api/localapi"
+	"berth/internal/api/nodeapi"
+	"berth/internal/lib/logging"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// daemon is the core with the sources that bring it pods and the APIs that answer for it. Its parts
+// are finished, and stand still until start.
+type daemon struct {
+	core     *core
+	sources  []podSource
+	shutdown *shutdownHandler
+	nodeAPI  *nodeAPIServer
+	localAPI *localapi.Server
+}
+
+func newDaemon(ctx context.Context, d *deps, logs *logging.Logger) (*daemon, error) {
+	serving, err := newServingCert(d)
+	if err != nil {
+		return nil, err
+	}
+	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
+	if err != nil {
+		return nil, err
+	}
+	sources, err := newSources(d, n.objects.Local)
+	if err != nil {
+		return nil, err
+	}
+	shutdown, err := newShutdown(n)
+	if err != nil {
+		return nil, err
+	}
+	nodeAPI, err := newNodeAPIServer(n, serving, logs)
+	if err != nil {
+		return nil, err
+	}
+	localAPI, err := newLocalAPI(n, nodeAPI, shutdown.manager)
+	if err != nil {
+		return nil, err
+	}
+	return &daemon{core: n, sources: sources, shutdown: shutdown, nodeAPI: nodeAPI, localAPI: localAPI}, nil
+}
+
+// start sets the parts in motion. Requests are answered, and the cluster gets its Node, before the
+// runtime is there: it may take long, or hang. Only pods wait for it.
+func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, fail func(error)) {
+	n := a.core
+	n.cgroups.LimitAll()
+	a.shutdown.start(group)
+	a.nodeAPI.start(group, ports, fail)
+	rt.start(group, fail, n.log)
+	snapshots := make(chan pod.Snapshot)
+	n.start(snapshots)
+	group.Go("image gc", n.onceUp(n.imageGC.Run))
+	if n.cluster != nil {
+		n.watcher.Metrics.Joining(time.Now())
+		n.cluster.start(group, rt, n.client, n.objects.API, n.agent.Alive, fail)
+	}
+	for _, s := range a.sources {
+		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
+	}
+}
+
+// handleSignals passes signals of the runtime and of the cluster on to the parts that they concern,
+// until ctx ends.
+func handleSignals(ctx context.Context, n *core, runtime *runtimeSignals) {
+	var registered, changed <-chan struct{} // never, without a cluster
+	if n.cluster != nil {
+		registered, changed = n.cluster.registered, n.cluster.changed
+	}
+	for {
+		select {
+		case <-runtime.up:
+			n.resync()
+		case <-runtime.imported:
+			if err := n.images.Loaded(ctx, runtime.takeImported()); err != nil {
+				n.log.Warn("images of an archive are not for all pods", "err", err)
+			}
+			n.refreshNode() // it lists the images
+		case <-registered:
+			n.watcher.Metrics.Registered(time.Now())
+			n.agent.Remirror(ctx)
+		case <-changed:
+			n.drivers.Attached(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

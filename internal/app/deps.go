@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"berth/internal/config"
+	"berth/internal/host/roots"
+	"berth/internal/intake/desired"
+	"berth/internal/pods/cgroup"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/image"
+	"berth/internal/telemetry/measure"
+)
+
+// deps are the parts that are finished before the sync loop is made of them. None of them asks
+// the runtime anything while it is made: the runtime may not be there yet, or hang.
+type deps struct {
+	config   *config.Config
+	owner    roots.Owner
+	client   *cri.Client
+	features *features
+	bundle   *bundle.Runtime // nil if the runtime was given
+	records  *image.Records
+	watcher  *measure.Recorder
+	events   *eventRecorder
+	state    *agentState
+	desired  *desired.Set
+	cluster  *cluster // nil without a cluster
+	upstream upstream
+	capacity *capacity
+	ports    *hostPorts
+	ips      *addresses
+	tree     *cgroup.Tree
+	cgroups  *cgroup.Pods
+	podsDir  string // holds a directory of data for each pod
+	log      *slog.Logger
+}
+
+// newDeps makes the parts below the sync loop. member is nil if the node is in no cluster.
+func newDeps(
+	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Recorder, log *slog.Logger,
+) (*deps, error) {
+	features := newFeatures(client, rt.signals.cameUp, log)
+	ports, err := newHostPorts(rt.owner, log)
+	if err != nil {
+		return nil, err
+	}
+	events, err := newEventRecorder(ctx, c, member, state.Keeper, log)
+	if err != nil {
+		return nil, err
+	}
+	wanted := desired.New()
+	joined, err := newCluster(c, member, client, wanted, state.full, events.recorder, watcher.Metrics.StatusWritten, log)
+	if err != nil {
+		return nil, err
+	}
+	capacity, err := newCapacity(c, features, ports, joined)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := cgroup.Open()
+	if err != nil {
+		return nil, err
+	}
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: rt.owner, All: allPods(c), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	ips, err := newAddresses(c, log)
+	if err != nil {
+		return nil, err
+	}
+	var up upstream = standalone{}
+	if joined != nil {
+		up = joined
+	}
+	return &deps{
+		config: c, owner: rt.owner, client: client, features: features, bundle: rt.bundle, records: newRecords(c, log), watcher: watcher, events: events,
+		state: state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, cgroups: cgroups,
+		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
+	}, nil
+}
+
+// refreshNode has the Node written anew, if there is one.
+func (d *deps) refreshNode() {
+	if d.cluster != nil {
+		d.cluster.node.Refresh()
+	}
+}

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"berth/internal/config"
+	"berth/internal/lib/run"
+	"berth/internal/lib/statefile"
+	"berth/internal/telemetry/event"
+)
+
+// eventRecorder records Kubernetes events of this node and its pods: in a file of its own and, in a
+// cluster, at the API server.
+type eventRecorder struct {
+	store    *event.Store
+	recorder *event.Recorder
+	sink     *event.APISink // nil without a cluster
+	// They stop one after the other: the recorder after the parts that record events, and the sink
+	// after the recorder.
+	recording, sending *run.Group
+}
+
+// newEventRecorder opens the file of events. member is nil without a cluster.
+func newEventRecorder(ctx context.Context, c *config.Config, member *membership, state *statefile.Keeper, log *slog.Logger) (*eventRecorder, error) {
+	store, err := event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), State: state, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	settings := event.Config{Node: c.NodeName, Store: store, Log: log}
+	var sink *event.APISink
+	if member != nil {
+		sink, err = event.NewAPISink(event.SinkConfig{Client: member.clients.Events.CoreV1(), Log: log})
+		if err != nil {
+			return nil, err
+		}
+		settings.Sink = sink.Send
+		settings.Component = "kubelet" // people and tools of a cluster look for this name
+	}
+	recorder, err := event.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx) // it outlasts the parts that record events
+	return &eventRecorder{store: store, recorder: recorder, sink: sink, recording: run.NewGroup(ctx, log), sending: run.NewGroup(ctx, log)}, nil
+}
+
+func (r *eventRecorder) start() {
+	r.recording.Go("events", r.recorder.Run)
+	if r.sink != nil {
+		r.sending.Go("events to the API server", r.sink.Run)
+	}
+}
+
+func (r *eventRecorder) stop() {
+	r.recording.Stop()
+	r.sending.Stop()
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/execute"
+	"berth/internal/lib/podfile"
+	"berth/internal/pods/hook"
+	"berth/internal/pods/userns"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/crilog"
+	"berth/internal/runtime/render"
+)
+
+// newExecutor assembles the executor of pods and the services that it calls.
+func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*execute.Executor, error) {
+	c := in.config
+	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: in.log})
+	if err != nil {
+		return nil, err
+	}
+	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: idsForPods(ctx), Log: in.log})
+	if err != nil {
+		return nil, err
+	}
+	return execute.New(execute.Config{
+		Runtime: in.client, Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes, UserNamespaces: users,
+		Events: in.events.recorder, Upstream: in.upstream, Statuses: loop.statuses, Telemetry: in.watcher,
+		Slots: execute.NewSlots(c.StartSlots), Log: in.log,
+		Node:        renderNode(in),
+		HostIPs:     in.ips.now,
+		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
+		PodsDir:     in.podsDir,
+		LinksDir:    c.LogLinksDir,
+		RuntimeName: in.features.runtimeName,
+		LastLines:   crilog.LastLines,
+		Backoff:     c.Backoff,
+		Allocatable: in.capacity.forPods,
+		CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
+		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
+		ImageUser:   imageUsers(in.client),
+		MakeCgroup: func(g render.Cgroup) error {
+			defer in.watcher.Cgroup("create")()
+			return in.cgroups.Make(g)
+		},
+		RemoveCgroup: func(ctx context.Context, path string) error {
+			defer in.watcher.Cgroup("destroy")()
+			return in.cgroups.Remove(ctx, path)
+		},
+		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
+		Explain:   cri.Reason,
+		PodGone:   loop.observer.Forget,
+	})
+}
+
+// limitedPages are the sizes of huge pages that containers can be kept from.
+func limitedPages(in *deps) []string {
+	if !in.tree.LimitsHugePages() {
+		return nil
+	}
+	return render.PageSizes(in.capacity.allocatable)
+}
+
+// renderNode is what pods take over from this machine, but for what may change.
+func renderNode(in *deps) render.Node {
+	c := in.config
+	return render.Node{
+		Name: c.NodeName, Root: in.owner.ID(), LogsDir: c.PodLogsDir,
+		InCluster: in.cluster != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
+		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
+		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
+		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: throttlePaths(os.DirFS("/")),
+	}
+}
+
+// readOnlyBelow tells whether what is mounted below a read-only mount can be
+// read-only, too. Of a class, only what all handlers can do is known before its pod
+// is run.
+func readOnlyBelow(p *v1.Pod, handlers []cri.Handler) bool {
+	class := p.Spec.RuntimeClassName
+	all := len(handlers) > 0
+	for _, h := range handlers {
+		if h.Name == "" && (class == nil || *class == "") {
+			return h.RecursiveReadOnlyMounts
+		}
+		all = all && h.RecursiveReadOnlyMounts
+	}
+	return all
+}

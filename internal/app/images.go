@@ -1,0 +1,166 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/api/inventory"
+	"berth/internal/config"
+	"berth/internal/core/agent"
+	"berth/internal/runtime/bundle"
+	"berth/internal/runtime/credential"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/image"
+	"berth/internal/runtime/imagegc"
+	"berth/internal/runtime/keyring"
+)
+
+// newKeyring is what this machine can show to registries: where the users of a
+// kubelet put their logins, and below the root directory.
+func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger) (*credential.Node, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/root"
+	}
+	out := credential.Config{Accounts: accounts, Log: log}
+	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", filepath.Join(home, ".docker"), "/.docker"} {
+		out.Files = append(out.Files, filepath.Join(dir, "config.json"))
+	}
+	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", home, "/"} {
+		out.Legacy = append(out.Legacy, filepath.Join(dir, ".dockercfg"))
+	}
+	if c.Images.ProviderConfig != "" {
+		if out.Plugins, err = credential.LoadPlugins(c.Images.ProviderConfig, c.Images.ProviderBin); err != nil {
+			return nil, err
+		}
+	}
+	return credential.New(out)
+}
+
+// imageRecords is where the memory of images is kept.
+func imageRecords(c *config.Config) string { return filepath.Join(c.RootDir, "image_manager") }
+
+// newRecords opens the memory of who pulled what.
+func newRecords(c *config.Config, log *slog.Logger) *image.Records {
+	return image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
+}
+
+// newImages makes the manager that pulls images.
+func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collector) (*image.Manager, error) {
+	c := d.config
+	ring, err := newKeyring(c, loop.objects, d.log)
+	if err != nil {
+		return nil, err
+	}
+	settings := image.Config{
+		Runtime: d.client, Log: d.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
+		Objects: loop.objects, Keyring: ring, Records: d.records, Size: gc.Size,
+		Enqueue: loop.agent.Enqueue, Explain: cri.Reason, Pulled: d.watcher.Pulled(d.client.ImageSize),
+		GaveUp: cri.GaveUp,
+	}
+	if b := d.bundle; b != nil {
+		settings.Arrived = func(ctx context.Context, repository string) (done, total int64) {
+			p, _ := b.Progress(ctx, repository) // it is asked again soon
+			return p.Done, p.Total
+		}
+		settings.Patience = b.PullPatience()
+	}
+	return image.New(ctx, settings)
+}
+
+// newImageGC makes the collector that removes unused images.
+func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
+	c, client := d.config, d.client
+	return imagegc.New(imagegc.Config{
+		Policy: imagegc.Policy{High: c.Images.GCHigh, Low: c.Images.GCLow, MinAge: c.Images.GCMinAge, MaxAge: c.Images.GCMaxAge},
+		Images: func(ctx context.Context) ([]imagegc.Found, error) {
+			images, err := client.Images(ctx)
+			var out []imagegc.Found
+			for _, i := range images {
+				out = append(out, imagegc.Found{ID: i.ID, Names: slices.Concat(i.Tags, i.Digests), Size: i.Size, Pinned: i.Pinned})
+			}
+			return out, err
+		},
+		InUse:  func(ctx context.Context) (map[string]string, error) { return imagesInUse(ctx, c.RootDir, client, loop) },
+		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
+		Remove: client.RemoveImage, Short: d.state.full, Known: loop.Synced(),
+		Rounds: func(there map[string]bool, began time.Time) {
+			if err := d.records.Prune(there, began); err != nil {
+				d.log.Warn("records of images that are gone are left", "err", err)
+			}
+			d.state.Retry() // there may be room now
+		},
+		Warn: func(reason, message string) { d.events.recorder.RecordNode(v1.EventTypeWarning, reason, message) },
+		File: d.state.File(filepath.Join(imageRecords(c), "used.json"), "when images were used"), Log: d.log,
+	})
+}
+
+// imagesInUse says why images may not go: their containers are there, or will be.
+func imagesInUse(ctx context.Context, root string, client *cri.Client, loop *agent.Agent) (map[string]string, error) {
+	used := map[string]string{}
+	running, err := client.ListAll(ctx) // pods of other roots need their images, too
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range running {
+		why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
+		for _, c := range p.Containers {
+			used[c.Image], used[c.ImageRef] = why, why
+		}
+	}
+	pods, _ := loop.List()
+	for _, p := range pods {
+		for name := range inventory.ImagesOf(p) {
+			why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
+			used[name] = why
+			if full, err := keyring.FullName(name); err == nil {
+				used[full] = why
+			}
+		}
+	}
+	names, err := bundle.Archived(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if used[name] == "" {
+			used[name] = "its archive is in the folder of images"
+		}
+	}
+	delete(used, "")
+	return used, nil
+}
+
+// imageDisk measures the file system that holds the images.
+func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
+	dir, err := imageDir(ctx, client)
+	if err != nil {
+		return imagegc.Disk{}, err
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return imagegc.Disk{}, fmt.Errorf("measure the file system of images: %w", err)
+	}
+	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil // no disk is that large
+}
+
+// imageDir is where the runtime keeps images.
+func imageDir(ctx context.Context, client *cri.Client) (string, error) {
+	where, err := client.Filesystems(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
+		return "", errors.New("the runtime does not say where it keeps images")
+	}
+	return where.Images[0].Mountpoint, nil
+}

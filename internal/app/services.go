@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"berth/internal/pods/csi"
+	"berth/internal/pods/plugins"
+	"berth/internal/pods/volume"
+	"berth/internal/runtime/image"
+	"berth/internal/runtime/imagegc"
+)
+
+// podServices bring images and volumes to pods.
+type podServices struct {
+	images  *image.Manager
+	imageGC *imagegc.Collector
+	drivers *csi.Manager
+	plugins *plugins.Watcher
+	csiNode *csi.Reporter // nil without a cluster
+	volumes *volume.Manager
+}
+
+func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices, error) {
+	gc, err := newImageGC(d, loop.agent)
+	if err != nil {
+		return nil, err
+	}
+	images, err := newImages(ctx, d, loop, gc)
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := newDrivers(d, loop)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := plugins.New(plugins.Config{
+		Dir: filepath.Join(d.config.RootDir, "plugins_registry"), Handlers: map[string]plugins.Handler{registration.CSIPlugin: drivers}, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var csiNode *csi.Reporter
+	if d.cluster != nil {
+		csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: d.cluster.clients.General, Node: d.capacity.inCluster, Log: d.log})
+		if err != nil {
+			return nil, err
+		}
+	}
+	volumes, err := newVolumes(d, loop, drivers, images)
+	if err != nil {
+		return nil, err
+	}
+	return &podServices{images: images, imageGC: gc, drivers: drivers, plugins: watcher, csiNode: csiNode, volumes: volumes}, nil
+}
+
+// newDrivers makes the manager of the CSI drivers of this machine.
+func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
+	settings := csi.Config{
+		PodsDir: d.podsDir, PluginsDir: filepath.Join(d.config.RootDir, "plugins"), NodeName: d.config.NodeName, Objects: loop.objects,
+		Called: d.watcher.Metrics.CSICalled, IsMount: kernel().IsMount, Enqueue: loop.agent.Enqueue, Log: d.log,
+		TakeOff: func(ctx context.Context, path string) error {
+			return kernel().Unmount(ctx, volume.MountPoint{Path: path})
+		},
+	}
+	if d.cluster != nil {
+		settings.Cluster = d.cluster.node
+	}
+	return csi.New(settings)
+}
+
+func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
+	return volume.New(volume.Config{
+		PodsDir: d.podsDir, Objects: loop.objects, Mounter: kernel(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
+		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.now,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, d.features.handlers()) }, SetUp: d.watcher.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
+		Warn: func(p *v1.Pod, reason, message string) {
+			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
+		},
+	})
+}
+
+// imageVolumes has the image of a volume pulled like that of a container. No container
+// has such a name.
+func imageVolumes(images *image.Manager) func(context.Context, *v1.Pod, string, *v1.ImageVolumeSource) (string, time.Time, error) {
+	return func(ctx context.Context, p *v1.Pod, name string, s *v1.ImageVolumeSource) (string, time.Time, error) {
+		state := images.Ensure(ctx, p, &v1.Container{Name: "volume/" + name, Image: s.Reference, ImagePullPolicy: s.PullPolicy})
+		if state.Ref == "" {
+			return "", state.Until, fmt.Errorf("%s: %s", state.Reason, state.Message)
+		}
+		return state.Ref, time.Time{}, nil
+	}
+}

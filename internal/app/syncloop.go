@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"berth/internal/core/agent"
+	"berth/internal/core/observe"
+	"berth/internal/core/status"
+	"berth/internal/intake/objects"
+	"berth/internal/lib/pod"
+	"berth/internal/pods/ephemeral"
+	"berth/internal/pods/orphan"
+	"berth/internal/pods/probe"
+	"berth/internal/runtime/cri"
+	"berth/internal/runtime/render"
+)
+
+const (
+	relistInterval       = time.Minute
+	pollInterval         = time.Second // of a runtime without events
+	housekeepingInterval = time.Minute
+
+	execProbes = 8 // at a time, of all pods: each is a process in a container
+)
+
+// syncLoop is the agent, and the parts that enqueue pods to it.
+type syncLoop struct {
+	agent    *agent.Agent
+	observer *observe.Observer
+	probes   *probe.Manager
+	statuses *status.Store
+	objects  objects.Provider
+	onDisk   podsOnDisk
+}
+
+// podsOnDisk lists the pods that have files, links or cgroups on this machine.
+type podsOnDisk func() (map[pod.UID]*pod.Observed, error)
+
+func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
+	c, statuses, onDisk := d.config, status.NewStore(), newPodsOnDisk(d)
+	debugs, err := ephemeral.Open(d.state.File(filepath.Join(c.RootDir, "debug.json"), "the containers that were added for debugging"), d.log)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := probe.New(probe.Config{
+		Exec: d.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: d.events.recorder, Log: d.log,
+		HostIP: func() string { return d.ips.now()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: d.watcher.Probed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	loop, err := agent.New(agent.Config{
+		Log: d.log, Node: d.capacity.admission, ReloadNode: d.capacity.reread, Sources: sources, Desired: d.desired, EphemeralContainers: debugs, Statuses: statuses,
+		Events: d.events.recorder, Upstream: d.upstream, Metrics: d.watcher,
+		InRuntime: d.features.list(func(ctx context.Context) error { return d.records.Settle(ctx, d.client.ImageRef) }), OnDisk: onDisk, Housekeeping: housekeepingInterval,
+		Liveness: probes.Liveness, Readiness: probes.Readiness, Startup: probes.Startup,
+	})
+	if err != nil {
+		return nil, err
+	}
+	observer, err := observe.New(observe.Config{
+		Runtime: d.client, Log: d.log, RelistInterval: relistInterval, PollInterval: pollInterval, Enqueue: loop.Enqueue, Relisted: d.watcher.Relisted,
+		PodRead: d.watcher.Metrics.PodRelisted,
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, err := newObjects(d, loop.Enqueue)
+	if err != nil {
+		return nil, err
+	}
+	return &syncLoop{agent: loop, observer: observer, probes: probes, statuses: statuses, objects: found, onDisk: onDisk}, nil
+}
+
+func newPodsOnDisk(d *deps) podsOnDisk {
+	dirs := orphan.Dirs{Owner: d.owner, Pods: d.podsDir, Links: d.config.LogLinksDir, Cgroups: d.cgroups}
+	return func() (map[pod.UID]*pod.Observed, error) {
+		if err := dirs.RemoveDeadLinks(); err != nil {
+			return nil, err
+		}
+		return dirs.List()
+	}
+}
+
+// newObjects makes the providers of the objects that pods refer to, in manifests and in the cluster.
+func newObjects(d *deps, enqueue func(context.Context, pod.UID)) (objects.Provider, error) {
+	local, err := objects.NewLocal(objects.LocalConfig{
+		Log: d.log, Enqueue: enqueue, State: d.state.FileForGood(filepath.Join(d.config.RootDir, "claims.json"), "which claim has which volume"),
+		NodeName: d.config.NodeName, NodeLabels: d.capacity.labels,
+	})
+	if err != nil || d.cluster == nil {
+		return objects.Provider{Local: local}, err
+	}
+	api, err := objects.NewAPI(objects.APIConfig{Client: d.cluster.clients.General, Log: d.log, Enqueue: enqueue})
+	return objects.Provider{Local: local, API: api}, err
+}
