@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,17 +13,17 @@ import (
 	"berth/internal/cluster/kubeclient"
 	"berth/internal/cluster/mirror"
 	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/upstream"
 	"berth/internal/config"
 	"berth/internal/core/status"
 	"berth/internal/intake/desired"
 	"berth/internal/intake/objects"
 	"berth/internal/intake/source"
-	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/runtime/cri"
 )
 
-// cluster is the upstream of a node that has joined one.
+// cluster holds the parts that a node has as a member of a cluster.
 type cluster struct {
 	log         *slog.Logger
 	clients     *kubeclient.Clients
@@ -34,20 +33,17 @@ type cluster struct {
 	node        *machine.Reporter
 	writer      *status.Writer
 	mirrors     *mirror.Manager
-	wanted      *desired.Set
+	upstream    *upstream.Upstream
 	pods        *source.API
-	// writing keeps what the writer is told in the order of what is wanted: a pod that
-	// it was told to forget does not come back, and no version comes after a newer one.
-	writing sync.Mutex
-	// registered says that the cluster has a Node of ours, and again when it is
-	// another one: whatever belongs to it has to be made anew.
+	// registered holds a value if the API server has created the Node: the first one, or one
+	// that takes the place of another. Mirror pods belong to their Node, and are made anew.
 	registered chan struct{}
-	// changed says that somebody has changed our Node: more may be attached to it.
+	// changed holds a value if the Node was changed by others: volumes may have been attached.
 	changed chan struct{}
-	// full says that the disk is short of something.
+	// full gets a value if the disk has no room.
 	full chan<- struct{}
-	// ready is closed once the Node and the services of the cluster are known. No pod
-	// is acted on before.
+	// ready is closed once the Node and the services of the cluster are known. Pods of the
+	// cluster wait for it.
 	ready chan struct{}
 }
 
@@ -94,9 +90,13 @@ func newCluster(
 	if err != nil {
 		return nil, err
 	}
+	up, err := upstream.New(upstream.Config{Desired: wanted, Writer: writer, Mirrors: mirrors})
+	if err != nil {
+		return nil, err
+	}
 	return &cluster{
 		log: log, machine: host, pressure: c.Pressure, clients: clients, credentials: member.credentials, node: node, writer: writer, mirrors: mirrors,
-		wanted: wanted, pods: pods, registered: registered, changed: changed, full: full, ready: ready,
+		upstream: up, pods: pods, registered: registered, changed: changed, full: full, ready: ready,
 	}, nil
 }
 
@@ -192,45 +192,4 @@ func (u *cluster) gauge(client *cri.Client) machine.PressureMonitor {
 			return left, errors.Join(err, leftErr)
 		},
 	}
-}
-
-// Publish writes the status of a pod to the API server, that of a static pod to
-// its mirror.
-func (u *cluster) Publish(p *v1.Pod, s v1.PodStatus) {
-	u.writing.Lock()
-	defer u.writing.Unlock()
-	there, ok := u.wanted.Get(p.UID)
-	if ok && pod.IsStatic(p) {
-		there, ok = u.wanted.MirrorOf(p)
-	}
-	if ok {
-		u.writer.Write(there, s)
-	}
-}
-
-// Release takes a pod that was deleted, and of which nothing is left here, off the
-// API server. One that was deleted by force is not there any more.
-func (u *cluster) Release(p *v1.Pod) {
-	u.writing.Lock()
-	defer u.writing.Unlock()
-	if _, there := u.wanted.Get(p.UID); there && !pod.IsStatic(p) {
-		u.writer.Delete(p)
-	}
-}
-
-// Mirror shows a static pod at the API server.
-func (u *cluster) Mirror(p *v1.Pod) {
-	there, _ := u.wanted.MirrorOf(p)
-	u.mirrors.Ensure(p, there)
-}
-
-// Unmirror takes a mirror pod away whose static pod is gone.
-func (u *cluster) Unmirror(mirrorPod *v1.Pod) { u.mirrors.Delete(mirrorPod) }
-
-// Forget drops what is known of a pod that is gone from the API server, and no longer
-// wanted.
-func (u *cluster) Forget(uid pod.UID) {
-	u.writing.Lock()
-	defer u.writing.Unlock()
-	u.writer.Forget(uid)
 }

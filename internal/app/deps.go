@@ -29,7 +29,7 @@ type deps struct {
 	state    *agentState
 	desired  *desired.Set
 	cluster  *cluster // nil without a cluster
-	upstream upstream
+	upstream podUpstream
 	capacity *capacity
 	ports    *hostPorts
 	ips      *addresses
@@ -73,9 +73,9 @@ func newDeps(
 	if err != nil {
 		return nil, err
 	}
-	var up upstream = standalone{}
+	var up podUpstream = standalone{}
 	if joined != nil {
-		up = joined
+		up = joined.upstream
 	}
 	return &deps{
 		config: c, owner: rt.owner, client: client, features: features, bundle: rt.bundle, records: newRecords(c, log), watcher: watcher, events: events,

@@ -8,8 +8,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// upstream is whoever else wants to know of the pods of this node.
-type upstream interface {
+// podUpstream receives the statuses and mirrors of the pods of this node.
+type podUpstream interface {
 	agent.Upstream
 	execute.Upstream
 }

@@ -5,6 +5,7 @@
 //	cert        client and serving certificates of the node
 //	node        the Node object, its conditions and its Lease
 //	mirror      mirror pods of static pods
+//	upstream    statuses and mirror pods on their way to the API server
 //	shutdown    drain of the node, and shutdown of the machine
 //
 // Start reading at node.

@@ -1,4 +1,4 @@
-package app
+package upstream
 
 import (
 	"log/slog"
@@ -33,18 +33,21 @@ func TestAPodIsReleasedOnlyWhileItsSourceHasIt(t *testing.T) {
 					Annotations: map[string]string{pod.AnnotationSource: pod.SourceAPI}, DeletionTimestamp: &metav1.Time{Time: time.Now()},
 				}}
 				server := fake.NewClientset(p)
-				u := &cluster{log: log, wanted: desired.New()}
-				var err error
-				u.writer, err = status.NewWriter(status.WriterConfig{Client: server.CoreV1(), Log: log, Workers: 1})
+				wanted := desired.New()
+				writer, err := status.NewWriter(status.WriterConfig{Client: server.CoreV1(), Log: log, Workers: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				u, err := New(Config{Desired: wanted, Writer: writer, Mirrors: noMirrors{}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				group := run.NewGroup(t.Context(), log)
 				defer group.Stop()
-				group.Go("status writer", u.writer.Run)
-				u.wanted.Upsert(p)
+				group.Go("status writer", writer.Run)
+				wanted.Upsert(p)
 				if c.removed {
-					u.wanted.Remove(p.UID)
+					wanted.Remove(p.UID)
 					u.Forget(p.UID)
 				}
 
@@ -60,3 +63,8 @@ func TestAPodIsReleasedOnlyWhileItsSourceHasIt(t *testing.T) {
 		})
 	}
 }
+
+type noMirrors struct{}
+
+func (noMirrors) Ensure(_, _ *v1.Pod) {}
+func (noMirrors) Delete(*v1.Pod)      {}
