@@ -16,6 +16,7 @@ import (
 	"berth/internal/cluster/upstream"
 	"berth/internal/config"
 	"berth/internal/core/status"
+	"berth/internal/host/addresses"
 	"berth/internal/intake/desired"
 	"berth/internal/intake/objects"
 	"berth/internal/intake/source"
@@ -52,7 +53,7 @@ const statusWorkers = 4
 
 // newCluster returns nil if member is nil: the node is in no cluster.
 func newCluster(
-	c *config.Config, member *membership, client *cri.Client, wanted *desired.Set, full chan<- struct{}, events machine.Events, written func(time.Duration), log *slog.Logger,
+	c *config.Config, member *membership, client *cri.Client, ips *addresses.Watcher, wanted *desired.Set, full chan<- struct{}, events machine.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
 	if member == nil {
 		return nil, nil
@@ -67,7 +68,7 @@ func newCluster(
 		Settings: nodeSettings(c),
 		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
 		Machine:   host.Read,
-		Addresses: func() ([]string, error) { return hostIPs(c) },
+		Addresses: ips.Read,
 		Runtime:   func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
 		Registered: func(_ types.UID, again bool) {
 			if again { // the server may have lost more than the Node

@@ -67,7 +67,7 @@ func (c *core) start(snapshots <-chan pod.Snapshot) {
 	c.group.Go("probes", c.probes.Run)
 	c.group.Go("host ports", func(ctx context.Context) { c.ports.run(ctx, c.agent) })
 	c.group.Go("addresses", func(ctx context.Context) {
-		c.ips.watch(ctx, func() {
+		c.ips.Run(ctx, func() {
 			c.refreshNode()
 			c.pool.EnqueueAll()
 		})

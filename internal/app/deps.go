@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/config"
+	"berth/internal/host/addresses"
 	"berth/internal/host/roots"
 	"berth/internal/intake/desired"
 	"berth/internal/pods/cgroup"
@@ -32,7 +33,7 @@ type deps struct {
 	upstream podUpstream
 	capacity *capacity
 	ports    *hostPorts
-	ips      *addresses
+	ips      *addresses.Watcher
 	tree     *cgroup.Tree
 	cgroups  *cgroup.Pods
 	podsDir  string // holds a directory of data for each pod
@@ -52,8 +53,12 @@ func newDeps(
 	if err != nil {
 		return nil, err
 	}
+	ips, err := addresses.New(addresses.Config{NodeIP: c.NodeIP, PodCIDR: c.PodCIDR, Log: log})
+	if err != nil {
+		return nil, err
+	}
 	wanted := desired.New()
-	joined, err := newCluster(c, member, client, wanted, state.full, events.recorder, watcher.Metrics.StatusWritten, log)
+	joined, err := newCluster(c, member, client, ips, wanted, state.full, events.recorder, watcher.Metrics.StatusWritten, log)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +71,6 @@ func newDeps(
 		return nil, err
 	}
 	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: rt.owner, All: allPods(c), Log: log})
-	if err != nil {
-		return nil, err
-	}
-	ips, err := newAddresses(c, log)
 	if err != nil {
 		return nil, err
 	}

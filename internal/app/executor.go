@@ -33,7 +33,7 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 		Events: in.events.recorder, Upstream: in.upstream, Statuses: loop.statuses, Telemetry: in.watcher,
 		Slots: execute.NewSlots(c.StartSlots), Log: in.log,
 		Node:        renderNode(in),
-		HostIPs:     in.ips.now,
+		HostIPs:     in.ips.Last,
 		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
 		PodsDir:     in.podsDir,
 		LinksDir:    c.LogLinksDir,

@@ -17,6 +17,7 @@ import (
 	machine "berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/agent"
+	"berth/internal/host/addresses"
 	"berth/internal/pods/probe"
 	"berth/internal/runtime/cri"
 )
@@ -26,6 +27,7 @@ type localInventory struct {
 	config    *config.Config
 	client    *cri.Client
 	features  *features
+	ips       *addresses.Watcher
 	agent     *agent.Agent
 	probes    *probe.Manager
 	inCluster func() *v1.Node // returns nil without a cluster
@@ -40,7 +42,7 @@ type localInventory struct {
 // newInventory makes the inventory of a node. closed tells why the node takes no pods, or nil.
 func newInventory(c *core, closed func() error) *localInventory {
 	return &localInventory{
-		config: c.config, client: c.client, features: c.features, agent: c.agent, probes: c.probes, inCluster: c.capacity.inCluster,
+		config: c.config, client: c.client, features: c.features, ips: c.ips, agent: c.agent, probes: c.probes, inCluster: c.capacity.inCluster,
 		closed: closed, started: time.Now(),
 	}
 }
@@ -55,7 +57,7 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 		return nil, fmt.Errorf("look at this machine: %w", err)
 	}
 	facts := machine.Facts{Machine: m}
-	if facts.Addresses, err = hostIPs(i.config); err != nil {
+	if facts.Addresses, err = i.ips.Read(); err != nil {
 		return nil, err
 	}
 	var health machine.Health

@@ -77,7 +77,7 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
 	return volume.New(volume.Config{
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: kernel(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
-		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.now,
+		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
 		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, d.features.handlers()) }, SetUp: d.watcher.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)

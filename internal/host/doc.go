@@ -1,10 +1,11 @@
 // Package host groups what berth knows of the machine outside of its pods. It may be imported by
 // all groups but lib.
 //
-//	roots     which agent of this machine owns which cgroups, networks, ports and logs
-//	rootlock  one agent at a time in a root directory
-//	proc      identity of processes, and signals to them
-//	doctor    checks of a machine before pods run on it
+//	roots      which agent of this machine owns which cgroups, networks, ports and logs
+//	rootlock   one agent at a time in a root directory
+//	addresses  the IP address of the node
+//	proc       identity of processes, and signals to them
+//	doctor     checks of a machine before pods run on it
 //
 // Start reading at roots.
 package host

@@ -1,4 +1,4 @@
-package app
+package addresses
 
 import (
 	"net/netip"
