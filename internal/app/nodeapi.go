@@ -78,11 +78,11 @@ func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExp
 
 // newNodeAPIServer makes the API that the API server and users of the cluster call.
 func newNodeAPIServer(n *core, serving *cert.Serving, logs *logging.Logger) (*nodeAPIServer, error) {
-	c, endings := n.config, newEndings(n)
+	c, exits := n.config, newExitWatcher(n)
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
-		Pods: n.agent, Runtime: streamingRuntime{n.client, n.observer}, Logs: containerLogs{endings},
-		SandboxEnded:  endings.ofSandbox,
+		Pods: n.agent, Runtime: streamingRuntime{n.client, n.observer}, Logs: containerLogs{exits},
+		SandboxEnded:  exits.SandboxStopped,
 		Configz:       c.Kubelet(),
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,

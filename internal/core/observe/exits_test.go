@@ -1,9 +1,8 @@
-package app
+package observe
 
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"testing"
@@ -36,7 +35,7 @@ func (s *seenRuntime) set(err error, containers ...pod.Container) {
 }
 
 func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
-	running := pod.Container{ID: "one", Name: "app", State: pod.ContainerRunning, LogPath: "/log"}
+	running := pod.Container{ID: "one", Name: "app", State: pod.ContainerRunning}
 	exited, next := running, running
 	exited.State, next.ID = pod.ContainerExited, "two"
 	for name, end := range map[string][]pod.Container{
@@ -54,11 +53,7 @@ func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
 				statuses := status.NewStore()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				logs := containerLogs{endings{seen, statuses, slog.New(slog.DiscardHandler)}}
-				path, done, err := logs.LogPath(ctx, "uid", "one")
-				if err != nil || path != "/log" {
-					t.Fatalf("got %q, %v", path, err)
-				}
+				done := ExitWatcher{Pods: seen, Statuses: statuses, Log: slog.New(slog.DiscardHandler)}.ContainerExited(ctx, "uid", "one")
 				isDone := func() bool {
 					synctest.Wait()
 					select {
@@ -93,16 +88,9 @@ func TestAnEndThatNoStatusShowsIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &seenRuntime{}
 		seen.set(nil, pod.Container{ID: "one", State: pod.ContainerRunning})
-		done := endings{seen, status.NewStore(), slog.New(slog.DiscardHandler)}.ofContainer(t.Context(), "uid", "one")
+		done := ExitWatcher{Pods: seen, Statuses: status.NewStore(), Log: slog.New(slog.DiscardHandler)}.ContainerExited(t.Context(), "uid", "one")
 		synctest.Wait()
 		seen.set(nil)
 		<-done
 	})
-}
-
-func TestTheLogOfAContainerThatIsGone(t *testing.T) {
-	logs := containerLogs{endings{&seenRuntime{}, status.NewStore(), slog.New(slog.DiscardHandler)}}
-	if _, _, err := logs.LogPath(t.Context(), "uid", "one"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
 }
