@@ -10,6 +10,7 @@ import (
 	machine "berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/admit"
+	"berth/internal/core/hostports"
 )
 
 // capacity is what this machine has for pods.
@@ -28,8 +29,8 @@ type capacity struct {
 	// pressure is what the machine runs out of. It is not measured without a cluster:
 	// all pods are static then, and run in spite of it.
 	pressure func() []v1.NodeConditionType
-	// portsElsewhere are the host ports that pods of other agents on this machine occupy.
-	portsElsewhere func() []admit.ForeignPort
+	// foreignPorts returns the host ports that pods of other agents on this machine occupy.
+	foreignPorts func() []admit.ForeignPort
 }
 
 // nodeSettings is what the owner of this machine wants its Node to be.
@@ -51,7 +52,7 @@ func nodeLimits(p config.Pressure) machine.Thresholds {
 
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
 // cluster.
-func newCapacity(c *config.Config, f *features, ports *hostPorts, joined *cluster) (*capacity, error) {
+func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
 	m, err := readMachine(machine.Host{Storage: c.RootDir})
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func newCapacity(c *config.Config, f *features, ports *hostPorts, joined *cluste
 	return &capacity{
 		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reread: reread, pressure: pressure,
-		portsElsewhere: ports.elsewhere,
+		foreignPorts: ports.Foreign,
 	}, nil
 }
 
@@ -94,7 +95,7 @@ func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
 		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
-		ForeignPorts: c.portsElsewhere(),
+		ForeignPorts: c.foreignPorts(),
 	}
 	if n := c.inCluster(); n != nil {
 		out.Labels, out.Taints = n.Labels, n.Spec.Taints

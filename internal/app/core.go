@@ -65,7 +65,7 @@ func (c *core) start(snapshots <-chan pod.Snapshot) {
 	c.group.Go("agent", func(ctx context.Context) { c.agent.Run(ctx, c.pool, snapshots) })
 	c.group.Go("observer", c.onceUp(c.observer.Run))
 	c.group.Go("probes", c.probes.Run)
-	c.group.Go("host ports", func(ctx context.Context) { c.ports.run(ctx, c.agent) })
+	c.group.Go("host ports", func(ctx context.Context) { c.ports.Run(ctx, c.agent) })
 	c.group.Go("addresses", func(ctx context.Context) {
 		c.ips.Run(ctx, func() {
 			c.refreshNode()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/config"
+	"berth/internal/core/hostports"
 	"berth/internal/host/addresses"
 	"berth/internal/host/roots"
 	"berth/internal/intake/desired"
@@ -32,7 +33,7 @@ type deps struct {
 	cluster  *cluster // nil without a cluster
 	upstream podUpstream
 	capacity *capacity
-	ports    *hostPorts
+	ports    *hostports.Recorder
 	ips      *addresses.Watcher
 	tree     *cgroup.Tree
 	cgroups  *cgroup.Pods
@@ -45,7 +46,11 @@ func newDeps(
 	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Recorder, log *slog.Logger,
 ) (*deps, error) {
 	features := newFeatures(client, rt.signals.cameUp, log)
-	ports, err := newHostPorts(rt.owner, log)
+	registry, err := newRegistry()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := hostports.New(hostports.Config{Registry: registry, Owner: rt.owner, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package app
+package hostports
 
 import (
 	"slices"
@@ -26,7 +26,7 @@ func TestHostPortsFollowThePods(t *testing.T) {
 		{pod.Changes{Pods: []*v1.Pod{with("d", 82, v1.PodFailed), with("a", 80, v1.PodSucceeded)}}, []string{"shop/b"}},
 		{pod.Changes{Gone: []pod.UID{"b", "x"}}, nil},
 	} {
-		hold(held, step.changes)
+		update(held, step.changes)
 		var got []string
 		for _, port := range flatten(held) {
 			got = append(got, port.Pod)
