@@ -9,7 +9,7 @@ import (
 // newLocalAPI makes the API that the commands of this machine call.
 func newLocalAPI(n *core, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
 	return localapi.New(localapi.Config{
-		Pods: podsWithProgress{n.agent, n.images}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
+		Pods: localapi.PullProgress{Pods: n.agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
 		Images:    imageStore{features: n.features, client: n.client, images: n.images, gc: n.imageGC, bundle: n.bundle, log: n.log},
 		Inventory: newInventory(n, drain.Closed), Waterfalls: n.watcher,
 		Drains: Drains{drain}, EphemeralContainers: n.agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,

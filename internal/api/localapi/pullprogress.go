@@ -1,45 +1,41 @@
-package app
+package localapi
 
 import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/core/agent"
 	"berth/internal/lib/pod"
-	"berth/internal/runtime/image"
 )
 
-// podsWithProgress is the pods of the agent; those that wait for an image say how it
-// comes along.
-type podsWithProgress struct {
-	*agent.Agent
-	images *image.Manager
+// PullProgress adds the progress of pulls to the messages of containers that wait for an image.
+type PullProgress struct {
+	Pods
+	// Progress describes how far the pull of an image is, or returns "".
+	Progress func(image string) string
 }
 
-// List implements server.Pods.
-func (p podsWithProgress) List() ([]*v1.Pod, []pod.Refusal) {
-	pods, refused := p.Agent.List()
+// List implements Pods.
+func (p PullProgress) List() ([]*v1.Pod, []pod.Refusal) {
+	pods, refused := p.Pods.List()
 	p.addProgress(pods)
 	return pods, refused
 }
 
-// Since implements server.Pods. How an image comes along is no change of a pod: it is
-// told with the next one.
-func (p podsWithProgress) Since(version uint64) pod.Changes {
-	changes := p.Agent.Since(version)
+// Since implements Pods. Progress is no change of a pod: it comes with the next change.
+func (p PullProgress) Since(version uint64) pod.Changes {
+	changes := p.Pods.Since(version)
 	p.addProgress(changes.Pods)
 	return changes
 }
 
-func (p podsWithProgress) addProgress(pods []*v1.Pod) {
+func (p PullProgress) addProgress(pods []*v1.Pod) {
 	for i := range pods {
-		pods[i] = withProgress(pods[i], func(image string) string { return p.images.Progress(image).String() })
+		pods[i] = withProgress(pods[i], p.Progress)
 	}
 }
 
-// withProgress is a pod with what progress knows of its images in the messages of
-// the containers that wait for them.
+// withProgress returns the pod, or a copy whose waiting containers tell the progress of their pulls.
 func withProgress(p *v1.Pod, progress func(image string) string) *v1.Pod {
 	shown := p
 	lists := func(p *v1.Pod) []*[]v1.ContainerStatus {
