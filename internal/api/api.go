@@ -1,11 +1,12 @@
 // Package api groups the APIs of a node, and holds the types of the local one. It may be imported by
 // the command line and the composition of the agent.
 //
-//	nodeapi    the kubelet's HTTPS API: exec, logs, metrics
-//	localapi   the server on the local socket
-//	client     the client of both, for the command line
-//	find       which pod and container a user means
-//	inventory  images and volumes, and the pods that use them
+//	nodeapi     the kubelet's HTTPS API: exec, logs, metrics
+//	localapi    the server on the local socket
+//	client      the client of both, for the command line
+//	find        which pod and container a user means
+//	imagestore  pulls, loads and removes images for users
+//	inventory   images and volumes, and the pods that use them
 //
 // Start reading at localapi.
 //

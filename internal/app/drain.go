@@ -10,7 +10,7 @@ import (
 // Drains lets the local API drain the node.
 type Drains struct{ Manager *shutdown.Manager }
 
-// Drain implements server.Drains.
+// Drain implements localapi.Drains.
 func (d Drains) Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) ([]string, error) {
 	order := shutdown.Order{Grace: r.Grace, Timeout: r.Timeout, KeepStatic: r.KeepStatic}
 	steps := map[shutdown.Step]api.DrainStep{
@@ -21,5 +21,5 @@ func (d Drains) Drain(ctx context.Context, r api.DrainRequest, tell func(api.Dra
 	})
 }
 
-// Undo implements server.Drains.
+// Undo implements localapi.Drains.
 func (d Drains) Undo(ctx context.Context) error { return d.Manager.Undo(ctx) }

@@ -47,7 +47,7 @@ func newInventory(c *core, closed func() error) *localInventory {
 	}
 }
 
-// Node implements server.Inventory. In a cluster it is the Node that all see there.
+// Node implements localapi.Inventory. In a cluster it is the Node that all see there.
 func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	if n := i.inCluster(); n != nil {
 		return n, nil
@@ -107,7 +107,7 @@ func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machi
 	return i.runtime, health
 }
 
-// Images implements server.Inventory.
+// Images implements localapi.Inventory.
 func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
 	if err := i.features.await(ctx); err != nil {
 		return nil, err
@@ -124,13 +124,13 @@ func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
 	return inventory.Images(images, pods), nil
 }
 
-// Volumes implements server.Inventory.
+// Volumes implements localapi.Inventory.
 func (i *localInventory) Volumes(context.Context) ([]api.Volume, error) {
 	pods, _ := i.agent.List()
 	return inventory.Volumes(pods, filepath.Join(i.config.RootDir, "pods"), lookAtVolume), nil
 }
 
-// Probes implements server.Inventory.
+// Probes implements localapi.Inventory.
 func (i *localInventory) Probes(p *v1.Pod) []api.ProbeResult {
 	var out []api.ProbeResult
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

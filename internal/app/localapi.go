@@ -1,6 +1,7 @@
 package app
 
 import (
+	"berth/internal/api/imagestore"
 	"berth/internal/api/localapi"
 	"berth/internal/cluster/shutdown"
 	"berth/internal/core/observe"
@@ -10,7 +11,7 @@ import (
 func newLocalAPI(n *core, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
 	return localapi.New(localapi.Config{
 		Pods: localapi.PullProgress{Pods: n.agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
-		Images:    imageStore{features: n.features, client: n.client, images: n.images, gc: n.imageGC, bundle: n.bundle, log: n.log},
+		Images:    imagestore.Store{AwaitRuntime: n.features.await, Runtime: n.client, Images: n.images, GC: n.imageGC, Bundle: n.bundle, Log: n.log},
 		Inventory: newInventory(n, drain.Closed), Waterfalls: n.watcher,
 		Drains: Drains{drain}, EphemeralContainers: n.agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,
 	})

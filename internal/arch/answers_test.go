@@ -51,15 +51,15 @@ var noAnswer = map[string]map[string]string{
 	},
 
 	// The node, and users.
-	"internal/app/imagestore.go":          {"RemoveImage": "the error is for the user", "ImageRef": "the error is for the user"},
-	"internal/app/features.go":            {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
-	"internal/app/cluster.go":             {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
-	"internal/app/inventory.go":           {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
-	"internal/app/runtime.go":             {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
-	"internal/app/down.go":                {"List": "not everything is gone yet, and the error is for the user"},
-	"internal/telemetry/stats/runtime.go": {"Stats": "the last that is known, until it is too old", "Filesystems": "the last that is known, until it is too old"},
-	"internal/api/nodeapi/exec.go":        {"AttachURL": "the error is for the user", "ExecURL": "the error is for the user", "PortForwardURL": "the error is for the user", "Exec": "the error is for the user"},
-	"internal/api/nodeapi/pages.go":       {"Checkpoint": "the error is for the user"},
+	"internal/api/imagestore/imagestore.go": {"RemoveImage": "the error is for the user", "ImageRef": "the error is for the user"},
+	"internal/app/features.go":              {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
+	"internal/app/cluster.go":               {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
+	"internal/app/inventory.go":             {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
+	"internal/app/runtime.go":               {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
+	"internal/app/down.go":                  {"List": "not everything is gone yet, and the error is for the user"},
+	"internal/telemetry/stats/runtime.go":   {"Stats": "the last that is known, until it is too old", "Filesystems": "the last that is known, until it is too old"},
+	"internal/api/nodeapi/exec.go":          {"AttachURL": "the error is for the user", "ExecURL": "the error is for the user", "PortForwardURL": "the error is for the user", "Exec": "the error is for the user"},
+	"internal/api/nodeapi/pages.go":         {"Checkpoint": "the error is for the user"},
 }
 
 // otherClients are files in which these names are something else, or nothing is called by them.
