@@ -11,6 +11,7 @@ import (
 	"berth/internal/config"
 	"berth/internal/core/admit"
 	"berth/internal/core/hostports"
+	"berth/internal/host/kernel"
 )
 
 // capacity is what this machine has for pods.
@@ -63,7 +64,7 @@ func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joine
 		inCluster, pressure, reread = joined.node.Node, joined.node.Pressure, joined.node.Reload
 	}
 	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, appArmor: hasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, appArmor: kernel.HasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: machine.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reread: reread, pressure: pressure,
 		foreignPorts: ports.Foreign,
 	}, nil

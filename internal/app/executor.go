@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/core/execute"
+	"berth/internal/host/kernel"
 	"berth/internal/lib/podfile"
 	"berth/internal/pods/hook"
 	"berth/internal/pods/userns"
@@ -34,7 +35,7 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 		Slots: execute.NewSlots(c.StartSlots), Log: in.log,
 		Node:        renderNode(in),
 		HostIPs:     in.ips.Last,
-		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
+		Resolver:    func() (render.DNS, error) { return readResolvConf(c.ResolvConf) },
 		PodsDir:     in.podsDir,
 		LinksDir:    c.LogLinksDir,
 		RuntimeName: in.features.runtimeName,
@@ -75,7 +76,7 @@ func renderNode(in *deps) render.Node {
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
-		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: throttlePaths(os.DirFS("/")),
+		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: kernel.ThrottlePaths(os.DirFS("/")),
 	}
 }
 

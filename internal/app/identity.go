@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"berth/internal/runtime/bundle"
@@ -41,10 +40,4 @@ func hasLabels(ctx context.Context, client *cri.Client) (bool, error) {
 		return false, nil
 	}
 	return client.Labels(ctx)
-}
-
-// hasAppArmor tells whether the kernel confines processes by AppArmor.
-func hasAppArmor() bool {
-	text, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
-	return err == nil && len(text) > 0 && text[0] == 'Y'
 }

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/api/nodeapi"
 	"berth/internal/config"
+	"berth/internal/host/kernel"
 	"berth/internal/host/roots"
 	"berth/internal/lib/logging"
 	"berth/internal/lib/run"
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	log.Info("berth starts", "version", c.Version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL,
 		"id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
-	takeScore(c.OOMScore, log)
+	kernel.SetOOMScore(c.OOMScore, log)
 	watcher, tracer, err := newWatcher(ctx, c, log)
 	if err != nil {
 		return err

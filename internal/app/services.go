@@ -63,9 +63,9 @@ func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices,
 func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 	settings := csi.Config{
 		PodsDir: d.podsDir, PluginsDir: filepath.Join(d.config.RootDir, "plugins"), NodeName: d.config.NodeName, Objects: loop.objects,
-		Called: d.watcher.Metrics.CSICalled, IsMount: kernel().IsMount, Enqueue: loop.agent.Enqueue, Log: d.log,
+		Called: d.watcher.Metrics.CSICalled, IsMount: newMounter().IsMount, Enqueue: loop.agent.Enqueue, Log: d.log,
 		TakeOff: func(ctx context.Context, path string) error {
-			return kernel().Unmount(ctx, volume.MountPoint{Path: path})
+			return newMounter().Unmount(ctx, volume.MountPoint{Path: path})
 		},
 	}
 	if d.cluster != nil {
@@ -76,7 +76,7 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 
 func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
 	return volume.New(volume.Config{
-		PodsDir: d.podsDir, Objects: loop.objects, Mounter: kernel(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
+		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
 		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, d.features.handlers()) }, SetUp: d.watcher.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {

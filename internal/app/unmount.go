@@ -6,8 +6,8 @@ import "berth/internal/pods/volume"
 // a server which does not answer can be killed, and a part of one can't. No user sees it.
 const unmountCommand = "unmount-for-agent"
 
-// kernel is that of this machine, as volumes need it.
-func kernel() volume.Kernel {
+// newMounter returns the mount operations of this machine for volumes.
+func newMounter() volume.Kernel {
 	return volume.Kernel{Unmounter: []string{"/proc/self/exe", unmountCommand}}
 }
 

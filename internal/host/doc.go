@@ -5,6 +5,7 @@
 //	rootlock   one agent at a time in a root directory
 //	addresses  the IP address of the node
 //	proc       identity of processes, and signals to them
+//	kernel     OOM score, AppArmor, thermal throttling
 //	doctor     checks of a machine before pods run on it
 //
 // Start reading at roots.

@@ -82,14 +82,14 @@ func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
 		if o.Value != nil && *o.Value != "" {
 			option += ":" + *o.Value
 		}
-		options = SetOption(options, option)
+		options = setOption(options, option)
 	}
 	return options
 }
 
-// SetOption adds an option of a resolver, such as ndots:5, in the place of what the
+// setOption adds an option of a resolver, such as ndots:5, in the place of what the
 // list says of it.
-func SetOption(options []string, option string) []string {
+func setOption(options []string, option string) []string {
 	name, _, _ := strings.Cut(option, ":")
 	same := func(have string) bool { other, _, _ := strings.Cut(have, ":"); return other == name }
 	if i := slices.IndexFunc(options, same); i >= 0 {

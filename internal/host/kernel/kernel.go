@@ -1,0 +1,34 @@
+// Package kernel holds small settings and facts of the kernel: the OOM score of the agent, AppArmor,
+// thermal throttling.
+package kernel
+
+import (
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+)
+
+// SetOOMScore sets how soon the kernel ends this process when memory runs out. A process that may
+// not lower its score keeps the one that it has.
+func SetOOMScore(score int, log *slog.Logger) {
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(score)), 0); err != nil {
+		log.Info("when memory runs out, the kernel may end the agent as soon as others: it needs the right to lower its score (CAP_SYS_RESOURCE)", "score", score, "err", err)
+	}
+}
+
+// ThrottlePaths lists the files that tell how hot each processor is, and with it how busy other pods
+// keep it. machine is the root of the file system.
+func ThrottlePaths(machine fs.FS) []string {
+	found, _ := fs.Glob(machine, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle") // the pattern is a good one
+	for i := range found {
+		found[i] = "/" + found[i]
+	}
+	return found
+}
+
+// HasAppArmor tells whether the kernel confines processes by AppArmor.
+func HasAppArmor() bool {
+	text, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	return err == nil && len(text) > 0 && text[0] == 'Y'
+}

@@ -1,0 +1,24 @@
+package kernel
+
+import (
+	"slices"
+	"testing"
+	"testing/fstest"
+)
+
+func TestHowHotProcessorsAreIsHidden(t *testing.T) {
+	const cpus = "sys/devices/system/cpu/"
+	machine := fstest.MapFS{
+		cpus + "cpu0/thermal_throttle/core_throttle_count":  {},
+		cpus + "cpu11/thermal_throttle/core_throttle_count": {},
+		cpus + "cpu2/cache/index0/size":                     {},
+		cpus + "cpufreq/thermal_throttle/x":                 {},
+	}
+	want := []string{"/sys/devices/system/cpu/cpu0/thermal_throttle", "/sys/devices/system/cpu/cpu11/thermal_throttle"}
+	if got := ThrottlePaths(machine); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := ThrottlePaths(fstest.MapFS{}); got != nil {
+		t.Errorf("where there are none: %v", got)
+	}
+}
