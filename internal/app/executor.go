@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -42,7 +43,7 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 		LastLines:   crilog.LastLines,
 		Backoff:     c.Backoff,
 		Allocatable: in.capacity.forPods,
-		CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
+		CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.handlers(), handler) },
 		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
 		ImageUser:   imageUsers(in.client),
 		MakeCgroup: func(g render.Cgroup) error {
@@ -80,17 +81,18 @@ func renderNode(in *deps) render.Node {
 	}
 }
 
-// readOnlyBelow tells whether what is mounted below a read-only mount can be
-// read-only, too. Of a class, only what all handlers can do is known before its pod
-// is run.
-func readOnlyBelow(p *v1.Pod, handlers []cri.Handler) bool {
-	class := p.Spec.RuntimeClassName
-	all := len(handlers) > 0
-	for _, h := range handlers {
-		if h.Name == "" && (class == nil || *class == "") {
-			return h.RecursiveReadOnlyMounts
+// imageUsers reads the user as which an image wants its processes to run.
+func imageUsers(client *cri.Client) func(context.Context, string) (render.User, error) {
+	return func(ctx context.Context, ref string) (render.User, error) {
+		images, err := client.Images(ctx)
+		if err != nil {
+			return render.User{}, err
 		}
-		all = all && h.RecursiveReadOnlyMounts
+		for _, i := range images {
+			if i.ID == ref {
+				return render.User{UID: i.UID, Name: i.User}, nil
+			}
+		}
+		return render.User{}, fmt.Errorf("the runtime has no image %s any more", ref)
 	}
-	return all
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
 )
 
@@ -65,7 +66,7 @@ func (f *features) read(ctx context.Context, settle func(context.Context) error)
 	if err != nil {
 		return err
 	}
-	labels, err := hasLabels(ctx, f.client)
+	labels, err := labelsContainers(ctx, f.client)
 	if err != nil {
 		return err
 	}
@@ -114,4 +115,13 @@ func (f *features) seLinux() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.labels
+}
+
+// labelsContainers tells whether containers get SELinux labels. The runtime is asked, too: the bundled one
+// may have been started before the machine could label them.
+func labelsContainers(ctx context.Context, client *cri.Client) (bool, error) {
+	if can := bundle.CanLabel() == nil; !can {
+		return false, nil
+	}
+	return client.Labels(ctx)
 }

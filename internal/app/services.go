@@ -8,10 +8,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/pods/csi"
 	"berth/internal/pods/plugins"
 	"berth/internal/pods/volume"
+	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
 	"berth/internal/runtime/imagegc"
 )
@@ -78,7 +80,9 @@ func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Man
 	return volume.New(volume.Config{
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, d.features.handlers()) }, SetUp: d.watcher.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
+		RecursiveReadOnly: func(p *v1.Pod) bool {
+			return cri.CanMountReadOnlyRecursively(d.features.handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
+		}, SetUp: d.watcher.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},

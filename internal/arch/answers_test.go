@@ -37,14 +37,13 @@ var noAnswer = map[string]map[string]string{
 		"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back",
 	},
 	"internal/pods/probe/check.go": {"Exec": "Unknown, which changes nothing"},
-	"internal/app/executor.go":     {"Exec": "see execute/hooks.go and execute/poststart.go"},
+	"internal/app/executor.go":     {"Images": "the container waits, and the worker comes back", "Exec": "see execute/hooks.go and execute/poststart.go"},
 	"internal/app/syncloop.go":     {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.
 	"internal/runtime/image/image.go":   {"ImageRef": "the container waits, and is looked at again"},
 	"internal/runtime/image/pull.go":    {"PullImage": "it is pulled again after a pause", "ImageRef": "it is pulled again after a pause"},
 	"internal/runtime/image/waiters.go": {"ImageRef": "the error is for the one who loaded it"},
-	"internal/app/identity.go":          {"Images": "the container waits, and the worker comes back", "Labels": "pods wait until it answers"},
 	"internal/app/images.go": {
 		"Images": "nothing is collected", "ListAll": "nothing is collected", "Filesystems": "nothing is collected",
 		"RemoveImage": "it is tried in the next round", "ImageSize": "a size that is not known is not measured",
@@ -52,7 +51,7 @@ var noAnswer = map[string]map[string]string{
 
 	// The node, and users.
 	"internal/api/imagestore/imagestore.go": {"RemoveImage": "the error is for the user", "ImageRef": "the error is for the user"},
-	"internal/app/features.go":              {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
+	"internal/app/features.go":              {"Labels": "pods wait until it answers", "Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
 	"internal/app/cluster.go":               {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
 	"internal/app/inventory.go":             {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
 	"internal/app/runtime.go":               {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
