@@ -26,7 +26,7 @@ func allPods(c *config.Config) func() (render.Cgroup, error) {
 		reserved = c.Reserved
 	}
 	return func() (render.Cgroup, error) {
-		m, err := readMachine(host)
+		m, err := host.ReadResources()
 		if err != nil {
 			return render.Cgroup{}, err
 		}

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,7 +12,7 @@ import (
 	"berth/internal/host/kernel"
 )
 
-// capacity is what this machine has for pods.
+// capacity describes what this machine has for pods.
 type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
@@ -34,7 +32,7 @@ type capacity struct {
 	foreignPorts func() []admit.ForeignPort
 }
 
-// nodeSettings is what the owner of this machine wants its Node to be.
+// nodeSettings returns what the configuration says of the Node.
 func nodeSettings(c *config.Config) machine.Settings {
 	return machine.Settings{
 		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
@@ -43,7 +41,7 @@ func nodeSettings(c *config.Config) machine.Settings {
 	}
 }
 
-// nodeLimits are how much has to be left of this machine.
+// nodeLimits returns how much has to be left of this machine.
 func nodeLimits(p config.Pressure) machine.Thresholds {
 	return machine.Thresholds{
 		Memory: machine.Threshold(p.Memory), Disk: machine.Threshold(p.Disk), Inodes: machine.Threshold(p.Inodes),
@@ -54,7 +52,7 @@ func nodeLimits(p config.Pressure) machine.Thresholds {
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
 // cluster.
 func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
-	m, err := readMachine(machine.Host{Storage: c.RootDir})
+	m, err := machine.Host{Storage: c.RootDir}.ReadResources()
 	if err != nil {
 		return nil, err
 	}
@@ -70,39 +68,23 @@ func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joine
 	}, nil
 }
 
-// readMachine looks at what pods can have of a machine. What else it does not tell, such as
-// an id that many do not have, nobody needs here.
-func readMachine(h machine.Host) (machine.Machine, error) {
-	m, err := h.Read()
-	if m.Memory == 0 || m.Storage == 0 {
-		return m, fmt.Errorf("find out how much memory and disk there is: %w", err)
-	}
-	return m, nil
-}
-
-// forPods is what all pods may have together.
+// forPods returns what all pods may have together.
 func (c *capacity) forPods() v1.ResourceList { return c.allocatable }
 
-// labels are those of the Node. Without a cluster they are what local volumes ask for.
+// labels returns the labels of the Node. Without a cluster they are the ones that local volumes select by.
 func (c *capacity) labels() map[string]string {
 	if n := c.inCluster(); n != nil {
 		return n.Labels
 	}
-	return map[string]string{v1.LabelHostname: c.name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
+	return machine.StandaloneLabels(c.name)
 }
 
-// admission is this machine as admission looks at it.
+// admission describes this machine for the admission of pods.
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
 		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
 		ForeignPorts: c.foreignPorts(),
 	}
-	if n := c.inCluster(); n != nil {
-		out.Labels, out.Taints = n.Labels, n.Spec.Taints
-		if len(n.Status.Allocatable) > 0 { // that is what a scheduler goes by: huge pages may have been added
-			out.Allocatable = n.Status.Allocatable
-		}
-	}
-	return out
+	return out.InClusterAs(c.inCluster())
 }

@@ -22,6 +22,16 @@ type Host struct {
 	Images  string // one on the file system that holds the images; empty: not known
 }
 
+// ReadResources reads the machine for its resources: memory and disk have to be known, and other facts,
+// such as a machine ID, may be missing.
+func (h Host) ReadResources() (Machine, error) {
+	m, err := h.Read()
+	if m.Memory == 0 || m.Storage == 0 {
+		return m, fmt.Errorf("find out how much memory and disk there is: %w", err)
+	}
+	return m, nil
+}
+
 // Read gathers what the machine tells of itself. What can't be read is left
 // empty, and named in the error: a machine with a fact less is still a node.
 func (h Host) Read() (Machine, error) {

@@ -117,6 +117,11 @@ func Build(f Facts, s Settings, h Health, now time.Time) *v1.Node {
 	}
 }
 
+// StandaloneLabels are the labels that a node without a cluster has: those that local volumes select by.
+func StandaloneLabels(name string) map[string]string {
+	return map[string]string{v1.LabelHostname: name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
+}
+
 // kept are the labels that a node keeps to its own values while it exists. The
 // others are given once, and then belong to whoever manages the cluster.
 var kept = []string{

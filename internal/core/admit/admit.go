@@ -59,6 +59,19 @@ type Node struct {
 	ForeignPorts []ForeignPort
 }
 
+// InClusterAs returns the machine with what its Node object says of it. object is nil without a cluster, or
+// before it is known.
+func (n Node) InClusterAs(object *v1.Node) Node {
+	if object == nil {
+		return n
+	}
+	n.Labels, n.Taints = object.Labels, object.Spec.Taints
+	if len(object.Status.Allocatable) > 0 { // a scheduler goes by it: huge pages may have been added
+		n.Allocatable = object.Status.Allocatable
+	}
+	return n
+}
+
 // Rejection says why a pod may not run.
 type Rejection struct {
 	Reason  string
