@@ -7,20 +7,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/pods/userns"
 	"berth/internal/runtime/render"
 )
 
-// What pods have of this machine together. It is looked at whenever a pod starts, since
-// it may change: huge pages are added while a machine runs.
-
-// allPods says what they may use. What is reserved is kept from them, unless the owner of
-// the machine lends it. What must be left so that it is not pressed is not kept from them:
-// or nobody would ever see it pressed.
-func allPods(c *config.Config) func() (render.Cgroup, error) {
-	host := machine.Host{Storage: c.RootDir}
+// allPodsCgroup returns the limits of the cgroup of all pods. It is called whenever a pod starts, since
+// the machine may change: huge pages are added while it runs. Reserved resources are kept from pods, unless
+// the configuration lends them. Thresholds of pressure are not kept from pods, or there would never be
+// pressure.
+func allPodsCgroup(c *config.Config) func() (render.Cgroup, error) {
+	host := node.Host{Storage: c.RootDir}
 	var reserved v1.ResourceList
 	if !c.LendReserved {
 		reserved = c.Reserved
@@ -34,19 +32,19 @@ func allPods(c *config.Config) func() (render.Cgroup, error) {
 		if err != nil {
 			return render.Cgroup{}, err
 		}
-		has := machine.Capacity(m, machine.Settings{})
+		has := node.Capacity(m, node.Settings{})
 		has["pid"] = *resource.NewQuantity(left.PIDs.All, resource.DecimalSI)
 		return render.AllPods(c.CgroupRoot, has, reserved)
 	}
 }
 
-// idsPatience is how long to wait for who knows the users of this machine.
-const idsPatience = 10 * time.Second
+// idsTimeout is how long the program that knows the user IDs of this machine may take.
+const idsTimeout = 10 * time.Second
 
-// idsForPods are those that were set aside for them on this machine.
-func idsForPods(ctx context.Context) func() (render.IDs, error) {
+// podIDRange returns the user IDs that are set aside for pods on this machine.
+func podIDRange(ctx context.Context) func() (render.IDs, error) {
 	return func() (render.IDs, error) {
-		ctx, cancel := context.WithTimeout(ctx, idsPatience)
+		ctx, cancel := context.WithTimeout(ctx, idsTimeout)
 		defer cancel()
 		return userns.SetAside(ctx, userns.ThisMachine())
 	}

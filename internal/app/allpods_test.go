@@ -15,7 +15,7 @@ func TestPodsDoNotGetWhatIsReserved(t *testing.T) {
 		c := &config.Config{RootDir: t.TempDir(), CgroupRoot: "/mine", LendReserved: lend, Reserved: v1.ResourceList{
 			v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("64Mi"), "pid": resource.MustParse("100"),
 		}}
-		got, err := allPods(c)()
+		got, err := allPodsCgroup(c)()
 		if err != nil || got.Path != "/mine" {
 			t.Fatalf("got %+v, %v", got, err)
 		}

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/admit"
 	"berth/internal/core/hostports"
@@ -16,16 +16,16 @@ import (
 type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
-	appArmor    bool  // the kernel confines by it
+	appArmor    bool  // the kernel has it
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
 	features    *features // of the runtime
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
-	// reread has inCluster return what the cluster knows now. Nil without one.
-	reread func(context.Context) error
-	// pressure is what the machine runs out of. It is not measured without a cluster:
+	// reload reads the Node anew, for inCluster. Nil without a cluster.
+	reload func(context.Context) error
+	// pressure returns the resources that the machine is short of. It is not measured without a cluster:
 	// all pods are static then, and run in spite of it.
 	pressure func() []v1.NodeConditionType
 	// foreignPorts returns the host ports that pods of other agents on this machine occupy.
@@ -33,8 +33,8 @@ type capacity struct {
 }
 
 // nodeSettings returns what the configuration says of the Node.
-func nodeSettings(c *config.Config) machine.Settings {
-	return machine.Settings{
+func nodeSettings(c *config.Config) node.Settings {
+	return node.Settings{
 		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
 		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
 		Port: int32(c.API.Port), Limits: nodeLimits(c.Pressure),
@@ -42,17 +42,17 @@ func nodeSettings(c *config.Config) machine.Settings {
 }
 
 // nodeLimits returns how much has to be left of this machine.
-func nodeLimits(p config.Pressure) machine.Thresholds {
-	return machine.Thresholds{
-		Memory: machine.Threshold(p.Memory), Disk: machine.Threshold(p.Disk), Inodes: machine.Threshold(p.Inodes),
-		ImageDisk: machine.Threshold(p.ImageDisk), ImageInodes: machine.Threshold(p.ImageInodes), PIDs: machine.Threshold(p.PIDs),
+func nodeLimits(p config.Pressure) node.Thresholds {
+	return node.Thresholds{
+		Memory: node.Threshold(p.Memory), Disk: node.Threshold(p.Disk), Inodes: node.Threshold(p.Inodes),
+		ImageDisk: node.Threshold(p.ImageDisk), ImageInodes: node.Threshold(p.ImageInodes), PIDs: node.Threshold(p.PIDs),
 	}
 }
 
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
 // cluster.
 func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
-	m, err := machine.Host{Storage: c.RootDir}.ReadResources()
+	m, err := node.Host{Storage: c.RootDir}.ReadResources()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joine
 	}
 	return &capacity{
 		kernel: m.Kernel, memory: m.Memory, appArmor: kernel.HasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
-		allocatable: machine.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reread: reread, pressure: pressure,
+		allocatable: node.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reload: reread, pressure: pressure,
 		foreignPorts: ports.Foreign,
 	}, nil
 }
@@ -76,14 +76,14 @@ func (c *capacity) labels() map[string]string {
 	if n := c.inCluster(); n != nil {
 		return n.Labels
 	}
-	return machine.StandaloneLabels(c.name)
+	return node.StandaloneLabels(c.name)
 }
 
 // admission describes this machine for the admission of pods.
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reread != nil,
+		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reload != nil,
 		ForeignPorts: c.foreignPorts(),
 	}
 	return out.InClusterAs(c.inCluster())

@@ -67,14 +67,14 @@ func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	return owner, nil
 }
 
-// claimToEnd claims what is to be taken down of a root directory, with the settings of
+// claimForTeardown claims what is to be taken down of a root directory, with the settings of
 // its last run. What another root has claimed since is left to that one.
-func claimToEnd(c *config.Config, log *slog.Logger) (roots.Owner, error) {
+func claimForTeardown(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	registry, err := newRegistry()
 	if err != nil {
 		return roots.Owner{}, err
 	}
-	unshare(c)
+	dropSharedNames(c)
 	if err := NameRoot(c, c); err != nil {
 		return roots.Owner{}, err
 	}
@@ -174,9 +174,9 @@ func NameRoot(c, saved *config.Config) error {
 	return nil
 }
 
-// unshare drops names from the settings of the last run that all roots had in an older version, if
+// dropSharedNames drops names from the settings of the last run that all roots had in an older version, if
 // nothing is left in the root that has them: they are another root's by now.
-func unshare(c *config.Config) {
+func dropSharedNames(c *config.Config) {
 	older := c.Names.ID == ""
 	used, err := inUse(c.RootDir)
 	if c.RootDir == roots.Default || used || err != nil || !older && !c.Names.Shared {

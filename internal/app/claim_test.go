@@ -89,7 +89,7 @@ func TestAnUpgradeKeepsTheNamesOfRunningPods(t *testing.T) {
 func TestNothingOfOthersIsTakenDown(t *testing.T) {
 	// given a root in which an older version ran, and nothing is left of it
 	c := olderSettings(t.TempDir())
-	unshare(c)
+	dropSharedNames(c)
 	mustName(t, c, c)
 	if c.CgroupRoot == "/berth" || c.Bridge == "berth0" || c.PodCIDR.IsValid() {
 		t.Errorf("it takes down what is called as that of the default root: %+v", c)
@@ -97,7 +97,7 @@ func TestNothingOfOthersIsTakenDown(t *testing.T) {
 	// given one with something left
 	c = olderSettings(t.TempDir())
 	occupy(t, c.RootDir)
-	unshare(c)
+	dropSharedNames(c)
 	mustName(t, c, c)
 	claim, err := claimOf(c)
 	if err != nil || claim.CgroupRoot != "/berth" || !claim.SharedCgroup || !claim.SharedBridge {
@@ -106,7 +106,7 @@ func TestNothingOfOthersIsTakenDown(t *testing.T) {
 	// given one whose names were set
 	c = olderSettings(t.TempDir())
 	c.CgroupRoot = "/mine"
-	unshare(c)
+	dropSharedNames(c)
 	mustName(t, c, c)
 	if c.CgroupRoot != "/mine" {
 		t.Errorf("got %+v", c)

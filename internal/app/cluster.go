@@ -12,7 +12,7 @@ import (
 
 	"berth/internal/cluster/kubeclient"
 	"berth/internal/cluster/mirror"
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/cluster/upstream"
 	"berth/internal/config"
 	"berth/internal/core/status"
@@ -29,9 +29,9 @@ type cluster struct {
 	log         *slog.Logger
 	clients     *kubeclient.Clients
 	credentials *credentials
-	machine     machine.Host
+	host        node.Host
 	pressure    config.Pressure
-	node        *machine.Reporter
+	node        *node.Reporter
 	writer      *status.Writer
 	mirrors     *mirror.Manager
 	upstream    *upstream.Upstream
@@ -48,28 +48,28 @@ type cluster struct {
 	ready chan struct{}
 }
 
-// statusWorkers is how many statuses are written at a time.
+// statusWorkers is the number of statuses that are written at a time.
 const statusWorkers = 4
 
 // newCluster returns nil if member is nil: the node is in no cluster.
 func newCluster(
-	c *config.Config, member *membership, client *cri.Client, ips *addresses.Watcher, wanted *desired.Set, full chan<- struct{}, events machine.Events, written func(time.Duration), log *slog.Logger,
+	c *config.Config, member *membership, client *cri.Client, ips *addresses.Watcher, wanted *desired.Set, full chan<- struct{}, events node.Events, written func(time.Duration), log *slog.Logger,
 ) (*cluster, error) {
 	if member == nil {
 		return nil, nil
 	}
-	clients, host := member.clients, machine.Host{Storage: c.RootDir}
+	clients, host := member.clients, node.Host{Storage: c.RootDir}
 	registered, changed, ready := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	pods, err := source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: ready})
 	if err != nil {
 		return nil, err
 	}
-	node, err := machine.New(machine.Config{
+	reporter, err := node.New(node.Config{
 		Settings: nodeSettings(c),
 		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
 		Machine:   host.Read,
 		Addresses: ips.Read,
-		Runtime:   func(ctx context.Context) (machine.Runtime, error) { return runtimeFacts(ctx, client) },
+		Runtime:   func(ctx context.Context) (node.Runtime, error) { return runtimeFacts(ctx, client) },
 		Registered: func(_ types.UID, again bool) {
 			if again { // the server may have lost more than the Node
 				pods.Relist()
@@ -87,7 +87,7 @@ func newCluster(
 	if err != nil {
 		return nil, err
 	}
-	mirrors, err := mirror.New(mirror.Config{Client: clients.General.CoreV1(), Node: node.Node, Log: log})
+	mirrors, err := mirror.New(mirror.Config{Client: clients.General.CoreV1(), Node: reporter.Node, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +96,18 @@ func newCluster(
 		return nil, err
 	}
 	return &cluster{
-		log: log, machine: host, pressure: c.Pressure, clients: clients, credentials: member.credentials, node: node, writer: writer, mirrors: mirrors,
+		log: log, host: host, pressure: c.Pressure, clients: clients, credentials: member.credentials, node: reporter, writer: writer, mirrors: mirrors,
 		upstream: up, pods: pods, registered: registered, changed: changed, full: full, ready: ready,
 	}, nil
 }
 
-// runtimeFacts is what a Node says of its container runtime.
-func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, error) {
+// runtimeFacts reads what a Node says of its container runtime.
+func runtimeFacts(ctx context.Context, client *cri.Client) (node.Runtime, error) {
 	v, err := client.Version(ctx)
 	if err != nil {
-		return machine.Runtime{}, err
+		return node.Runtime{}, err
 	}
-	out := machine.Runtime{Name: v.Name, Version: v.Version}
+	out := node.Runtime{Name: v.Name, Version: v.Version}
 	info, err := client.Info(ctx)
 	if err != nil {
 		return out, err
@@ -128,7 +128,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (machine.Runtime, err
 	return out, nil
 }
 
-// start keeps the node, the statuses and the mirror pods of this machine true.
+// start keeps the Node, the statuses and the mirror pods at the API server up to date.
 func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *objects.API, alive func(context.Context) error, fail func(error)) {
 	u.credentials.start(group, u.clients, fail)
 	group.Go("objects", objects.Run)
@@ -146,43 +146,42 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
 	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { notify(rt.signals.hints) }) })
-	group.Go("node readiness", u.readiness(client, alive, rt.signals.hints).Run)
-	group.Go("node pressure", u.gauge(client).Run)
+	group.Go("node readiness", u.readinessMonitor(client, alive, rt.signals.hints).Run)
+	group.Go("node pressure", u.pressureMonitor(client).Run)
 }
 
-// readiness lets the node be as ready as its runtime and the sync loop are.
-func (u *cluster) readiness(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) machine.ReadinessMonitor {
-	return machine.ReadinessMonitor{
-		Status: func(ctx context.Context) (machine.RuntimeStatus, error) {
+// readinessMonitor makes the monitor that has the Node tell whether the runtime and the sync loop work.
+func (u *cluster) readinessMonitor(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) node.ReadinessMonitor {
+	return node.ReadinessMonitor{
+		Status: func(ctx context.Context) (node.RuntimeStatus, error) {
 			info, err := client.Info(ctx)
-			return machine.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
+			return node.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
 		},
-		Unanswered: func() []machine.HungCall { return unanswered(client) }, Alive: alive,
+		Unanswered: func() []node.HungCall { return unanswered(client) }, Alive: alive,
 		Recheck: hints, Node: u.node, Log: u.log,
 	}
 }
 
-// unanswered are the calls that the runtime leaves without an answer, as far as they concern
-// the whole node.
-func unanswered(client *cri.Client) []machine.HungCall {
-	var out []machine.HungCall
+// unanswered returns the calls that the runtime has not answered, as far as they concern the whole node.
+func unanswered(client *cri.Client) []node.HungCall {
+	var out []node.HungCall
 	for _, u := range client.Unanswered() {
-		out = append(out, machine.HungCall{Name: u.Method, Since: u.Since, Err: u.Err})
+		out = append(out, node.HungCall{Name: u.Method, Since: u.Since, Err: u.Err})
 	}
 	return out
 }
 
-// gauge lets the node show what the machine runs out of.
-func (u *cluster) gauge(client *cri.Client) machine.PressureMonitor {
-	host := u.machine
-	return machine.PressureMonitor{
+// pressureMonitor makes the monitor that has the Node tell which resources the machine is short of.
+func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
+	host := u.host
+	return node.PressureMonitor{
 		Thresholds: nodeLimits(u.pressure), TransitionPeriod: u.pressure.Relief, OnChange: u.node.SetPressure, Log: u.log,
-		OnSample: func(p machine.Pressure) {
+		OnSample: func(p node.Pressure) {
 			if p.Disk {
 				notify(u.full)
 			}
 		},
-		Sample: func(ctx context.Context) (machine.Available, error) {
+		Sample: func(ctx context.Context) (node.Available, error) {
 			var err error
 			if host.Images == "" {
 				asking, cancel := context.WithTimeout(ctx, askTimeout)

@@ -48,7 +48,7 @@ func newCore(ctx context.Context, d *deps, sources []string, expiry certificateE
 	}
 	pool, err := worker.New(group.Context(), worker.Config{
 		Executor: executor, Observer: loop.observer, Log: d.log, EnqueueAt: loop.agent.EnqueueAt, PodGone: loop.agent.PodGone,
-		SyncStarted: d.watcher.SyncStarted, Restarted: d.watcher.Restarted,
+		SyncStarted: d.telemetry.SyncStarted, Restarted: d.telemetry.Restarted,
 	})
 	if err != nil {
 		return nil, err

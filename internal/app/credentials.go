@@ -9,7 +9,7 @@ import (
 
 	"berth/internal/cluster/cert"
 	"berth/internal/cluster/kubeclient"
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/lib/run"
 )
@@ -20,7 +20,7 @@ type membership struct {
 	clients     *kubeclient.Clients
 }
 
-// newMembership reads the kubeconfig. It asks nobody, and returns nil if this node is to be in no
+// newMembership reads the kubeconfig, and calls no server. It returns nil if this node is to be in no
 // cluster.
 func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
 	if c.Cluster.Kubeconfig == "" {
@@ -37,18 +37,18 @@ func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
 // credentials authenticate this node to the API server of its cluster.
 type credentials struct {
 	config cert.ClientConfig
-	// missing says that there are none yet. They are asked for while static pods run
+	// missing says that the node has no certificate yet. It is requested while static pods run
 	// already: an approval may take days.
 	missing bool
-	// client is the certificate that is renewed; nil until there is one, or if it is
-	// somebody else's business.
+	// client renews the certificate; nil until there is one, or if the kubeconfig has credentials
+	// that berth does not renew.
 	client atomic.Pointer[cert.Client]
 }
 
 func newCredentials(c *config.Config, log *slog.Logger) (*credentials, error) {
 	out := &credentials{config: cert.ClientConfig{
 		Node: c.NodeName, CertDir: c.Cluster.CertDir, Kubeconfig: c.Cluster.Kubeconfig, BootstrapKubeconfig: c.Cluster.Bootstrap,
-		Rotate: c.Cluster.Rotate, UserAgent: kubeclient.UserAgent(c.Version, machine.Kubernetes), Log: log,
+		Rotate: c.Cluster.Rotate, UserAgent: kubeclient.UserAgent(c.Version, node.Kubernetes), Log: log,
 	}}
 	var err error
 	if out.missing, err = cert.Needed(out.config); err != nil || out.missing {
@@ -59,8 +59,7 @@ func newCredentials(c *config.Config, log *slog.Logger) (*credentials, error) {
 	return out, err
 }
 
-// clients makes the clients of the API server. Before there are credentials they
-// know where it is, and are nobody to it.
+// clients makes the clients of the API server. Until there are credentials they are anonymous.
 func (c *credentials) clients(settings *config.Cluster) (*kubeclient.Clients, error) {
 	k := kubeclient.Config{
 		Kubeconfig: settings.Kubeconfig, UserAgent: c.config.UserAgent, QPS: float32(settings.QPS), Burst: settings.Burst,
@@ -82,8 +81,8 @@ func (c *credentials) certificate() *tls.Certificate {
 	return nil
 }
 
-// start gets what is missing, and renews what runs out. fail is told what no waiting
-// mends.
+// start requests a missing certificate, and renews it before it expires. fail gets errors that no
+// further attempt can mend.
 func (c *credentials) start(group *run.Group, clients *kubeclient.Clients, fail func(error)) {
 	if !c.missing && c.client.Load() == nil {
 		return

@@ -61,7 +61,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	n.start(snapshots)
 	group.Go("image gc", n.onceUp(n.imageGC.Run))
 	if n.cluster != nil {
-		n.watcher.Metrics.Joining(time.Now())
+		n.telemetry.Metrics.Joining(time.Now())
 		n.cluster.start(group, rt, n.client, n.objects.API, n.agent.Alive, fail)
 	}
 	for _, s := range a.sources {
@@ -86,7 +86,7 @@ func handleSignals(ctx context.Context, n *core, runtime *runtimeSignals) {
 			}
 			n.refreshNode() // it lists the images
 		case <-registered:
-			n.watcher.Metrics.Registered(time.Now())
+			n.telemetry.Metrics.Registered(time.Now())
 			n.agent.Remirror(ctx)
 		case <-changed:
 			n.drivers.Attached(ctx)

@@ -20,30 +20,30 @@ import (
 // deps are the parts that are finished before the sync loop is made of them. None of them asks
 // the runtime anything while it is made: the runtime may not be there yet, or hang.
 type deps struct {
-	config   *config.Config
-	owner    roots.Owner
-	client   *cri.Client
-	features *features
-	bundle   *bundle.Runtime // nil if the runtime was given
-	records  *image.Records
-	watcher  *measure.Recorder
-	events   *eventRecorder
-	state    *agentState
-	desired  *desired.Set
-	cluster  *cluster // nil without a cluster
-	upstream podUpstream
-	capacity *capacity
-	ports    *hostports.Recorder
-	ips      *addresses.Watcher
-	tree     *cgroup.Tree
-	cgroups  *cgroup.Pods
-	podsDir  string // holds a directory of data for each pod
-	log      *slog.Logger
+	config    *config.Config
+	owner     roots.Owner
+	client    *cri.Client
+	features  *features
+	bundle    *bundle.Runtime // nil if the runtime was given
+	records   *image.Records
+	telemetry *measure.Recorder
+	events    *eventRecorder
+	state     *agentState
+	desired   *desired.Set
+	cluster   *cluster // nil without a cluster
+	upstream  podUpstream
+	capacity  *capacity
+	ports     *hostports.Recorder
+	ips       *addresses.Watcher
+	tree      *cgroup.Tree
+	cgroups   *cgroup.Pods
+	podsDir   string // holds a directory of data for each pod
+	log       *slog.Logger
 }
 
 // newDeps makes the parts below the sync loop. member is nil if the node is in no cluster.
 func newDeps(
-	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, watcher *measure.Recorder, log *slog.Logger,
+	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, telemetry *measure.Recorder, log *slog.Logger,
 ) (*deps, error) {
 	features := newFeatures(client, rt.signals.cameUp, log)
 	registry, err := newRegistry()
@@ -63,7 +63,7 @@ func newDeps(
 		return nil, err
 	}
 	wanted := desired.New()
-	joined, err := newCluster(c, member, client, ips, wanted, state.full, events.recorder, watcher.Metrics.StatusWritten, log)
+	joined, err := newCluster(c, member, client, ips, wanted, state.full, events.recorder, telemetry.Metrics.StatusWritten, log)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func newDeps(
 	if err != nil {
 		return nil, err
 	}
-	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: rt.owner, All: allPods(c), Log: log})
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: rt.owner, All: allPodsCgroup(c), Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func newDeps(
 		up = joined.upstream
 	}
 	return &deps{
-		config: c, owner: rt.owner, client: client, features: features, bundle: rt.bundle, records: newRecords(c, log), watcher: watcher, events: events,
+		config: c, owner: rt.owner, client: client, features: features, bundle: rt.bundle, records: newRecords(c, log), telemetry: telemetry, events: events,
 		state: state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, cgroups: cgroups,
 		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil

@@ -23,7 +23,7 @@ const OwnGrace int64 = -1
 // Down stops all pods, each within grace seconds if that is not negative, and the
 // runtime if it is ours.
 func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) error {
-	owner, err := claimToEnd(c, log)
+	owner, err := claimForTeardown(c, log)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	// A driver that is no pod may have its socket in there, which keeps it mounted. The
 	// rest has to go all the same.
 	var busy error
-	for _, dir := range mountedIn(c) {
+	for _, dir := range sharedMountDirs(c) {
 		busy = errors.Join(busy, volume.UnshareMounts(dir))
 	}
 	if busy != nil {
@@ -66,8 +66,8 @@ func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	return releaseRoot(owner)
 }
 
-// mountedIn are the directories in which there are mounts that pods and drivers share.
-func mountedIn(c *config.Config) []string {
+// sharedMountDirs returns the directories whose mounts propagate between pods and drivers.
+func sharedMountDirs(c *config.Config) []string {
 	return []string{filepath.Join(c.RootDir, "pods"), filepath.Join(c.RootDir, "plugins")}
 }
 
@@ -79,12 +79,12 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	group := run.NewGroup(ctx, log)
 	defer group.Stop()
 	rt.start(group, fail, log)
-	watcher, tracer, err := newWatcher(ctx, c, log)
+	telemetry, tracer, err := newTelemetry(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
-	client, err := rt.connect(c, watcher)
+	client, err := rt.connect(c, telemetry)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled
-	d, err := newDeps(ctx, &alone, rt, client, nil, state, watcher, log)
+	d, err := newDeps(ctx, &alone, rt, client, nil, state, telemetry, log)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	}
 	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
 	return waitGone(ctx, n, grace, changed, func() (int, error) {
-		left, err := podsThere(ctx, client, n)
+		left, err := remainingPods(ctx, client, n)
 		return max(len(left), len(n.pool.Lives())), err
 	})
 }
@@ -128,7 +128,7 @@ func stopUsersOfDrivers(ctx context.Context, n *core, client *cri.Client, grace 
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	there, err := podsThere(ctx, client, n)
+	there, err := remainingPods(ctx, client, n)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func stopUsersOfDrivers(ctx context.Context, n *core, client *cri.Client, grace 
 		}
 	}
 	err = waitGone(half, n, grace, changed, func() (int, error) {
-		there, err := podsThere(half, client, n)
+		there, err := remainingPods(half, client, n)
 		maps.DeleteFunc(there, func(uid pod.UID, _ *pod.Observed) bool { return !users[uid] })
 		return len(there), err
 	})
@@ -176,8 +176,8 @@ func waitGone(ctx context.Context, n *core, grace int64, changed <-chan struct{}
 	}
 }
 
-// podsThere are the pods of which there is anything in the runtime or on the disk.
-func podsThere(ctx context.Context, client *cri.Client, n *core) (map[pod.UID]*pod.Observed, error) {
+// remainingPods returns the pods that have something in the runtime or on the disk.
+func remainingPods(ctx context.Context, client *cri.Client, n *core) (map[pod.UID]*pod.Observed, error) {
 	there, err := n.onDisk()
 	if err != nil {
 		return nil, err

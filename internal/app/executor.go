@@ -26,13 +26,13 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 	if err != nil {
 		return nil, err
 	}
-	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: idsForPods(ctx), Log: in.log})
+	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: podIDRange(ctx), Log: in.log})
 	if err != nil {
 		return nil, err
 	}
 	return execute.New(execute.Config{
 		Runtime: in.client, Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes, UserNamespaces: users,
-		Events: in.events.recorder, Upstream: in.upstream, Statuses: loop.statuses, Telemetry: in.watcher,
+		Events: in.events.recorder, Upstream: in.upstream, Statuses: loop.statuses, Telemetry: in.telemetry,
 		Slots: execute.NewSlots(c.StartSlots), Log: in.log,
 		Node:        renderNode(in),
 		HostIPs:     in.ips.Last,
@@ -47,11 +47,11 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
 		ImageUser:   imageUsers(in.client),
 		MakeCgroup: func(g render.Cgroup) error {
-			defer in.watcher.Cgroup("create")()
+			defer in.telemetry.Cgroup("create")()
 			return in.cgroups.Make(g)
 		},
 		RemoveCgroup: func(ctx context.Context, path string) error {
-			defer in.watcher.Cgroup("destroy")()
+			defer in.telemetry.Cgroup("destroy")()
 			return in.cgroups.Remove(ctx, path)
 		},
 		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
@@ -60,7 +60,7 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 	})
 }
 
-// limitedPages are the sizes of huge pages that containers can be kept from.
+// limitedPages returns the sizes of huge pages that cgroups can limit.
 func limitedPages(in *deps) []string {
 	if !in.tree.LimitsHugePages() {
 		return nil
@@ -68,7 +68,7 @@ func limitedPages(in *deps) []string {
 	return render.PageSizes(in.capacity.allocatable)
 }
 
-// renderNode is what pods take over from this machine, but for what may change.
+// renderNode returns the facts of this machine that are rendered into the containers of pods.
 func renderNode(in *deps) render.Node {
 	c := in.config
 	return render.Node{

@@ -12,15 +12,15 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// features is what the container runtime says of itself. Parts of the agent are made
-// before the runtime has answered, and read it when a pod needs it: no pod is acted on
-// before the first list, and there is no list before it is known.
+// features holds what the container runtime says of itself. Parts of the agent are made before the
+// runtime has answered, and read the features when a pod needs them: no pod is acted on before the first
+// list, and there is no list before the features are known.
 type features struct {
 	client *cri.Client
 	up     <-chan struct{} // closed once the runtime came up
 	log    *slog.Logger
 
-	known chan struct{} // closed once the rest is set
+	known chan struct{} // closed once the fields below are set
 
 	mu     sync.Mutex
 	name   string // how container IDs begin in a status
@@ -32,9 +32,9 @@ func newFeatures(client *cri.Client, up <-chan struct{}, log *slog.Logger) *feat
 	return &features{client: client, up: up, known: make(chan struct{}), log: log}
 }
 
-// await waits for somebody who asks until the features are known, but not for long.
+// await waits until the features are known, up to userTimeout.
 func (f *features) await(ctx context.Context) error {
-	_, err := forUser(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := withUserTimeout(ctx, func(ctx context.Context) (struct{}, error) {
 		select {
 		case <-f.known:
 			return struct{}{}, nil
@@ -45,8 +45,8 @@ func (f *features) await(ctx context.Context) error {
 	return err
 }
 
-// read waits until the runtime is up, asks it once, and calls settle before anybody is told
-// the answer. It is called by one goroutine at a time.
+// read waits until the runtime is up, asks it once, and calls settle before the features count as
+// known. It is called by one goroutine at a time.
 func (f *features) read(ctx context.Context, settle func(context.Context) error) error {
 	select {
 	case <-f.known:
@@ -81,7 +81,7 @@ func (f *features) read(ctx context.Context, settle func(context.Context) error)
 	return nil
 }
 
-// list lists what the runtime holds, once its features are known.
+// list returns a function that lists the pods of the runtime, once its features are known.
 func (f *features) list(settle func(context.Context) error) func(context.Context) (map[pod.UID]*pod.Observed, error) {
 	return func(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 		if err := f.read(ctx, settle); err != nil {
@@ -103,14 +103,14 @@ func (f *features) handlers() []cri.Handler {
 	return f.info.Handlers
 }
 
-// strictGroups tells whether the runtime can keep out the groups of an image.
+// strictGroups tells whether the runtime supports supplementalGroupsPolicy Strict.
 func (f *features) strictGroups() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.info.SupplementalGroups
 }
 
-// seLinux tells whether containers are labelled.
+// seLinux tells whether containers get SELinux labels.
 func (f *features) seLinux() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// newKeyring is what this machine can show to registries: where the users of a
-// kubelet put their logins, and below the root directory.
+// newKeyring makes the keyring of this machine. It reads logins below the root directory, and where users
+// of a kubelet put them.
 func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger) (*credential.Node, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -46,10 +46,10 @@ func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger
 	return credential.New(out)
 }
 
-// imageRecords is where the memory of images is kept.
+// imageRecords returns the directory of the records of images.
 func imageRecords(c *config.Config) string { return filepath.Join(c.RootDir, "image_manager") }
 
-// newRecords opens the memory of who pulled what.
+// newRecords opens the records of which image was pulled with which credentials.
 func newRecords(c *config.Config, log *slog.Logger) *image.Records {
 	return image.OpenRecords(imageRecords(c), image.Policy{Verify: c.Images.Verify, Allowed: c.Images.Preloaded}, log)
 }
@@ -64,7 +64,7 @@ func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collect
 	settings := image.Config{
 		Runtime: d.client, Log: d.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
 		Objects: loop.objects, Keyring: ring, Records: d.records, Size: gc.Size,
-		Enqueue: loop.agent.Enqueue, Explain: cri.Reason, Pulled: d.watcher.Pulled(d.client.ImageSize),
+		Enqueue: loop.agent.Enqueue, Explain: cri.Reason, Pulled: d.telemetry.Pulled(d.client.ImageSize),
 		GaveUp: cri.GaveUp,
 	}
 	if b := d.bundle; b != nil {
@@ -104,7 +104,7 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 	})
 }
 
-// imagesInUse says why images may not go: their containers are there, or will be.
+// imagesInUse returns the images that must not be removed, each with the reason: pods use them, or will.
 func imagesInUse(ctx context.Context, root string, client *cri.Client, loop *agent.Agent) (map[string]string, error) {
 	used := map[string]string{}
 	running, err := client.ListAll(ctx) // pods of other roots need their images, too
@@ -153,7 +153,7 @@ func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
 	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil // no disk is that large
 }
 
-// imageDir is where the runtime keeps images.
+// imageDir returns the directory in which the runtime keeps images.
 func imageDir(ctx context.Context, client *cri.Client) (string, error) {
 	where, err := client.Filesystems(ctx)
 	if err != nil {

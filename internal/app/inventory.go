@@ -14,7 +14,7 @@ import (
 
 	"berth/internal/api"
 	"berth/internal/api/inventory"
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/agent"
 	"berth/internal/host/addresses"
@@ -22,7 +22,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// localInventory tells the local API what there is on this node beside pods.
+// localInventory answers the local API for the Node, images, volumes and probes.
 type localInventory struct {
 	config    *config.Config
 	client    *cri.Client
@@ -34,9 +34,9 @@ type localInventory struct {
 	closed    func() error    // why this node takes no pods; nil: it does
 	started   time.Time
 
-	mu      sync.Mutex
-	shown   v1.NodeStatus   // without a cluster: what was told last, for the times in it
-	runtime machine.Runtime // likewise: what the runtime said last of itself
+	mu          sync.Mutex
+	lastStatus  v1.NodeStatus // without a cluster: what was told last, for the times in it
+	lastRuntime node.Runtime  // likewise: what the runtime said last of itself
 }
 
 // newInventory makes the inventory of a node. closed tells why the node takes no pods, or nil.
@@ -52,35 +52,35 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	if n := i.inCluster(); n != nil {
 		return n, nil
 	}
-	m, err := machine.Host{Storage: i.config.RootDir}.Read()
+	m, err := node.Host{Storage: i.config.RootDir}.Read()
 	if err != nil && m.Memory == 0 {
 		return nil, fmt.Errorf("look at this machine: %w", err)
 	}
-	facts := machine.Facts{Machine: m}
+	facts := node.Facts{Machine: m}
 	if facts.Addresses, err = i.ips.Read(); err != nil {
 		return nil, err
 	}
-	var health machine.Health
+	var health node.Health
 	facts.Runtime, health = i.askRuntime(ctx)
 	health.Shutdown = i.closed()
 	settings, now := nodeSettings(i.config), time.Now()
-	out := machine.Build(facts, settings, health, now)
+	out := node.Build(facts, settings, health, now)
 	out.CreationTimestamp = metav1.NewTime(i.started)
 	out.Spec.Unschedulable = health.Shutdown != nil // nobody else says so of a machine without a cluster
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.shown = machine.Status(facts, settings, health, i.shown, now)
-	out.Status = *i.shown.DeepCopy()
+	i.lastStatus = node.Status(facts, settings, health, i.lastStatus, now)
+	out.Status = *i.lastStatus.DeepCopy()
 	return out, nil
 }
 
-// askRuntime asks the runtime and the sync loop how they are. Without an answer it is soon
-// told what was known before, and who does not answer.
-func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machine.Health) {
+// askRuntime reads the facts of the runtime, and the health of the runtime and the sync loop. If the
+// runtime does not answer within askTimeout, the facts are the last known ones.
+func (i *localInventory) askRuntime(ctx context.Context) (node.Runtime, node.Health) {
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var health machine.Health
+	var health node.Health
 	facts, err := runtimeFacts(asking, i.client)
 	if err == nil {
 		var info cri.Info
@@ -88,11 +88,11 @@ func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machi
 			health.Runtime, health.Network = info.Runtime, info.Network
 		}
 	}
-	patience := machine.HangPatience
+	patience := node.HangPatience
 	if err != nil {
 		health.Runtime, patience = err, askTimeout
 	}
-	if hung := machine.Hung(unanswered(i.client), time.Now(), patience); hung != nil {
+	if hung := node.Hung(unanswered(i.client), time.Now(), patience); hung != nil {
 		health.Runtime = hung
 	}
 	loop, cancelLoop := context.WithTimeout(ctx, askTimeout)
@@ -101,10 +101,10 @@ func (i *localInventory) askRuntime(ctx context.Context) (machine.Runtime, machi
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err == nil || i.runtime.Name == "" {
-		i.runtime = facts
+	if err == nil || i.lastRuntime.Name == "" {
+		i.lastRuntime = facts
 	}
-	return i.runtime, health
+	return i.lastRuntime, health
 }
 
 // Images implements localapi.Inventory.
@@ -112,7 +112,7 @@ func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
 	if err := i.features.await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := forUser(ctx, i.client.Images)
+	found, err := withUserTimeout(ctx, i.client.Images)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
 // Volumes implements localapi.Inventory.
 func (i *localInventory) Volumes(context.Context) ([]api.Volume, error) {
 	pods, _ := i.agent.List()
-	return inventory.Volumes(pods, filepath.Join(i.config.RootDir, "pods"), lookAtVolume), nil
+	return inventory.Volumes(pods, filepath.Join(i.config.RootDir, "pods"), statVolume), nil
 }
 
 // Probes implements localapi.Inventory.
@@ -150,8 +150,8 @@ func (i *localInventory) Probes(p *v1.Pod) []api.ProbeResult {
 	return out
 }
 
-// lookAtVolume reads what costs nothing: no directory is walked through.
-func lookAtVolume(path string) inventory.Place {
+// statVolume reads age and space of a volume without walking through its directories.
+func statVolume(path string) inventory.Place {
 	var is unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME|unix.STATX_MODE, &is); err != nil {
 		return inventory.Place{}

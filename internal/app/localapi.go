@@ -12,7 +12,7 @@ func newLocalAPI(n *core, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*loc
 	return localapi.New(localapi.Config{
 		Pods: localapi.PullProgress{Pods: n.agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
 		Images:    imagestore.Store{AwaitRuntime: n.features.await, Runtime: n.client, Images: n.images, GC: n.imageGC, Bundle: n.bundle, Log: n.log},
-		Inventory: newInventory(n, drain.Closed), Waterfalls: n.watcher,
+		Inventory: newInventory(n, drain.Closed), Waterfalls: n.telemetry,
 		Drains: Drains{drain}, EphemeralContainers: n.agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,
 	})
 }

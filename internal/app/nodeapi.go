@@ -21,7 +21,7 @@ import (
 	"berth/internal/telemetry/metrics"
 )
 
-// systemLogs is what the node shows of the machine's own logs.
+// systemLogs is the directory of the machine's own logs, which the node API can serve.
 const systemLogs = "/var/log"
 
 // nodeAPIServer is the API of this node, and the certificate that it serves with.
@@ -127,7 +127,7 @@ func apiAccess(c *config.Config, joined *cluster) nodeapi.Access {
 // loopTimeout is how long the sync loop, which never blocks, may take to answer.
 const loopTimeout = 10 * time.Second
 
-// loopAlive tells whether the sync loop goes round.
+// loopAlive returns an error if the sync loop is stuck.
 func (c *core) loopAlive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func apiLimits(l config.APILimits) nodeapi.Limits {
 	}
 }
 
-// apiPorts are those on which the node answers.
+// apiPorts returns the addresses and ports of the node API.
 func apiPorts(c *config.Config) nodeapi.Addresses {
 	return nodeapi.Addresses{
 		Address: c.API.Address, Port: c.API.Port, ReadOnlyPort: c.API.ReadOnlyPort,
@@ -157,7 +157,7 @@ func apiPorts(c *config.Config) nodeapi.Addresses {
 	}
 }
 
-// start answers on the ports.
+// start serves the node API on the ports.
 func (a *nodeAPIServer) start(group *run.Group, ports nodeapi.Listeners, fail func(error)) {
 	if a.serving != nil {
 		group.Go("serving certificate", a.serving.Run)
@@ -169,28 +169,28 @@ func (a *nodeAPIServer) start(group *run.Group, ports nodeapi.Listeners, fail fu
 	})
 }
 
-// streamingRuntime is the runtime as the API of the node wants it: for users who wait.
+// streamingRuntime is the runtime for the requests of the node API, each bounded by userTimeout.
 type streamingRuntime struct {
 	*cri.Client
 	observer *observe.Observer
 }
 
 func (r streamingRuntime) Observe(ctx context.Context, uid pod.UID) (pod.Observed, error) {
-	return forUser(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Get(ctx, uid, time.Time{}) })
+	return withUserTimeout(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Get(ctx, uid, time.Time{}) })
 }
 
 func (r streamingRuntime) All(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
-	return forUser(ctx, r.List)
+	return withUserTimeout(ctx, r.List)
 }
 
 func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []string, s nodeapi.Streams) (string, error) {
-	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, cri.Streams(s)) })
+	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, cri.Streams(s)) })
 }
 
 func (r streamingRuntime) AttachURL(ctx context.Context, id string, s nodeapi.Streams) (string, error) {
-	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, cri.Streams(s)) })
+	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, cri.Streams(s)) })
 }
 
 func (r streamingRuntime) PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error) {
-	return forUser(ctx, func(ctx context.Context) (string, error) { return r.Client.PortForwardURL(ctx, sandboxID, ports...) })
+	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.PortForwardURL(ctx, sandboxID, ports...) })
 }

@@ -9,7 +9,7 @@ import (
 	clientgo "k8s.io/client-go/tools/metrics"
 
 	"berth/internal/api/nodeapi"
-	machine "berth/internal/cluster/node"
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core/execute"
 	"berth/internal/core/worker"
@@ -21,12 +21,12 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// waterfallsKept is of how many pods the start can be looked at.
+// waterfallsKept is the number of pods whose start is kept as a waterfall.
 const waterfallsKept = 512
 
-// newWatcher makes what sees all that is done for pods. It is there before all
-// that it watches.
-func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measure.Recorder, *trace.Tracer, error) {
+// newTelemetry makes the recorder of metrics, traces and waterfalls. It is made before the parts that
+// report to it.
+func newTelemetry(ctx context.Context, c *config.Config, log *slog.Logger) (*measure.Recorder, *trace.Tracer, error) {
 	m, err := metrics.New()
 	if err != nil {
 		return nil, nil, err
@@ -41,8 +41,8 @@ func newWatcher(ctx context.Context, c *config.Config, log *slog.Logger) (*measu
 			return nil, nil, err
 		}
 	}
-	watcher, err := measure.New(measure.Config{Metrics: m, Waterfalls: waterfall.New(waterfallsKept), Tracer: tracer})
-	return watcher, tracer, err
+	recorder, err := measure.New(measure.Config{Metrics: m, Waterfalls: waterfall.New(waterfallsKept), Tracer: tracer})
+	return recorder, tracer, err
 }
 
 // nodeStats are the measurements of this node and its pods.
@@ -75,14 +75,14 @@ func newNodeStats(
 		return ok
 	}
 	pages, err := metrics.NewPages(metrics.PagesConfig{
-		Metrics: d.watcher.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: machine.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
+		Metrics: d.telemetry.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: node.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
 		Counts: func() metrics.Counts {
 			return measure.Count(d.desired.Pods(), mirrored, pool.Lives(), loop.observer.All())
 		},
 		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pool.Active(), services.volumes.Path) },
 		ClientExpiry: expiry.client, ServerExpiry: expiry.server,
 	})
-	return &nodeStats{reader: reader, pages: pages, counts: d.watcher.Metrics}, err
+	return &nodeStats{reader: reader, pages: pages, counts: d.telemetry.Metrics}, err
 }
 
 func (s *nodeStats) handlers() nodeapi.Metrics {

@@ -27,7 +27,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 		return err
 	}
 	group.Go("state files", state.Run)
-	_ = state.Entry("the settings of this run", func() error { return SaveSettings(c) }).Save() // which tries again
+	_ = state.Entry("the settings of this run", func() error { return SaveSettings(c) }).Save() // it is tried again
 	listener, err := listenLocally(c.RootDir, log)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if listener != nil {
 		defer listener.Close()
 	}
-	// What is wrong with the command line is found before anything is started.
+	// Mistakes in the configuration are found before anything is started.
 	member, err := newMembership(c, log)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if err != nil {
 		return err
 	}
-	defer ports.Close() //nolint:errcheck // whoever serves them has closed them
+	defer ports.Close() //nolint:errcheck // the server has closed them
 	rt, err := newContainerRuntime(c, owner, state.Keeper, log)
 	if err != nil {
 		return err
@@ -52,29 +52,29 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	log.Info("berth starts", "version", c.Version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL,
 		"id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
 	kernel.SetOOMScore(c.OOMScore, log)
-	watcher, tracer, err := newWatcher(ctx, c, log)
+	telemetry, tracer, err := newTelemetry(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
-	client, err := rt.connect(c, watcher)
+	client, err := rt.connect(c, telemetry)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
 	// Without shared mounts pods run all the same: only what they mount does not propagate.
-	for _, dir := range mountedIn(c) {
+	for _, dir := range sharedMountDirs(c) {
 		if err := volume.ShareMounts(dir); err != nil {
 			log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
 		}
 	}
-	d, err := newDeps(ctx, c, rt, client, member, state, watcher, log)
+	d, err := newDeps(ctx, c, rt, client, member, state, telemetry, log)
 	if err != nil {
-		return whyEnded(ctx, err)
+		return exitError(ctx, err)
 	}
 	a, err := newDaemon(ctx, d, logs)
 	if err != nil {
-		return whyEnded(ctx, err)
+		return exitError(ctx, err)
 	}
 	defer a.core.stop()
 	a.start(group, rt, ports, fail)
@@ -87,11 +87,11 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	handleSignals(ctx, a.core, rt.signals)
 	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
-	return whyEnded(ctx, ctx.Err())
+	return exitError(ctx, ctx.Err())
 }
 
-// whyEnded is nil if err only says that we were asked to end.
-func whyEnded(ctx context.Context, err error) error {
+// exitError returns the error with which the agent ends: nil if it was asked to end.
+func exitError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}

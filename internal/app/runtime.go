@@ -47,8 +47,8 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 	return &containerRuntime{owner: owner, endpoint: ours.Endpoint(), bundle: ours, signals: signals}, nil
 }
 
-// start keeps our own runtime alive, or waits for the given one to answer. fail
-// is told if that can't work.
+// start supervises the bundled runtime, or waits for the given one to answer. fail gets the error if
+// the bundled runtime can't be started.
 func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.Logger) {
 	if r.bundle != nil {
 		group.Go("bundle", func(ctx context.Context) {
@@ -126,8 +126,8 @@ func askImage(ctx context.Context, endpoint, image string) (bool, error) {
 }
 
 // connect returns a client of the runtime, which may not be there yet.
-func (r *containerRuntime) connect(c *config.Config, watcher *measure.Recorder) (*cri.Client, error) {
-	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: watcher.Call, Root: r.owner.ID()}
+func (r *containerRuntime) connect(c *config.Config, telemetry *measure.Recorder) (*cri.Client, error) {
+	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: telemetry.Call, Root: r.owner.ID()}
 	if r.bundle == nil { // others may use it, too
 		settings.OwnsLogs = func(dir string) bool { return strings.HasPrefix(dir, c.PodLogsDir+"/") }
 	}

@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// agentState keeps the files of a root directory that the agent can go on without.
+// agentState writes the state files of a root directory. The agent goes on if they can't be written.
 type agentState struct {
 	*statefile.Keeper
 	full chan struct{} // holds a value if the disk has no room and that was not received yet

@@ -46,14 +46,14 @@ func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
 	}
 	probes, err := probe.New(probe.Config{
 		Exec: d.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: d.events.recorder, Log: d.log,
-		HostIP: func() string { return d.ips.Last()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: d.watcher.Probed,
+		HostIP: func() string { return d.ips.Last()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: d.telemetry.Probed,
 	})
 	if err != nil {
 		return nil, err
 	}
 	loop, err := agent.New(agent.Config{
-		Log: d.log, Node: d.capacity.admission, ReloadNode: d.capacity.reread, Sources: sources, Desired: d.desired, EphemeralContainers: debugs, Statuses: statuses,
-		Events: d.events.recorder, Upstream: d.upstream, Metrics: d.watcher,
+		Log: d.log, Node: d.capacity.admission, ReloadNode: d.capacity.reload, Sources: sources, Desired: d.desired, EphemeralContainers: debugs, Statuses: statuses,
+		Events: d.events.recorder, Upstream: d.upstream, Metrics: d.telemetry,
 		InRuntime: d.features.list(func(ctx context.Context) error { return d.records.Settle(ctx, d.client.ImageRef) }), OnDisk: onDisk, Housekeeping: housekeepingInterval,
 		Liveness: probes.Liveness, Readiness: probes.Readiness, Startup: probes.Startup,
 	})
@@ -61,8 +61,8 @@ func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
 		return nil, err
 	}
 	observer, err := observe.New(observe.Config{
-		Runtime: d.client, Log: d.log, RelistInterval: relistInterval, PollInterval: pollInterval, Enqueue: loop.Enqueue, Relisted: d.watcher.Relisted,
-		PodRead: d.watcher.Metrics.PodRelisted,
+		Runtime: d.client, Log: d.log, RelistInterval: relistInterval, PollInterval: pollInterval, Enqueue: loop.Enqueue, Relisted: d.telemetry.Relisted,
+		PodRead: d.telemetry.Metrics.PodRelisted,
 	})
 	if err != nil {
 		return nil, err

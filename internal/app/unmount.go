@@ -11,7 +11,7 @@ func newMounter() volume.Kernel {
 	return volume.Kernel{Unmounter: []string{"/proc/self/exe", unmountCommand}}
 }
 
-// UnmountRequested does it, if that is what this process is for.
+// UnmountRequested unmounts a path if the arguments of this process ask for it.
 func UnmountRequested(args []string) (code int, asked bool) {
 	if len(args) != 3 || args[1] != unmountCommand {
 		return 0, false
