@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/api/localapi"
 	"berth/internal/api/nodeapi"
+	"berth/internal/cluster/cert"
 	"berth/internal/lib/logging"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
@@ -21,16 +22,9 @@ type daemon struct {
 	localAPI *localapi.Server
 }
 
-func newDaemon(ctx context.Context, d *deps, logs *logging.Logger) (*daemon, error) {
-	serving, err := newServingCert(d)
-	if err != nil {
-		return nil, err
-	}
-	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
-	if err != nil {
-		return nil, err
-	}
-	sources, err := newSources(d, n.objects.Local)
+// newDaemon makes sources and APIs for a core. serving is nil if no port needs a certificate.
+func newDaemon(n *core, serving *cert.Serving, logs *logging.Logger) (*daemon, error) {
+	sources, err := newSources(n.deps, n.objects.Local)
 	if err != nil {
 		return nil, err
 	}

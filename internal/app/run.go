@@ -72,11 +72,19 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if err != nil {
 		return exitError(ctx, err)
 	}
-	a, err := newDaemon(ctx, d, logs)
+	serving, err := newServingCert(d)
+	if err != nil {
+		return err
+	}
+	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
 	if err != nil {
 		return exitError(ctx, err)
 	}
-	defer a.core.stop()
+	defer n.stop()
+	a, err := newDaemon(n, serving, logs)
+	if err != nil {
+		return err
+	}
 	a.start(group, rt, ports, fail)
 	if listener != nil {
 		group.Go("server", func(ctx context.Context) {
@@ -85,7 +93,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 			}
 		})
 	}
-	handleSignals(ctx, a.core, rt.signals)
+	handleSignals(ctx, n, rt.signals)
 	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 	return exitError(ctx, ctx.Err())
 }
