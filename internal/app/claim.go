@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
 
 	"berth/internal/config"
@@ -13,9 +12,6 @@ import (
 	"berth/internal/pods/cgroup"
 	"berth/internal/runtime/bundle"
 )
-
-// What a root directory has on the machine besides its files, and the other roots that
-// have something there.
 
 func newRegistry() (roots.Registry, error) {
 	tree, err := cgroup.Open()
@@ -55,7 +51,7 @@ func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	}
 	owner, err := registry.Acquire(claim)
 	var conflict *roots.ConflictError
-	if used, _ := inUse(c.RootDir); errors.As(err, &conflict) && !used && !given && claim.Network != nil && c.RootDir != roots.Default {
+	if used, _ := roots.InUse(c.RootDir); errors.As(err, &conflict) && !used && !given && claim.Network != nil && c.RootDir != roots.Default {
 		c.PodCIDR = netip.Prefix{} // somebody else has it by now, and no pod of ours does
 		claim.Network = &roots.Network{Bridge: c.Bridge}
 		owner, err = registry.Acquire(claim)
@@ -157,7 +153,7 @@ func NameRoot(c, saved *config.Config) error {
 			before = roots.SharedNames(c.RootDir, resolved)
 		}
 	}
-	used, err := inUse(c.RootDir)
+	used, err := roots.InUse(c.RootDir)
 	if err != nil {
 		return err
 	}
@@ -178,7 +174,7 @@ func NameRoot(c, saved *config.Config) error {
 // nothing is left in the root that has them: they are another root's by now.
 func dropSharedNames(c *config.Config) {
 	older := c.Names.ID == ""
-	used, err := inUse(c.RootDir)
+	used, err := roots.InUse(c.RootDir)
 	if c.RootDir == roots.Default || used || err != nil || !older && !c.Names.Shared {
 		return
 	}
@@ -192,20 +188,6 @@ func dropSharedNames(c *config.Config) {
 	if c.PodCIDR == shared.PodCIDR {
 		c.PodCIDR = netip.Prefix{}
 	}
-}
-
-// inUse tells whether there is anything in a root directory of pods or of the runtime.
-func inUse(root string) (bool, error) {
-	for _, dir := range []string{"run", "pods"} {
-		entries, err := os.ReadDir(filepath.Join(root, dir))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return false, fmt.Errorf("look for pods in the root directory: %w", err)
-		}
-		if len(entries) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // claimOf lists what an agent with this configuration needs for itself.

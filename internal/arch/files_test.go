@@ -57,7 +57,7 @@ var trusted = map[string]string{
 	"internal/intake/objects":     "a file of the agent",
 	"internal/host/kernel":        "what the kernel says of the machine",
 	"internal/host/rootlock":      "the lock file of the agent, and what the kernel says of its holder",
-	"internal/host/roots":         "claims of the agents of this machine, below /run, and what the kernel says of processes",
+	"internal/host/roots":         "claims of the agents of this machine, below /run, what the kernel says of processes, and the names in two directories of the agent, in which no container can make any",
 	"internal/cluster/shutdown":   "a file of systemd that the agent writes",
 	"internal/intake/source":      "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
 
@@ -71,7 +71,6 @@ var trusted = map[string]string{
 	"internal/pods/volume/mounter.go os.ReadFile":     "the table of swap devices",
 	"internal/pods/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
 	"internal/pods/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
-	"internal/app/claim.go os.ReadDir":                "the names in two directories of the agent, in which no container can make any",
 	"internal/app/settings.go os.ReadFile":            "settings of the last run",
 	"internal/cli/config.go os.ReadFile":              "settings of the administrator and of the agent",
 	"internal/cli/doctor.go os.DirFS":                 "what the kernel and the administrator say of the machine",
