@@ -185,7 +185,7 @@ func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
 			var err error
 			if host.Images == "" {
 				asking, cancel := context.WithTimeout(ctx, askTimeout)
-				host.Images, err = imageDir(asking, client)
+				host.Images, err = client.ImageDir(asking)
 				cancel()
 			}
 			left, leftErr := host.Available()

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/api/inventory"
@@ -90,8 +88,14 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 			}
 			return out, err
 		},
-		InUse:  func(ctx context.Context) (map[string]string, error) { return imagesInUse(ctx, c.RootDir, client, loop) },
-		Disk:   func(ctx context.Context) (imagegc.Disk, error) { return imageDisk(ctx, client) },
+		InUse: func(ctx context.Context) (map[string]string, error) { return imagesInUse(ctx, c.RootDir, client, loop) },
+		Disk: func(ctx context.Context) (imagegc.Disk, error) {
+			dir, err := client.ImageDir(ctx)
+			if err != nil {
+				return imagegc.Disk{}, err
+			}
+			return imagegc.ReadDisk(dir)
+		},
 		Remove: client.RemoveImage, Short: d.state.full, Known: loop.Synced(),
 		Rounds: func(there map[string]bool, began time.Time) {
 			if err := d.records.Prune(there, began); err != nil {
@@ -138,29 +142,4 @@ func imagesInUse(ctx context.Context, root string, client *cri.Client, loop *age
 	}
 	delete(used, "")
 	return used, nil
-}
-
-// imageDisk measures the file system that holds the images.
-func imageDisk(ctx context.Context, client *cri.Client) (imagegc.Disk, error) {
-	dir, err := imageDir(ctx, client)
-	if err != nil {
-		return imagegc.Disk{}, err
-	}
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return imagegc.Disk{}, fmt.Errorf("measure the file system of images: %w", err)
-	}
-	return imagegc.Disk{Capacity: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil // no disk is that large
-}
-
-// imageDir returns the directory in which the runtime keeps images.
-func imageDir(ctx context.Context, client *cri.Client) (string, error) {
-	where, err := client.Filesystems(ctx)
-	if err != nil {
-		return "", err
-	}
-	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
-		return "", errors.New("the runtime does not say where it keeps images")
-	}
-	return where.Images[0].Mountpoint, nil
 }

@@ -45,14 +45,14 @@ var noAnswer = map[string]map[string]string{
 	"internal/runtime/image/pull.go":    {"PullImage": "it is pulled again after a pause", "ImageRef": "it is pulled again after a pause"},
 	"internal/runtime/image/waiters.go": {"ImageRef": "the error is for the one who loaded it"},
 	"internal/app/images.go": {
-		"Images": "nothing is collected", "ListAll": "nothing is collected", "Filesystems": "nothing is collected",
+		"Images": "nothing is collected", "ListAll": "nothing is collected", "ImageDir": "nothing is collected",
 		"RemoveImage": "it is tried in the next round", "ImageSize": "a size that is not known is not measured",
 	},
 
 	// The node, and users.
 	"internal/api/imagestore/imagestore.go": {"RemoveImage": "the error is for the user", "ImageRef": "the error is for the user"},
 	"internal/app/features.go":              {"Labels": "pods wait until it answers", "Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
-	"internal/app/cluster.go":               {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
+	"internal/app/cluster.go":               {"ImageDir": "the pressure on the disk of images is measured when it answers", "Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
 	"internal/app/inventory.go":             {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
 	"internal/app/runtime.go":               {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
 	"internal/app/down.go":                  {"List": "not everything is gone yet, and the error is for the user"},

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,6 +131,18 @@ func (c *Client) Filesystems(ctx context.Context) (Filesystems, error) {
 		out.Containers = append(out.Containers, filesystem(f))
 	}
 	return out, nil
+}
+
+// ImageDir asks the runtime for the directory in which it keeps images.
+func (c *Client) ImageDir(ctx context.Context) (string, error) {
+	where, err := c.Filesystems(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(where.Images) == 0 || where.Images[0].Mountpoint == "" {
+		return "", errors.New("the runtime does not say where it keeps images")
+	}
+	return where.Images[0].Mountpoint, nil
 }
 
 func filesystem(f *runtimeapi.FilesystemUsage) Filesystem {
