@@ -51,14 +51,26 @@ type cluster struct {
 // statusWorkers is the number of statuses that are written at a time.
 const statusWorkers = 4
 
-// newCluster returns nil if member is nil: the node is in no cluster.
-func newCluster(
-	c *config.Config, member *membership, client *cri.Client, ips *addresses.Watcher, wanted *desired.Set, full chan<- struct{}, events node.Events, written func(time.Duration), log *slog.Logger,
-) (*cluster, error) {
-	if member == nil {
+// clusterConfig is what a cluster is made of.
+type clusterConfig struct {
+	config  *config.Config
+	member  *membership // nil: the node is in no cluster
+	client  *cri.Client
+	ips     *addresses.Watcher
+	desired *desired.Set
+	full    chan<- struct{} // gets a value if the disk has no room
+	events  node.Events
+	written func(time.Duration) // gets the time that each status took to be written
+	log     *slog.Logger
+}
+
+// newCluster returns nil if the node is in no cluster.
+func newCluster(in clusterConfig) (*cluster, error) {
+	if in.member == nil {
 		return nil, nil
 	}
-	clients, host := member.clients, node.Host{Storage: c.RootDir}
+	c, log := in.config, in.log
+	clients, host := in.member.clients, node.Host{Storage: c.RootDir}
 	registered, changed, ready := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	pods, err := source.NewAPI(source.APIConfig{Client: clients.General, Node: c.NodeName, Log: log, Ready: ready})
 	if err != nil {
@@ -66,10 +78,10 @@ func newCluster(
 	}
 	reporter, err := node.New(node.Config{
 		Settings: nodeSettings(c),
-		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: events, Log: log,
+		Client:   clients.Heartbeat, Watch: clients.General.CoreV1(), Events: in.events, Log: log,
 		Machine:   host.Read,
-		Addresses: ips.Read,
-		Runtime:   func(ctx context.Context) (node.Runtime, error) { return runtimeFacts(ctx, client) },
+		Addresses: in.ips.Read,
+		Runtime:   func(ctx context.Context) (node.Runtime, error) { return runtimeFacts(ctx, in.client) },
 		Registered: func(_ types.UID, again bool) {
 			if again { // the server may have lost more than the Node
 				pods.Relist()
@@ -83,7 +95,7 @@ func newCluster(
 	if err != nil {
 		return nil, err
 	}
-	writer, err := status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers, Synced: written})
+	writer, err := status.NewWriter(status.WriterConfig{Client: clients.General.CoreV1(), Log: log, Workers: statusWorkers, Synced: in.written})
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +103,13 @@ func newCluster(
 	if err != nil {
 		return nil, err
 	}
-	up, err := upstream.New(upstream.Config{Desired: wanted, Writer: writer, Mirrors: mirrors})
+	up, err := upstream.New(upstream.Config{Desired: in.desired, Writer: writer, Mirrors: mirrors})
 	if err != nil {
 		return nil, err
 	}
 	return &cluster{
-		log: log, host: host, pressure: c.Pressure, clients: clients, credentials: member.credentials, node: reporter, writer: writer, mirrors: mirrors,
-		upstream: up, pods: pods, registered: registered, changed: changed, full: full, ready: ready,
+		log: log, host: host, pressure: c.Pressure, clients: clients, credentials: in.member.credentials, node: reporter, writer: writer, mirrors: mirrors,
+		upstream: up, pods: pods, registered: registered, changed: changed, full: in.full, ready: ready,
 	}, nil
 }
 

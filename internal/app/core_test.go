@@ -91,7 +91,7 @@ func compose(t *testing.T, c *config.Config, owner roots.Owner, logs *logging.Lo
 	client, err := rt.connect(c, telemetry)
 	must(err)
 	t.Cleanup(func() { _ = client.Close() })
-	d, err := newDeps(ctx, c, rt, client, member, state, telemetry, logs.Logger)
+	d, err := newDeps(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: logs.Logger})
 	must(err)
 	serving, err := newServingCert(d)
 	must(err)

@@ -41,11 +41,22 @@ type deps struct {
 	log       *slog.Logger
 }
 
-// newDeps makes the parts below the sync loop. member is nil if the node is in no cluster.
-func newDeps(
-	ctx context.Context, c *config.Config, rt *containerRuntime, client *cri.Client, member *membership, state *agentState, telemetry *measure.Recorder, log *slog.Logger,
-) (*deps, error) {
-	features := newFeatures(client, rt.signals.cameUp, log)
+// depsConfig holds the parts that Run and Down make first: the configuration, the runtime, and the
+// membership in a cluster.
+type depsConfig struct {
+	config    *config.Config
+	runtime   *containerRuntime
+	client    *cri.Client
+	member    *membership // nil if the node is in no cluster
+	state     *agentState
+	telemetry *measure.Recorder
+	log       *slog.Logger
+}
+
+// newDeps makes the parts below the sync loop.
+func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
+	c, rt, log := in.config, in.runtime, in.log
+	features := newFeatures(in.client, rt.signals.cameUp, log)
 	registry, err := newRegistry()
 	if err != nil {
 		return nil, err
@@ -54,7 +65,7 @@ func newDeps(
 	if err != nil {
 		return nil, err
 	}
-	events, err := newEventRecorder(ctx, c, member, state.Keeper, log)
+	events, err := newEventRecorder(ctx, c, in.member, in.state.Keeper, log)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +74,10 @@ func newDeps(
 		return nil, err
 	}
 	wanted := desired.New()
-	joined, err := newCluster(c, member, client, ips, wanted, state.full, events.recorder, telemetry.Metrics.StatusWritten, log)
+	joined, err := newCluster(clusterConfig{
+		config: c, member: in.member, client: in.client, ips: ips, desired: wanted, full: in.state.full, events: events.recorder,
+		written: in.telemetry.Metrics.StatusWritten, log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +98,8 @@ func newDeps(
 		up = joined.upstream
 	}
 	return &deps{
-		config: c, owner: rt.owner, client: client, features: features, bundle: rt.bundle, records: newRecords(c, log), telemetry: telemetry, events: events,
-		state: state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, cgroups: cgroups,
+		config: c, owner: rt.owner, client: in.client, features: features, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
+		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, cgroups: cgroups,
 		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil
 }

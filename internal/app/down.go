@@ -95,7 +95,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	alone := *c
 	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
 	alone.Images.ProviderConfig = "" // nothing is pulled
-	d, err := newDeps(ctx, &alone, rt, client, nil, state, telemetry, log)
+	d, err := newDeps(ctx, depsConfig{config: &alone, runtime: rt, client: client, state: state, telemetry: telemetry, log: log})
 	if err != nil {
 		return err
 	}

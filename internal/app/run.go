@@ -68,7 +68,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 			log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
 		}
 	}
-	d, err := newDeps(ctx, c, rt, client, member, state, telemetry, log)
+	d, err := newDeps(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: log})
 	if err != nil {
 		return exitError(ctx, err)
 	}
