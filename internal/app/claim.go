@@ -52,7 +52,7 @@ func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	owner, err := registry.Acquire(claim)
 	var conflict *roots.ConflictError
 	if used, _ := roots.InUse(c.RootDir); errors.As(err, &conflict) && !used && !given && claim.Network != nil && c.RootDir != roots.Default {
-		c.PodCIDR = netip.Prefix{} // somebody else has it by now, and no pod of ours does
+		c.PodCIDR = netip.Prefix{} // another root has it by now, and no pod of this root does
 		claim.Network = &roots.Network{Bridge: c.Bridge}
 		owner, err = registry.Acquire(claim)
 	}
@@ -216,7 +216,7 @@ func keepPodCIDR(c *config.Config, owner roots.Owner) {
 	c.PodCIDR, c.Names.PodCIDR = owner.PodCIDR(), owner.PodCIDR()
 }
 
-// Ports are those on which the agent listens.
+// Ports returns the addresses and ports on which the agent listens.
 func Ports(c *config.Config) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, p := range []struct {

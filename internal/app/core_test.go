@@ -50,7 +50,8 @@ func TestTheAgentIsComposedWithoutARuntime(t *testing.T) {
 			logs := logging.To(io.Discard)
 
 			// when the agent is composed
-			n, a := compose(t, c, owner, logs)
+			a := composeForTest(t, c, owner, logs)
+			n := a.core
 
 			// then it starts, answers, and stops
 			n.start(make(chan pod.Snapshot))
@@ -70,7 +71,7 @@ func TestTheAgentIsComposedWithoutARuntime(t *testing.T) {
 	}
 }
 
-func compose(t *testing.T, c *config.Config, owner roots.Owner, logs *logging.Logger) (*core, *daemon) {
+func composeForTest(t *testing.T, c *config.Config, owner roots.Owner, logs *logging.Logger) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -91,14 +92,8 @@ func compose(t *testing.T, c *config.Config, owner roots.Owner, logs *logging.Lo
 	client, err := rt.connect(c, telemetry)
 	must(err)
 	t.Cleanup(func() { _ = client.Close() })
-	d, err := newDeps(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: logs.Logger})
-	must(err)
-	serving, err := newServingCert(d)
-	must(err)
-	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
-	must(err)
-	a, err := newDaemon(n, serving, logs)
+	a, err := compose(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: logs.Logger}, logs)
 	must(err)
 	t.Cleanup(func() { _ = a.nodeAPI.Close() })
-	return n, a
+	return a
 }

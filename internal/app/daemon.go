@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"berth/internal/api/localapi"
@@ -44,8 +45,9 @@ func newDaemon(n *core, serving *cert.Serving, logs *logging.Logger) (*daemon, e
 }
 
 // start sets the parts in motion. Requests are answered, and the cluster gets its Node, before the
-// runtime is there: it may take long, or hang. Only pods wait for it.
-func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, fail func(error)) {
+// runtime is there: it may take long, or hang. Only pods wait for it. socket is nil if there is no place
+// for a local socket.
+func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, socket net.Listener, fail func(error)) {
 	n := a.core
 	n.cgroups.LimitAll()
 	a.shutdown.start(group)
@@ -60,6 +62,13 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	}
 	for _, s := range a.sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
+	}
+	if socket != nil {
+		group.Go("server", func(ctx context.Context) {
+			if err := a.localAPI.Serve(ctx, socket); err != nil {
+				fail(err)
+			}
+		})
 	}
 }
 

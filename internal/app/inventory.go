@@ -66,7 +66,7 @@ func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	settings, now := nodeSettings(i.config), time.Now()
 	out := node.Build(facts, settings, health, now)
 	out.CreationTimestamp = metav1.NewTime(i.started)
-	out.Spec.Unschedulable = health.Shutdown != nil // nobody else says so of a machine without a cluster
+	out.Spec.Unschedulable = health.Shutdown != nil // without a cluster, a drain is the only thing that cordons the node
 
 	i.mu.Lock()
 	defer i.mu.Unlock()

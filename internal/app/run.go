@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"berth/internal/api/nodeapi"
 	"berth/internal/config"
@@ -62,40 +63,47 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	// Without shared mounts pods run all the same: only what they mount does not propagate.
+	shareMounts(c, log)
+	a, err := compose(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: log}, logs)
+	if err != nil {
+		return exitError(ctx, err)
+	}
+	defer a.core.stop()
+	a.start(group, rt, ports, listener, fail)
+	handleSignals(ctx, a.core, rt.signals)
+	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
+	return exitError(ctx, ctx.Err())
+}
+
+// compose makes all parts, each from finished parts. They stand still until the daemon is started.
+func compose(ctx context.Context, in depsConfig, logs *logging.Logger) (*daemon, error) {
+	d, err := newDeps(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	serving, err := newServingCert(d)
+	if err != nil {
+		return nil, err
+	}
+	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
+	if err != nil {
+		return nil, err
+	}
+	a, err := newDaemon(n, serving, logs)
+	if err != nil {
+		n.stop()
+		return nil, err
+	}
+	return a, nil
+}
+
+// shareMounts lets mounts in volumes propagate. Pods run without it, too.
+func shareMounts(c *config.Config, log *slog.Logger) {
 	for _, dir := range sharedMountDirs(c) {
 		if err := volume.ShareMounts(dir); err != nil {
 			log.Warn("what is mounted in volumes will not be seen by others (mountPropagation)", "err", err)
 		}
 	}
-	d, err := newDeps(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: log})
-	if err != nil {
-		return exitError(ctx, err)
-	}
-	serving, err := newServingCert(d)
-	if err != nil {
-		return err
-	}
-	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
-	if err != nil {
-		return exitError(ctx, err)
-	}
-	defer n.stop()
-	a, err := newDaemon(n, serving, logs)
-	if err != nil {
-		return err
-	}
-	a.start(group, rt, ports, fail)
-	if listener != nil {
-		group.Go("server", func(ctx context.Context) {
-			if err := a.localAPI.Serve(ctx, listener); err != nil {
-				fail(err)
-			}
-		})
-	}
-	handleSignals(ctx, n, rt.signals)
-	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
-	return exitError(ctx, ctx.Err())
 }
 
 // exitError returns the error with which the agent ends: nil if it was asked to end.
