@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"berth/internal/app"
+	"berth/internal/config"
 	"berth/internal/host/doctor"
+	"berth/internal/host/rootlock"
 	"berth/internal/lib/table"
 )
 
@@ -90,14 +93,36 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	}
 	m := doctor.Machine{
 		Files: os.DirFS("/"), UID: os.Geteuid(), BerthRoot: root, Libexec: libexec, Endpoint: f.endpoint, Hostname: hostname,
-		Ports:    []doctor.Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}},
 		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: app.CanLabel,
-		AgentUp: sync.OnceValue(func() error { return agentUp(cmd) }),
+		AgentUp:  sync.OnceValue(func() error { return agentUp(cmd) }),
+		AgentPID: func() int { return rootlock.Holder(root) },
+	}
+	if m.Ports, err = agentPorts(root, f.kubeconfig); err != nil {
+		return doctor.Machine{}, err
 	}
 	if f.kubeconfig != "" {
 		m.Cluster = func() error { return reachCluster(cmd.Context(), f.kubeconfig) }
 	}
 	return m, nil
+}
+
+// agentPorts are the ports on which the agent of a root directory listened last, or would
+// listen by default: with or without a cluster.
+func agentPorts(root, kubeconfig string) ([]doctor.Port, error) {
+	c, err := app.SavedSettings(root)
+	if c == nil || err != nil || kubeconfig != "" {
+		var flags config.Flags
+		flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError)) // for their defaults
+		flags.Kubeconfig = kubeconfig
+		if c, err = app.Configuration(root, flags, nil); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc([]doctor.Port{
+		{Number: c.API.Port, Use: "the node's API"},
+		{Number: c.API.ReadOnlyPort, Use: "the part of it that all may read"},
+		{Number: c.API.HealthzPort, Use: "its health"},
+	}, func(p doctor.Port) bool { return p.Number == 0 }), nil
 }
 
 func space(dir string) (doctor.Space, error) {
