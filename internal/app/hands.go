@@ -37,7 +37,9 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 	if err != nil {
 		return nil, err
 	}
-	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: idsForPods(n.group.Context()), Log: n.log})
+	users, err := userns.New(userns.Config{
+		PodsDir: in.podsDir, Count: c.IDsPerPod, Range: idsForPods(n.group.Context()), Others: podsElsewhere(in.owner), Log: n.log,
+	})
 	if err != nil {
 		return nil, err
 	}

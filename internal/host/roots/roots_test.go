@@ -6,9 +6,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -374,6 +376,41 @@ func TestOnlyCgroupsBelowItsOwnAreOwned(t *testing.T) {
 	}
 	if (Owner{}).OwnsCgroup("/berth/pod1") == nil || (Owner{}).AllCgroups() {
 		t.Error("nobody owns something")
+	}
+}
+
+func TestOnlyOneAgentAtATimeIsBesideTheOthers(t *testing.T) {
+	m := newTestMachine(t)
+	a, b := m.claim(t), m.claim(t)
+	ownerA, ownerB := m.mustAcquire(t, a), m.mustAcquire(t, b)
+	var inside atomic.Int32
+	var group sync.WaitGroup
+	for range 4 {
+		for owner, other := range map[*Owner]Claim{&ownerA: b, &ownerB: a} {
+			group.Go(func() {
+				err := m.Beside(*owner, func(roots []string) error {
+					defer inside.Add(-1)
+					if n := inside.Add(1); n != 1 || !slices.Equal(roots, []string{other.Resolved}) {
+						t.Errorf("%d agents are beside %v", n, roots)
+					}
+					runtime.Gosched()
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	// and where the folder can't be made, it goes on
+	called := false
+	m.Dir = filepath.Join(t.TempDir(), "berth")
+	if err := os.Symlink("nowhere", m.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Beside(ownerA, func([]string) error { called = true; return nil }); err != nil || !called {
+		t.Errorf("it was called: %t, %v", called, err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // machine. It is the only writer of <pods>/<uid>/userns.
 //
 // What always holds:
-//   - No two pods have an id in common.
+//   - No two pods have an id in common, also not with pods of other agents on this machine.
 //   - A range is on the disk before anybody uses it, in the directory of its pod. It
 //     is found again there after a restart, and free again once that directory is gone.
 //   - The ids below the first range belong to the machine and are given to nobody. So
@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,7 +41,10 @@ type Config struct {
 	// Range finds out what pods are given ids of, see SetAside. Zero, and nil: all but
 	// the first DefaultCount. It is asked when a pod wants some, until it knows.
 	Range func() (render.IDs, error)
-	Log   *slog.Logger
+	// Others calls give with the directories of pods of the other agents on this machine, while
+	// none of these agents gives ids. Nil: there are no others.
+	Others func(give func(podsDirs []string) error) error
+	Log    *slog.Logger
 }
 
 // Manager gives out ranges. It may be used from several goroutines.
@@ -62,12 +67,15 @@ func New(c Config) (*Manager, error) {
 	if c.PodsDir == "" || c.Log == nil {
 		return nil, errors.New("userns: the directory of pods and a log are required")
 	}
+	if c.Others == nil {
+		c.Others = func(give func([]string) error) error { return give(nil) }
+	}
 	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
 		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
 	}
 	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}, unread: map[pod.UID]error{}}
 	err := podfile.Each(c.PodsDir, ".", func(e fs.DirEntry) error {
-		ids, err := m.read(pod.UID(e.Name()))
+		ids, err := read(c.PodsDir, pod.UID(e.Name()))
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
@@ -110,7 +118,7 @@ func (m *Manager) known(uid pod.UID) (render.IDs, error) {
 	if ids, ok := m.pods[uid]; ok {
 		return ids, nil
 	}
-	ids, err := m.read(uid)
+	ids, err := read(m.cfg.PodsDir, uid)
 	if err == nil {
 		m.pods[uid] = ids
 	}
@@ -135,17 +143,36 @@ func (m *Manager) given() (render.IDs, error) {
 }
 
 // give gives a pod the first ids that are free.
-func (m *Manager) give(uid pod.UID, within render.IDs) (render.IDs, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ids, err := m.free(within)
-	if err == nil {
-		err = m.write(uid, ids)
-	}
-	if err == nil {
+func (m *Manager) give(uid pod.UID, within render.IDs) (ids render.IDs, err error) {
+	err = m.cfg.Others(func(podsDirs []string) error {
+		elsewhere := idsIn(podsDirs)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if ids, err = m.free(within, elsewhere); err != nil {
+			return err
+		}
+		if err := m.write(uid, ids); err != nil {
+			return err
+		}
 		m.pods[uid] = ids
-	}
+		return nil
+	})
 	return ids, err
+}
+
+// idsIn returns the ids of the pods in several directories of pods. Those that can't be read
+// are left out: their agent says so, and gives none to others.
+func idsIn(podsDirs []string) []render.IDs {
+	var out []render.IDs
+	for _, dir := range podsDirs {
+		_ = podfile.Each(dir, ".", func(e fs.DirEntry) error {
+			if ids, err := read(dir, pod.UID(e.Name())); err == nil {
+				out = append(out, ids)
+			}
+			return nil
+		})
+	}
+	return out
 }
 
 // Release is told that the directory of a pod is gone.
@@ -156,13 +183,13 @@ func (m *Manager) Release(uid pod.UID) {
 	delete(m.unread, uid)
 }
 
-// free finds the lowest range that no pod has a part of. m.mu is held.
-func (m *Manager) free(within render.IDs) (render.IDs, error) {
+// free finds the lowest range that no pod has a part of, here or elsewhere. m.mu is held.
+func (m *Manager) free(within render.IDs, elsewhere []render.IDs) (render.IDs, error) {
 	for uid, err := range m.unread { // it may have any
 		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
 	}
 	taken := map[uint32]bool{} // by the number of their DefaultCount ids
-	for _, ids := range m.pods {
+	for _, ids := range slices.AppendSeq(elsewhere, maps.Values(m.pods)) {
 		for at := ids.First / DefaultCount; at <= (ids.First+ids.Count-1)/DefaultCount; at++ {
 			taken[at] = true
 		}
@@ -186,7 +213,7 @@ func (m *Manager) free(within render.IDs) (render.IDs, error) {
 			return render.IDs{First: (at - width + 1) * DefaultCount, Count: m.cfg.Count}, nil
 		}
 	}
-	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods", len(m.pods))
+	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods of this agent and %d of others on this machine", len(m.pods), len(elsewhere))
 }
 
 // maxRecord is more than a record takes.
@@ -204,25 +231,22 @@ type mapping struct {
 	Length      uint32 `json:"length"`
 }
 
-func (m *Manager) path(uid pod.UID) string {
-	return filepath.Join(m.cfg.PodsDir, string(uid), fileName)
-}
-
-func (m *Manager) read(uid pod.UID) (render.IDs, error) {
-	data, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), fileName), maxRecord)
+func read(podsDir string, uid pod.UID) (render.IDs, error) {
+	path := filepath.Join(podsDir, string(uid), fileName)
+	data, err := podfile.Read(podsDir, filepath.Join(string(uid), fileName), maxRecord)
 	if err != nil {
 		return render.IDs{}, err
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return render.IDs{}, fmt.Errorf("%s is broken: %w", m.path(uid), err)
+		return render.IDs{}, fmt.Errorf("%s is broken: %w", path, err)
 	}
 	if len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1 || r.UIDMappings[0] != r.GIDMappings[0] {
-		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", m.path(uid))
+		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", path)
 	}
 	one := r.UIDMappings[0]
 	if one.ContainerID != 0 || one.HostID < DefaultCount || one.Length == 0 || uint64(one.HostID)+uint64(one.Length) > 1<<32 {
-		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", m.path(uid), one.HostID, uint64(one.HostID)+uint64(one.Length))
+		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", path, one.HostID, uint64(one.HostID)+uint64(one.Length))
 	}
 	return render.IDs{First: one.HostID, Count: one.Length}, nil
 }
@@ -234,5 +258,5 @@ func (m *Manager) write(uid pod.UID, ids render.IDs) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.ReplaceForGood(m.path(uid), data, 0o600)
+	return atomicfile.ReplaceForGood(filepath.Join(m.cfg.PodsDir, string(uid), fileName), data, 0o600)
 }
