@@ -35,7 +35,7 @@ type Cgroups interface {
 // List returns the pods that have a directory or a cgroup, whoever they are.
 func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	out := map[pod.UID]*pod.Observed{}
-	data, err := subdirectories(d.Pods, maxListed)
+	data, err := subdirectories(d.Pods, maxListed, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -48,17 +48,25 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	if d.Owner.LogsDir() == "" {
 		return out, nil
 	}
-	logs, err := subdirectories(d.Owner.LogsDir(), maxListed)
+	logs, err := subdirectories(d.Owner.LogsDir(), maxListed, func(name string) bool { return podOfLogs(name) != nil })
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range logs {
-		if parts := strings.Split(name, "_"); len(parts) == 3 { // else it is not ours
-			uid := pod.UID(parts[2])
-			out[uid] = &pod.Observed{UID: uid, Namespace: parts[0], Name: parts[1]}
-		}
+		o := podOfLogs(name)
+		out[o.UID] = o
 	}
 	return out, nil
+}
+
+// podOfLogs returns the pod whose logs are in a directory of that name, or nil if that is
+// not ours. A UID that can't name a directory is that of no pod.
+func podOfLogs(name string) *pod.Observed {
+	parts := strings.Split(name, "_")
+	if len(parts) != 3 || parts[2] == "" || parts[2] == "." || parts[2] == ".." {
+		return nil
+	}
+	return &pod.Observed{UID: pod.UID(parts[2]), Namespace: parts[0], Name: parts[1]}
 }
 
 // addCgroups adds the pods of which nothing but a cgroup is left. A pod of ours had a
@@ -111,14 +119,14 @@ func (d Dirs) RemoveDeadLinks() error {
 	return nil
 }
 
-// maxListed is how many directories are looked at in one round. A pod that has the logs of
+// maxListed is how many directories of pods are listed in one round. A pod that has the logs of
 // the node as a hostPath can make any number; the rest is found when these are gone.
 const maxListed = 10_000
 
-func subdirectories(dir string, most int) ([]string, error) {
+func subdirectories(dir string, most int, ofPod func(name string) bool) ([]string, error) {
 	var out []string
 	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
-		if e.IsDir() {
+		if e.IsDir() && ofPod(e.Name()) {
 			out = append(out, e.Name())
 		}
 		if len(out) == most {
