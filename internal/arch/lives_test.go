@@ -60,11 +60,13 @@ var holders = map[string]string{
 	"agent.view.pods":         "when nobody wants the pod and its worker is done; put together anew whenever it may have changed",
 	"agent.view.unread":       "replaced as a whole whenever Agent.unread changes",
 	"agent.dueQueue.at":       "when the time has come: a look too many is harmless",
+	"agent.dueQueue.line":     "with agent.dueQueue.at",
 	"ephemeral.Store.pods":    "REMOVE, or when a pod is revived or found without a running container",
 	"desired.index.byUID":     "REMOVE",
 	"merge.known.byUID":       "REMOVE",
 	"source.gathered.leaving": "once the reader has seen it",
 	"status.Writer.pods":      "REMOVE: it is about the object at the API server, which has one life",
+	"status.Writer.queue":     "when its turn has come: a look too many is harmless",
 	"status.faults.kindOf":    "with status.Writer.pods",
 	"shutdown.stopping.began": "with the drain",
 	"shutdown.stopping.names": "with the drain",
@@ -110,15 +112,37 @@ func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {
 	}
 }
 
-// fieldsByUID are the fields of a file's structs that are maps by UID, or the UID in a
-// struct that is the key of such a map, as "Type.field".
+func TestFieldsByUIDAreFound(t *testing.T) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+type plain struct { pods map[pod.UID]int; names map[string]int; ask func() map[pod.UID]int }
+type deep struct { pods map[string]map[types.UID]int }
+type key struct { uid pod.UID; name string }
+type keyed struct { byKey map[key]int }
+type named map[pod.UID]int
+type generic struct { pods cache[pod.UID, int]; set set[pod.UID] }
+`, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(slices.Values(fieldsByUID(parsed)))
+	if want := []string{"deep.pods", "generic.pods", "generic.set", "key.uid", "named", "plain.pods"}; !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// fieldsByUID are the fields of a file's structs that are maps (or other containers) by UID, or
+// the UID in a struct that is the key of such a map, as "Type.field", and the types that are such maps.
 func fieldsByUID(file *ast.File) []string {
+	var out []string
 	structs, keys := map[string]*ast.StructType{}, map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.TypeSpec:
 			if s, ok := n.Type.(*ast.StructType); ok {
 				structs[n.Name.Name] = s
+			}
+			if m, ok := n.Type.(*ast.MapType); ok && isUID(m.Key) {
+				out = append(out, n.Name.Name)
 			}
 		case *ast.MapType:
 			if key, ok := n.Key.(*ast.Ident); ok {
@@ -127,13 +151,17 @@ func fieldsByUID(file *ast.File) []string {
 		}
 		return true
 	})
-	var out []string
 	for name, s := range structs {
 		for _, field := range s.Fields.List {
 			byUID := isUID(field.Type) && keys[name]
 			ast.Inspect(field.Type, func(n ast.Node) bool {
-				if m, ok := n.(*ast.MapType); ok && isUID(m.Key) {
-					byUID = true
+				switch n := n.(type) {
+				case *ast.MapType:
+					byUID = byUID || isUID(n.Key)
+				case *ast.IndexExpr:
+					byUID = byUID || isUID(n.Index)
+				case *ast.IndexListExpr:
+					byUID = byUID || slices.ContainsFunc(n.Indices, isUID)
 				}
 				_, isFunc := n.(*ast.FuncType) // what a function returns is not remembered by the field
 				return !isFunc
