@@ -37,39 +37,39 @@ var noAnswer = map[string]map[string]string{
 		"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back",
 	},
 	"internal/pods/probe/check.go": {"Exec": "Unknown, which changes nothing"},
-	"cmd/berth/hands.go":      {"Exec": "see execute/hooks.go and execute/poststart.go"},
-	"cmd/berth/wire.go":       {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
+	"internal/app/hands.go":        {"Exec": "see execute/hooks.go and execute/poststart.go"},
+	"internal/app/wire.go":         {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.
 	"internal/runtime/image/image.go":   {"ImageRef": "the container waits, and is looked at again"},
 	"internal/runtime/image/pull.go":    {"PullImage": "it is pulled again after a pause", "ImageRef": "it is pulled again after a pause"},
 	"internal/runtime/image/waiters.go": {"ImageRef": "the error is for the one who loaded it"},
-	"cmd/berth/identity.go":     {"Images": "the container waits, and the worker comes back", "Labels": "pods wait until it answers"},
-	"cmd/berth/imagestore.go": {
+	"internal/app/identity.go":          {"Images": "the container waits, and the worker comes back", "Labels": "pods wait until it answers"},
+	"internal/app/imagestore.go": {
 		"Images": "nothing is collected", "ListAll": "nothing is collected", "Filesystems": "nothing is collected",
 		"RemoveImage": "it is tried in the next round", "ImageRef": "the error is for the user", "ImageSize": "a size that is not known is not measured",
 	},
 
 	// The node, and users.
-	"cmd/berth/features.go":     {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
-	"cmd/berth/cluster.go":      {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
-	"cmd/berth/inventory.go":    {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
-	"cmd/berth/runtime.go":      {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
-	"cmd/berth/down.go":         {"List": "not everything is gone yet, and the error is for the user"},
+	"internal/app/features.go":            {"Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
+	"internal/app/cluster.go":             {"Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
+	"internal/app/inventory.go":           {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
+	"internal/app/runtime.go":             {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
+	"internal/app/down.go":                {"List": "not everything is gone yet, and the error is for the user"},
 	"internal/telemetry/stats/runtime.go": {"Stats": "the last that is known, until it is too old", "Filesystems": "the last that is known, until it is too old"},
-	"internal/api/nodeapi/exec.go":  {"AttachURL": "the error is for the user", "ExecURL": "the error is for the user", "PortForwardURL": "the error is for the user", "Exec": "the error is for the user"},
-	"internal/api/nodeapi/pages.go": {"Checkpoint": "the error is for the user"},
+	"internal/api/nodeapi/exec.go":        {"AttachURL": "the error is for the user", "ExecURL": "the error is for the user", "PortForwardURL": "the error is for the user", "Exec": "the error is for the user"},
+	"internal/api/nodeapi/pages.go":       {"Checkpoint": "the error is for the user"},
 }
 
 // otherClients are files in which these names are something else, or nothing is called by them.
-var otherClients = []string{"internal/core/agent/agent.go", "cmd/berth/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
+var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
 
 func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
 	methods := clientMethods(t)
 	found := map[string]bool{}
-	dirs := []string{filepath.Join("..", "..", "cmd", "berth")}
+	var dirs []string
 	for pkg := range packages(t) {
-		if pkg != "cri" && pkg != "fake" {
+		if pkg != "runtime/cri" && pkg != "runtime/fake" {
 			dirs = append(dirs, filepath.Join("..", pkg))
 		}
 	}
@@ -103,7 +103,7 @@ func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
 func clientMethods(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, file := range sources(t, filepath.Join("..", "cri")) {
+	for _, file := range sources(t, filepath.Join("..", "runtime", "cri")) {
 		for _, d := range parse(t, file).Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Recv == nil || !f.Name.IsExported() || len(f.Type.Params.List) == 0 {

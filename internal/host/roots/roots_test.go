@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,6 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/host/proc"
 )
 
 func TestNamesFollowTheRoot(t *testing.T) {
@@ -512,5 +517,29 @@ func TestThisProcessRuns(t *testing.T) {
 	}
 	if ProcessRuns(Process{PID: p.PID, Start: p.Start + 1}) || ProcessRuns(Process{}) {
 		t.Error("somebody else runs as well")
+	}
+}
+
+func TestAnAgentThatWasKilledDoesNotRun(t *testing.T) {
+	// given a process that has ended, and whose parent has not asked for its exit code
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Wait() })
+	p := Process{PID: child.Process.Pid}
+	if p.Start, err = (proc.Table{Dir: "/proc"}).Started(p.PID); err != nil || !ProcessRuns(p) {
+		t.Fatalf("it does not run yet: %v", err)
+	}
+	_ = in.Close()
+	if err := unix.Waitid(unix.P_PID, p.PID, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ProcessRuns(p) {
+		t.Error("it has ended, and is said to run")
 	}
 }
