@@ -84,6 +84,9 @@ func processes(dir string) ([]int, error) {
 			return unlessGone(err)
 		}
 		text, err := os.ReadFile(filepath.Join(at, "cgroup.procs"))
+		if errors.Is(err, syscall.EOPNOTSUPP) { // it holds threads, whose processes are listed above it
+			return nil
+		}
 		if err != nil {
 			return unlessGone(err)
 		}
