@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,9 @@ func RemoveAll(base, name string) error {
 // symbolic link, and stops with ErrMountPoint at a mount point. The kernel is asked at each
 // step, so nothing can be mounted unseen meanwhile. Not being there is fine.
 func RemoveTree(dir *os.File, name string) error {
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+		return &os.PathError{Op: "remove", Path: dir.Name(), Err: fmt.Errorf("%q is no entry of it", name)}
+	}
 	r := &remover{}
 	return r.tree(dir, name, 0)
 }

@@ -67,3 +67,16 @@ func TestRemoveAllRemovesAnything(t *testing.T) {
 		t.Error("a link was followed:", err)
 	}
 }
+
+func TestADirectoryIsNoEntryOfItself(t *testing.T) {
+	top := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(top, "dir", "kept"), 0o700))
+	for _, name := range []string{".", ".."} {
+		if err := RemoveAll(filepath.Join(top, "dir"), name); err == nil {
+			t.Errorf("%q was removed", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(top, "dir", "kept")); err != nil {
+		t.Error(err)
+	}
+}
