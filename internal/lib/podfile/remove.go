@@ -80,7 +80,7 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 		}
 		entries, err := dir.ReadDir(removeBatch)
 		if len(entries) == 0 {
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) { // somebody else removed it
+			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
 			break
