@@ -65,7 +65,7 @@ bench-flat: ## compare what a pod costs among 50 and among 500, in processor tim
 
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
-	go test -tags real -count=1 -p 1 -timeout 30m ./internal/bundle ./internal/cgroup ./internal/volume ./test/real/...
+	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/cgroup ./internal/pods/volume ./test/real/...
 
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)

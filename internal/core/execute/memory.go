@@ -15,11 +15,11 @@ type memory struct {
 	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
 
 	notes     map[string]status.WaitingReason // by container: why it does not run
-	ended     *status.Termination          // why the agent ended the pod
-	stopping  *status.TerminationStep       // how far its stop has come
-	stopStep  string                 // the step of it, without what holds it up
-	preStops  map[string]bool        // by container id: its preStop hook was run
-	lastWords map[string]string      // by container id: its termination message
+	ended     *status.Termination             // why the agent ended the pod
+	stopping  *status.TerminationStep         // how far its stop has come
+	stopStep  string                          // the step of it, without what holds it up
+	preStops  map[string]bool                 // by container id: its preStop hook was run
+	lastWords map[string]string               // by container id: its termination message
 
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
