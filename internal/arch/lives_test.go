@@ -45,11 +45,7 @@ var holders = map[string]string{
 
 	// The loop, and the workers.
 	"worker.Pool.workers":     "forget, when the pod is gone; a life that is revived is a new value",
-	"agent.Agent.rejected":    "REMOVE",
-	"agent.Agent.admitted":    "REMOVE",
-	"agent.Agent.waiting":     "REMOVE, or once the pod is taken in",
-	"agent.Agent.preempted":   "REMOVE: who was ended to make room does not live again",
-	"agent.Agent.revived":     "REMOVE, or once the new life has a status or an end",
+	"agent.podStates.byUID":   "REMOVE; revived also once the new life has a status or an end",
 	"agent.Agent.running":     "REMOVE, or when the pod is gone: a new life has to be admitted",
 	"agent.Agent.listed":      "taken in once, after the start",
 	"agent.Agent.unread":      "when the manifest can be read again, or the pod is gone",

@@ -14,26 +14,15 @@ import (
 	"berth/internal/lib/run"
 )
 
-// wait is what a pod that was not rejected waits for before it is started.
-type wait int
+// decide admits a pod, rejects it, or makes room for it first. Pods are decided on one after
+// the other, so that no two are promised the same room.
+func (a *Agent) decide(group *run.Group, p *v1.Pod) { a.decideBy(group, p, a.ReloadNode == nil) }
 
-const (
-	forNothing wait = iota
-	forRoom         // others have to go first
-	forResume       // the node takes no pods at present
-	forNode         // the Node is read again
-	forRuntime      // the runtime is listed for the first time
-	forSource       // its source is read, or known not to be readable
-)
-
-// takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
-// taken in one after the other, so that none is promised what another was given.
-func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.ReloadNode == nil) }
-
-// decide is takeIn. If it is sure, the Node was read since the pod came.
-func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
+// decideBy is decide. nodeIsCurrent says that the Node was read since the pod came.
+func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
+	a.states.apply(p.UID, reconsider)
 	if a.running == nil {
-		a.waiting[p.UID] = forRuntime
+		a.states.apply(p.UID, awaitRuntime)
 		return
 	}
 	a.replaceUnread(p)
@@ -41,16 +30,16 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
 		return
 	}
 	switch d, fits := a.admit(p); {
-	case d.Reject != nil && d.Reject.ByNode() && !sure:
-		a.doubt(group, p)
+	case d.Reject != nil && d.Reject.ByNode() && !nodeIsCurrent:
+		a.states.apply(p.UID, awaitNode)
+		a.reloadNode(group)
 	case d.Reject != nil:
 		a.reject(p, d.Reject)
 	case !fits:
-		a.waiting[p.UID] = forRoom
-		a.occupancy.mark(p.UID)
+		a.states.apply(p.UID, awaitRoom)
 		a.preempt(group, p, d.Preempt)
 	default:
-		a.admitted[p.UID] = true
+		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 	}
 }
@@ -88,12 +77,12 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	now, then = a.tenantsNow[:0], a.tenantsThen[:0]
 	for other := range a.Desired.All() {
-		switch {
+		switch state := a.states.admission(other.UID); {
 		case other.UID == p.UID:
-		case a.waiting[other.UID] == forRoom:
+		case state == waitingForRoom:
 			then = append(then, other)
-		case !a.admitted[other.UID] || a.hasEnded(other):
-		case a.preempted[other.UID]:
+		case !state.hasRoom() || a.hasEnded(other):
+		case state == preempted:
 			now = append(now, other)
 		default:
 			now, then = append(now, other), append(then, other)
@@ -112,14 +101,14 @@ func (a *Agent) hasEnded(p *v1.Pod) bool {
 	}
 	over := a.isOver(p)
 	if l.Phase >= worker.Terminated || !over {
-		delete(a.revived, p.UID)
+		a.states.apply(p.UID, settle)
 	}
-	return l.Phase >= worker.Terminated || over && !a.revived[p.UID]
+	return l.Phase >= worker.Terminated || over && !a.states.get(p.UID).revived
 }
 
 // needsRoom tells whether a pod counts in the occupancy.
 func (a *Agent) needsRoom(p *v1.Pod) bool {
-	if a.waiting[p.UID] == forRoom || a.revived[p.UID] || !a.isOver(p) {
+	if s := a.states.get(p.UID); s.admission == waitingForRoom || s.revived || !a.isOver(p) {
 		return true
 	}
 	l, _ := a.workers.Life(p.UID)
@@ -141,13 +130,13 @@ func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
 	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
 	a.Metrics.Rejected(r.Reason)
-	a.rejected[p.UID] = true
+	a.states.apply(p.UID, reject)
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	a.Statuses.Set(p.UID, s)
 	a.Upstream.Publish(p, s)
 }
 
-const preempted = "Preempted in order to admit critical pod"
+const messagePreempted = "Preempted in order to admit critical pod"
 
 // preempt ends pods that a critical one needs the room of. Whenever nothing of one of
 // them runs any more, those who wait for room are asked for again.
@@ -157,11 +146,11 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	}
 	a.Metrics.Preempted(len(victims))
 	for _, victim := range victims {
-		a.preempted[victim.UID] = true
+		a.states.apply(victim.UID, preempt)
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
-		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, preempted)
+		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, messagePreempted)
 		a.workers.End(victim.UID, nil, pod.Cause{
-			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: preempted, Disruption: preempted,
+			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: messagePreempted, Disruption: messagePreempted,
 		})
 		ended := a.workers.Ended(victim.UID)
 		group.Go("make room", func(ctx context.Context) {
@@ -176,10 +165,21 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 
 // handleRoom asks once more for those that others had to make room for.
 func (a *Agent) handleRoom(group *run.Group) {
-	for _, p := range oldestFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] == forRoom {
-			delete(a.waiting, p.UID)
-			a.takeIn(group, p)
+	for _, p := range oldestFirst(a.podsWith(waitingForRoom)) {
+		a.decide(group, p)
+	}
+}
+
+// podsWith returns the desired pods in one state of admission.
+func (a *Agent) podsWith(state admission) []*v1.Pod {
+	if a.states.counts[state] == 0 {
+		return nil
+	}
+	var out []*v1.Pod
+	for p := range a.Desired.All() {
+		if a.states.admission(p.UID) == state {
+			out = append(out, p)
 		}
 	}
+	return out
 }

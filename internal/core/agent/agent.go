@@ -117,7 +117,7 @@ type Agent struct {
 	found    chan leftovers
 	listed   chan map[pod.UID]*pod.Observed // the first list
 	room     chan struct{}                  // has been made
-	nodeRead chan []pod.UID                 // who waited for a read of the Node that is over
+	nodeRead chan struct{}                  // a read of the Node is over
 	pings    chan struct{}
 	remirror chan struct{}
 	holds    chan holdRequest
@@ -130,20 +130,13 @@ type Agent struct {
 
 	// running are the pods that the runtime held when the agent started. They were admitted
 	// before, and are not asked again. Nil: the runtime was not listed yet.
-	running  map[pod.UID]*pod.Observed
-	ready    map[string]bool
-	refused  map[string][]pod.Refusal
-	rejected map[pod.UID]bool
-	admitted map[pod.UID]bool
-	waiting  map[pod.UID]wait
-	unread   map[pod.UID]*unreadPod
-	hold     *pod.Cause // why no pod may start; nil: they may
-	// preempted are the pods that were ended to make room. They never run again.
-	preempted map[pod.UID]bool
-	// revived are the pods whose status may still be that of the life before.
-	revived   map[pod.UID]bool
-	doubtful  []pod.UID // wait for a read of the Node that has not begun
-	reading   bool      // the Node
+	running   map[pod.UID]*pod.Observed
+	ready     map[string]bool
+	refused   map[string][]pod.Refusal
+	unread    map[pod.UID]*unreadPod
+	hold      *pod.Cause // why no pod may start; nil: they may
+	states    *podStates // what was decided about each pod
+	reading   bool       // the Node
 	sweeping  bool
 	swept     time.Time        // when the last search for leftovers began
 	sweepDue  <-chan time.Time // nil: no event asks for a search
@@ -170,6 +163,7 @@ func New(c Config) (*Agent, error) {
 	if c.EphemeralContainers == nil {
 		c.EphemeralContainers = noDebugs{}
 	}
+	occupancy := newOccupancy(c.Desired, c.Statuses)
 	return &Agent{
 		Config:    c,
 		updates:   make(chan pod.Update),
@@ -178,7 +172,7 @@ func New(c Config) (*Agent, error) {
 		found:     make(chan leftovers),
 		listed:    make(chan map[pod.UID]*pod.Observed),
 		room:      make(chan struct{}),
-		nodeRead:  make(chan []pod.UID),
+		nodeRead:  make(chan struct{}),
 		pings:     make(chan struct{}),
 		remirror:  make(chan struct{}),
 		holds:     make(chan holdRequest),
@@ -187,14 +181,10 @@ func New(c Config) (*Agent, error) {
 		allKnown:  make(chan struct{}),
 		ready:     map[string]bool{},
 		refused:   map[string][]pod.Refusal{},
-		rejected:  map[pod.UID]bool{},
-		admitted:  map[pod.UID]bool{},
-		waiting:   map[pod.UID]wait{},
 		unread:    map[pod.UID]*unreadPod{},
-		preempted: map[pod.UID]bool{},
-		revived:   map[pod.UID]bool{},
+		states:    newPodStates(occupancy.mark),
 		leaving:   newDepartures(),
-		occupancy: newOccupancy(c.Desired, c.Statuses),
+		occupancy: occupancy,
 		view:      newView(c.Desired, c.Statuses),
 	}, nil
 }
@@ -261,8 +251,8 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case <-a.room:
 			a.handleRoom(group)
-		case pods := <-a.nodeRead:
-			a.handleReread(group, pods)
+		case <-a.nodeRead:
+			a.handleNodeRead(group)
 		case r := <-a.holds:
 			a.handleHold(group, r)
 		case r := <-a.debugs:
@@ -279,7 +269,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.sweepDue = nil
 			a.housekeepSoon(group)
 		case <-changes:
-			if retry == nil && len(a.rejected) > 0 {
+			if retry == nil && a.states.counts[rejected] > 0 {
 				retry = time.After(retryPause)
 			}
 		case <-retry:

@@ -83,7 +83,7 @@ func (a *Agent) handleDebug(r debugRequest) {
 	}
 	a.Log.Info("container added for debugging", "pod", pod.Ref(p), "uid", p.UID, "container", r.container)
 	a.Desired.Upsert(p)
-	if !a.rejected[p.UID] && a.waiting[p.UID] == forNothing {
+	if !a.states.admission(p.UID).withoutWorker() {
 		a.workers.Desire(p)
 	}
 	a.showPods(p)

@@ -56,22 +56,19 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 	}
 	a.showUnreadPods()
 	for _, p := range a.begunFirst(a.Desired.Pods()) {
-		switch {
-		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
+		switch state := a.states.admission(p.UID); {
+		case state == waitingForSource && !a.runs(p.UID):
 			a.showSourceNotRead(p)
-			continue
-		case a.waiting[p.UID] != forRuntime && a.waiting[p.UID] != forSource:
-			continue
+		case state == waitingForSource, state == waitingForRuntime:
+			a.decideAfterWait(group, p)
 		}
-		a.takeInAfterWait(group, p)
 	}
 	a.housekeep(group)
 }
 
-// takeInAfterWait takes in a pod that waited for the first list or for its source. What was
+// decideAfterWait decides on a pod that waited for the first list or for its source. What was
 // added to it for debugging may be of a life that is over, which was not known before.
-func (a *Agent) takeInAfterWait(group *run.Group, p *v1.Pod) {
-	delete(a.waiting, p.UID)
+func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 	if pod.IsStatic(p) {
 		a.forgetPastDebugs([]*v1.Pod{p})
 		again := *p
@@ -79,7 +76,7 @@ func (a *Agent) takeInAfterWait(group *run.Group, p *v1.Pod) {
 		p = a.withDebugs(&again)
 		a.Desired.Upsert(p)
 	}
-	a.takeIn(group, p)
+	a.decide(group, p)
 }
 
 // begunFirst sorts pods as admission has to know of them after a restart: those that had begun

@@ -62,7 +62,7 @@ func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 			a.showOnMirror(p)
 			continue
 		}
-		a.takeIn(group, p)
+		a.decide(group, p)
 	}
 }
 
@@ -74,14 +74,14 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
 		p = a.withDebugs(p)
 		a.Desired.Upsert(p)
-		switch {
+		switch state := a.states.admission(p.UID); {
 		case pod.IsMirror(p):
 			a.showOnMirror(p)
-		case a.waiting[p.UID] == forRuntime: // it is taken in as it will be then
-		case p.DeletionTimestamp != nil: // one that never ran has to be released, too
-			delete(a.waiting, p.UID)
+		case state == waitingForRuntime: // the first list decides on its newest version
+		case p.DeletionTimestamp != nil: // a pod that never ran has to be released, too
+			a.states.apply(p.UID, deletePod)
 			a.workers.Desire(p)
-		case !a.rejected[p.UID] && a.waiting[p.UID] == forNothing:
+		case !state.withoutWorker():
 			a.workers.Desire(p)
 		}
 	}
@@ -104,16 +104,12 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Remove(p.UID)
 		a.forgetDebugs(p.UID)
-		delete(a.admitted, p.UID)
-		delete(a.preempted, p.UID)
-		delete(a.revived, p.UID)
 		a.memo.Forget(p.UID)
 		delete(a.running, p.UID) // if it comes again, that is a new life
-		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {
-			delete(a.rejected, p.UID)
-			delete(a.waiting, p.UID)
+		if a.states.admission(p.UID).withoutWorker() {
 			a.Statuses.Forget(p.UID)
 		}
+		a.states.remove(p.UID)
 		if !pod.IsMirror(p) {
 			a.workers.Remove(p)
 			a.noteDeparture(p.UID)
@@ -168,12 +164,11 @@ func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 	delete(a.running, uid)
 	delete(a.unread, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
-		switch {
-		case a.waiting[uid] == forResume && a.hold != nil:
+		switch state := a.states.admission(uid); {
+		case state == waitingForResume && a.hold != nil:
 			a.showWait(p)
-		case a.rejected[uid] && pod.IsStatic(p):
-			delete(a.rejected, uid)
-			a.takeIn(group, p)
+		case state == rejected && pod.IsStatic(p):
+			a.decide(group, p)
 		}
 	}
 	a.handleDeparture(uid)

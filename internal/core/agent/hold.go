@@ -59,12 +59,11 @@ func (a *Agent) holdBackQueued() {
 	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
 		l, alive := lives[p.UID]
-		if !a.admitted[p.UID] || alive && !l.Removed {
+		if !a.states.admission(p.UID).hasRoom() || alive && !l.Removed {
 			continue
 		}
 		a.workers.Remove(p)
-		delete(a.admitted, p.UID)
-		a.waiting[p.UID] = forResume
+		a.states.apply(p.UID, hold)
 		if !alive { // else its worker says how it is doing
 			a.showWait(p)
 		}
@@ -79,11 +78,11 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
 		return false
 	case a.running[p.UID] != nil:
-		a.admitted[p.UID] = true
+		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)
 	case pod.IsStatic(p):
-		a.waiting[p.UID] = forResume
+		a.states.apply(p.UID, hold)
 		a.showWait(p)
 	default:
 		return false // admission rejects it
@@ -108,16 +107,16 @@ func (a *Agent) resume(group *run.Group) {
 	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
 		l, alive := lives[p.UID]
-		switch {
-		case a.waiting[p.UID] == forSource: // a drain is not what holds it up
-		case a.waiting[p.UID] != forNothing:
+		switch state := a.states.admission(p.UID); {
+		case state == waitingForSource: // the drain is not what it waits for
+		case state.waits():
 			waiting = append(waiting, p)
-		case pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:
+		case state == admitted && pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:
 			a.revive(p)
 		}
 	}
 	for _, p := range waiting {
-		delete(a.waiting, p.UID)
+		a.states.apply(p.UID, reconsider) // the first of them is decided on without the others
 	}
 	a.handleAdditions(group, waiting)
 }
@@ -133,6 +132,5 @@ func (a *Agent) revive(p *v1.Pod) {
 	a.Desired.Upsert(&again)
 	a.workers.Desire(&again)
 	a.workers.Revive(p.UID)
-	a.revived[p.UID] = true
-	a.occupancy.mark(p.UID)
+	a.states.apply(p.UID, revive)
 }

@@ -28,8 +28,8 @@ const reasonAdmitted = "Admitted"
 // rejectedStatic are the static pods that were rejected, the oldest first.
 func (a *Agent) rejectedStatic() []*v1.Pod {
 	var out []*v1.Pod
-	for uid := range a.rejected {
-		if p, wanted := a.Desired.Get(uid); wanted && pod.IsStatic(p) {
+	for _, p := range a.podsWith(rejected) {
+		if pod.IsStatic(p) {
 			out = append(out, p)
 		}
 	}
@@ -53,11 +53,10 @@ func (a *Agent) retryRejected(group *run.Group) {
 		}
 		a.Log.Info("a pod that was rejected is admitted", "pod", pod.Ref(p), "uid", p.UID)
 		a.Events.Record(p, v1.EventTypeNormal, reasonAdmitted, "What kept the pod from running has passed")
-		delete(a.rejected, p.UID)
 		s := v1.PodStatus{Phase: v1.PodPending, ObservedGeneration: p.Generation}
 		a.Statuses.Set(p.UID, s)
 		a.Upstream.Publish(p, s)
-		a.decide(group, p, true)
+		a.decideBy(group, p, true)
 		a.showPods(p)
 	}
 }

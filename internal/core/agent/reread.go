@@ -4,9 +4,6 @@ import (
 	"context"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 )
 
@@ -19,40 +16,33 @@ import (
 // known has to do.
 const rereadPatience = 5 * time.Second
 
-// doubt has a pod wait until the Node was read again.
-func (a *Agent) doubt(group *run.Group, p *v1.Pod) {
-	a.waiting[p.UID] = forNode
-	a.doubtful = append(a.doubtful, p.UID)
-	a.readNode(group)
-}
-
-// readNode reads the Node for all who wait for that. There is one read at a time: who
-// comes while it goes on may know of something that it missed, and waits for the next.
-func (a *Agent) readNode(group *run.Group) {
-	if a.reading || len(a.doubtful) == 0 {
+// reloadNode reads the Node for all pods that wait for that. There is one read at a time: a
+// pod that comes while it is in progress may have been bound for something that the read
+// missed, and waits for the next.
+func (a *Agent) reloadNode(group *run.Group) {
+	pods := a.podsWith(waitingForNode)
+	if a.reading || len(pods) == 0 {
 		return
 	}
 	a.reading = true
-	pods := a.doubtful
-	a.doubtful = nil
+	for _, p := range pods {
+		a.states.apply(p.UID, readNode)
+	}
 	group.Go("read the node", func(ctx context.Context) {
 		reading, cancel := context.WithTimeout(ctx, rereadPatience)
 		defer cancel()
 		if err := a.ReloadNode(reading); err != nil && ctx.Err() == nil {
 			a.Log.Warn("can't read the node again; pods are admitted by what was known of it", "err", err)
 		}
-		send(ctx, a.nodeRead, pods)
+		send(ctx, a.nodeRead, struct{}{})
 	})
 }
 
-// handleReread decides on those who waited for a read.
-func (a *Agent) handleReread(group *run.Group, pods []pod.UID) {
+// handleNodeRead decides on the pods that waited for the read that is over.
+func (a *Agent) handleNodeRead(group *run.Group) {
 	a.reading = false
-	for _, uid := range pods {
-		if p, wanted := a.Desired.Get(uid); wanted && a.waiting[uid] == forNode {
-			delete(a.waiting, uid)
-			a.decide(group, p, true)
-		}
+	for _, p := range a.begunFirst(a.podsWith(waitingForRead)) {
+		a.decideBy(group, p, true)
 	}
-	a.readNode(group)
+	a.reloadNode(group)
 }

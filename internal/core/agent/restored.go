@@ -25,7 +25,7 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 			continue
 		}
 		a.Desired.Upsert(a.withDebugs(p))
-		a.waiting[p.UID] = forSource
+		a.states.apply(p.UID, awaitSource)
 		if a.running != nil { // else nothing is known of it
 			a.showSourceNotRead(p)
 		}
@@ -51,9 +51,9 @@ func (a *Agent) showSourceNotRead(p *v1.Pod) {
 
 // startRestored lets the remembered pods of a source run that waited for it.
 func (a *Agent) startRestored(group *run.Group, source string) {
-	for _, p := range a.begunFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] == forSource && pod.Source(p) == source {
-			a.takeInAfterWait(group, p)
+	for _, p := range a.begunFirst(a.podsWith(waitingForSource)) {
+		if pod.Source(p) == source {
+			a.decideAfterWait(group, p)
 		}
 	}
 }
