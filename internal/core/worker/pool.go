@@ -24,7 +24,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Executor do what a worker decides on. Every method may be called again after it
+// Executor does what a worker decides on. Every method may be called again after it
 // failed or was interrupted, and then goes on where it stood.
 type Executor interface {
 	// Sync brings a pod one step closer to its spec. One that was stopped before
@@ -33,6 +33,9 @@ type Executor interface {
 	// Stop ends all that runs of a pod, by force once grace is over. It says that
 	// it is done when it is called and nothing runs any more.
 	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
+	// Release lets the API server delete a terminated pod, which it still has: nothing on
+	// this node is the pod's any more.
+	Release(ctx context.Context, p *v1.Pod, have pod.Observed) error
 	// Cleanup removes all that is left of a pod.
 	Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/lib/pod"
 )
@@ -79,6 +80,10 @@ func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.
 	return false, nil
 }
 
+func (h *hands) Release(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
+	return h.note(ctx, "release", p)
+}
+
 func (h *hands) Cleanup(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
 	return h.note(ctx, "erase", p)
 }
@@ -144,6 +149,21 @@ func TestAPodIsSyncedStoppedAndErased(t *testing.T) {
 		if lives := p.Lives(); len(lives) != 0 {
 			t.Fatalf("still there: %v", lives)
 		}
+	})
+}
+
+func TestAPodThatIsDeletedAfterItsEndIsReleased(t *testing.T) {
+	bench(t, func(t *testing.T, p *Pool, h *hands) {
+		p.Desire(named("a", pod.SourceAPI))
+		synctest.Wait()
+		p.End("a", nil, asked)
+		expect(t, h, "sync a", "stop in 30s a")
+		gone := named("a", pod.SourceAPI)
+		gone.DeletionTimestamp = &metav1.Time{}
+		p.Desire(gone)
+		expect(t, h, "sync a", "stop in 30s a", "release a")
+		p.Remove(gone)
+		expect(t, h, "sync a", "stop in 30s a", "release a", "erase a")
 	})
 }
 

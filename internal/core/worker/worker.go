@@ -201,9 +201,8 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		}
 		return pod.Outcome{}, stopped{}, nil
 	default:
-		if !l.removed { // it ended, and was deleted after that: its source has to be told
-			_, err := w.pool.Executor.Stop(ctx, l.pod, have, 0, l.cause)
-			return pod.Outcome{}, nil, err
+		if !l.removed { // deleted after it had ended
+			return pod.Outcome{}, nil, w.pool.Executor.Release(ctx, l.pod, have)
 		}
 		err = w.pool.Executor.Cleanup(ctx, l.pod, have)
 		w.lastAction = time.Now()
