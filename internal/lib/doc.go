@@ -8,6 +8,7 @@
 //	statefile   state that is written as soon as the disk allows
 //	salvage     state files of which some entries are damaged
 //	run         named goroutines with an owner and an end
+//	backoff     pauses between the attempts of an operation that keeps failing
 //	queue       a priority queue whose members can leave
 //	logging     the logger of a process, which never blocks
 //	logonce     which failures of a retried operation are logged

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/pod"
 )
 
@@ -150,7 +151,7 @@ func (w *worker) step(ctx context.Context) {
 // always something to do, because the runtime never does it, has to wait.
 func (w *worker) again() {
 	if w.rounds++; w.rounds > maxRounds {
-		w.pool.EnqueueAt(w.uid, time.Now().Add(firstRetry))
+		w.pool.EnqueueAt(w.uid, time.Now().Add(retryPause.First))
 		return
 	}
 	w.look()
@@ -160,13 +161,13 @@ func (w *worker) again() {
 // a step fails; how it goes on is for developers.
 func (w *worker) retry(l life, err error) {
 	w.failures++
-	wait := retryAfter(w.failures)
+	pause := retryPause.After(w.failures)
 	log := w.pool.Log.Debug
 	if w.failures == 1 {
 		log = w.pool.Log.Warn
 	}
-	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", wait, "err", err)
-	w.pool.EnqueueAt(w.uid, time.Now().Add(wait))
+	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", pause, "err", err)
+	w.pool.EnqueueAt(w.uid, time.Now().Add(pause))
 }
 
 func (w *worker) succeeded(l life) {
@@ -219,15 +220,8 @@ func (w *worker) timeLeft(grace int64) time.Duration {
 	return max(0, time.Until(w.stopBegan.Add(time.Duration(grace)*time.Second)))
 }
 
-const (
-	firstRetry = 500 * time.Millisecond
-	maxRetry   = 30 * time.Second
+// retryPause is the time between two attempts of a step that fails.
+var retryPause = backoff.Exponential{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
-	// maxRounds is more than any pod needs to get from nothing to running.
-	maxRounds = 20
-)
-
-// retryAfter is how long to wait after that many failures in a row.
-func retryAfter(failures int) time.Duration {
-	return min(firstRetry<<min(failures-1, 10), maxRetry)
-}
+// maxRounds is more than any pod needs to get from nothing to running.
+const maxRounds = 20
