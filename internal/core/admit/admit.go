@@ -106,7 +106,7 @@ func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 // nodeChecks are about what other pods have no part in. Sysctls come before
 // features: one that is forbidden anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkPortsElsewhere,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkForeignPorts,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

@@ -40,7 +40,7 @@ func preempt(p *v1.Pod, others []*tenant, node Node) ([]*v1.Pod, *Rejection) {
 	if left := freed(short, candidates...); len(left) > 0 {
 		return nil, left[0].rejection()
 	}
-	chosen := spare(choose(candidates, short), short)
+	chosen := dropNeedless(choose(candidates, short), short)
 	var victims []*v1.Pod
 	for _, t := range slices.SortedFunc(slices.Values(append(holders, chosen...)), cheaper) {
 		victims = append(victims, t.Pod)
@@ -65,9 +65,9 @@ func choose(candidates []*tenant, short []shortage) []*tenant {
 	return chosen
 }
 
-// spare leaves out those without whom nothing would be short either. Small ones go
+// dropNeedless leaves out those without whom nothing would be short either. Small ones go
 // free before large ones of the same worth, so that more do.
-func spare(chosen []*tenant, short []shortage) []*tenant {
+func dropNeedless(chosen []*tenant, short []shortage) []*tenant {
 	byValue := slices.SortedFunc(slices.Values(chosen), func(a, b *tenant) int {
 		_, sizeA := share(a, short)
 		_, sizeB := share(b, short)

@@ -21,11 +21,11 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod) { a.decideBy(group, p, a.Rel
 // decideBy is decide. nodeIsCurrent says that the Node was read since the pod came.
 func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 	a.states.apply(p.UID, reconsider)
-	if a.running == nil {
+	if a.foundAtStart == nil {
 		a.states.apply(p.UID, awaitRuntime)
 		return
 	}
-	a.replaceUnread(p)
+	a.replaceUnreadable(p)
 	if a.holdBack(p) {
 		return
 	}
@@ -51,7 +51,7 @@ func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 // While room is being made, a pod has to fit twice: beside those that have it now, and
 // beside those that it is made for. Only a critical one can wait for the latter.
 func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
-	if a.running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
+	if a.foundAtStart[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return admit.Decision{}, true
 	}
 	node := a.Node()
@@ -81,7 +81,7 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 		case other.UID == p.UID:
 		case state == waitingForRoom:
 			then = append(then, other)
-		case !state.hasRoom() || a.hasEnded(other):
+		case !state.hasRoom() || a.hasFreedRoom(other):
 		case state == preempted:
 			now = append(now, other)
 		default:
@@ -92,14 +92,14 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasEnded tells whether a pod that its source has needs no room any more. The end that is told
+// hasFreedRoom tells whether a pod that its source has needs no room any more. The end that is told
 // of it may be that of its life before: it was revived, or it was removed and put back.
-func (a *Agent) hasEnded(p *v1.Pod) bool {
+func (a *Agent) hasFreedRoom(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
 	if l.Removed {
 		return false
 	}
-	over := a.isOver(p)
+	over := a.hasTerminalStatus(p)
 	if l.Phase >= worker.Terminated || !over {
 		a.states.apply(p.UID, settle)
 	}
@@ -108,17 +108,17 @@ func (a *Agent) hasEnded(p *v1.Pod) bool {
 
 // needsRoom tells whether a pod counts in the occupancy.
 func (a *Agent) needsRoom(p *v1.Pod) bool {
-	if s := a.states.get(p.UID); s.admission == waitingForRoom || s.revived || !a.isOver(p) {
+	if s := a.states.get(p.UID); s.admission == waitingForRoom || s.revived || !a.hasTerminalStatus(p) {
 		return true
 	}
 	l, _ := a.workers.Life(p.UID)
 	return l.Removed // the end is that of the life before: the pod was put back
 }
 
-// isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
+// hasTerminalStatus tells whether a pod is known to have ended, and nothing of it runs. It needs
 // no room any more, though its worker may still have to clean up behind it: everybody
 // else reads the end of a pod as room for the next one.
-func (a *Agent) isOver(p *v1.Pod) bool {
+func (a *Agent) hasTerminalStatus(p *v1.Pod) bool {
 	s, told := a.Statuses.Get(p.UID)
 	if !told {
 		s = p.Status // as an agent before this one wrote it
@@ -156,7 +156,7 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 		group.Go("make room", func(ctx context.Context) {
 			select {
 			case <-ended:
-				send(ctx, a.room, struct{}{})
+				send(ctx, a.roomFreed, struct{}{})
 			case <-ctx.Done():
 			}
 		})

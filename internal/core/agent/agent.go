@@ -67,13 +67,13 @@ type Metrics interface {
 	Orphaned()
 }
 
-// uncounted is for those who do not count.
-type uncounted struct{}
+// noMetrics is for those who do not count.
+type noMetrics struct{}
 
-func (uncounted) Updated(string, pod.Op, int) {}
-func (uncounted) Rejected(string)             {}
-func (uncounted) Preempted(int)               {}
-func (uncounted) Orphaned()                   {}
+func (noMetrics) Updated(string, pod.Op, int) {}
+func (noMetrics) Rejected(string)             {}
+func (noMetrics) Preempted(int)               {}
+func (noMetrics) Orphaned()                   {}
 
 // Config is what an Agent is made of.
 type Config struct {
@@ -111,38 +111,38 @@ type Agent struct {
 	Config
 	workers Workers // set when the loop begins
 
-	updates  chan pod.Update
-	changed  chan pod.UID
-	gone     chan pod.UID
-	found    chan leftovers
-	listed   chan map[pod.UID]*pod.Observed // the first list
-	room     chan struct{}                  // has been made
-	nodeRead chan struct{}                  // a read of the Node is over
-	pings    chan struct{}
-	remirror chan struct{}
-	holds    chan holdRequest
-	debugs   chan debugRequest
-	due      *dueQueue
-	allKnown chan struct{} // closed once all sources have told what they have
-	knowAll  sync.Once     // closes it
+	updates         chan pod.Update
+	changed         chan pod.UID
+	gone            chan pod.UID
+	leftoversFound  chan leftovers
+	listed          chan map[pod.UID]*pod.Observed // the first list
+	roomFreed       chan struct{}                  // has been made
+	nodeReloaded    chan struct{}                  // a read of the Node is over
+	pings           chan struct{}
+	remirror        chan struct{}
+	holds           chan holdRequest
+	containersAdded chan containerAdded
+	due             *dueQueue
+	synced          chan struct{} // closed once all sources have told what they have
+	closeSynced     sync.Once     // closes it
 
 	// ---  below: only the loop
 
-	// running are the pods that the runtime held when the agent started. They were admitted
+	// foundAtStart are the pods that the runtime held when the agent started. They were admitted
 	// before, and are not asked again. Nil: the runtime was not listed yet.
-	running   map[pod.UID]*pod.Observed
-	ready     map[string]bool
-	refused   map[string][]pod.Refusal
-	unread    map[pod.UID]*unreadPod
-	hold      *pod.Cause // why no pod may start; nil: they may
-	states    *podStates // what was decided about each pod
-	reading   bool       // the Node
-	sweeping  bool
-	swept     time.Time        // when the last search for leftovers began
-	sweepDue  <-chan time.Time // nil: no event asks for a search
-	leaving   departures
-	memo      admit.Memo
-	occupancy *occupancy
+	foundAtStart map[pod.UID]*pod.Observed
+	ready        map[string]bool
+	refused      map[string][]pod.Refusal
+	unreadable   map[pod.UID]*unreadablePod
+	hold         *pod.Cause // why no pod may start; nil: they may
+	states       *podStates // what was decided about each pod
+	reloading    bool       // the Node
+	sweeping     bool
+	swept        time.Time        // when the last search for leftovers began
+	sweepDue     <-chan time.Time // nil: no event asks for a search
+	leaving      departures
+	memo         admit.Memo
+	occupancy    *occupancy
 	// tenantsNow and tenantsThen are the answers of tenants, to be used again.
 	tenantsNow, tenantsThen []*v1.Pod
 
@@ -158,34 +158,34 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("agent: the housekeeping interval must be positive")
 	}
 	if c.Metrics == nil {
-		c.Metrics = uncounted{}
+		c.Metrics = noMetrics{}
 	}
 	if c.EphemeralContainers == nil {
-		c.EphemeralContainers = noDebugs{}
+		c.EphemeralContainers = noEphemeralContainers{}
 	}
 	occupancy := newOccupancy(c.Desired, c.Statuses)
 	return &Agent{
-		Config:    c,
-		updates:   make(chan pod.Update),
-		changed:   make(chan pod.UID, 64),
-		gone:      make(chan pod.UID, 64),
-		found:     make(chan leftovers),
-		listed:    make(chan map[pod.UID]*pod.Observed),
-		room:      make(chan struct{}),
-		nodeRead:  make(chan struct{}),
-		pings:     make(chan struct{}),
-		remirror:  make(chan struct{}),
-		holds:     make(chan holdRequest),
-		debugs:    make(chan debugRequest),
-		due:       newDueQueue(),
-		allKnown:  make(chan struct{}),
-		ready:     map[string]bool{},
-		refused:   map[string][]pod.Refusal{},
-		unread:    map[pod.UID]*unreadPod{},
-		states:    newPodStates(occupancy.mark),
-		leaving:   newDepartures(),
-		occupancy: occupancy,
-		view:      newView(c.Desired, c.Statuses),
+		Config:          c,
+		updates:         make(chan pod.Update),
+		changed:         make(chan pod.UID, 64),
+		gone:            make(chan pod.UID, 64),
+		leftoversFound:  make(chan leftovers),
+		listed:          make(chan map[pod.UID]*pod.Observed),
+		roomFreed:       make(chan struct{}),
+		nodeReloaded:    make(chan struct{}),
+		pings:           make(chan struct{}),
+		remirror:        make(chan struct{}),
+		holds:           make(chan holdRequest),
+		containersAdded: make(chan containerAdded),
+		due:             newDueQueue(),
+		synced:          make(chan struct{}),
+		ready:           map[string]bool{},
+		refused:         map[string][]pod.Refusal{},
+		unreadable:      map[pod.UID]*unreadablePod{},
+		states:          newPodStates(occupancy.mark),
+		leaving:         newDepartures(),
+		occupancy:       occupancy,
+		view:            newView(c.Desired, c.Statuses),
 	}, nil
 }
 
@@ -201,7 +201,7 @@ func (a *Agent) EnqueueAt(uid pod.UID, at time.Time) { a.due.add(uid, at) }
 
 // Synced is closed once all sources have told which pods they have: until then, a pod that
 // nobody has heard of may still be wanted.
-func (a *Agent) Synced() <-chan struct{} { return a.allKnown }
+func (a *Agent) Synced() <-chan struct{} { return a.synced }
 
 // Alive tells whether the loop goes round: nil, or that it did not before ctx ended.
 func (a *Agent) Alive(ctx context.Context) error {
@@ -223,7 +223,7 @@ func send[T any](ctx context.Context, to chan<- T, what T) {
 // Run is the loop. snapshots is what the sources send.
 func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
 	a.workers = workers
-	a.view.begin(workers)
+	a.view.setWorkers(workers)
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
 	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })
@@ -249,18 +249,18 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case r := <-a.Startup:
 			a.handleProbe(r)
-		case <-a.room:
+		case <-a.roomFreed:
 			a.handleRoom(group)
-		case <-a.nodeRead:
-			a.handleNodeRead(group)
+		case <-a.nodeReloaded:
+			a.handleNodeReloaded(group)
 		case r := <-a.holds:
 			a.handleHold(group, r)
-		case r := <-a.debugs:
-			a.handleDebug(r)
+		case r := <-a.containersAdded:
+			a.handleContainerAdded(r)
 		case uid := <-a.gone:
 			a.handleGone(group, uid)
 		case <-a.remirror:
-			a.tendMirrors()
+			a.reconcileMirrors()
 		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)
@@ -270,14 +270,14 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.housekeepSoon(group)
 		case <-changes:
 			if retry == nil && a.states.counts[rejected] > 0 {
-				retry = time.After(retryPause)
+				retry = time.After(rejectedRetryInterval)
 			}
 		case <-retry:
 			retry = nil
 			a.retryRejected(group)
 		case pods := <-a.listed:
 			a.handleListed(group, pods)
-		case l := <-a.found:
+		case l := <-a.leftoversFound:
 			a.handleLeftovers(l)
 		case <-ctx.Done():
 			return

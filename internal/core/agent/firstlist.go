@@ -17,11 +17,11 @@ import (
 // Until then pods are desired and shown, and whatever else the loop does goes on: a
 // runtime that hangs holds up nothing but its pods.
 
-// firstListRetry is the pause after a first list that failed.
-const firstListRetry = time.Second
+// firstListRetryInterval is the pause after a first list that failed.
+const firstListRetryInterval = time.Second
 
-// reasonUnread is why nothing is known of a pod.
-const reasonUnread = "ContainerRuntimeNotReady"
+// reasonRuntimeNotReady is why nothing is known of a pod.
+const reasonRuntimeNotReady = "ContainerRuntimeNotReady"
 
 // readRuntime lists the runtime until it answers, and hands the answer to the loop.
 func (a *Agent) readRuntime(ctx context.Context) {
@@ -38,7 +38,7 @@ func (a *Agent) readRuntime(ctx context.Context) {
 			a.Log.Warn("pods wait until the container runtime answers", "err", err)
 		}
 		select {
-		case <-time.After(firstListRetry):
+		case <-time.After(firstListRetryInterval):
 		case <-ctx.Done():
 			return
 		}
@@ -47,18 +47,18 @@ func (a *Agent) readRuntime(ctx context.Context) {
 
 // handleListed takes in the pods that waited for the first list.
 func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
-	a.running = running
+	a.foundAtStart = running
 	a.view.setListed()
-	for uid, u := range a.unread {
+	for uid, u := range a.unreadable {
 		if have := running[uid]; have != nil {
-			a.showUnread(u, *have)
+			a.publishUnreadable(u, *have)
 		}
 	}
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 	for _, p := range a.begunFirst(a.Desired.Pods()) {
 		switch state := a.states.admission(p.UID); {
-		case state == waitingForSource && !a.runs(p.UID):
-			a.showSourceNotRead(p)
+		case state == waitingForSource && !a.ranAtStart(p.UID):
+			a.publishSourceNotRead(p)
 		case state == waitingForSource, state == waitingForRuntime:
 			a.decideAfterWait(group, p)
 		}
@@ -70,10 +70,10 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 // added to it for debugging may be of a life that is over, which was not known before.
 func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 	if pod.IsStatic(p) {
-		a.forgetPastDebugs([]*v1.Pod{p})
+		a.forgetPastEphemeralContainers([]*v1.Pod{p})
 		again := *p
 		again.Spec.EphemeralContainers = nil // a manifest has none
-		p = a.withDebugs(&again)
+		p = a.withEphemeralContainers(&again)
 		a.Desired.Upsert(p)
 	}
 	a.decide(group, p)
@@ -83,7 +83,7 @@ func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 // have their room, and the others get what is left, the oldest first.
 func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
 	begun := func(p *v1.Pod) int {
-		if a.running[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
+		if a.foundAtStart[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
 			return 0
 		}
 		return 1

@@ -24,7 +24,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 		if !a.ready[u.Source] {
 			a.startRestored(group, u.Source) // they were here before those that are new
 		}
-		a.forgetPastDebugs(u.Pods)
+		a.forgetPastEphemeralContainers(u.Pods)
 		a.handleAdditions(group, u.Pods)
 	case pod.Restore:
 		a.handleRestored(group, u)
@@ -37,18 +37,18 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	default:
 		a.Log.Error("an update that the agent does not know; this is a bug", "op", u.Op, "source", u.Source)
 	}
-	a.noteRefusals(u)
-	a.noteUnread(group)
+	a.updateRefusals(u)
+	a.updateUnreadable(group)
 	if u.Op == pod.Add && !a.ready[u.Source] {
 		// The first ADD of a source, empty or not, says that all of it is known.
 		a.ready[u.Source] = true
 		if a.allReady() {
-			a.knowAll.Do(func() { close(a.allKnown) })
+			a.closeSynced.Do(func() { close(a.synced) })
 		}
 		a.housekeep(group) // if it was the last one that was missing
 	}
-	a.tendMirrorsOf(u.Pods)
-	a.showPods(u.Pods...)
+	a.reconcileMirrorsOf(u.Pods)
+	a.updateView(u.Pods...)
 }
 
 // handleAdditions takes in new pods: those that had begun before the agent started, and then the
@@ -56,10 +56,10 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 // told of it.
 func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 	for _, p := range a.begunFirst(pods) {
-		p = a.withDebugs(p)
+		p = a.withEphemeralContainers(p)
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {
-			a.showOnMirror(p)
+			a.publishOnMirror(p)
 			continue
 		}
 		a.decide(group, p)
@@ -72,11 +72,11 @@ func oldestFirst(pods []*v1.Pod) []*v1.Pod {
 
 func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
-		p = a.withDebugs(p)
+		p = a.withEphemeralContainers(p)
 		a.Desired.Upsert(p)
 		switch state := a.states.admission(p.UID); {
 		case pod.IsMirror(p):
-			a.showOnMirror(p)
+			a.publishOnMirror(p)
 		case state == waitingForRuntime: // the first list decides on its newest version
 		case p.DeletionTimestamp != nil: // a pod that never ran has to be released, too
 			a.states.apply(p.UID, deletePod)
@@ -92,7 +92,7 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
 		if !pod.IsMirror(p) {
-			p = a.withDebugs(p)
+			p = a.withEphemeralContainers(p)
 			a.Desired.Upsert(p)
 			a.Statuses.WithLock(p.UID, func(s v1.PodStatus) { a.Upstream.Publish(p, s) })
 		}
@@ -103,30 +103,30 @@ func (a *Agent) handleReconciles(pods []*v1.Pod) {
 func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Remove(p.UID)
-		a.forgetDebugs(p.UID)
+		a.forgetEphemeralContainers(p.UID)
 		a.memo.Forget(p.UID)
-		delete(a.running, p.UID) // if it comes again, that is a new life
+		delete(a.foundAtStart, p.UID) // if it comes again, that is a new life
 		if a.states.admission(p.UID).withoutWorker() {
 			a.Statuses.Forget(p.UID)
 		}
 		a.states.remove(p.UID)
 		if !pod.IsMirror(p) {
 			a.workers.Remove(p)
-			a.noteDeparture(p.UID)
+			a.recordDeparture(p.UID)
 		}
 		a.Upstream.Forget(p.UID)
 	}
 	a.occupancy.update(a.needsRoom) // keeps nothing of them
 }
 
-// noteRefusals keeps what a source could not take in, and says it once.
-func (a *Agent) noteRefusals(u pod.Update) {
+// updateRefusals keeps what a source could not take in, and says it once.
+func (a *Agent) updateRefusals(u pod.Update) {
 	before := a.refused[u.Source]
 	for _, r := range u.Refused {
 		if !slices.Contains(before, r) {
 			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod, "object", r.Object,
 				"why", r.Message, "last good version kept", r.Kept)
-			a.recordRefusal(r)
+			a.recordRefusedEvent(r)
 		}
 	}
 	for _, r := range before {
@@ -137,7 +137,7 @@ func (a *Agent) noteRefusals(u pod.Update) {
 		}
 	}
 	a.refused[u.Source] = u.Refused
-	a.showRefusals()
+	a.updateViewRefusals()
 }
 
 // handleChanged passes on that a pod is worth a look. One that nobody works on
@@ -161,18 +161,18 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Enqueue(r.UID) }
 // was not taken in, that has to be said once more: the status of the life that is gone
 // went with it. A rejection may have been for what that life had.
 func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
-	delete(a.running, uid)
-	delete(a.unread, uid)
+	delete(a.foundAtStart, uid)
+	delete(a.unreadable, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
 		switch state := a.states.admission(uid); {
 		case state == waitingForResume && a.hold != nil:
-			a.showWait(p)
+			a.publishHeldBack(p)
 		case state == rejected && pod.IsStatic(p):
 			a.decide(group, p)
 		}
 	}
 	a.handleDeparture(uid)
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 	a.view.update(uid)
 }
 

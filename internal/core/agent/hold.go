@@ -25,13 +25,13 @@ type holdRequest struct {
 // Hold lets no pod start from its return on. Pods of an API server are rejected,
 // static ones wait, and what runs is left to whoever asked. It may be called again,
 // with another cause.
-func (a *Agent) Hold(ctx context.Context, cause pod.Cause) error { return a.askHold(ctx, &cause) }
+func (a *Agent) Hold(ctx context.Context, cause pod.Cause) error { return a.requestHold(ctx, &cause) }
 
 // Resume ends that. Static pods that waited start, and those that were ended by a
 // passing cause run again.
-func (a *Agent) Resume(ctx context.Context) error { return a.askHold(ctx, nil) }
+func (a *Agent) Resume(ctx context.Context) error { return a.requestHold(ctx, nil) }
 
-func (a *Agent) askHold(ctx context.Context, cause *pod.Cause) error {
+func (a *Agent) requestHold(ctx context.Context, cause *pod.Cause) error {
 	r := holdRequest{cause, make(chan struct{})}
 	send(ctx, a.holds, r)
 	select {
@@ -50,7 +50,7 @@ func (a *Agent) handleHold(group *run.Group, r holdRequest) {
 	} else {
 		a.holdBackQueued()
 	}
-	a.showPods(a.Desired.Pods()...)
+	a.updateView(a.Desired.Pods()...)
 }
 
 // holdBackQueued keeps those from starting that wait in the workers' queues: for
@@ -65,7 +65,7 @@ func (a *Agent) holdBackQueued() {
 		a.workers.Remove(p)
 		a.states.apply(p.UID, hold)
 		if !alive { // else its worker says how it is doing
-			a.showWait(p)
+			a.publishHeldBack(p)
 		}
 	}
 }
@@ -77,21 +77,21 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 	switch {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
 		return false
-	case a.running[p.UID] != nil:
+	case a.foundAtStart[p.UID] != nil:
 		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)
 	case pod.IsStatic(p):
 		a.states.apply(p.UID, hold)
-		a.showWait(p)
+		a.publishHeldBack(p)
 	default:
 		return false // admission rejects it
 	}
 	return true
 }
 
-// showWait says that a pod waits until the node takes pods again.
-func (a *Agent) showWait(p *v1.Pod) {
+// publishHeldBack says that a pod waits until the node takes pods again.
+func (a *Agent) publishHeldBack(p *v1.Pod) {
 	s := v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonNodeShutdown,
 		Message: "It starts when the node takes pods again: " + a.hold.Why, ObservedGeneration: p.Generation,
@@ -124,7 +124,7 @@ func (a *Agent) resume(group *run.Group) {
 // revive begins a new life of a pod that a passing cause ended. It is seen for the first
 // time once more, and what was added to the life before for debugging is not for this one.
 func (a *Agent) revive(p *v1.Pod) {
-	a.forgetDebugs(p.UID)
+	a.forgetEphemeralContainers(p.UID)
 	again := *p
 	again.Annotations = maps.Clone(p.Annotations)
 	again.Annotations[pod.AnnotationSeen] = time.Now().Format(time.RFC3339Nano)

@@ -20,37 +20,37 @@ type leftovers struct {
 // what was here before. The search itself takes
 // time and so runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
-	if a.sweeping || a.running == nil || !a.allReady() {
+	if a.sweeping || a.foundAtStart == nil || !a.allReady() {
 		return
 	}
 	a.sweeping, a.swept = true, time.Now()
 	group.Go("housekeeping", func(ctx context.Context) {
-		pods, err := a.search(ctx)
-		send(ctx, a.found, leftovers{pods, err})
+		pods, err := a.listLeftovers(ctx)
+		send(ctx, a.leftoversFound, leftovers{pods, err})
 	})
 }
 
-// sweepPause is the least time between two searches that events ask for.
-const sweepPause = 5 * time.Second
+// minSweepInterval is the least time between two searches that events ask for.
+const minSweepInterval = 5 * time.Second
 
 // housekeepSoon is housekeep after an event of a pod that nobody works on. Most such events
 // are late: the pod is gone. A search goes through all pods, so there is one for all events
-// of a sweepPause.
+// of a minSweepInterval.
 func (a *Agent) housekeepSoon(group *run.Group) {
 	if a.sweepDue != nil {
 		return
 	}
-	switch wait := time.Until(a.swept.Add(sweepPause)); {
+	switch wait := time.Until(a.swept.Add(minSweepInterval)); {
 	case wait > 0:
 		a.sweepDue = time.After(wait)
 	case a.sweeping: // it may have passed that pod already
-		a.sweepDue = time.After(sweepPause)
+		a.sweepDue = time.After(minSweepInterval)
 	default:
 		a.housekeep(group)
 	}
 }
 
-func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+func (a *Agent) listLeftovers(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 	pods, err := a.OnDisk()
 	if err != nil {
 		return nil, err
@@ -71,21 +71,21 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		a.Log.Debug("housekeeping failed; next time", "err", l.err)
 		return
 	}
-	a.tendMirrors()
+	a.reconcileMirrors()
 	lives := a.workers.Lives()
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
-		if !wanted && !alive && !a.leaveUnread(o) {
+		if !wanted && !alive && !a.keepUnreadable(o) {
 			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
 				a.Metrics.Orphaned()
 			}
 			a.workers.Orphan(*o)
-			a.noteDeparture(uid)
+			a.recordDeparture(uid)
 			a.view.update(uid)
 		}
 	}
 	a.forgetReleased(l.pods)
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 }

@@ -16,16 +16,16 @@ import (
 // A mirror stays for as long as anything is left of its pod. Who comes after a pod of
 // the same name has its mirror after that one, as it runs after that one.
 
-// tendMirrors sees to all mirrors. It goes through all pods, and so is for what concerns
+// reconcileMirrors sees to all mirrors. It goes through all pods, and so is for what concerns
 // all of them; after anything else, tendMirror sees to one name.
-func (a *Agent) tendMirrors() {
+func (a *Agent) reconcileMirrors() {
 	leaving := map[string]bool{}
 	for _, l := range a.workers.Lives() {
 		if l.Removed {
 			leaving[pod.FullName(l.Pod)] = true
 		}
 	}
-	for _, u := range a.unread {
+	for _, u := range a.unreadable {
 		leaving[pod.FullName(u.pod)] = true // it is nobody's, and stays
 	}
 	for _, p := range a.Desired.Pods() {
@@ -43,20 +43,20 @@ func (a *Agent) tendMirrors() {
 	}
 }
 
-// tendMirrorsOf sees to the mirrors of those of the pods that are static, or mirrors
+// reconcileMirrorsOf sees to the mirrors of those of the pods that are static, or mirrors
 // themselves.
-func (a *Agent) tendMirrorsOf(pods []*v1.Pod) {
+func (a *Agent) reconcileMirrorsOf(pods []*v1.Pod) {
 	for _, p := range pods {
 		if pod.IsStatic(p) || pod.IsMirror(p) {
-			a.tendMirror(pod.FullName(p))
+			a.reconcileMirror(pod.FullName(p))
 		}
 	}
 }
 
-// tendMirror sees to the mirror of the static pod of that full name, or to the mirrors
+// reconcileMirror sees to the mirror of the static pod of that full name, or to the mirrors
 // that such a pod has left.
-func (a *Agent) tendMirror(fullName string) {
-	if a.leaving.has(fullName) || a.hasUnread(fullName) {
+func (a *Agent) reconcileMirror(fullName string) {
+	if a.leaving.has(fullName) || a.hasUnreadable(fullName) {
 		return // until that pod is gone
 	}
 	if p, ok := a.Desired.ByFullName(fullName); ok && pod.IsStatic(p) {
@@ -103,8 +103,8 @@ func (d departures) remove(uid pod.UID) (fullName string, ok bool) {
 	return fullName, true
 }
 
-// noteDeparture notes that the worker of a pod was told to take it away, if it has one.
-func (a *Agent) noteDeparture(uid pod.UID) {
+// recordDeparture notes that the worker of a pod was told to take it away, if it has one.
+func (a *Agent) recordDeparture(uid pod.UID) {
 	if l, alive := a.workers.Life(uid); alive && l.Removed {
 		a.leaving.add(uid, pod.FullName(l.Pod))
 	}
@@ -116,12 +116,12 @@ func (a *Agent) handleDeparture(uid pod.UID) {
 		return // it came again meanwhile, and leaves again
 	}
 	if name, ok := a.leaving.remove(uid); ok {
-		a.tendMirror(name)
+		a.reconcileMirror(name)
 	}
 }
 
-// showOnMirror gives a mirror the status of its static pod.
-func (a *Agent) showOnMirror(mirror *v1.Pod) {
+// publishOnMirror gives a mirror the status of its static pod.
+func (a *Agent) publishOnMirror(mirror *v1.Pod) {
 	if static, ok := a.Desired.StaticOf(mirror); ok {
 		a.Statuses.WithLock(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
 	}

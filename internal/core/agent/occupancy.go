@@ -42,7 +42,7 @@ func (o *occupancy) mark(uid pod.UID) {
 
 // update counts the marked pods anew, if they need room.
 func (o *occupancy) update(needsRoom func(*v1.Pod) bool) {
-	for uid := range o.takeChanged() {
+	for uid := range o.drainChanged() {
 		if p, wanted := o.desired.Get(uid); wanted && needsRoom(p) {
 			o.counted.Put(p)
 		} else {
@@ -51,7 +51,7 @@ func (o *occupancy) update(needsRoom func(*v1.Pod) bool) {
 	}
 }
 
-func (o *occupancy) takeChanged() map[pod.UID]struct{} {
+func (o *occupancy) drainChanged() map[pod.UID]struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed := o.changed

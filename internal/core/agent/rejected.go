@@ -19,8 +19,8 @@ import (
 // So it is asked for again whenever the status of a pod changed, which its end does, and now
 // and then, since the Node may have changed.
 
-// retryPause is the time between two such attempts.
-const retryPause = 100 * time.Millisecond
+// rejectedRetryInterval is the time between two such attempts.
+const rejectedRetryInterval = 100 * time.Millisecond
 
 // reasonAdmitted is the event of a pod that was rejected before.
 const reasonAdmitted = "Admitted"
@@ -48,7 +48,7 @@ func (a *Agent) retryRejected(group *run.Group) {
 			d.Reject = a.checkLeaving(p)
 		}
 		if d.Reject != nil {
-			a.showRejection(p, d.Reject)
+			a.publishRejection(p, d.Reject)
 			continue
 		}
 		a.Log.Info("a pod that was rejected is admitted", "pod", pod.Ref(p), "uid", p.UID)
@@ -57,12 +57,12 @@ func (a *Agent) retryRejected(group *run.Group) {
 		a.Statuses.Set(p.UID, s)
 		a.Upstream.Publish(p, s)
 		a.decideBy(group, p, true)
-		a.showPods(p)
+		a.updateView(p)
 	}
 }
 
-// showRejection shows why a pod is still rejected, if that is another reason than before.
-func (a *Agent) showRejection(p *v1.Pod, r *admit.Rejection) {
+// publishRejection shows why a pod is still rejected, if that is another reason than before.
+func (a *Agent) publishRejection(p *v1.Pod, r *admit.Rejection) {
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	if was, _ := a.Statuses.Get(p.UID); was.Reason != s.Reason || was.Message != s.Message {
 		a.Statuses.Set(p.UID, s)

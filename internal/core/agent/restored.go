@@ -17,17 +17,17 @@ const reasonSourceNotRead = "SourceNotRead"
 
 // handleRestored takes in pods that are remembered from before a restart.
 func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
-	a.forgetPastDebugs(u.Pods)
+	a.forgetPastEphemeralContainers(u.Pods)
 	var runs []*v1.Pod
 	for _, p := range u.Pods {
-		if a.runs(p.UID) {
+		if a.ranAtStart(p.UID) {
 			runs = append(runs, p)
 			continue
 		}
-		a.Desired.Upsert(a.withDebugs(p))
+		a.Desired.Upsert(a.withEphemeralContainers(p))
 		a.states.apply(p.UID, awaitSource)
-		if a.running != nil { // else nothing is known of it
-			a.showSourceNotRead(p)
+		if a.foundAtStart != nil { // else nothing is known of it
+			a.publishSourceNotRead(p)
 		}
 	}
 	a.handleAdditions(group, runs)
@@ -36,13 +36,13 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 	}
 }
 
-// runs tells whether a pod ran when the runtime was listed for the first time.
-func (a *Agent) runs(uid pod.UID) bool {
-	have := a.running[uid]
+// ranAtStart tells whether a pod ran when the runtime was listed for the first time.
+func (a *Agent) ranAtStart(uid pod.UID) bool {
+	have := a.foundAtStart[uid]
 	return have != nil && have.Running()
 }
 
-func (a *Agent) showSourceNotRead(p *v1.Pod) {
+func (a *Agent) publishSourceNotRead(p *v1.Pod) {
 	a.Statuses.Set(p.UID, v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonSourceNotRead, ObservedGeneration: p.Generation,
 		Message: "It is remembered from before the agent was restarted, and starts when its manifest was looked for",

@@ -40,7 +40,7 @@ type view struct {
 	gone      []gonePod
 	forgotten uint64 // the version of the last pod that was dropped from gone
 
-	unread map[pod.UID]*v1.Pod // the pods that are left as they are: nobody writes to them
+	unreadable map[pod.UID]*v1.Pod // the pods that are left as they are: nobody writes to them
 
 	refused   []pod.Refusal
 	refusedAt uint64 // the version of refused
@@ -74,24 +74,24 @@ const maxGone = 1024
 
 func newView(d *desired.Set, s *status.Store) *view {
 	v := &view{desired: d, statuses: s, version: 1, pods: map[pod.UID]*list.Element{}, byVersion: list.New(), watchers: map[chan struct{}]struct{}{}}
-	s.Subscribe(v.mark)
+	s.Subscribe(v.markStale)
 	return v
 }
 
-// begin says that there are workers from now on.
-func (v *view) begin(w Workers) {
+// setWorkers says that there are workers from now on.
+func (v *view) setWorkers(w Workers) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.workers = w
-	v.tell()
+	v.notifyWatchers()
 }
 
-// mark says that the status of a pod is another one.
-func (v *view) mark(uid pod.UID) {
+// markStale says that the status of a pod is another one.
+func (v *view) markStale(uid pod.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.touch(uid)
-	v.tell()
+	v.notifyWatchers()
 }
 
 // update puts a pod together at once, or takes it out: nothing is remembered of a pod
@@ -100,7 +100,7 @@ func (v *view) update(uid pod.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.refresh(v.touch(uid))
-	v.tell()
+	v.notifyWatchers()
 }
 
 // setListed says that the runtime was listed for the first time: from now on a pod without
@@ -112,25 +112,25 @@ func (v *view) setListed() {
 	for uid := range v.pods {
 		v.touch(uid)
 	}
-	v.tell()
+	v.notifyWatchers()
 }
 
-// setUnread replaces the pods that are left as they are.
-func (v *view) setUnread(now map[pod.UID]*v1.Pod) {
+// setUnreadable replaces the pods that are left as they are.
+func (v *view) setUnreadable(now map[pod.UID]*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	before := v.unread
-	v.unread = now
+	before := v.unreadable
+	v.unreadable = now
 	for uid := range before {
 		if now[uid] == nil {
 			v.refresh(v.touch(uid))
-			v.tell()
+			v.notifyWatchers()
 		}
 	}
 	for uid, p := range now {
 		if before[uid] != p {
 			v.refresh(v.touch(uid))
-			v.tell()
+			v.notifyWatchers()
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (v *view) setRefused(all []pod.Refusal) {
 	}
 	v.version++
 	v.refused, v.refusedAt = all, v.version
-	v.tell()
+	v.notifyWatchers()
 }
 
 // touch makes a pod the one that changed last. The caller holds the lock.
@@ -193,7 +193,7 @@ func (v *view) refresh(e *list.Element) *v1.Pod {
 func (v *view) build(s *shownPod) *v1.Pod {
 	p, wanted := v.desired.Get(s.uid)
 	if !wanted {
-		p, wanted = v.unread[s.uid], v.unread[s.uid] != nil
+		p, wanted = v.unreadable[s.uid], v.unreadable[s.uid] != nil
 	}
 	var life worker.Life
 	if v.workers != nil {
@@ -215,7 +215,7 @@ func (v *view) build(s *shownPod) *v1.Pod {
 	case v.listed:
 		shown.Status = v1.PodStatus{Phase: v1.PodPending}
 	case shown.Status.Phase == "": // else it is what the API server last knew
-		shown.Status = v1.PodStatus{Phase: v1.PodUnknown, Reason: reasonUnread, Message: "The container runtime has not answered since the agent started"}
+		shown.Status = v1.PodStatus{Phase: v1.PodUnknown, Reason: reasonRuntimeNotReady, Message: "The container runtime has not answered since the agent started"}
 	}
 	if shown.CreationTimestamp.IsZero() && shown.Status.StartTime != nil {
 		shown.CreationTimestamp = *shown.Status.StartTime // nobody else created a static pod
@@ -273,7 +273,7 @@ func (v *view) watch() (changed <-chan struct{}, stop func()) {
 	}
 }
 
-func (v *view) tell() {
+func (v *view) notifyWatchers() {
 	for w := range v.watchers {
 		select {
 		case w <- struct{}{}:

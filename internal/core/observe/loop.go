@@ -12,20 +12,20 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// retry is the pause before a broken event stream is opened again.
-const retry = 200 * time.Millisecond
+// reopenInterval is the pause before a broken event stream is opened again.
+const reopenInterval = 200 * time.Millisecond
 
 // Run observes until ctx ends.
 func (o *Observer) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, o.Log)
 	defer group.Stop()
 	streaming := make(chan bool)
-	group.Go("observe events", func(ctx context.Context) { o.events(ctx, streaming) })
-	o.audit(ctx, streaming)
+	group.Go("observe events", func(ctx context.Context) { o.followEvents(ctx, streaming) })
+	o.relistLoop(ctx, streaming)
 }
 
-// events keeps a subscription open and says on streaming whether it has one.
-func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
+// followEvents keeps a subscription open and says on streaming whether it has one.
+func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 	open := false
 	say := func(isOpen bool) {
 		if isOpen == open {
@@ -39,7 +39,7 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 	}
 	for ctx.Err() == nil {
 		err := o.Runtime.Events(ctx, func() { say(true) }, func(e cri.Event) {
-			if o.hint(e) {
+			if o.markStale(e) {
 				o.Enqueue(ctx, e.UID)
 			}
 		})
@@ -53,15 +53,15 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 		}
 		o.Log.Debug("container events ended", "err", err)
 		select {
-		case <-time.After(retry):
+		case <-time.After(reopenInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// audit lists everything: at once, whenever the event stream was opened anew
+// relistLoop lists everything: at once, whenever the event stream was opened anew
 // (what happened in between was not told), and then at the slow interval.
-func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
+func (o *Observer) relistLoop(ctx context.Context, streaming <-chan bool) {
 	every := o.PollInterval
 	timer := time.NewTimer(every)
 	defer timer.Stop()
@@ -106,16 +106,16 @@ func (o *Observer) relist(ctx context.Context) error {
 	if o.Relisted != nil {
 		o.Relisted(at, time.Since(at))
 	}
-	for _, uid := range o.differing(listed, at) {
+	for _, uid := range o.markDiffering(listed, at) {
 		o.Enqueue(ctx, uid)
 	}
 	return nil
 }
 
-// differing returns the pods of which listed tells something else than what was
+// markDiffering returns the pods of which listed tells something else than what was
 // last read, and marks what is known of them as stale. Nothing is remembered for long
 // of pods that the runtime does not have.
-func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
+func (o *Observer) markDiffering(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []pod.UID
@@ -123,7 +123,7 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 		switch e := o.known[uid]; {
 		case e == nil: // nobody looked at it yet
 			out = append(out, uid)
-		case e.state.At.Before(at) && living(now) != living(&e.state):
+		case e.state.At.Before(at) && summarize(now) != summarize(&e.state):
 			e.changedAt = at
 			out = append(out, uid)
 		}
@@ -131,7 +131,7 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 	for uid, e := range o.known {
 		switch {
 		case listed[uid] != nil || e.state.At.IsZero() || !e.state.At.Before(at):
-		case living(&e.state) != "":
+		case summarize(&e.state) != "":
 			e.changedAt = at
 			out = append(out, uid)
 		default: // there was nothing of it, nor is there now: somebody may have asked for a pod that is gone
@@ -142,9 +142,9 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 	return out
 }
 
-// living names what is there of a pod and what of it is alive, so that two
+// summarize names what is there of a pod and what of it is alive, so that two
 // lists can be compared.
-func living(o *pod.Observed) string {
+func summarize(o *pod.Observed) string {
 	var b strings.Builder
 	for _, s := range o.Sandboxes {
 		fmt.Fprintf(&b, "%s=%d ", s.ID, s.State)

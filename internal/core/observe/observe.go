@@ -134,9 +134,9 @@ func (o *Observer) Relist() {
 	}
 }
 
-// hint notes an event. It returns false if what is known was certainly read after it: a
+// markStale notes an event. It returns false if what is known was certainly read after it: a
 // runtime tells of what was done to a pod, and of what is minutes old.
-func (o *Observer) hint(e cri.Event) bool {
+func (o *Observer) markStale(e cri.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.known[e.UID]

@@ -41,7 +41,7 @@ type life struct {
 	// removed says that no source has the pod any more. It never turns back; a
 	// pod that is added again meanwhile waits in again.
 	removed bool
-	again   *v1.Pod
+	next    *v1.Pod
 	// revive says that a new life follows as soon as this one is stopped.
 	revive bool
 }
@@ -79,15 +79,15 @@ func (finished) isEvent() {}
 func (stopped) isEvent()  {}
 func (erased) isEvent()   {}
 
-// born returns the life of a pod that a source brought.
-func born(p *v1.Pod) life { return life{}.on(desire{p}) }
+// newLife returns the life of a pod that a source brought.
+func newLife(p *v1.Pod) life { return life{}.on(desire{p}) }
 
 // on returns the life after an event. Events that come too late change nothing.
 func (l life) on(e event) life {
 	switch e := e.(type) {
 	case desire:
 		if l.removed {
-			l.again = e.pod
+			l.next = e.pod
 			return l
 		}
 		l.pod = e.pod
@@ -109,7 +109,7 @@ func (l life) on(e event) life {
 	case remove:
 		l.removed = true
 		l.revive = false
-		l.again = nil // it was added again, and removed again
+		l.next = nil // it was added again, and removed again
 		return l.end(pod.Grace(l.pod), pod.Cause{Why: "its source no longer has it"})
 	case finished:
 		return l.end(pod.Grace(l.pod), pod.Cause{Why: e.why})
@@ -142,14 +142,14 @@ func (l life) end(grace int64, cause pod.Cause) life {
 // reborn begins the new life of a pod that is stopped and to be revived.
 func (l life) reborn() life {
 	if l.phase == Terminated && l.revive {
-		return born(l.pod)
+		return newLife(l.pod)
 	}
 	return l
 }
 
-// work tells whether there is something to do in this state even if nothing
+// hasWork tells whether there is something to do in this state even if nothing
 // was observed.
-func (l life) work() bool {
+func (l life) hasWork() bool {
 	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && (l.removed || l.deleted()))
 }
 

@@ -67,10 +67,10 @@ type Pool struct {
 	Config
 	group *run.Group
 
-	mu      sync.Mutex
-	workers map[pod.UID]*worker
-	holder  map[string]pod.UID // static pods: who has a name
-	queue   map[string]*v1.Pod // static pods: who waits for it
+	mu          sync.Mutex
+	workers     map[pod.UID]*worker
+	nameHolders map[string]pod.UID // static pods: who has a name
+	nameQueue   map[string]*v1.Pod // static pods: who waits for it
 }
 
 // New returns a pool without workers. They end when ctx does; Stop waits for them.
@@ -84,11 +84,11 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 		}
 	}
 	return &Pool{
-		Config:  c,
-		group:   run.NewGroup(ctx, c.Log),
-		workers: map[pod.UID]*worker{},
-		holder:  map[string]pod.UID{},
-		queue:   map[string]*v1.Pod{},
+		Config:      c,
+		group:       run.NewGroup(ctx, c.Log),
+		workers:     map[pod.UID]*worker{},
+		nameHolders: map[string]pod.UID{},
+		nameQueue:   map[string]*v1.Pod{},
 	}, nil
 }
 
@@ -100,29 +100,29 @@ func (p *Pool) Desire(want *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[want.UID]; w != nil {
-		w.tell(desire{want})
+		w.apply(desire{want})
 		return
 	}
 	if pod.IsStatic(want) {
 		name := pod.FullName(want)
-		if _, taken := p.holder[name]; taken {
-			p.queue[name] = want
+		if _, taken := p.nameHolders[name]; taken {
+			p.nameQueue[name] = want
 			return
 		}
-		p.holder[name] = want.UID
+		p.nameHolders[name] = want.UID
 	}
-	p.start(want.UID, born(want))
+	p.start(want.UID, newLife(want))
 }
 
 // Remove says that no source has a pod any more: it is stopped and erased.
 func (p *Pool) Remove(gone *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if waiting := p.queue[pod.FullName(gone)]; waiting != nil && waiting.UID == gone.UID {
-		delete(p.queue, pod.FullName(gone))
+	if waiting := p.nameQueue[pod.FullName(gone)]; waiting != nil && waiting.UID == gone.UID {
+		delete(p.nameQueue, pod.FullName(gone))
 	}
 	if w := p.workers[gone.UID]; w != nil {
-		w.tell(remove{})
+		w.apply(remove{})
 	}
 }
 
@@ -131,7 +131,7 @@ func (p *Pool) End(uid pod.UID, grace *int64, cause pod.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.tell(stop{grace: grace, cause: cause})
+		w.apply(stop{grace: grace, cause: cause})
 	}
 }
 
@@ -165,7 +165,7 @@ func (p *Pool) Revive(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.tell(revive{})
+		w.apply(revive{})
 	}
 }
 
@@ -185,8 +185,8 @@ func (p *Pool) Orphan(o pod.Observed) {
 		grace = max(grace, c.Grace)
 	}
 	orphan.Spec.TerminationGracePeriodSeconds = &grace
-	if name := pod.FullName(orphan); p.holder[name] == "" {
-		p.holder[name] = o.UID
+	if name := pod.FullName(orphan); p.nameHolders[name] == "" {
+		p.nameHolders[name] = o.UID
 	}
 	p.start(o.UID, life{pod: orphan}.on(remove{}))
 }
@@ -196,7 +196,7 @@ func (p *Pool) Enqueue(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -205,7 +205,7 @@ func (p *Pool) EnqueueAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.workers {
-		w.look()
+		w.enqueue()
 	}
 }
 
@@ -223,7 +223,7 @@ func (p *Pool) Lives() map[pod.UID]Life {
 	defer p.mu.Unlock()
 	out := make(map[pod.UID]Life, len(p.workers))
 	for uid, w := range p.workers {
-		out[uid] = w.shown()
+		out[uid] = w.snapshot()
 	}
 	return out
 }
@@ -236,36 +236,36 @@ func (p *Pool) Life(uid pod.UID) (Life, bool) {
 	if w == nil {
 		return Life{}, false
 	}
-	return w.shown(), true
+	return w.snapshot(), true
 }
 
 // start makes a worker. The caller holds the lock.
 func (p *Pool) start(uid pod.UID, l life) {
 	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
 	p.workers[uid] = w
-	w.look()
+	w.enqueue()
 	p.group.Go("worker "+string(uid), func(ctx context.Context) {
 		w.run(ctx)
 		if ctx.Err() == nil {
-			p.forget(w)
+			p.removeWorker(w)
 			p.PodGone(ctx, uid)
 		}
 	})
 }
 
-// forget drops a worker whose pod is gone, and starts who waited for that: the
+// removeWorker drops a worker whose pod is gone, and starts who waited for that: the
 // same pod added again, or the next static pod of its name.
-func (p *Pool) forget(w *worker) {
+func (p *Pool) removeWorker(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.workers, w.uid)
-	l := w.now()
+	l := w.current()
 	name := pod.FullName(l.pod)
-	next := l.again
-	if p.holder[name] == w.uid {
-		delete(p.holder, name)
-		if queued := p.queue[name]; queued != nil {
-			delete(p.queue, name)
+	next := l.next
+	if p.nameHolders[name] == w.uid {
+		delete(p.nameHolders, name)
+		if queued := p.nameQueue[name]; queued != nil {
+			delete(p.nameQueue, name)
 			next = queued
 		}
 	}
@@ -273,10 +273,10 @@ func (p *Pool) forget(w *worker) {
 		return
 	}
 	if pod.IsStatic(next) {
-		p.holder[name] = next.UID
+		p.nameHolders[name] = next.UID
 	}
 	if next.UID == w.uid && p.Restarted != nil {
 		p.Restarted(next)
 	}
-	p.start(next.UID, born(next))
+	p.start(next.UID, newLife(next))
 }

@@ -20,7 +20,7 @@ type worker struct {
 	life      life
 	ended     chan struct{}      // closed when nothing of the pod runs; another one in a new life
 	interrupt context.CancelFunc // of the step that runs; nil if none does
-	running   life               // what that step was started for
+	stepLife  life               // what that step was started for
 
 	// ---
 
@@ -30,21 +30,21 @@ type worker struct {
 	rounds     int // in which something was done, in a row
 }
 
-// tell applies an event and wakes the goroutine.
-func (w *worker) tell(e event) {
+// apply applies an event and wakes the goroutine.
+func (w *worker) apply(e event) {
 	w.mu.Lock()
 	before := w.life
 	w.life = before.on(e)
-	w.noteEnd(before.phase, w.life.phase)
-	if w.interrupt != nil && w.life.interrupts(w.running) {
+	w.closeEnded(before.phase, w.life.phase)
+	if w.interrupt != nil && w.life.interrupts(w.stepLife) {
 		w.interrupt()
 	}
 	w.mu.Unlock()
-	w.look()
+	w.enqueue()
 }
 
-// noteEnd lets go of those who wait for the end of a life. The caller holds the lock.
-func (w *worker) noteEnd(before, after Phase) {
+// closeEnded lets go of those who wait for the end of a life. The caller holds the lock.
+func (w *worker) closeEnded(before, after Phase) {
 	if before < Terminated && (after >= Terminated || after < before) {
 		close(w.ended)
 	}
@@ -59,33 +59,33 @@ func (w *worker) whenEnded() <-chan struct{} {
 	return w.ended
 }
 
-// look wakes the goroutine: something about its pod may have changed. Many
+// enqueue wakes the goroutine: something about its pod may have changed. Many
 // calls while it is busy count as one.
-func (w *worker) look() {
+func (w *worker) enqueue() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (w *worker) now() life {
+func (w *worker) current() life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.life
 }
 
-// shown is what others may know.
-func (w *worker) shown() Life {
-	l := w.now()
+// snapshot is what others may know.
+func (w *worker) snapshot() Life {
+	l := w.current()
 	return Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
 }
 
-// begin takes the newest state and makes its step interruptible.
-func (w *worker) begin(ctx context.Context) (life, context.Context, context.CancelFunc) {
+// beginStep takes the newest state and makes its step interruptible.
+func (w *worker) beginStep(ctx context.Context) (life, context.Context, context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
-	w.interrupt, w.running = cancel, w.life
+	w.interrupt, w.stepLife = cancel, w.life
 	return w.life, ctx, func() {
 		cancel()
 		w.mu.Lock()
@@ -103,7 +103,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		w.step(ctx)
-		if w.now().phase == Gone || ctx.Err() != nil {
+		if w.current().phase == Gone || ctx.Err() != nil {
 			return
 		}
 	}
@@ -111,13 +111,13 @@ func (w *worker) run(ctx context.Context) {
 
 // step does one thing for the pod: the one that its phase asks for.
 func (w *worker) step(ctx context.Context) {
-	l, stepCtx, done := w.begin(ctx)
-	if !l.work() {
+	l, stepCtx, done := w.beginStep(ctx)
+	if !l.hasWork() {
 		done()
 		return
 	}
 	turnCtx, end := w.pool.SyncStarted(stepCtx, l.pod, l.phase)
-	outcome, result, err := w.act(turnCtx, l)
+	outcome, result, err := w.perform(turnCtx, l)
 	end(err)
 	interrupted := stepCtx.Err() != nil
 	done()
@@ -126,18 +126,18 @@ func (w *worker) step(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil && interrupted:
-		w.look() // there is something newer to do: at once
+		w.enqueue() // there is something newer to do: at once
 		return
 	case err != nil:
 		w.retry(l, err)
 	default:
 		w.succeeded(l)
 		if result != nil {
-			w.tell(result)
+			w.apply(result)
 		}
 		overdue := !outcome.Due.IsZero() && !outcome.Due.After(time.Now())
 		if outcome.Again || overdue {
-			w.again()
+			w.requeue()
 		} else {
 			w.rounds = 0
 		}
@@ -147,14 +147,14 @@ func (w *worker) step(ctx context.Context) {
 	}
 }
 
-// again looks once more at once: something was done. A pod for which there is
+// requeue looks once more at once: something was done. A pod for which there is
 // always something to do, because the runtime never does it, has to wait.
-func (w *worker) again() {
+func (w *worker) requeue() {
 	if w.rounds++; w.rounds > maxRounds {
 		w.pool.EnqueueAt(w.uid, time.Now().Add(retryPause.First))
 		return
 	}
-	w.look()
+	w.enqueue()
 }
 
 // retry asks for another attempt after a pause that grows. It is said once that
@@ -177,8 +177,8 @@ func (w *worker) succeeded(l life) {
 	w.failures = 0
 }
 
-// act performs the step of a phase and returns the event that ends it, if any.
-func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
+// perform performs the step of a phase and returns the event that ends it, if any.
+func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error) {
 	have, err := w.pool.Observer.Get(ctx, w.uid, w.lastAction)
 	if err != nil {
 		return pod.Outcome{}, nil, err

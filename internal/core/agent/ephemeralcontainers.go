@@ -25,20 +25,20 @@ type EphemeralContainers interface {
 	Forget(uid pod.UID) error
 }
 
-// noDebugs is for those who can't remember.
-type noDebugs struct{}
+// noEphemeralContainers is for those who can't remember.
+type noEphemeralContainers struct{}
 
-func (noDebugs) Of(pod.UID) []v1.EphemeralContainer { return nil }
-func (noDebugs) Add(pod.UID, v1.EphemeralContainer) error {
+func (noEphemeralContainers) Of(pod.UID) []v1.EphemeralContainer { return nil }
+func (noEphemeralContainers) Add(pod.UID, v1.EphemeralContainer) error {
 	return errors.New("no containers can be added here")
 }
-func (noDebugs) Forget(pod.UID) error { return nil }
+func (noEphemeralContainers) Forget(pod.UID) error { return nil }
 
-// maxDebugs is how many containers can be added to a pod. They can't be taken away.
-const maxDebugs = 32
+// maxEphemeralContainers is how many containers can be added to a pod. They can't be taken away.
+const maxEphemeralContainers = 32
 
-// debugRequest tells the loop that a container was added to a pod.
-type debugRequest struct {
+// containerAdded tells the loop that a container was added to a pod.
+type containerAdded struct {
 	uid       pod.UID
 	container string
 	done      chan error
@@ -51,16 +51,16 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 	if !wanted || !pod.IsStatic(now) {
 		return fmt.Errorf("pod %s is not a static pod of this node", pod.Ref(p))
 	}
-	if err := checkDebug(now, c); err != nil {
+	if err := checkEphemeralContainer(now, c); err != nil {
 		return fmt.Errorf("the container can't be added to pod %s: %w", pod.Ref(p), err)
 	}
-	completeDebug(&c)
+	defaultEphemeralContainer(&c)
 	// Here, and not in the loop: this takes the disk's time.
 	if err := a.EphemeralContainers.Add(p.UID, c); err != nil {
 		return err
 	}
-	r := debugRequest{p.UID, c.Name, make(chan error, 1)}
-	send(ctx, a.debugs, r)
+	r := containerAdded{p.UID, c.Name, make(chan error, 1)}
+	send(ctx, a.containersAdded, r)
 	select {
 	case err := <-r.done:
 		return err
@@ -69,14 +69,14 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 	}
 }
 
-func (a *Agent) handleDebug(r debugRequest) {
+func (a *Agent) handleContainerAdded(r containerAdded) {
 	p, wanted := a.Desired.Get(r.uid)
 	if !wanted {
-		a.forgetDebugs(r.uid) // it went while the container was noted
+		a.forgetEphemeralContainers(r.uid) // it went while the container was noted
 		r.done <- errors.New("the pod is gone")
 		return
 	}
-	p = a.withDebugs(p)
+	p = a.withEphemeralContainers(p)
 	if pod.ContainerSpec(p, r.container) == nil { // it went and came back: what was noted was for the life before
 		r.done <- errors.New("the pod was stopped and begins anew: try again when it runs")
 		return
@@ -86,12 +86,12 @@ func (a *Agent) handleDebug(r debugRequest) {
 	if !a.states.admission(p.UID).withoutWorker() {
 		a.workers.Desire(p)
 	}
-	a.showPods(p)
+	a.updateView(p)
 	r.done <- nil
 }
 
-// withDebugs returns p with what was added to it.
-func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
+// withEphemeralContainers returns p with what was added to it.
+func (a *Agent) withEphemeralContainers(p *v1.Pod) *v1.Pod {
 	if !pod.IsStatic(p) || pod.IsMirror(p) {
 		return p
 	}
@@ -104,31 +104,31 @@ func (a *Agent) withDebugs(p *v1.Pod) *v1.Pod {
 	return &more
 }
 
-// forgetDebugs is for pods that are gone. It writes a small file, and only if
+// forgetEphemeralContainers is for pods that are gone. It writes a small file, and only if
 // somebody had added something.
-func (a *Agent) forgetDebugs(uid pod.UID) {
+func (a *Agent) forgetEphemeralContainers(uid pod.UID) {
 	if err := a.EphemeralContainers.Forget(uid); err != nil {
 		a.Log.Warn("what was added to a pod for debugging is still noted", "uid", uid, "err", err)
 	}
 }
 
-// forgetPastDebugs is for pods that the agent sees for the first time. What was added for
+// forgetPastEphemeralContainers is for pods that the agent sees for the first time. What was added for
 // debugging to one of which no container runs was added to a life of it that is over. That
 // is known once the runtime was listed.
-func (a *Agent) forgetPastDebugs(pods []*v1.Pod) {
-	if a.running == nil {
+func (a *Agent) forgetPastEphemeralContainers(pods []*v1.Pod) {
+	if a.foundAtStart == nil {
 		return
 	}
 	alive := func(c pod.Container) bool { return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown }
 	for _, p := range pods {
-		if have := a.running[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
-			a.forgetDebugs(p.UID)
+		if have := a.foundAtStart[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
+			a.forgetEphemeralContainers(p.UID)
 		}
 	}
 }
 
-// checkDebug says what is wrong with a container that is to be added to p.
-func checkDebug(p *v1.Pod, c v1.EphemeralContainer) error {
+// checkEphemeralContainer says what is wrong with a container that is to be added to p.
+func checkEphemeralContainer(p *v1.Pod, c v1.EphemeralContainer) error {
 	switch {
 	case len(validation.IsDNS1123Label(c.Name)) > 0:
 		return fmt.Errorf("%q is not the name of a container", c.Name)
@@ -141,14 +141,14 @@ func checkDebug(p *v1.Pod, c v1.EphemeralContainer) error {
 	case len(c.Ports) > 0, c.LivenessProbe != nil, c.ReadinessProbe != nil, c.StartupProbe != nil, c.Lifecycle != nil,
 		len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0, c.RestartPolicy != nil, len(c.ResizePolicy) > 0:
 		return errors.New("containers for debugging have no ports, probes, hooks, resources or restart policy")
-	case len(p.Spec.EphemeralContainers) >= maxDebugs:
-		return fmt.Errorf("%d have been added already, which is as many as may be: restart the pod", maxDebugs)
+	case len(p.Spec.EphemeralContainers) >= maxEphemeralContainers:
+		return fmt.Errorf("%d have been added already, which is as many as may be: restart the pod", maxEphemeralContainers)
 	}
 	return nil
 }
 
-// completeDebug gives a container the defaults that one in a manifest gets.
-func completeDebug(c *v1.EphemeralContainer) {
+// defaultEphemeralContainer gives a container the defaults that one in a manifest gets.
+func defaultEphemeralContainer(c *v1.EphemeralContainer) {
 	if c.TerminationMessagePath == "" {
 		c.TerminationMessagePath = v1.TerminationMessagePathDefault
 	}

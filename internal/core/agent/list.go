@@ -10,15 +10,15 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// showPods lets readers see pods as they are now.
-func (a *Agent) showPods(pods ...*v1.Pod) {
+// updateView lets readers see pods as they are now.
+func (a *Agent) updateView(pods ...*v1.Pod) {
 	for _, p := range pods {
 		a.view.update(p.UID)
 	}
 }
 
-// showRefusals lets readers see the newest refusals.
-func (a *Agent) showRefusals() {
+// updateViewRefusals lets readers see the newest refusals.
+func (a *Agent) updateViewRefusals() {
 	var all []pod.Refusal
 	for _, refused := range a.refused {
 		all = append(all, refused...)

@@ -20,17 +20,17 @@ const (
 	reasonManifestRefused    = "ManifestRefused"    // the event of a pod whose last good version goes on
 )
 
-// unreadPod is a pod that is left as it is.
-type unreadPod struct {
-	pod     *v1.Pod // what the runtime tells of it
-	have    pod.Observed
-	message string
+// unreadablePod is a pod that is left as it is.
+type unreadablePod struct {
+	pod      *v1.Pod // what the runtime tells of it
+	observed pod.Observed
+	message  string
 	// released says that its manifest is no longer there, or is another one: it ends.
 	released bool
 }
 
-// noteUnread brings the pods that are left as they are in line with the refusals.
-func (a *Agent) noteUnread(group *run.Group) {
+// updateUnreadable brings the pods that are left as they are in line with the refusals.
+func (a *Agent) updateUnreadable(group *run.Group) {
 	now := map[pod.UID]pod.Refusal{}
 	for _, refused := range a.refused {
 		for _, r := range refused {
@@ -39,7 +39,7 @@ func (a *Agent) noteUnread(group *run.Group) {
 			}
 		}
 	}
-	for uid, u := range a.unread {
+	for uid, u := range a.unreadable {
 		if _, still := now[uid]; still || u.released {
 			continue
 		}
@@ -48,25 +48,25 @@ func (a *Agent) noteUnread(group *run.Group) {
 		a.housekeep(group)
 	}
 	for uid, r := range now {
-		if a.unread[uid] != nil {
+		if a.unreadable[uid] != nil {
 			continue
 		}
-		u := &unreadPod{pod: &v1.Pod{}, message: r.Message}
+		u := &unreadablePod{pod: &v1.Pod{}, message: r.Message}
 		u.pod.UID = uid
 		u.pod.Namespace, u.pod.Name, _ = strings.Cut(r.Pod, "/")
-		a.unread[uid] = u
+		a.unreadable[uid] = u
 		have := pod.Observed{UID: uid, Name: u.pod.Name, Namespace: u.pod.Namespace}
-		if o := a.running[uid]; o != nil {
+		if o := a.foundAtStart[uid]; o != nil {
 			have = *o
 		}
-		a.showUnread(u, have)
+		a.publishUnreadable(u, have)
 		a.Events.Record(u.pod, v1.EventTypeWarning, reasonManifestUnreadable, r.Message)
 	}
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 }
 
-// showUnread sets the status of a pod that is left as it is, by what the runtime has of it.
-func (a *Agent) showUnread(u *unreadPod, have pod.Observed) {
+// publishUnreadable sets the status of a pod that is left as it is, by what the runtime has of it.
+func (a *Agent) publishUnreadable(u *unreadablePod, have pod.Observed) {
 	shown := *u.pod // readers may have the one before
 	shown.Spec.Containers = nil
 	seen := map[string]bool{}
@@ -76,7 +76,7 @@ func (a *Agent) showUnread(u *unreadPod, have pod.Observed) {
 			shown.Spec.Containers = append(shown.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
 		}
 	}
-	u.pod, u.have = &shown, have
+	u.pod, u.observed = &shown, have
 	s := status.Derive(status.Input{Pod: &shown, Observed: have, Now: time.Now()})
 	if len(have.Containers) == 0 {
 		s.Phase = v1.PodPending
@@ -85,45 +85,45 @@ func (a *Agent) showUnread(u *unreadPod, have pod.Observed) {
 	a.Statuses.Set(shown.UID, s)
 }
 
-// showUnreadPods lets readers see the pods that are left as they are.
-func (a *Agent) showUnreadPods() {
+// updateViewUnreadable lets readers see the pods that are left as they are.
+func (a *Agent) updateViewUnreadable() {
 	now := map[pod.UID]*v1.Pod{}
-	for uid, u := range a.unread {
+	for uid, u := range a.unreadable {
 		if !u.released {
 			now[uid] = u.pod
 		}
 	}
-	a.view.setUnread(now)
+	a.view.setUnreadable(now)
 }
 
-// replaceUnread makes way for a pod that is about to be started: it may be one that was left
+// replaceUnreadable makes way for a pod that is about to be started: it may be one that was left
 // as it is, or the next one of its name, which has to wait for its end.
-func (a *Agent) replaceUnread(p *v1.Pod) {
-	delete(a.unread, p.UID)
-	for _, u := range a.unread {
+func (a *Agent) replaceUnreadable(p *v1.Pod) {
+	delete(a.unreadable, p.UID)
+	for _, u := range a.unreadable {
 		if pod.FullName(u.pod) == pod.FullName(p) {
 			u.released = true
-			a.workers.Orphan(u.have) // has the grace of its containers
-			a.noteDeparture(u.pod.UID)
+			a.workers.Orphan(u.observed) // has the grace of its containers
+			a.recordDeparture(u.pod.UID)
 			a.view.update(u.pod.UID)
 		}
 	}
 }
 
-// leaveUnread tells whether a pod that no source wants is to be left as it is, and shows how it
+// keepUnreadable tells whether a pod that no source wants is to be left as it is, and shows how it
 // is doing.
-func (a *Agent) leaveUnread(o *pod.Observed) bool {
-	u := a.unread[o.UID]
+func (a *Agent) keepUnreadable(o *pod.Observed) bool {
+	u := a.unreadable[o.UID]
 	if u == nil || u.released {
 		return false
 	}
-	a.showUnread(u, *o)
+	a.publishUnreadable(u, *o)
 	return true
 }
 
-// hasUnread tells whether a pod of that full name is left as it is, or is not gone yet.
-func (a *Agent) hasUnread(fullName string) bool {
-	for _, u := range a.unread {
+// hasUnreadable tells whether a pod of that full name is left as it is, or is not gone yet.
+func (a *Agent) hasUnreadable(fullName string) bool {
+	for _, u := range a.unreadable {
 		if pod.FullName(u.pod) == fullName {
 			return true
 		}
@@ -134,16 +134,16 @@ func (a *Agent) hasUnread(fullName string) bool {
 // forgetReleased forgets the released pods of which there is nothing: neither in the runtime, nor
 // on disk, nor a worker.
 func (a *Agent) forgetReleased(left map[pod.UID]*pod.Observed) {
-	for uid, u := range a.unread {
+	for uid, u := range a.unreadable {
 		if _, alive := a.workers.Life(uid); u.released && !alive && left[uid] == nil {
-			delete(a.unread, uid)
-			a.tendMirror(pod.FullName(u.pod))
+			delete(a.unreadable, uid)
+			a.reconcileMirror(pod.FullName(u.pod))
 		}
 	}
 }
 
-// recordRefusal tells a pod that a newer version of it was refused.
-func (a *Agent) recordRefusal(r pod.Refusal) {
+// recordRefusedEvent tells a pod that a newer version of it was refused.
+func (a *Agent) recordRefusedEvent(r pod.Refusal) {
 	namespace, name, ok := strings.Cut(r.Pod, "/")
 	if !ok || !r.Kept || r.UID != "" {
 		return
