@@ -44,12 +44,12 @@ func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 	}
 }
 
-// admit asks whether a pod may run here, and whether it fits at this moment. One that
-// ran before the agent was restarted was asked then, and one that is being deleted, or
-// has ended, only has to be stopped.
+// admit returns whether a pod may run on this node, and whether it fits at this moment. A pod that
+// the runtime held when the agent started was admitted before. A pod that is being deleted, or has
+// ended, only has to be stopped.
 //
-// While room is being made, a pod has to fit twice: beside those that have it now, and
-// beside those that it is made for. Only a critical one can wait for the latter.
+// While preempted pods end, a pod has to fit twice: beside the pods that have room now, and beside
+// those that will have it. Only a critical pod can wait until it fits now.
 func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	if a.foundAtStart[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return admit.Decision{}, true
@@ -71,9 +71,8 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	return d, r == nil
 }
 
-// tenants are the pods beside p: those that have room now, and those that have it
-// once all are gone that were ended to make some.
-// They are valid until it is called again.
+// tenants returns the pods beside p: those that have room now, and those that have room once the
+// preempted pods have ended. Both slices are valid until the next call.
 func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	now, then = a.tenantsNow[:0], a.tenantsThen[:0]
 	for other := range a.Desired.All() {
@@ -92,8 +91,8 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasFreedRoom tells whether a pod that its source has needs no room any more. The end that is told
-// of it may be that of its life before: it was revived, or it was removed and put back.
+// hasFreedRoom tells whether a pod that its source has needs no room any more. A terminal
+// status may be that of its life before: it was revived, or it was removed and put back.
 func (a *Agent) hasFreedRoom(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
 	if l.Removed {
@@ -112,20 +111,21 @@ func (a *Agent) needsRoom(p *v1.Pod) bool {
 		return true
 	}
 	l, _ := a.workers.Life(p.UID)
-	return l.Removed // the end is that of the life before: the pod was put back
+	return l.Removed // the status is that of the life before: the pod was put back
 }
 
-// hasTerminalStatus tells whether a pod is known to have ended, and nothing of it runs. It needs
-// no room any more, though its worker may still have to clean up behind it: everybody
-// else reads the end of a pod as room for the next one.
+// hasTerminalStatus tells whether the status of a pod says that it has ended and nothing of it
+// runs. Such a pod needs no room, though its worker may still clean up: a scheduler, too, counts
+// the room of an ended pod as free.
 func (a *Agent) hasTerminalStatus(p *v1.Pod) bool {
-	s, told := a.Statuses.Get(p.UID)
-	if !told {
-		s = p.Status // as an agent before this one wrote it
+	s, known := a.Statuses.Get(p.UID)
+	if !known {
+		s = p.Status // as the agent wrote it before it was restarted
 	}
 	return status.IsTerminal(&s)
 }
 
+// reject sets the status of a pod to Failed.
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
 	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
@@ -138,11 +138,11 @@ func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 
 const messagePreempted = "Preempted in order to admit critical pod"
 
-// preempt ends pods that a critical one needs the room of. Whenever nothing of one of
-// them runs any more, those who wait for room are asked for again.
+// preempt ends pods whose room a critical pod needs. As soon as nothing of one of them runs, the
+// pods that wait for room are decided on again.
 func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	if len(victims) == 0 {
-		return // it waits for room that is being made for others
+		return // pods that were preempted for another one will free enough
 	}
 	a.Metrics.Preempted(len(victims))
 	for _, victim := range victims {
@@ -163,7 +163,7 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	}
 }
 
-// handleRoom asks once more for those that others had to make room for.
+// handleRoom decides once more on the pods that wait for room.
 func (a *Agent) handleRoom(group *run.Group) {
 	for _, p := range oldestFirst(a.podsWith(waitingForRoom)) {
 		a.decide(group, p)

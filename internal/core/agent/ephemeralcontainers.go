@@ -13,11 +13,12 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Containers are added to running pods to look into them. For a pod of an API server
-// that happens there, and comes here as a change of the pod. A static pod has nobody
-// who would hold them: they are kept beside it, and put into it whenever it comes by.
+// Ephemeral containers are added to running pods for debugging. A pod of an API server is changed
+// there, and the change comes as an update. A static pod is not stored at an API server: its
+// ephemeral containers are stored beside its manifest, and added to each version of the pod that
+// its source sends.
 
-// EphemeralContainers remember what was added to static pods.
+// EphemeralContainers stores the ephemeral containers of static pods.
 type EphemeralContainers interface {
 	Of(uid pod.UID) []v1.EphemeralContainer
 	// Add is on disk when it returns.
@@ -25,7 +26,7 @@ type EphemeralContainers interface {
 	Forget(uid pod.UID) error
 }
 
-// noEphemeralContainers is for those who can't remember.
+// noEphemeralContainers is an empty store to which nothing can be added.
 type noEphemeralContainers struct{}
 
 func (noEphemeralContainers) Of(pod.UID) []v1.EphemeralContainer { return nil }
@@ -34,18 +35,17 @@ func (noEphemeralContainers) Add(pod.UID, v1.EphemeralContainer) error {
 }
 func (noEphemeralContainers) Forget(pod.UID) error { return nil }
 
-// maxEphemeralContainers is how many containers can be added to a pod. They can't be taken away.
+// maxEphemeralContainers is how many containers can be added to a pod. They can't be removed.
 const maxEphemeralContainers = 32
 
-// containerAdded tells the loop that a container was added to a pod.
+// containerAdded is a message to the loop: a container of this pod was stored.
 type containerAdded struct {
 	uid       pod.UID
 	container string
 	done      chan error
 }
 
-// AddContainer adds a container to a static pod that runs. The error says why it may
-// not be, for users.
+// AddContainer adds an ephemeral container to a static pod. The error is for users.
 func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error {
 	now, wanted := a.Desired.Get(p.UID)
 	if !wanted || !pod.IsStatic(now) {
@@ -55,7 +55,7 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 		return fmt.Errorf("the container can't be added to pod %s: %w", pod.Ref(p), err)
 	}
 	defaultEphemeralContainer(&c)
-	// Here, and not in the loop: this takes the disk's time.
+	// Not in the loop, which must not wait for the disk.
 	if err := a.EphemeralContainers.Add(p.UID, c); err != nil {
 		return err
 	}
@@ -72,12 +72,12 @@ func (a *Agent) AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralConta
 func (a *Agent) handleContainerAdded(r containerAdded) {
 	p, wanted := a.Desired.Get(r.uid)
 	if !wanted {
-		a.forgetEphemeralContainers(r.uid) // it went while the container was noted
+		a.forgetEphemeralContainers(r.uid) // it was removed while the container was stored
 		r.done <- errors.New("the pod is gone")
 		return
 	}
 	p = a.withEphemeralContainers(p)
-	if pod.ContainerSpec(p, r.container) == nil { // it went and came back: what was noted was for the life before
+	if pod.ContainerSpec(p, r.container) == nil { // a new life began: the container was stored for the life before
 		r.done <- errors.New("the pod was stopped and begins anew: try again when it runs")
 		return
 	}
@@ -90,7 +90,7 @@ func (a *Agent) handleContainerAdded(r containerAdded) {
 	r.done <- nil
 }
 
-// withEphemeralContainers returns p with what was added to it.
+// withEphemeralContainers returns p with the stored containers, if it is a static pod.
 func (a *Agent) withEphemeralContainers(p *v1.Pod) *v1.Pod {
 	if !pod.IsStatic(p) || pod.IsMirror(p) {
 		return p
@@ -104,17 +104,17 @@ func (a *Agent) withEphemeralContainers(p *v1.Pod) *v1.Pod {
 	return &more
 }
 
-// forgetEphemeralContainers is for pods that are gone. It writes a small file, and only if
-// somebody had added something.
+// forgetEphemeralContainers drops the stored containers of a pod. It writes a small file if there
+// were any.
 func (a *Agent) forgetEphemeralContainers(uid pod.UID) {
 	if err := a.EphemeralContainers.Forget(uid); err != nil {
 		a.Log.Warn("what was added to a pod for debugging is still noted", "uid", uid, "err", err)
 	}
 }
 
-// forgetPastEphemeralContainers is for pods that the agent sees for the first time. What was added for
-// debugging to one of which no container runs was added to a life of it that is over. That
-// is known once the runtime was listed.
+// forgetPastEphemeralContainers drops the stored containers of new pods of which no container
+// runs: they were added to a life that is over. Before the first list this is not known, and
+// nothing is dropped.
 func (a *Agent) forgetPastEphemeralContainers(pods []*v1.Pod) {
 	if a.foundAtStart == nil {
 		return
@@ -127,7 +127,7 @@ func (a *Agent) forgetPastEphemeralContainers(pods []*v1.Pod) {
 	}
 }
 
-// checkEphemeralContainer says what is wrong with a container that is to be added to p.
+// checkEphemeralContainer returns why a container can't be added to p.
 func checkEphemeralContainer(p *v1.Pod, c v1.EphemeralContainer) error {
 	switch {
 	case len(validation.IsDNS1123Label(c.Name)) > 0:
@@ -147,7 +147,7 @@ func checkEphemeralContainer(p *v1.Pod, c v1.EphemeralContainer) error {
 	return nil
 }
 
-// defaultEphemeralContainer gives a container the defaults that one in a manifest gets.
+// defaultEphemeralContainer sets the defaults that a container of a manifest has.
 func defaultEphemeralContainer(c *v1.EphemeralContainer) {
 	if c.TerminationMessagePath == "" {
 		c.TerminationMessagePath = v1.TerminationMessagePathDefault
@@ -156,6 +156,6 @@ func defaultEphemeralContainer(c *v1.EphemeralContainer) {
 		c.TerminationMessagePolicy = v1.TerminationMessageReadFile
 	}
 	if c.ImagePullPolicy == "" {
-		c.ImagePullPolicy = v1.PullIfNotPresent // somebody waits in front of a screen
+		c.ImagePullPolicy = v1.PullIfNotPresent // a user waits for it
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A pod that the runtime held when the agent started was admitted before, and is not asked
-// again. So no pod is admitted, and none is acted on, before the runtime was listed once.
-// Until then pods are desired and shown, and whatever else the loop does goes on: a
-// runtime that hangs holds up nothing but its pods.
+// A pod that the runtime held when the agent started was admitted before, and is not checked
+// again. So no pod is admitted, started or stopped before the runtime was listed once. Until then
+// pods are desired and readers see them, and the loop does all else: a runtime that hangs holds up
+// nothing but its pods.
 
 // firstListRetryInterval is the pause after a first list that failed.
 const firstListRetryInterval = time.Second
 
-// reasonRuntimeNotReady is why nothing is known of a pod.
+// reasonRuntimeNotReady is the reason in the status of a pod before the first list.
 const reasonRuntimeNotReady = "ContainerRuntimeNotReady"
 
-// readRuntime lists the runtime until it answers, and hands the answer to the loop.
+// readRuntime lists the runtime, again after each failure, and sends the list to the loop.
 func (a *Agent) readRuntime(ctx context.Context) {
 	for logged := false; ; logged = true {
 		pods, err := a.InRuntime(ctx)
@@ -45,7 +45,7 @@ func (a *Agent) readRuntime(ctx context.Context) {
 	}
 }
 
-// handleListed takes in the pods that waited for the first list.
+// handleListed decides on the pods that waited for the first list.
 func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
 	a.foundAtStart = running
 	a.view.setListed()
@@ -66,8 +66,8 @@ func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed
 	a.housekeep(group)
 }
 
-// decideAfterWait decides on a pod that waited for the first list or for its source. What was
-// added to it for debugging may be of a life that is over, which was not known before.
+// decideAfterWait decides on a pod that waited for the first list or for its source. Its
+// ephemeral containers may be of a life that is over, which was not known before.
 func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 	if pod.IsStatic(p) {
 		a.forgetPastEphemeralContainers([]*v1.Pod{p})
@@ -79,8 +79,8 @@ func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 	a.decide(group, p)
 }
 
-// begunFirst sorts pods as admission has to know of them after a restart: those that had begun
-// have their room, and the others get what is left, the oldest first.
+// begunFirst sorts pods in the order of admission after a restart: pods that had begun keep their
+// room, and the others get the rest, the oldest first.
 func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
 	begun := func(p *v1.Pod) int {
 		if a.foundAtStart[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {

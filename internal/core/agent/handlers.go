@@ -9,12 +9,12 @@ import (
 	"berth/internal/lib/run"
 )
 
-// handleUpdate takes in what changed in a source.
+// handleUpdate applies one update of a source to the desired set and to the workers.
 func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	a.Metrics.Updated(u.Source, u.Op, len(u.Pods))
 	log := a.Log.Info
 	if u.Op == pod.Reconcile {
-		log = a.Log.Debug // mostly the echo of our own statuses
+		log = a.Log.Debug // mostly our own status, sent back by the API server
 	}
 	for _, p := range u.Pods {
 		log("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
@@ -22,7 +22,7 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	switch u.Op {
 	case pod.Add:
 		if !a.ready[u.Source] {
-			a.startRestored(group, u.Source) // they were here before those that are new
+			a.startRestored(group, u.Source) // they came before the new ones
 		}
 		a.forgetPastEphemeralContainers(u.Pods)
 		a.handleAdditions(group, u.Pods)
@@ -40,20 +40,20 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	a.updateRefusals(u)
 	a.updateUnreadable(group)
 	if u.Op == pod.Add && !a.ready[u.Source] {
-		// The first ADD of a source, empty or not, says that all of it is known.
+		// After the first ADD of a source, empty or not, all of its pods are known.
 		a.ready[u.Source] = true
 		if a.allReady() {
 			a.closeSynced.Do(func() { close(a.synced) })
 		}
-		a.housekeep(group) // if it was the last one that was missing
+		a.housekeep(group) // it may have been the last source that was missing
 	}
 	a.reconcileMirrorsOf(u.Pods)
 	a.updateView(u.Pods...)
 }
 
-// handleAdditions takes in new pods: those that had begun before the agent started, and then the
-// oldest first. A pod is desired before it is admitted: whoever asks what should be here must be
-// told of it.
+// handleAdditions decides on new pods: first on those that had begun before the agent started,
+// then on the oldest. A pod is desired before it is admitted, so that readers see also a pod that
+// waits or is rejected.
 func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 	for _, p := range a.begunFirst(pods) {
 		p = a.withEphemeralContainers(p)
@@ -87,8 +87,8 @@ func (a *Agent) handleChanges(pods []*v1.Pod) {
 	}
 }
 
-// handleReconciles deals with pods whose status somebody else overwrote: what
-// runs here is what counts, and is said again.
+// handleReconciles publishes the status of pods once more of which only the status changed at the
+// API server: the status is the agent's to write.
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
 		if !pod.IsMirror(p) {
@@ -105,7 +105,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		a.Desired.Remove(p.UID)
 		a.forgetEphemeralContainers(p.UID)
 		a.memo.Forget(p.UID)
-		delete(a.foundAtStart, p.UID) // if it comes again, that is a new life
+		delete(a.foundAtStart, p.UID) // the next pod of this UID has to be admitted
 		if a.states.admission(p.UID).withoutWorker() {
 			a.Statuses.Forget(p.UID)
 		}
@@ -116,16 +116,16 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		}
 		a.Upstream.Forget(p.UID)
 	}
-	a.occupancy.update(a.needsRoom) // keeps nothing of them
+	a.occupancy.update(a.needsRoom) // it must not keep what is removed
 }
 
-// updateRefusals keeps what a source could not take in, and says it once.
+// updateRefusals replaces the refusals of a source, and logs those that are new or gone.
 func (a *Agent) updateRefusals(u pod.Update) {
 	before := a.refused[u.Source]
 	for _, r := range u.Refused {
 		if !slices.Contains(before, r) {
 			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod, "object", r.Object,
-				"why", r.Message, "last good version kept", r.Kept)
+				"reason", r.Message, "last good version kept", r.Kept)
 			a.recordRefusedEvent(r)
 		}
 	}
@@ -140,8 +140,8 @@ func (a *Agent) updateRefusals(u pod.Update) {
 	a.updateViewRefusals()
 }
 
-// handleChanged passes on that a pod is worth a look. One that nobody works on
-// may be an orphan.
+// handleChanged enqueues a pod at its worker. A pod that is not desired and has no worker may be
+// an orphan.
 func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 	if _, wanted := a.Desired.Get(uid); wanted {
 		a.workers.Enqueue(uid)
@@ -154,12 +154,12 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 	a.housekeepSoon(group)
 }
 
-// handleProbe passes on that a probe has something new to say.
+// handleProbe enqueues a pod whose probe has a new result.
 func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Enqueue(r.UID) }
 
-// handleGone deals with a pod of which nothing is left. If its source has it again, and it
-// was not taken in, that has to be said once more: the status of the life that is gone
-// went with it. A rejection may have been for what that life had.
+// handleGone forgets a pod of which nothing is left. Its source may have it again by now: if that
+// pod waits, its status is published once more, since the status of the life before was removed
+// with that life. If it was rejected, the life before may have been in its way.
 func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
 	delete(a.foundAtStart, uid)
 	delete(a.unreadable, uid)

@@ -12,23 +12,22 @@ import (
 	"berth/internal/lib/run"
 )
 
-// reasonNodeShutdown is why a static pod waits: the reason for which others are
-// rejected.
+// reasonNodeShutdown is the reason in the status of a static pod that waits for Resume. Pods of an
+// API server are rejected for the same reason.
 const reasonNodeShutdown = "NodeShutdown"
 
-// holdRequest asks the loop to hold pods back for a cause, or no longer.
+// holdRequest is a call of Hold, or of Resume if cause is nil.
 type holdRequest struct {
 	cause *pod.Cause
 	done  chan struct{}
 }
 
-// Hold lets no pod start from its return on. Pods of an API server are rejected,
-// static ones wait, and what runs is left to whoever asked. It may be called again,
-// with another cause.
+// Hold lets no pod start from its return on. New pods of an API server are rejected, static pods
+// wait, and the caller ends those that run. It may be called again, with another cause.
 func (a *Agent) Hold(ctx context.Context, cause pod.Cause) error { return a.requestHold(ctx, &cause) }
 
-// Resume ends that. Static pods that waited start, and those that were ended by a
-// passing cause run again.
+// Resume undoes Hold. Static pods that waited are admitted, and those that a passing cause ended
+// are revived.
 func (a *Agent) Resume(ctx context.Context) error { return a.requestHold(ctx, nil) }
 
 func (a *Agent) requestHold(ctx context.Context, cause *pod.Cause) error {
@@ -53,8 +52,8 @@ func (a *Agent) handleHold(group *run.Group, r holdRequest) {
 	a.updateView(a.Desired.Pods()...)
 }
 
-// holdBackQueued keeps those from starting that wait in the workers' queues: for
-// the end of a pod of the same name, or of their own life before.
+// holdBackQueued removes the pods from the workers that have not started: they wait for the end of
+// a pod of the same name, or of their own life before.
 func (a *Agent) holdBackQueued() {
 	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
@@ -64,15 +63,14 @@ func (a *Agent) holdBackQueued() {
 		}
 		a.workers.Remove(p)
 		a.states.apply(p.UID, hold)
-		if !alive { // else its worker says how it is doing
+		if !alive { // else its worker publishes the status
 			a.publishHeldBack(p)
 		}
 	}
 }
 
-// holdBack tells whether a new pod does not start now, and sees to it: a static one
-// waits. One that runs already, because its source is late to tell of it, ends as
-// the others do.
+// holdBack makes a new static pod wait while the node is drained, and returns true. A pod that
+// runs already, and whose source was read late, is ended as the others were.
 func (a *Agent) holdBack(p *v1.Pod) bool {
 	switch {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
@@ -90,7 +88,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 	return true
 }
 
-// publishHeldBack says that a pod waits until the node takes pods again.
+// publishHeldBack sets the status of a pod that waits for Resume.
 func (a *Agent) publishHeldBack(p *v1.Pod) {
 	s := v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonNodeShutdown,
@@ -100,8 +98,8 @@ func (a *Agent) publishHeldBack(p *v1.Pod) {
 	a.Upstream.Publish(p, s)
 }
 
-// resume lets pods run again: first those that did before, so that admission knows
-// of them when it is asked for the others.
+// resume revives the pods that ran before, and then decides on those that wait, so that
+// admission counts the revived ones.
 func (a *Agent) resume(group *run.Group) {
 	var waiting []*v1.Pod
 	lives := a.workers.Lives()
@@ -121,8 +119,8 @@ func (a *Agent) resume(group *run.Group) {
 	a.handleAdditions(group, waiting)
 }
 
-// revive begins a new life of a pod that a passing cause ended. It is seen for the first
-// time once more, and what was added to the life before for debugging is not for this one.
+// revive begins a new life of a pod that a passing cause ended. Its AnnotationSeen is the present
+// time, and the ephemeral containers of the life before are dropped.
 func (a *Agent) revive(p *v1.Pod) {
 	a.forgetEphemeralContainers(p.UID)
 	again := *p

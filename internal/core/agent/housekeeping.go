@@ -9,16 +9,15 @@ import (
 	"berth/internal/lib/run"
 )
 
-// leftovers is what housekeeping found of pods: in the runtime and on the disk.
+// leftovers are the pods that housekeeping found in the runtime and on the disk.
 type leftovers struct {
 	pods map[pod.UID]*pod.Observed
 	err  error
 }
 
-// housekeep looks for what nobody wants any more. It waits until every source
-// has spoken and the runtime was listed: before that, nobody knows what is wanted, and
-// what was here before. The search itself takes
-// time and so runs beside the loop, one at a time.
+// housekeep starts a search for orphans. There is none before every source has sent a snapshot and
+// the runtime was listed: until then an orphan can't be told from a desired pod. The search takes
+// time, so it runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
 	if a.sweeping || a.foundAtStart == nil || !a.allReady() {
 		return
@@ -33,9 +32,9 @@ func (a *Agent) housekeep(group *run.Group) {
 // minSweepInterval is the least time between two searches that events ask for.
 const minSweepInterval = 5 * time.Second
 
-// housekeepSoon is housekeep after an event of a pod that nobody works on. Most such events
-// are late: the pod is gone. A search goes through all pods, so there is one for all events
-// of a minSweepInterval.
+// housekeepSoon starts a search after an event of a pod that has no worker. Most such events are
+// late: the pod is gone. A search goes through all pods, so there is one for all events of a
+// minSweepInterval.
 func (a *Agent) housekeepSoon(group *run.Group) {
 	if a.sweepDue != nil {
 		return
@@ -43,7 +42,7 @@ func (a *Agent) housekeepSoon(group *run.Group) {
 	switch wait := time.Until(a.swept.Add(minSweepInterval)); {
 	case wait > 0:
 		a.sweepDue = time.After(wait)
-	case a.sweeping: // it may have passed that pod already
+	case a.sweeping: // it may have listed that pod already
 		a.sweepDue = time.After(minSweepInterval)
 	default:
 		a.housekeep(group)
@@ -63,8 +62,7 @@ func (a *Agent) listLeftovers(ctx context.Context) (map[pod.UID]*pod.Observed, e
 	return pods, nil
 }
 
-// handleLeftovers hands each pod that nobody wants, or what is left of it, to a
-// worker that ends it.
+// handleLeftovers hands each orphan, or what is left of it, to a worker that ends it.
 func (a *Agent) handleLeftovers(l leftovers) {
 	a.sweeping = false
 	if l.err != nil {

@@ -10,14 +10,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// updateView lets readers see pods as they are now.
+// updateView updates pods in the view.
 func (a *Agent) updateView(pods ...*v1.Pod) {
 	for _, p := range pods {
 		a.view.update(p.UID)
 	}
 }
 
-// updateViewRefusals lets readers see the newest refusals.
+// updateViewRefusals replaces the refusals in the view.
 func (a *Agent) updateViewRefusals() {
 	var all []pod.Refusal
 	for _, refused := range a.refused {
@@ -29,18 +29,18 @@ func (a *Agent) updateViewRefusals() {
 	a.view.setRefused(all)
 }
 
-// List returns every pod of this node with its present status: those that are
-// wanted, and those that are still on their way out. Nobody writes to these pods.
+// List returns every pod of this node with its present status: the desired pods, and those that
+// are being removed. The pods are shared and must not be changed.
 func (a *Agent) List() ([]*v1.Pod, []pod.Refusal) {
 	c := a.view.since(0)
 	return c.Pods, c.Refused
 }
 
-// Since returns how List differs from what it was at a version. It costs what changed,
-// not what there is.
+// Since returns the changes of List since a version. Its cost depends on the number of changes,
+// not of pods.
 func (a *Agent) Since(version uint64) pod.Changes { return a.view.since(version) }
 
-// Watch returns a channel that says "list again" after every change, until ctx ends.
+// Watch returns a channel that receives after every change of List, until ctx ends.
 func (a *Agent) Watch(ctx context.Context) <-chan struct{} {
 	changed, stop := a.view.watch()
 	context.AfterFunc(ctx, stop)

@@ -14,18 +14,18 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A rejection is final for a pod of an API server: its controller makes another one. Nobody
-// makes another one of a static pod, and what it lacked may be there later: a port, or room.
-// So it is asked for again whenever the status of a pod changed, which its end does, and now
-// and then, since the Node may have changed.
+// A rejection is final for a pod of an API server: its controller creates another one. No
+// controller does so for a static pod, and what it lacked may be there later: a port, or room.
+// So a rejected static pod is checked again after the status of any pod changed, as it does at
+// the pod's end, and with each housekeeping, since the Node may have changed.
 
-// rejectedRetryInterval is the time between two such attempts.
+// rejectedRetryInterval is the least time between two such checks.
 const rejectedRetryInterval = 100 * time.Millisecond
 
-// reasonAdmitted is the event of a pod that was rejected before.
+// reasonAdmitted is the reason of the event of a pod that is admitted after a rejection.
 const reasonAdmitted = "Admitted"
 
-// rejectedStatic are the static pods that were rejected, the oldest first.
+// rejectedStatic returns the rejected static pods, the oldest first.
 func (a *Agent) rejectedStatic() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range a.podsWith(rejected) {
@@ -37,7 +37,7 @@ func (a *Agent) rejectedStatic() []*v1.Pod {
 	return oldestFirst(out)
 }
 
-// retryRejected lets those run that are no longer rejected.
+// retryRejected admits the static pods that would no longer be rejected.
 func (a *Agent) retryRejected(group *run.Group) {
 	if a.hold != nil {
 		return
@@ -61,7 +61,7 @@ func (a *Agent) retryRejected(group *run.Group) {
 	}
 }
 
-// publishRejection shows why a pod is still rejected, if that is another reason than before.
+// publishRejection publishes why a pod is still rejected, if that has changed.
 func (a *Agent) publishRejection(p *v1.Pod, r *admit.Rejection) {
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	if was, _ := a.Statuses.Get(p.UID); was.Reason != s.Reason || was.Message != s.Message {
@@ -70,8 +70,8 @@ func (a *Agent) publishRejection(p *v1.Pod, r *admit.Rejection) {
 	}
 }
 
-// checkLeaving says why a pod does not fit beside those that are no longer wanted but still
-// run, or nothing.
+// checkLeaving returns why a pod does not fit beside the pods that were removed but still run, or
+// nil if it fits.
 func (a *Agent) checkLeaving(p *v1.Pod) *admit.Rejection {
 	now, _ := a.tenants(p)
 	leaving := false

@@ -7,13 +7,13 @@ import (
 	"berth/internal/lib/run"
 )
 
-// The Node that admission goes by is the one that was seen last, and others may have
-// changed it since: who labels a node, and then binds a pod to it for that label,
-// counts on it. A rejection can't be taken back. So nobody is rejected for what stands
-// on the Node before it was read once more.
+// Admission uses the version of the Node that was received last, which may be outdated: a
+// controller may label the Node, and then bind a pod to it for that label. A rejection can't be
+// undone. So no pod is rejected for a label, a taint or a resource of the Node before the Node
+// was read once more.
 
-// reloadTimeout is for how long such a pod waits for one read. After that, what is
-// known has to do.
+// reloadTimeout is the time that one read may take. After that, pods are decided on by the version
+// at hand.
 const reloadTimeout = 5 * time.Second
 
 // reloadNode reads the Node for all pods that wait for that. There is one read at a time: a

@@ -7,15 +7,16 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A pod that is remembered from before a restart may have lost its manifest meanwhile. If
-// it runs, it goes on: nothing is ended before its source was read. If it does not, it is
-// started only once its source was read and still has it, or can't be read, so that what
-// is remembered is the best that is known. Else a job would run twice.
+// A pod that is remembered from before a restart may have lost its manifest meanwhile. If it runs,
+// it goes on: no pod is ended before its source was read. If it does not run, it is started once
+// its source was read and still has it, or can't be read. Otherwise a job whose manifest was
+// removed would run again.
 
-// reasonSourceNotRead is why such a pod is Pending.
+// reasonSourceNotRead is the reason in the status of such a pod, which is Pending.
 const reasonSourceNotRead = "SourceNotRead"
 
-// handleRestored takes in pods that are remembered from before a restart.
+// handleRestored adds pods that are remembered from before a restart, and decides on those that
+// run.
 func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 	a.forgetPastEphemeralContainers(u.Pods)
 	var runs []*v1.Pod
@@ -26,7 +27,7 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 		}
 		a.Desired.Upsert(a.withEphemeralContainers(p))
 		a.states.apply(p.UID, awaitSource)
-		if a.foundAtStart != nil { // else nothing is known of it
+		if a.foundAtStart != nil { // else it may run
 			a.publishSourceNotRead(p)
 		}
 	}
@@ -49,7 +50,7 @@ func (a *Agent) publishSourceNotRead(p *v1.Pod) {
 	})
 }
 
-// startRestored lets the remembered pods of a source run that waited for it.
+// startRestored decides on the remembered pods that wait for a source.
 func (a *Agent) startRestored(group *run.Group, source string) {
 	for _, p := range a.begunFirst(a.podsWith(waitingForSource)) {
 		if pod.Source(p) == source {

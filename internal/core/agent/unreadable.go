@@ -11,25 +11,25 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A version of berth may be unable to read a pod that another one took in. Nobody knows then
-// what exactly it asks for, so there is no worker for it: what runs of it goes on untouched,
-// until its manifest goes or can be read.
+// A version of berth may be unable to read the manifest of a pod that another version of berth
+// runs. The spec of such a pod is not known, so it has no worker: its containers are left alone
+// until its manifest is removed or can be read.
 
 const (
-	reasonManifestUnreadable = "ManifestUnreadable" // of such a pod
+	reasonManifestUnreadable = "ManifestUnreadable" // in the status of such a pod
 	reasonManifestRefused    = "ManifestRefused"    // the event of a pod whose last good version goes on
 )
 
-// unreadablePod is a pod that is left as it is.
+// unreadablePod is a pod whose manifest can't be read.
 type unreadablePod struct {
-	pod      *v1.Pod // what the runtime tells of it
+	pod      *v1.Pod // as far as the runtime knows its spec
 	observed pod.Observed
 	message  string
-	// released says that its manifest is no longer there, or is another one: it ends.
+	// released says that its manifest was removed or replaced: it is ended as an orphan.
 	released bool
 }
 
-// updateUnreadable brings the pods that are left as they are in line with the refusals.
+// updateUnreadable adds and releases unreadable pods by the present refusals.
 func (a *Agent) updateUnreadable(group *run.Group) {
 	now := map[pod.UID]pod.Refusal{}
 	for _, refused := range a.refused {
@@ -65,9 +65,9 @@ func (a *Agent) updateUnreadable(group *run.Group) {
 	a.updateViewUnreadable()
 }
 
-// publishUnreadable sets the status of a pod that is left as it is, by what the runtime has of it.
+// publishUnreadable sets the status of an unreadable pod by what the runtime has of it.
 func (a *Agent) publishUnreadable(u *unreadablePod, have pod.Observed) {
-	shown := *u.pod // readers may have the one before
+	shown := *u.pod // readers of the view share the one before
 	shown.Spec.Containers = nil
 	seen := map[string]bool{}
 	for _, c := range have.Containers {
@@ -85,7 +85,7 @@ func (a *Agent) publishUnreadable(u *unreadablePod, have pod.Observed) {
 	a.Statuses.Set(shown.UID, s)
 }
 
-// updateViewUnreadable lets readers see the pods that are left as they are.
+// updateViewUnreadable replaces the unreadable pods in the view.
 func (a *Agent) updateViewUnreadable() {
 	now := map[pod.UID]*v1.Pod{}
 	for uid, u := range a.unreadable {
@@ -96,8 +96,8 @@ func (a *Agent) updateViewUnreadable() {
 	a.view.setUnreadable(now)
 }
 
-// replaceUnreadable makes way for a pod that is about to be started: it may be one that was left
-// as it is, or the next one of its name, which has to wait for its end.
+// replaceUnreadable ends the unreadable pod that has the name of a pod that is about to start. If
+// both are the same pod, it is no longer unreadable.
 func (a *Agent) replaceUnreadable(p *v1.Pod) {
 	delete(a.unreadable, p.UID)
 	for _, u := range a.unreadable {
@@ -110,8 +110,8 @@ func (a *Agent) replaceUnreadable(p *v1.Pod) {
 	}
 }
 
-// keepUnreadable tells whether a pod that no source wants is to be left as it is, and shows how it
-// is doing.
+// keepUnreadable tells whether a pod that is not desired is unreadable and has to be left alone. It
+// updates the status of such a pod.
 func (a *Agent) keepUnreadable(o *pod.Observed) bool {
 	u := a.unreadable[o.UID]
 	if u == nil || u.released {
@@ -121,7 +121,7 @@ func (a *Agent) keepUnreadable(o *pod.Observed) bool {
 	return true
 }
 
-// hasUnreadable tells whether a pod of that full name is left as it is, or is not gone yet.
+// hasUnreadable tells whether an unreadable pod has that full name, also one that is being ended.
 func (a *Agent) hasUnreadable(fullName string) bool {
 	for _, u := range a.unreadable {
 		if pod.FullName(u.pod) == fullName {
@@ -131,7 +131,7 @@ func (a *Agent) hasUnreadable(fullName string) bool {
 	return false
 }
 
-// forgetReleased forgets the released pods of which there is nothing: neither in the runtime, nor
+// forgetReleased forgets the released pods of which nothing is left: neither in the runtime, nor
 // on disk, nor a worker.
 func (a *Agent) forgetReleased(left map[pod.UID]*pod.Observed) {
 	for uid, u := range a.unreadable {
@@ -142,7 +142,7 @@ func (a *Agent) forgetReleased(left map[pod.UID]*pod.Observed) {
 	}
 }
 
-// recordRefusedEvent tells a pod that a newer version of it was refused.
+// recordRefusedEvent records an event of a pod whose newer version was refused.
 func (a *Agent) recordRefusedEvent(r pod.Refusal) {
 	namespace, name, ok := strings.Cut(r.Pod, "/")
 	if !ok || !r.Kept || r.UID != "" {

@@ -17,30 +17,30 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// view is the pods of this node as readers see them. A pod is put together once after
-// each change, by the first reader who asks, and then shared by all readers: a change
-// costs the same whatever the number of pods.
+// view holds the pods of this node, with spec and status, for readers. A pod is assembled once
+// after each change, by the first reader that asks, and then shared by all readers: the cost of a
+// change does not depend on the number of pods.
 //
-// What always holds:
-//   - A pod that was handed to a reader is never written to. A changed pod is another one.
-//   - Each change has a version. byVersion holds the pods in that order, so that what
-//     changed after a version is at its end.
-//   - A pod that can't be seen any more is in gone, with the version of that. Of these,
-//     only the newest are kept; a reader who knows less than they tell gets all pods.
+// Invariants:
+//   - A pod that a reader has is never written to. A changed pod is another value.
+//   - Each change has a version. byVersion holds the pods in that order, so that the pods that
+//     changed after a version are at its end.
+//   - A pod that left the view is in gone, with the version of that change. Only the newest are
+//     kept; a reader whose version is older than all of them gets all pods.
 type view struct {
 	desired  *desired.Set
 	statuses *status.Store
 
 	mu        sync.Mutex
-	workers   Workers // nil until the loop begins
-	listed    bool    // the runtime was, for the first time
+	workers   Workers // nil until Run
+	listed    bool    // the runtime was listed for the first time
 	version   uint64
 	pods      map[pod.UID]*list.Element // of byVersion
 	byVersion *list.List                // of *shownPod
 	gone      []gonePod
 	forgotten uint64 // the version of the last pod that was dropped from gone
 
-	unreadable map[pod.UID]*v1.Pod // the pods that are left as they are: nobody writes to them
+	unreadable map[pod.UID]*v1.Pod // unreadable pods, by Agent.unreadable; never written to
 
 	refused   []pod.Refusal
 	refusedAt uint64 // the version of refused
@@ -48,11 +48,11 @@ type view struct {
 	watchers map[chan struct{}]struct{}
 }
 
-// shownPod is what readers see of a pod.
+// shownPod is the entry of a pod.
 type shownPod struct {
 	uid     pod.UID
 	version uint64
-	pod     *v1.Pod // as it was put together last; nil: never
+	pod     *v1.Pod // as it was assembled last; nil: never
 	stale   bool    // the pod may have changed since
 	leaving time.Time
 }
@@ -68,8 +68,7 @@ type gonePod struct {
 	version uint64
 }
 
-// maxGone is how many pods that are gone the view remembers. It is more than go while a
-// reader reads.
+// maxGone is how many pods the view remembers in gone: more than are removed while a reader reads.
 const maxGone = 1024
 
 func newView(d *desired.Set, s *status.Store) *view {
@@ -78,7 +77,7 @@ func newView(d *desired.Set, s *status.Store) *view {
 	return v
 }
 
-// setWorkers says that there are workers from now on.
+// setWorkers is called when the loop begins.
 func (v *view) setWorkers(w Workers) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +85,7 @@ func (v *view) setWorkers(w Workers) {
 	v.notifyWatchers()
 }
 
-// markStale says that the status of a pod is another one.
+// markStale has a pod assembled anew, after a change of its status.
 func (v *view) markStale(uid pod.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,8 +93,8 @@ func (v *view) markStale(uid pod.UID) {
 	v.notifyWatchers()
 }
 
-// update puts a pod together at once, or takes it out: nothing is remembered of a pod
-// that is gone, even if nobody reads.
+// update assembles a pod at once, or removes it, so that pods that are gone do not pile up while
+// there is no reader.
 func (v *view) update(uid pod.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,8 +102,8 @@ func (v *view) update(uid pod.UID) {
 	v.notifyWatchers()
 }
 
-// setListed says that the runtime was listed for the first time: from now on a pod without
-// a status is one that has not been started.
+// setListed is called after the first list of the runtime: from now on a pod without a status has
+// not been started, and is Pending.
 func (v *view) setListed() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,7 +114,7 @@ func (v *view) setListed() {
 	v.notifyWatchers()
 }
 
-// setUnreadable replaces the pods that are left as they are.
+// setUnreadable replaces the unreadable pods.
 func (v *view) setUnreadable(now map[pod.UID]*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,8 +159,8 @@ func (v *view) touch(uid pod.UID) *list.Element {
 	return e
 }
 
-// refresh puts a stale pod together, and returns nil if there is no such pod any more.
-// The caller holds the lock.
+// refresh assembles a stale pod, and returns nil if there is no such pod any more. The caller
+// holds the lock.
 func (v *view) refresh(e *list.Element) *v1.Pod {
 	p := shownAt(e)
 	if !p.stale {
@@ -171,7 +170,7 @@ func (v *view) refresh(e *list.Element) *v1.Pod {
 	if now == nil {
 		v.byVersion.Remove(e)
 		delete(v.pods, p.uid)
-		if p.pod != nil { // else nobody has seen it
+		if p.pod != nil { // else no reader has it
 			v.version++
 			v.gone = append(v.gone, gonePod{p.uid, v.version})
 			if len(v.gone) > maxGone {
@@ -188,8 +187,7 @@ func (v *view) refresh(e *list.Element) *v1.Pod {
 	return p.pod
 }
 
-// build returns a pod with its present status: one that is wanted, or one that is still
-// on its way out.
+// build returns a desired pod, or one that is being removed, with its present status.
 func (v *view) build(s *shownPod) *v1.Pod {
 	p, wanted := v.desired.Get(s.uid)
 	if !wanted {
@@ -199,8 +197,8 @@ func (v *view) build(s *shownPod) *v1.Pod {
 	if v.workers != nil {
 		life, _ = v.workers.Life(s.uid)
 	}
-	st, told := v.statuses.Get(s.uid)
-	erased := life.Phase == worker.Gone || life.Phase == worker.Terminated && !told
+	st, known := v.statuses.Get(s.uid)
+	erased := life.Phase == worker.Gone || life.Phase == worker.Terminated && !known
 	leaves := life.Removed && !erased
 	switch {
 	case leaves:
@@ -210,7 +208,7 @@ func (v *view) build(s *shownPod) *v1.Pod {
 	}
 	shown := *p
 	switch {
-	case told:
+	case known:
 		shown.Status = st
 	case v.listed:
 		shown.Status = v1.PodStatus{Phase: v1.PodPending}
@@ -218,7 +216,7 @@ func (v *view) build(s *shownPod) *v1.Pod {
 		shown.Status = v1.PodStatus{Phase: v1.PodUnknown, Reason: reasonRuntimeNotReady, Message: "The container runtime has not answered since the agent started"}
 	}
 	if shown.CreationTimestamp.IsZero() && shown.Status.StartTime != nil {
-		shown.CreationTimestamp = *shown.Status.StartTime // nobody else created a static pod
+		shown.CreationTimestamp = *shown.Status.StartTime // a static pod has no creation time of an API server
 	}
 	if !leaves {
 		s.leaving = time.Time{}
@@ -233,7 +231,7 @@ func (v *view) build(s *shownPod) *v1.Pod {
 	return &shown
 }
 
-// since returns what changed after a version.
+// since returns the changes after a version.
 func (v *view) since(version uint64) pod.Changes {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -273,11 +271,12 @@ func (v *view) watch() (changed <-chan struct{}, stop func()) {
 	}
 }
 
+// notifyWatchers wakes all watchers. The caller holds the lock.
 func (v *view) notifyWatchers() {
 	for w := range v.watchers {
 		select {
 		case w <- struct{}{}:
-		default: // it has not looked since the last time
+		default: // it has not read since the last change
 		}
 	}
 }
