@@ -1,13 +1,13 @@
-// Package worker gives each pod a goroutine of its own, which does one thing at
-// a time for it: the newest thing that is to be done.
+// Package worker gives each pod a goroutine of its own, which performs one step for it at a time:
+// Sync, Stop, Release or Cleanup of the Executor, as the phase of the pod asks for.
 //
-// A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go).
-// A pod that ended never runs again, unless what ended it was to pass, and has.
-// Requests only change what is to be done; while a worker is busy they pile up
-// into one. Whatever fails is tried again here, with growing pauses, and nowhere else.
+// A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go). A pod that ended
+// never runs again under its UID, unless the cause of its end was a passing one. Requests change
+// the life and wake the goroutine; those that come while a step runs lead to one more step. A step
+// that fails is retried here, with growing pauses, and nowhere else.
 //
-// Only the Pool starts and forgets workers. Two static pods of one name never
-// run at the same time: the later one waits until the earlier one is gone.
+// Only the Pool starts and removes workers. Two static pods of one name never run at the same
+// time: the later one waits until the earlier one is gone.
 package worker
 
 import (
@@ -24,23 +24,23 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Executor does what a worker decides on. Every method may be called again after it
-// failed or was interrupted, and then goes on where it stood.
+// Executor performs the steps of pods. Every method may be called again after it failed or was
+// interrupted, and then continues where it stopped.
 type Executor interface {
-	// Sync brings a pod one step closer to its spec. One that was stopped before
-	// has a new life.
+	// Sync brings a pod one step closer to its spec. A pod that was stopped before begins a new
+	// life.
 	Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error)
-	// Stop ends all that runs of a pod, by force once grace is over. It says that
-	// it is done when it is called and nothing runs any more.
+	// Stop stops the containers and sandboxes of a pod, by force once grace is over. It returns
+	// done if nothing ran when it was called.
 	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
-	// Release lets the API server delete a terminated pod, which it still has: nothing on
-	// this node is the pod's any more.
+	// Release lets the API server delete a terminated pod, since the pod holds nothing on this
+	// node any more.
 	Release(ctx context.Context, p *v1.Pod, have pod.Observed) error
 	// Cleanup removes all that is left of a pod.
 	Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error
 }
 
-// Observer knows the state of a pod in the runtime.
+// Observer returns the state of a pod in the runtime, read no earlier than since.
 type Observer interface {
 	Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
 }
@@ -50,14 +50,14 @@ type Config struct {
 	Executor Executor
 	Observer Observer
 	Log      *slog.Logger
-	// EnqueueAt asks to be called back, by Look, at that time.
+	// EnqueueAt has Enqueue called for a pod at that time.
 	EnqueueAt func(pod.UID, time.Time)
-	// PodGone is told that a pod has left without a trace. It may block.
+	// PodGone is called when nothing is left of a pod. It may block.
 	PodGone func(context.Context, pod.UID)
 
-	// SyncStarted begins what a worker does for a pod in one go, and what it returns ends
-	// it. Restarted is told of a pod that comes again under the UID that it had. Both
-	// are for those who measure, and may be nil.
+	// SyncStarted is called before each step, and the function that it returns after it.
+	// Restarted is called when a pod that was removed starts again under the same UID. Both are
+	// for metrics and traces, and may be nil.
 	SyncStarted func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
 	Restarted   func(*v1.Pod)
 }
@@ -69,8 +69,8 @@ type Pool struct {
 
 	mu          sync.Mutex
 	workers     map[pod.UID]*worker
-	nameHolders map[string]pod.UID // static pods: who has a name
-	nameQueue   map[string]*v1.Pod // static pods: who waits for it
+	nameHolders map[string]pod.UID // the static pod that has a full name
+	nameQueue   map[string]*v1.Pod // the static pod that waits for it
 }
 
 // New returns a pool without workers. They end when ctx does; Stop waits for them.
@@ -95,7 +95,7 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 // Stop ends the workers and leaves their pods as they are.
 func (p *Pool) Stop() { p.group.Stop() }
 
-// Desire brings a pod that a source has, or a newer version of it.
+// Desire starts a pod, or hands a newer version of it to its worker.
 func (p *Pool) Desire(want *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +114,7 @@ func (p *Pool) Desire(want *v1.Pod) {
 	p.start(want.UID, newLife(want))
 }
 
-// Remove says that no source has a pod any more: it is stopped and erased.
+// Remove stops a pod that no source has any more, and removes all that is left of it.
 func (p *Pool) Remove(gone *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,17 +135,17 @@ func (p *Pool) End(uid pod.UID, grace *int64, cause pod.Cause) {
 	}
 }
 
-// Ended returns a channel that is closed once nothing of a pod runs any more. It
-// is closed already if nothing does.
+// Ended returns a channel that is closed once nothing of a pod runs. If the pod has no worker, the
+// channel is closed already.
 func (p *Pool) Ended(uid pod.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
 		return w.whenEnded()
 	}
-	nobody := make(chan struct{})
-	close(nobody)
-	return nobody
+	ended := make(chan struct{})
+	close(ended)
+	return ended
 }
 
 // Active returns the pods of which something may run.
@@ -159,8 +159,8 @@ func (p *Pool) Active() []*v1.Pod {
 	return active
 }
 
-// Revive says that what ended a pod has passed. It runs again, once it is
-// stopped, if the cause of its end was a passing one; else nothing happens.
+// Revive begins a new life of a pod that a passing cause ended, once the pod is stopped. Any other
+// pod is left alone.
 func (p *Pool) Revive(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,8 @@ func (p *Pool) Revive(uid pod.UID) {
 	}
 }
 
-// Orphan takes care of a pod that the runtime has and nobody wants: all that is
-// known of it is what the runtime tells.
+// Orphan stops a pod that no source has, and removes all that is left of it. All that is known of
+// the pod is what was observed.
 func (p *Pool) Orphan(o pod.Observed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *Pool) Orphan(o pod.Observed) {
 		return
 	}
 	orphan := &v1.Pod{}
-	// Of one that left nothing but files, not even the name is known.
+	// Of a pod that left nothing but files, not even the name is known.
 	orphan.UID, orphan.Name, orphan.Namespace = o.UID, cmp.Or(o.Name, string(o.UID)), o.Namespace
 	grace := int64(0)
 	for _, c := range o.Containers {
@@ -191,7 +191,7 @@ func (p *Pool) Orphan(o pod.Observed) {
 	p.start(o.UID, life{pod: orphan}.on(remove{}))
 }
 
-// Enqueue says that something about a pod may have changed.
+// Enqueue asks for another sync of a pod.
 func (p *Pool) Enqueue(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *Pool) Enqueue(uid pod.UID) {
 	}
 }
 
-// EnqueueAll says that something about every pod may have changed.
+// EnqueueAll asks for another sync of every pod.
 func (p *Pool) EnqueueAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +209,7 @@ func (p *Pool) EnqueueAll() {
 	}
 }
 
-// Life is what others may know of a worker.
+// Life is a copy of the state of a worker.
 type Life struct {
 	Pod     *v1.Pod
 	Phase   Phase
@@ -228,7 +228,7 @@ func (p *Pool) Lives() map[pod.UID]Life {
 	return out
 }
 
-// Life returns what Lives tells of one pod, and false if it has no worker.
+// Life returns the entry of Lives for one pod, and false if the pod has no worker.
 func (p *Pool) Life(uid pod.UID) (Life, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +239,7 @@ func (p *Pool) Life(uid pod.UID) (Life, bool) {
 	return w.snapshot(), true
 }
 
-// start makes a worker. The caller holds the lock.
+// start starts a worker. The caller holds the lock.
 func (p *Pool) start(uid pod.UID, l life) {
 	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
 	p.workers[uid] = w
@@ -253,7 +253,7 @@ func (p *Pool) start(uid pod.UID, l life) {
 	})
 }
 
-// removeWorker drops a worker whose pod is gone, and starts who waited for that: the
+// removeWorker removes a worker whose pod is gone, and starts the pod that waited for that: the
 // same pod added again, or the next static pod of its name.
 func (p *Pool) removeWorker(w *worker) {
 	p.mu.Lock()

@@ -9,25 +9,24 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// worker is the goroutine of one pod. Its life changes under mu; everything
-// below the line belongs to the goroutine alone.
+// worker is the goroutine of one pod.
 type worker struct {
 	pool *Pool
 	uid  pod.UID
-	wake chan struct{} // capacity 1: "there is something to do"
+	wake chan struct{} // capacity 1: many requests while a step runs count as one
 
 	mu        sync.Mutex
 	life      life
 	ended     chan struct{}      // closed when nothing of the pod runs; another one in a new life
 	interrupt context.CancelFunc // of the step that runs; nil if none does
-	stepLife  life               // what that step was started for
+	stepLife  life               // the life that step was started for
 
-	// ---
+	// The fields below belong to the goroutine.
 
-	lastAction time.Time // nothing observed before this may be acted on
+	lastAction time.Time // an observation must be newer than this
 	stopBegan  time.Time
 	failures   int // in a row
-	rounds     int // in which something was done, in a row
+	rounds     int // steps in a row that changed something
 }
 
 // apply applies an event and wakes the goroutine.
@@ -43,7 +42,7 @@ func (w *worker) apply(e event) {
 	w.enqueue()
 }
 
-// closeEnded lets go of those who wait for the end of a life. The caller holds the lock.
+// closeEnded closes ended at the end of a life. The caller holds the lock.
 func (w *worker) closeEnded(before, after Phase) {
 	if before < Terminated && (after >= Terminated || after < before) {
 		close(w.ended)
@@ -59,8 +58,7 @@ func (w *worker) whenEnded() <-chan struct{} {
 	return w.ended
 }
 
-// enqueue wakes the goroutine: something about its pod may have changed. Many
-// calls while it is busy count as one.
+// enqueue asks the goroutine for another step.
 func (w *worker) enqueue() {
 	select {
 	case w.wake <- struct{}{}:
@@ -74,13 +72,13 @@ func (w *worker) current() life {
 	return w.life
 }
 
-// snapshot is what others may know.
+// snapshot returns a copy of the life for other packages.
 func (w *worker) snapshot() Life {
 	l := w.current()
 	return Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
 }
 
-// beginStep takes the newest state and makes its step interruptible.
+// beginStep returns the newest life, and a context that apply cancels if that life is out of date.
 func (w *worker) beginStep(ctx context.Context) (life, context.Context, context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +92,7 @@ func (w *worker) beginStep(ctx context.Context) (life, context.Context, context.
 	}
 }
 
-// run does what there is to do, until the pod is gone or ctx ends.
+// run performs a step whenever it is woken, until the pod is gone or ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for {
 		select {
@@ -109,7 +107,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// step does one thing for the pod: the one that its phase asks for.
+// step performs the step that the phase asks for, and applies or retries its result.
 func (w *worker) step(ctx context.Context) {
 	l, stepCtx, done := w.beginStep(ctx)
 	if !l.hasWork() {
@@ -126,7 +124,7 @@ func (w *worker) step(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil && interrupted:
-		w.enqueue() // there is something newer to do: at once
+		w.enqueue() // the life changed: its step comes at once
 		return
 	case err != nil:
 		w.retry(l, err)
@@ -147,8 +145,8 @@ func (w *worker) step(ctx context.Context) {
 	}
 }
 
-// requeue looks once more at once: something was done. A pod for which there is
-// always something to do, because the runtime never does it, has to wait.
+// requeue asks for another step at once, since this one changed something. After maxRounds such
+// steps in a row there is a pause: the runtime may accept a change and never carry it out.
 func (w *worker) requeue() {
 	if w.rounds++; w.rounds > maxRounds {
 		w.pool.EnqueueAt(w.uid, time.Now().Add(retryPause.First))
@@ -157,8 +155,8 @@ func (w *worker) requeue() {
 	w.enqueue()
 }
 
-// retry asks for another attempt after a pause that grows. It is said once that
-// a step fails; how it goes on is for developers.
+// retry asks for another attempt after a pause that grows. The first failure in a row is logged as
+// a warning, the others for debugging.
 func (w *worker) retry(l life, err error) {
 	w.failures++
 	pause := retryPause.After(w.failures)
@@ -177,7 +175,7 @@ func (w *worker) succeeded(l life) {
 	w.failures = 0
 }
 
-// perform performs the step of a phase and returns the event that ends it, if any.
+// perform calls the Executor for a phase, and returns the event that the call leads to, if any.
 func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error) {
 	have, err := w.pool.Observer.Get(ctx, w.uid, w.lastAction)
 	if err != nil {
@@ -188,7 +186,7 @@ func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error
 		w.stopBegan = time.Time{}
 		outcome, err := w.pool.Executor.Sync(ctx, l.pod, have)
 		if err != nil || outcome.Again {
-			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
+			w.lastAction = time.Now() // the pod in the runtime may have changed
 		}
 		if err == nil && outcome.Finished {
 			return outcome, finished{outcome.Why}, nil
@@ -211,8 +209,8 @@ func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error
 	}
 }
 
-// timeLeft is what is left of a grace period that began with the first attempt
-// to stop the pod. A failed or interrupted attempt does not begin it anew.
+// timeLeft returns the rest of a grace period. It begins with the first attempt to stop the pod,
+// and not anew after an attempt that failed or was interrupted.
 func (w *worker) timeLeft(grace int64) time.Duration {
 	if w.stopBegan.IsZero() {
 		w.stopBegan = time.Now()
