@@ -2,14 +2,14 @@ package observe
 
 import "time"
 
-// moment is a reading of two clocks: the one on the wall, which may be set and which the
-// runtime writes on its events, and the one that only ever goes on.
+// moment is a reading of the wall clock, which may be set and is the clock of the runtime's events,
+// and of the monotonic clock.
 type moment struct {
-	wall      time.Time // without the reading of the other clock
+	wall      time.Time // without a monotonic reading
 	monotonic time.Duration
 }
 
-// newClock returns a clock.
+// newClock returns a function that reads both clocks.
 func newClock() func() moment {
 	start := time.Now()
 	return func() moment {
@@ -18,12 +18,12 @@ func newClock() func() moment {
 	}
 }
 
-// clockTolerance is by how much the clock on the wall may differ from the other one and count as
-// not set: it is slowed down and hurried to keep the time.
+// clockTolerance is how far the wall clock may drift from the monotonic one and still count as not
+// set: NTP slews it.
 const clockTolerance = 10 * time.Millisecond
 
-// isAfter tells whether an event is known to have happened before m, as seen from now.
-// Nobody knows if the clock on the wall was set since.
+// isAfter tells whether m is certainly after an event. It is not certain if the wall clock was set
+// between m and now.
 func (m moment) isAfter(event time.Time, now moment) bool {
 	set := now.wall.Sub(m.wall) - (now.monotonic - m.monotonic)
 	return event.Before(m.wall) && set.Abs() <= clockTolerance

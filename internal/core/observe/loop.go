@@ -12,7 +12,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// reopenInterval is the pause before a broken event stream is opened again.
+// reopenInterval is the pause before an event stream that ended is opened again.
 const reopenInterval = 200 * time.Millisecond
 
 // Run observes until ctx ends.
@@ -24,10 +24,10 @@ func (o *Observer) Run(ctx context.Context) {
 	o.relistLoop(ctx, streaming)
 }
 
-// followEvents keeps a subscription open and says on streaming whether it has one.
+// followEvents keeps an event stream open, and sends on streaming when it opens and when it ends.
 func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 	open := false
-	say := func(isOpen bool) {
+	setOpen := func(isOpen bool) {
 		if isOpen == open {
 			return // a runtime that is down is not listed at every attempt
 		}
@@ -38,7 +38,7 @@ func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 		}
 	}
 	for ctx.Err() == nil {
-		err := o.Runtime.Events(ctx, func() { say(true) }, func(e cri.Event) {
+		err := o.Runtime.Events(ctx, func() { setOpen(true) }, func(e cri.Event) {
 			if o.markStale(e) {
 				o.Enqueue(ctx, e.UID)
 			}
@@ -46,7 +46,7 @@ func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 		if ctx.Err() != nil {
 			return
 		}
-		say(false)
+		setOpen(false)
 		if cri.IsUnimplemented(err) {
 			o.Log.Warn("the runtime has no container events: listing instead", "every", o.PollInterval)
 			return
@@ -59,8 +59,8 @@ func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 	}
 }
 
-// relistLoop lists everything: at once, whenever the event stream was opened anew
-// (what happened in between was not told), and then at the slow interval.
+// relistLoop lists all pods: at once, whenever the event stream was opened anew (there were no
+// events in between), and then at the slow interval.
 func (o *Observer) relistLoop(ctx context.Context, streaming <-chan bool) {
 	every := o.PollInterval
 	timer := time.NewTimer(every)
@@ -95,8 +95,7 @@ func (o *Observer) relistLoop(ctx context.Context, streaming <-chan bool) {
 	}
 }
 
-// relist compares what the runtime holds with what was listed before, and tells
-// of every pod that differs.
+// relist lists all pods of the runtime, and enqueues each pod that differs from its cached state.
 func (o *Observer) relist(ctx context.Context) error {
 	at := time.Now()
 	listed, err := o.Runtime.List(ctx)
@@ -112,16 +111,15 @@ func (o *Observer) relist(ctx context.Context) error {
 	return nil
 }
 
-// markDiffering returns the pods of which listed tells something else than what was
-// last read, and marks what is known of them as stale. Nothing is remembered for long
-// of pods that the runtime does not have.
+// markDiffering returns the listed pods that differ from their cached state, and marks that state as
+// stale. It drops empty states of pods that are not listed.
 func (o *Observer) markDiffering(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []pod.UID
 	for uid, now := range listed {
 		switch e := o.known[uid]; {
-		case e == nil: // nobody looked at it yet
+		case e == nil: // never read
 			out = append(out, uid)
 		case e.state.At.Before(at) && summarize(now) != summarize(&e.state):
 			e.changedAt = at
@@ -134,7 +132,7 @@ func (o *Observer) markDiffering(listed map[pod.UID]*pod.Observed, at time.Time)
 		case summarize(&e.state) != "":
 			e.changedAt = at
 			out = append(out, uid)
-		default: // there was nothing of it, nor is there now: somebody may have asked for a pod that is gone
+		default: // a worker asked for a pod that is gone
 			delete(o.known, uid)
 		}
 	}
@@ -142,8 +140,7 @@ func (o *Observer) markDiffering(listed map[pod.UID]*pod.Observed, at time.Time)
 	return out
 }
 
-// summarize names what is there of a pod and what of it is alive, so that two
-// lists can be compared.
+// summarize returns the ids and states of sandboxes and containers, to compare two lists.
 func summarize(o *pod.Observed) string {
 	var b strings.Builder
 	for _, s := range o.Sandboxes {

@@ -199,11 +199,11 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, drop := range map[string]func(*Config){
-		"runtime":  func(c *Config) { c.Runtime = nil },
-		"log":      func(c *Config) { c.Log = nil },
-		"changed":  func(c *Config) { c.Enqueue = nil },
-		"audit":    func(c *Config) { c.RelistInterval = 0 },
-		"fallback": func(c *Config) { c.PollInterval = -1 },
+		"runtime": func(c *Config) { c.Runtime = nil },
+		"log":     func(c *Config) { c.Log = nil },
+		"changed": func(c *Config) { c.Enqueue = nil },
+		"relist":  func(c *Config) { c.RelistInterval = 0 },
+		"poll":    func(c *Config) { c.PollInterval = -1 },
 	} {
 		c := full
 		drop(&c)
