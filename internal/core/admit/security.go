@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// checkAppArmor refuses a pod that is to be confined by what the machine lacks.
+// checkAppArmor rejects a pod with an AppArmor profile if the kernel has no AppArmor.
 func checkAppArmor(p *v1.Pod, node Node) *Rejection {
 	if node.AppArmor || !slices.ContainsFunc(appArmorProfiles(&p.Spec), isConfined) {
 		return nil
@@ -14,7 +14,7 @@ func checkAppArmor(p *v1.Pod, node Node) *Rejection {
 	return &Rejection{Reason: reasonAppArmor, Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host"}
 }
 
-// checkSELinux refuses a pod that is to be labelled where nobody would do it.
+// checkSELinux rejects a pod with SELinux options if the runtime does not apply them.
 func checkSELinux(p *v1.Pod, node Node) *Rejection {
 	if node.SELinux || !asksForLabel(&p.Spec) {
 		return nil
@@ -50,8 +50,8 @@ func isConfined(p *v1.AppArmorProfile) bool {
 	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
 }
 
-// checkGroups refuses a pod that no group of an image is to reach, where the runtime
-// would let it.
+// checkGroups rejects a pod with the Strict supplementalGroupsPolicy if the runtime does not
+// support it.
 func checkGroups(p *v1.Pod, node Node) *Rejection {
 	s := p.Spec.SecurityContext
 	if node.StrictGroups || s == nil || s.SupplementalGroupsPolicy == nil || *s.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {

@@ -39,8 +39,8 @@ var containerFeatures = []containerFeature{
 		return slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return !canBeDevice(s, d.Name) })
 	}},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
-	// In a cluster, what somebody announces on the Node by hand is counted, and nothing more
-	// is to be done.
+	// In a cluster, an extended resource that is set in the Node's status is counted like any
+	// other.
 	{"resources other than cpu, memory, ephemeral-storage, hugepages", func(_ *v1.PodSpec, c *v1.Container, n Node) bool {
 		return !n.InCluster && (anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests))
 	}},
