@@ -21,7 +21,7 @@ func (a *Agent) decide(group *run.Group, p *v1.Pod) { a.decideBy(group, p, a.Rel
 // decideBy is decide. nodeIsCurrent says that the Node was read since the pod came.
 func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 	a.states.apply(p.UID, reconsider)
-	if a.foundAtStart == nil {
+	if a.heldAtStart == nil {
 		a.states.apply(p.UID, awaitRuntime)
 		return
 	}
@@ -51,7 +51,7 @@ func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 // While preempted pods end, a pod has to fit twice: beside the pods that have room now, and beside
 // those that will have it. Only a critical pod can wait until it fits now.
 func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
-	if a.foundAtStart[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
+	if a.heldAtStart[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return admit.Decision{}, true
 	}
 	node := a.Node()

@@ -133,21 +133,21 @@ type Agent struct {
 
 	// The fields below belong to the goroutine of the loop.
 
-	// foundAtStart are the pods that the runtime held when the agent started. They were admitted
+	// heldAtStart are the pods that the runtime held when the agent started. They were admitted
 	// before, and are not checked again. Nil: the runtime was not listed yet.
-	foundAtStart map[pod.UID]*pod.Observed
-	ready        map[string]bool
-	refused      map[string][]pod.Refusal
-	unreadable   map[pod.UID]*unreadablePod
-	hold         *pod.Cause // why no pod may start: the node is drained; nil: pods may start
-	states       *podStates // what was decided about each pod
-	reloading    bool       // a read of the Node is in progress
-	sweeping     bool
-	swept        time.Time        // when the last search for orphans began
-	sweepDue     <-chan time.Time // when the search begins that an event asked for; nil: none did
-	leaving      departures
-	memo         admit.Memo
-	occupancy    *occupancy
+	heldAtStart map[pod.UID]*pod.Observed
+	ready       map[string]bool
+	refused     map[string][]pod.Refusal
+	unreadable  map[pod.UID]*unreadablePod
+	hold        *pod.Cause // why no pod may start: the node is drained; nil: pods may start
+	states      *podStates // what was decided about each pod
+	reloading   bool       // a read of the Node is in progress
+	sweeping    bool
+	swept       time.Time        // when the last search for orphans began
+	sweepDue    <-chan time.Time // when the search begins that an event asked for; nil: none did
+	leaving     departures
+	memo        admit.Memo
+	occupancy   *occupancy
 	// tenantsNow and tenantsThen are the slices that tenants returns, reused by each call.
 	tenantsNow, tenantsThen []*v1.Pod
 

@@ -15,16 +15,16 @@ type dueQueue struct {
 	out  chan pod.UID
 	wake chan struct{}
 
-	mu    sync.Mutex
-	at    map[pod.UID]time.Time
-	order *queue.Queue[pod.UID]
+	mu   sync.Mutex
+	at   map[pod.UID]time.Time
+	line *queue.Queue[pod.UID]
 }
 
 func newDueQueue() *dueQueue {
 	at := map[pod.UID]time.Time{}
 	return &dueQueue{
 		out: make(chan pod.UID), wake: make(chan struct{}, 1),
-		at: at, order: queue.New(func(a, b pod.UID) bool { return at[a].Before(at[b]) }),
+		at: at, line: queue.New(func(a, b pod.UID) bool { return at[a].Before(at[b]) }),
 	}
 }
 
@@ -39,7 +39,7 @@ func (q *dueQueue) add(uid pod.UID, at time.Time) {
 		return
 	}
 	q.at[uid] = at
-	q.order.Put(uid)
+	q.line.Put(uid)
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -77,11 +77,11 @@ func (q *dueQueue) run(ctx context.Context) {
 func (q *dueQueue) next() (uid pod.UID, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if uid, ok = q.order.First(); !ok {
+	if uid, ok = q.line.First(); !ok {
 		return "", 0, false
 	}
 	if wait = time.Until(q.at[uid]); wait <= 0 {
-		q.order.Remove(uid)
+		q.line.Remove(uid)
 		delete(q.at, uid)
 	}
 	return uid, wait, true

@@ -116,12 +116,12 @@ func (a *Agent) forgetEphemeralContainers(uid pod.UID) {
 // runs: they were added to a life that is over. Before the first list this is not known, and
 // nothing is dropped.
 func (a *Agent) forgetPastEphemeralContainers(pods []*v1.Pod) {
-	if a.foundAtStart == nil {
+	if a.heldAtStart == nil {
 		return
 	}
 	alive := func(c pod.Container) bool { return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown }
 	for _, p := range pods {
-		if have := a.foundAtStart[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
+		if have := a.heldAtStart[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
 			a.forgetEphemeralContainers(p.UID)
 		}
 	}

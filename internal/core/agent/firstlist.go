@@ -47,7 +47,7 @@ func (a *Agent) readRuntime(ctx context.Context) {
 
 // handleListed decides on the pods that waited for the first list.
 func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
-	a.foundAtStart = running
+	a.heldAtStart = running
 	a.view.setListed()
 	for uid, u := range a.unreadable {
 		if have := running[uid]; have != nil {
@@ -83,7 +83,7 @@ func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 // room, and the others get the rest, the oldest first.
 func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
 	begun := func(p *v1.Pod) int {
-		if a.foundAtStart[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
+		if a.heldAtStart[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
 			return 0
 		}
 		return 1

@@ -105,7 +105,7 @@ func (a *Agent) handleRemovals(pods []*v1.Pod) {
 		a.Desired.Remove(p.UID)
 		a.forgetEphemeralContainers(p.UID)
 		a.memo.Forget(p.UID)
-		delete(a.foundAtStart, p.UID) // the next pod of this UID has to be admitted
+		delete(a.heldAtStart, p.UID) // the next pod of this UID has to be admitted
 		if a.states.admission(p.UID).withoutWorker() {
 			a.Statuses.Forget(p.UID)
 		}
@@ -161,7 +161,7 @@ func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Enqueue(r.UID) }
 // pod waits, its status is published once more, since the status of the life before was removed
 // with that life. If it was rejected, the life before may have been in its way.
 func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
-	delete(a.foundAtStart, uid)
+	delete(a.heldAtStart, uid)
 	delete(a.unreadable, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
 		switch state := a.states.admission(uid); {

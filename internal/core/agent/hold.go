@@ -75,7 +75,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 	switch {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
 		return false
-	case a.foundAtStart[p.UID] != nil:
+	case a.heldAtStart[p.UID] != nil:
 		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)

@@ -19,7 +19,7 @@ type leftovers struct {
 // the runtime was listed: until then an orphan can't be told from a desired pod. The search takes
 // time, so it runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
-	if a.sweeping || a.foundAtStart == nil || !a.allReady() {
+	if a.sweeping || a.heldAtStart == nil || !a.allReady() {
 		return
 	}
 	a.sweeping, a.swept = true, time.Now()

@@ -27,7 +27,7 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 		}
 		a.Desired.Upsert(a.withEphemeralContainers(p))
 		a.states.apply(p.UID, awaitSource)
-		if a.foundAtStart != nil { // else it may run
+		if a.heldAtStart != nil { // else it may run
 			a.publishSourceNotRead(p)
 		}
 	}
@@ -39,7 +39,7 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 
 // ranAtStart tells whether a pod ran when the runtime was listed for the first time.
 func (a *Agent) ranAtStart(uid pod.UID) bool {
-	have := a.foundAtStart[uid]
+	have := a.heldAtStart[uid]
 	return have != nil && have.Running()
 }
 

@@ -56,7 +56,7 @@ func (a *Agent) updateUnreadable(group *run.Group) {
 		u.pod.Namespace, u.pod.Name, _ = strings.Cut(r.Pod, "/")
 		a.unreadable[uid] = u
 		have := pod.Observed{UID: uid, Name: u.pod.Name, Namespace: u.pod.Namespace}
-		if o := a.foundAtStart[uid]; o != nil {
+		if o := a.heldAtStart[uid]; o != nil {
 			have = *o
 		}
 		a.publishUnreadable(u, have)
