@@ -65,14 +65,15 @@ type podState struct {
 	revived bool
 }
 
-// event is what happens to a pod in the loop.
+// event is what happens to a pod in the loop. The await events are decisions to wait for the thing
+// that they name.
 type event int
 
 const (
 	awaitRuntime event = iota
 	awaitSource
 	awaitNode
-	readNode // the read of the Node began
+	readNode // a read of the Node begins
 	awaitRoom
 	hold // the node is drained: the pod does not start
 	admitPod
