@@ -59,7 +59,7 @@ func TestARuntimeWithoutEventsIsListedEverySecond(t *testing.T) {
 			t.Errorf("listed %d times in a minute, want 60", n)
 		}
 		if n := w.logged("no container events"); n != 1 || w.opened != 1 {
-			t.Errorf("said %d times, asked for events %d times:\n%s", n, w.opened, w.log)
+			t.Errorf("logged %d times, asked for events %d times:\n%s", n, w.opened, w.log)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestABrokenStreamIsOpenedAgainAndFollowedByAnAudit(t *testing.T) {
 		tick()
 		w.cut <- struct{}{}
 		synctest.Wait()
-		w.set(func(r *runtime) { r.pods["a"] = pod.ContainerExited }) // nobody tells
+		w.set(func(r *runtime) { r.pods["a"] = pod.ContainerExited }) // without an event
 		w.expectChanged()
 		time.Sleep(reopenInterval)
 		w.expectChanged("a")
@@ -98,7 +98,7 @@ func TestARuntimeThatIsDownIsTriedEachSecondAndToldOnce(t *testing.T) {
 		w.set(func(r *runtime) { r.failing = nil })
 		time.Sleep(2 * time.Second)
 		if begins, ends := w.logged("can't list"), w.logged("listed again"); begins != 1 || ends != 1 {
-			t.Errorf("the failure is told %d times, its end %d times:\n%s", begins, ends, w.log)
+			t.Errorf("the failure is logged %d times, its end %d times:\n%s", begins, ends, w.log)
 		}
 		w.counted()
 		time.Sleep(10 * time.Minute)

@@ -174,14 +174,14 @@ func (w *fixture) expectReads(want int) {
 	w.reads = 0
 }
 
-// expectChanged checks which pods were told to be worth a look since the last time.
+// expectChanged checks which pods were enqueued since the last call.
 func (w *fixture) expectChanged(want ...pod.UID) {
 	w.t.Helper()
 	synctest.Wait()
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if !slices.Equal(w.changed, want) {
-		w.t.Fatalf("told of %v, want %v", w.changed, want)
+		w.t.Fatalf("enqueued %v, want %v", w.changed, want)
 	}
 	w.changed = nil
 }

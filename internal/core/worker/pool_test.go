@@ -16,8 +16,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// recordingExecutor notes what they are asked to do. A call that is held waits until the
-// test lets it go, or its context ends.
+// recordingExecutor records its calls. A call that is held waits until unblock, or until its
+// context ends.
 type recordingExecutor struct {
 	mu      sync.Mutex
 	calls   []string
