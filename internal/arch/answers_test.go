@@ -20,10 +20,10 @@ var noAnswer = map[string]map[string]string{
 	"internal/core/observe/loop.go":       {"List": "what was seen before stays, and it is listed again", "Events": "it is listed instead, and the stream opened again"},
 	"internal/core/agent/firstlist.go":    {"InRuntime": "pods are Unknown until it answers"},
 	"internal/core/agent/housekeeping.go": {"InRuntime": "nothing is a leftover; next time"},
-	"internal/core/execute/sync.go":       {"Ready": "the pod waits, and the worker comes back"},
-	"internal/core/execute/identity.go":   {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
-	"internal/core/execute/references.go": {"Pod": "the container waits, and the worker comes back"},
-	"internal/core/execute/start.go": {
+	"internal/core/execute/step_wait_for_network.go": {"Ready": "the pod waits, and the worker comes back"},
+	"internal/core/execute/sandbox.go":               {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
+	"internal/core/execute/addresses.go":             {"Pod": "the container waits, and the worker comes back"},
+	"internal/core/execute/container.go": {
 		"CreateContainer": "the worker comes back, and finds a container that was not started, or none",
 		"StartContainer":  "the worker comes back, and finds it running or not; its postStart hook is due",
 	},
@@ -31,13 +31,14 @@ var noAnswer = map[string]map[string]string{
 		"Run": "the hook is run again", "Pod": "the hook is run again",
 		"StopContainer": "the container counts as one to be stopped, and the worker comes back",
 	},
-	"internal/core/execute/hooks.go": {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},
-	"internal/core/execute/stop.go": {
-		"StopContainer": "the worker comes back", "StopSandbox": "the worker comes back",
-		"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back",
-	},
+	"internal/core/execute/prestop.go":             {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},
+	"internal/core/execute/stoporder.go":           {"StopContainer": "the worker comes back"},
+	"internal/core/execute/step_stop_unwanted.go":  {"RemoveContainer": "the worker comes back", "StopSandbox": "the worker comes back"},
+	"internal/core/execute/step_stop_sandboxes.go": {"StopSandbox": "the worker comes back"},
+	"internal/core/execute/step_remove_dead.go":    {"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back"},
+	"internal/core/execute/cleanup.go":             {"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back"},
 	"internal/pods/probe/check.go": {"Exec": "Unknown, which changes nothing"},
-	"internal/app/hands.go":        {"Exec": "see execute/hooks.go and execute/poststart.go"},
+	"internal/app/hands.go":        {"Exec": "see execute/prestop.go and execute/poststart.go"},
 	"internal/app/wire.go":         {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.

@@ -60,7 +60,7 @@ var trusted = map[string]string{
 	"internal/intake/source":      "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
 
 	"internal/core/execute/hosts.go os.ReadFile":      "/etc/hosts of the machine",
-	"internal/core/execute/lastwords.go os.OpenFile":  "it makes a file with O_EXCL, and opens none",
+	"internal/core/execute/terminationmessage.go os.OpenFile": "it makes a file with O_EXCL, and opens none",
 	"internal/api/nodeapi/systemlogs.go os.OpenRoot":  "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
 	"internal/telemetry/stats/machine.go os.ReadFile": "what the kernel says of the machine",
 	"internal/pods/volume/content.go os.WriteFile":    "a file in a directory that was made for it a moment ago; containers have it read-only",

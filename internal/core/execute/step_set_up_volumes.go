@@ -3,10 +3,44 @@ package execute
 import (
 	"slices"
 
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/core/plan"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/volume"
+	"berth/internal/telemetry/event"
+	"berth/internal/telemetry/waterfall"
 )
+
+// setUpVolumes makes the volumes of a pod be there, with what they should hold now.
+// One that can't be renewed, and is there with what it held before, holds nobody up; one
+// that is not there holds up those who use it. If one was edited, what the edit ends is
+// stopped first: it may hold the one from before.
+func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
+	if e.Volumes.Edited(t.pod) {
+		if err := stopUnwanted(e, ctx, t); err != nil {
+			return err
+		}
+	}
+	end := e.Telemetry.Phase(t.pod, waterfall.Volumes, "")
+	due, err := e.Volumes.Setup(ctx, t.pod, nil)
+	end(err)
+	t.comeBack(due)
+	if err == nil || ctx.Err() != nil { // nobody waits for it any more
+		return err
+	}
+	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
+	var failed volume.Errors
+	if !errors.As(err, &failed) || !t.holdBack(failed) {
+		t.allWait(err.Error())
+		return err
+	}
+	t.failed = append(t.failed, err)
+	return nil
+}
 
 // holdBack takes out of the plan what concerns containers that can't be started for lack
 // of a volume, and tells whether the rest of it may be done. They stay as they are: what

@@ -95,15 +95,6 @@ func (e *Executor) complete(ctx context.Context, t *task, c *v1.Container, n *ne
 	return err
 }
 
-func makesSandbox(p plan.Plan) bool {
-	for _, a := range p.Actions {
-		if _, ok := a.(plan.CreateSandbox); ok {
-			return true
-		}
-	}
-	return false
-}
-
 // resolve puts together what a container is made of, now that its sandbox is there.
 func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *needs) (render.Resolved, error) {
 	r := render.Resolved{ImageRef: n.imageRef, User: n.user}
@@ -117,4 +108,18 @@ func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *nee
 	err = e.complete(ctx, t, c, n)
 	r.Environment, r.Mounts, r.Devices = n.env, n.mounts, n.devices
 	return r, err
+}
+
+// imageUser returns who the image of a container wants to be, if that matters, and
+// refuses a container that must not run as root and would.
+func (e *Executor) imageUser(ctx context.Context, p *v1.Pod, c *v1.Container, ref string) (*render.User, error) {
+	var user *render.User
+	if render.NeedsUser(p, c) {
+		found, err := e.ImageUser(ctx, ref)
+		if err != nil {
+			return nil, fmt.Errorf("find the user of image %s: %w", c.Image, err)
+		}
+		user = &found
+	}
+	return user, render.CheckNonRoot(p, c, user)
 }

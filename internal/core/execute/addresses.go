@@ -1,0 +1,42 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// addresses returns those of the pod. Its sandbox may have been made just before,
+// so that nobody has observed it yet.
+func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
+	if t.pod.Spec.HostNetwork {
+		return e.HostIPs(), nil
+	}
+	if t.ips != nil {
+		return t.ips, nil
+	}
+	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.remade {
+		return s.IPs, nil
+	}
+	have, err := e.Runtime.Pod(ctx, t.pod.UID)
+	if err != nil {
+		return nil, fmt.Errorf("find the address of the pod: %w", err)
+	}
+	if s := have.Sandbox(); s != nil {
+		t.ips = s.IPs
+	}
+	return t.ips, nil
+}
+
+func asksForAddress(c *v1.Container) bool {
+	for _, e := range c.Env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP") {
+			return true
+		}
+	}
+	return false
+}

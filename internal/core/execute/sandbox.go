@@ -1,0 +1,138 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"time"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/render"
+	"berth/internal/telemetry/event"
+	"berth/internal/telemetry/waterfall"
+)
+
+// sandbox is the one that containers are started in.
+type sandbox struct {
+	id      string
+	attempt plan.CreateSandbox
+}
+
+// sandboxOf returns the sandbox that the pod already has.
+func sandboxOf(t *task) sandbox {
+	s := t.have.Sandbox()
+	if s == nil {
+		return sandbox{}
+	}
+	return sandbox{id: s.ID, attempt: plan.CreateSandbox{Attempt: s.Attempt, Hash: s.Hash, FirstSeen: s.FirstSeen}}
+}
+
+func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
+	t.did = true
+	began := time.Now()
+	end := e.Telemetry.Phase(t.pod, waterfall.Sandbox, handler)
+	id, err := e.runSandbox(ctx, t, a, handler)
+	end(err)
+	if err != nil {
+		return "", e.sandboxFailed(t, err)
+	}
+	e.Log.Info("sandbox made", "pod", pod.Ref(t.pod), "sandbox", id, "attempt", a.Attempt, "took", time.Since(began).Round(time.Millisecond))
+	return id, nil
+}
+
+func (e *Executor) sandboxFailed(t *task, err error) error {
+	t.allWait(e.words(err))
+	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.words(err))
+	return fmt.Errorf("create sandbox: %w", err)
+}
+
+// runSandbox has the runtime make a sandbox, and tells what of the pod's wishes could
+// not be kept.
+func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
+	if render.OwnUsers(t.pod) && !e.CanMapUsers(handler) {
+		return "", fmt.Errorf("hostUsers: false needs user namespaces, and the runtime handler %q does not support them", handler)
+	}
+	if own := t.pod.Spec.SecurityContext; own != nil {
+		if err := e.checkLabel(own.SELinuxOptions); err != nil {
+			return "", err
+		}
+	}
+	ids, err := e.usersOf(t.pod)
+	if err != nil {
+		return "", err
+	}
+	node := e.Node
+	if e.Resolver != nil {
+		if node.DNS, err = e.Resolver(); err != nil {
+			return "", err
+		}
+	}
+	config, err := render.Sandbox(e.inGroups(t.pod), a, ids, node)
+	if err != nil {
+		return "", err
+	}
+	_, notices := render.Resolver(t.pod, node)
+	for _, n := range notices {
+		e.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
+	}
+	t.remade, t.ips, t.hosts = true, nil, "" // its address will be another one
+	var id string
+	err = e.call(t, "create the sandbox", t.allWait, func() (err error) {
+		id, err = e.Runtime.RunSandbox(ctx, config, handler)
+		return err
+	})
+	return id, err
+}
+
+// checkLabel refuses a label that can't be had.
+func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
+	if asked == nil || e.CheckLabel == nil {
+		return nil
+	}
+	return e.CheckLabel(asked)
+}
+
+// usersOf returns the ids that a pod has to itself, if it wants any.
+func (e *Executor) usersOf(p *v1.Pod) (render.IDs, error) {
+	if !render.OwnUsers(p) {
+		return render.IDs{}, nil
+	}
+	return e.UserNamespaces.Allocate(p.UID)
+}
+
+// handlerFor returns by which handler the sandbox is to be made, if one is.
+func (e *Executor) handlerFor(ctx context.Context, t *task) (string, error) {
+	if !makesSandbox(t.plan) {
+		return "", nil
+	}
+	handler, err := e.handlerOf(ctx, t.pod)
+	if err != nil && ctx.Err() == nil {
+		err = e.sandboxFailed(t, err)
+	}
+	return handler, err
+}
+
+// handlerOf returns by which of its handlers the runtime is to run a pod: that of
+// its RuntimeClass. Without one it is the runtime's choice.
+func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
+	if p.Spec.RuntimeClassName == nil || *p.Spec.RuntimeClassName == "" {
+		return "", nil
+	}
+	class, err := e.Objects.RuntimeClass(ctx, p, *p.Spec.RuntimeClassName)
+	if err != nil {
+		return "", err
+	}
+	return class.Handler, nil
+}
+
+func makesSandbox(p plan.Plan) bool {
+	for _, a := range p.Actions {
+		if _, ok := a.(plan.CreateSandbox); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+	"berth/internal/runtime/image"
+	"berth/internal/telemetry/waterfall"
+)
+
+// startMissing makes the sandbox and starts the containers that the plan asks for, then
+// runs the hooks of those that have one, and of those started earlier whose hooks did not
+// end. Images are asked for first, so that they are pulled while the pod waits for its slot;
+// a container whose image, or something else that it needs, is not there yet is left for
+// later. While a pod has a slot it waits for nobody but the runtime, and for that not for
+// long; it is given back before any hook.
+func startMissing(e *Executor, ctx context.Context, t *task) error {
+	images := e.askForImages(ctx, t)
+	handler, err := e.handlerFor(ctx, t)
+	if err != nil {
+		return err
+	}
+	started, err := e.makeStartCalls(ctx, t, handler, e.findNeeds(ctx, t, images))
+	e.runPostStarts(ctx, t, append(t.startedBefore(), started...))
+	return err
+}
+
+// started is a container that was just started.
+type started struct {
+	spec *v1.Container
+	id   string
+}
+
+func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*needs) ([]started, error) {
+	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
+		end := e.Telemetry.Phase(t.pod, waterfall.Queue, "")
+		release, err := e.Slots.Acquire(ctx, t.pod)
+		end(err)
+		if err != nil {
+			return nil, fmt.Errorf("wait for a start slot: %w", err)
+		}
+		t.release = release
+		defer release()
+	}
+	// Once begun, a call to the runtime is not broken off: a half-made sandbox is
+	// more trouble than one that is stopped a moment later.
+	unbroken := context.WithoutCancel(ctx)
+
+	in := sandboxOf(t)
+	var out []started
+	for _, a := range t.plan.Actions {
+		if err := ctx.Err(); err != nil {
+			return out, err // the pod is to be stopped, or the agent: nothing more is begun
+		}
+		switch a := a.(type) {
+		case plan.CreateSandbox:
+			id, err := e.createSandbox(unbroken, t, a, handler)
+			if err != nil {
+				return out, err
+			}
+			in = sandbox{id: id, attempt: a}
+		case plan.StartContainer:
+			if found[a.Name] == nil {
+				continue
+			}
+			id, err := e.startContainer(unbroken, t, a, in, found[a.Name])
+			if err != nil {
+				t.failed = append(t.failed, fmt.Errorf("container %s: %w", a.Name, err))
+				continue
+			}
+			out = append(out, started{pod.ContainerSpec(t.pod, a.Name), id})
+		}
+	}
+	return out, nil
+}
+
+// askForImages returns, by container, how things stand with the images of those
+// that are to be started.
+func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.State {
+	out := map[string]image.State{}
+	for _, a := range t.plan.Actions {
+		start, ok := a.(plan.StartContainer)
+		if !ok {
+			continue
+		}
+		spec := pod.ContainerSpec(t.pod, start.Name)
+		end := e.Telemetry.Phase(t.pod, waterfall.Pull, start.Name)
+		state := e.Images.Ensure(ctx, t.pod, spec)
+		out[start.Name] = state
+		e.tellOfImage(t, spec, state)
+		if state.Ref == "" {
+			t.note(start.Name, state.Reason, state.Message)
+			t.comeBack(state.Until)
+			continue
+		}
+		end(nil)
+	}
+	return out
+}

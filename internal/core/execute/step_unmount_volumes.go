@@ -1,0 +1,26 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
+)
+
+// unmountVolumes takes down the volumes of a pod. What does not go is shown for as long
+// as that is so, with the time since when: somebody uses it, or a server is away.
+func (e *Executor) unmountVolumes(ctx context.Context, p *v1.Pod, have pod.Observed, m *memory) error {
+	err := e.Volumes.Teardown(ctx, p.UID)
+	if err == nil || ctx.Err() != nil { // it is begun anew at once
+		return err
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	m.heldUp(text)
+	e.publishStop(p, have)
+	e.Events.Record(p, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
+	return fmt.Errorf("take down its volumes: %w", err)
+}

@@ -1,0 +1,61 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/core/plan"
+	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
+)
+
+// stopContainers stops those that are alive, wave after wave, those of a wave at
+// the same time. All of it, hooks included, has one deadline: after that, what
+// is left is killed.
+func (e *Executor) stopContainers(ctx context.Context, p *v1.Pod, containers []pod.Container, m *memory, deadline time.Time) error {
+	for _, wave := range plan.StopOrder(p, containers) {
+		errs := make([]error, len(wave))
+		var wg sync.WaitGroup
+		for i, c := range wave {
+			wg.Go(func() {
+				e.Events.RecordContainer(p, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
+				e.preStop(ctx, p, c, m, deadline)
+				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whyKilled is what users read about a container that is being stopped.
+func whyKilled(c pod.Container) string {
+	if c.Health.Dead == "" {
+		return "Stopping container " + c.Name
+	}
+	probe, _, _ := strings.Cut(c.Health.Dead, " ")
+	return fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, strings.ToLower(probe))
+}
+
+func containersOf(have pod.Observed, is func(pod.Container) bool) []pod.Container {
+	var out []pod.Container
+	for _, c := range have.Containers {
+		if is(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func withID(have pod.Observed, id string) []pod.Container {
+	return containersOf(have, func(c pod.Container) bool { return c.ID == id })
+}
