@@ -9,37 +9,7 @@ import (
 )
 
 // Cleanup removes all that is left of a pod: containers, sandboxes, cgroup,
-// directories, links. After that, nobody knows of it.
+// directories, links. After that, nothing is known of it.
 func (e *Executor) Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error {
-	m := e.memories.of(p.UID)
-	e.showStop(p, have, m, "removing what is left")
-	for _, c := range have.Containers {
-		if err := e.Runtime.RemoveContainer(ctx, c.ID); err != nil {
-			return err
-		}
-		if err := e.unlinkLog(p, c.Name, c.ID); err != nil {
-			return err
-		}
-	}
-	if err := e.stopSandboxes(ctx, have, m); err != nil {
-		return err
-	}
-	for _, s := range have.Sandboxes {
-		if err := e.Runtime.RemoveSandbox(ctx, s.ID); err != nil {
-			return err
-		}
-	}
-	if err := e.unmountVolumes(ctx, p, have, m); err != nil {
-		return err
-	}
-	if err := e.removeCgroups(ctx, p.UID); err != nil {
-		return err
-	}
-	if err := e.removeDirs(p); err != nil {
-		return err
-	}
-	e.UserNamespaces.Release(p.UID)
-	e.Log.Info("pod is gone", "pod", pod.Ref(p), "uid", p.UID)
-	e.forgetLife(p.UID)
-	return nil
+	return e.runSteps(ctx, &task{pod: p, have: have, memory: e.memories.of(p.UID)}, cleanupSteps)
 }

@@ -16,7 +16,8 @@ import (
 // deadline at most. It is run once, however often the stop is tried: whether it
 // succeeds or not, the container is stopped. Only a hook that the runtime did not answer
 // for is run again if the stop has to be tried again, while there is time.
-func (e *Executor) preStop(ctx context.Context, p *v1.Pod, c pod.Container, m *memory, deadline time.Time) {
+func (e *Executor) preStop(ctx context.Context, t *task, c pod.Container, deadline time.Time) {
+	p, m := t.pod, t.memory
 	spec := pod.ContainerSpec(p, c.Name)
 	if spec == nil || spec.Lifecycle == nil || spec.Lifecycle.PreStop == nil || c.State != pod.ContainerRunning {
 		return

@@ -69,7 +69,8 @@ func alive(have pod.Observed, ids map[string]bool) bool {
 
 // notePast writes down that this life of a static pod is about to be ended by the agent,
 // for a cause that is not the pod's own.
-func (e *Executor) notePast(p *v1.Pod, have pod.Observed, m *memory, cause pod.Cause) {
+func (e *Executor) notePast(t *task, cause pod.Cause) {
+	p, have, m := t.pod, t.have, t.memory
 	if !pod.IsStatic(p) || cause.Reason == "" {
 		return
 	}

@@ -69,7 +69,7 @@ func TestALifeThatWasNotEndedGoesOn(t *testing.T) {
 		n.settle(p)
 		n.exit(p, "app", 1)
 		n.settle(p)
-		n.notePast(p, n.have(p), n.memories.of("a"), goesDown)
+		n.notePast(&task{pod: p, have: n.have(p), memory: n.memories.of("a")}, goesDown)
 		n.nextAgent()
 		n.settle(p)
 		if n.shownRestarts(p) != 1 || n.runtime.Calls("RunSandbox") != 1 {

@@ -3,15 +3,13 @@ package execute
 import (
 	"context"
 	"errors"
-
-	"berth/internal/lib/pod"
 )
 
-// removeCgroups removes the cgroup of a pod, wherever it is: of an orphan, nobody
-// knows the class.
-func (e *Executor) removeCgroups(ctx context.Context, uid pod.UID) error {
+// removeCgroup removes the cgroup of a pod, wherever it is: the QoS class of an orphan is
+// not known.
+func removeCgroup(e *Executor, ctx context.Context, t *task) error {
 	var errs []error
-	for _, path := range e.Node.Cgroups(uid) {
+	for _, path := range e.Node.Cgroups(t.pod.UID) {
 		errs = append(errs, e.RemoveCgroup(ctx, path))
 	}
 	return errors.Join(errs...)

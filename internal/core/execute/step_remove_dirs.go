@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,9 +12,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// removeDirs removes what makeDirs made, with all that is in it. Nothing goes behind a
-// mount: there is somebody's data.
-func (e *Executor) removeDirs(p *v1.Pod) error {
+// removeDirs removes what makeDirs made, with all that is in it. Nothing is removed behind a
+// mount: that is data of others.
+func removeDirs(e *Executor, _ context.Context, t *task) error {
+	p := t.pod
 	if err := safeAsPath(p); err != nil {
 		return err
 	}

@@ -17,14 +17,8 @@ import (
 
 // setUpVolumes makes the volumes of a pod be there, with what they should hold now.
 // One that can't be renewed, and is there with what it held before, holds nobody up; one
-// that is not there holds up those who use it. If one was edited, what the edit ends is
-// stopped first: it may hold the one from before.
+// that is not there holds up those who use it.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
-	if e.Volumes.Edited(t.pod) {
-		if err := stopUnwanted(e, ctx, t); err != nil {
-			return err
-		}
-	}
 	end := e.Telemetry.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)

@@ -1,70 +1,7 @@
 package execute
 
-import (
-	"context"
-	"errors"
-	"sync"
-	"time"
-
-	v1 "k8s.io/api/core/v1"
-
-	"berth/internal/core/plan"
-	"berth/internal/lib/pod"
-	"berth/internal/telemetry/event"
-)
+import "context"
 
 // stopUnwanted stops the sandboxes and containers that the plan wants gone
 // before anything is started.
-func stopUnwanted(e *Executor, ctx context.Context, t *task) error {
-	if t.cleared {
-		return nil
-	}
-	t.cleared = true
-	deadline := deadlineIn(pod.Grace(t.pod))
-	var unwanted []pod.Container
-	var givenUp []plan.StopContainer
-	for _, a := range t.plan.Actions {
-		switch a := a.(type) {
-		case plan.StopSandbox:
-			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Why)
-			e.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
-			t.did = true
-			if err := e.stopSandbox(ctx, t, a.ID, deadline); err != nil {
-				return err
-			}
-		case plan.StopContainer:
-			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Why)
-			if a.Grace != nil {
-				givenUp = append(givenUp, a)
-				continue
-			}
-			unwanted = append(unwanted, withID(t.have, a.ID)...)
-		case plan.DropContainer:
-			t.did = true
-			if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
-				return err
-			}
-		}
-	}
-	t.did = t.did || len(unwanted)+len(givenUp) > 0
-	var stops sync.WaitGroup
-	errs := make([]error, len(givenUp))
-	for i, a := range givenUp { // each has its own time, and none waits for another
-		stops.Go(func() { errs[i] = e.stopContainers(ctx, t.pod, withID(t.have, a.ID), t.memory, deadlineIn(*a.Grace)) })
-	}
-	err := e.stopContainers(ctx, t.pod, unwanted, t.memory, deadline)
-	stops.Wait()
-	return errors.Join(append(errs, err)...)
-}
-
-func deadlineIn(seconds int64) time.Time {
-	return time.Now().Add(time.Duration(seconds) * time.Second)
-}
-
-func (e *Executor) stopSandbox(ctx context.Context, t *task, id string, deadline time.Time) error {
-	inside := containersOf(t.have, func(c pod.Container) bool { return c.SandboxID == id })
-	if err := e.stopContainers(ctx, t.pod, inside, t.memory, deadline); err != nil {
-		return err
-	}
-	return e.Runtime.StopSandbox(ctx, id)
-}
+func stopUnwanted(e *Executor, ctx context.Context, t *task) error { return e.carryOutStops(ctx, t) }

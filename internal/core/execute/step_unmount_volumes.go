@@ -7,20 +7,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/lib/pod"
 	"berth/internal/telemetry/event"
 )
 
 // unmountVolumes takes down the volumes of a pod. What does not go is shown for as long
 // as that is so, with the time since when: somebody uses it, or a server is away.
-func (e *Executor) unmountVolumes(ctx context.Context, p *v1.Pod, have pod.Observed, m *memory) error {
-	err := e.Volumes.Teardown(ctx, p.UID)
+func unmountVolumes(e *Executor, ctx context.Context, t *task) error {
+	err := e.Volumes.Teardown(ctx, t.pod.UID)
 	if err == nil || ctx.Err() != nil { // it is begun anew at once
 		return err
 	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	m.heldUp(text)
-	e.publishStop(p, have)
-	e.Events.Record(p, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
+	t.memory.heldUp(text)
+	e.publishStop(t)
+	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
 	return fmt.Errorf("take down its volumes: %w", err)
 }

@@ -9,9 +9,9 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// networkReady holds a pod back until the runtime has a network for it. Pods that
+// waitForNetwork holds a pod back until the runtime has a network for it. Pods that
 // are up already, or use the machine's network, do not care.
-func networkReady(e *Executor, ctx context.Context, t *task) error {
+func waitForNetwork(e *Executor, ctx context.Context, t *task) error {
 	if t.pod.Spec.HostNetwork {
 		return nil
 	}

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,21 +12,77 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// task is one sync of one pod, handed from step to step.
+// step is one part of a Sync, a Stop or a Cleanup. It is in the file step_NAME.go, calls no other
+// step, and can be repeated: it looks at what is there first.
+type step struct {
+	name string
+	do   func(*Executor, context.Context, *task) error
+	// progress is what the status of a pod that is stopped says from this step on. Empty: as before.
+	progress string
+}
+
+var (
+	// syncSteps bring a pod closer to its spec.
+	syncSteps = []step{
+		{name: "wait for the network", do: waitForNetwork},
+		{name: "make directories", do: makeDirs},
+		{name: "make the cgroup", do: makeCgroup},
+		{name: "stop what must go before volumes are replaced", do: stopForEditedVolumes},
+		{name: "set up volumes", do: setUpVolumes},
+		{name: "stop what must go", do: stopUnwanted},
+		{name: "start what is missing", do: startMissing},
+		{name: "remove what is dead", do: removeDead},
+	}
+
+	// stopSteps end a pod of which something runs. The next Stop sees what came of it.
+	stopSteps = []step{
+		{name: "stop containers", do: stopContainers, progress: "stopping containers"},
+		{name: "stop sandboxes", do: stopSandboxes, progress: "stopping the sandbox"},
+	}
+
+	// releaseSteps give back what a pod holds of which nothing runs. A sandbox that died by itself
+	// still holds its address.
+	releaseSteps = []step{
+		{name: "stop sandboxes", do: stopSandboxes},
+		{name: "unmount volumes", do: unmountVolumes, progress: "unmounting volumes"},
+		{name: "unregister objects", do: unregisterObjects},
+		{name: "remove the cgroup", do: removeCgroup, progress: "removing the cgroup"},
+		{name: "report the stop", do: reportStop},
+	}
+
+	// cleanupSteps remove what is left of a pod that is stopped.
+	cleanupSteps = []step{
+		{name: "remove containers", do: removeContainers, progress: "removing what is left"},
+		{name: "stop sandboxes", do: stopSandboxes},
+		{name: "remove sandboxes", do: removeSandboxes},
+		{name: "unmount volumes", do: unmountVolumes},
+		{name: "remove the cgroup", do: removeCgroup},
+		{name: "remove directories", do: removeDirs},
+		{name: "forget the pod", do: forgetPod},
+	}
+)
+
+// task is one Sync, Stop or Cleanup of one pod, handed from step to step.
 type task struct {
 	pod    *v1.Pod
 	have   pod.Observed
-	plan   plan.Plan
 	memory *memory
 
-	did     bool      // something was changed in the runtime
-	cleared bool      // what must go was stopped
-	release func()    // gives the start slot back; may be called again
-	due     time.Time // when to come back
-	failed  []error   // of single containers, which hold nobody else back
-	remade  bool      // the sandbox was made in this sync, and is not in have
-	ips     []string  // of that sandbox, once somebody asked
-	hosts   string    // the file of host names, once it is written for it
+	// Of a Stop:
+
+	deadline time.Time // of all containers together
+
+	// Of a Sync:
+
+	plan      plan.Plan
+	did       bool      // something was changed in the runtime
+	stopsDone bool      // the stops of the plan were carried out
+	release   func()    // gives the start slot back; may be called again
+	due       time.Time // when to come back
+	failed    []error   // of single containers; the others go on
+	remade    bool      // the sandbox was made in this sync, and is not in have
+	ips       []string  // of that sandbox, once they were asked for
+	hosts     string    // path of the pod's hosts file, once it is written for that sandbox
 }
 
 // comeBack asks for another sync at that time, if none is due before.
@@ -54,27 +111,29 @@ func (t *task) allWait(message string) {
 	}
 }
 
-// step is one thing that must be in place before the next.
-type step struct {
-	name string
-	do   func(*Executor, context.Context, *task) error
+// runSyncSteps performs the steps of a sync until one fails. Each is a span of the pod's trace.
+func (e *Executor) runSyncSteps(ctx context.Context, t *task) error {
+	for _, s := range syncSteps {
+		stepCtx, end := e.Telemetry.Step(ctx, t.pod, s.name)
+		err := s.do(e, stepCtx, t)
+		end(err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
 }
 
-// syncSteps is the road of a pod through this package, in order.
-var syncSteps = []step{
-	{"wait for the network", networkReady},
-	{"make directories", makeDirs},
-	{"make the cgroup", makeCgroup},
-	{"set up volumes", setUpVolumes},
-	{"stop what must go", stopUnwanted},
-	{"start what is missing", startMissing},
-	{"remove what is dead", removeDead},
-}
-
-// doStep does one step, and lets it be seen.
-func (e *Executor) doStep(ctx context.Context, s step, t *task) error {
-	ctx, end := e.Telemetry.Step(ctx, t.pod, s.name)
-	err := s.do(e, ctx, t)
-	end(err)
-	return err
+// runSteps performs the steps of a stop or a cleanup until one fails, and publishes how far it came.
+func (e *Executor) runSteps(ctx context.Context, t *task, steps []step) error {
+	for _, s := range steps {
+		if s.progress != "" {
+			t.memory.standsAt(s.progress)
+			e.publishStop(t)
+		}
+		if err := s.do(e, ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }

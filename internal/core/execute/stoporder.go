@@ -15,17 +15,17 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// stopContainers stops those that are alive, wave after wave, those of a wave at
+// stopInOrder stops containers that are alive, wave after wave, those of a wave at
 // the same time. All of it, hooks included, has one deadline: after that, what
 // is left is killed.
-func (e *Executor) stopContainers(ctx context.Context, p *v1.Pod, containers []pod.Container, m *memory, deadline time.Time) error {
-	for _, wave := range plan.StopOrder(p, containers) {
+func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Container, deadline time.Time) error {
+	for _, wave := range plan.StopOrder(t.pod, containers) {
 		errs := make([]error, len(wave))
 		var wg sync.WaitGroup
 		for i, c := range wave {
 			wg.Go(func() {
-				e.Events.RecordContainer(p, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
-				e.preStop(ctx, p, c, m, deadline)
+				e.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
+				e.preStop(ctx, t, c, deadline)
 				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
 			})
 		}

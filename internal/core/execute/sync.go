@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,13 +37,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 		e.Telemetry.Starting(p)
 	}
 
-	var err error
-	for _, s := range syncSteps {
-		if err = e.doStep(ctx, s, t); err != nil {
-			err = fmt.Errorf("%s: %w", s.name, err)
-			break
-		}
-	}
+	err := e.runSyncSteps(ctx, t)
 	err = errors.Join(append(t.failed, err)...)
 	if err != nil || !t.did { // else the next sync, which follows at once, knows better
 		e.show(t)

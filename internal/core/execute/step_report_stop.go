@@ -1,0 +1,20 @@
+package execute
+
+import (
+	"context"
+
+	"berth/internal/core/status"
+)
+
+// reportStop publishes that the pod is stopped. Once the upstream has heard of the end of a pod that
+// was deleted, it is not told again.
+func reportStop(e *Executor, _ context.Context, t *task) error {
+	m := t.memory
+	m.stopping, m.stopped = nil, true
+	e.publish(status.Input{Pod: t.pod, Observed: t.have, Finished: e.finished(t), Stopped: true})
+	if t.pod.DeletionTimestamp != nil && !m.released {
+		m.released = true
+		e.Upstream.Release(t.pod)
+	}
+	return nil
+}
