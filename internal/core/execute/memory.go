@@ -2,7 +2,6 @@ package execute
 
 import (
 	"sync"
-	"time"
 
 	"berth/internal/core/plan"
 	"berth/internal/core/status"
@@ -14,20 +13,16 @@ import (
 type memory struct {
 	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
 
-	notes     map[string]status.WaitingReason // by container: why it does not run
-	ended     *status.Termination             // why the agent ended the pod
-	stopping  *status.TerminationStep         // how far its stop has come
-	stopStep  string                          // the step of it, without what holds it up
-	preStops  map[string]bool                 // by container id: its preStop hook was run
-	lastWords map[string]string               // by container id: its termination message
+	notes       map[string]status.WaitingReason // by container: why it does not run
+	termination termination                     // how far its end has come
+	preStops    map[string]bool                 // by container id: its preStop hook was run
+	lastWords   map[string]string               // by container id: its termination message
 
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
 
 	cgroup    bool            // its cgroup is there, with its limits
-	stopped   bool            // nothing of it ran when it was last seen to
 	past      map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
-	released  bool            // the upstream knows that it is stopped for good
 	sandboxes map[string]bool // by id: it was stopped, and holds nothing any more
 }
 
@@ -54,6 +49,9 @@ func (m *memories) forget(uid pod.UID) {
 	defer m.mu.Unlock()
 	delete(m.pods, uid)
 }
+
+// terminate moves the termination of the pod on.
+func (m *memory) terminate(e terminationEvent) { m.termination = m.termination.on(e) }
 
 // recall drops the notes on containers that the plan no longer wants to start,
 // and takes in what the plan itself and their postStart hooks say of the others.
@@ -94,16 +92,4 @@ func (m *memory) forgetPreStop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.preStops, id)
-}
-
-// standsAt notes how far the stop of a pod has come.
-func (m *memory) standsAt(step string) {
-	if m.stopping == nil || m.stopStep != step {
-		m.stopStep, m.stopping = step, &status.TerminationStep{Step: step, Since: time.Now()}
-	}
-}
-
-// heldUp notes why the stop of a pod does not get any further.
-func (m *memory) heldUp(why string) {
-	m.stopping = &status.TerminationStep{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
 }

@@ -39,10 +39,11 @@ func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 	if m.past == nil {
 		m.past = e.readPast(p)
 	}
-	if !m.stopped && len(m.past) == 0 || plan.Next(p, have, e.Backoff, have.At).Finished {
+	wasStopped := m.termination.phase >= stopped
+	if !wasStopped && len(m.past) == 0 || plan.Next(p, have, e.Backoff, have.At).Finished {
 		return have
 	}
-	if m.stopped {
+	if wasStopped {
 		ids := m.past
 		e.forgetLife(p.UID)
 		m = e.memories.of(p.UID)

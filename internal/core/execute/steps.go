@@ -128,7 +128,7 @@ func (e *Executor) runSyncSteps(ctx context.Context, t *task) error {
 func (e *Executor) runSteps(ctx context.Context, t *task, steps []step) error {
 	for _, s := range steps {
 		if s.progress != "" {
-			t.memory.standsAt(s.progress)
+			t.memory.terminate(stepBegan{s.progress, time.Now()})
 			e.publishStop(t)
 		}
 		if err := s.do(e, ctx, t); err != nil {

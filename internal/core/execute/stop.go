@@ -35,10 +35,10 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 // noteCause remembers why the agent ends a pod, for all to read. One whose
 // containers have ended for good by themselves ends as they did.
 func (e *Executor) noteCause(t *task, cause pod.Cause) {
-	if cause.Reason == "" || t.memory.ended != nil || e.finished(t) {
+	if cause.Reason == "" || t.memory.termination.reason != nil || e.finished(t) {
 		return
 	}
-	t.memory.ended = &status.Termination{Reason: cause.Reason, Message: cause.Message, Disruption: cause.Disruption}
+	t.memory.terminate(terminationDecided{status.Termination{Reason: cause.Reason, Message: cause.Message, Disruption: cause.Disruption}})
 }
 
 // finished tells whether the containers of a pod have ended for good by themselves.

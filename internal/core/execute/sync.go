@@ -30,7 +30,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
 	}
 	if over := e.pastDeadline(t, shown); over {
-		return pod.Outcome{Finished: true, Why: t.memory.ended.Message}, nil
+		return pod.Outcome{Finished: true, Why: t.memory.termination.reason.Message}, nil
 	}
 	t.comeBack(t.plan.Due())
 	if t.plan.FirstStart() {
@@ -61,9 +61,8 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 		t.comeBack(deadline)
 		return false
 	}
-	t.memory.ended = &status.Termination{
-		Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline",
-	}
-	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, t.memory.ended.Message)
+	reason := status.Termination{Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
+	t.memory.terminate(terminationDecided{reason})
+	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, reason.Message)
 	return true
 }
