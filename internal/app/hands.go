@@ -44,32 +44,34 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, UserNamespaces: users,
-		Events: in.diary.recorder, Upstream: in.upstream, Statuses: n.statuses, Telemetry: in.watcher,
-		Slots: execute.NewSlots(c.StartSlots), Log: n.log,
-		Node:        renderNode(c, in),
-		HostIPs:     n.ips.now,
-		Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
-		PodsDir:     in.podsDir,
-		LinksDir:    c.LogLinksDir,
-		RuntimeName: in.features.runtimeName,
-		LastLines:   crilog.LastLines,
-		Backoff:     c.Backoff,
-		Allocatable: in.capacity.forPods,
-		CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
-		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
-		ImageUser:   imageUsers(in.client),
-		MakeCgroup: func(g render.Cgroup) error {
-			defer in.watcher.Cgroup("create")()
-			return n.cgroups.Make(g)
+		Runtime: in.client, Images: n.images, Hooks: hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes,
+		Node: renderNode(c, in), Backoff: c.Backoff, Slots: execute.NewSlots(c.StartSlots), Log: n.log,
+		RuntimeInfo: execute.RuntimeInfo{
+			Name:        in.features.runtimeName,
+			CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
+			CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
+			ImageUser:   imageUsers(in.client),
+			Explain:     cri.Reason,
 		},
-		RemoveCgroup: func(ctx context.Context, path string) error {
-			defer in.watcher.Cgroup("destroy")()
-			return n.cgroups.Remove(ctx, path)
+		Host: execute.Host{
+			PodsDir: in.podsDir, LogLinksDir: c.LogLinksDir, UserNamespaces: users,
+			IPs:         n.ips.now,
+			Resolver:    func() (render.DNS, error) { return machineDNS(c.ResolvConf) },
+			Allocatable: in.capacity.forPods,
+			MakeCgroup: func(g render.Cgroup) error {
+				defer in.watcher.Cgroup("create")()
+				return n.cgroups.Make(g)
+			},
+			RemoveCgroup: func(ctx context.Context, path string) error {
+				defer in.watcher.Cgroup("destroy")()
+				return n.cgroups.Remove(ctx, path)
+			},
+			RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
+			LogTail:   crilog.LastLines,
 		},
-		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
-		Explain:   cri.Reason,
-		PodGone:   n.observer.Forget,
+		Reports: execute.Reports{
+			Statuses: n.statuses, Events: in.diary.recorder, Upstream: in.upstream, Telemetry: in.watcher, PodGone: n.observer.Forget,
+		},
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // so that nobody has observed it yet.
 func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
 	if t.pod.Spec.HostNetwork {
-		return e.HostIPs(), nil
+		return e.Host.IPs(), nil
 	}
 	if t.ips != nil {
 		return t.ips, nil

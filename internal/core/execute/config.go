@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -106,51 +107,101 @@ type Upstream interface {
 	Release(p *v1.Pod)
 }
 
-// Config is what an Executor is made of.
-type Config struct {
-	Runtime        Runtime
-	Images         Images
-	Hooks          Hooks
-	Probes         Probes
-	Objects        Objects
-	Volumes        Volumes
-	UserNamespaces UserNamespaces
-	Events         Events
-	Upstream       Upstream
-	Statuses       *status.Store
-	Slots          *Slots
-	Log            *slog.Logger
-	Node           render.Node
-	HostIPs        func() []string // as they are now; nil: not known
-	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
-	// they are those of Node.
-	Resolver func() (render.DNS, error)
-	PodsDir  string // holds a directory of data for each pod
-	LinksDir string // holds a link to the log of each container
-	// RuntimeName is how container ids begin in a status.
-	RuntimeName func() string
-	Backoff     plan.Backoff
-	// Allocatable is what pods may have of the machine.
-	Allocatable func() v1.ResourceList
-	// CanMapUsers tells whether a handler of the runtime can give a pod users of its own.
+// RuntimeInfo is what is known of the runtime besides its calls.
+type RuntimeInfo struct {
+	// Name is how container ids begin in a status. Nil: not known.
+	Name func() string
+	// CanMapUsers tells whether a handler of the runtime can give a pod a user namespace of its own.
 	CanMapUsers func(handler string) bool
 	// CheckLabel tells why no container can have such a SELinux label. Nil: any can.
 	CheckLabel func(*v1.SELinuxOptions) error
-	// ImageUser tells who an image wants its processes to be.
+	// ImageUser returns the user that an image asks for.
 	ImageUser func(ctx context.Context, ref string) (render.User, error)
+	// Explain turns an error of the runtime into words for a status.
+	Explain func(error) string
+}
+
+// Host is what pods get of the machine.
+type Host struct {
+	PodsDir     string // holds a directory of data for each pod
+	LogLinksDir string // holds a link to the log of each container
+	// IPs are the addresses of the machine now. Nil: not known.
+	IPs func() []string
+	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
+	// they are those of Node.
+	Resolver func() (render.DNS, error)
+	// Allocatable is what pods may have of the machine.
+	Allocatable func() v1.ResourceList
 	// MakeCgroup makes the cgroup of a pod with its limits. It may be there.
 	MakeCgroup func(render.Cgroup) error
 	// RemoveCgroup removes the cgroup of a pod that should have no process left.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// RemoveDir removes a directory with all that is in it, and stops with an error at a
-	// mount. One that is not there is fine.
+	// mount. A directory that is not there is no error.
 	RemoveDir func(dir string) error
-	// Explain turns an error of the runtime into words for a status.
-	Explain func(error) string
-	// LastLines returns the end of a container's log, for its last words.
-	LastLines func(path string, lines int64, bytes int) string
+	// LogTail returns the end of a container's log, for its termination message.
+	LogTail        func(path string, lines int64, bytes int) string
+	UserNamespaces UserNamespaces
+}
+
+// Reports are the receivers of what becomes of a pod.
+type Reports struct {
+	Statuses *status.Store
+	Events   Events
+	Upstream Upstream
+	// Telemetry measures and traces what is done. Nil: nothing is measured.
+	Telemetry Telemetry
 	// PodGone is told that nothing of a pod is left.
 	PodGone func(pod.UID)
-	// Telemetry sees what is done. Nil: nobody does.
-	Telemetry Telemetry
+}
+
+// Config is what an Executor is made of, grouped by whom it talks to.
+type Config struct {
+	Runtime     Runtime
+	RuntimeInfo RuntimeInfo
+	Images      Images
+	Hooks       Hooks
+	Probes      Probes
+	Objects     Objects
+	Volumes     Volumes
+	Host        Host
+	Reports     Reports
+
+	Node    render.Node  // what containers take over from the machine
+	Backoff plan.Backoff // between the restarts of a container
+	Slots   *Slots
+	Log     *slog.Logger
+}
+
+// validate tells what is missing in a Config.
+func (c *Config) validate() error {
+	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Slots == nil || c.Log == nil {
+		return errors.New("execute: runtime, images, hooks, probes, objects, volumes, slots and log are required")
+	}
+	if i := &c.RuntimeInfo; i.CanMapUsers == nil || i.ImageUser == nil || i.Explain == nil {
+		return errors.New("execute: canMapUsers, imageUser and explain are required of the runtime info")
+	}
+	if h := &c.Host; h.PodsDir == "" || h.LogLinksDir == "" || c.Node.LogsDir == "" {
+		return errors.New("execute: the directories of pods, logs and links are required")
+	}
+	if h := &c.Host; h.Allocatable == nil || h.MakeCgroup == nil || h.RemoveCgroup == nil || h.RemoveDir == nil || h.LogTail == nil || h.UserNamespaces == nil {
+		return errors.New("execute: allocatable, makeCgroup, removeCgroup, removeDir, logTail and user namespaces are required of the host")
+	}
+	if r := &c.Reports; r.Statuses == nil || r.Events == nil || r.Upstream == nil || r.PodGone == nil {
+		return errors.New("execute: statuses, events, upstream and podGone are required of the reports")
+	}
+	return c.Backoff.Validate()
+}
+
+// setDefaults replaces what may be nil.
+func (c *Config) setDefaults() {
+	if c.Reports.Telemetry == nil {
+		c.Reports.Telemetry = nobody{}
+	}
+	if c.RuntimeInfo.Name == nil {
+		c.RuntimeInfo.Name = func() string { return "" }
+	}
+	if c.Host.IPs == nil {
+		c.Host.IPs = func() []string { return nil }
+	}
 }

@@ -17,21 +17,21 @@ import (
 func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
 	t.did = true
 	began := time.Now()
-	end := e.Telemetry.Phase(t.pod, waterfall.Create, a.Name)
+	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Create, a.Name)
 	id, err := e.createContainer(ctx, t, a, in, with)
 	end(err)
 	if err != nil {
 		return "", err
 	}
 	e.expectPostStart(t, a.Name, id)
-	end = e.Telemetry.Phase(t.pod, waterfall.Start, a.Name)
+	end = e.Reports.Telemetry.Phase(t.pod, waterfall.Start, a.Name)
 	err = e.call(t, "start the container", t.waits(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
 	end(err)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
 	}
 	delete(t.memory.notes, a.Name)
-	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
+	e.Reports.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
 	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
 		"took", time.Since(began).Round(time.Millisecond))
 	if err := e.linkLog(t.pod, pod.ContainerSpec(t.pod, a.Name), id, a.Attempt); err != nil {
@@ -70,13 +70,13 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateContainerError, err)
 	}
-	e.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Created, "Created container "+a.Name)
+	e.Reports.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Created, "Created container "+a.Name)
 	return id, nil
 }
 
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {
 	t.note(container, reason, e.words(err))
-	e.Telemetry.StartFailed(t.pod, container, reason)
-	e.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.words(err))
+	e.Reports.Telemetry.StartFailed(t.pod, container, reason)
+	e.Reports.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.words(err))
 	return err
 }

@@ -115,7 +115,7 @@ func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *nee
 func (e *Executor) imageUser(ctx context.Context, p *v1.Pod, c *v1.Container, ref string) (*render.User, error) {
 	var user *render.User
 	if render.NeedsUser(p, c) {
-		found, err := e.ImageUser(ctx, ref)
+		found, err := e.RuntimeInfo.ImageUser(ctx, ref)
 		if err != nil {
 			return nil, fmt.Errorf("find the user of image %s: %w", c.Image, err)
 		}

@@ -19,7 +19,7 @@ func (e *Executor) tellOfImage(t *task, spec *v1.Container, state image.State) {
 	}
 	pulling := before.Reason == pod.ReasonContainerCreating && strings.HasPrefix(before.Message, "Pulling image")
 	tell := func(kind, reason, format string, args ...any) {
-		e.Events.RecordContainer(t.pod, spec.Name, kind, reason, fmt.Sprintf(format, args...))
+		e.Reports.Events.RecordContainer(t.pod, spec.Name, kind, reason, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case state.Ref != "" && pulling:
@@ -46,7 +46,7 @@ func (e *Executor) tellOfImage(t *task, spec *v1.Container, state image.State) {
 // tellOfWaits records which containers wait because they keep ending.
 func (e *Executor) tellOfWaits(t *task) {
 	for _, w := range t.plan.Waits {
-		e.Events.RecordContainer(t.pod, w.Container, v1.EventTypeWarning, event.BackOff,
+		e.Reports.Events.RecordContainer(t.pod, w.Container, v1.EventTypeWarning, event.BackOff,
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s(%s)", w.Container, pod.FullName(t.pod), t.pod.UID))
 	}
 }

@@ -7,7 +7,6 @@
 package execute
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -28,30 +27,10 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.UserNamespaces == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, users, events, upstream, statuses, slots and log are required")
-	}
-	if c.MakeCgroup == nil || c.ImageUser == nil || c.CanMapUsers == nil {
-		return nil, errors.New("execute: makeCgroup, imageUser and canMapUsers are required")
-	}
-	if c.RemoveCgroup == nil || c.RemoveDir == nil || c.Explain == nil || c.PodGone == nil || c.LastLines == nil || c.Allocatable == nil {
-		return nil, errors.New("execute: removeCgroup, removeDir, explain, forget, lastLines and allocatable are required")
-	}
-	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
-		return nil, errors.New("execute: the directories of pods, logs and links are required")
-	}
-	if err := c.Backoff.Validate(); err != nil {
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	if c.Telemetry == nil {
-		c.Telemetry = nobody{}
-	}
-	if c.RuntimeName == nil {
-		c.RuntimeName = func() string { return "" }
-	}
-	if c.HostIPs == nil {
-		c.HostIPs = func() []string { return nil }
-	}
+	c.setDefaults()
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
 
@@ -60,14 +39,14 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.of(in.Pod.UID)
 	in.Waiting, in.Termination, in.Stopping = m.notes, m.termination.reason, m.termination.progress()
 	in.Observed = e.withLastWords(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
-	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName(), time.Now()
-	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
+	in.HostIPs, in.Runtime, in.Now = e.Host.IPs(), e.RuntimeInfo.Name(), time.Now()
+	if before, ok := e.Reports.Statuses.Get(in.Pod.UID); ok {
 		in.Previous = &before
 	}
 	s := status.Derive(in)
-	if e.Statuses.Set(in.Pod.UID, s) {
-		e.Upstream.Publish(in.Pod, s)
-		e.Telemetry.Shown(in.Pod, &s)
+	if e.Reports.Statuses.Set(in.Pod.UID, s) {
+		e.Reports.Upstream.Publish(in.Pod, s)
+		e.Reports.Telemetry.Shown(in.Pod, &s)
 	}
 	return s
 }
@@ -83,4 +62,4 @@ func (e *Executor) withHealth(have pod.Observed) pod.Observed {
 	return have
 }
 
-func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.PodsDir, string(uid)) }
+func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.Host.PodsDir, string(uid)) }

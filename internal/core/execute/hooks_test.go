@@ -89,10 +89,10 @@ func TestWhatIsLeftOfAPostStartHookCanNotBeRead(t *testing.T) {
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}}
 		n.settle(p)
-		if _, err := os.Stat(filepath.Join(n.PodsDir, "a", postStartFile)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(n.Host.PodsDir, "a", postStartFile)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("nothing is to be remembered: %v", err)
 		}
-		if err := os.WriteFile(filepath.Join(n.PodsDir, "a", postStartFile), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", postStartFile), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n.memories.forget(p.UID) // as after a restart of the agent

@@ -51,7 +51,7 @@ func (e *Executor) hostsFile(ctx context.Context, t *task) (string, error) {
 // written if it does, and never seen half-written: a container may have it open. Whatever a
 // container has made of it is replaced.
 func (e *Executor) replaceHosts(uid pod.UID, content string) error {
-	have, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), hostsName), int64(len(content)))
+	have, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), hostsName), int64(len(content)))
 	if err == nil && string(have) == content {
 		return nil
 	}

@@ -30,7 +30,7 @@ type idFile struct {
 // readIDs returns the ids in a file of a pod. One that is not there has none.
 func (e *Executor) readIDs(uid pod.UID, name string) (map[string]bool, error) {
 	out := map[string]bool{}
-	data, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), name), maxIDs)
+	data, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), name), maxIDs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 func (n *node) hosts(p *v1.Pod) string {
 	n.t.Helper()
-	text, err := os.ReadFile(filepath.Join(n.PodsDir, string(p.UID), "etc-hosts"))
+	text, err := os.ReadFile(filepath.Join(n.Host.PodsDir, string(p.UID), "etc-hosts"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestWhoMustNotBeRootWaitsAndItsNeighbourRuns(t *testing.T) {
 
 func TestWhoAsksForALabelThatNobodyKnowsWaits(t *testing.T) {
 	onNode(t, 2, func(n *node) {
-		n.CheckLabel = func(asked *v1.SELinuxOptions) error {
+		n.RuntimeInfo.CheckLabel = func(asked *v1.SELinuxOptions) error {
 			if asked.Type == "lost_t" {
 				return errors.New("nobody knows lost_t")
 			}

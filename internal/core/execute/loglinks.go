@@ -17,7 +17,7 @@ import (
 
 // linkLog makes the link to the log of a container.
 func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, attempt int32) error {
-	if err := os.MkdirAll(e.LinksDir, 0o755); err != nil {
+	if err := os.MkdirAll(e.Host.LogLinksDir, 0o755); err != nil {
 		return fmt.Errorf("make the directory of log links: %w", err)
 	}
 	log := filepath.Join(e.Node.LogDir(p.Namespace, p.Name, p.UID), render.LogFile(spec.Name, attempt))
@@ -28,7 +28,7 @@ func (e *Executor) linkLog(p *v1.Pod, spec *v1.Container, id string, attempt int
 }
 
 func (e *Executor) logLink(p *v1.Pod, container, id string) string {
-	return filepath.Join(e.LinksDir, fmt.Sprintf("%s_%s_%s-%s.log", p.Name, p.Namespace, container, id))
+	return filepath.Join(e.Host.LogLinksDir, fmt.Sprintf("%s_%s_%s-%s.log", p.Name, p.Namespace, container, id))
 }
 
 // unlinkLog removes the link to the log of a container. It looks for no other names: the

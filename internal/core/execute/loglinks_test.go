@@ -11,7 +11,7 @@ import (
 )
 
 func TestOnlyLinksToOurLogsAreRemoved(t *testing.T) {
-	e := &Executor{Config: Config{LinksDir: t.TempDir(), Node: render.Node{LogsDir: "/logs"}}}
+	e := &Executor{Config: Config{Host: Host{LogLinksDir: t.TempDir()}, Node: render.Node{LogsDir: "/logs"}}}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	targets := map[string]string{"ours": "/logs/shop_web_1/app/0.log", "theirs": "/other/logs/shop_web_1/app/0.log"}
 	for id, target := range targets {

@@ -26,7 +26,7 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 		switch a := a.(type) {
 		case plan.StopSandbox:
 			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Why)
-			e.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
+			e.Reports.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 			t.did = true
 			if err := e.stopSandbox(ctx, t, a.ID, deadline); err != nil {
 				return err

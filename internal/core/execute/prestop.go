@@ -34,13 +34,13 @@ func (e *Executor) preStop(ctx context.Context, t *task, c pod.Container, deadli
 		text = "It is not known whether the PreStopHook was run: "
 	}
 	if err != nil {
-		e.Events.RecordContainer(p, c.Name, v1.EventTypeWarning, event.FailedPreStopHook, text+err.Error())
+		e.Reports.Events.RecordContainer(p, c.Name, v1.EventTypeWarning, event.FailedPreStopHook, text+err.Error())
 	}
 }
 
 func (e *Executor) target(p *v1.Pod, spec *v1.Container, id string) handler.Target {
 	t := handler.Target{Pod: p, Container: spec, ContainerID: id}
-	if s, ok := e.Statuses.Get(p.UID); ok {
+	if s, ok := e.Reports.Statuses.Get(p.UID); ok {
 		t.PodIP = s.PodIP
 	}
 	return t

@@ -26,9 +26,9 @@ func (e *Executor) forgetLife(uid pod.UID) {
 	e.Probes.Forget(uid)
 	e.Objects.Unregister(uid)
 	e.memories.forget(uid)
-	e.Statuses.Forget(uid)
-	e.PodGone(uid)
-	e.Telemetry.Gone(uid)
+	e.Reports.Statuses.Forget(uid)
+	e.Reports.PodGone(uid)
+	e.Reports.Telemetry.Gone(uid)
 }
 
 // beginLife forgets the life before of a pod that was stopped and is to run again: only a

@@ -19,14 +19,14 @@ func fromFolder(p *v1.Pod) *v1.Pod {
 // shownRestarts is how often the container app was restarted, as readers see it.
 func (n *node) shownRestarts(p *v1.Pod) int32 {
 	n.t.Helper()
-	s, _ := n.Statuses.Get(p.UID)
+	s, _ := n.Reports.Statuses.Get(p.UID)
 	return s.ContainerStatuses[0].RestartCount
 }
 
 // nextAgent forgets all that is not on disk or in the runtime.
 func (n *node) nextAgent() {
 	n.memories.pods = map[pod.UID]*memory{}
-	n.Statuses.Forget("a")
+	n.Reports.Statuses.Forget("a")
 }
 
 func TestWhatTheAgentStoppedDidNotCrash(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWhatTheAgentStoppedDidNotCrash(t *testing.T) {
 		"the same agent": func(*node) {},
 		"the next agent": (*node).nextAgent,
 		"the same agent, which could not write it down": func(n *node) {
-			if err := os.Remove(filepath.Join(n.PodsDir, "a", pastFile)); err != nil {
+			if err := os.Remove(filepath.Join(n.Host.PodsDir, "a", pastFile)); err != nil {
 				n.t.Fatal(err)
 			}
 		},
@@ -88,7 +88,7 @@ func TestARecordThatCanNotBeReadKeepsNobodyFromRunning(t *testing.T) {
 		p := fromFolder(web("a", "app"))
 		n.settle(p)
 		n.endedBy(p, goesDown)
-		if err := os.WriteFile(filepath.Join(n.PodsDir, "a", pastFile), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", pastFile), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n.nextAgent()
@@ -110,7 +110,7 @@ func TestAnEndStaysAnEndForTheNextAgent(t *testing.T) {
 		if outcome := n.settle(p); !outcome.Finished {
 			t.Errorf("got %+v", outcome)
 		}
-		s, _ := n.Statuses.Get("a")
+		s, _ := n.Reports.Statuses.Get("a")
 		if end := s.InitContainerStatuses[0].State.Terminated; s.Phase != v1.PodFailed || end == nil || end.ExitCode != 3 {
 			t.Errorf("got %+v", s)
 		}

@@ -15,8 +15,8 @@ import (
 func (e *Executor) references(ctx context.Context, t *task, c *v1.Container) (render.References, error) {
 	r := render.References{
 		ConfigMaps: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
-		Facts:       downward.Facts{NodeName: e.Node.Name, HostIPs: e.HostIPs()},
-		Allocatable: e.Allocatable(),
+		Facts:       downward.Facts{NodeName: e.Node.Name, HostIPs: e.Host.IPs()},
+		Allocatable: e.Host.Allocatable(),
 	}
 	var err error
 	if r.Services, err = e.Objects.Services(ctx, t.pod); err != nil {

@@ -34,4 +34,6 @@ var runtimeID = regexp.MustCompile(`[0-9a-f]{64}`)
 
 // words are what users read of an error of the runtime. Those of the next attempt are
 // the same if the reason is, so that they can be counted.
-func (e *Executor) words(err error) string { return runtimeID.ReplaceAllString(e.Explain(err), "...") }
+func (e *Executor) words(err error) string {
+	return runtimeID.ReplaceAllString(e.RuntimeInfo.Explain(err), "...")
+}

@@ -163,7 +163,7 @@ func TestAVolumeThatDoesNotGoIsShownWithItsAge(t *testing.T) {
 			if _, err := n.stop(p); err == nil {
 				t.Fatal("want an error")
 			}
-			s, _ := n.Statuses.Get(p.UID)
+			s, _ := n.Reports.Statuses.Get(p.UID)
 			want := fmt.Sprintf("Terminating since %s: unmounting volumes: %s", began.UTC().Format(time.RFC3339), stuck)
 			if s.Message != want {
 				t.Errorf("%q, want %q", s.Message, want)

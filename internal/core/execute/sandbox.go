@@ -33,7 +33,7 @@ func sandboxOf(t *task) sandbox {
 func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
 	t.did = true
 	began := time.Now()
-	end := e.Telemetry.Phase(t.pod, waterfall.Sandbox, handler)
+	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Sandbox, handler)
 	id, err := e.runSandbox(ctx, t, a, handler)
 	end(err)
 	if err != nil {
@@ -45,14 +45,14 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 
 func (e *Executor) sandboxFailed(t *task, err error) error {
 	t.allWait(e.words(err))
-	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.words(err))
+	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.words(err))
 	return fmt.Errorf("create sandbox: %w", err)
 }
 
 // runSandbox has the runtime make a sandbox, and tells what of the pod's wishes could
 // not be kept.
 func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
-	if render.OwnUsers(t.pod) && !e.CanMapUsers(handler) {
+	if render.OwnUsers(t.pod) && !e.RuntimeInfo.CanMapUsers(handler) {
 		return "", fmt.Errorf("hostUsers: false needs user namespaces, and the runtime handler %q does not support them", handler)
 	}
 	if own := t.pod.Spec.SecurityContext; own != nil {
@@ -65,8 +65,8 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 		return "", err
 	}
 	node := e.Node
-	if e.Resolver != nil {
-		if node.DNS, err = e.Resolver(); err != nil {
+	if e.Host.Resolver != nil {
+		if node.DNS, err = e.Host.Resolver(); err != nil {
 			return "", err
 		}
 	}
@@ -76,7 +76,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	}
 	_, notices := render.Resolver(t.pod, node)
 	for _, n := range notices {
-		e.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
+		e.Reports.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
 	}
 	t.remade, t.ips, t.hosts = true, nil, "" // its address will be another one
 	var id string
@@ -89,10 +89,10 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 
 // checkLabel refuses a label that can't be had.
 func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
-	if asked == nil || e.CheckLabel == nil {
+	if asked == nil || e.RuntimeInfo.CheckLabel == nil {
 		return nil
 	}
-	return e.CheckLabel(asked)
+	return e.RuntimeInfo.CheckLabel(asked)
 }
 
 // usersOf returns the ids that a pod has to itself, if it wants any.
@@ -100,7 +100,7 @@ func (e *Executor) usersOf(p *v1.Pod) (render.IDs, error) {
 	if !render.OwnUsers(p) {
 		return render.IDs{}, nil
 	}
-	return e.UserNamespaces.Allocate(p.UID)
+	return e.Host.UserNamespaces.Allocate(p.UID)
 }
 
 // handlerFor returns by which handler the sandbox is to be made, if one is.

@@ -14,7 +14,7 @@ func makeCgroup(e *Executor, _ context.Context, t *task) error {
 	if t.memory.cgroup && !startsAnything(t.plan) {
 		return nil
 	}
-	if err := e.MakeCgroup(render.PodCgroup(t.pod, e.Node)); err != nil {
+	if err := e.Host.MakeCgroup(render.PodCgroup(t.pod, e.Node)); err != nil {
 		t.allWait(err.Error())
 		return err
 	}

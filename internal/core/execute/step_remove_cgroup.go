@@ -10,7 +10,7 @@ import (
 func removeCgroup(e *Executor, ctx context.Context, t *task) error {
 	var errs []error
 	for _, path := range e.Node.Cgroups(t.pod.UID) {
-		errs = append(errs, e.RemoveCgroup(ctx, path))
+		errs = append(errs, e.Host.RemoveCgroup(ctx, path))
 	}
 	return errors.Join(errs...)
 }

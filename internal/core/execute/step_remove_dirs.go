@@ -20,7 +20,7 @@ func removeDirs(e *Executor, _ context.Context, t *task) error {
 		return err
 	}
 	for _, dir := range []string{e.podDir(p.UID), e.Node.LogDir(p.Namespace, p.Name, p.UID)} {
-		if err := e.RemoveDir(dir); err != nil {
+		if err := e.Host.RemoveDir(dir); err != nil {
 			return fmt.Errorf("remove what the pod left: %w", err)
 		}
 	}

@@ -12,7 +12,7 @@ func reportStop(e *Executor, _ context.Context, t *task) error {
 	t.memory.terminate(podStopped{})
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, Finished: e.finished(t), Stopped: true})
 	if t.pod.DeletionTimestamp != nil && t.memory.termination.phase != released {
-		e.Upstream.Release(t.pod)
+		e.Reports.Upstream.Release(t.pod)
 		t.memory.terminate(upstreamInformed{})
 	}
 	return nil

@@ -19,14 +19,14 @@ import (
 // One that can't be renewed, and is there with what it held before, holds nobody up; one
 // that is not there holds up those who use it.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
-	end := e.Telemetry.Phase(t.pod, waterfall.Volumes, "")
+	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)
 	t.comeBack(due)
 	if err == nil || ctx.Err() != nil { // nobody waits for it any more
 		return err
 	}
-	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
+	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
 	var failed volume.Errors
 	if !errors.As(err, &failed) || !t.holdBack(failed) {
 		t.allWait(err.Error())

@@ -37,7 +37,7 @@ type started struct {
 
 func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*needs) ([]started, error) {
 	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
-		end := e.Telemetry.Phase(t.pod, waterfall.Queue, "")
+		end := e.Reports.Telemetry.Phase(t.pod, waterfall.Queue, "")
 		release, err := e.Slots.Acquire(ctx, t.pod)
 		end(err)
 		if err != nil {
@@ -88,7 +88,7 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 			continue
 		}
 		spec := pod.ContainerSpec(t.pod, start.Name)
-		end := e.Telemetry.Phase(t.pod, waterfall.Pull, start.Name)
+		end := e.Reports.Telemetry.Phase(t.pod, waterfall.Pull, start.Name)
 		state := e.Images.Ensure(ctx, t.pod, spec)
 		out[start.Name] = state
 		e.tellOfImage(t, spec, state)

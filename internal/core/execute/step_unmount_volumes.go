@@ -20,6 +20,6 @@ func unmountVolumes(e *Executor, ctx context.Context, t *task) error {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	t.memory.terminate(stepHeldUp{text})
 	e.publishStop(t)
-	e.Events.Record(t.pod, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
+	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedUnmount, "UnmountVolume.TearDown failed: "+text)
 	return fmt.Errorf("take down its volumes: %w", err)
 }

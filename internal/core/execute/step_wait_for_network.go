@@ -19,8 +19,8 @@ func waitForNetwork(e *Executor, ctx context.Context, t *task) error {
 		if _, ok := a.(plan.CreateSandbox); ok {
 			err := e.Runtime.Ready(ctx)
 			if err != nil {
-				t.allWait(e.Explain(err))
-				e.Events.Record(t.pod, v1.EventTypeWarning, event.NetworkNotReady, "network is not ready: "+e.Explain(err))
+				t.allWait(e.RuntimeInfo.Explain(err))
+				e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.NetworkNotReady, "network is not ready: "+e.RuntimeInfo.Explain(err))
 			}
 			return err
 		}

@@ -114,7 +114,7 @@ func (t *task) allWait(message string) {
 // runSyncSteps performs the steps of a sync until one fails. Each is a span of the pod's trace.
 func (e *Executor) runSyncSteps(ctx context.Context, t *task) error {
 	for _, s := range syncSteps {
-		stepCtx, end := e.Telemetry.Step(ctx, t.pod, s.name)
+		stepCtx, end := e.Reports.Telemetry.Step(ctx, t.pod, s.name)
 		err := s.do(e, stepCtx, t)
 		end(err)
 		if err != nil {

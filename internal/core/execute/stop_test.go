@@ -132,7 +132,7 @@ func TestEraseLeavesNothingAndMayBeDoneAgain(t *testing.T) {
 				t.Errorf("%s still has %v, %v", dir, left, err)
 			}
 		}
-		if _, ok := n.Statuses.Get("a"); ok || !slices.Contains(n.forgotten, "a") {
+		if _, ok := n.Reports.Statuses.Get("a"); ok || !slices.Contains(n.forgotten, "a") {
 			t.Error("somebody still knows of it")
 		}
 	})
@@ -148,7 +148,7 @@ func TestAnEraseThatFailedGoesOnWhereItStood(t *testing.T) {
 			if err := n.erase(p); err == nil {
 				t.Errorf("%s failed, and nobody was told", call)
 			}
-			if _, ok := n.Statuses.Get("a"); !ok {
+			if _, ok := n.Reports.Statuses.Get("a"); !ok {
 				t.Error("its status must stay until all is gone")
 			}
 			n.runtime.Fail(call, nil)
@@ -215,14 +215,14 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 		for name, drop := range map[string]func(*Config){
 			"runtime":      func(c *Config) { c.Runtime = nil },
 			"images":       func(c *Config) { c.Images = nil },
-			"statuses":     func(c *Config) { c.Statuses = nil },
+			"statuses":     func(c *Config) { c.Reports.Statuses = nil },
 			"slots":        func(c *Config) { c.Slots = nil },
 			"log":          func(c *Config) { c.Log = nil },
-			"removeCgroup": func(c *Config) { c.RemoveCgroup = nil },
-			"removeDir":    func(c *Config) { c.RemoveDir = nil },
-			"explain":      func(c *Config) { c.Explain = nil },
-			"forget":       func(c *Config) { c.PodGone = nil },
-			"pods":         func(c *Config) { c.PodsDir = "" },
+			"removeCgroup": func(c *Config) { c.Host.RemoveCgroup = nil },
+			"removeDir":    func(c *Config) { c.Host.RemoveDir = nil },
+			"explain":      func(c *Config) { c.RuntimeInfo.Explain = nil },
+			"forget":       func(c *Config) { c.Reports.PodGone = nil },
+			"pods":         func(c *Config) { c.Host.PodsDir = "" },
 			"logs":         func(c *Config) { c.Node.LogsDir = "" },
 			"backoff":      func(c *Config) { c.Backoff.Initial = 0 },
 		} {

@@ -24,7 +24,7 @@ func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Co
 		var wg sync.WaitGroup
 		for i, c := range wave {
 			wg.Go(func() {
-				e.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
+				e.Reports.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
 				e.preStop(ctx, t, c, deadline)
 				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
 			})

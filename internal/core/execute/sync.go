@@ -34,7 +34,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	}
 	t.comeBack(t.plan.Due())
 	if t.plan.FirstStart() {
-		e.Telemetry.Starting(p)
+		e.Reports.Telemetry.Starting(p)
 	}
 
 	err := e.runSyncSteps(ctx, t)
@@ -63,6 +63,6 @@ func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
 	}
 	reason := status.Termination{Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
 	t.memory.terminate(terminationDecided{reason})
-	e.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, reason.Message)
+	e.Reports.Events.Record(t.pod, v1.EventTypeNormal, event.DeadlineExceeded, reason.Message)
 	return true
 }

@@ -226,7 +226,7 @@ func TestAFinishedPodIsSaidToBe(t *testing.T) {
 		if outcome := n.settle(p); !outcome.Finished || outcome.Again {
 			t.Errorf("got %+v", outcome)
 		}
-		if s, _ := n.Statuses.Get("a"); s.Phase != v1.PodSucceeded {
+		if s, _ := n.Reports.Statuses.Get("a"); s.Phase != v1.PodSucceeded {
 			t.Errorf("phase %s", s.Phase)
 		}
 	})

@@ -52,7 +52,7 @@ func (n *notes) Gone(uid pod.UID)                                { n.add("%s is 
 func TestAWatcherSeesThePhasesOfAStart(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		seen := &notes{}
-		n.Telemetry = seen
+		n.Reports.Telemetry = seen
 		p := web("1", "app")
 
 		// Given a pod whose image is being pulled: the phase is begun, and does not end.
@@ -85,7 +85,7 @@ func TestAWatcherSeesThePhasesOfAStart(t *testing.T) {
 func TestAWatcherSeesWhatFails(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		seen := &notes{}
-		n.Telemetry = seen
+		n.Reports.Telemetry = seen
 		p := web("1", "app")
 		n.runtime.Fail("CreateContainer", errors.New("disk full"))
 

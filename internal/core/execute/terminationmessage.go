@@ -38,7 +38,7 @@ func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) 
 	if spec.TerminationMessagePath == "" {
 		return render.TerminationMessage{}, nil
 	}
-	dir, name := filepath.Join(e.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
+	dir, name := filepath.Join(e.Host.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return render.TerminationMessage{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
@@ -67,9 +67,9 @@ func makeLastWords(dir, name string) error {
 // of the disk as its container wanted. What can't be removed goes with the pod.
 func (e *Executor) removeLastWords(t *task, container string, kept func(attempt int32) bool) {
 	dir := lastWordsDir(t.pod.UID, container)
-	_ = podfile.Each(e.PodsDir, dir, func(file fs.DirEntry) error {
+	_ = podfile.Each(e.Host.PodsDir, dir, func(file fs.DirEntry) error {
 		if count, err := strconv.ParseInt(file.Name(), 10, 32); err != nil || !kept(int32(count)) {
-			_ = podfile.RemoveAll(filepath.Join(e.PodsDir, dir), file.Name())
+			_ = podfile.RemoveAll(filepath.Join(e.Host.PodsDir, dir), file.Name())
 		}
 		return nil
 	})
@@ -109,10 +109,10 @@ func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Ob
 
 func (e *Executor) lastWords(uid pod.UID, spec *v1.Container, c *pod.Container) string {
 	// A message is a courtesy: one that can't be read says nothing.
-	text, _ := podfile.Tail(e.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxLastWords)
+	text, _ := podfile.Tail(e.Host.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxLastWords)
 	words := string(text)
 	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
-		words = e.LastLines(c.LogPath, logLines, logBytes)
+		words = e.Host.LogTail(c.LogPath, logLines, logBytes)
 	}
 	return words
 }
