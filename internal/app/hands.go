@@ -138,7 +138,7 @@ func renderNode(c *config.Config, in surroundings) render.Node {
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
-		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: throttlePaths(os.DirFS("/")),
+		Memory: in.capacity.memory, PageSizes: limitedPages(in), MaskedPaths: throttlePaths(os.DirFS("/")),
 	}
 }
 

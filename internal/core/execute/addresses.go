@@ -10,16 +10,16 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// addresses returns those of the pod. Its sandbox may have been made just before,
+// podIPs returns those of the pod. Its sandbox may have been made just before,
 // so that nobody has observed it yet.
-func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
+func (e *Executor) podIPs(ctx context.Context, t *task) ([]string, error) {
 	if t.pod.Spec.HostNetwork {
 		return e.Host.IPs(), nil
 	}
-	if t.ips != nil {
-		return t.ips, nil
+	if t.podIPs != nil {
+		return t.podIPs, nil
 	}
-	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.remade {
+	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.newSandbox {
 		return s.IPs, nil
 	}
 	have, err := e.Runtime.Pod(ctx, t.pod.UID)
@@ -27,12 +27,12 @@ func (e *Executor) addresses(ctx context.Context, t *task) ([]string, error) {
 		return nil, fmt.Errorf("find the address of the pod: %w", err)
 	}
 	if s := have.Sandbox(); s != nil {
-		t.ips = s.IPs
+		t.podIPs = s.IPs
 	}
-	return t.ips, nil
+	return t.podIPs, nil
 }
 
-func asksForAddress(c *v1.Container) bool {
+func needsPodIP(c *v1.Container) bool {
 	for _, e := range c.Env {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP") {
 			return true

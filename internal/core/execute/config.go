@@ -196,7 +196,7 @@ func (c *Config) validate() error {
 // setDefaults replaces what may be nil.
 func (c *Config) setDefaults() {
 	if c.Reports.Telemetry == nil {
-		c.Reports.Telemetry = nobody{}
+		c.Reports.Telemetry = noTelemetry{}
 	}
 	if c.RuntimeInfo.Name == nil {
 		c.RuntimeInfo.Name = func() string { return "" }

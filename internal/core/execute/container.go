@@ -14,8 +14,8 @@ import (
 )
 
 // startContainer makes a container and starts it.
-func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
-	t.did = true
+func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *containerInputs) (string, error) {
+	t.changedRuntime = true
 	began := time.Now()
 	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Create, a.Name)
 	id, err := e.createContainer(ctx, t, a, in, with)
@@ -25,12 +25,12 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	}
 	e.expectPostStart(t, a.Name, id)
 	end = e.Reports.Telemetry.Phase(t.pod, waterfall.Start, a.Name)
-	err = e.call(t, "start the container", t.waits(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
+	err = e.callRuntime(t, "start the container", t.waitingSetter(a.Name), func() error { return e.Runtime.StartContainer(ctx, id) })
 	end(err)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonRunContainerError, err)
 	}
-	delete(t.memory.notes, a.Name)
+	delete(t.memory.waiting, a.Name)
 	e.Reports.Events.RecordContainer(t.pod, a.Name, v1.EventTypeNormal, event.Started, "Started container "+a.Name)
 	e.Log.Info("container started", "pod", pod.Ref(t.pod), "container", a.Name, "id", id, "restarts", a.RestartCount,
 		"took", time.Since(began).Round(time.Millisecond))
@@ -41,29 +41,29 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 }
 
 // createContainer makes a container of all that its spec asks for.
-func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *needs) (string, error) {
+func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *containerInputs) (string, error) {
 	spec := pod.ContainerSpec(t.pod, a.Name)
 	resolved, err := e.resolve(ctx, t, spec, with)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	if resolved.LastWords, err = e.prepareLastWords(t, spec, a.Attempt); err != nil {
-		t.note(a.Name, pod.ReasonCreateContainerError, err.Error())
+	if resolved.TerminationMessage, err = e.prepareTerminationMessage(t, spec, a.Attempt); err != nil {
+		t.setWaiting(a.Name, pod.ReasonCreateContainerError, err.Error())
 		return "", err
 	}
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
-	config, err := render.Container(e.inGroups(t.pod), spec, a, resolved, e.Node)
+	config, err := render.Container(e.withVolumeGroups(t.pod), spec, a, resolved, e.Node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	around, err := render.Sandbox(e.inGroups(t.pod), in.attempt, resolved.IDs, e.Node)
+	around, err := render.Sandbox(e.withVolumeGroups(t.pod), in.attempt, resolved.IDs, e.Node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
 	var id string
-	err = e.call(t, "create the container", t.waits(a.Name), func() (err error) {
+	err = e.callRuntime(t, "create the container", t.waitingSetter(a.Name), func() (err error) {
 		id, err = e.Runtime.CreateContainer(ctx, in.id, config, around)
 		return err
 	})
@@ -75,8 +75,8 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 }
 
 func (e *Executor) startFailed(t *task, container, reason string, err error) error {
-	t.note(container, reason, e.words(err))
+	t.setWaiting(container, reason, e.explain(err))
 	e.Reports.Telemetry.StartFailed(t.pod, container, reason)
-	e.Reports.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.words(err))
+	e.Reports.Events.RecordContainer(t.pod, container, v1.EventTypeWarning, event.Failed, "Error: "+e.explain(err))
 	return err
 }

@@ -12,11 +12,11 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// needs is what a container needs and its spec can't tell. Whoever is asked for it may
+// containerInputs is what a container needs and its spec can't tell. Whoever is asked for it may
 // take long to answer: an API server, a file system. So it is found before the pod has a
 // start slot. Only what depends on the address of a sandbox that is yet to be made is
 // left for later.
-type needs struct {
+type containerInputs struct {
 	imageRef string
 	user     *render.User
 	refs     render.References
@@ -26,16 +26,16 @@ type needs struct {
 	complete bool
 }
 
-// findNeeds returns, by container, what those need whose image is there. One for which
+// findInputs returns, by container, what those need whose image is there. One for which
 // something is missing is left for later.
-func (e *Executor) findNeeds(ctx context.Context, t *task, images map[string]image.State) map[string]*needs {
-	out := map[string]*needs{}
+func (e *Executor) findInputs(ctx context.Context, t *task, images map[string]image.State) map[string]*containerInputs {
+	out := map[string]*containerInputs{}
 	for _, a := range t.plan.Actions {
 		start, ok := a.(plan.StartContainer)
 		if !ok || images[start.Name].Ref == "" {
 			continue
 		}
-		n, err := e.needsOf(ctx, t, pod.ContainerSpec(t.pod, start.Name), images[start.Name].Ref)
+		n, err := e.inputsOf(ctx, t, pod.ContainerSpec(t.pod, start.Name), images[start.Name].Ref)
 		if ctx.Err() != nil {
 			return out // nothing will be started
 		}
@@ -49,8 +49,8 @@ func (e *Executor) findNeeds(ctx context.Context, t *task, images map[string]ima
 	return out
 }
 
-func (e *Executor) needsOf(ctx context.Context, t *task, c *v1.Container, imageRef string) (*needs, error) {
-	n := &needs{imageRef: imageRef}
+func (e *Executor) inputsOf(ctx context.Context, t *task, c *v1.Container, imageRef string) (*containerInputs, error) {
+	n := &containerInputs{imageRef: imageRef}
 	var err error
 	if own := c.SecurityContext; own != nil {
 		if err = e.checkLabel(own.SELinuxOptions); err != nil {
@@ -63,20 +63,20 @@ func (e *Executor) needsOf(ctx context.Context, t *task, c *v1.Container, imageR
 	if n.refs, err = e.references(ctx, t, c); err != nil {
 		return nil, err
 	}
-	if asksForAddress(c) && !t.pod.Spec.HostNetwork && makesSandbox(t.plan) {
+	if needsPodIP(c) && !t.pod.Spec.HostNetwork && makesSandbox(t.plan) {
 		return n, nil
 	}
-	return n, e.complete(ctx, t, c, n)
+	return n, e.completeInputs(ctx, t, c, n)
 }
 
-// complete finds what may depend on the address of the pod.
-func (e *Executor) complete(ctx context.Context, t *task, c *v1.Container, n *needs) error {
+// completeInputs finds what may depend on the address of the pod.
+func (e *Executor) completeInputs(ctx context.Context, t *task, c *v1.Container, n *containerInputs) error {
 	if n.complete {
 		return nil
 	}
 	var err error
-	if asksForAddress(c) {
-		if n.refs.Facts.PodIPs, err = e.addresses(ctx, t); err != nil {
+	if needsPodIP(c) {
+		if n.refs.Facts.PodIPs, err = e.podIPs(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -96,16 +96,16 @@ func (e *Executor) complete(ctx context.Context, t *task, c *v1.Container, n *ne
 }
 
 // resolve puts together what a container is made of, now that its sandbox is there.
-func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *needs) (render.Resolved, error) {
+func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *containerInputs) (render.Resolved, error) {
 	r := render.Resolved{ImageRef: n.imageRef, User: n.user}
 	var err error
-	if r.IDs, err = e.usersOf(t.pod); err != nil {
+	if r.IDs, err = e.userIDs(t.pod); err != nil {
 		return r, err
 	}
-	if r.Hosts, err = e.hostsFile(ctx, t); err != nil {
+	if r.Hosts, err = e.ensureHostsFile(ctx, t); err != nil {
 		return r, err
 	}
-	err = e.complete(ctx, t, c, n)
+	err = e.completeInputs(ctx, t, c, n)
 	r.Environment, r.Mounts, r.Devices = n.env, n.mounts, n.devices
 	return r, err
 }

@@ -11,9 +11,9 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// tellOfImage records what is new about the image of a container.
-func (e *Executor) tellOfImage(t *task, spec *v1.Container, state image.State) {
-	before := t.memory.notes[spec.Name]
+// recordImageEvent records what is new about the image of a container.
+func (e *Executor) recordImageEvent(t *task, spec *v1.Container, state image.State) {
+	before := t.memory.waiting[spec.Name]
 	if state.Ref == "" && before.Reason == state.Reason && before.Message == state.Message {
 		return
 	}
@@ -43,8 +43,8 @@ func (e *Executor) tellOfImage(t *task, spec *v1.Container, state image.State) {
 	}
 }
 
-// tellOfWaits records which containers wait because they keep ending.
-func (e *Executor) tellOfWaits(t *task) {
+// recordBackOffs records which containers wait because they keep ending.
+func (e *Executor) recordBackOffs(t *task) {
 	for _, w := range t.plan.Waits {
 		e.Reports.Events.RecordContainer(t.pod, w.Container, v1.EventTypeWarning, event.BackOff,
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s(%s)", w.Container, pod.FullName(t.pod), t.pod.UID))

@@ -36,9 +36,9 @@ func New(c Config) (*Executor, error) {
 
 // publish derives the status of a pod and stores it for its readers.
 func (e *Executor) publish(in status.Input) v1.PodStatus {
-	m := e.memories.of(in.Pod.UID)
-	in.Waiting, in.Termination, in.Stopping = m.notes, m.termination.reason, m.termination.progress()
-	in.Observed = e.withLastWords(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
+	m := e.memories.get(in.Pod.UID)
+	in.Waiting, in.Termination, in.Stopping = m.waiting, m.termination.reason, m.termination.progress()
+	in.Observed = e.withTerminationMessages(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
 	in.HostIPs, in.Runtime, in.Now = e.Host.IPs(), e.RuntimeInfo.Name(), time.Now()
 	if before, ok := e.Reports.Statuses.Get(in.Pod.UID); ok {
 		in.Previous = &before

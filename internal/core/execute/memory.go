@@ -13,17 +13,17 @@ import (
 type memory struct {
 	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
 
-	notes       map[string]status.WaitingReason // by container: why it does not run
-	termination termination                     // how far its end has come
-	preStops    map[string]bool                 // by container id: its preStop hook was run
-	lastWords   map[string]string               // by container id: its termination message
+	waiting             map[string]status.WaitingReason // by container: why it does not run
+	termination         termination                     // how far its end has come
+	preStopsRun         map[string]bool                 // by container id: its preStop hook was run
+	terminationMessages map[string]string               // by container id: its termination message
 
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
 
-	cgroup    bool            // its cgroup is there, with its limits
-	past      map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
-	sandboxes map[string]bool // by id: it was stopped, and holds nothing any more
+	cgroupMade       bool            // its cgroup is there, with its limits
+	previousLife     map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
+	stoppedSandboxes map[string]bool // by id: it was stopped, and holds nothing any more
 }
 
 // memories holds the memory of every pod. A pod's own is only touched by its worker.
@@ -32,13 +32,13 @@ type memories struct {
 	pods map[pod.UID]*memory
 }
 
-func (m *memories) of(uid pod.UID) *memory {
+func (m *memories) get(uid pod.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pods[uid] == nil {
 		m.pods[uid] = &memory{
-			notes: map[string]status.WaitingReason{}, preStops: map[string]bool{}, lastWords: map[string]string{},
-			sandboxes: map[string]bool{},
+			waiting: map[string]status.WaitingReason{}, preStopsRun: map[string]bool{}, terminationMessages: map[string]string{},
+			stoppedSandboxes: map[string]bool{},
 		}
 	}
 	return m.pods[uid]
@@ -53,37 +53,37 @@ func (m *memories) forget(uid pod.UID) {
 // terminate moves the termination of the pod on.
 func (m *memory) terminate(e terminationEvent) { m.termination = m.termination.on(e) }
 
-// recall drops the notes on containers that the plan no longer wants to start,
+// refreshWaiting drops the notes on containers that the plan no longer wants to start,
 // and takes in what the plan itself and their postStart hooks say of the others.
-func (m *memory) recall(p plan.Plan, have pod.Observed) {
+func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
 	notes := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
-			if note, ok := m.notes[start.Name]; ok {
+			if note, ok := m.waiting[start.Name]; ok {
 				notes[start.Name] = note
 			}
 		}
 	}
 	for _, c := range have.Containers {
 		if c.Starting {
-			notes[c.Name] = m.postStarts[c.ID].note
+			notes[c.Name] = m.postStarts[c.ID].waiting
 		}
 	}
 	for _, w := range p.Waits {
 		notes[w.Container] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
 	}
-	m.notes = notes
+	m.waiting = notes
 }
 
-// firstPreStop tells whether the preStop hook of a container is still to be run,
+// claimPreStop tells whether the preStop hook of a container is still to be run,
 // and notes that it is.
-func (m *memory) firstPreStop(id string) bool {
+func (m *memory) claimPreStop(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.preStops[id] {
+	if m.preStopsRun[id] {
 		return false
 	}
-	m.preStops[id] = true
+	m.preStopsRun[id] = true
 	return true
 }
 
@@ -91,5 +91,5 @@ func (m *memory) firstPreStop(id string) bool {
 func (m *memory) forgetPreStop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.preStops, id)
+	delete(m.preStopsRun, id)
 }

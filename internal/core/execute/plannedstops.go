@@ -25,31 +25,31 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
 		case plan.StopSandbox:
-			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Why)
+			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Reason)
 			e.Reports.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
-			t.did = true
+			t.changedRuntime = true
 			if err := e.stopSandbox(ctx, t, a.ID, deadline); err != nil {
 				return err
 			}
 		case plan.StopContainer:
-			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Why)
+			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Reason)
 			if a.Grace != nil {
 				givenUp = append(givenUp, a)
 				continue
 			}
-			unwanted = append(unwanted, withID(t.have, a.ID)...)
+			unwanted = append(unwanted, containersWithID(t.have, a.ID)...)
 		case plan.DropContainer:
-			t.did = true
+			t.changedRuntime = true
 			if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
 				return err
 			}
 		}
 	}
-	t.did = t.did || len(unwanted)+len(givenUp) > 0
+	t.changedRuntime = t.changedRuntime || len(unwanted)+len(givenUp) > 0
 	var stops sync.WaitGroup
 	errs := make([]error, len(givenUp))
 	for i, a := range givenUp { // each has its own time, and none waits for another
-		stops.Go(func() { errs[i] = e.stopInOrder(ctx, t, withID(t.have, a.ID), deadlineIn(*a.Grace)) })
+		stops.Go(func() { errs[i] = e.stopInOrder(ctx, t, containersWithID(t.have, a.ID), deadlineIn(*a.Grace)) })
 	}
 	err := e.stopInOrder(ctx, t, unwanted, deadline)
 	stops.Wait()
@@ -61,7 +61,7 @@ func deadlineIn(seconds int64) time.Time {
 }
 
 func (e *Executor) stopSandbox(ctx context.Context, t *task, id string, deadline time.Time) error {
-	inside := containersOf(t.have, func(c pod.Container) bool { return c.SandboxID == id })
+	inside := filterContainers(t.have, func(c pod.Container) bool { return c.SandboxID == id })
 	if err := e.stopInOrder(ctx, t, inside, deadline); err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func TestATerminationMessageIsTheEndOfARegularFile(t *testing.T) {
 		do   func(path string) error
 		want int
 	}{
-		"a sparse file": {func(path string) error { return os.Truncate(path, 1<<40) }, maxLastWords},
+		"a sparse file": {func(path string) error { return os.Truncate(path, 1<<40) }, maxTerminationMessage},
 		"a pipe":        {func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o666)) }, 0},
 		"a link":        {func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/passwd", path)) }, 0},
 		"a link above it": {func(path string) error {

@@ -30,13 +30,13 @@ import (
 // containers are started: another agent runs those that this one began and did not see the end of.
 type postStart struct {
 	failure error                // of the hook; nil: it is due
-	note    status.WaitingReason // why the container is not shown as running
+	waiting status.WaitingReason // why the container is not shown as running
 }
 
 // postStartFile has the ids of the containers whose postStart hooks did not end.
 const postStartFile = "post-start.json"
 
-func postStartOf(p *v1.Pod, container string) *v1.LifecycleHandler {
+func postStartHook(p *v1.Pod, container string) *v1.LifecycleHandler {
 	spec := pod.ContainerSpec(p, container)
 	if spec == nil || spec.Lifecycle == nil {
 		return nil
@@ -44,21 +44,21 @@ func postStartOf(p *v1.Pod, container string) *v1.LifecycleHandler {
 	return spec.Lifecycle.PostStart
 }
 
-func hasPostStarts(p *v1.Pod) bool {
+func hasPostStartHooks(p *v1.Pod) bool {
 	has := func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 	return slices.ContainsFunc(p.Spec.Containers, has) || slices.ContainsFunc(p.Spec.InitContainers, has)
 }
 
 func duePostStart(why string) *postStart {
-	return &postStart{note: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
+	return &postStart{waiting: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
 }
 
-// recallPostStarts reads which hooks an agent before this one left, and forgets those of
+// restorePostStarts reads which hooks an agent before this one left, and forgets those of
 // containers that ended. If they can't be read, there are none: the containers run.
-func (e *Executor) recallPostStarts(p *v1.Pod, have pod.Observed, m *memory) {
+func (e *Executor) restorePostStarts(p *v1.Pod, have pod.Observed, m *memory) {
 	if m.postStarts == nil {
 		m.postStarts = map[string]*postStart{}
-		if !hasPostStarts(p) {
+		if !hasPostStartHooks(p) {
 			return
 		}
 		ids, err := e.readIDs(p.UID, postStartFile)
@@ -71,7 +71,7 @@ func (e *Executor) recallPostStarts(p *v1.Pod, have pod.Observed, m *memory) {
 	}
 	for id := range m.postStarts {
 		there := slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
-			return c.ID == id && c.State != pod.ContainerExited && postStartOf(p, c.Name) != nil
+			return c.ID == id && c.State != pod.ContainerExited && postStartHook(p, c.Name) != nil
 		})
 		if !there {
 			delete(m.postStarts, id)
@@ -92,14 +92,14 @@ func (m *memory) withPostStarts(have pod.Observed) pod.Observed {
 // expectPostStart notes that the hook of a container is due once it runs. That is before the
 // container is started: the answer to that may get lost.
 func (e *Executor) expectPostStart(t *task, container, id string) {
-	if postStartOf(t.pod, container) == nil {
+	if postStartHook(t.pod, container) == nil {
 		return
 	}
 	t.memory.postStarts[id] = duePostStart("")
-	e.keepPostStarts(t)
+	e.writePostStarts(t)
 }
 
-func (e *Executor) keepPostStarts(t *task) {
+func (e *Executor) writePostStarts(t *task) {
 	ids := map[string]bool{}
 	for id := range t.memory.postStarts {
 		ids[id] = true
@@ -155,12 +155,12 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 			continue
 		}
 		t.memory.postStarts[c.id] = stand[i]
-		t.memory.notes[c.spec.Name] = stand[i].note
+		t.memory.waiting[c.spec.Name] = stand[i].waiting
 		t.failed = append(t.failed, fmt.Errorf("container %s: %w", c.spec.Name, errs[i]))
 	}
 	if ended {
-		e.keepPostStarts(t)
-		t.did = true // what follows from it is due now
+		e.writePostStarts(t)
+		t.changedRuntime = true // what follows from it is due now
 	}
 }
 
@@ -177,7 +177,7 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 		case errors.Is(err, pod.ErrNoAnswer):
 			return duePostStart("the postStart hook is run again: " + err.Error()), fmt.Errorf("run the postStart hook: %w", err)
 		}
-		now = postStart{failure: err, note: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
+		now = postStart{failure: err, waiting: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
 		e.Reports.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
 		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "why", "its postStart hook failed", "err", err)
 	}
@@ -191,9 +191,9 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 // no status tells the address of the pod yet.
 func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) error {
 	h := c.spec.Lifecycle.PostStart
-	target := e.target(p, c.spec, c.id)
+	target := e.hookTarget(p, c.spec, c.id)
 	if connects := h.HTTPGet != nil || h.TCPSocket != nil; connects && !p.Spec.HostNetwork {
-		ip, err := e.podIP(ctx, p.UID)
+		ip, err := e.observedPodIP(ctx, p.UID)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) erro
 	return e.Hooks.Run(ctx, target, h)
 }
 
-func (e *Executor) podIP(ctx context.Context, uid pod.UID) (string, error) {
+func (e *Executor) observedPodIP(ctx context.Context, uid pod.UID) (string, error) {
 	have, err := e.Runtime.Pod(ctx, uid)
 	if err != nil {
 		return "", fmt.Errorf("find the address of the pod: %w", err)

@@ -22,12 +22,12 @@ func (e *Executor) preStop(ctx context.Context, t *task, c pod.Container, deadli
 	if spec == nil || spec.Lifecycle == nil || spec.Lifecycle.PreStop == nil || c.State != pod.ContainerRunning {
 		return
 	}
-	if !time.Now().Before(deadline) || !m.firstPreStop(c.ID) {
+	if !time.Now().Before(deadline) || !m.claimPreStop(c.ID) {
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	err := e.Hooks.Run(ctx, e.target(p, spec, c.ID), spec.Lifecycle.PreStop)
+	err := e.Hooks.Run(ctx, e.hookTarget(p, spec, c.ID), spec.Lifecycle.PreStop)
 	text := "PreStopHook failed: "
 	if errors.Is(err, pod.ErrNoAnswer) {
 		m.forgetPreStop(c.ID)
@@ -38,7 +38,7 @@ func (e *Executor) preStop(ctx context.Context, t *task, c pod.Container, deadli
 	}
 }
 
-func (e *Executor) target(p *v1.Pod, spec *v1.Container, id string) handler.Target {
+func (e *Executor) hookTarget(p *v1.Pod, spec *v1.Container, id string) handler.Target {
 	t := handler.Target{Pod: p, Container: spec, ContainerID: id}
 	if s, ok := e.Reports.Statuses.Get(p.UID); ok {
 		t.PodIP = s.PodIP

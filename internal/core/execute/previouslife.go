@@ -15,8 +15,8 @@ import (
 // written down before they are stopped, in a file in the pod's directory: an agent that is
 // started meanwhile has to know, too.
 
-// pastFile is the name of that file.
-const pastFile = "past-life.json"
+// previousLifeFile is the name of that file.
+const previousLifeFile = "past-life.json"
 
 // forgetLife ends what is remembered of a pod by its UID, here and by everybody whom this
 // package tells of pods. What is kept on disk goes with the pod's directory, and what is
@@ -35,31 +35,31 @@ func (e *Executor) forgetLife(uid pod.UID) {
 // new life is synced after a stop. A pod that has nothing left to do keeps its last words.
 // It returns the observation with all of it marked that is of a life before.
 func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
-	m := e.memories.of(p.UID)
-	if m.past == nil {
-		m.past = e.readPast(p)
+	m := e.memories.get(p.UID)
+	if m.previousLife == nil {
+		m.previousLife = e.readPreviousLife(p)
 	}
 	wasStopped := m.termination.phase >= stopped
-	if !wasStopped && len(m.past) == 0 || plan.Next(p, have, e.Backoff, have.At).Finished {
+	if !wasStopped && len(m.previousLife) == 0 || plan.Next(p, have, e.Backoff, have.At).Finished {
 		return have
 	}
 	if wasStopped {
-		ids := m.past
+		ids := m.previousLife
 		e.forgetLife(p.UID)
-		m = e.memories.of(p.UID)
-		m.past = ids
+		m = e.memories.get(p.UID)
+		m.previousLife = ids
 	}
-	if alive(have, m.past) { // the agent that was to stop it did not: its life goes on
-		m.past = map[string]bool{}
-		if err := e.writeIDs(p.UID, pastFile, nil); err != nil {
+	if anyRuns(have, m.previousLife) { // the agent that was to stop it did not: its life goes on
+		m.previousLife = map[string]bool{}
+		if err := e.writeIDs(p.UID, previousLifeFile, nil); err != nil {
 			e.Log.Debug("can't remove the record of a stop that was not carried out", "pod", pod.Ref(p), "err", err)
 		}
 	}
-	return plan.MarkPast(p, have, m.past)
+	return plan.MarkPreviousLife(p, have, m.previousLife)
 }
 
-// alive tells whether a container of those runs.
-func alive(have pod.Observed, ids map[string]bool) bool {
+// anyRuns tells whether a container of those runs.
+func anyRuns(have pod.Observed, ids map[string]bool) bool {
 	for _, c := range have.Containers {
 		if ids[c.ID] && (c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown) {
 			return true
@@ -68,9 +68,9 @@ func alive(have pod.Observed, ids map[string]bool) bool {
 	return false
 }
 
-// notePast writes down that this life of a static pod is about to be ended by the agent,
+// recordPreviousLife writes down that this life of a static pod is about to be ended by the agent,
 // for a cause that is not the pod's own.
-func (e *Executor) notePast(t *task, cause pod.Cause) {
+func (e *Executor) recordPreviousLife(t *task, cause pod.Cause) {
 	p, have, m := t.pod, t.have, t.memory
 	if !pod.IsStatic(p) || cause.Reason == "" {
 		return
@@ -82,26 +82,26 @@ func (e *Executor) notePast(t *task, cause pod.Cause) {
 	for _, c := range have.Containers {
 		ids[c.ID] = true
 	}
-	if maps.Equal(ids, m.past) {
+	if maps.Equal(ids, m.previousLife) {
 		return
 	}
-	m.past = ids
+	m.previousLife = ids
 	if len(ids) == 0 {
 		return
 	}
-	if err := e.writeIDs(p.UID, pastFile, ids); err != nil {
+	if err := e.writeIDs(p.UID, previousLifeFile, ids); err != nil {
 		e.Log.Warn("can't write down that the agent stops a pod: if the agent is restarted before the pod runs again, its containers count as crashed",
 			"pod", pod.Ref(p), "uid", p.UID, "err", err)
 	}
 }
 
-// readPast returns the ids of the life before. If they can't be read, there are none: the
+// readPreviousLife returns the ids of the life before. If they can't be read, there are none: the
 // pod runs, and may have to wait for that.
-func (e *Executor) readPast(p *v1.Pod) map[string]bool {
+func (e *Executor) readPreviousLife(p *v1.Pod) map[string]bool {
 	if !pod.IsStatic(p) {
 		return map[string]bool{}
 	}
-	ids, err := e.readIDs(p.UID, pastFile)
+	ids, err := e.readIDs(p.UID, previousLifeFile)
 	if err != nil {
 		e.Log.Warn("can't read which containers the agent stopped: they count as crashed", "pod", pod.Ref(p), "uid", p.UID, "err", err)
 	}

@@ -34,7 +34,7 @@ func TestWhatTheAgentStoppedDidNotCrash(t *testing.T) {
 		"the same agent": func(*node) {},
 		"the next agent": (*node).nextAgent,
 		"the same agent, which could not write it down": func(n *node) {
-			if err := os.Remove(filepath.Join(n.Host.PodsDir, "a", pastFile)); err != nil {
+			if err := os.Remove(filepath.Join(n.Host.PodsDir, "a", previousLifeFile)); err != nil {
 				n.t.Fatal(err)
 			}
 		},
@@ -69,7 +69,7 @@ func TestALifeThatWasNotEndedGoesOn(t *testing.T) {
 		n.settle(p)
 		n.exit(p, "app", 1)
 		n.settle(p)
-		n.notePast(&task{pod: p, have: n.have(p), memory: n.memories.of("a")}, goesDown)
+		n.recordPreviousLife(&task{pod: p, have: n.have(p), memory: n.memories.get("a")}, goesDown)
 		n.nextAgent()
 		n.settle(p)
 		if n.shownRestarts(p) != 1 || n.runtime.Calls("RunSandbox") != 1 {
@@ -88,7 +88,7 @@ func TestARecordThatCanNotBeReadKeepsNobodyFromRunning(t *testing.T) {
 		p := fromFolder(web("a", "app"))
 		n.settle(p)
 		n.endedBy(p, goesDown)
-		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", pastFile), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", previousLifeFile), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n.nextAgent()

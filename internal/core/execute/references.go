@@ -22,7 +22,7 @@ func (e *Executor) references(ctx context.Context, t *task, c *v1.Container) (re
 	if r.Services, err = e.Objects.Services(ctx, t.pod); err != nil {
 		return r, err
 	}
-	configMaps, secrets := namedIn(c)
+	configMaps, secrets := referencedNames(c)
 	for _, name := range configMaps {
 		if err := fetch(ctx, e.Objects.ConfigMap, t.pod, name, r.ConfigMaps); err != nil {
 			return r, err
@@ -53,9 +53,9 @@ func fetch[T any](
 	return nil
 }
 
-// namedIn returns the names of the ConfigMaps and Secrets that the variables of a
+// referencedNames returns the names of the ConfigMaps and Secrets that the variables of a
 // container are taken from.
-func namedIn(c *v1.Container) (configMaps, secrets []string) {
+func referencedNames(c *v1.Container) (configMaps, secrets []string) {
 	for _, from := range c.EnvFrom {
 		if from.ConfigMapRef != nil {
 			configMaps = append(configMaps, from.ConfigMapRef.Name)

@@ -85,7 +85,7 @@ func TestARuntimeThatTakesLongIsShownAndKeepsNoSlot(t *testing.T) {
 				_, err := n.Sync(n.t.Context(), slow, n.have(slow))
 				synced <- err
 			}()
-			time.Sleep(slowCall - time.Second)
+			time.Sleep(slowCallTimeout - time.Second)
 			if taken, _, _ := n.Slots.Usage(); taken != 1 {
 				t.Errorf("%s: %d slots are taken at first", call, taken)
 			}

@@ -31,7 +31,7 @@ func sandboxOf(t *task) sandbox {
 }
 
 func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
-	t.did = true
+	t.changedRuntime = true
 	began := time.Now()
 	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Sandbox, handler)
 	id, err := e.runSandbox(ctx, t, a, handler)
@@ -44,8 +44,8 @@ func (e *Executor) createSandbox(ctx context.Context, t *task, a plan.CreateSand
 }
 
 func (e *Executor) sandboxFailed(t *task, err error) error {
-	t.allWait(e.words(err))
-	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.words(err))
+	t.setAllWaiting(e.explain(err))
+	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodSandBox, "Failed to create pod sandbox: "+e.explain(err))
 	return fmt.Errorf("create sandbox: %w", err)
 }
 
@@ -60,7 +60,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 			return "", err
 		}
 	}
-	ids, err := e.usersOf(t.pod)
+	ids, err := e.userIDs(t.pod)
 	if err != nil {
 		return "", err
 	}
@@ -70,7 +70,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 			return "", err
 		}
 	}
-	config, err := render.Sandbox(e.inGroups(t.pod), a, ids, node)
+	config, err := render.Sandbox(e.withVolumeGroups(t.pod), a, ids, node)
 	if err != nil {
 		return "", err
 	}
@@ -78,9 +78,9 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	for _, n := range notices {
 		e.Reports.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
 	}
-	t.remade, t.ips, t.hosts = true, nil, "" // its address will be another one
+	t.newSandbox, t.podIPs, t.hostsFile = true, nil, "" // its address will be another one
 	var id string
-	err = e.call(t, "create the sandbox", t.allWait, func() (err error) {
+	err = e.callRuntime(t, "create the sandbox", t.setAllWaiting, func() (err error) {
 		id, err = e.Runtime.RunSandbox(ctx, config, handler)
 		return err
 	})
@@ -95,29 +95,29 @@ func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
 	return e.RuntimeInfo.CheckLabel(asked)
 }
 
-// usersOf returns the ids that a pod has to itself, if it wants any.
-func (e *Executor) usersOf(p *v1.Pod) (render.IDs, error) {
+// userIDs returns the ids that a pod has to itself, if it wants any.
+func (e *Executor) userIDs(p *v1.Pod) (render.IDs, error) {
 	if !render.OwnUsers(p) {
 		return render.IDs{}, nil
 	}
 	return e.Host.UserNamespaces.Allocate(p.UID)
 }
 
-// handlerFor returns by which handler the sandbox is to be made, if one is.
-func (e *Executor) handlerFor(ctx context.Context, t *task) (string, error) {
+// sandboxHandler returns by which handler the sandbox is to be made, if one is.
+func (e *Executor) sandboxHandler(ctx context.Context, t *task) (string, error) {
 	if !makesSandbox(t.plan) {
 		return "", nil
 	}
-	handler, err := e.handlerOf(ctx, t.pod)
+	handler, err := e.runtimeClassHandler(ctx, t.pod)
 	if err != nil && ctx.Err() == nil {
 		err = e.sandboxFailed(t, err)
 	}
 	return handler, err
 }
 
-// handlerOf returns by which of its handlers the runtime is to run a pod: that of
+// runtimeClassHandler returns by which of its handlers the runtime is to run a pod: that of
 // its RuntimeClass. Without one it is the runtime's choice.
-func (e *Executor) handlerOf(ctx context.Context, p *v1.Pod) (string, error) {
+func (e *Executor) runtimeClassHandler(ctx context.Context, p *v1.Pod) (string, error) {
 	if p.Spec.RuntimeClassName == nil || *p.Spec.RuntimeClassName == "" {
 		return "", nil
 	}

@@ -11,14 +11,14 @@ import (
 // hold from the start. A restarted agent writes them once more: its settings may be
 // others now.
 func makeCgroup(e *Executor, _ context.Context, t *task) error {
-	if t.memory.cgroup && !startsAnything(t.plan) {
+	if t.memory.cgroupMade && !startsAnything(t.plan) {
 		return nil
 	}
 	if err := e.Host.MakeCgroup(render.PodCgroup(t.pod, e.Node)); err != nil {
-		t.allWait(err.Error())
+		t.setAllWaiting(err.Error())
 		return err
 	}
-	t.memory.cgroup = true
+	t.memory.cgroupMade = true
 	return nil
 }
 

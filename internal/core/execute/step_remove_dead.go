@@ -24,7 +24,7 @@ func removeDead(e *Executor, ctx context.Context, t *task) error {
 		default:
 			continue
 		}
-		t.did = true
+		t.changedRuntime = true
 	}
 	return nil
 }
@@ -33,10 +33,10 @@ func (e *Executor) removeContainer(ctx context.Context, t *task, a plan.RemoveCo
 	if err := e.Runtime.RemoveContainer(ctx, a.ID); err != nil {
 		return err
 	}
-	delete(t.memory.lastWords, a.ID)
-	delete(t.memory.preStops, a.ID)
-	for _, c := range withID(t.have, a.ID) {
-		e.removeLastWords(t, c.Name, func(attempt int32) bool { return usesLastWords(t, c.Name, attempt, a.ID) })
+	delete(t.memory.terminationMessages, a.ID)
+	delete(t.memory.preStopsRun, a.ID)
+	for _, c := range containersWithID(t.have, a.ID) {
+		e.removeTerminationMessages(t, c.Name, func(attempt int32) bool { return usesTerminationMessage(t, c.Name, attempt, a.ID) })
 		if err := e.unlinkLog(t.pod, c.Name, c.ID); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // mount: that is data of others.
 func removeDirs(e *Executor, _ context.Context, t *task) error {
 	p := t.pod
-	if err := safeAsPath(p); err != nil {
+	if err := checkPathSafe(p); err != nil {
 		return err
 	}
 	for _, dir := range []string{e.podDir(p.UID), e.Node.LogDir(p.Namespace, p.Name, p.UID)} {
@@ -27,9 +27,9 @@ func removeDirs(e *Executor, _ context.Context, t *task) error {
 	return nil
 }
 
-// safeAsPath refuses names that would lead out of the directories of pods. Those
+// checkPathSafe refuses names that would lead out of the directories of pods. Those
 // of an orphan come from the runtime, and nobody checked them.
-func safeAsPath(p *v1.Pod) error {
+func checkPathSafe(p *v1.Pod) error {
 	for _, name := range []string{string(p.UID), p.Namespace, p.Name} {
 		if name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) {
 			return fmt.Errorf("%q can't be a part of a path: remove what pod %s left by hand", name, pod.Ref(p))

@@ -22,25 +22,25 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)
-	t.comeBack(due)
+	t.syncAgainAt(due)
 	if err == nil || ctx.Err() != nil { // nobody waits for it any more
 		return err
 	}
 	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
 	var failed volume.Errors
-	if !errors.As(err, &failed) || !t.holdBack(failed) {
-		t.allWait(err.Error())
+	if !errors.As(err, &failed) || !t.postponeContainers(failed) {
+		t.setAllWaiting(err.Error())
 		return err
 	}
 	t.failed = append(t.failed, err)
 	return nil
 }
 
-// holdBack takes out of the plan what concerns containers that can't be started for lack
+// postponeContainers takes out of the plan what concerns containers that can't be started for lack
 // of a volume, and tells whether the rest of it may be done. They stay as they are: what
 // runs is not stopped for a successor that has to wait. Nor is a whole pod that runs: its
 // sandbox is not replaced until all of its volumes are there.
-func (t *task) holdBack(failed volume.Errors) bool {
+func (t *task) postponeContainers(failed volume.Errors) bool {
 	held, others, replaced := map[string]bool{}, false, false
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
@@ -53,7 +53,7 @@ func (t *task) holdBack(failed volume.Errors) bool {
 				continue
 			}
 			held[a.Name] = true
-			t.note(a.Name, pod.ReasonContainerCreating, lacking.Error())
+			t.setWaiting(a.Name, pod.ReasonContainerCreating, lacking.Error())
 		}
 	}
 	if len(held) == 0 {

@@ -19,12 +19,12 @@ import (
 // later. While a pod has a slot it waits for nobody but the runtime, and for that not for
 // long; it is given back before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
-	images := e.askForImages(ctx, t)
-	handler, err := e.handlerFor(ctx, t)
+	images := e.ensureImages(ctx, t)
+	handler, err := e.sandboxHandler(ctx, t)
 	if err != nil {
 		return err
 	}
-	started, err := e.makeStartCalls(ctx, t, handler, e.findNeeds(ctx, t, images))
+	started, err := e.makeStartCalls(ctx, t, handler, e.findInputs(ctx, t, images))
 	e.runPostStarts(ctx, t, append(t.startedBefore(), started...))
 	return err
 }
@@ -35,7 +35,7 @@ type started struct {
 	id   string
 }
 
-func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*needs) ([]started, error) {
+func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*containerInputs) ([]started, error) {
 	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
 		end := e.Reports.Telemetry.Phase(t.pod, waterfall.Queue, "")
 		release, err := e.Slots.Acquire(ctx, t.pod)
@@ -43,7 +43,7 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 		if err != nil {
 			return nil, fmt.Errorf("wait for a start slot: %w", err)
 		}
-		t.release = release
+		t.releaseSlot = release
 		defer release()
 	}
 	// Once begun, a call to the runtime is not broken off: a half-made sandbox is
@@ -78,9 +78,9 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 	return out, nil
 }
 
-// askForImages returns, by container, how things stand with the images of those
+// ensureImages returns, by container, how things stand with the images of those
 // that are to be started.
-func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.State {
+func (e *Executor) ensureImages(ctx context.Context, t *task) map[string]image.State {
 	out := map[string]image.State{}
 	for _, a := range t.plan.Actions {
 		start, ok := a.(plan.StartContainer)
@@ -91,10 +91,10 @@ func (e *Executor) askForImages(ctx context.Context, t *task) map[string]image.S
 		end := e.Reports.Telemetry.Phase(t.pod, waterfall.Pull, start.Name)
 		state := e.Images.Ensure(ctx, t.pod, spec)
 		out[start.Name] = state
-		e.tellOfImage(t, spec, state)
+		e.recordImageEvent(t, spec, state)
 		if state.Ref == "" {
-			t.note(start.Name, state.Reason, state.Message)
-			t.comeBack(state.Until)
+			t.setWaiting(start.Name, state.Reason, state.Message)
+			t.syncAgainAt(state.Until)
 			continue
 		}
 		end(nil)

@@ -10,13 +10,13 @@ import (
 // stopped they keep their address and their ports.
 func stopSandboxes(e *Executor, ctx context.Context, t *task) error {
 	for _, s := range t.have.Sandboxes {
-		if t.memory.sandboxes[s.ID] && s.State == pod.SandboxNotReady {
+		if t.memory.stoppedSandboxes[s.ID] && s.State == pod.SandboxNotReady {
 			continue
 		}
 		if err := e.Runtime.StopSandbox(ctx, s.ID); err != nil {
 			return err
 		}
-		t.memory.sandboxes[s.ID] = true
+		t.memory.stoppedSandboxes[s.ID] = true
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func waitForNetwork(e *Executor, ctx context.Context, t *task) error {
 		if _, ok := a.(plan.CreateSandbox); ok {
 			err := e.Runtime.Ready(ctx)
 			if err != nil {
-				t.allWait(e.RuntimeInfo.Explain(err))
+				t.setAllWaiting(e.RuntimeInfo.Explain(err))
 				e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.NetworkNotReady, "network is not ready: "+e.RuntimeInfo.Explain(err))
 			}
 			return err

@@ -74,39 +74,39 @@ type task struct {
 
 	// Of a Sync:
 
-	plan      plan.Plan
-	did       bool      // something was changed in the runtime
-	stopsDone bool      // the stops of the plan were carried out
-	release   func()    // gives the start slot back; may be called again
-	due       time.Time // when to come back
-	failed    []error   // of single containers; the others go on
-	remade    bool      // the sandbox was made in this sync, and is not in have
-	ips       []string  // of that sandbox, once they were asked for
-	hosts     string    // path of the pod's hosts file, once it is written for that sandbox
+	plan           plan.Plan
+	changedRuntime bool      // something was changed in the runtime
+	stopsDone      bool      // the stops of the plan were carried out
+	releaseSlot    func()    // gives the start slot back; may be called again
+	due            time.Time // when to come back
+	failed         []error   // of single containers; the others go on
+	newSandbox     bool      // the sandbox was made in this sync, and is not in have
+	podIPs         []string  // of that sandbox, once they were asked for
+	hostsFile      string    // path of the pod's hosts file, once it is written for that sandbox
 }
 
-// comeBack asks for another sync at that time, if none is due before.
-func (t *task) comeBack(at time.Time) {
+// syncAgainAt asks for another sync at that time, if none is due before.
+func (t *task) syncAgainAt(at time.Time) {
 	if !at.IsZero() && (t.due.IsZero() || at.Before(t.due)) {
 		t.due = at
 	}
 }
 
-// note says why a container does not run.
-func (t *task) note(container, reason, message string) {
-	t.memory.notes[container] = status.WaitingReason{Reason: reason, Message: message}
+// setWaiting says why a container does not run.
+func (t *task) setWaiting(container, reason, message string) {
+	t.memory.waiting[container] = status.WaitingReason{Reason: reason, Message: message}
 }
 
-// waits returns what notes why one container does not run yet.
-func (t *task) waits(container string) func(message string) {
-	return func(message string) { t.note(container, pod.ReasonContainerCreating, message) }
+// waitingSetter returns what notes why one container does not run yet.
+func (t *task) waitingSetter(container string) func(message string) {
+	return func(message string) { t.setWaiting(container, pod.ReasonContainerCreating, message) }
 }
 
-// allWait notes why none of the containers that are to be started can be.
-func (t *task) allWait(message string) {
+// setAllWaiting notes why none of the containers that are to be started can be.
+func (t *task) setAllWaiting(message string) {
 	for _, a := range t.plan.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
-			t.note(start.Name, pod.ReasonContainerCreating, message)
+			t.setWaiting(start.Name, pod.ReasonContainerCreating, message)
 		}
 	}
 }

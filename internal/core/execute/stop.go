@@ -18,12 +18,12 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	e.Images.Release(p.UID)
 	e.Probes.Stop(p.UID)
 	e.Probes.Watch(p, have) // a container is asked whether it is ready for as long as it runs
-	m := e.memories.of(p.UID)
-	m.notes = map[string]status.WaitingReason{}
+	m := e.memories.get(p.UID)
+	m.waiting = map[string]status.WaitingReason{}
 	m.postStarts = nil // nobody waits for them any more
 	t := &task{pod: p, have: have, memory: m}
-	e.noteCause(t, cause)
-	e.notePast(t, cause)
+	e.rememberCause(t, cause)
+	e.recordPreviousLife(t, cause)
 	if !have.Running() {
 		return true, e.runSteps(ctx, t, releaseSteps)
 	}
@@ -32,9 +32,9 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	return false, e.runSteps(ctx, t, stopSteps)
 }
 
-// noteCause remembers why the agent ends a pod, for all to read. One whose
+// rememberCause remembers why the agent ends a pod, for all to read. One whose
 // containers have ended for good by themselves ends as they did.
-func (e *Executor) noteCause(t *task, cause pod.Cause) {
+func (e *Executor) rememberCause(t *task, cause pod.Cause) {
 	if cause.Reason == "" || t.memory.termination.reason != nil || e.finished(t) {
 		return
 	}

@@ -101,7 +101,7 @@ func TestAPodThatWaitsForAnImageCanBeStopped(t *testing.T) {
 		}
 		n.stopped(p)
 		n.expectState(p, "app", "ContainerCreating: ") // it no longer tries, so it no longer fails
-		if notes := n.memories.of(p.UID).notes; len(notes) != 0 {
+		if notes := n.memories.get(p.UID).waiting; len(notes) != 0 {
 			t.Errorf("still noted: %v", notes)
 		}
 	})

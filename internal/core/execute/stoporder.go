@@ -24,7 +24,7 @@ func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Co
 		var wg sync.WaitGroup
 		for i, c := range wave {
 			wg.Go(func() {
-				e.Reports.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, whyKilled(c))
+				e.Reports.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, killingMessage(c))
 				e.preStop(ctx, t, c, deadline)
 				errs[i] = e.Runtime.StopContainer(ctx, c.ID, max(0, time.Until(deadline)))
 			})
@@ -37,8 +37,8 @@ func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Co
 	return nil
 }
 
-// whyKilled is what users read about a container that is being stopped.
-func whyKilled(c pod.Container) string {
+// killingMessage is what users read about a container that is being stopped.
+func killingMessage(c pod.Container) string {
 	if c.Health.Dead == "" {
 		return "Stopping container " + c.Name
 	}
@@ -46,7 +46,7 @@ func whyKilled(c pod.Container) string {
 	return fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, strings.ToLower(probe))
 }
 
-func containersOf(have pod.Observed, is func(pod.Container) bool) []pod.Container {
+func filterContainers(have pod.Observed, is func(pod.Container) bool) []pod.Container {
 	var out []pod.Container
 	for _, c := range have.Containers {
 		if is(c) {
@@ -56,6 +56,6 @@ func containersOf(have pod.Observed, is func(pod.Container) bool) []pod.Containe
 	return out
 }
 
-func withID(have pod.Observed, id string) []pod.Container {
-	return containersOf(have, func(c pod.Container) bool { return c.ID == id })
+func containersWithID(have pod.Observed, id string) []pod.Container {
+	return filterContainers(have, func(c pod.Container) bool { return c.ID == id })
 }

@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// inGroups is a pod as the runtime is to see it: in the groups, too, that may use its
+// withVolumeGroups is a pod as the runtime is to see it: in the groups, too, that may use its
 // volumes. Those are known after the volumes are set up.
-func (e *Executor) inGroups(p *v1.Pod) *v1.Pod {
+func (e *Executor) withVolumeGroups(p *v1.Pod) *v1.Pod {
 	more := e.Volumes.Groups(p.UID)
 	if len(more) == 0 {
 		return p

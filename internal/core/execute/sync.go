@@ -16,49 +16,49 @@ import (
 // Sync brings a pod one step closer to its spec.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
 	have = e.beginLife(p, have)
-	m := e.memories.of(p.UID)
-	e.recallPostStarts(p, have, m)
+	m := e.memories.get(p.UID)
+	e.restorePostStarts(p, have, m)
 	have = m.withPostStarts(have)
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before anybody asks what they say
 	have = e.withHealth(have)
-	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: m, release: func() {}}
-	m.recall(t.plan, have)
-	e.tellOfWaits(t)
+	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: m, releaseSlot: func() {}}
+	m.refreshWaiting(t.plan, have)
+	e.recordBackOffs(t)
 	shown := e.publish(status.Input{Pod: p, Observed: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {
 		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
 	}
-	if over := e.pastDeadline(t, shown); over {
+	if over := e.deadlineExceeded(t, shown); over {
 		return pod.Outcome{Finished: true, Why: t.memory.termination.reason.Message}, nil
 	}
-	t.comeBack(t.plan.Due())
+	t.syncAgainAt(t.plan.Due())
 	if t.plan.FirstStart() {
 		e.Reports.Telemetry.Starting(p)
 	}
 
 	err := e.runSyncSteps(ctx, t)
 	err = errors.Join(append(t.failed, err)...)
-	if err != nil || !t.did { // else the next sync, which follows at once, knows better
-		e.show(t)
+	if err != nil || !t.changedRuntime { // else the next sync, which follows at once, knows better
+		e.publishSync(t)
 	}
-	return pod.Outcome{Again: t.did, Due: t.due}, err
+	return pod.Outcome{Again: t.changedRuntime, Due: t.due}, err
 }
 
-// show publishes how a sync stands.
-func (e *Executor) show(t *task) {
+// publishSync publishes how a sync stands.
+func (e *Executor) publishSync(t *task) {
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, RestartingAll: t.plan.RestartingAll})
 }
 
-// pastDeadline tells whether the pod has been active for longer than it may, and
+// deadlineExceeded tells whether the pod has been active for longer than it may, and
 // asks to come back when that will be so.
-func (e *Executor) pastDeadline(t *task, shown v1.PodStatus) bool {
+func (e *Executor) deadlineExceeded(t *task, shown v1.PodStatus) bool {
 	if t.pod.Spec.ActiveDeadlineSeconds == nil || shown.StartTime == nil {
 		return false
 	}
 	deadline := shown.StartTime.Add(time.Duration(*t.pod.Spec.ActiveDeadlineSeconds) * time.Second)
 	if time.Now().Before(deadline) {
-		t.comeBack(deadline)
+		t.syncAgainAt(deadline)
 		return false
 	}
 	reason := status.Termination{Reason: pod.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}

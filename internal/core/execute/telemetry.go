@@ -28,14 +28,14 @@ type Telemetry interface {
 	Gone(uid pod.UID)
 }
 
-// nobody watches.
-type nobody struct{}
+// noTelemetry watches.
+type noTelemetry struct{}
 
-func (nobody) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Context, func(error)) {
+func (noTelemetry) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
-func (nobody) Starting(*v1.Pod)                          {}
-func (nobody) Phase(*v1.Pod, string, string) func(error) { return func(error) {} }
-func (nobody) StartFailed(*v1.Pod, string, string)       {}
-func (nobody) Shown(*v1.Pod, *v1.PodStatus)              {}
-func (nobody) Gone(pod.UID)                              {}
+func (noTelemetry) Starting(*v1.Pod)                          {}
+func (noTelemetry) Phase(*v1.Pod, string, string) func(error) { return func(error) {} }
+func (noTelemetry) StartFailed(*v1.Pod, string, string)       {}
+func (noTelemetry) Shown(*v1.Pod, *v1.PodStatus)              {}
+func (noTelemetry) Gone(pod.UID)                              {}

@@ -22,36 +22,36 @@ import (
 // kept for as long as the runtime has the container, for an agent that is started later.
 
 const (
-	maxLastWords = 4 << 10 // of the file: the end of it
-	logLines     = 80      // of the log, if the file is empty and that was asked for
-	logBytes     = 2 << 10
+	maxTerminationMessage = 4 << 10 // of the file: the end of it
+	logLines              = 80      // of the log, if the file is empty and that was asked for
+	logBytes              = 2 << 10
 )
 
-// lastWordsDir holds the files of a container, named after its attempt. It is
+// terminationMessageDir holds the files of a container, named after its attempt. It is
 // relative to the directory of all pods.
-func lastWordsDir(uid pod.UID, container string) string {
+func terminationMessageDir(uid pod.UID, container string) string {
 	return filepath.Join(string(uid), "containers", container)
 }
 
-// prepareLastWords makes the file that a container may write to.
-func (e *Executor) prepareLastWords(t *task, spec *v1.Container, attempt int32) (render.TerminationMessage, error) {
+// prepareTerminationMessage makes the file that a container may write to.
+func (e *Executor) prepareTerminationMessage(t *task, spec *v1.Container, attempt int32) (render.TerminationMessage, error) {
 	if spec.TerminationMessagePath == "" {
 		return render.TerminationMessage{}, nil
 	}
-	dir, name := filepath.Join(e.Host.PodsDir, lastWordsDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
+	dir, name := filepath.Join(e.Host.PodsDir, terminationMessageDir(t.pod.UID, spec.Name)), strconv.Itoa(int(attempt))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return render.TerminationMessage{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
-	e.removeLastWords(t, spec.Name, func(attempt int32) bool { return usesLastWords(t, spec.Name, attempt, "") })
-	if err := makeLastWords(dir, name); err != nil {
+	e.removeTerminationMessages(t, spec.Name, func(attempt int32) bool { return usesTerminationMessage(t, spec.Name, attempt, "") })
+	if err := makeMessageFile(dir, name); err != nil {
 		return render.TerminationMessage{}, fmt.Errorf("make the file for the last words of container %s: %w", spec.Name, err)
 	}
 	return render.TerminationMessage{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
 }
 
-// makeLastWords makes an empty file that everybody may write to, in the place of what is
+// makeMessageFile makes an empty file that everybody may write to, in the place of what is
 // left there by an attempt that failed.
-func makeLastWords(dir, name string) error {
+func makeMessageFile(dir, name string) error {
 	if err := podfile.RemoveAll(dir, name); err != nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func makeLastWords(dir, name string) error {
 	return errors.Join(file.Chmod(0o666), file.Close())
 }
 
-// removeLastWords removes the files of a container that are not kept. A file takes as much
+// removeTerminationMessages removes the files of a container that are not kept. A file takes as much
 // of the disk as its container wanted. What can't be removed goes with the pod.
-func (e *Executor) removeLastWords(t *task, container string, kept func(attempt int32) bool) {
-	dir := lastWordsDir(t.pod.UID, container)
+func (e *Executor) removeTerminationMessages(t *task, container string, kept func(attempt int32) bool) {
+	dir := terminationMessageDir(t.pod.UID, container)
 	_ = podfile.Each(e.Host.PodsDir, dir, func(file fs.DirEntry) error {
 		if count, err := strconv.ParseInt(file.Name(), 10, 32); err != nil || !kept(int32(count)) {
 			_ = podfile.RemoveAll(filepath.Join(e.Host.PodsDir, dir), file.Name())
@@ -75,9 +75,9 @@ func (e *Executor) removeLastWords(t *task, container string, kept func(attempt 
 	})
 }
 
-// usesLastWords tells whether a container that the runtime has, other than removed, or one
+// usesTerminationMessage tells whether a container that the runtime has, other than removed, or one
 // that is started in this sync, has the file of that attempt.
-func usesLastWords(t *task, container string, attempt int32, removed string) bool {
+func usesTerminationMessage(t *task, container string, attempt int32, removed string) bool {
 	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
 		return c.Name == container && c.Attempt == attempt && c.ID != removed
 	}) || slices.ContainsFunc(t.plan.Actions, func(a plan.Action) bool {
@@ -86,8 +86,8 @@ func usesLastWords(t *task, container string, attempt int32, removed string) boo
 	})
 }
 
-// withLastWords adds the messages of dead containers to an observation.
-func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Observed {
+// withTerminationMessages adds the messages of dead containers to an observation.
+func (e *Executor) withTerminationMessages(p *v1.Pod, have pod.Observed, m *memory) pod.Observed {
 	containers := make([]pod.Container, len(have.Containers))
 	copy(containers, have.Containers)
 	for i := range containers {
@@ -96,10 +96,10 @@ func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Ob
 		if spec == nil || c.State != pod.ContainerExited || c.Message != "" {
 			continue
 		}
-		words, known := m.lastWords[c.ID]
+		words, known := m.terminationMessages[c.ID]
 		if !known {
-			words = e.lastWords(p.UID, spec, c)
-			m.lastWords[c.ID] = words
+			words = e.terminationMessage(p.UID, spec, c)
+			m.terminationMessages[c.ID] = words
 		}
 		c.Message = words
 	}
@@ -107,9 +107,9 @@ func (e *Executor) withLastWords(p *v1.Pod, have pod.Observed, m *memory) pod.Ob
 	return have
 }
 
-func (e *Executor) lastWords(uid pod.UID, spec *v1.Container, c *pod.Container) string {
+func (e *Executor) terminationMessage(uid pod.UID, spec *v1.Container, c *pod.Container) string {
 	// A message is a courtesy: one that can't be read says nothing.
-	text, _ := podfile.Tail(e.Host.PodsDir, filepath.Join(lastWordsDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxLastWords)
+	text, _ := podfile.Tail(e.Host.PodsDir, filepath.Join(terminationMessageDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxTerminationMessage)
 	words := string(text)
 	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
 		words = e.Host.LogTail(c.LogPath, logLines, logBytes)

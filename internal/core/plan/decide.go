@@ -16,7 +16,7 @@ type decisions struct {
 	waits                []Wait
 }
 
-const lostTrack = "the runtime lost track of it"
+const reasonLostTrack = "the runtime lost track of it"
 
 // ephemeral starts the containers that were added for debugging. They need a pod
 // that is there already, and have one life.
@@ -33,7 +33,7 @@ func (v *view) ephemeral(d *decisions) {
 			d.drops = append(d.drops, DropContainer{ID: c.ID})
 			d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: ContainerHash(&spec)})
 		case c.State == pod.ContainerUnknown && c.SandboxID == v.have.Sandboxes[0].ID:
-			d.stops = append(d.stops, StopContainer{ID: c.ID, Name: c.Name, Why: lostTrack})
+			d.stops = append(d.stops, StopContainer{ID: c.ID, Name: c.Name, Reason: reasonLostTrack})
 		}
 	}
 }
@@ -140,18 +140,18 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	case pod.ContainerUnknown:
 		// Once it is stopped it is an exited one, and the next plan decides.
 		if current { // else it is stopped anyway, see stopUnwanted and stopSandboxes
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: lostTrack})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: reasonLostTrack})
 		}
 
 	case pod.ContainerRunning:
 		switch {
 		case current && changed:
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: "its spec changed"})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: "its spec changed"})
 			next.Backoff = 0
 			d.starts = append(d.starts, next)
 		case current && last.Health.Dead != "":
 			// How it goes on is for the plan that sees how it ended.
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: last.Health.Dead, Grace: last.Health.Grace})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: last.Health.Dead, Grace: last.Health.Grace})
 		case current:
 		case v.outdated(last) || changed || v.mayComeBack(spec):
 			d.starts = append(d.starts, next) // the old one is stopped before, see stopUnwanted and stopSandboxes
@@ -172,7 +172,7 @@ func (v *view) decideOnDead(d *decisions, spec *v1.Container, last *pod.Containe
 		d.starts = append(d.starts, next)
 		return
 	}
-	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.asksForAll(last) {
+	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.triggersRestartAll(last) {
 		d.starts = append(d.starts, next) // it has to begin anew, and nothing went wrong with it
 		return
 	}

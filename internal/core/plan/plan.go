@@ -23,15 +23,15 @@ type Action interface{ isAction() }
 type (
 	// StopSandbox stops a sandbox and every container in it.
 	StopSandbox struct {
-		ID  string
-		Why string
+		ID     string
+		Reason string
 	}
 	// StopContainer stops one container. What it is called and why is for people.
 	StopContainer struct {
-		ID    string
-		Name  string
-		Why   string
-		Grace *int64 // seconds that it has; nil: as many as the pod
+		ID     string
+		Name   string
+		Reason string
+		Grace  *int64 // seconds that it has; nil: as many as the pod
 	}
 	// DropContainer removes a container that was made but never started, so that
 	// its name is free again.
@@ -116,7 +116,7 @@ func (p Plan) FirstStart() bool {
 
 // Next returns what moves have towards want.
 func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
-	v := look(want, have, rules, now)
+	v := newView(want, have, rules, now)
 	if _, ended := v.ended(); ended {
 		return Plan{Finished: true}
 	}
@@ -156,7 +156,7 @@ type view struct {
 	trigger *pod.Container
 }
 
-func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
+func newView(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
 	v.usable = s != nil && s.State == pod.SandboxReady && !s.Past && (s.Hash == "" || s.Hash == SandboxHash(want))

@@ -25,7 +25,7 @@ func (v *view) findRound() {
 		c := &v.have.Containers[i]
 		stopped := ended && !c.FinishedAt.Before(at) // because the pod had ended
 		first := v.trigger == nil || c.FinishedAt.Before(v.trigger.FinishedAt)
-		if v.asksForAll(c) && c.Round == v.round && !c.Past && !stopped && first {
+		if v.triggersRestartAll(c) && c.Round == v.round && !c.Past && !stopped && first {
 			v.trigger = c
 		}
 	}
@@ -34,9 +34,9 @@ func (v *view) findRound() {
 	}
 }
 
-// asksForAll tells whether c ended in a way that asks for a restart of all. One
+// triggersRestartAll tells whether c ended in a way that asks for a restart of all. One
 // that was replaced did not: it was stopped for that, say because its spec changed.
-func (v *view) asksForAll(c *pod.Container) bool {
+func (v *view) triggersRestartAll(c *pod.Container) bool {
 	if c.State != pod.ContainerExited || v.have.Container(c.Name) != c {
 		return false
 	}
@@ -59,8 +59,8 @@ func (v *view) restartAllAt() (time.Time, bool) {
 	return until, v.now.Before(until)
 }
 
-// whyAll says to people why an outdated container is stopped.
-func (v *view) whyAll() string {
+// restartAllReason says to people why an outdated container is stopped.
+func (v *view) restartAllReason() string {
 	if v.trigger == nil {
 		return "all containers are restarted"
 	}

@@ -34,7 +34,7 @@ func (w *world) tick() time.Time {
 }
 
 func (w *world) next() Plan {
-	return Next(w.want, MarkPast(w.want, w.have, w.past), DefaultBackoff, w.now())
+	return Next(w.want, MarkPreviousLife(w.want, w.have, w.past), DefaultBackoff, w.now())
 }
 
 // live begins a new life of the pod.

@@ -20,22 +20,22 @@ func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 		v.condition(v1.PodInitialized, v.initialized(s)),
 		v.condition(v1.PodReady, v.ready(s, containers)),
 		v.condition(v1.ContainersReady, containers),
-		v.condition(v1.PodScheduled, fact{holds: true, since: s.StartTime.Time}),
+		v.condition(v1.PodScheduled, conditionState{holds: true, since: s.StartTime.Time}),
 	}
 	if v.RestartingAll {
-		out = append(out, v.condition(v1.AllContainersRestarting, fact{holds: true}))
+		out = append(out, v.condition(v1.AllContainersRestarting, conditionState{holds: true}))
 	}
-	if v.disrupts() {
-		out = append(out, v.condition(v1.DisruptionTarget, fact{
+	if v.isDisruption() {
+		out = append(out, v.condition(v1.DisruptionTarget, conditionState{
 			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Termination.Disruption,
 		}))
 	}
 	return v.appendOthers(out)
 }
 
-// disrupts tells whether the agent is the one that disturbs the pod. If somebody
+// isDisruption tells whether the agent is the one that disturbs the pod. If somebody
 // else said before that they do, their word stays.
-func (v *view) disrupts() bool {
+func (v *view) isDisruption() bool {
 	othersDo := func(s *v1.PodStatus) bool {
 		c := conditionOf(s, v1.DisruptionTarget)
 		return c != nil && c.Status == v1.ConditionTrue && c.Reason != v1.PodReasonTerminationByKubelet
@@ -67,20 +67,20 @@ func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// fact is what a condition says.
-type fact struct {
+// conditionState is what a condition says.
+type conditionState struct {
 	holds           bool
 	since           time.Time // as far as it can be told; zero: it can't
 	reason, message string
 }
 
-func (v *view) hasNetwork(s *v1.PodStatus) fact {
+func (v *view) hasNetwork(s *v1.PodStatus) conditionState {
 	sandbox := v.Observed.Sandbox()
 	if sandbox == nil {
-		return fact{since: s.StartTime.Time}
+		return conditionState{since: s.StartTime.Time}
 	}
 	if sandbox.State == pod.SandboxReady {
-		return fact{holds: true, since: sandbox.CreatedAt}
+		return conditionState{holds: true, since: sandbox.CreatedAt}
 	}
 	// When a sandbox died is not told. Its last container ended with it or before.
 	var lastEnd time.Time
@@ -89,13 +89,13 @@ func (v *view) hasNetwork(s *v1.PodStatus) fact {
 			lastEnd = c.FinishedAt
 		}
 	}
-	return fact{since: lastEnd}
+	return conditionState{since: lastEnd}
 }
 
 // condition keeps the transition time of a condition that did not change. One
 // that did, or is new, gets the time at which the fact came true, if that is
 // known: so an agent that was restarted says the same as the one before it.
-func (v *view) condition(which v1.PodConditionType, f fact) v1.PodCondition {
+func (v *view) condition(which v1.PodConditionType, f conditionState) v1.PodCondition {
 	out := v1.PodCondition{
 		Type: which, Status: v1.ConditionFalse, Reason: f.reason, Message: f.message, ObservedGeneration: v.Pod.Generation,
 	}

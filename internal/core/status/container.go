@@ -60,10 +60,10 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	case cur.State == pod.ContainerCreated:
 		out.State.Waiting = v.waiting(c.Name)
 	default:
-		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
+		out.State.Terminated = lostContainer("The runtime can't tell what became of the container", out.ContainerID)
 	}
 
-	started := out.State.Running != nil && saysYes(cur.Health.Started)
+	started := out.State.Running != nil && trueOrUnprobed(cur.Health.Started)
 	switch is {
 	case ephemeral:
 	case initContainer:
@@ -71,7 +71,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
 	default:
 		out.Started = &started
-		out.Ready = started && saysYes(cur.Health.Ready)
+		out.Ready = started && trueOrUnprobed(cur.Health.Ready)
 	}
 	return out
 }
@@ -108,7 +108,7 @@ func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerSt
 		out.Ready = true
 	case v.ending && before != nil && before.State.Running != nil:
 		out.RestartCount = before.RestartCount
-		out.State.Terminated = lost("The container was gone when the pod ended", before.ContainerID)
+		out.State.Terminated = lostContainer("The container was gone when the pod ended", before.ContainerID)
 	default:
 		out.State.Waiting = v.waiting(out.Name)
 	}
@@ -131,9 +131,9 @@ func (v *view) statusBefore(container string) *v1.ContainerStatus {
 	return nil
 }
 
-// saysYes reads what probes say. Where nothing is probed, all is well: a container
+// trueOrUnprobed reads what probes say. Where nothing is probed, all is well: a container
 // is started as soon as it runs, and ready as soon as it is started.
-func saysYes(result *bool) bool { return result == nil || *result }
+func trueOrUnprobed(result *bool) bool { return result == nil || *result }
 
 func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 	for i := range have.Containers {
@@ -180,8 +180,8 @@ func (v *view) terminated(c *pod.Container) *v1.ContainerStateTerminated {
 	return out
 }
 
-// lost is the end of a container of which nobody knows how it ended.
-func lost(message, id string) *v1.ContainerStateTerminated {
+// lostContainer is the end of a container of which nobody knows how it ended.
+func lostContainer(message, id string) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		ExitCode: 137, Reason: pod.ReasonContainerStatusUnknown, Message: message, ContainerID: id,
 	}

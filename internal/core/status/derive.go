@@ -58,7 +58,7 @@ type Input struct {
 
 // Derive returns the status of a pod.
 func Derive(in Input) v1.PodStatus {
-	v := look(in)
+	v := newView(in)
 	p := in.Pod
 	s := v1.PodStatus{QOSClass: pod.QOSClass(p), ObservedGeneration: p.Generation}
 	for _, ip := range in.HostIPs {
@@ -91,9 +91,9 @@ func Derive(in Input) v1.PodStatus {
 		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.container(c, ephemeral, i))
 	}
 	s.Phase = v.phase(s.ContainerStatuses)
-	s.Reason, s.Message = v.why()
+	s.Reason, s.Message = v.reasonAndMessage()
 	s.Conditions = v.conditions(&s)
-	s.Phase = v.shownPhase(&s)
+	s.Phase = v.publishedPhase(&s)
 	return s
 }
 
@@ -117,7 +117,7 @@ type view struct {
 	idPrefix string // of container ids
 }
 
-func look(in Input) *view {
+func newView(in Input) *view {
 	if in.Previous == nil && pod.Source(in.Pod) == pod.SourceAPI {
 		in.Previous = &in.Pod.Status // what an agent before this one wrote
 	}

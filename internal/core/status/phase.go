@@ -16,7 +16,7 @@ import (
 // A main container runs after the init containers, so a pod all of whose main
 // containers ran is Running even while its init containers have another turn.
 func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
-	if v.wasOver() {
+	if v.wasTerminal() {
 		return v.Previous.Phase // the end is the end
 	}
 	neverRan, succeeded := 0, 0
@@ -50,11 +50,11 @@ func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	}
 }
 
-// shownPhase is the phase that others read. A pod is not over before nothing of it runs,
+// publishedPhase is the phase that others read. A pod is not over before nothing of it runs,
 // though it is certain how it will end: its end is read as leave to use its room, and to
 // start the next of its kind. The conditions tell of it at once.
-func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
-	if v.wasOver() || !isOver(s.Phase) || !runs(s) {
+func (v *view) publishedPhase(s *v1.PodStatus) v1.PodPhase {
+	if v.wasTerminal() || !isOver(s.Phase) || !anyRunning(s) {
 		return s.Phase
 	}
 	goesOn := *v
@@ -62,15 +62,15 @@ func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
 	return goesOn.phase(s.ContainerStatuses)
 }
 
-// runs tells whether a container of a pod runs, of whatever kind.
-func runs(s *v1.PodStatus) bool {
+// anyRunning tells whether a container of a pod runs, of whatever kind.
+func anyRunning(s *v1.PodStatus) bool {
 	is := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is) ||
 		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
 }
 
 // IsTerminal tells whether a pod has ended by what is said of it, and nothing of it runs.
-func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
+func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !anyRunning(s) }
 
 func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
 
@@ -89,18 +89,18 @@ func (v *view) initFailed() bool {
 	return false
 }
 
-func (v *view) wasOver() bool {
+func (v *view) wasTerminal() bool {
 	return v.Previous != nil && isOver(v.Previous.Phase)
 }
 
 // terminating begins the message of a pod that is being stopped.
 const terminating = "Terminating since "
 
-// why says why the agent ended the pod, or else how far its stop has come. The
+// reasonAndMessage says why the agent ended the pod, or else how far its stop has come. The
 // reason for an end stays, but the step of a stop does not.
-func (v *view) why() (reason, message string) {
+func (v *view) reasonAndMessage() (reason, message string) {
 	switch {
-	case v.wasOver():
+	case v.wasTerminal():
 		reason = v.Previous.Reason
 		if !strings.HasPrefix(v.Previous.Message, terminating) {
 			message = v.Previous.Message

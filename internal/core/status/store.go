@@ -47,7 +47,7 @@ func (s *Store) Set(uid pod.UID, status v1.PodStatus) bool {
 	if !s.replace(uid, status) {
 		return false
 	}
-	s.tell(uid)
+	s.notify(uid)
 	return true
 }
 
@@ -68,13 +68,13 @@ func (s *Store) Forget(uid pod.UID) {
 	delete(s.statuses, uid)
 	s.mu.Unlock()
 	if known {
-		s.tell(uid)
+		s.notify(uid)
 	}
 }
 
-// tell says that the status of a pod changed. The lock is not held: those who are told
+// notify says that the status of a pod changed. The lock is not held: those who are told
 // may read.
-func (s *Store) tell(uid pod.UID) {
+func (s *Store) notify(uid pod.UID) {
 	s.mu.Lock()
 	for w := range s.watchers[uid] {
 		select {

@@ -95,8 +95,8 @@ func allLimited(p *v1.Pod, name v1.ResourceName) bool {
 	return true
 }
 
-// pids is what processes are called where they are reserved.
-const pids v1.ResourceName = "pid"
+// resourcePIDs is what processes are called where they are reserved.
+const resourcePIDs v1.ResourceName = "pid"
 
 // AllPods is the cgroup above those of all pods. They may have what the machine has,
 // but for what is reserved. Of the processors that is a share, not a limit: time that
@@ -107,14 +107,14 @@ func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
 		q.Sub(reserved[name])
 		return q
 	}
-	for _, name := range []v1.ResourceName{v1.ResourceMemory, pids} {
+	for _, name := range []v1.ResourceName{v1.ResourceMemory, resourcePIDs} {
 		if q := left(name); q.Sign() <= 0 {
 			all, kept := has[name], reserved[name]
 			return Cgroup{}, fmt.Errorf("of %s, %s are reserved and there are %s: nothing is left for pods", name, &kept, &all)
 		}
 	}
 	return Cgroup{
-		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(pids)),
+		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(resourcePIDs)),
 		HugePages: hugePageSizes(has),
 	}, nil
 }

@@ -56,7 +56,7 @@ func Resolver(p *v1.Pod, n Node) (*runtimeapi.DNSConfig, []Notice) {
 		out.Options = mergeOptions(out.Options, extra.Options)
 	}
 	out.Servers, out.Searches = unique(out.Servers), unique(out.Searches)
-	return &out, append(notices, fit(&out)...)
+	return &out, append(notices, applyLimits(&out)...)
 }
 
 // effectivePolicy is ClusterFirst, Default or None. On the network of the machine,
@@ -109,8 +109,8 @@ func unique(list []string) []string {
 	return out
 }
 
-// fit cuts a configuration down to what is read of it.
-func fit(c *runtimeapi.DNSConfig) []Notice {
+// applyLimits cuts a configuration down to what is read of it.
+func applyLimits(c *runtimeapi.DNSConfig) []Notice {
 	var notices []Notice
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]

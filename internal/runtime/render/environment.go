@@ -19,15 +19,15 @@ type References struct {
 	ConfigMaps map[string]*v1.ConfigMap // by name
 	Secrets    map[string]*v1.Secret    // by name
 	Services   []*v1.Service
-	Files      map[File]map[string]string // the variables in files of the pod's volumes
+	Files      map[EnvFile]map[string]string // the variables in files of the pod's volumes
 	Facts      downward.Facts
 	// Allocatable is what pods may have of the machine: the limit of a container that
 	// has none.
 	Allocatable v1.ResourceList
 }
 
-// File is a file in a volume of a pod.
-type File struct{ Volume, Path string }
+// EnvFile is a file in a volume of a pod.
+type EnvFile struct{ Volume, Path string }
 
 // Variable is one variable of a container.
 type Variable struct{ Name, Value string }
@@ -124,7 +124,7 @@ func (r References) value(p *v1.Pod, c *v1.Container, from *v1.EnvVarSource) (va
 		return string(data), found, err
 	case from.FileKeyRef != nil:
 		ref := from.FileKeyRef
-		value, found = r.Files[File{ref.VolumeName, ref.Path}][ref.Key]
+		value, found = r.Files[EnvFile{ref.VolumeName, ref.Path}][ref.Key]
 		if !found {
 			err = unlessOptional(ref.Optional, "couldn't find key %s in file %s of volume %s", ref.Key, ref.Path, ref.VolumeName)
 		}

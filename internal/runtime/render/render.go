@@ -39,7 +39,7 @@ type Node struct {
 	SeccompDir     string // holds the profiles that pods can name
 	SeccompDefault bool   // a container that names none has the runtime's
 
-	Hidden []string // paths that tell of this machine what containers must not know
+	MaskedPaths []string // paths that tell of this machine what containers must not know
 
 	CgroupRoot string
 	CgroupV2   bool
@@ -102,11 +102,11 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 
 // Resolved is what a container needs and its spec can't tell.
 type Resolved struct {
-	ImageRef    string
-	Environment []Variable
-	Mounts      []Mount
-	Devices     []Device
-	LastWords   TerminationMessage
+	ImageRef           string
+	Environment        []Variable
+	Mounts             []Mount
+	Devices            []Device
+	TerminationMessage TerminationMessage
 	// Hosts is the file that the container is shown as /etc/hosts, or "".
 	Hosts string
 	// User is who the image wants its processes to be. Nil: nobody asked, see NeedsUser.
@@ -186,8 +186,8 @@ func mounts(r Resolved, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	if hosts {
 		out = append(out, &runtimeapi.Mount{HostPath: r.Hosts, ContainerPath: hostsPath, SelinuxRelabel: true})
 	}
-	if r.LastWords.HostPath != "" {
-		out = append(out, &runtimeapi.Mount{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath, SelinuxRelabel: true})
+	if r.TerminationMessage.HostPath != "" {
+		out = append(out, &runtimeapi.Mount{HostPath: r.TerminationMessage.HostPath, ContainerPath: r.TerminationMessage.ContainerPath, SelinuxRelabel: true})
 	}
 	for _, m := range out {
 		m.UidMappings, m.GidMappings = users.GetUids(), users.GetGids()

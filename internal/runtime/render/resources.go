@@ -158,9 +158,9 @@ func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
 	}
 	promised := bytes(c.Resources.Requests[v1.ResourceMemory])
 	if isSidecar(p, c) { // the others can't do without it
-		promised = max(promised, leastMemory(p))
+		promised = max(promised, smallestMemoryRequest(p))
 	}
-	promised = min(min(promised, capacity)+min(memoryLeft(p), capacity), capacity)
+	promised = min(min(promised, capacity)+min(unassignedMemory(p), capacity), capacity)
 	return min(max(oomBurstable, oomFirst-oomFirst*promised/capacity), oomFirst-1)
 }
 
@@ -168,8 +168,8 @@ const systemNodeCritical = "system-node-critical"
 
 func isSidecar(p *v1.Pod, c *v1.Container) bool { return pod.IsInit(p, c.Name) && pod.IsSidecar(c) }
 
-// leastMemory is the smallest promise to a main container.
-func leastMemory(p *v1.Pod) int64 {
+// smallestMemoryRequest is the smallest promise to a main container.
+func smallestMemoryRequest(p *v1.Pod) int64 {
 	least := int64(-1)
 	for i := range p.Spec.Containers {
 		if m := bytes(p.Spec.Containers[i].Resources.Requests[v1.ResourceMemory]); least < 0 || m < least {
@@ -179,9 +179,9 @@ func leastMemory(p *v1.Pod) int64 {
 	return max(0, least)
 }
 
-// memoryLeft is what a pod as a whole was promised beyond its containers, shared
+// unassignedMemory is what a pod as a whole was promised beyond its containers, shared
 // among them.
-func memoryLeft(p *v1.Pod) int64 {
+func unassignedMemory(p *v1.Pod) int64 {
 	if p.Spec.Resources == nil {
 		return 0
 	}
@@ -205,17 +205,17 @@ func overhead(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	if len(p.Spec.Overhead) == 0 {
 		return nil
 	}
-	return listed(p.Spec.Overhead, p.Spec.Overhead, n)
+	return sandboxLimits(p.Spec.Overhead, p.Spec.Overhead, n)
 }
 
 // sandboxResources is how large such a machine should be.
 func sandboxResources(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	plain := p.DeepCopy()
 	plain.Spec.Overhead = nil
-	return listed(helper.PodRequests(plain, helper.PodResourcesOptions{}), helper.PodLimits(plain, helper.PodResourcesOptions{}), n)
+	return sandboxLimits(helper.PodRequests(plain, helper.PodResourcesOptions{}), helper.PodLimits(plain, helper.PodResourcesOptions{}), n)
 }
 
-func listed(requests, limits v1.ResourceList, n Node) *runtimeapi.LinuxContainerResources {
+func sandboxLimits(requests, limits v1.ResourceList, n Node) *runtimeapi.LinuxContainerResources {
 	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(requests[v1.ResourceCPU]), MemoryLimitInBytes: bytes(limits[v1.ResourceMemory])}
 	out.CpuQuota, out.CpuPeriod = quota(limits[v1.ResourceCPU], n)
 	return out

@@ -96,23 +96,23 @@ func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.Linux
 		own = &v1.SecurityContext{}
 	}
 	if !out.Privileged && (own.ProcMount == nil || *own.ProcMount != v1.UnmaskedProcMount) {
-		out.MaskedPaths, out.ReadonlyPaths = slices.Concat(maskedPaths, n.Hidden), slices.Clone(readonlyPaths)
+		out.MaskedPaths, out.ReadonlyPaths = slices.Concat(maskedPaths, n.MaskedPaths), slices.Clone(readonlyPaths)
 	}
 	user(out, p, c, r.User)
-	out.RunAsGroup = number(runAsGroup(p, c))
+	out.RunAsGroup = int64Value(runAsGroup(p, c))
 	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 	out.ReadonlyRootfs = own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem
 	out.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
 	out.Capabilities = capabilities(own.Capabilities)
-	out.SelinuxOptions = seLinux(first(own.SELinuxOptions, pod.SELinuxOptions))
-	if out.Seccomp, err = seccomp(first(own.SeccompProfile, pod.SeccompProfile), n); err != nil {
+	out.SelinuxOptions = seLinux(firstSet(own.SELinuxOptions, pod.SELinuxOptions))
+	if out.Seccomp, err = seccomp(firstSet(own.SeccompProfile, pod.SeccompProfile), n); err != nil {
 		return nil, err
 	}
-	out.Apparmor, err = appArmor(first(own.AppArmorProfile, pod.AppArmorProfile))
+	out.Apparmor, err = appArmor(firstSet(own.AppArmorProfile, pod.AppArmorProfile))
 	return out, err
 }
 
-func first[T any](values ...*T) *T {
+func firstSet[T any](values ...*T) *T {
 	for _, v := range values {
 		if v != nil {
 			return v
@@ -195,7 +195,7 @@ func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) 
 	}
 }
 
-func number(n *int64) *runtimeapi.Int64Value {
+func int64Value(n *int64) *runtimeapi.Int64Value {
 	if n == nil {
 		return nil
 	}

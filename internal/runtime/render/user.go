@@ -45,13 +45,13 @@ func CheckNonRoot(p *v1.Pod, c *v1.Container, image *User) error {
 
 // user renders who the processes of a container are.
 func user(out *runtimeapi.LinuxContainerSecurityContext, p *v1.Pod, c *v1.Container, image *User) {
-	out.RunAsUser = number(runAsUser(p, c))
+	out.RunAsUser = int64Value(runAsUser(p, c))
 	if out.RunAsUser != nil || image == nil {
 		return
 	}
 	switch {
 	case image.UID != nil:
-		out.RunAsUser = number(image.UID)
+		out.RunAsUser = int64Value(image.UID)
 	case image.Name != "":
 		out.RunAsUsername = image.Name
 	default:
@@ -79,9 +79,9 @@ func sandboxUser(out *runtimeapi.LinuxSandboxSecurityContext, pod *v1.PodSecurit
 	if pod == nil {
 		return
 	}
-	out.RunAsUser = number(pod.RunAsUser)
+	out.RunAsUser = int64Value(pod.RunAsUser)
 	if pod.RunAsUser != nil {
-		out.RunAsGroup = number(pod.RunAsGroup)
+		out.RunAsGroup = int64Value(pod.RunAsGroup)
 	}
 	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 }

@@ -18,15 +18,15 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 		switch {
 		case i == 0 && usable:
 		case s.Past && s.State == pod.SandboxReady:
-			out = append(out, StopSandbox{ID: s.ID, Why: "it is of an earlier life of the pod"})
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is of an earlier life of the pod"})
 		case i == 0 && s.State == pod.SandboxReady:
-			out = append(out, StopSandbox{ID: s.ID, Why: "its spec changed"})
+			out = append(out, StopSandbox{ID: s.ID, Reason: "its spec changed"})
 		case s.State == pod.SandboxReady:
-			out = append(out, StopSandbox{ID: s.ID, Why: "a newer one took its place"})
+			out = append(out, StopSandbox{ID: s.ID, Reason: "a newer one took its place"})
 		case alive(have, s.ID):
-			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, but containers of it are not"})
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, but containers of it are not"})
 		case i == 0 && replaced:
-			out = append(out, StopSandbox{ID: s.ID, Why: "it is dead, and another takes its place"})
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, and another takes its place"})
 		}
 	}
 	return out
@@ -57,11 +57,11 @@ func (v *view) stopUnwanted() []Action {
 		}
 		switch {
 		case pod.ContainerSpec(v.want, c.Name) == nil:
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "the spec no longer has it"})
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: "the spec no longer has it"})
 		case !first:
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: "a newer one took its place"})
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: "a newer one took its place"})
 		case v.outdated(&c):
-			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Why: v.whyAll()})
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: v.restartAllReason()})
 		}
 	}
 	return out

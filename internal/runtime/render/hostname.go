@@ -31,7 +31,7 @@ func NamesOf(p *v1.Pod, n Node) Names {
 	case p.Spec.Hostname != "":
 		return Names{Host: p.Spec.Hostname, Domain: domain(p, n)}
 	default:
-		return Names{Host: cut(p.Name), Domain: domain(p, n)}
+		return Names{Host: truncateLabel(p.Name), Domain: domain(p, n)}
 	}
 }
 
@@ -56,7 +56,7 @@ func join(parts ...string) string {
 // FQDN is the whole name.
 func (n Names) FQDN() string { return join(n.Host, n.Domain) }
 
-func cut(name string) string {
+func truncateLabel(name string) string {
 	if len(name) <= maxLabel {
 		return name
 	}

@@ -6,11 +6,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// MarkPast returns have with all marked as past that is left of an earlier life of the
+// MarkPreviousLife returns have with all marked as past that is left of an earlier life of the
 // pod, by the ids of its sandboxes and containers. What ended for good is not marked: a
 // job that is done stays done. Nor is what was added for debugging: it is not started
 // again.
-func MarkPast(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed {
+func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed {
 	if len(ids) == 0 {
 		return have
 	}
@@ -21,14 +21,14 @@ func MarkPast(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed
 		sandboxes[i].Past = ids[sandboxes[i].ID]
 	}
 	for i := range containers {
-		containers[i].Past = ids[containers[i].ID] && comesAgain(want, &containers[i])
+		containers[i].Past = ids[containers[i].ID] && runsInNewLife(want, &containers[i])
 	}
 	have.Sandboxes, have.Containers = sandboxes, containers
 	return have
 }
 
-// comesAgain tells whether a new life of the pod has a container in the place of c.
-func comesAgain(want *v1.Pod, c *pod.Container) bool {
+// runsInNewLife tells whether a new life of the pod has a container in the place of c.
+func runsInNewLife(want *v1.Pod, c *pod.Container) bool {
 	spec := pod.ContainerSpec(want, c.Name)
 	switch {
 	case spec == nil || mayRun(*c) || isEphemeral(want, c.Name):
