@@ -25,14 +25,14 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
 		case plan.StopSandbox:
-			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "why", a.Reason)
+			e.Log.Info("stopping sandbox", "pod", pod.Ref(t.pod), "sandbox", a.ID, "reason", a.Reason)
 			e.Reports.Events.Record(t.pod, v1.EventTypeNormal, event.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 			t.changedRuntime = true
 			if err := e.stopSandbox(ctx, t, a.ID, deadline); err != nil {
 				return err
 			}
 		case plan.StopContainer:
-			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "why", a.Reason)
+			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "reason", a.Reason)
 			if a.Grace != nil {
 				givenUp = append(givenUp, a)
 				continue

@@ -179,7 +179,7 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 		}
 		now = postStart{failure: err, waiting: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
 		e.Reports.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
-		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "why", "its postStart hook failed", "err", err)
+		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "reason", "its postStart hook failed", "err", err)
 	}
 	if err := e.Runtime.StopContainer(ctx, c.id, time.Duration(pod.Grace(t.pod))*time.Second); err != nil {
 		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
