@@ -13,19 +13,12 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// Sync brings a pod one step closer to its spec.
+// Sync brings a pod one step closer to its spec: it plans, publishes the status, and performs
+// syncSteps if there is something to do.
 func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error) {
-	have = e.beginLife(p, have)
-	m := e.memories.get(p.UID)
-	e.restorePostStarts(p, have, m)
-	have = m.withPostStarts(have)
-	e.Objects.Register(p)
-	e.Probes.Watch(p, have) // before anybody asks what they say
-	have = e.withHealth(have)
-	t := &task{pod: p, have: have, plan: plan.Next(p, have, e.Backoff, time.Now()), memory: m, releaseSlot: func() {}}
-	m.refreshWaiting(t.plan, have)
+	t := e.planSync(p, have)
 	e.recordBackOffs(t)
-	shown := e.publish(status.Input{Pod: p, Observed: have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
+	shown := e.publish(status.Input{Pod: p, Observed: t.have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {
 		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
 	}
@@ -39,19 +32,34 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 
 	err := e.runSyncSteps(ctx, t)
 	err = errors.Join(append(t.failed, err)...)
-	if err != nil || !t.changedRuntime { // else the next sync, which follows at once, knows better
+	if err != nil || !t.changedRuntime { // else the next sync follows at once, and publishes what came of this one
 		e.publishSync(t)
 	}
 	return pod.Outcome{Again: t.changedRuntime, Due: t.due}, err
 }
 
-// publishSync publishes how a sync stands.
+// planSync completes an observation with what the runtime can't tell (a previous life, postStart
+// hooks that run, results of probes), and has package plan decide on it.
+func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
+	have = e.beginLife(p, have)
+	m := e.memories.get(p.UID)
+	e.restorePostStarts(p, have, m)
+	have = m.withPostStarts(have)
+	e.Objects.Register(p)
+	e.Probes.Watch(p, have) // before their results are read
+	have = e.withHealth(have)
+	t := &task{pod: p, have: have, memory: m, plan: plan.Next(p, have, e.Backoff, time.Now()), releaseSlot: func() {}}
+	m.refreshWaiting(t.plan, have)
+	return t
+}
+
+// publishSync publishes the status of a pod in the middle or at the end of a sync.
 func (e *Executor) publishSync(t *task) {
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, RestartingAll: t.plan.RestartingAll})
 }
 
-// deadlineExceeded tells whether the pod has been active for longer than it may, and
-// asks to come back when that will be so.
+// deadlineExceeded tells whether the pod has been active for longer than activeDeadlineSeconds.
+// If not yet, the next sync is due at the deadline.
 func (e *Executor) deadlineExceeded(t *task, shown v1.PodStatus) bool {
 	if t.pod.Spec.ActiveDeadlineSeconds == nil || shown.StartTime == nil {
 		return false
