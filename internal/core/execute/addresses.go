@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// podIPs returns those of the pod. Its sandbox may have been made just before,
-// so that nobody has observed it yet.
+// podIPs returns the addresses of a pod. The runtime is asked for those of a sandbox that was made
+// in this sync: the observation is older.
 func (e *Executor) podIPs(ctx context.Context, t *task) ([]string, error) {
 	if t.pod.Spec.HostNetwork {
 		return e.Host.IPs(), nil

@@ -17,7 +17,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Runtime is what the executor needs of a runtime.
+// Runtime is the part of a container runtime that the executor calls: package cri implements it.
 type Runtime interface {
 	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
 	Ready(ctx context.Context) error
@@ -30,21 +30,23 @@ type Runtime interface {
 	RemoveContainer(ctx context.Context, id string) error
 }
 
-// Images says how things stand with an image.
+// Images pulls the images of containers.
 type Images interface {
+	// Ensure returns the state of a container's image, and begins to pull it if it is missing.
 	Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) image.State
+	// Release says that the pod no longer waits for images.
 	Release(uid pod.UID)
 }
 
-// Hooks run what a container asks for after its start and before its stop.
+// Hooks runs postStart and preStop hooks.
 type Hooks interface {
 	Run(ctx context.Context, t handler.Target, h *v1.LifecycleHandler) error
 }
 
-// Objects are what pods refer to. One that does not exist is an error for which
+// Objects finds the API objects that pods refer to. For an object that does not exist it returns an error for which
 // apierrors.IsNotFound holds.
 type Objects interface {
-	// Register is told of a pod that runs, so that what it refers to is at hand.
+	// Register begins to watch the objects that a pod refers to; Unregister ends that.
 	Register(p *v1.Pod)
 	Unregister(uid pod.UID)
 	ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error)
@@ -53,75 +55,75 @@ type Objects interface {
 	Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error)
 }
 
-// Volumes make what pods mount.
+// Volumes sets up the volumes of pods.
 type Volumes interface {
-	// Setup makes all volumes of a pod be there with their newest content, and says
+	// Setup mounts or writes all volumes of a pod, with their newest content, and says
 	// when it wants to be called again.
 	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
-	// Edited tells whether Setup will put another volume in the place of one.
+	// Edited tells whether Setup is going to replace a volume of the pod by another one.
 	Edited(p *v1.Pod) bool
-	// File returns what a file in one of them holds.
+	// File returns the content of a file in a volume.
 	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
-	// Mounts is what one container is shown of them.
+	// Mounts returns the mounts of one container.
 	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
-	// Devices is what one container is given of those that are devices.
+	// Devices returns the block volumes of one container.
 	Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error)
-	// Groups are those that containers have to be in to use them, besides their own.
+	// Groups returns the supplemental groups that the use of the volumes needs.
 	Groups(uid pod.UID) []int64
-	// Teardown undoes all of it. It may be called at any time after the containers ended.
+	// Teardown unmounts and removes all volumes of a pod. It may be called at any time after the containers ended.
 	Teardown(ctx context.Context, uid pod.UID) error
 }
 
-// UserNamespaces gives ids of the machine to pods that want users of their own.
+// UserNamespaces allocates ranges of user and group ids to pods with hostUsers: false.
 type UserNamespaces interface {
-	// Allocate returns the ids of a pod, whose directory is there. They stay the same.
+	// Allocate returns the ids of a pod, the same ones in each call. The pod's directory has to exist.
 	Allocate(uid pod.UID) (render.IDs, error)
-	// Release is told that the pod's directory is gone.
+	// Release frees the ids of a pod whose directory was removed.
 	Release(uid pod.UID)
 }
 
-// Probes ask containers how they are. None of it ever blocks.
+// Probes runs the probes of containers. No method blocks.
 type Probes interface {
-	// Watch begins to probe the containers that run, and ends it for those that do not.
+	// Watch starts the probes of containers that run, and ends those of the others.
 	Watch(p *v1.Pod, have pod.Observed)
-	// Health is what is known of a container that is watched.
+	// Health returns what the probes of a container found.
 	Health(containerID string) pod.Health
-	// Stop is told that a pod is being stopped: it is not to be restarted any more.
+	// Stop ends the probes that could restart a container: the pod is being stopped.
 	Stop(uid pod.UID)
 	Forget(uid pod.UID)
 }
 
-// Events take note of what happens to pods. They never block.
+// Events records the events of pods and containers. No method blocks.
 type Events interface {
 	Record(p *v1.Pod, kind, reason, message string)
 	RecordContainer(p *v1.Pod, container, kind, reason, message string)
 }
 
-// Upstream is whoever else wants to know of the pods of this node: an API server,
-// or nobody. None of it ever blocks.
+// Upstream is the API server, as the receiver of statuses. A standalone agent has one that does
+// nothing. No method blocks.
 type Upstream interface {
-	// Publish is told every status that is new.
+	// Publish sends a status that changed.
 	Publish(p *v1.Pod, s v1.PodStatus)
-	// Release is told that nothing of a pod that was deleted runs any more, and
-	// nothing that it held is held.
+	// Release lets the deletion of a pod be completed: nothing of it runs, and its volumes and
+	// cgroup are gone.
 	Release(p *v1.Pod)
 }
 
-// RuntimeInfo is what is known of the runtime besides its calls.
+// RuntimeInfo answers questions about the runtime and its images.
 type RuntimeInfo struct {
-	// Name is how container ids begin in a status. Nil: not known.
+	// Name returns the prefix of container ids in a status, such as containerd. Nil: not known.
 	Name func() string
 	// CanMapUsers tells whether a handler of the runtime can give a pod a user namespace of its own.
 	CanMapUsers func(handler string) bool
-	// CheckLabel tells why no container can have such a SELinux label. Nil: any can.
+	// CheckLabel returns an error if no container can have such a SELinux label. Nil: each label is possible.
 	CheckLabel func(*v1.SELinuxOptions) error
 	// ImageUser returns the user that an image asks for.
 	ImageUser func(ctx context.Context, ref string) (render.User, error)
-	// Explain turns an error of the runtime into words for a status.
+	// Explain returns the text of an error of the runtime for a status.
 	Explain func(error) string
 }
 
-// Host is what pods get of the machine.
+// Host gives pods directories, cgroups, user ids and addresses of the machine.
 type Host struct {
 	PodsDir     string // holds a directory of data for each pod
 	LogLinksDir string // holds a link to the log of each container
@@ -130,11 +132,11 @@ type Host struct {
 	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
 	// they are those of Node.
 	Resolver func() (render.DNS, error)
-	// Allocatable is what pods may have of the machine.
+	// Allocatable returns the resources that pods may use.
 	Allocatable func() v1.ResourceList
-	// MakeCgroup makes the cgroup of a pod with its limits. It may be there.
+	// MakeCgroup makes the cgroup of a pod, or sets the limits of one that exists.
 	MakeCgroup func(render.Cgroup) error
-	// RemoveCgroup removes the cgroup of a pod that should have no process left.
+	// RemoveCgroup removes the cgroup of a pod, which should hold no process any more.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// RemoveDir removes a directory with all that is in it, and stops with an error at a
 	// mount. A directory that is not there is no error.
@@ -144,18 +146,18 @@ type Host struct {
 	UserNamespaces UserNamespaces
 }
 
-// Reports are the receivers of what becomes of a pod.
+// Reports receives statuses, events and measurements of pods.
 type Reports struct {
 	Statuses *status.Store
 	Events   Events
 	Upstream Upstream
 	// Telemetry measures and traces what is done. Nil: nothing is measured.
 	Telemetry Telemetry
-	// PodGone is told that nothing of a pod is left.
+	// PodGone is called when nothing of a pod is left, or a new life of it begins.
 	PodGone func(pod.UID)
 }
 
-// Config is what an Executor is made of, grouped by whom it talks to.
+// Config is what an Executor is made of, grouped by the part of the agent or of the machine that it calls.
 type Config struct {
 	Runtime     Runtime
 	RuntimeInfo RuntimeInfo
@@ -193,7 +195,7 @@ func (c *Config) validate() error {
 	return c.Backoff.Validate()
 }
 
-// setDefaults replaces what may be nil.
+// setDefaults fills in the fields that may be nil.
 func (c *Config) setDefaults() {
 	if c.Reports.Telemetry == nil {
 		c.Reports.Telemetry = noTelemetry{}

@@ -40,7 +40,7 @@ func (e *Executor) startContainer(ctx context.Context, t *task, a plan.StartCont
 	return id, nil
 }
 
-// createContainer makes a container of all that its spec asks for.
+// createContainer resolves the spec of a container and has the runtime create it.
 func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartContainer, in sandbox, with *containerInputs) (string, error) {
 	spec := pod.ContainerSpec(t.pod, a.Name)
 	resolved, err := e.resolve(ctx, t, spec, with)

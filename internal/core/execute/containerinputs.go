@@ -12,10 +12,9 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// containerInputs is what a container needs and its spec can't tell. Whoever is asked for it may
-// take long to answer: an API server, a file system. So it is found before the pod has a
-// start slot. Only what depends on the address of a sandbox that is yet to be made is
-// left for later.
+// containerInputs are the image, user, variables, mounts and devices of a container. The API server
+// or a file system may take long to answer, so they are found before the pod waits for a start
+// slot. Only those that depend on the address of a sandbox that is yet to be made are found later.
 type containerInputs struct {
 	imageRef string
 	user     *render.User
@@ -23,11 +22,11 @@ type containerInputs struct {
 	env      []render.Variable
 	mounts   []render.Mount
 	devices  []render.Device
-	complete bool
+	complete bool // env, mounts and devices are known
 }
 
-// findInputs returns, by container, what those need whose image is there. One for which
-// something is missing is left for later.
+// findInputs returns the inputs of the containers that are to be started and whose images are
+// there, by name. A container for which something is missing is started by a later sync.
 func (e *Executor) findInputs(ctx context.Context, t *task, images map[string]image.State) map[string]*containerInputs {
 	out := map[string]*containerInputs{}
 	for _, a := range t.plan.Actions {
@@ -69,7 +68,7 @@ func (e *Executor) inputsOf(ctx context.Context, t *task, c *v1.Container, image
 	return n, e.completeInputs(ctx, t, c, n)
 }
 
-// completeInputs finds what may depend on the address of the pod.
+// completeInputs finds the inputs that may depend on the address of the pod.
 func (e *Executor) completeInputs(ctx context.Context, t *task, c *v1.Container, n *containerInputs) error {
 	if n.complete {
 		return nil
@@ -95,7 +94,7 @@ func (e *Executor) completeInputs(ctx context.Context, t *task, c *v1.Container,
 	return err
 }
 
-// resolve puts together what a container is made of, now that its sandbox is there.
+// resolve returns all that package render needs to know of a container. Its sandbox exists.
 func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *containerInputs) (render.Resolved, error) {
 	r := render.Resolved{ImageRef: n.imageRef, User: n.user}
 	var err error
@@ -110,8 +109,8 @@ func (e *Executor) resolve(ctx context.Context, t *task, c *v1.Container, n *con
 	return r, err
 }
 
-// imageUser returns who the image of a container wants to be, if that matters, and
-// refuses a container that must not run as root and would.
+// imageUser returns the user of a container's image, nil if it doesn't matter, and an error for a
+// container that would run as root and must not.
 func (e *Executor) imageUser(ctx context.Context, p *v1.Pod, c *v1.Container, ref string) (*render.User, error) {
 	var user *render.User
 	if render.NeedsUser(p, c) {

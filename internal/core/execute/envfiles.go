@@ -11,8 +11,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// envFiles reads the files of the pod's volumes that variables are taken from. One
-// that is not there is left out: whether it may be is for the variable to say.
+// envFiles reads the files in volumes that variables of a container refer to (fileKeyRef). A file
+// that does not exist is left out: package render knows whether the variable is optional.
 func (e *Executor) envFiles(ctx context.Context, p *v1.Pod, c *v1.Container) (map[render.EnvFile]map[string]string, error) {
 	out := map[render.EnvFile]map[string]string{}
 	for i := range c.Env {

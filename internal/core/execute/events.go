@@ -11,7 +11,7 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// recordImageEvent records what is new about the image of a container.
+// recordImageEvent records an event if the state of a container's image has changed.
 func (e *Executor) recordImageEvent(t *task, spec *v1.Container, state image.State) {
 	before := t.memory.waiting[spec.Name]
 	if state.Ref == "" && before.Reason == state.Reason && before.Message == state.Message {
@@ -43,7 +43,7 @@ func (e *Executor) recordImageEvent(t *task, spec *v1.Container, state image.Sta
 	}
 }
 
-// recordBackOffs records which containers wait because they keep ending.
+// recordBackOffs records an event for each container that waits because it keeps ending.
 func (e *Executor) recordBackOffs(t *task) {
 	for _, w := range t.plan.Waits {
 		e.Reports.Events.RecordContainer(t.pod, w.Container, v1.EventTypeWarning, event.BackOff,

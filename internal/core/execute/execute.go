@@ -1,7 +1,10 @@
-// Package execute does what was decided: it performs the steps of a pod's sync,
-// its stop and its end, and publishes the pod's status on the way.
+// Package execute performs the sync, the stop and the cleanup of a pod, each a list of steps (see
+// steps.go), and publishes the pod's status on the way. A worker calls it once per turn.
 //
-// Every step can be done again: it looks at what is there first. What the Executor
+// A sync completes the observation of the runtime with what only this agent knows (results of probes,
+// hooks that run, a previous life), lets package plan decide on it, and performs the actions.
+//
+// Every step can be repeated: it looks at what is there first. What the Executor
 // remembers of a pod is what the runtime can't tell (see memory.go). It retries
 // nothing: a step that fails ends the sync, and the worker comes back.
 package execute
@@ -18,8 +21,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Executor performs the steps of all pods. Each pod's are performed by one
-// worker, so nothing of a pod needs to be locked.
+// Executor performs the steps of all pods. Each pod has one worker, which calls nothing at the same
+// time, so the memory of a pod needs no lock.
 type Executor struct {
 	Config
 	memories memories
@@ -34,7 +37,7 @@ func New(c Config) (*Executor, error) {
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
 
-// publish derives the status of a pod and stores it for its readers.
+// publish derives the status of a pod, stores it, and passes it on if it has changed.
 func (e *Executor) publish(in status.Input) v1.PodStatus {
 	m := e.memories.get(in.Pod.UID)
 	in.Waiting, in.Termination, in.Stopping = m.waiting, m.termination.reason, m.termination.progress()
@@ -51,7 +54,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	return s
 }
 
-// withHealth adds what probes know to what the runtime knows.
+// withHealth adds the results of probes to an observation.
 func (e *Executor) withHealth(have pod.Observed) pod.Observed {
 	have.Containers = slices.Clone(have.Containers)
 	for i := range have.Containers {

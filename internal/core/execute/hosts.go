@@ -17,11 +17,11 @@ import (
 // /etc/hosts. The name is the kubelet's.
 const hostsFileName = "etc-hosts"
 
-// machineHostsFile is what a pod on the network of the machine takes over.
+// machineHostsFile is copied into the hosts file of a pod with hostNetwork.
 const machineHostsFile = "/etc/hosts"
 
-// ensureHostsFile writes the names of a pod down, and returns where. A new sandbox has
-// another address, so it is looked at whenever something is started.
+// ensureHostsFile writes the hosts file of a pod, and returns its path. A new sandbox has
+// another address, so the file is compared whenever a container is started.
 func (e *Executor) ensureHostsFile(ctx context.Context, t *task) (string, error) {
 	if t.hostsFile != "" {
 		return t.hostsFile, nil
@@ -47,9 +47,8 @@ func (e *Executor) ensureHostsFile(ctx context.Context, t *task) (string, error)
 	return t.hostsFile, nil
 }
 
-// writeHostsFile makes the hosts file of a pod hold content that anybody may read. It is not
-// written if it does, and never seen half-written: a container may have it open. Whatever a
-// container has made of it is replaced.
+// writeHostsFile replaces the hosts file of a pod, readable for all users, if its content is another.
+// A container that has it open never sees half of it. Changes that a container made are lost.
 func (e *Executor) writeHostsFile(uid pod.UID, content string) error {
 	have, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), hostsFileName), int64(len(content)))
 	if err == nil && string(have) == content {

@@ -33,7 +33,7 @@ func (e *Executor) logLink(p *v1.Pod, container, id string) string {
 
 // unlinkLog removes the link to the log of a container. It looks for no other names: the
 // directory holds the links of all pods, also of other agents. A link that does not lead to
-// our logs is theirs.
+// the logs of this agent is left alone.
 func (e *Executor) unlinkLog(p *v1.Pod, container, id string) error {
 	link := e.logLink(p, container, id)
 	if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, e.Node.LogsDir+"/") {

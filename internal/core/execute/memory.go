@@ -8,25 +8,25 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// memory is what the executor remembers of a pod between two steps: what the
-// runtime can't tell. A restarted agent does without.
+// memory is what the executor remembers of a pod between two turns of its worker, because the
+// runtime can't tell it. A restarted agent begins with an empty one.
 type memory struct {
-	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
+	mu sync.Mutex // guards preStopsRun: the containers of a pod are stopped at the same time
 
 	waiting             map[string]status.WaitingReason // by container: why it does not run
-	termination         termination                     // how far its end has come
+	termination         termination                     // how far the stop of the pod has come
 	preStopsRun         map[string]bool                 // by container id: its preStop hook was run
-	terminationMessages map[string]string               // by container id: its termination message
+	terminationMessages map[string]string               // by container id
 
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
 
-	cgroupMade       bool            // its cgroup is there, with its limits
+	cgroupMade       bool            // this agent made the cgroup of the pod, or renewed its limits
 	previousLife     map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
-	stoppedSandboxes map[string]bool // by id: it was stopped, and holds nothing any more
+	stoppedSandboxes map[string]bool // by id: it was stopped, and has given back its address and ports
 }
 
-// memories holds the memory of every pod. A pod's own is only touched by its worker.
+// memories holds the memory of every pod. Only the worker of a pod reads and changes it.
 type memories struct {
 	mu   sync.Mutex
 	pods map[pod.UID]*memory
@@ -53,8 +53,8 @@ func (m *memories) forget(uid pod.UID) {
 // terminate moves the termination of the pod on.
 func (m *memory) terminate(e terminationEvent) { m.termination = m.termination.on(e) }
 
-// refreshWaiting drops the notes on containers that the plan no longer wants to start,
-// and takes in what the plan itself and their postStart hooks say of the others.
+// refreshWaiting drops the waiting reasons of containers that the plan no longer starts, and adds
+// those that the plan and the postStart hooks have for others.
 func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
 	notes := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
@@ -75,8 +75,7 @@ func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
 	m.waiting = notes
 }
 
-// claimPreStop tells whether the preStop hook of a container is still to be run,
-// and notes that it is.
+// claimPreStop tells whether the preStop hook of a container was not run yet, and marks it as run.
 func (m *memory) claimPreStop(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -48,7 +48,7 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 	t.changedRuntime = t.changedRuntime || len(unwanted)+len(givenUp) > 0
 	var stops sync.WaitGroup
 	errs := make([]error, len(givenUp))
-	for i, a := range givenUp { // each has its own time, and none waits for another
+	for i, a := range givenUp { // each has its own deadline, and none waits for another
 		stops.Go(func() { errs[i] = e.stopInOrder(ctx, t, containersWithID(t.have, a.ID), deadlineIn(*a.Grace)) })
 	}
 	err := e.stopInOrder(ctx, t, unwanted, deadline)

@@ -26,14 +26,14 @@ import (
 //
 // A runtime that does not answer leaves open whether the hook was run, so it is run again: hooks
 // are run at least once, not exactly once. Until it has ended, the container is shown as waiting,
-// is not probed, and what is to start after it waits. Which hooks are due is on disk before their
-// containers are started: another agent runs those that this one began and did not see the end of.
+// is not probed, and containers that start after it wait. Which hooks are due is on disk before their
+// containers are started: a restarted agent runs those again whose end the one before it did not see.
 type postStart struct {
 	failure error                // of the hook; nil: it is due
 	waiting status.WaitingReason // why the container is not shown as running
 }
 
-// postStartFile has the ids of the containers whose postStart hooks did not end.
+// postStartFile holds the ids of the containers whose postStart hooks did not end.
 const postStartFile = "post-start.json"
 
 func postStartHook(p *v1.Pod, container string) *v1.LifecycleHandler {
@@ -53,8 +53,8 @@ func duePostStart(why string) *postStart {
 	return &postStart{waiting: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
 }
 
-// restorePostStarts reads which hooks an agent before this one left, and forgets those of
-// containers that ended. If they can't be read, there are none: the containers run.
+// restorePostStarts reads which hooks were due when the agent was restarted, and forgets those of
+// containers that ended. If the file can't be read, no hook is due: the containers run.
 func (e *Executor) restorePostStarts(p *v1.Pod, have pod.Observed, m *memory) {
 	if m.postStarts == nil {
 		m.postStarts = map[string]*postStart{}
@@ -89,8 +89,8 @@ func (m *memory) withPostStarts(have pod.Observed) pod.Observed {
 	return have
 }
 
-// expectPostStart notes that the hook of a container is due once it runs. That is before the
-// container is started: the answer to that may get lost.
+// expectPostStart records that the hook of a container is due once it runs. That is done before the
+// container is started: the runtime's answer to the start may get lost.
 func (e *Executor) expectPostStart(t *task, container, id string) {
 	if postStartHook(t.pod, container) == nil {
 		return
@@ -131,15 +131,15 @@ func (t *task) startedBefore() []started {
 	return out
 }
 
-// runPostStarts runs the hooks that are due of containers that were started, all at the same
-// time. A container whose hook fails is stopped; what becomes of it then is for the next plan to
-// say. A pod that is to go does not wait for its hooks.
+// runPostStarts runs the due hooks of containers that were started, all at the same
+// time. A container whose hook fails is stopped; the next plan decides on its restart. The stop of
+// a pod does not wait for its hooks.
 func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []started) {
 	containers = slices.DeleteFunc(containers, func(c started) bool { return t.memory.postStarts[c.id] == nil })
 	if len(containers) == 0 {
 		return
 	}
-	stand := make([]*postStart, len(containers)) // as of now; nil: it ended
+	stand := make([]*postStart, len(containers)) // after this run; nil: the hook ended
 	errs := make([]error, len(containers))
 	var wg sync.WaitGroup
 	for i, c := range containers {
@@ -160,17 +160,17 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 	}
 	if ended {
 		e.writePostStarts(t)
-		t.changedRuntime = true // what follows from it is due now
+		t.changedRuntime = true // containers that waited for the hook can be started
 	}
 }
 
-// runPostStart moves one hook on, and returns where it stands: nil if it ended, and its
-// container goes on or was stopped. Otherwise the error says why not yet.
+// runPostStart runs one hook, or stops its container if it failed before. It returns the new state:
+// nil if the hook succeeded or the container was stopped. Otherwise the error says why not yet.
 func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now postStart) (*postStart, error) {
 	if now.failure == nil {
 		err := e.callPostStart(ctx, t.pod, c)
 		switch {
-		case ctx.Err() != nil: // the pod is to go, or the agent: how the hook ends is not seen any more
+		case ctx.Err() != nil: // the pod or the agent is stopped before the end of the hook is known
 			return &now, ctx.Err()
 		case err == nil:
 			return nil, nil
@@ -187,8 +187,8 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 	return nil, nil
 }
 
-// callPostStart runs one hook. The sandbox may have been made just before, so that
-// no status tells the address of the pod yet.
+// callPostStart has a hook run. The sandbox may have been made in this sync: then no status has the
+// address of the pod yet.
 func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) error {
 	h := c.spec.Lifecycle.PostStart
 	target := e.hookTarget(p, c.spec, c.id)

@@ -12,10 +12,10 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// preStop runs the hook of a container that is about to be stopped, until the
-// deadline at most. It is run once, however often the stop is tried: whether it
-// succeeds or not, the container is stopped. Only a hook that the runtime did not answer
-// for is run again if the stop has to be tried again, while there is time.
+// preStop runs the preStop hook of a container that is about to be stopped, until the
+// deadline at most. The hook is run once, however often the stop is tried, and the container is
+// stopped even if it fails. Only if the runtime did not answer, the next attempt to stop the
+// container runs the hook again, while there is time.
 func (e *Executor) preStop(ctx context.Context, t *task, c pod.Container, deadline time.Time) {
 	p, m := t.pod, t.memory
 	spec := pod.ContainerSpec(p, c.Name)

@@ -9,18 +9,16 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// A static pod that was stopped here, say for a drain, lives again under the same UID. The
-// containers of the life before are still in the runtime, with their restart counts and
-// waits, and nothing on them tells that it was not they who ended. So their ids are
-// written down before they are stopped, in a file in the pod's directory: an agent that is
-// started meanwhile has to know, too.
+// A static pod that the agent stopped, say for a drain, starts a new life under the same UID. The
+// containers of the previous life are still in the runtime, with their restart counts and
+// back-offs, and look as if they had ended by themselves. So their ids are written to a file in the
+// pod's directory before they are stopped: a restarted agent has to know, too.
 
-// previousLifeFile is the name of that file.
+// previousLifeFile holds the ids of the sandboxes and containers of the previous life.
 const previousLifeFile = "past-life.json"
 
-// forgetLife ends what is remembered of a pod by its UID, here and by everybody whom this
-// package tells of pods. What is kept on disk goes with the pod's directory, and what is
-// mounted there with the volumes.
+// forgetLife drops what is remembered of a pod by its UID, here and in the packages that this one
+// calls. Files are removed with the pod's directory, and mounts with its volumes.
 func (e *Executor) forgetLife(uid pod.UID) {
 	e.Images.Release(uid)
 	e.Probes.Forget(uid)
@@ -31,9 +29,9 @@ func (e *Executor) forgetLife(uid pod.UID) {
 	e.Reports.Telemetry.Gone(uid)
 }
 
-// beginLife forgets the life before of a pod that was stopped and is to run again: only a
-// new life is synced after a stop. A pod that has nothing left to do keeps its last words.
-// It returns the observation with all of it marked that is of a life before.
+// beginLife forgets the previous life of a pod that was stopped and is synced again: that is a new
+// life. A pod whose containers ended for good has none, and keeps its status. It returns
+// the observation with the sandboxes and containers of the previous life marked.
 func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 	m := e.memories.get(p.UID)
 	if m.previousLife == nil {
@@ -49,7 +47,7 @@ func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 		m = e.memories.get(p.UID)
 		m.previousLife = ids
 	}
-	if anyRuns(have, m.previousLife) { // the agent that was to stop it did not: its life goes on
+	if anyRuns(have, m.previousLife) { // the agent ended before it stopped the pod: the life goes on
 		m.previousLife = map[string]bool{}
 		if err := e.writeIDs(p.UID, previousLifeFile, nil); err != nil {
 			e.Log.Debug("can't remove the record of a stop that was not carried out", "pod", pod.Ref(p), "err", err)
@@ -58,7 +56,7 @@ func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 	return plan.MarkPreviousLife(p, have, m.previousLife)
 }
 
-// anyRuns tells whether a container of those runs.
+// anyRuns tells whether one of the containers with these ids runs.
 func anyRuns(have pod.Observed, ids map[string]bool) bool {
 	for _, c := range have.Containers {
 		if ids[c.ID] && (c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown) {
@@ -68,8 +66,8 @@ func anyRuns(have pod.Observed, ids map[string]bool) bool {
 	return false
 }
 
-// recordPreviousLife writes down that this life of a static pod is about to be ended by the agent,
-// for a cause that is not the pod's own.
+// recordPreviousLife writes down the ids of a static pod that the agent is about to stop for a cause
+// outside of the pod, such as a drain: this life becomes the previous one if another follows.
 func (e *Executor) recordPreviousLife(t *task, cause pod.Cause) {
 	p, have, m := t.pod, t.have, t.memory
 	if !pod.IsStatic(p) || cause.Reason == "" {
@@ -95,8 +93,8 @@ func (e *Executor) recordPreviousLife(t *task, cause pod.Cause) {
 	}
 }
 
-// readPreviousLife returns the ids of the life before. If they can't be read, there are none: the
-// pod runs, and may have to wait for that.
+// readPreviousLife returns the ids of the previous life. If the file can't be read, there are none:
+// the pod runs, possibly after a back-off.
 func (e *Executor) readPreviousLife(p *v1.Pod) map[string]bool {
 	if !pod.IsStatic(p) {
 		return map[string]bool{}

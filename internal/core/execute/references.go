@@ -10,8 +10,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// references finds what the variables of a container refer to, but for the addresses
-// of the pod: they are known once there is a sandbox.
+// references finds the objects, files and facts that the variables of a container refer to. The
+// addresses of the pod are added once there is a sandbox.
 func (e *Executor) references(ctx context.Context, t *task, c *v1.Container) (render.References, error) {
 	r := render.References{
 		ConfigMaps: map[string]*v1.ConfigMap{}, Secrets: map[string]*v1.Secret{},
@@ -37,8 +37,8 @@ func (e *Executor) references(ctx context.Context, t *task, c *v1.Container) (re
 	return r, err
 }
 
-// fetch puts an object into a map if it exists. Whether it may be missing is for
-// the one who reads the map to say.
+// fetch puts an object into a map if it exists. Package render knows whether a missing one is an
+// error.
 func fetch[T any](
 	ctx context.Context, get func(ctx context.Context, p *v1.Pod, name string) (T, error), p *v1.Pod, name string, into map[string]T,
 ) error {

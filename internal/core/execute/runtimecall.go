@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// slowCallTimeout is how long a call to the runtime usually takes at most. After that, a pod
-// does not keep others from their start any more, and it is shown what it waits for.
+// slowCallTimeout is more than a call to the runtime usually takes. After that, the pod gives its
+// start slot back, and its status says which call it waits for.
 const slowCallTimeout = 15 * time.Second
 
-// callRuntime makes a call to the runtime. wait is told what is waited for if it takes long; the
-// call itself goes on.
+// callRuntime makes a call to the runtime and returns its error, however long it takes. After
+// slowCallTimeout it hands a message for the status to wait.
 func (e *Executor) callRuntime(t *task, what string, wait func(message string), do func() error) error {
 	began := time.Now()
 	done := make(chan error, 1)
-	go func() { done <- do() }() // it is waited for, always
+	go func() { done <- do() }() // it ends before callRuntime returns
 	slow := time.NewTimer(slowCallTimeout)
 	defer slow.Stop()
 	select {
@@ -29,11 +29,11 @@ func (e *Executor) callRuntime(t *task, what string, wait func(message string), 
 	return <-done
 }
 
-// runtimeID names what the runtime made in one attempt.
+// runtimeID matches the ids of sandboxes and containers in error messages.
 var runtimeID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// explain are what users read of an error of the runtime. Those of the next attempt are
-// the same if the reason is, so that they can be counted.
+// explain returns the text of a runtime error for a status or event, without ids: the same failure of the next
+// attempt has the same text, so that events can be counted.
 func (e *Executor) explain(err error) string {
 	return runtimeID.ReplaceAllString(e.RuntimeInfo.Explain(err), "...")
 }

@@ -15,7 +15,7 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// sandbox is the one that containers are started in.
+// sandbox is where containers are started.
 type sandbox struct {
 	id      string
 	attempt plan.CreateSandbox
@@ -49,8 +49,8 @@ func (e *Executor) sandboxFailed(t *task, err error) error {
 	return fmt.Errorf("create sandbox: %w", err)
 }
 
-// runSandbox has the runtime make a sandbox, and tells what of the pod's wishes could
-// not be kept.
+// runSandbox has the runtime make a sandbox, and records events for DNS settings that could not be
+// applied.
 func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox, handler string) (string, error) {
 	if render.OwnUsers(t.pod) && !e.RuntimeInfo.CanMapUsers(handler) {
 		return "", fmt.Errorf("hostUsers: false needs user namespaces, and the runtime handler %q does not support them", handler)
@@ -78,7 +78,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	for _, n := range notices {
 		e.Reports.Events.Record(t.pod, v1.EventTypeWarning, n.Reason, n.Message)
 	}
-	t.newSandbox, t.podIPs, t.hostsFile = true, nil, "" // its address will be another one
+	t.newSandbox, t.podIPs, t.hostsFile = true, nil, "" // the new sandbox will have another address
 	var id string
 	err = e.callRuntime(t, "create the sandbox", t.setAllWaiting, func() (err error) {
 		id, err = e.Runtime.RunSandbox(ctx, config, handler)
@@ -87,7 +87,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	return id, err
 }
 
-// checkLabel refuses a label that can't be had.
+// checkLabel refuses a SELinux label that no container can have.
 func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
 	if asked == nil || e.RuntimeInfo.CheckLabel == nil {
 		return nil
@@ -95,7 +95,7 @@ func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
 	return e.RuntimeInfo.CheckLabel(asked)
 }
 
-// userIDs returns the ids that a pod has to itself, if it wants any.
+// userIDs returns the range of user and group ids of a pod with hostUsers: false.
 func (e *Executor) userIDs(p *v1.Pod) (render.IDs, error) {
 	if !render.OwnUsers(p) {
 		return render.IDs{}, nil
@@ -103,7 +103,7 @@ func (e *Executor) userIDs(p *v1.Pod) (render.IDs, error) {
 	return e.Host.UserNamespaces.Allocate(p.UID)
 }
 
-// sandboxHandler returns by which handler the sandbox is to be made, if one is.
+// sandboxHandler returns the runtime handler for the sandbox that the plan makes, or "" if it makes none.
 func (e *Executor) sandboxHandler(ctx context.Context, t *task) (string, error) {
 	if !makesSandbox(t.plan) {
 		return "", nil
@@ -115,8 +115,7 @@ func (e *Executor) sandboxHandler(ctx context.Context, t *task) (string, error) 
 	return handler, err
 }
 
-// runtimeClassHandler returns by which of its handlers the runtime is to run a pod: that of
-// its RuntimeClass. Without one it is the runtime's choice.
+// runtimeClassHandler returns the handler of a pod's RuntimeClass, or "" for the runtime's default.
 func (e *Executor) runtimeClassHandler(ctx context.Context, p *v1.Pod) (string, error) {
 	if p.Spec.RuntimeClassName == nil || *p.Spec.RuntimeClassName == "" {
 		return "", nil

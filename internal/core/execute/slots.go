@@ -12,7 +12,7 @@ import (
 	"berth/internal/lib/queue"
 )
 
-// Slots let a few pods at a time make their start calls. A runtime that is asked
+// Slots limits how many pods make their start calls at a time. A runtime that is asked
 // for sixty sandboxes at once makes all of them late; asked for two at a time, it
 // is as fast in total and half of the pods are up in half of the time.
 //
@@ -54,7 +54,7 @@ func (s *Slots) Acquire(ctx context.Context, p *v1.Pod) (release func(), err err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.queue.Remove(w) { // its turn came at the same moment
+	if !s.queue.Remove(w) { // it was handed a slot at the same moment
 		s.handOver()
 	}
 	return nil, ctx.Err()
@@ -66,7 +66,7 @@ func (s *Slots) release() {
 	s.handOver()
 }
 
-// handOver hands a slot that became free to the first in line.
+// handOver gives a slot that became free to the first pod in the queue. The caller holds the lock.
 func (s *Slots) handOver() {
 	first, ok := s.queue.First()
 	if !ok {
@@ -84,7 +84,7 @@ type waiter struct {
 	name     string
 }
 
-// goesFirst says who is first in line.
+// goesFirst is the order of the queue: critical pods, then older ones.
 func goesFirst(a, b *waiter) bool {
 	if a.critical != b.critical {
 		return a.critical

@@ -8,8 +8,8 @@ import (
 )
 
 // makeCgroup makes the cgroup of a pod before anything runs in it, so that its limits
-// hold from the start. A restarted agent writes them once more: its settings may be
-// others now.
+// hold from the start. A restarted agent writes them once more: its settings may have
+// changed.
 func makeCgroup(e *Executor, _ context.Context, t *task) error {
 	if t.memory.cgroupMade && !startsAnything(t.plan) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"berth/internal/core/plan"
 )
 
-// removeDead removes what nobody asks for any more.
+// removeDead removes the dead containers and sandboxes that the plan collects.
 func removeDead(e *Executor, ctx context.Context, t *task) error {
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {

@@ -12,8 +12,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// removeDirs removes what makeDirs made, with all that is in it. Nothing is removed behind a
-// mount: that is data of others.
+// removeDirs removes the directories of a pod with their content, and fails at a mount: behind it is
+// data that does not belong to the pod's directory.
 func removeDirs(e *Executor, _ context.Context, t *task) error {
 	p := t.pod
 	if err := checkPathSafe(p); err != nil {
@@ -27,8 +27,8 @@ func removeDirs(e *Executor, _ context.Context, t *task) error {
 	return nil
 }
 
-// checkPathSafe refuses names that would lead out of the directories of pods. Those
-// of an orphan come from the runtime, and nobody checked them.
+// checkPathSafe refuses names that would lead out of the directories of pods. The names
+// of an orphan come from the runtime, unchecked.
 func checkPathSafe(p *v1.Pod) error {
 	for _, name := range []string{string(p.UID), p.Namespace, p.Name} {
 		if name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) {

@@ -6,8 +6,8 @@ import (
 	"berth/internal/core/status"
 )
 
-// reportStop publishes that the pod is stopped. Once the upstream has heard of the end of a pod that
-// was deleted, it is not told again.
+// reportStop publishes that the pod is stopped, and lets the upstream complete the deletion of a pod
+// that was deleted, once.
 func reportStop(e *Executor, _ context.Context, t *task) error {
 	t.memory.terminate(podStopped{})
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, Finished: e.finished(t), Stopped: true})

@@ -15,15 +15,14 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// setUpVolumes makes the volumes of a pod be there, with what they should hold now.
-// One that can't be renewed, and is there with what it held before, holds nobody up; one
-// that is not there holds up those who use it.
+// setUpVolumes sets up the volumes of a pod with their newest content. A volume whose content can't
+// be renewed is used as it is; one that can't be made holds up the containers that use it.
 func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	end := e.Reports.Telemetry.Phase(t.pod, waterfall.Volumes, "")
 	due, err := e.Volumes.Setup(ctx, t.pod, nil)
 	end(err)
 	t.syncAgainAt(due)
-	if err == nil || ctx.Err() != nil { // nobody waits for it any more
+	if err == nil || ctx.Err() != nil { // the sync was interrupted
 		return err
 	}
 	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
@@ -36,10 +35,10 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	return nil
 }
 
-// postponeContainers takes out of the plan what concerns containers that can't be started for lack
-// of a volume, and tells whether the rest of it may be done. They stay as they are: what
-// runs is not stopped for a successor that has to wait. Nor is a whole pod that runs: its
-// sandbox is not replaced until all of its volumes are there.
+// postponeContainers takes the actions on containers that lack a volume out of the plan, and tells
+// whether the rest of the plan may be carried out. A running container is not stopped for a
+// successor that has to wait; nor is the sandbox of a running pod replaced before all of its
+// volumes are there.
 func (t *task) postponeContainers(failed volume.Errors) bool {
 	held, others, replaced := map[string]bool{}, false, false
 	for _, a := range t.plan.Actions {
@@ -69,7 +68,7 @@ func (t *task) postponeContainers(failed volume.Errors) bool {
 		case plan.StartContainer:
 			return held[a.Name]
 		case plan.StopSandbox, plan.CreateSandbox:
-			return !others // a sandbox is made for somebody
+			return !others // no container would use it
 		default:
 			return false
 		}

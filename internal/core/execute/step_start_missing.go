@@ -13,11 +13,11 @@ import (
 )
 
 // startMissing makes the sandbox and starts the containers that the plan asks for, then
-// runs the hooks of those that have one, and of those started earlier whose hooks did not
+// runs their postStart hooks, and those of containers of earlier syncs whose hooks did not
 // end. Images are asked for first, so that they are pulled while the pod waits for its slot;
-// a container whose image, or something else that it needs, is not there yet is left for
-// later. While a pod has a slot it waits for nobody but the runtime, and for that not for
-// long; it is given back before any hook.
+// a container whose image or another input is not there yet is started by a later sync. While a pod
+// has a slot it waits only for the runtime, and not longer than slowCallTimeout; the slot is given
+// back before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
 	images := e.ensureImages(ctx, t)
 	handler, err := e.sandboxHandler(ctx, t)
@@ -46,7 +46,7 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 		t.releaseSlot = release
 		defer release()
 	}
-	// Once begun, a call to the runtime is not broken off: a half-made sandbox is
+	// A call to the runtime is not interrupted: a half-made sandbox is
 	// more trouble than one that is stopped a moment later.
 	unbroken := context.WithoutCancel(ctx)
 
@@ -54,7 +54,7 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 	var out []started
 	for _, a := range t.plan.Actions {
 		if err := ctx.Err(); err != nil {
-			return out, err // the pod is to be stopped, or the agent: nothing more is begun
+			return out, err // the pod or the agent is to be stopped: no further call is made
 		}
 		switch a := a.(type) {
 		case plan.CreateSandbox:
@@ -78,8 +78,8 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 	return out, nil
 }
 
-// ensureImages returns, by container, how things stand with the images of those
-// that are to be started.
+// ensureImages returns, by container, the states of the images of containers that are to be
+// started.
 func (e *Executor) ensureImages(ctx context.Context, t *task) map[string]image.State {
 	out := map[string]image.State{}
 	for _, a := range t.plan.Actions {

@@ -3,8 +3,7 @@ package execute
 import "context"
 
 // stopForEditedVolumes carries out the stops of the plan earlier than usual if a volume was edited:
-// its setup puts another volume in its place, and a container that the edit ends may still use the
-// one from before.
+// its setup replaces the volume, and a container that the edit ends may still use the old one.
 func stopForEditedVolumes(e *Executor, ctx context.Context, t *task) error {
 	if !e.Volumes.Edited(t.pod) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// stopSandboxes stops every sandbox once, the dead ones too: until they are
-// stopped they keep their address and their ports.
+// stopSandboxes stops every sandbox once, dead ones too: until it is
+// stopped, a sandbox keeps its address and its ports.
 func stopSandboxes(e *Executor, ctx context.Context, t *task) error {
 	for _, s := range t.have.Sandboxes {
 		if t.memory.stoppedSandboxes[s.ID] && s.State == pod.SandboxNotReady {

@@ -10,11 +10,11 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// unmountVolumes takes down the volumes of a pod. What does not go is shown for as long
-// as that is so, with the time since when: somebody uses it, or a server is away.
+// unmountVolumes takes down the volumes of a pod. A volume that can't be unmounted, because a process uses it or its server
+// does not answer, is shown in the status, with the time since when.
 func unmountVolumes(e *Executor, ctx context.Context, t *task) error {
 	err := e.Volumes.Teardown(ctx, t.pod.UID)
-	if err == nil || ctx.Err() != nil { // it is begun anew at once
+	if err == nil || ctx.Err() != nil { // an interrupted stop is tried again at once
 		return err
 	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -9,8 +9,8 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// waitForNetwork holds a pod back until the runtime has a network for it. Pods that
-// are up already, or use the machine's network, do not care.
+// waitForNetwork fails until the runtime has a network, for a pod that needs a new sandbox and does
+// not use the network of the machine.
 func waitForNetwork(e *Executor, ctx context.Context, t *task) error {
 	if t.pod.Spec.HostNetwork {
 		return nil

@@ -75,10 +75,10 @@ type task struct {
 	// Of a Sync:
 
 	plan           plan.Plan
-	changedRuntime bool      // something was changed in the runtime
+	changedRuntime bool      // a sandbox or container was changed: another sync follows at once
 	stopsDone      bool      // the stops of the plan were carried out
 	releaseSlot    func()    // gives the start slot back; may be called again
-	due            time.Time // when to come back
+	due            time.Time // when to sync again; zero: when something happens
 	failed         []error   // of single containers; the others go on
 	newSandbox     bool      // the sandbox was made in this sync, and is not in have
 	podIPs         []string  // of that sandbox, once they were asked for
@@ -92,17 +92,17 @@ func (t *task) syncAgainAt(at time.Time) {
 	}
 }
 
-// setWaiting says why a container does not run.
+// setWaiting records why a container does not run.
 func (t *task) setWaiting(container, reason, message string) {
 	t.memory.waiting[container] = status.WaitingReason{Reason: reason, Message: message}
 }
 
-// waitingSetter returns what notes why one container does not run yet.
+// waitingSetter returns a function that records why one container does not run yet.
 func (t *task) waitingSetter(container string) func(message string) {
 	return func(message string) { t.setWaiting(container, pod.ReasonContainerCreating, message) }
 }
 
-// setAllWaiting notes why none of the containers that are to be started can be.
+// setAllWaiting records why none of the containers of the plan can be started.
 func (t *task) setAllWaiting(message string) {
 	for _, a := range t.plan.Actions {
 		if start, ok := a.(plan.StartContainer); ok {

@@ -17,10 +17,10 @@ import (
 func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (bool, error) {
 	e.Images.Release(p.UID)
 	e.Probes.Stop(p.UID)
-	e.Probes.Watch(p, have) // a container is asked whether it is ready for as long as it runs
+	e.Probes.Watch(p, have) // readiness is probed for as long as a container runs
 	m := e.memories.get(p.UID)
 	m.waiting = map[string]status.WaitingReason{}
-	m.postStarts = nil // nobody waits for them any more
+	m.postStarts = nil // a stop does not wait for them
 	t := &task{pod: p, have: have, memory: m}
 	e.rememberCause(t, cause)
 	e.recordPreviousLife(t, cause)
@@ -32,8 +32,8 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	return false, e.runSteps(ctx, t, stopSteps)
 }
 
-// rememberCause remembers why the agent ends a pod, for all to read. One whose
-// containers have ended for good by themselves ends as they did.
+// rememberCause remembers why the agent ends a pod, for its status. The status of a pod whose
+// containers have ended for good by themselves says how they ended.
 func (e *Executor) rememberCause(t *task, cause pod.Cause) {
 	if cause.Reason == "" || t.memory.termination.reason != nil || e.finished(t) {
 		return

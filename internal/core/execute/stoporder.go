@@ -16,8 +16,8 @@ import (
 )
 
 // stopInOrder stops containers that are alive, wave after wave, those of a wave at
-// the same time. All of it, hooks included, has one deadline: after that, what
-// is left is killed.
+// the same time. They share one deadline, which includes their hooks: after it, containers that
+// still run are killed.
 func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Container, deadline time.Time) error {
 	for _, wave := range plan.StopOrder(t.pod, containers) {
 		errs := make([]error, len(wave))
@@ -37,7 +37,7 @@ func (e *Executor) stopInOrder(ctx context.Context, t *task, containers []pod.Co
 	return nil
 }
 
-// killingMessage is what users read about a container that is being stopped.
+// killingMessage is the message of the event Killing.
 func killingMessage(c pod.Container) string {
 	if c.Health.Dead == "" {
 		return "Stopping container " + c.Name

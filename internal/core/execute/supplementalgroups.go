@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// withVolumeGroups is a pod as the runtime is to see it: in the groups, too, that may use its
-// volumes. Those are known after the volumes are set up.
+// withVolumeGroups returns the pod with the supplemental groups that the use of its volumes needs.
+// They are known once the volumes are set up.
 func (e *Executor) withVolumeGroups(p *v1.Pod) *v1.Pod {
 	more := e.Volumes.Groups(p.UID)
 	if len(more) == 0 {

@@ -8,27 +8,26 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Telemetry is told what is done for a pod while it is done: by it, people can see
-// and measure. None of it blocks, and nothing depends on it.
+// Telemetry measures and traces the work on pods. No method blocks, and nothing depends on it.
 type Telemetry interface {
-	// Step begins a step of a sync or of a stop, in whose context all of it is done.
-	// What it returns ends it.
+	// Step begins a step of a sync. The step is performed in the returned context; the returned
+	// function ends it.
 	Step(ctx context.Context, p *v1.Pod, step string) (context.Context, func(error))
-	// Starting is told of each sync that brings a pod up.
+	// Starting is called in each sync that brings a pod up.
 	Starting(p *v1.Pod)
-	// Phase begins a phase of a pod's start (they are named as in package waterfall).
-	// What is the container, or the handler of a sandbox. What it returns ends it; a
-	// phase that goes on is begun again in the next sync.
+	// Phase begins a phase of a pod's start, named as in package waterfall. The argument what is
+	// the container, or the handler of a sandbox. The returned function ends the phase; one that
+	// goes on is begun again in the next sync.
 	Phase(p *v1.Pod, phase, what string) func(error)
-	// StartFailed is told of a container that could not be started.
+	// StartFailed counts a container that could not be started.
 	StartFailed(p *v1.Pod, container, reason string)
-	// Shown is told every status that is new.
+	// Shown is called with every status that changed.
 	Shown(p *v1.Pod, s *v1.PodStatus)
-	// Gone is told that nothing of a pod is left.
+	// Gone is called when nothing of a pod is left, or a new life of it begins.
 	Gone(uid pod.UID)
 }
 
-// noTelemetry watches.
+// noTelemetry measures nothing.
 type noTelemetry struct{}
 
 func (noTelemetry) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Context, func(error)) {

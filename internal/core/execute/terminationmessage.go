@@ -17,18 +17,18 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// A container may leave a message about its end in a file. It is mounted from the
-// pod's directory, one for each life of the container, and read once it is dead. It is
-// kept for as long as the runtime has the container, for an agent that is started later.
+// A container may write a message about its end to a file (terminationMessagePath). The file is mounted from the
+// pod's directory, one for each attempt of the container, and read once the container is dead. It is
+// kept for as long as the runtime has the container, for a restarted agent.
 
 const (
-	maxTerminationMessage = 4 << 10 // of the file: the end of it
-	logLines              = 80      // of the log, if the file is empty and that was asked for
+	maxTerminationMessage = 4 << 10 // bytes at the end of the file
+	logLines              = 80      // at the end of the log: FallbackToLogsOnError
 	logBytes              = 2 << 10
 )
 
-// terminationMessageDir holds the files of a container, named after its attempt. It is
-// relative to the directory of all pods.
+// terminationMessageDir is the directory of a container's files, which are named after its attempts. It is
+// relative to PodsDir.
 func terminationMessageDir(uid pod.UID, container string) string {
 	return filepath.Join(string(uid), "containers", container)
 }
@@ -49,8 +49,8 @@ func (e *Executor) prepareTerminationMessage(t *task, spec *v1.Container, attemp
 	return render.TerminationMessage{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
 }
 
-// makeMessageFile makes an empty file that everybody may write to, in the place of what is
-// left there by an attempt that failed.
+// makeMessageFile makes an empty file that all users may write to. A file of that name, left by a start that
+// failed, is replaced.
 func makeMessageFile(dir, name string) error {
 	if err := podfile.RemoveAll(dir, name); err != nil {
 		return err
@@ -59,12 +59,12 @@ func makeMessageFile(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	// Whoever the container runs as may write to it, whatever our umask says.
+	// All users of the container may write to it, whatever the umask of the agent is.
 	return errors.Join(file.Chmod(0o666), file.Close())
 }
 
-// removeTerminationMessages removes the files of a container that are not kept. A file takes as much
-// of the disk as its container wanted. What can't be removed goes with the pod.
+// removeTerminationMessages removes the files of a container but for those of kept attempts. A container
+// can make its file as large as it wants. A file that can't be removed now is removed with the pod.
 func (e *Executor) removeTerminationMessages(t *task, container string, kept func(attempt int32) bool) {
 	dir := terminationMessageDir(t.pod.UID, container)
 	_ = podfile.Each(e.Host.PodsDir, dir, func(file fs.DirEntry) error {
@@ -75,8 +75,8 @@ func (e *Executor) removeTerminationMessages(t *task, container string, kept fun
 	})
 }
 
-// usesTerminationMessage tells whether a container that the runtime has, other than removed, or one
-// that is started in this sync, has the file of that attempt.
+// usesTerminationMessage tells whether the file of an attempt belongs to a container that the runtime has, other than
+// removed, or to one that this sync starts.
 func usesTerminationMessage(t *task, container string, attempt int32, removed string) bool {
 	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
 		return c.Name == container && c.Attempt == attempt && c.ID != removed
@@ -108,7 +108,7 @@ func (e *Executor) withTerminationMessages(p *v1.Pod, have pod.Observed, m *memo
 }
 
 func (e *Executor) terminationMessage(uid pod.UID, spec *v1.Container, c *pod.Container) string {
-	// A message is a courtesy: one that can't be read says nothing.
+	// A message that can't be read is as good as none.
 	text, _ := podfile.Tail(e.Host.PodsDir, filepath.Join(terminationMessageDir(uid, c.Name), strconv.Itoa(int(c.Attempt))), maxTerminationMessage)
 	words := string(text)
 	if words == "" && c.ExitCode != 0 && spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError && c.LogPath != "" {
