@@ -10,12 +10,11 @@
 package execute
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"path/filepath"
 
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"

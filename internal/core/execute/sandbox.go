@@ -3,10 +3,9 @@ package execute
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"time"
 
 	"berth/internal/core/plan"
 	"berth/internal/lib/pod"

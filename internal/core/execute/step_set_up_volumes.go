@@ -1,10 +1,9 @@
 package execute
 
 import (
-	"slices"
-
 	"context"
 	"errors"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 

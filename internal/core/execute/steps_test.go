@@ -23,8 +23,9 @@ func listedSteps(t *testing.T) []string {
 	var out []string
 	ast.Inspect(parsed(t, "steps.go"), func(n ast.Node) bool {
 		if field, ok := n.(*ast.KeyValueExpr); ok {
-			if key, ok := field.Key.(*ast.Ident); ok && key.Name == "do" {
-				out = append(out, field.Value.(*ast.Ident).Name)
+			key, _ := field.Key.(*ast.Ident)
+			if function, ok := field.Value.(*ast.Ident); ok && key != nil && key.Name == "do" {
+				out = append(out, function.Name)
 			}
 		}
 		return true
