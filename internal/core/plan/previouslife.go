@@ -6,10 +6,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// MarkPreviousLife returns have with all marked as past that is left of an earlier life of the
-// pod, by the ids of its sandboxes and containers. What ended for good is not marked: a
-// job that is done stays done. Nor is what was added for debugging: it is not started
-// again.
+// MarkPreviousLife returns have with the sandboxes and containers of the previous life of the
+// pod, given by their ids, marked as Past. A container that ended for good is not marked: a
+// job that is done stays done. Nor is an ephemeral container: it is not started again.
 func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed {
 	if len(ids) == 0 {
 		return have
@@ -27,7 +26,7 @@ func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.
 	return have
 }
 
-// runsInNewLife tells whether a new life of the pod has a container in the place of c.
+// runsInNewLife tells whether a new life of the pod starts a successor of c.
 func runsInNewLife(want *v1.Pod, c *pod.Container) bool {
 	spec := pod.ContainerSpec(want, c.Name)
 	switch {

@@ -8,9 +8,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// StopOrder says in which order the containers of a pod that are alive are to be
-// stopped: those of one wave at the same time, one wave after the other. Sidecars
-// serve the others, so they go last, the one that came first at the very end.
+// StopOrder returns the running containers of a pod in the waves in which they are
+// stopped: those of a wave at the same time, one wave after the other. Sidecars
+// serve the main containers, so they are stopped last, in reverse order of their start.
 func StopOrder(p *v1.Pod, containers []pod.Container) [][]pod.Container {
 	var first []pod.Container
 	sidecars := map[string][]pod.Container{}

@@ -9,9 +9,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// stopSandboxes stops every live sandbox but the one that stays in use. One that
-// died by itself still holds its address and its host ports: it is stopped
-// before another takes its place.
+// stopSandboxes stops every ready sandbox but the one in use. A sandbox that
+// died still holds its address and its host ports: it is stopped
+// before it is replaced.
 func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	var out []Action
 	for i, s := range have.Sandboxes {
@@ -38,7 +38,7 @@ func alive(have pod.Observed, sandboxID string) bool {
 	})
 }
 
-// mayRun tells whether a container runs, or may do so for all that is known.
+// mayRun tells whether a container runs, or its state is unknown.
 func mayRun(c pod.Container) bool {
 	return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown
 }
@@ -71,9 +71,9 @@ func isEphemeral(p *v1.Pod, name string) bool {
 	return slices.ContainsFunc(p.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
 }
 
-// garbage removes dead containers but for the newest of each name, which users
-// ask about ("why did it restart", "logs of the one before"), those that were
-// made and will never be started, and dead sandboxes in which nothing is left.
+// garbage removes dead containers but for the newest of each name, whose state and log users
+// ask for, containers that were created and will never be started, and dead sandboxes without
+// containers.
 func (v *view) garbage() []Action {
 	var out []Action
 	keptDead := map[string]bool{}
@@ -111,8 +111,8 @@ func nextAttempt(have pod.Observed) uint32 {
 	return next
 }
 
-// firstSeen is when the pod was first seen by the agent that made the oldest
-// sandbox of this life. A later agent saw it later.
+// firstSeen is when the agent first saw the pod, as the oldest sandbox of this life says. A restarted
+// agent saw it later.
 func firstSeen(have pod.Observed) time.Time {
 	for _, s := range slices.Backward(have.Sandboxes) {
 		if !s.Past {

@@ -44,7 +44,7 @@ func (v *view) initialized(s *v1.PodStatus) conditionState {
 			message: fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " ")),
 		}
 	case probed:
-		return conditionState{holds: true} // its start was one thing, the good result another
+		return conditionState{holds: true} // the time of its start is not the time of the probe's success
 	default:
 		return conditionState{holds: true, since: since}
 	}
@@ -62,23 +62,23 @@ func (v *view) firstStart(name string) (at time.Time) {
 	return at
 }
 
-// uninitializedSince is since when a pod that has to be initialized is not.
+// uninitializedSince is since when a pod waits for its init containers.
 func (v *view) uninitializedSince(s *v1.PodStatus) time.Time {
-	if len(v.Observed.Sandboxes) > 1 { // it has to be once more
+	if len(v.Observed.Sandboxes) > 1 { // its sandbox was replaced, and init containers run again
 		return v.Observed.Sandboxes[0].CreatedAt
 	}
 	return s.StartTime.Time
 }
 
-// isProbed tells whether something beside the runtime has a say in whether a
-// container is started or ready. When it said so is not known.
+// isProbed tells whether a probe decides if a container is started or ready. The time of its result
+// is not known.
 func (v *view) isProbed(c *v1.ContainerStatus) bool {
 	cur, _ := newestTwo(v.Observed, c.Name)
 	return cur != nil && (cur.Health.Started != nil || cur.Health.Ready != nil)
 }
 
-// containersReady holds since the last container became ready. It does not hold
-// since the first of those that are not ready ended. Sidecars count as well.
+// containersReady holds since the last container became ready, and fails
+// since the first unready container ended. Sidecars count as well.
 func (v *view) containersReady(s *v1.PodStatus, network conditionState) conditionState {
 	var unready []string
 	var lastStart, firstEnd time.Time
@@ -136,8 +136,8 @@ func endOf(c *v1.ContainerStatus, ifNever time.Time) time.Time {
 	}
 }
 
-// ready holds when the containers are ready and every readiness gate is open:
-// a condition that somebody else sets.
+// ready holds when the containers are ready and the condition of every readiness gate,
+// which other components set, is True.
 func (v *view) ready(s *v1.PodStatus, containers conditionState) conditionState {
 	if !containers.holds {
 		return containers
@@ -171,8 +171,8 @@ func (v *view) ready(s *v1.PodStatus, containers conditionState) conditionState 
 	return conditionState{holds: true, since: opened}
 }
 
-// gate returns the condition of a readiness gate. What the API server has is
-// newer than what was read from it before.
+// gate returns the condition of a readiness gate. That of the pod of the API server is
+// newer than that of the previous status.
 func (v *view) gate(which v1.PodConditionType) *v1.PodCondition {
 	if c := conditionOf(&v.Pod.Status, which); c != nil || pod.Source(v.Pod) == pod.SourceAPI {
 		return c

@@ -7,8 +7,8 @@ import (
 
 // ParseEnvFile reads the variables of a file that a container wrote for others, as a
 // shell would: NAME='value' on each line. The value may go over several lines, and
-// nothing in it is special. Blank lines and what follows a # outside of quotes are
-// left aside.
+// nothing in it is special. Blank lines and comments (# outside of quotes) are
+// ignored.
 func ParseEnvFile(text string) (map[string]string, error) {
 	out := map[string]string{}
 	line := 0
@@ -56,7 +56,7 @@ func ParseEnvFile(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// setFirst lets the first of a name count.
+// setFirst sets a variable unless an earlier line did.
 func setFirst(out map[string]string, name, value string) {
 	if _, known := out[name]; !known {
 		out[name] = value

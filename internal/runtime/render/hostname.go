@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// maxLabel is the longest part of a name between two dots, and what the name of
-	// a pod is cut to.
+	// maxLabel is the longest DNS label. A longer name of a pod is truncated to it.
 	maxLabel = 63
-	// maxHostname is the longest name that Linux lets a machine have.
+	// maxHostname is the longest hostname that Linux allows.
 	maxHostname = 64
 )
 
-// Names is what a pod is called by its own.
+// Names are the hostname and domain of a pod.
 type Names struct {
 	Host   string
 	Domain string // "": it has none
 }
 
-// NamesOf returns the names of a pod. With a subdomain it has one in the domain of
-// the cluster. A hostnameOverride is all there is.
+// NamesOf returns the names of a pod. A pod with a subdomain has a domain in the
+// cluster's. A hostnameOverride replaces both.
 func NamesOf(p *v1.Pod, n Node) Names {
 	switch {
 	case p.Spec.HostnameOverride != nil && *p.Spec.HostnameOverride != "":
@@ -42,7 +41,7 @@ func domain(p *v1.Pod, n Node) string {
 	return join(p.Spec.Subdomain, p.Namespace, "svc", n.ClusterDomain)
 }
 
-// join makes a name out of parts, some of which may be missing.
+// join joins the parts of a name that are not empty.
 func join(parts ...string) string {
 	var out []string
 	for _, part := range parts {
@@ -53,7 +52,7 @@ func join(parts ...string) string {
 	return strings.Join(out, ".")
 }
 
-// FQDN is the whole name.
+// FQDN is the fully qualified name.
 func (n Names) FQDN() string { return join(n.Host, n.Domain) }
 
 func truncateLabel(name string) string {
@@ -63,7 +62,7 @@ func truncateLabel(name string) string {
 	return strings.TrimRight(name[:maxLabel], "-.")
 }
 
-// hostname is what the kernel is told, or "" if a pod has the machine's.
+// hostname is the hostname of a sandbox, or "" for that of the machine.
 func hostname(p *v1.Pod, n Node) (string, error) {
 	if p.Spec.HostNetwork {
 		return "", nil
@@ -80,9 +79,8 @@ func hostname(p *v1.Pod, n Node) (string, error) {
 	return fqdn, nil
 }
 
-// HostsFile returns what a pod finds in /etc/hosts: its own names at its addresses,
-// and the names that it asks for. On the network of the machine, the machine's own
-// file takes the place of the former.
+// HostsFile returns the content of a pod's /etc/hosts: its own names at its addresses,
+// and its hostAliases. With hostNetwork, the machine's file takes the place of its names.
 func HostsFile(p *v1.Pod, ips []string, machine string, n Node) (string, error) {
 	var out strings.Builder
 	if p.Spec.HostNetwork {
