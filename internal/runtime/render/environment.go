@@ -161,7 +161,7 @@ func keyValues(vars []Variable) []*runtimeapi.KeyValue {
 }
 
 // ExpandCommand expands the variables with literal values in the spec of a container. It is
-// for the commands of probes and hooks.
+// for the commands of exec probes.
 func ExpandCommand(c *v1.Container, command []string) []string {
 	var vars []Variable
 	for _, e := range c.Env {
