@@ -15,13 +15,13 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// doorbell notes which address hooks were sent to.
-type doorbell struct {
+// recordingHooks records which address hooks were sent to.
+type recordingHooks struct {
 	rung []string
 	err  error
 }
 
-func (d *doorbell) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandler) error {
+func (d *recordingHooks) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandler) error {
 	d.rung = append(d.rung, t.PodIP)
 	return d.err
 }
@@ -29,7 +29,7 @@ func (d *doorbell) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandl
 func TestAPostStartHookFindsThePodInItsNewSandbox(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		// given a hook that connects to its pod
-		bell := &doorbell{}
+		bell := &recordingHooks{}
 		n.Hooks = bell
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
@@ -52,7 +52,7 @@ func TestAPostStartHookFindsThePodInItsNewSandbox(t *testing.T) {
 func TestAPostStartHookWhosePodCanNotBeReadIsNotFailed(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		// given a hook that connects to its pod, and is still due
-		bell := &doorbell{err: pod.ErrNoAnswer}
+		bell := &recordingHooks{err: pod.ErrNoAnswer}
 		n.Hooks = bell
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{

@@ -21,14 +21,14 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// shelf is where images are, or are not yet.
-type shelf struct {
+// fakeImages has every image but those that are marked as missing.
+type fakeImages struct {
 	mu       sync.Mutex
 	missing  map[string]image.State
 	released []pod.UID
 }
 
-func (s *shelf) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.State {
+func (s *fakeImages) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state, ok := s.missing[c.Image]; ok {
@@ -37,13 +37,13 @@ func (s *shelf) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.Stat
 	return image.State{Ref: "ref:" + c.Image}
 }
 
-func (s *shelf) Release(uid pod.UID) {
+func (s *fakeImages) Release(uid pod.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = append(s.released, uid)
 }
 
-func (s *shelf) set(image string, state *image.State) {
+func (s *fakeImages) set(image string, state *image.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state == nil {
@@ -65,7 +65,7 @@ type node struct {
 	users     *fake.UserNamespaces
 	events    *fake.Events
 	upstream  *fake.Upstream
-	shelf     *shelf
+	images    *fakeImages
 	dir       string
 	cgroups   []string        // that were removed
 	made      []render.Cgroup // or their limits renewed
@@ -78,7 +78,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.UserNamespaces{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.UserNamespaces{}, events: &fake.Events{}, upstream: &fake.Upstream{}, images: &fakeImages{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -90,7 +90,7 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Runtime: n.runtime, Images: n.images, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
 		Node: render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"}, Backoff: plan.DefaultBackoff,
 		RuntimeInfo: RuntimeInfo{
 			CanMapUsers: func(handler string) bool { return handler != "old" },

@@ -78,7 +78,7 @@ func TestWhateverAContainerMakesOfItsHostsFileIsReplaced(t *testing.T) {
 	}
 }
 
-func (n *node) lastWordsFiles(p *v1.Pod) string {
+func (n *node) terminationMessageFiles(p *v1.Pod) string {
 	n.t.Helper()
 	files, err := os.ReadDir(filepath.Join(n.Host.PodsDir, string(p.UID), "containers", "app"))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestTerminationMessagesOfARemovedContainerGo(t *testing.T) {
 			n.exit(p, "app", 1)
 			n.restarts(p)
 			// then those that the runtime has are there: the one that runs, and the one before
-			if got, want := n.lastWordsFiles(p), fmt.Sprint(i, " ", i+1); got != want {
+			if got, want := n.terminationMessageFiles(p), fmt.Sprint(i, " ", i+1); got != want {
 				t.Fatalf("after restart %d there are %q, want %q", i+1, got, want)
 			}
 		}
@@ -129,7 +129,7 @@ func TestWhatAnEarlierAgentLeftOfTerminationMessagesGoesAtTheNextStart(t *testin
 		}
 		n.settle(p)
 		info, err := os.Lstat(filepath.Join(dir, "0"))
-		if got := n.lastWordsFiles(p); got != "0" || err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o666 {
+		if got := n.terminationMessageFiles(p); got != "0" || err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o666 {
 			t.Errorf("there are %q: %v, %v", got, info, err)
 		}
 	})

@@ -23,8 +23,8 @@ func (n *node) shownRestarts(p *v1.Pod) int32 {
 	return s.ContainerStatuses[0].RestartCount
 }
 
-// nextAgent forgets all that is not on disk or in the runtime.
-func (n *node) nextAgent() {
+// restartAgent forgets all that is not on disk or in the runtime.
+func (n *node) restartAgent() {
 	n.memories.pods = map[pod.UID]*memory{}
 	n.Reports.Statuses.Forget("a")
 }
@@ -32,7 +32,7 @@ func (n *node) nextAgent() {
 func TestWhatTheAgentStoppedDidNotCrash(t *testing.T) {
 	for name, between := range map[string]func(n *node){
 		"the same agent": func(*node) {},
-		"the next agent": (*node).nextAgent,
+		"the next agent": (*node).restartAgent,
 		"the same agent, which could not write it down": func(n *node) {
 			if err := os.Remove(filepath.Join(n.Host.PodsDir, "a", previousLifeFile)); err != nil {
 				n.t.Fatal(err)
@@ -70,7 +70,7 @@ func TestALifeThatWasNotEndedGoesOn(t *testing.T) {
 		n.exit(p, "app", 1)
 		n.settle(p)
 		n.recordPreviousLife(&task{pod: p, have: n.have(p), memory: n.memories.get("a")}, goesDown)
-		n.nextAgent()
+		n.restartAgent()
 		n.settle(p)
 		if n.shownRestarts(p) != 1 || n.runtime.Calls("RunSandbox") != 1 {
 			t.Errorf("it has %d restarts, and %d sandboxes were made", n.shownRestarts(p), n.runtime.Calls("RunSandbox"))
@@ -91,7 +91,7 @@ func TestARecordThatCanNotBeReadKeepsNobodyFromRunning(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", previousLifeFile), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n.nextAgent()
+		n.restartAgent()
 		n.settle(p)
 		n.expectState(p, "app", "running")
 	})
@@ -106,7 +106,7 @@ func TestAnEndStaysAnEndForTheNextAgent(t *testing.T) {
 		n.settle(p)
 		n.exit(p, "setup", 3)
 		n.endedBy(p, goesDown)
-		n.nextAgent()
+		n.restartAgent()
 		if outcome := n.settle(p); !outcome.Finished {
 			t.Errorf("got %+v", outcome)
 		}

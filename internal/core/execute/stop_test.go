@@ -35,7 +35,7 @@ func (n *node) stopped(p *v1.Pod) {
 	n.t.Fatal("it never stops")
 }
 
-func (n *node) erase(p *v1.Pod) error {
+func (n *node) cleanup(p *v1.Pod) error {
 	n.t.Helper()
 	return n.Cleanup(n.t.Context(), p, n.have(p))
 }
@@ -60,8 +60,8 @@ func TestContainersAreStoppedAllAtOnce(t *testing.T) {
 			t.Error("what was stopped was stopped again")
 		}
 		n.expectState(p, "two", "terminated")
-		if !slices.Equal(n.cgroups, []string{"/test/poda", "/test/burstable/poda", "/test/besteffort/poda"}) || !slices.Contains(n.shelf.released, "a") {
-			t.Errorf("cgroups removed: %v; images released: %v", n.cgroups, n.shelf.released)
+		if !slices.Equal(n.cgroups, []string{"/test/poda", "/test/burstable/poda", "/test/besteffort/poda"}) || !slices.Contains(n.images.released, "a") {
+			t.Errorf("cgroups removed: %v; images released: %v", n.cgroups, n.images.released)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestAStopDoesNotWaitForASlot(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")
 		n.settle(p)
-		take(n.t, n.Slots)
+		acquire(n.t, n.Slots)
 		n.stopped(p)
 	})
 }
@@ -119,7 +119,7 @@ func TestEraseLeavesNothingAndMayBeDoneAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := n.erase(p); err != nil {
+			if err := n.cleanup(p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -145,14 +145,14 @@ func TestAnEraseThatFailedGoesOnWhereItStood(t *testing.T) {
 			n.settle(p)
 			n.stopped(p)
 			n.runtime.Fail(call, errors.New("stuck"))
-			if err := n.erase(p); err == nil {
+			if err := n.cleanup(p); err == nil {
 				t.Errorf("%s failed, and nobody was told", call)
 			}
 			if _, ok := n.Reports.Statuses.Get("a"); !ok {
 				t.Error("its status must stay until all is gone")
 			}
 			n.runtime.Fail(call, nil)
-			if err := n.erase(p); err != nil {
+			if err := n.cleanup(p); err != nil {
 				t.Error(err)
 			}
 		})
@@ -169,14 +169,14 @@ func TestADirectoryWithAMountInItIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.mounted = data
-		if err := n.erase(p); err == nil || !strings.Contains(err.Error(), data) {
+		if err := n.cleanup(p); err == nil || !strings.Contains(err.Error(), data) {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := os.Stat(data); err != nil {
 			t.Error(err)
 		}
 		n.mounted = ""
-		if err := n.erase(p); err != nil {
+		if err := n.cleanup(p); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -11,26 +11,26 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// shown keeps what a runtime was last asked to make.
-type shown struct {
+// recordingRuntime keeps the last configurations that it got.
+type recordingRuntime struct {
 	Runtime
 	sandbox, around *render.SandboxConfig
 	container       *render.ContainerConfig
 }
 
-func (s *shown) RunSandbox(ctx context.Context, config *render.SandboxConfig, handler string) (string, error) {
+func (s *recordingRuntime) RunSandbox(ctx context.Context, config *render.SandboxConfig, handler string) (string, error) {
 	s.sandbox = config
 	return s.Runtime.RunSandbox(ctx, config, handler)
 }
 
-func (s *shown) CreateContainer(ctx context.Context, sandbox string, config *render.ContainerConfig, in *render.SandboxConfig) (string, error) {
+func (s *recordingRuntime) CreateContainer(ctx context.Context, sandbox string, config *render.ContainerConfig, in *render.SandboxConfig) (string, error) {
 	s.container, s.around = config, in
 	return s.Runtime.CreateContainer(ctx, sandbox, config, in)
 }
 
 func TestContainersAreInTheGroupsOfTheirVolumes(t *testing.T) {
 	onNode(t, 2, func(n *node) {
-		runtime := &shown{Runtime: n.Runtime}
+		runtime := &recordingRuntime{Runtime: n.Runtime}
 		n.Runtime = runtime
 		n.volumes.Allow(5)
 		n.volumes.Allow(4711)

@@ -14,19 +14,19 @@ import (
 	"berth/internal/runtime/image"
 )
 
-// notes is a watcher that writes down what it is told.
-type notes struct {
+// recordingTelemetry records the calls that it gets as lines.
+type recordingTelemetry struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (n *notes) add(format string, args ...any) {
+func (n *recordingTelemetry) add(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-func (n *notes) take() []string {
+func (n *recordingTelemetry) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.lines
@@ -34,29 +34,31 @@ func (n *notes) take() []string {
 	return out
 }
 
-func (n *notes) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Context, func(error)) {
+func (n *recordingTelemetry) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
 
-func (n *notes) Starting(*v1.Pod) { n.add("starting") }
+func (n *recordingTelemetry) Starting(*v1.Pod) { n.add("starting") }
 
-func (n *notes) Phase(_ *v1.Pod, phase, what string) func(error) {
+func (n *recordingTelemetry) Phase(_ *v1.Pod, phase, what string) func(error) {
 	n.add("%s %s begins", phase, what)
 	return func(err error) { n.add("%s %s ends %v", phase, what, err) }
 }
 
-func (n *notes) StartFailed(_ *v1.Pod, container, reason string) { n.add("%s: %s", container, reason) }
-func (n *notes) Shown(_ *v1.Pod, s *v1.PodStatus)                { n.add("shown %s", s.Phase) }
-func (n *notes) Gone(uid pod.UID)                                { n.add("%s is gone", uid) }
+func (n *recordingTelemetry) StartFailed(_ *v1.Pod, container, reason string) {
+	n.add("%s: %s", container, reason)
+}
+func (n *recordingTelemetry) Shown(_ *v1.Pod, s *v1.PodStatus) { n.add("shown %s", s.Phase) }
+func (n *recordingTelemetry) Gone(uid pod.UID)                 { n.add("%s is gone", uid) }
 
 func TestAWatcherSeesThePhasesOfAStart(t *testing.T) {
 	onNode(t, 1, func(n *node) {
-		seen := &notes{}
+		seen := &recordingTelemetry{}
 		n.Reports.Telemetry = seen
 		p := web("1", "app")
 
 		// Given a pod whose image is being pulled: the phase is begun, and does not end.
-		n.shelf.set("app", &image.State{Reason: pod.ReasonContainerCreating, Message: "Pulling image"})
+		n.images.set("app", &image.State{Reason: pod.ReasonContainerCreating, Message: "Pulling image"})
 		if _, err := n.sync(p); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +67,7 @@ func TestAWatcherSeesThePhasesOfAStart(t *testing.T) {
 		}
 
 		// When it is there, the rest follows in order.
-		n.shelf.set("app", nil)
+		n.images.set("app", nil)
 		n.settle(p)
 		got := slices.DeleteFunc(seen.take(), func(line string) bool { return line == "starting" })
 		want := []string{
@@ -84,7 +86,7 @@ func TestAWatcherSeesThePhasesOfAStart(t *testing.T) {
 
 func TestAWatcherSeesWhatFails(t *testing.T) {
 	onNode(t, 1, func(n *node) {
-		seen := &notes{}
+		seen := &recordingTelemetry{}
 		n.Reports.Telemetry = seen
 		p := web("1", "app")
 		n.runtime.Fail("CreateContainer", errors.New("disk full"))

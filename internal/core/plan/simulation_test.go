@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// world is a pod and a runtime in which things happen to it.
-type world struct {
+// simulation is a desired pod and a simulated runtime.
+type simulation struct {
 	start time.Time
 	at    time.Duration // what the clock shows, counted from start
 	ticks time.Duration // nothing happens at the same moment as something else
@@ -22,23 +22,23 @@ type world struct {
 	ids  int
 }
 
-func newWorld() *world {
-	return &world{start: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+func newSimulation() *simulation {
+	return &simulation{start: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
-func (w *world) now() time.Time { return w.start.Add(w.at + w.ticks) }
+func (w *simulation) now() time.Time { return w.start.Add(w.at + w.ticks) }
 
-func (w *world) tick() time.Time {
+func (w *simulation) tick() time.Time {
 	w.ticks++
 	return w.now()
 }
 
-func (w *world) next() Plan {
+func (w *simulation) next() Plan {
 	return Next(w.want, MarkPreviousLife(w.want, w.have, w.past), DefaultBackoff, w.now())
 }
 
 // live begins a new life of the pod.
-func (w *world) live() {
+func (w *simulation) live() {
 	w.past = map[string]bool{}
 	for _, s := range w.have.Sandboxes {
 		w.past[s.ID] = true
@@ -50,7 +50,7 @@ func (w *world) live() {
 
 // do performs one action as a runtime without faults would. Containers that are
 // stopped end with that code.
-func (w *world) do(a Action, stopCode int32) {
+func (w *simulation) do(a Action, stopCode int32) {
 	switch a := a.(type) {
 	case StopSandbox:
 		w.stopSandbox(a.ID, stopCode)
@@ -73,7 +73,7 @@ func (w *world) do(a Action, stopCode int32) {
 }
 
 // begin performs an action up to the middle, where the agent died.
-func (w *world) begin(a Action) {
+func (w *simulation) begin(a Action) {
 	switch a := a.(type) {
 	case CreateSandbox:
 		w.makeSandbox(a, pod.SandboxNotReady)
@@ -82,12 +82,12 @@ func (w *world) begin(a Action) {
 	}
 }
 
-func (w *world) makeSandbox(a CreateSandbox, state pod.SandboxState) {
+func (w *simulation) makeSandbox(a CreateSandbox, state pod.SandboxState) {
 	s := pod.Sandbox{ID: fmt.Sprintf("s%d", a.Attempt), Attempt: a.Attempt, State: state, Hash: a.Hash, CreatedAt: w.tick()}
 	w.have.Sandboxes = append([]pod.Sandbox{s}, w.have.Sandboxes...)
 }
 
-func (w *world) makeContainer(a StartContainer) *pod.Container {
+func (w *simulation) makeContainer(a StartContainer) *pod.Container {
 	w.ids++
 	w.add(pod.Container{
 		ID: fmt.Sprintf("%s%d", a.Name, w.ids), Name: a.Name, SandboxID: w.have.Sandboxes[0].ID, State: pod.ContainerCreated,
@@ -96,15 +96,15 @@ func (w *world) makeContainer(a StartContainer) *pod.Container {
 	return &w.have.Containers[0]
 }
 
-func (w *world) add(c pod.Container) {
+func (w *simulation) add(c pod.Container) {
 	w.have.Containers = append([]pod.Container{c}, w.have.Containers...)
 }
 
-func (w *world) remove(id string) {
+func (w *simulation) remove(id string) {
 	w.have.Containers = slices.DeleteFunc(w.have.Containers, func(c pod.Container) bool { return c.ID == id })
 }
 
-func (w *world) byID(id string) *pod.Container {
+func (w *simulation) byID(id string) *pod.Container {
 	for i := range w.have.Containers {
 		if w.have.Containers[i].ID == id {
 			return &w.have.Containers[i]
@@ -113,12 +113,12 @@ func (w *world) byID(id string) *pod.Container {
 	return nil
 }
 
-func (w *world) end(c *pod.Container, code int32) {
+func (w *simulation) end(c *pod.Container, code int32) {
 	c.State, c.ExitCode, c.FinishedAt = pod.ContainerExited, code, w.tick()
 }
 
 // stopSandbox ends a sandbox, and the containers in it.
-func (w *world) stopSandbox(id string, code int32) {
+func (w *simulation) stopSandbox(id string, code int32) {
 	for i := range w.have.Containers {
 		if c := &w.have.Containers[i]; c.SandboxID == id && mayRun(*c) {
 			w.end(c, code)
@@ -128,7 +128,7 @@ func (w *world) stopSandbox(id string, code int32) {
 }
 
 // killSandbox ends a sandbox and nothing else.
-func (w *world) killSandbox(id string) {
+func (w *simulation) killSandbox(id string) {
 	for i := range w.have.Sandboxes {
 		if w.have.Sandboxes[i].ID == id {
 			w.have.Sandboxes[i].State = pod.SandboxNotReady

@@ -11,16 +11,16 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// tale is a pod that was made up, and what befalls it.
-type tale struct {
-	*world
+// randomRun is a random pod, and random events that happen to it.
+type randomRun struct {
+	*simulation
 	model   *model
 	choices []byte
 	story   strings.Builder
 }
 
 // choose returns a number below n.
-func (t *tale) choose(n int) int {
+func (t *randomRun) choose(n int) int {
 	if len(t.choices) == 0 || n < 2 {
 		return 0
 	}
@@ -29,15 +29,15 @@ func (t *tale) choose(n int) int {
 	return c
 }
 
-func (t *tale) say(format string, args ...any) { fmt.Fprintf(&t.story, format+"\n", args...) }
+func (t *randomRun) record(format string, args ...any) { fmt.Fprintf(&t.story, format+"\n", args...) }
 
-func (t *tale) code() int32 { return []int32{0, 1, 3, 137}[t.choose(4)] }
+func (t *randomRun) code() int32 { return []int32{0, 1, 3, 137}[t.choose(4)] }
 
 var policies = []v1.ContainerRestartPolicy{
 	v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyAlways,
 }
 
-func (t *tale) inventPod() {
+func (t *randomRun) inventPod() {
 	p := &v1.Pod{}
 	p.Name, p.Namespace, p.UID = "web", "default", "uid"
 	p.Spec.RestartPolicy = v1.RestartPolicy(policies[t.choose(3)])
@@ -60,17 +60,17 @@ func (t *tale) inventPod() {
 		p.Spec.Containers = append(p.Spec.Containers, c)
 	}
 	t.want = p
-	t.say("pod restart=%s", p.Spec.RestartPolicy)
+	t.record("pod restart=%s", p.Spec.RestartPolicy)
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		policy := v1.ContainerRestartPolicy("")
 		if c.RestartPolicy != nil {
 			policy = *c.RestartPolicy
 		}
-		t.say("  %s %s %v", c.Name, policy, c.RestartPolicyRules)
+		t.record("  %s %s %v", c.Name, policy, c.RestartPolicyRules)
 	}
 }
 
-func (t *tale) inventRule(c *v1.Container) {
+func (t *randomRun) inventRule(c *v1.Container) {
 	if t.choose(4) != 0 {
 		return
 	}
@@ -90,14 +90,14 @@ func (t *tale) inventRule(c *v1.Container) {
 
 // restartsAll tells whether a container may ask for a restart of all. Whether that
 // was before the end of the pod is told by the clock, so it is not set back then.
-func (t *tale) restartsAll() bool {
+func (t *randomRun) restartsAll() bool {
 	return slices.ContainsFunc(slices.Concat(t.want.Spec.InitContainers, t.want.Spec.Containers), func(c v1.Container) bool {
 		return len(c.RestartPolicyRules) > 0 && c.RestartPolicyRules[0].Action == v1.ContainerRestartRuleActionRestartAllContainers
 	})
 }
 
 // pick returns one of the containers for which ok holds, or nil.
-func (t *tale) pick(ok func(*pod.Container) bool) *pod.Container {
+func (t *randomRun) pick(ok func(*pod.Container) bool) *pod.Container {
 	var those []*pod.Container
 	for i := range t.have.Containers {
 		if c := &t.have.Containers[i]; ok(c) {
@@ -112,36 +112,36 @@ func (t *tale) pick(ok func(*pod.Container) bool) *pod.Container {
 
 func alivePod(c *pod.Container) bool { return mayRun(*c) }
 
-func (t *tale) someExit() {
+func (t *randomRun) someExit() {
 	c := t.pick(alivePod)
 	if c == nil {
 		return
 	}
 	t.end(c, t.code())
-	t.say("%s exits with %d", c.ID, c.ExitCode)
+	t.record("%s exits with %d", c.ID, c.ExitCode)
 	if t.choose(8) == 0 {
 		c.StartedAt = time.Time{}
 	}
 }
 
-func (t *tale) sandboxDies() {
+func (t *randomRun) sandboxDies() {
 	if len(t.have.Sandboxes) == 0 {
 		return
 	}
 	id := t.have.Sandboxes[0].ID
 	if t.choose(2) == 0 {
-		t.say("sandbox %s dies alone", id)
+		t.record("sandbox %s dies alone", id)
 		t.killSandbox(id)
 		return
 	}
-	t.say("sandbox %s dies", id)
+	t.record("sandbox %s dies", id)
 	t.stopSandbox(id, t.code())
 }
 
 // collect removes a dead container, the oldest of its name. What nothing else could
 // tell is left alone: that a container ended for good, that a debug container had
 // its life, and in a restart of all who asked for it.
-func (t *tale) collect() {
+func (t *randomRun) collect() {
 	oldest := map[string]string{}
 	for _, c := range t.have.Containers {
 		oldest[c.Name] = c.ID
@@ -151,33 +151,33 @@ func (t *tale) collect() {
 		return c.State == pod.ContainerExited && oldest[c.Name] == c.ID && !needed
 	})
 	if c != nil {
-		t.say("%s is collected", c.ID)
+		t.record("%s is collected", c.ID)
 		t.remove(c.ID)
 	}
 }
 
-func (t *tale) timePasses() {
+func (t *randomRun) timePasses() {
 	d := []time.Duration{time.Second, 15 * time.Second, 11 * time.Minute, -time.Minute}[t.choose(4)]
 	if d < 0 && t.restartsAll() {
 		return
 	}
 	t.at += d
-	t.say("the clock moves by %s", d)
+	t.record("the clock moves by %s", d)
 }
 
-func (t *tale) somebodyActs() {
+func (t *randomRun) userActs() {
 	switch t.choose(4) {
 	case 0:
 		if c := t.pick(alivePod); c != nil {
-			t.say("%s is lost", c.ID)
+			t.record("%s is lost", c.ID)
 			c.State = pod.ContainerUnknown
 		}
 	case 1:
-		t.say("the sandbox must change")
+		t.record("the sandbox must change")
 		t.want.Spec.HostNetwork = !t.want.Spec.HostNetwork
 	case 2:
 		name := fmt.Sprintf("debug%d-", len(t.want.Spec.EphemeralContainers))
-		t.say("%s is added", name)
+		t.record("%s is added", name)
 		t.want.Spec.EphemeralContainers = append(t.want.Spec.EphemeralContainers,
 			v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "debug"}})
 	case 3:
@@ -186,7 +186,7 @@ func (t *tale) somebodyActs() {
 			specs = t.want.Spec.InitContainers
 		}
 		c := &specs[t.choose(len(specs))]
-		t.say("%s is edited", c.Name)
+		t.record("%s is edited", c.Name)
 		c.Image += "+"
 	}
 }

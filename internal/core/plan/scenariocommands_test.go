@@ -13,8 +13,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// wish changes what is wanted.
-func (s *scenario) wish(word string, args []string, opt map[string]string) (bool, error) {
+// changeSpec performs the commands that change the desired pod.
+func (s *scenario) changeSpec(word string, args []string, opt map[string]string) (bool, error) {
 	spec := &v1.Container{}
 	switch word {
 	case "sidecar", "policy", "rule", "edit":
@@ -147,8 +147,8 @@ func count(opt map[string]string, key string, otherwise int) (int, error) {
 	return strconv.Atoi(opt[key])
 }
 
-// befall is what happens to containers and sandboxes.
-func (s *scenario) befall(word string, args []string, opt map[string]string) error {
+// changeRuntime performs the commands that change containers and sandboxes.
+func (s *scenario) changeRuntime(word string, args []string, opt map[string]string) error {
 	if word == "sandbox" {
 		if len(s.have.Sandboxes) == 0 || args[0] != "dies" {
 			return errors.New("there is no sandbox, or it does not die")

@@ -149,13 +149,13 @@ func TestUsersOfItsOwnAreGivenBackAtTheEnd(t *testing.T) {
 	})
 }
 
-// files has the ones of a volume.
-type files struct {
+// volumesWithFiles are fake volumes with files that variables can be read from.
+type volumesWithFiles struct {
 	Volumes
 	text map[string]string
 }
 
-func (f files) File(ctx context.Context, p *v1.Pod, volume, path string) (string, error) {
+func (f volumesWithFiles) File(ctx context.Context, p *v1.Pod, volume, path string) (string, error) {
 	if text, ok := f.text[volume+"/"+path]; ok {
 		return text, nil
 	}
@@ -164,7 +164,7 @@ func (f files) File(ctx context.Context, p *v1.Pod, volume, path string) (string
 
 func TestVariablesFromFiles(t *testing.T) {
 	onNode(t, 2, func(n *node) {
-		n.Volumes = files{n.volumes, map[string]string{"v/good": "A='1'\nB='2'", "v/bad": "A=1"}}
+		n.Volumes = volumesWithFiles{n.volumes, map[string]string{"v/good": "A='1'\nB='2'", "v/bad": "A=1"}}
 		p := web("a", "good", "bad", "none", "maybe")
 		for i, path := range []string{"good", "bad", "none", "none"} {
 			p.Spec.Containers[i].Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{
