@@ -43,8 +43,8 @@ type Hooks interface {
 	Run(ctx context.Context, t handler.Target, h *v1.LifecycleHandler) error
 }
 
-// Objects finds the API objects that pods refer to. For an object that does not exist it returns an error for which
-// apierrors.IsNotFound holds.
+// Objects finds the API objects that pods refer to. For an object that does not exist it returns an
+// error for which apierrors.IsNotFound holds.
 type Objects interface {
 	// Register begins to watch the objects that a pod refers to; Unregister ends that.
 	Register(p *v1.Pod)
@@ -70,7 +70,8 @@ type Volumes interface {
 	Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error)
 	// Groups returns the supplemental groups that the use of the volumes needs.
 	Groups(uid pod.UID) []int64
-	// Teardown unmounts and removes all volumes of a pod. It may be called at any time after the containers ended.
+	// Teardown unmounts and removes all volumes of a pod. It may be called at any time after the
+	// containers ended.
 	Teardown(ctx context.Context, uid pod.UID) error
 }
 
@@ -115,7 +116,8 @@ type RuntimeInfo struct {
 	Name func() string
 	// CanMapUsers tells whether a handler of the runtime can give a pod a user namespace of its own.
 	CanMapUsers func(handler string) bool
-	// CheckLabel returns an error if no container can have such a SELinux label. Nil: each label is possible.
+	// CheckLabel returns an error if no container can have such a SELinux label. Nil: each label is
+	// possible.
 	CheckLabel func(*v1.SELinuxOptions) error
 	// ImageUser returns the user that an image asks for.
 	ImageUser func(ctx context.Context, ref string) (render.User, error)

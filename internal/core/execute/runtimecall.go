@@ -32,8 +32,8 @@ func (e *Executor) callRuntime(t *task, what string, wait func(message string), 
 // runtimeID matches the ids of sandboxes and containers in error messages.
 var runtimeID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// explain returns the text of a runtime error for a status or event, without ids: the same failure of the next
-// attempt has the same text, so that events can be counted.
+// explain returns the text of a runtime error for a status or event, without ids: the same failure
+// of the next attempt has the same text, so that events can be counted.
 func (e *Executor) explain(err error) string {
 	return runtimeID.ReplaceAllString(e.RuntimeInfo.Explain(err), "...")
 }

@@ -10,8 +10,8 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// unmountVolumes takes down the volumes of a pod. A volume that can't be unmounted, because a process uses it or its server
-// does not answer, is shown in the status, with the time since when.
+// unmountVolumes takes down the volumes of a pod. A volume that can't be unmounted, because a
+// process uses it or its server does not answer, is shown in the status, with the time since when.
 func unmountVolumes(e *Executor, ctx context.Context, t *task) error {
 	err := e.Volumes.Teardown(ctx, t.pod.UID)
 	if err == nil || ctx.Err() != nil { // an interrupted stop is tried again at once

@@ -52,6 +52,7 @@ func TestEachStepHasItsFileAndCallsNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 	var want []string
 	for _, step := range steps {
 		want = append(want, stepFile(step))

@@ -62,7 +62,8 @@ func (stepHeldUp) isTerminationEvent()         {}
 func (podStopped) isTerminationEvent()         {}
 func (upstreamInformed) isTerminationEvent()   {}
 
-// on returns the termination after an event. An event for which it is too early or too late changes nothing.
+// on returns the termination after an event. An event for which it is too early or too late changes
+// nothing.
 func (t termination) on(e terminationEvent) termination {
 	switch e := e.(type) {
 	case terminationDecided:

@@ -17,9 +17,10 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// A container may write a message about its end to a file (terminationMessagePath). The file is mounted from the
-// pod's directory, one for each attempt of the container, and read once the container is dead. It is
-// kept for as long as the runtime has the container, for a restarted agent.
+// A container may write a message about its end to a file (terminationMessagePath). The file is
+// mounted from the pod's directory, one for each attempt of the container, and read once the
+// container is dead. It is kept for as long as the runtime has the container, for a restarted
+// agent.
 
 const (
 	maxTerminationMessage = 4 << 10 // bytes at the end of the file
@@ -49,8 +50,8 @@ func (e *Executor) prepareTerminationMessage(t *task, spec *v1.Container, attemp
 	return render.TerminationMessage{HostPath: filepath.Join(dir, name), ContainerPath: spec.TerminationMessagePath}, nil
 }
 
-// makeMessageFile makes an empty file that all users may write to. A file of that name, left by a start that
-// failed, is replaced.
+// makeMessageFile makes an empty file that all users may write to. A file of that name, left by a
+// start that failed, is replaced.
 func makeMessageFile(dir, name string) error {
 	if err := podfile.RemoveAll(dir, name); err != nil {
 		return err
@@ -75,8 +76,8 @@ func (e *Executor) removeTerminationMessages(t *task, container string, kept fun
 	})
 }
 
-// usesTerminationMessage tells whether the file of an attempt belongs to a container that the runtime has, other than
-// removed, or to one that this sync starts.
+// usesTerminationMessage tells whether the file of an attempt belongs to a container that the
+// runtime has, other than removed, or to one that this sync starts.
 func usesTerminationMessage(t *task, container string, attempt int32, removed string) bool {
 	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {
 		return c.Name == container && c.Attempt == attempt && c.ID != removed
