@@ -16,25 +16,6 @@ import (
 	"berth/internal/lib/table"
 )
 
-// maxAnnotation is how much is shown of an annotation: some hold whole manifests.
-const maxAnnotation = 140
-
-func newDescribeCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "describe",
-		Short: "Tell all about a pod or this node",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't describe %q: it can describe pods and the node, as in 'berth describe pod POD'", args[0]))
-			}
-			return usageError(cmd, "say what to describe: 'berth describe pod POD' or 'berth describe node'")
-		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
-	}
-	cmd.AddCommand(newDescribePodCommand(), newDescribeNodeCommand())
-	return cmd
-}
-
 func newDescribePodCommand() *cobra.Command {
 	var (
 		filter client.Filter
@@ -102,7 +83,6 @@ func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Re
 	if err != nil {
 		return "", err
 	}
-	sortEvents(events.Items)
 	more := findings{refused: refusalsOf(p, refused)}
 	// An agent that does not tell the rest, or a pod that has just gone, is no reason
 	// to tell nothing.
@@ -187,23 +167,6 @@ func describeStatus(p *v1.Pod, now time.Time) []entry {
 	return out
 }
 
-// pairs are the keys and values of a map, each in a line, in the order of the
-// keys.
-func pairs(of map[string]string, between string) []string {
-	var lines []string
-	for key, value := range of {
-		value = oneLine(value)
-		if runes := []rune(value); len(runes) > maxAnnotation {
-			value = string(runes[:maxAnnotation]) + "..."
-		}
-		lines = append(lines, key+between+value)
-	}
-	slices.Sort(lines)
-	return lines
-}
-
-func longTime(t time.Time) string { return t.Format(time.RFC1123Z) }
-
 // writeConditions writes a table, with reasons where there are any.
 func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
 	if len(conditions) == 0 {
@@ -213,7 +176,7 @@ func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
 	why := slices.ContainsFunc(conditions, func(c v1.PodCondition) bool { return c.Reason != "" || c.Message != "" })
 	rows := table.New(b)
 	row := func(cells ...string) {
-		cells[0] = strings.Repeat(" ", outlineIndent) + cells[0]
+		cells[0] = "  " + cells[0]
 		if !why {
 			cells = cells[:2]
 		}
@@ -223,23 +186,6 @@ func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
 	row("Type", "Status", "Reason", "Message")
 	for _, c := range conditions {
 		row(string(c.Type), string(c.Status), c.Reason, c.Message)
-	}
-	_ = rows.Flush() // a builder takes all
-}
-
-func writeEvents(b *strings.Builder, events []v1.Event, now time.Time) {
-	if len(events) == 0 {
-		writeOutline(b, []entry{say("Events", "<none>")})
-		return
-	}
-	b.WriteString("Events:\n")
-	rows := table.New(b)
-	for _, head := range [][]string{{"Type", "Reason", "Age", "From", "Message"}, {"----", "------", "----", "----", "-------"}} {
-		rows.Row(append([]string{"  " + head[0]}, head[1:]...)...)
-	}
-	for i := range events {
-		e := &events[i]
-		rows.Row("  "+e.Type, e.Reason, lastSeen(e, now), eventSource(e), e.Message)
 	}
 	_ = rows.Flush() // a builder takes all
 }

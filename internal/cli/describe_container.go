@@ -146,18 +146,6 @@ func describeState(name string, s *v1.ContainerState) entry {
 	return e
 }
 
-func describeResources(name string, list v1.ResourceList) []entry {
-	if len(list) == 0 {
-		return nil
-	}
-	e := entry{name: name}
-	for resource, amount := range list {
-		e.below = append(e.below, say(string(resource), amount.String()))
-	}
-	slices.SortFunc(e.below, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	return []entry{e}
-}
-
 func describeProbe(name string, p *v1.Probe) []entry {
 	if p == nil {
 		return nil
@@ -248,11 +236,4 @@ func describeMounts(mounts []v1.VolumeMount) entry {
 		lines = append(lines, fmt.Sprintf("%s from %s (%s)", m.MountPath, m.Name, how))
 	}
 	return sayAll("Mounts", lines)
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
 }

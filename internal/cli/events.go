@@ -17,6 +17,11 @@ import (
 	"berth/internal/lib/table"
 )
 
+// eventCommands returns the commands of events.
+func eventCommands() commands {
+	return commands{Get: newGetEventsCommand()}
+}
+
 // getEvents is what the flags of 'get events' say.
 type getEvents struct {
 	filter client.EventFilter
@@ -241,4 +246,22 @@ func eventSource(e *v1.Event) string {
 		return e.Source.Component
 	}
 	return e.Source.Component + ", " + e.Source.Host
+}
+
+func writeEvents(b *strings.Builder, events []v1.Event, now time.Time) {
+	if len(events) == 0 {
+		writeOutline(b, []entry{say("Events", "<none>")})
+		return
+	}
+	sortEvents(events)
+	b.WriteString("Events:\n")
+	rows := table.New(b)
+	for _, head := range [][]string{{"Type", "Reason", "Age", "From", "Message"}, {"----", "------", "----", "----", "-------"}} {
+		rows.Row(append([]string{"  " + head[0]}, head[1:]...)...)
+	}
+	for i := range events {
+		e := &events[i]
+		rows.Row("  "+e.Type, e.Reason, lastSeen(e, now), eventSource(e), e.Message)
+	}
+	_ = rows.Flush() // a builder takes all
 }

@@ -34,3 +34,6 @@ func report(stderr io.Writer, err error) int {
 	_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
 	return code
 }
+
+// interrupted is the exit code of what ctrl-c ended.
+const interrupted = 130

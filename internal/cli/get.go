@@ -16,20 +16,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-func newGetCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "get",
-		Short: "Show what runs on this machine, and what happened to it",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't get %q: it can get pods, events, node, images and volumes", args[0]))
-			}
-			return usageError(cmd, "say what to get: pods, events, node, images or volumes, as in 'berth get pods'")
+// podCommands returns the commands of pods.
+func podCommands() commands {
+	return commands{
+		Get: newGetPodsCommand(), Describe: newDescribePodCommand(), Top: newTopPodsCommand(),
+		Other: []*cobra.Command{
+			newLogsCommand(), newExecCommand(), newAttachCommand(), newPortForwardCommand(), newCopyCommand(), newDebugCommand(), newWaterfallCommand(),
 		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
 	}
-	cmd.AddCommand(newGetPodsCommand(), newGetEventsCommand(), newGetNodeCommand(), newGetImagesCommand(), newGetVolumesCommand())
-	return cmd
 }
 
 // getPods is what the flags of 'get pods' say.
@@ -76,13 +70,6 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 	addNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
 	_ = cmd.RegisterFlagCompletionFunc("selector", cobra.NoFileCompletions)
 	return cmd
-}
-
-func atMostOnePod(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError(cmd, "give one pod, or none for all")
-	}
-	return nil
 }
 
 // read checks the command line.

@@ -13,6 +13,14 @@ import (
 	"berth/internal/lib/table"
 )
 
+// nodeCommands returns the commands of this node.
+func nodeCommands() commands {
+	return commands{
+		Get: newGetNodeCommand(), Describe: newDescribeNodeCommand(), Top: newTopNodeCommand(),
+		Other: []*cobra.Command{newDoctorCommand()},
+	}
+}
+
 func newGetNodeCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -13,6 +13,11 @@ import (
 	"berth/internal/lib/table"
 )
 
+// volumeCommands returns the commands of volumes.
+func volumeCommands() commands {
+	return commands{Get: newGetVolumesCommand()}
+}
+
 // getVolumes is what the flags of 'get volumes' say.
 type getVolumes struct {
 	filter client.Filter

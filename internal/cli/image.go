@@ -18,6 +18,11 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
+// imageCommands returns the commands of images.
+func imageCommands() commands {
+	return commands{Get: newGetImagesCommand(), Other: []*cobra.Command{newImageCommand(), newGCCommand()}}
+}
+
 func newImageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "image",
@@ -145,16 +150,6 @@ func alongWith(images []api.Image, name string) string {
 func hasID(id, name string) bool {
 	_, hash, _ := strings.Cut(id, ":")
 	return id == name || len(name) >= shownID && strings.HasPrefix(hash, name)
-}
-
-// withClient does something with a client, and closes it.
-func withClient(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
-	c, err := newClient(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return do(cmd.Context(), c)
 }
 
 // openArchive returns a file, what its images are called without a name of their own,

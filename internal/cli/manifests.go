@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth/internal/core/review"
@@ -77,6 +78,34 @@ func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
 		files = append(files, readManifest(p))
 	}
 	return files, nil
+}
+
+// readOnePod returns the manifest at path, which is a file or - for stdin, and its only pod. What the agent would
+// refuse of it is printed on stderr.
+func readOnePod(cmd *cobra.Command, path string) ([]byte, *v1.Pod, error) {
+	files, err := manifestsAt(path, cmd.InOrStdin())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(files) != 1 || isFolder(path) {
+		return nil, nil, fmt.Errorf("%s is a folder: --once runs the pod of one manifest", path)
+	}
+	result, err := review.Read(files, thisNode())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range result.Findings {
+		if f.Level == review.Error {
+			cmd.PrintErrln(findingText(f, false))
+		}
+	}
+	switch {
+	case result.Failed():
+		return nil, nil, fmt.Errorf("the manifest %s is wrong", files[0].Origin)
+	case len(result.Pods) != 1:
+		return nil, nil, fmt.Errorf("there are %d pods in %s: --once runs one", len(result.Pods), files[0].Origin)
+	}
+	return files[0].Data, result.Pods[0].Pod, nil
 }
 
 func isFolder(path string) bool {

@@ -13,7 +13,6 @@ import (
 
 	"berth/internal/app"
 	"berth/internal/config"
-	"berth/internal/core/review"
 	"berth/internal/host/rootlock"
 	"berth/internal/host/roots"
 	"berth/internal/lib/logging"
@@ -93,7 +92,7 @@ func (o *onceFlags) run(cmd *cobra.Command, flags *config.Flags) error {
 }
 
 func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, err error) {
-	file, err := o.readPod(cmd)
+	manifest, err := o.readPod(cmd)
 	if err != nil {
 		return onceTrouble, err
 	}
@@ -124,7 +123,7 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	if err != nil {
 		return onceTrouble, err
 	}
-	if err := o.prepare(c, file); err != nil {
+	if err := o.prepare(c, manifest); err != nil {
 		return onceTrouble, err
 	}
 	defer func() { err = errors.Join(err, o.leaveImages(c.RootDir)) }()
@@ -140,33 +139,13 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	return code, err
 }
 
-// readPod reads the manifest, and refuses what can't be run to an end.
-func (o *onceFlags) readPod(cmd *cobra.Command) (review.File, error) {
-	files, err := manifestsAt(o.manifest, cmd.InOrStdin())
-	if err != nil {
-		return review.File{}, err
+// readPod reads the manifest, and refuses a pod that never ends.
+func (o *onceFlags) readPod(cmd *cobra.Command) ([]byte, error) {
+	manifest, p, err := readOnePod(cmd, o.manifest)
+	if err == nil && p.Spec.RestartPolicy == v1.RestartPolicyAlways {
+		err = fmt.Errorf("pod %s would never end, since it is restarted always: set spec.restartPolicy to Never or OnFailure", p.Name)
 	}
-	if len(files) != 1 || isFolder(o.manifest) {
-		return review.File{}, fmt.Errorf("%s is a folder: --once runs the pod of one manifest", o.manifest)
-	}
-	result, err := review.Read(files, thisNode())
-	if err != nil {
-		return review.File{}, err
-	}
-	for _, f := range result.Findings {
-		if f.Level == review.Error {
-			cmd.PrintErrln(findingText(f, false))
-		}
-	}
-	switch {
-	case result.Failed():
-		return review.File{}, fmt.Errorf("the manifest %s is wrong", files[0].Origin)
-	case len(result.Pods) != 1:
-		return review.File{}, fmt.Errorf("there are %d pods in %s: --once runs one", len(result.Pods), files[0].Origin)
-	case result.Pods[0].Spec.RestartPolicy == v1.RestartPolicyAlways:
-		return review.File{}, fmt.Errorf("pod %s would never end, since it is restarted always: set spec.restartPolicy to Never or OnFailure", result.Pods[0].Name)
-	}
-	return files[0], nil
+	return manifest, err
 }
 
 // onceLogging leaves stderr to the pod, unless more is asked for.

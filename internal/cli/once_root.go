@@ -12,7 +12,6 @@ import (
 
 	"berth/internal/app"
 	"berth/internal/config"
-	"berth/internal/core/review"
 )
 
 // Where a pod is run once.
@@ -63,7 +62,7 @@ func setApart(c *config.Config, network bool) {
 }
 
 // prepare puts what the agent is to find into its root directory.
-func (o *onceFlags) prepare(c *config.Config, file review.File) error {
+func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 	entries, err := os.ReadDir(filepath.Join(c.RootDir, "pods"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for pods of others: %w", err)
@@ -85,7 +84,7 @@ func (o *onceFlags) prepare(c *config.Config, file review.File) error {
 	if err := os.MkdirAll(c.ManifestDir, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the manifest: %w", err)
 	}
-	if err := os.WriteFile(onceManifest(c), file.Data, 0o600); err != nil {
+	if err := os.WriteFile(onceManifest(c), manifest, 0o600); err != nil {
 		return fmt.Errorf("write down the manifest: %w", err)
 	}
 	return app.SaveSettings(c)

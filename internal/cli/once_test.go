@@ -16,7 +16,6 @@ import (
 
 	"berth/internal/app"
 	"berth/internal/config"
-	"berth/internal/core/review"
 )
 
 func TestOnceRefuses(t *testing.T) {
@@ -110,7 +109,7 @@ func TestOnceIsSetApart(t *testing.T) {
 func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	root := t.TempDir()
 	c := &config.Config{RootDir: root, ManifestDir: filepath.Join(root, "once")}
-	file := review.File{Data: []byte(goodPod)}
+	file := []byte(goodPod)
 	once := onceFlags{images: t.TempDir()}
 	if err := once.prepare(c, file); err != nil {
 		t.Fatal(err)

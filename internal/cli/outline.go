@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // entry is a line of an outline: a name, what there is to say of it, and what
@@ -80,3 +84,35 @@ func writeEntries(b *strings.Builder, entries []entry, indent, at int) {
 		writeEntries(b, e.below, indent+outlineIndent, below)
 	}
 }
+
+// maxAnnotation is how much is shown of an annotation: some hold whole manifests.
+const maxAnnotation = 140
+
+func describeResources(name string, list v1.ResourceList) []entry {
+	if len(list) == 0 {
+		return nil
+	}
+	e := entry{name: name}
+	for resource, amount := range list {
+		e.below = append(e.below, say(string(resource), amount.String()))
+	}
+	slices.SortFunc(e.below, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return []entry{e}
+}
+
+// pairs are the keys and values of a map, each in a line, in the order of the
+// keys.
+func pairs(of map[string]string, between string) []string {
+	var lines []string
+	for key, value := range of {
+		value = oneLine(value)
+		if runes := []rune(value); len(runes) > maxAnnotation {
+			value = string(runes[:maxAnnotation]) + "..."
+		}
+		lines = append(lines, key+between+value)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func longTime(t time.Time) string { return t.Format(time.RFC1123Z) }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -23,16 +22,6 @@ func outputs() []string { return []string{"wide", "json", "yaml", "name", jsonpa
 
 // documentOutputs are those of commands that have a table of one kind only.
 func documentOutputs() []string { return []string{"json", "yaml"} }
-
-// addOutputFlag gives cmd its -o.
-func addOutputFlag(cmd *cobra.Command, output *string, values []string) {
-	cmd.Flags().StringVarP(output, "output", "o", "", "one of "+strings.Join(values, ", "))
-	words := slices.Clone(values)
-	for i, w := range words {
-		words[i] = strings.TrimSuffix(w, "...")
-	}
-	_ = cmd.RegisterFlagCompletionFunc("output", completeWords(words...))
-}
 
 // objectPrinter prints values in full, each as a document.
 type objectPrinter struct {

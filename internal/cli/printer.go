@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/table"
@@ -102,20 +100,6 @@ func (t *tablePrinter) row(p *v1.Pod, now time.Time, gone bool) []string {
 	return cells
 }
 
-func age(t, now time.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(now.Sub(t))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "<none>"
-	}
-	return s
-}
-
 // podDocuments prints pods in full: each as a document, or all as a list.
 type podDocuments struct {
 	out  *objectPrinter
@@ -146,32 +130,6 @@ func (n namePrinter) print(pods []v1.Pod, _ bool) error {
 		}
 	}
 	return nil
-}
-
-// refusalText tells of a refused manifest in one line.
-func refusalText(r pod.Refusal) string {
-	where := r.Origin
-	if r.Line > 0 {
-		where = fmt.Sprintf("%s:%d", where, r.Line)
-	}
-	var more []string
-	if r.Pod != "" {
-		more = append(more, "pod "+r.Pod)
-	}
-	if r.Object != "" {
-		more = append(more, r.Object)
-	}
-	switch {
-	case r.Kept && r.Object != "":
-		more = append(more, "the last good version stays in force")
-	case r.Kept:
-		more = append(more, "the last good version keeps running")
-	}
-	text := where + ": " + oneLine(r.Message)
-	if len(more) > 0 {
-		text += " (" + strings.Join(more, "; ") + ")"
-	}
-	return text
 }
 
 // maxMessage keeps a row on a line of its own. 'describe' shows all of it.

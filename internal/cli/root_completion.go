@@ -75,8 +75,3 @@ func namespaceFlag(cmd *cobra.Command) string {
 	namespace, _ := cmd.Flags().GetString(flagNamespace)
 	return namespace
 }
-
-// completeWords completes one of the given words.
-func completeWords(words ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
-}

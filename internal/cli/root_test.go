@@ -139,10 +139,9 @@ func (a *fakeAgent) berth(t *testing.T, args ...string) result {
 
 func berth(ctx context.Context, out, stderr io.Writer, args ...string) int {
 	root := newRootCommand("client-version")
-	root.SetArgs(kindApart(args))
 	root.SetOut(out)
 	root.SetErr(stderr)
-	return exitCode(ctx, root, stderr)
+	return execute(ctx, root, stderr, args...)
 }
 
 func runningPod(namespace, name string, containers ...string) *v1.Pod {

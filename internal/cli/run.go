@@ -12,6 +12,11 @@ import (
 	"berth/internal/lib/logging"
 )
 
+// agentCommands returns the commands of the agent as a whole: run, down, drain.
+func agentCommands() commands {
+	return commands{Other: []*cobra.Command{newRunCommand(), newDownCommand(), newDrainCommand()}}
+}
+
 func newRunCommand() *cobra.Command {
 	var (
 		flags config.Flags

@@ -17,9 +17,6 @@ import (
 	"berth/internal/api/find"
 )
 
-// interrupted is the exit code of what ctrl-c ended.
-const interrupted = 130
-
 // nodeFlags are those of the commands that open streams into containers: which
 // pod, and where its node is.
 type nodeFlags struct {

@@ -34,11 +34,10 @@ func (a *fakeAgent) typed(t *testing.T, in io.Reader, args ...string) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	root := newRootCommand("client-version")
-	root.SetArgs(append([]string{"--root-dir", a.rootDir}, args...))
 	root.SetIn(in)
 	root.SetOut(&out)
 	root.SetErr(&stderr)
-	code := exitCode(t.Context(), root, &stderr)
+	code := execute(t.Context(), root, &stderr, append([]string{"--root-dir", a.rootDir}, args...)...)
 	return result{code: code, out: out.String(), stderr: stderr.String()}
 }
 
@@ -83,10 +82,9 @@ func TestExecIsInterrupted(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		root := newRootCommand("x")
-		root.SetArgs([]string{"exec", "-i", "web", "--root-dir", a.rootDir, "--", "cat"})
 		root.SetIn(in)
 		root.SetOut(w)
-		code <- exitCode(ctx, root, io.Discard)
+		code <- execute(ctx, root, io.Discard, "exec", "-i", "web", "--root-dir", a.rootDir, "--", "cat")
 	}()
 	if _, err := r.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)

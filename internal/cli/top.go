@@ -5,31 +5,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"berth/internal/api/client"
 	"berth/internal/lib/table"
 )
-
-func newTopCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "top",
-		Short: "Show what pods and this node use of the machine",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(cmd, fmt.Sprintf("berth can't measure %q: it can measure pods and the node", args[0]))
-			}
-			return usageError(cmd, "say what to measure: 'berth top pods' or 'berth top node'")
-		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused already
-	}
-	cmd.AddCommand(newTopPodsCommand(), newTopNodeCommand())
-	return cmd
-}
 
 // topPods is what the flags of 'top pods' say.
 type topPods struct {
@@ -202,71 +184,4 @@ func printUsages(w io.Writer, usages []usage, containers, namespaces bool) error
 		row(u, cores(u.cpu), mebibytes(u.memory))
 	}
 	return rows.Flush()
-}
-
-// cores and mebibytes are written as kubectl does.
-func cores(nano *uint64) string {
-	if nano == nil {
-		return "<unknown>"
-	}
-	return fmt.Sprintf("%dm", (*nano+999_999)/1_000_000)
-}
-
-func mebibytes(n *uint64) string {
-	if n == nil {
-		return "<unknown>"
-	}
-	return fmt.Sprintf("%dMi", *n>>20)
-}
-
-func newTopNodeCommand() *cobra.Command {
-	var flags remoteFlags
-	cmd := &cobra.Command{
-		Use:     "node",
-		Aliases: []string{"nodes", "no"},
-		Short:   "Show what is used of this machine",
-		Long: `Show how much is used of this machine by all that runs on it, and how much that is of what pods may have,
-which is not told over the network.`,
-		Example:           `  berth top node`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			n, err := flags.node(cmd)
-			if err != nil {
-				return err
-			}
-			defer n.Close()
-			summary, err := n.Summary(cmd.Context())
-			if err != nil {
-				return err
-			}
-			var allocatable v1.ResourceList
-			if local, ok := n.(*client.Client); ok {
-				machine, err := local.Machine(cmd.Context())
-				if err != nil {
-					return err
-				}
-				allocatable = machine.Status.Allocatable
-			}
-			return printNodeUsage(cmd.OutOrStdout(), summary.Node, allocatable)
-		},
-	}
-	flags.addTo(cmd)
-	return cmd
-}
-
-func printNodeUsage(w io.Writer, n stats.NodeStats, allocatable v1.ResourceList) error {
-	u := usage{}.of("", n.CPU, n.Memory)
-	cpu, memory := allocatable[v1.ResourceCPU], allocatable[v1.ResourceMemory]
-	rows := table.New(w)
-	rows.Row("NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)")
-	rows.Row(strings.TrimSpace(n.NodeName), cores(u.cpu), percent(u.cpu, float64(cpu.MilliValue())*1e6), mebibytes(u.memory), percent(u.memory, float64(memory.Value())))
-	return rows.Flush()
-}
-
-func percent(part *uint64, whole float64) string {
-	if part == nil || whole <= 0 {
-		return "<unknown>"
-	}
-	return fmt.Sprintf("%d%%", int64(float64(*part)*100/whole))
 }

@@ -10,6 +10,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
+// manifestCommands returns the commands of manifests: validate, diff.
+func manifestCommands() commands {
+	return commands{Other: []*cobra.Command{newValidateCommand(), newDiffCommand()}}
+}
+
 func newValidateCommand() *cobra.Command {
 	var (
 		manifests manifestFlag
@@ -103,12 +108,4 @@ func findingText(f review.Finding, colors bool) string {
 		text += fmt.Sprintf(" (pod %s)", f.Pod)
 	}
 	return text
-}
-
-// amount is a number of things.
-func amount(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -38,11 +38,10 @@ func local(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	root := newRootCommand("v")
-	root.SetArgs(args)
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&out)
 	root.SetErr(&stderr)
-	code := exitCode(t.Context(), root, &stderr)
+	code := execute(t.Context(), root, &stderr, args...)
 	return result{code: code, out: out.String(), stderr: stderr.String()}
 }
 

@@ -67,11 +67,3 @@ func printVersionsJSON(cmd *cobra.Command, v versions) error {
 	out.SetIndent("", "    ")
 	return out.Encode(v)
 }
-
-// noArgs says what is wrong in words that help.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError(cmd, fmt.Sprintf("%q is one word too many", args[0]))
-	}
-	return nil
-}
