@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"berth/internal/api"
+	"berth/internal/api/localapi"
 	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 // noon is when the pods of these tests are looked at.
@@ -164,7 +167,7 @@ func TestDescribe(t *testing.T) {
 	pulled.FirstTimestamp, pulled.LastTimestamp = before(30*time.Minute), before(30*time.Minute)
 	backOff.FirstTimestamp, backOff.LastTimestamp = before(10*time.Minute), before(20*time.Second)
 	got := describe(crashingPod(), []v1.Event{*pulled, *backOff}, crashingFindings(), noon())
-	want := strings.Replace(strings.TrimPrefix(crashing, "\n"), "YYY", strings.Repeat("y", maxAnnotation), 1)
+	want := strings.Replace(strings.TrimPrefix(crashing, "\n"), "YYY", strings.Repeat("y", 140), 1)
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
 		if i >= len(gotLines) || i >= len(wantLines) || strings.TrimRight(gotLines[i], " ") != wantLines[i] {
@@ -210,9 +213,13 @@ func TestProbeTarget(t *testing.T) {
 }
 
 func TestDescribePod(t *testing.T) {
-	a := startAgent(t)
+	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := startAgent(t, testRoot, func(c *localapi.Config) { c.Events = events })
 	a.set(nil, runningPod("x", "web", "app"), runningPod("y", "web", "app"), runningPod("x", "db", "sql"))
-	a.events.Add(eventOf("x", "web", "Started", "up and away", time.Minute))
+	events.Add(eventOf("x", "web", "Started", "up and away", time.Minute))
 	got := a.berth(t, "describe", "pod", "web", "-n", "x")
 	if got.code != 0 || strings.Count(got.out, "Name:  ") != 1 || !strings.Contains(got.out, "up and away") {
 		t.Errorf("got %+v", got)
@@ -226,6 +233,29 @@ func TestDescribePod(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := a.berth(t, "describe", "pod", "nope"); got != (result{code: 1, stderr: "error: pod \"nope\" not found\n"}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDescribePodTellsWhatTheAgentKnows(t *testing.T) {
+	a := startAgent(t, testRoot, withInventory)
+	web := runningPod("x", "web", "app")
+	web.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
+	a.set([]pod.Refusal{{Origin: "/m/web.yaml", Pod: "x/web-node-1", Message: "bad", Kept: true}, {Origin: "/m/db.yaml", Pod: "x/db-node-1", Message: "other"}}, web)
+	got := a.berth(t, "describe", "pod", "web")
+	for _, want := range []string{"HTTP 503", "Path:    /pods/x/data", "Refused:  /m/web.yaml: bad"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("there is no %q in\n%s", want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "other") || strings.Contains(got.out, "/srv") {
+		t.Errorf("it tells of another pod:\n%s", got.out)
+	}
+}
+
+func TestRefusalsOf(t *testing.T) {
+	all := []pod.Refusal{{Pod: "x/web-node-1", Message: "a"}, {Pod: "x/other", Message: "b"}, {Message: "c"}}
+	if got := refusalsOf(runningPod("x", "web"), all); len(got) != 1 || got[0].Message != "a" || len(all) != 3 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/api"
 	"berth/internal/api/localapi"
 	"berth/internal/app"
 	"berth/internal/cluster/shutdown"
@@ -60,8 +59,8 @@ func (d *drainable) isHeld() bool {
 }
 
 // startDrainable serves a node with pods of these names over the real manager and
-// the real server, and returns its root directory.
-func startDrainable(t *testing.T, hanging string, names ...string) (*drainable, string) {
+// the real server.
+func startDrainable(t *testing.T, hanging string, names ...string) (*drainable, *fakeAgent) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	d := &drainable{hangs: map[string]bool{hanging: true}, ended: map[pod.UID]chan struct{}{}}
@@ -75,30 +74,11 @@ func startDrainable(t *testing.T, hanging string, names ...string) (*drainable, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &fakeAgent{rootDir: newRootDir(t), changed: make(chan struct{}), ended: make(chan struct{})}
-	s, err := localapi.New(localapi.Config{Pods: a, Logs: a, Drains: app.Drains{Manager: manager}, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := localapi.Listen(api.SocketPath(a.rootDir), api.Group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return d, a.rootDir
+	return d, startAgent(t, testRoot, func(c *localapi.Config) { c.Drains = app.Drains{Manager: manager} })
 }
 
 func TestDrainAndUndo(t *testing.T) {
-	d, root := startDrainable(t, "", "db", "web")
-	a := &fakeAgent{rootDir: root}
+	d, a := startDrainable(t, "", "db", "web")
 	got := a.berth(t, "drain")
 	want := []string{"no pod starts here any more; 2 to stop", "pod default/db stopping (has 30 s)", "pod default/web stopped (0.0 s)", "the node is drained"}
 	for _, line := range want {
@@ -115,8 +95,7 @@ func TestDrainAndUndo(t *testing.T) {
 }
 
 func TestADrainThatDoesNotEndInTimeNamesThePods(t *testing.T) {
-	_, root := startDrainable(t, "db", "db", "web")
-	a := &fakeAgent{rootDir: root}
+	_, a := startDrainable(t, "db", "db", "web")
 	got := a.berth(t, "drain", "--timeout", "10ms")
 	if got.code != 1 || got.stderr != "error: 1 pods have not stopped: default/db\n" || !strings.Contains(got.out, "pod default/db has not stopped in time") {
 		t.Errorf("got %+v", got)
@@ -135,10 +114,10 @@ func (l *leaver) Write(b []byte) (int, error) {
 }
 
 func TestADrainThatIsInterruptedSaysHowItStands(t *testing.T) {
-	d, root := startDrainable(t, "db", "db")
+	d, a := startDrainable(t, "db", "db")
 	ctx, cancel := context.WithCancel(t.Context())
 	var stderr bytes.Buffer
-	code := berth(ctx, &leaver{leave: cancel}, &stderr, "drain", "--root-dir", root)
+	code := runBerth(ctx, testRoot, &leaver{leave: cancel}, &stderr, "drain", "--root-dir", a.rootDir)
 	if code != 1 || !strings.Contains(stderr.String(), "--undo") || !d.isHeld() {
 		t.Errorf("got %d %s, held %t", code, stderr.String(), d.isHeld())
 	}
@@ -151,7 +130,7 @@ func TestDrainCommandLine(t *testing.T) {
 		{"--undo --timeout 5s", "exclude each other"},
 		{"web", "unknown command"},
 	} {
-		a := &fakeAgent{rootDir: newRootDir(t)}
+		a := noAgent(t, testRoot)
 		got := a.berth(t, append([]string{"drain"}, strings.Fields(test.args)...)...)
 		if got.code != 1 || !strings.Contains(got.stderr, test.says) {
 			t.Errorf("%s: got %+v", test.args, got)

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"berth/internal/api/localapi"
 	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 // eventOf is an event of a pod of a manifest on node-1, which happened so long ago.
@@ -35,10 +38,20 @@ func again(e *v1.Event, count int32, ago time.Duration) *v1.Event {
 	return e
 }
 
+// startRecorded starts an agent with the store of events of the real one.
+func startRecorded(t *testing.T) (*fakeAgent, *event.Store) {
+	t.Helper()
+	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startAgent(t, testRoot, func(c *localapi.Config) { c.Events = events }), events
+}
+
 func TestGetEvents(t *testing.T) {
-	a := startAgent(t)
-	a.events.Add(eventOf("x", "web", "Started", "Started container app", 10*time.Minute))
-	a.events.Add(again(eventOf("x", "web", "BackOff", "Back-off restarting", 2*time.Hour), 12, 5*time.Hour))
+	a, events := startRecorded(t)
+	events.Add(eventOf("x", "web", "Started", "Started container app", 10*time.Minute))
+	events.Add(again(eventOf("x", "web", "BackOff", "Back-off restarting", 2*time.Hour), 12, 5*time.Hour))
 	cases := []struct{ args, want string }{
 		{"get events", `
 LAST SEEN           TYPE      REASON    OBJECT           MESSAGE
@@ -72,7 +85,7 @@ LAST SEEN   TYPE      REASON    OBJECT           SUBOBJECT              SOURCE  
 		}
 	}
 	// Events of another namespace bring the column for it
-	a.events.Add(eventOf("y", "db", "Started", "up", time.Minute))
+	events.Add(eventOf("y", "db", "Started", "up", time.Minute))
 	if got := a.berth(t, "get", "events"); !strings.HasPrefix(got.out, "NAMESPACE") {
 		t.Errorf("got %s, want a column of namespaces", got.out)
 	}
@@ -84,8 +97,8 @@ LAST SEEN   TYPE      REASON    OBJECT           SUBOBJECT              SOURCE  
 }
 
 func TestGetEventsInFull(t *testing.T) {
-	a := startAgent(t)
-	a.events.Add(eventOf("x", "web", "Started", "up", 0))
+	a, events := startRecorded(t)
+	events.Add(eventOf("x", "web", "Started", "up", 0))
 	for output, decode := range map[string]func([]byte, any) error{
 		"json": json.Unmarshal,
 		"yaml": func(b []byte, into any) error { return yaml.UnmarshalStrict(b, into) },
@@ -105,12 +118,12 @@ func TestGetEventsInFull(t *testing.T) {
 }
 
 func TestGetEventsWatch(t *testing.T) {
-	a := startAgent(t)
+	a, events := startRecorded(t)
 	add := func(name, reason string, count int32) {
 		e := eventOf("x", name, reason, fmt.Sprint("number ", count), 0)
 		e.FirstTimestamp, e.LastTimestamp = metav1.Time{}, metav1.Time{}
 		e.Count = count
-		a.events.Add(e)
+		events.Add(e)
 	}
 	add("web", "Pulled", 1)
 	c := a.watch(t, "get", "events", "-w", "--for", "web")
@@ -125,9 +138,9 @@ func TestGetEventsWatch(t *testing.T) {
 }
 
 func TestGetEventsWatchOfNothing(t *testing.T) {
-	a := startAgent(t)
+	a, events := startRecorded(t)
 	c := a.watch(t, "get", "events", "-w", "-o", "json")
-	a.events.Add(eventOf("x", "web", "Started", "up", 0))
+	events.Add(eventOf("x", "web", "Started", "up", 0))
 	var e v1.Event
 	if err := json.NewDecoder(c.out).Decode(&e); err != nil || e.Reason != "Started" {
 		t.Errorf("got %+v (%v)", e, err)

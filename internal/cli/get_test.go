@@ -16,7 +16,7 @@ import (
 )
 
 func TestGetPods(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	refused := pod.Refusal{Origin: "/m/bad.yaml", Line: 3, Message: "no name", Kept: true, Pod: "x/bad"}
 	db := runningPod("y", "db", "sql")
 	db.Labels = map[string]string{"app": "db"}
@@ -68,7 +68,7 @@ pod/db-node-1
 }
 
 func TestGetPodsInFull(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	a.set(nil, runningPod("y", "db", "sql"), runningPod("x", "web", "app"))
 	for output, decode := range map[string]func([]byte, any) error{
 		"json": json.Unmarshal,
@@ -92,7 +92,7 @@ func TestGetPodsInFull(t *testing.T) {
 }
 
 func TestGetPodsOfNothing(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	if got := a.berth(t, "get", "pods"); got != (result{stderr: "No pods found.\n"}) {
 		t.Errorf("got %+v", got)
 	}
@@ -119,7 +119,7 @@ func (a *fakeAgent) watch(t *testing.T, args ...string) *watching {
 	r, w := io.Pipe()
 	c := &watching{t: t, out: bufio.NewReader(r), interrupt: cancel, code: make(chan int, 1)}
 	go func() {
-		c.code <- berth(ctx, w, &c.stderr, append(args, "--root-dir", a.rootDir)...)
+		c.code <- runBerth(ctx, a.root, w, &c.stderr, append(args, "--root-dir", a.rootDir)...)
 		_ = w.Close()
 	}()
 	t.Cleanup(cancel)
@@ -153,7 +153,7 @@ func withoutAge(p *v1.Pod) *v1.Pod {
 }
 
 func TestGetPodsWatch(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	bad := pod.Refusal{Origin: "/m/bad.yaml", Message: "no name", Kept: true}
 	web, db := withoutAge(runningPod("x", "web", "app")), withoutAge(runningPod("x", "db", "sql"))
 	a.set([]pod.Refusal{bad}, web, db)
@@ -174,10 +174,31 @@ func TestGetPodsWatch(t *testing.T) {
 }
 
 func TestGetPodsWatchAsNames(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	a.set(nil, runningPod("x", "web", "app"))
 	c := a.watch(t, "get", "pods", "-w", "-o", "name")
 	c.want("pod/web-node-1")
 	c.interrupt()
 	c.wantEnd(0, "")
+}
+
+func TestColors(t *testing.T) {
+	a := startAgent(t, testRoot)
+	bad := runningPod("x", "bad", "app")
+	bad.Status.ContainerStatuses[0].State = waiting("CrashLoopBackOff")
+	a.set(nil, runningPod("x", "web", "app"), bad)
+	plain := a.berth(t, "get", "pods")
+	if strings.Contains(plain.out, "\x1b") {
+		t.Errorf("what is no terminal is given colours: %q", plain.out)
+	}
+	got := a.berth(t, "get", "pods", "--color", "always")
+	if !strings.Contains(got.out, red+"CrashLoopBackOff"+uncolor) || !strings.Contains(got.out, green+"Running"+uncolor) {
+		t.Errorf("got %q", got.out)
+	}
+	if without := strings.NewReplacer(red, "", green, "", uncolor, "").Replace(got.out); without != plain.out {
+		t.Errorf("colours move columns: got\n%swant\n%s", without, plain.out)
+	}
+	if got := a.berth(t, "get", "pods", "--color", "pink"); got.code != 1 || !strings.Contains(got.stderr, "auto, always, never") {
+		t.Errorf("got %+v", got)
+	}
 }

@@ -85,3 +85,31 @@ func TestPrintGC(t *testing.T) {
 		}
 	}
 }
+
+func TestImageTables(t *testing.T) {
+	a := startAgent(t, testRoot, withInventory)
+	a.wantOutput(t, "get images", `
+NAME            TAG      IMAGE ID       SIZE    PINNED   PODS
+localhost/app   1        0123456789ab   5.0Mi   False    2
+localhost/app   2        0123456789ab   5.0Mi   False    2
+localhost/old   <none>   fedc           100     True     0
+`)
+	a.wantOutput(t, "get images -o wide", `
+NAME            TAG      IMAGE ID                  SIZE    PINNED   PODS   USED BY
+localhost/app   1        sha256:0123456789abcdef   5.0Mi   False    2      x/web,y/db
+localhost/app   2        sha256:0123456789abcdef   5.0Mi   False    2      x/web,y/db
+localhost/old   <none>   sha256:fedc               100     True     0      <none>
+`)
+	a.wantOutput(t, "get images -o name", "localhost/app:1\nlocalhost/app:2\nlocalhost/old@sha256:aa\n")
+	a.wantOutput(t, "get images -o jsonpath={.items[0].id}", "sha256:0123456789abcdef")
+}
+
+func TestSplitImage(t *testing.T) {
+	for full, want := range map[string][2]string{
+		"localhost/app:1": {"localhost/app", "1"}, "localhost:5000/app": {"localhost:5000/app", ""}, "localhost/a@sha256:b": {"localhost/a", ""}, "": {"", ""},
+	} {
+		if name, tag := splitImage(full); [2]string{name, tag} != want {
+			t.Errorf("%s: got %q, %q", full, name, tag)
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestLogs(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	again := runningPod("y", "again", "new")
 	again.Status.ContainerStatuses[0].LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "containerd://old"}}
 	waits := runningPod("y", "waits", "app")
@@ -47,7 +47,7 @@ func TestLogs(t *testing.T) {
 }
 
 func TestLogsOfAllContainersAreFollowed(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	p := runningPod("x", "web", "app", "side")
 	p.Spec.InitContainers, p.Status.InitContainerStatuses = []v1.Container{{Name: "first"}}, []v1.ContainerStatus{{Name: "first", State: waiting("ErrImagePull")}}
 	a.set(nil, p)
@@ -65,7 +65,7 @@ func TestLogsOfAllContainersAreFollowed(t *testing.T) {
 }
 
 func TestLogsFollow(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	a.set(nil, runningPod("x", "web", "app"))
 	a.log(t, "app", "zero", "one")
 	t.Run("until it is interrupted", func(t *testing.T) {

@@ -3,13 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,7 +40,7 @@ func TestOnceRefuses(t *testing.T) {
 		{"run --once -f " + dir + "/bad.yaml", onceTrouble, dir + "/bad.yaml:7: error: "},
 	}
 	for _, c := range cases {
-		if got := local(t, "", strings.Fields(c.args)...); got.code != c.code || !strings.Contains(got.stderr, c.want) || got.out != "" {
+		if got := local(t, testRoot, "", strings.Fields(c.args)...); got.code != c.code || !strings.Contains(got.stderr, c.want) || got.out != "" {
 			t.Errorf("berth %s: got %+v, want code %d, %q", c.args, got, c.code, c.want)
 		}
 	}
@@ -146,25 +144,6 @@ func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	}
 	if err := (&onceFlags{}).prepare(c, file); err == nil || !strings.Contains(err.Error(), "pods of another run") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestLinesAreWrittenWhole(t *testing.T) {
-	var out strings.Builder
-	l := &lines{w: &out, mu: &sync.Mutex{}, prefix: "[app] "}
-	for _, part := range []string{"one\ntw", "o\n", "\nthree"} {
-		if _, err := io.WriteString(l, part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l.flush()
-	l.flush()
-	if want := "[app] one\n[app] two\n[app] \n[app] three\n"; out.String() != want {
-		t.Errorf("got %q", out.String())
-	}
-	out.Reset()
-	if _, err := l.Write(make([]byte, maxLine+1)); err != nil || out.Len() != maxLine+1+len("[app] ") {
-		t.Errorf("a line without an end is held back: %d bytes, %v", out.Len(), err)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestANodeOnTheNetwork(t *testing.T) {
 	dir := newRootDir(t)
 	run := func(command string) result {
 		var out, stderr strings.Builder
-		code := berth(t.Context(), &out, &stderr, append(strings.Fields(command), "--root-dir", dir)...)
+		code := runBerth(t.Context(), testRoot, &out, &stderr, append(strings.Fields(command), "--root-dir", dir)...)
 		return result{code: code, out: out.String(), stderr: stderr.String()}
 	}
 

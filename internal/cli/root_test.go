@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,6 @@ import (
 	"berth/internal/api"
 	"berth/internal/api/localapi"
 	"berth/internal/lib/pod"
-	"berth/internal/telemetry/event"
 )
 
 // The library looks after a closed connection for a while.
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 
 // fakeAgent is a berth with a state that tests set, behind the real server.
 type fakeAgent struct {
+	root    func() *cobra.Command
 	rootDir string
-	events  *event.Store
 
 	mu      sync.Mutex
 	pods    []*v1.Pod
@@ -92,14 +92,10 @@ func newRootDir(t *testing.T) string {
 }
 
 // startAgent starts an agent, whose server more is told to.
-func startAgent(t *testing.T, more ...func(*localapi.Config)) *fakeAgent {
+func startAgent(t *testing.T, root func() *cobra.Command, more ...func(*localapi.Config)) *fakeAgent {
 	t.Helper()
-	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &fakeAgent{rootDir: newRootDir(t), events: events, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	config := localapi.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
+	a := &fakeAgent{root: root, rootDir: newRootDir(t), changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	config := localapi.Config{Pods: a, Logs: a, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
 	for _, m := range more {
 		m(&config)
 	}
@@ -132,17 +128,24 @@ type result struct {
 // berth runs a command on the root directory of a.
 func (a *fakeAgent) berth(t *testing.T, args ...string) result {
 	t.Helper()
-	var out, stderr bytes.Buffer
-	code := berth(t.Context(), &out, &stderr, append(args, "--root-dir", a.rootDir)...)
-	return result{code: code, out: out.String(), stderr: stderr.String()}
+	return local(t, a.root, "", append(args, "--root-dir", a.rootDir)...)
 }
 
-func berth(ctx context.Context, out, stderr io.Writer, args ...string) int {
-	root := newRootCommand("client-version")
-	root.SetOut(out)
-	root.SetErr(stderr)
-	return execute(ctx, root, stderr, args...)
+// runBerth runs a command until it ends, and returns its exit code.
+func runBerth(ctx context.Context, root func() *cobra.Command, out, stderr io.Writer, args ...string) int {
+	cmd := root()
+	cmd.SetOut(out)
+	cmd.SetErr(stderr)
+	return execute(ctx, cmd, stderr, args...)
 }
+
+// noAgent is a root directory on which no agent runs.
+func noAgent(t *testing.T, root func() *cobra.Command) *fakeAgent {
+	t.Helper()
+	return &fakeAgent{root: root, rootDir: newRootDir(t)}
+}
+
+func testRoot() *cobra.Command { return newRootCommand("client-version") }
 
 func runningPod(namespace, name string, containers ...string) *v1.Pod {
 	p := &v1.Pod{
@@ -211,7 +214,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.args, func(t *testing.T) {
 			var out, stderr bytes.Buffer
-			code := berth(t.Context(), &out, &stderr, append(strings.Fields(c.args), "--root-dir", dir)...)
+			code := runBerth(t.Context(), testRoot, &out, &stderr, append(strings.Fields(c.args), "--root-dir", dir)...)
 			if code != 1 || out.Len() > 0 {
 				t.Errorf("got code %d and output %q, want 1 and none", code, out.String())
 			}
@@ -225,14 +228,14 @@ func TestErrorsAreOneLine(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"get", "pods", "--help"}, {"get", "events", "--help"}, {"describe", "pod", "--help"}, {"logs", "--help"}, {"completion", "bash"}} {
 		var out, stderr bytes.Buffer
-		if code := berth(t.Context(), &out, &stderr, args...); code != 0 || out.Len() == 0 || stderr.Len() > 0 {
+		if code := runBerth(t.Context(), testRoot, &out, &stderr, args...); code != 0 || out.Len() == 0 || stderr.Len() > 0 {
 			t.Errorf("berth %v: got code %d, %d bytes, stderr %q", args, code, out.Len(), stderr.String())
 		}
 	}
 }
 
 func TestCompletion(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	a.set(nil, runningPod("x", "web", "app", "side"), runningPod("x", "wall", "brick"), runningPod("y", "db", "sql"))
 	cases := []struct {
 		args []string
@@ -258,7 +261,7 @@ func TestCompletion(t *testing.T) {
 	for _, c := range cases {
 		args := append([]string{"__complete", "--root-dir", a.rootDir}, c.args...)
 		var out bytes.Buffer
-		code := berth(t.Context(), &out, io.Discard, args...)
+		code := runBerth(t.Context(), testRoot, &out, io.Discard, args...)
 		words, directive, _ := strings.Cut(out.String(), ":")
 		if got := strings.Join(strings.Fields(words), " "); code != 0 || got != c.want {
 			t.Errorf("%v: got code %d, %q, want %q", c.args, code, got, c.want)
@@ -270,7 +273,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	got := a.berth(t, "version")
 	if got.code != 0 || !strings.HasPrefix(got.out, "berth client-version (go") || !strings.Contains(got.out, "\nagent agent-version (go") {
 		t.Errorf("with an agent: got %+v", got)
@@ -278,11 +281,41 @@ func TestVersion(t *testing.T) {
 	if got := a.berth(t, "version", "-o", "json"); !strings.Contains(got.out, `"version": "agent-version"`) {
 		t.Errorf("as JSON: got %+v", got)
 	}
-	none := &fakeAgent{rootDir: newRootDir(t)}
+	none := noAgent(t, testRoot)
 	if got := none.berth(t, "version"); got.code != 0 || !strings.HasPrefix(got.stderr, "agent: berth is not running") {
 		t.Errorf("without an agent: got %+v", got)
 	}
 	if got := none.berth(t, "version", "-o", "json"); got.code != 0 || strings.Contains(got.out, "agent") {
 		t.Errorf("as JSON, without an agent: got %+v", got)
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, args := range []string{
+		"get node", "get images", "get volumes", "describe node", "top pods", "top node", "waterfall", "validate", "diff", "doctor", "run",
+	} {
+		got := local(t, testRoot, "", append(strings.Fields(args), "--help")...)
+		if got.code != 0 || !strings.Contains(got.out, "Examples:\n") || got.stderr != "" {
+			t.Errorf("berth %s --help: got %+v", args, got)
+		}
+	}
+}
+
+func TestInventoryOfAnAgentThatDoesNotKnow(t *testing.T) {
+	a := startAgent(t, testRoot)
+	a.set(nil, runningPod("x", "web", "app"))
+	for args, want := range map[string]string{
+		"get node":      "error: this agent does not know about its node\n",
+		"get images":    "error: this agent does not know about images\n",
+		"get volumes":   "error: this agent does not know about volumes\n",
+		"waterfall web": "error: this agent does not know about how pods start\n",
+	} {
+		if got := a.berth(t, strings.Fields(args)...); got != (result{code: 1, stderr: want}) {
+			t.Errorf("berth %s: got %+v", args, got)
+		}
+	}
+	// A pod is described nevertheless
+	if got := a.berth(t, "describe", "pod", "web"); got.code != 0 || !strings.Contains(got.out, "Volumes:  <none>") {
+		t.Errorf("got %+v", got)
 	}
 }

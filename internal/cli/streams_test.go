@@ -21,7 +21,7 @@ import (
 func startNode(t *testing.T, run func(context.Context, nodetest.Process) error) *fakeAgent {
 	t.Helper()
 	n := &nodetest.Node{Run: run}
-	return startAgent(t, func(c *localapi.Config) { c.Node = n.Handler() })
+	return startAgent(t, testRoot, func(c *localapi.Config) { c.Node = n.Handler() })
 }
 
 // onThisMachine runs commands in a folder, as if that were a container.
@@ -30,15 +30,9 @@ func onThisMachine(folder string) func(context.Context, nodetest.Process) error 
 }
 
 // typed runs a command that reads text.
-func (a *fakeAgent) typed(t *testing.T, in io.Reader, args ...string) result {
+func (a *fakeAgent) typed(t *testing.T, in string, args ...string) result {
 	t.Helper()
-	var out, stderr bytes.Buffer
-	root := newRootCommand("client-version")
-	root.SetIn(in)
-	root.SetOut(&out)
-	root.SetErr(&stderr)
-	code := execute(t.Context(), root, &stderr, append([]string{"--root-dir", a.rootDir}, args...)...)
-	return result{code: code, out: out.String(), stderr: stderr.String()}
+	return local(t, a.root, in, append([]string{"--root-dir", a.rootDir}, args...)...)
 }
 
 func TestExec(t *testing.T) {
@@ -62,7 +56,7 @@ func TestExec(t *testing.T) {
 		{[]string{"exec", "one", "-c", "nope", "--", "ls"}, result{code: 1, stderr: "error: pod y/one-node-1 has no container \"nope\": it has app\n"}},
 	}
 	for _, c := range cases {
-		if got := a.typed(t, strings.NewReader("typed"), c.args...); got != c.want {
+		if got := a.typed(t, "typed", c.args...); got != c.want {
 			t.Errorf("berth %q: got %+v, want %+v", c.args, got, c.want)
 		}
 	}
@@ -81,7 +75,7 @@ func TestExecIsInterrupted(t *testing.T) {
 	r, w := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		root := newRootCommand("x")
+		root := testRoot()
 		root.SetIn(in)
 		root.SetOut(w)
 		code <- execute(ctx, root, io.Discard, "exec", "-i", "web", "--root-dir", a.rootDir, "--", "cat")
@@ -114,7 +108,7 @@ func TestAttach(t *testing.T) {
 		"attach shell":    {out: "terminal true, input false\n"},
 		"attach shell -i": {out: "terminal true, input true\ntyped"},
 	} {
-		if got := a.typed(t, strings.NewReader("typed"), strings.Fields(args)...); got != want {
+		if got := a.typed(t, "typed", strings.Fields(args)...); got != want {
 			t.Errorf("berth %s: got %+v, want %+v", args, got, want)
 		}
 	}
@@ -189,13 +183,13 @@ func TestDebug(t *testing.T) {
 		d.agent.set(nil, now)
 		return err
 	}}
-	a := startAgent(t, func(c *localapi.Config) { c.EphemeralContainers, c.Node = d, n.Handler() })
+	a := startAgent(t, testRoot, func(c *localapi.Config) { c.EphemeralContainers, c.Node = d, n.Handler() })
 	d.agent = a
 	debug := func(state v1.ContainerState, args ...string) (result, v1.EphemeralContainer) {
 		t.Helper()
 		d.state = state
 		a.set(nil, runningPod("x", "web", "app"))
-		got := a.typed(t, strings.NewReader("typed"), append([]string{"debug", "web", "--image", "localhost/tools:1"}, args...)...)
+		got := a.typed(t, "typed", append([]string{"debug", "web", "--image", "localhost/tools:1"}, args...)...)
 		pods, _ := a.List()
 		var added v1.EphemeralContainer
 		if all := pods[0].Spec.EphemeralContainers; len(all) > 0 {
@@ -267,14 +261,14 @@ func TestStreamCommandsThatAreWrong(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		all := append([]string{"--root-dir", dir}, strings.Fields(args)...)
-		if code := berth(t.Context(), io.Discard, &stderr, all...); code != 1 || !strings.HasPrefix(stderr.String(), "error: "+want) {
+		if code := runBerth(t.Context(), testRoot, io.Discard, &stderr, all...); code != 1 || !strings.HasPrefix(stderr.String(), "error: "+want) {
 			t.Errorf("berth %s: got %d, %s, want %s", args, code, &stderr, want)
 		}
 	}
 }
 
 func TestStreamCompletion(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, testRoot)
 	web := runningPod("x", "web", "app")
 	web.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
 	a.set(nil, web)
@@ -291,7 +285,7 @@ func TestStreamCompletion(t *testing.T) {
 	} {
 		all := append([]string{"__complete", "--root-dir", a.rootDir}, strings.Split(args, " ")...)
 		var out bytes.Buffer
-		code := berth(t.Context(), &out, io.Discard, all...)
+		code := runBerth(t.Context(), testRoot, &out, io.Discard, all...)
 		words, _, _ := strings.Cut(out.String(), "\n:")
 		if strings.HasPrefix(out.String(), ":") {
 			words = ""

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"berth/internal/core/review"
-	"berth/internal/host/doctor"
-	"berth/internal/lib/pod"
 )
 
 const goodPod = `apiVersion: v1
@@ -34,29 +34,29 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 // local runs a command that needs no agent, with a text on stdin.
-func local(t *testing.T, stdin string, args ...string) result {
+func local(t *testing.T, root func() *cobra.Command, stdin string, args ...string) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	root := newRootCommand("v")
-	root.SetIn(strings.NewReader(stdin))
-	root.SetOut(&out)
-	root.SetErr(&stderr)
-	code := execute(t.Context(), root, &stderr, args...)
+	cmd := root()
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&stderr)
+	code := execute(t.Context(), cmd, &stderr, args...)
 	return result{code: code, out: out.String(), stderr: stderr.String()}
 }
 
 func TestValidate(t *testing.T) {
 	good := folder(t, map[string]string{"a.yaml": goodPod, "b.txt": "no manifest", ".c.yaml": "hidden"})
-	if got := local(t, "", "validate", "-f", good); got != (result{out: "1 good pod in 1 manifest: 0 errors, 0 warnings\n"}) {
+	if got := local(t, testRoot, "", "validate", "-f", good); got != (result{out: "1 good pod in 1 manifest: 0 errors, 0 warnings\n"}) {
 		t.Errorf("got %+v", got)
 	}
 	bad := folder(t, map[string]string{"a.yaml": goodPod, "b.yaml": strings.Replace(goodPod, "restartPolicy", "restartPolice", 1), "c.yaml": ""})
-	got := local(t, "", "validate", "-f", bad)
+	got := local(t, testRoot, "", "validate", "-f", bad)
 	if got.code != 1 || got.stderr != "" || !strings.Contains(got.out, bad+"/b.yaml:5: error: ") ||
 		!strings.Contains(got.out, bad+"/c.yaml: error: the manifest is empty\n") || !strings.HasSuffix(got.out, "1 good pod in 3 manifests: 2 errors, 0 warnings\n") {
 		t.Errorf("got %+v", got)
 	}
-	got = local(t, strings.Replace(goodPod, "app:1", "app:latest", 1), "validate", "-f", "-", "-o", "json")
+	got = local(t, testRoot, strings.Replace(goodPod, "app:1", "app:latest", 1), "validate", "-f", "-", "-o", "json")
 	var v verdict
 	if err := json.Unmarshal([]byte(got.out), &v); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestValidate(t *testing.T) {
 		"validate -f " + t.TempDir():      "error: there are no manifests in ",
 		"validate -f " + good + " -o xml": `error: output "xml" is not known: it can be any of json, yaml`,
 	} {
-		if got := local(t, "", strings.Fields(args)...); got.code != 1 || !strings.HasPrefix(got.stderr, want) {
+		if got := local(t, testRoot, "", strings.Fields(args)...); got.code != 1 || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("berth %s: got %+v", args, got)
 		}
 	}
@@ -83,19 +83,19 @@ func TestAManifestThatIsBeingWrittenIsNotValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if got := local(t, "", "validate", "-f", dir); got.code != 1 || !strings.Contains(got.out, "open for writing") {
+	if got := local(t, testRoot, "", "validate", "-f", dir); got.code != 1 || !strings.Contains(got.out, "open for writing") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestTheExamplesAreValid(t *testing.T) {
-	if got := local(t, "", "validate", "-f", "../../examples"); got.code != 0 || !strings.Contains(got.out, " 0 errors, 0 warnings\n") {
+	if got := local(t, testRoot, "", "validate", "-f", "../../examples"); got.code != 0 || !strings.Contains(got.out, " 0 errors, 0 warnings\n") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestDiff(t *testing.T) {
-	a := startAgent(t, withInventory)
+	a := startAgent(t, testRoot, withInventory)
 	files := []review.File{{Origin: "/etc/web.yaml", Data: []byte(goodPod)}}
 	running, err := review.Read(files, "node-1")
 	if err != nil {
@@ -134,74 +134,8 @@ func TestDiff(t *testing.T) {
 	if got.code != diffTrouble || !strings.Contains(got.stderr, "refused: "+broken+"/web.yaml:") || !strings.Contains(got.stderr, "error: 1 manifest would be refused") {
 		t.Errorf("got %+v", got)
 	}
-	none := &fakeAgent{rootDir: newRootDir(t)}
+	none := noAgent(t, testRoot)
 	if got := none.berth(t, "diff", "-f", same); got.code != diffTrouble || !strings.HasPrefix(got.stderr, "error: berth is not running") {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestPrintFindings(t *testing.T) {
-	var out strings.Builder
-	err := printFindings(&out, []doctor.Finding{
-		{Check: "root", State: doctor.OK, Found: "this is root"},
-		{Check: "swap", State: doctor.Warn, Found: "there is some", Remedy: "swapoff -a"},
-		{Check: "veth", State: doctor.Fail, Found: "missing", Remedy: "modprobe veth"},
-	}, nil)
-	want := `CHECK   STATUS   FOUND           REMEDY
-root    ok       this is root    
-swap    warn     there is some   swapoff -a
-veth    fail     missing         modprobe veth
-
-1 ok, 1 warning, 1 to be mended: no pods can run here before what fails is mended
-`
-	if err != nil || out.String() != want {
-		t.Errorf("got (%v)\n%swant\n%s", err, out.String(), want)
-	}
-}
-
-func TestDoctor(t *testing.T) {
-	got := local(t, "", "doctor", "-o", "json", "--root-dir", newRootDir(t))
-	var findings []doctor.Finding
-	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
-		t.Fatal(err)
-	}
-	failed := false
-	for _, f := range findings {
-		failed = failed || f.State == doctor.Fail
-	}
-	// The programs are not beside a test
-	if !failed || got.code != 1 || len(findings) < 20 {
-		t.Errorf("got code %d, %+v", got.code, findings)
-	}
-	if got := local(t, "", "doctor", "now"); got.code != 1 || !strings.Contains(got.stderr, "one word too many") {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestHelpHasExamples(t *testing.T) {
-	for _, args := range []string{
-		"get node", "get images", "get volumes", "describe node", "top pods", "top node", "waterfall", "validate", "diff", "doctor", "run",
-	} {
-		got := local(t, "", append(strings.Fields(args), "--help")...)
-		if got.code != 0 || !strings.Contains(got.out, "Examples:\n") || got.stderr != "" {
-			t.Errorf("berth %s --help: got %+v", args, got)
-		}
-	}
-}
-
-func TestSplitImage(t *testing.T) {
-	for full, want := range map[string][2]string{
-		"localhost/app:1": {"localhost/app", "1"}, "localhost:5000/app": {"localhost:5000/app", ""}, "localhost/a@sha256:b": {"localhost/a", ""}, "": {"", ""},
-	} {
-		if name, tag := splitImage(full); [2]string{name, tag} != want {
-			t.Errorf("%s: got %q, %q", full, name, tag)
-		}
-	}
-}
-
-func TestRefusalsOf(t *testing.T) {
-	all := []pod.Refusal{{Pod: "x/web-node-1", Message: "a"}, {Pod: "x/other", Message: "b"}, {Message: "c"}}
-	if got := refusalsOf(runningPod("x", "web"), all); len(got) != 1 || got[0].Message != "a" || len(all) != 3 {
 		t.Errorf("got %+v", got)
 	}
 }
