@@ -64,7 +64,7 @@ var noAnswer = map[string]map[string]string{
 }
 
 // otherClients are files in which these names are something else, or nothing is called by them.
-var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
+var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/agent/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
 
 func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
 	methods := clientMethods(t)

@@ -1,7 +1,19 @@
 // Package cli is the command line of berth: 'berth run' is the agent, the other commands ask it over
-// its local socket, or another node over its HTTPS port.
+// its local socket, or another node over its HTTPS port. Nothing but main imports it.
+//
+//	agent      run, down, drain
+//	pods       get pods, describe pod, top pods, logs, exec, attach, port-forward, cp, debug, waterfall
+//	nodes      get node, describe node, top node, doctor
+//	events     get events
+//	images     get images, image, gc
+//	volumes    get volumes
+//	manifests  validate, diff
+//	cmdutil    flags, connections, colours and exit codes of all commands
+//	printers   objects as text
+//	clitest    an agent for tests of commands
 //
 // Commands import the composition of the agent (app), its configuration and its APIs, and none of the agent's parts.
+// Start reading at pods.
 package cli
 
 import (
@@ -13,13 +25,21 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"berth/internal/cli/agent"
+	"berth/internal/cli/cmdutil"
+	"berth/internal/cli/events"
+	"berth/internal/cli/images"
+	"berth/internal/cli/manifests"
+	"berth/internal/cli/nodes"
+	"berth/internal/cli/pods"
+	"berth/internal/cli/volumes"
 	"berth/internal/lib/logging"
 )
 
 // Run runs the command that args name, the first of which is the name of the program, and returns its
 // exit code. Started as kubelet, the command is 'run'.
 func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
-	klog.SetSlogLogger(slog.New(complaints{stderr})) // 'berth run' has a better one
+	klog.SetSlogLogger(slog.New(klogHandler{stderr})) // 'berth run' has a better one
 	root := newRootCommand(version)
 	command := args[1:]
 	if filepath.Base(args[0]) == "kubelet" {
@@ -27,12 +47,12 @@ func Run(ctx context.Context, version string, args []string, stderr io.Writer) i
 	}
 	output := logging.NewOutput(stderr) // it may not be read, and the agent has to end all the same
 	defer output.Flush(logging.FlushTimeout)
-	return execute(ctx, root, output, command...)
+	return cmdutil.Execute(ctx, root, output, command...)
 }
 
 // newRootCommand returns the command 'berth', with all others below it.
 func newRootCommand(version string) *cobra.Command {
-	return newRoot(version,
-		agentCommands(), podCommands(), nodeCommands(), eventCommands(), imageCommands(), volumeCommands(), manifestCommands(),
-		commands{Other: []*cobra.Command{newVersionCommand(version)}})
+	return cmdutil.NewRoot(version,
+		agent.Commands(), pods.Commands(), nodes.Commands(), events.Commands(), images.Commands(), volumes.Commands(), manifests.Commands(),
+		cmdutil.Commands{Other: []*cobra.Command{newVersionCommand(version)}})
 }

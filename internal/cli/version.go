@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/internal/api"
+	"berth/internal/cli/cmdutil"
+	"berth/internal/cli/printers"
 )
 
 // versionTimeout is how long the version of the agent is waited for.
@@ -27,13 +29,13 @@ func newVersionCommand(version string) *cobra.Command {
 		Short: "Print the version of this program, and of the agent if it runs",
 		Example: `  berth version
   berth version -o json`,
-		Args:              noArgs,
+		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
-				return usageError(cmd, fmt.Sprintf("output %q is not known: it can be json", output))
+				return cmdutil.UsageError(cmd, fmt.Sprintf("output %q is not known: it can be json", output))
 			}
-			c, err := newClient(cmd)
+			c, err := cmdutil.NewClient(cmd)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ func newVersionCommand(version string) *cobra.Command {
 			}
 			_, _ = fmt.Fprintln(cmd.OutOrStdout(), versionLine("berth", api.NewVersion(version)))
 			if err != nil {
-				cmd.PrintErrln("agent: " + oneLine(err.Error()))
+				cmd.PrintErrln("agent: " + printers.OneLine(err.Error()))
 				return nil
 			}
 			_, _ = fmt.Fprintln(cmd.OutOrStdout(), versionLine("agent", *agent))
@@ -54,7 +56,7 @@ func newVersionCommand(version string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json")
-	_ = cmd.RegisterFlagCompletionFunc("output", completeWords("json"))
+	_ = cmd.RegisterFlagCompletionFunc("output", cmdutil.CompleteWords("json"))
 	return cmd
 }
 

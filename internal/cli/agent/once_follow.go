@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/api"
+	"berth/internal/api/client"
+	"berth/internal/cli/printers"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+)
+
+// follower watches the one pod of an agent, and prints what its containers write.
+type follower struct {
+	cmd    *cobra.Command
+	client *client.Client
+	group  *run.Group
+
+	out     sync.Mutex // whoever writes a line holds it
+	seen    map[string]bool
+	logs    []chan struct{} // each is closed when all of a log is written
+	lastPod *v1.Pod
+	waits   string // why the pod does not run, as it was told last
+}
+
+const (
+	agentPoll = 20 * time.Millisecond
+	// logPatience is how long the last lines of a container that has ended are waited for.
+	logPatience = 5 * time.Second
+)
+
+func newFollower(cmd *cobra.Command, root string, group *run.Group) (*follower, error) {
+	c, err := client.New(root)
+	if err != nil {
+		return nil, err
+	}
+	return &follower{cmd: cmd, client: c, group: group, seen: map[string]bool{}}, nil
+}
+
+func (f *follower) close() { f.client.Close() }
+
+// errEnded says that there is no more to watch.
+var errEnded = errors.New("the pod has ended")
+
+// follow returns the pod when it has ended. It fails if the agent ends before, or
+// until does.
+func (f *follower) follow(agent, until context.Context) (*v1.Pod, error) {
+	ctx, cancel := context.WithCancel(until)
+	defer cancel()
+	defer context.AfterFunc(agent, cancel)()
+	for {
+		if _, err := f.client.Version(ctx); err == nil {
+			break
+		}
+		select {
+		case <-time.After(agentPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	err := f.client.Watch(ctx, client.Filter{}, func(e api.Event) error {
+		switch {
+		case e.Type == api.Refused:
+			return errors.New("the agent refuses the manifest: " + printers.Refusal(*e.Refusal))
+		case e.Pod != nil:
+			return f.see(e.Pod)
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnded) {
+		return nil, err
+	}
+	f.finish()
+	return f.lastPod, nil
+}
+
+// stop waits until the pod is gone, which was told to.
+func (f *follower) stop(agent context.Context) {
+	if f.lastPod == nil {
+		return
+	}
+	grace := time.Duration(pod.Grace(f.lastPod)) * time.Second
+	ctx, cancel := context.WithTimeout(agent, grace+onceStopMargin)
+	defer cancel()
+	there := false
+	// What went wrong here is dealt with when all of it is taken down.
+	_ = f.client.Watch(ctx, client.Filter{}, func(e api.Event) error {
+		switch {
+		case e.Type == api.Deleted, e.Type == api.Synced && !there:
+			return errEnded
+		case e.Pod != nil:
+			there = true
+			if pod.HasEnded(e.Pod) {
+				return errEnded
+			}
+		}
+		return nil
+	})
+	f.finish()
+}
+
+// finish waits for the last lines of all containers.
+func (f *follower) finish() {
+	late := time.After(logPatience)
+	for _, done := range f.logs {
+		select {
+		case <-done:
+		case <-late:
+			return
+		}
+	}
+}
+
+// see takes in the newest of the pod. It returns errEnded when there is no more
+// to come.
+func (f *follower) see(p *v1.Pod) error {
+	f.lastPod = p
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			for _, id := range lives(s) {
+				if !f.seen[id] {
+					f.seen[id] = true
+					f.print(p, s.Name, id)
+				}
+			}
+		}
+	}
+	f.explain(p)
+	if pod.HasEnded(p) {
+		return errEnded
+	}
+	return nil
+}
+
+// lives are the ids of a container whose logs are there: one that was restarted at once
+// may never have been seen as it ran.
+func lives(s v1.ContainerStatus) []string {
+	var ids []string
+	if last := s.LastTerminationState.Terminated; last != nil && last.ContainerID != "" {
+		ids = append(ids, last.ContainerID)
+	}
+	if started := s.State.Running != nil || s.State.Terminated != nil; started && s.ContainerID != "" {
+		ids = append(ids, s.ContainerID)
+	}
+	return ids
+}
+
+// explain tells what the pod waits for, each reason once.
+func (f *follower) explain(p *v1.Pod) {
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			w := s.State.Waiting
+			if w == nil || w.Reason == pod.ReasonPodInitializing || w.Reason == "ContainerCreating" || w.Reason == "" {
+				continue
+			}
+			if text := fmt.Sprintf("container %s waits: %s: %s", s.Name, w.Reason, printers.OneLine(w.Message)); text != f.waits {
+				f.waits = text
+				f.cmd.PrintErrln(text)
+			}
+			return
+		}
+	}
+}
+
+// print copies the log of one life of a container from its beginning to its end.
+func (f *follower) print(p *v1.Pod, container, id string) {
+	done := make(chan struct{})
+	f.logs = append(f.logs, done)
+	out := &printers.LineWriter{W: f.cmd.OutOrStdout(), Mu: &f.out}
+	if len(p.Spec.InitContainers)+len(p.Spec.Containers) > 1 {
+		out.Prefix = "[" + container + "] "
+	}
+	f.group.Go("log of "+container, func(ctx context.Context) {
+		defer close(done)
+		defer out.Flush()
+		log, err := f.client.Log(ctx, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: container, ID: id, Follow: true, Tail: -1})
+		if err == nil {
+			err = errors.Join(log.CopyTo(out), log.Close())
+		}
+		if err != nil && ctx.Err() == nil {
+			f.cmd.PrintErrf("the log of container %s can't be read: %v\n", container, err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package cmdutil
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	defaultRootDir = "/var/lib/berth"
+	FlagRootDir    = "root-dir"
+	flagNamespace  = "namespace"
+)
+
+// UsageError is what is wrong with a command line, and where help is.
+func UsageError(cmd *cobra.Command, text string) error {
+	return fmt.Errorf("%s (see '%s --help')", text, cmd.CommandPath())
+}
+
+// RootDir is the root directory that a command line gives.
+func RootDir(cmd *cobra.Command) string {
+	dir, _ := cmd.Flags().GetString(FlagRootDir)
+	return dir
+}
+
+// PodName reads the name of a pod as people write it: web, or pod/web.
+func PodName(arg string) (string, error) {
+	name := arg
+	if _, rest, ok := cutKind(arg); ok {
+		name = rest
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q is not the name of a pod: write NAME or pod/NAME", arg)
+	}
+	return name, nil
+}
+
+// OnePod wants the name of one pod.
+func OnePod(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return UsageError(cmd, "give the name of one pod")
+	}
+	return nil
+}
+
+// AddNamespaceFlag gives cmd its -n.
+func AddNamespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
+	cmd.Flags().StringVarP(namespace, flagNamespace, "n", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc(flagNamespace, completeNamespaces)
+}
+
+func CheckNamespace(cmd *cobra.Command, namespace string) error {
+	if namespace == "" && cmd.Flags().Changed(flagNamespace) || namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
+		return UsageError(cmd, fmt.Sprintf("%q is not the name of a namespace", namespace))
+	}
+	return nil
+}
+
+func AtMostOnePod(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return UsageError(cmd, "give one pod, or none for all")
+	}
+	return nil
+}
+
+// NoArgs says what is wrong in words that help.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return UsageError(cmd, fmt.Sprintf("%q is one word too many", args[0]))
+	}
+	return nil
+}
+
+// AddOutputFlag gives cmd its -o.
+func AddOutputFlag(cmd *cobra.Command, output *string, values []string) {
+	cmd.Flags().StringVarP(output, "output", "o", "", "one of "+strings.Join(values, ", "))
+	words := slices.Clone(values)
+	for i, w := range words {
+		words[i] = strings.TrimSuffix(w, "...")
+	}
+	_ = cmd.RegisterFlagCompletionFunc("output", CompleteWords(words...))
+}
+
+// CompleteWords completes one of the given words.
+func CompleteWords(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}

@@ -1,0 +1,82 @@
+package images
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"berth/internal/lib/progress"
+)
+
+// progressBar shows how far something has come: on a terminal as a bar that moves, elsewhere
+// as a line now and then. It is on stderr; what a command finds is on stdout.
+type progressBar struct {
+	w     io.Writer
+	what  string
+	width int // of the terminal; 0 if it is none
+	now   func() time.Time
+
+	began, shown time.Time
+}
+
+const (
+	barWidth   = 24
+	barEvery   = 100 * time.Millisecond
+	lineEvery  = 5 * time.Second
+	eraseLine  = "\r\x1b[K"
+	minBarRoom = 60
+)
+
+func newBar(cmd *cobra.Command, what string) *progressBar {
+	b := &progressBar{w: cmd.ErrOrStderr(), what: what, now: time.Now}
+	if f, ok := b.w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= minBarRoom { //nolint:gosec // likewise
+			b.width = width
+		}
+	}
+	b.began = b.now()
+	return b
+}
+
+// show tells how it comes along, if enough time has passed since the last time.
+func (b *progressBar) show(p progress.Progress) {
+	now := b.now()
+	every := lineEvery
+	if b.width > 0 {
+		every = barEvery
+	}
+	if now.Sub(b.shown) < every || !p.Known() {
+		return
+	}
+	b.shown = now
+	text := b.text(p)
+	if b.width > 0 {
+		_, _ = fmt.Fprint(b.w, eraseLine, text[:min(len(text), b.width-1)])
+		return
+	}
+	_, _ = fmt.Fprintln(b.w, text)
+}
+
+// text is one line: what, how much, how fast, and how long it will take.
+func (b *progressBar) text(p progress.Progress) string {
+	bar := ""
+	if p.Total > 0 && b.width > 0 {
+		full := int(min(p.Done, p.Total) * barWidth / p.Total)
+		bar = fmt.Sprintf(" [%s%s]", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full))
+	}
+	return b.what + bar + " " + p.String()
+}
+
+// end says that it is over.
+func (b *progressBar) end(err error) {
+	if b.width > 0 {
+		_, _ = fmt.Fprint(b.w, eraseLine)
+	}
+	if err == nil {
+		_, _ = fmt.Fprintf(b.w, "%s: done (%s)\n", b.what, b.now().Sub(b.began).Round(100*time.Millisecond))
+	}
+}

@@ -1,0 +1,56 @@
+package pods
+
+import (
+	"github.com/spf13/cobra"
+
+	"berth/internal/api/client"
+	"berth/internal/cli/cmdutil"
+	"berth/internal/lib/pod"
+)
+
+func newAttachCommand() *cobra.Command {
+	var (
+		node     nodeFlags
+		terminal terminalFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "attach POD",
+		Short: "Connect to what runs in a container",
+		Long: `Show what the main process of a container writes from now on, and with -i also pass on
+what is typed. 'berth logs' shows what it wrote before.
+
+Ctrl-c ends the connection, and not the process, unless -t passes it on.`,
+		Example: `  berth attach hello
+  berth attach shell -it -c debugger`,
+		Args:              cmdutil.OnePod,
+		ValidArgsFunction: cmdutil.CompletePods,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, done, err := node.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			p, container, err := node.target(cmd, n, args[0])
+			if err != nil {
+				return err
+			}
+			// What was not made to be typed to can't be.
+			spec := pod.ContainerSpec(p, container)
+			if terminal.stdin && !spec.Stdin {
+				return cmdutil.UsageError(cmd, "container "+container+" reads no stdin (its spec has no 'stdin: true'): leave out -i, or use 'berth exec -it'")
+			}
+			if terminal.tty && !spec.TTY {
+				cmd.PrintErrf("container %s has no terminal (its spec has no 'tty: true'): going on without one\n", container)
+				terminal.tty = false
+			}
+			return terminal.connect(cmd, func(s client.Streams) error {
+				s.TTY = spec.TTY // as it was made
+				return n.Attach(cmd.Context(), p, container, s)
+			})
+		},
+	}
+	node.addTo(cmd)
+	node.addContainer(cmd)
+	terminal.addTo(cmd)
+	return cmd
+}

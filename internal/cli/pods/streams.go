@@ -1,0 +1,171 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"berth/internal/api/client"
+	"berth/internal/api/find"
+	"berth/internal/cli/cmdutil"
+)
+
+// nodeFlags are those of the commands that open streams into containers: which
+// pod, and where its node is.
+type nodeFlags struct {
+	cmdutil.RemoteFlags
+	namespace string
+	container string
+}
+
+func (f *nodeFlags) addTo(cmd *cobra.Command) {
+	cmdutil.AddNamespaceFlag(cmd, &f.namespace, "namespace of the pod; not needed if only one has that name")
+	f.RemoteFlags.AddTo(cmd)
+}
+
+// addContainer gives cmd its -c.
+func (f *nodeFlags) addContainer(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.container, "container", "c", "", "container of the pod")
+	_ = cmd.RegisterFlagCompletionFunc("container", cmdutil.CompleteContainers)
+}
+
+// open returns the API of the node that the command line means, and what lets go
+// of it.
+func (f *nodeFlags) open(cmd *cobra.Command) (*client.NodeAPI, func(), error) {
+	far, err := f.Given(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if far {
+		n, err := client.NewRemote(f.Remote)
+		if err != nil {
+			return nil, nil, err
+		}
+		return n.NodeAPI, n.Close, nil
+	}
+	c, err := cmdutil.NewClient(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.NodeAPI(), c.Close, nil
+}
+
+// pod finds the pod that an argument means.
+func (f *nodeFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, error) {
+	if err := cmdutil.CheckNamespace(cmd, f.namespace); err != nil {
+		return nil, err
+	}
+	name, err := cmdutil.PodName(arg)
+	if err != nil {
+		return nil, err
+	}
+	return n.Pod(cmd.Context(), client.Filter{Namespace: f.namespace, Name: name})
+}
+
+// target finds the pod and the container that are meant, and says which if nobody
+// named one.
+func (f *nodeFlags) target(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, string, error) {
+	p, err := f.pod(cmd, n, arg)
+	if err != nil {
+		return nil, "", err
+	}
+	container, missing := find.Container(p, f.container)
+	if missing != nil {
+		return nil, "", missing
+	}
+	if all := find.Containers(p); f.container == "" && len(all) > 1 {
+		cmd.PrintErrf("Defaulted container %q out of: %s\n", container, strings.Join(all, ", "))
+	}
+	return p, container, nil
+}
+
+// terminalFlags say whether somebody sits at the other end.
+type terminalFlags struct{ stdin, tty bool }
+
+func (f *terminalFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.stdin, "stdin", "i", false, "pass stdin on to the container")
+	cmd.Flags().BoolVarP(&f.tty, "tty", "t", false, "stdin is a terminal")
+}
+
+// connect calls stream with what the flags ask for. While it runs, a terminal
+// passes on all keys, ctrl-c among them.
+func (f *terminalFlags) connect(cmd *cobra.Command, stream func(client.Streams) error) error {
+	s := client.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), TTY: f.tty}
+	if f.stdin {
+		s.In = cmd.InOrStdin()
+	}
+	if f.tty {
+		terminal, ok := s.In.(*os.File)
+		if !ok || !term.IsTerminal(int(terminal.Fd())) {
+			cmd.PrintErrln("stdin is not a terminal, or -i is missing: going on without one")
+			s.TTY = false
+		} else {
+			before, err := term.MakeRaw(int(terminal.Fd()))
+			if err != nil {
+				return fmt.Errorf("prepare the terminal: %w", err)
+			}
+			defer func() { _ = term.Restore(int(terminal.Fd()), before) }()
+			w := newWindow(cmd, terminal)
+			defer w.stop()
+			s.Sizes = w
+		}
+	}
+	return asExit(cmd, stream(s))
+}
+
+// asExit turns the end of a command in a container into that of berth.
+func asExit(cmd *cobra.Command, err error) error {
+	var exit *client.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return &cmdutil.ExitError{Code: exit.Code}
+	case cmd.Context().Err() != nil:
+		return &cmdutil.ExitError{Code: cmdutil.Interrupted}
+	}
+	return err
+}
+
+// window tells the size of the terminal, at first and when it changes.
+type window struct {
+	terminal *os.File
+	changed  chan os.Signal
+	done     <-chan struct{}
+}
+
+func newWindow(cmd *cobra.Command, terminal *os.File) *window {
+	w := &window{terminal: terminal, changed: make(chan os.Signal, 1), done: cmd.Context().Done()}
+	w.changed <- unix.SIGWINCH // the size that it has
+	signal.Notify(w.changed, unix.SIGWINCH)
+	return w
+}
+
+// Next implements remotecommand.TerminalSizeQueue.
+func (w *window) Next() *remotecommand.TerminalSize {
+	for {
+		select {
+		case _, more := <-w.changed:
+			if !more {
+				return nil
+			}
+		case <-w.done:
+			return nil
+		}
+		width, height, err := term.GetSize(int(w.terminal.Fd()))
+		if err == nil {
+			return &remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)} //nolint:gosec // the kernel has 16 bits for each
+		}
+	}
+}
+
+func (w *window) stop() {
+	signal.Stop(w.changed)
+	close(w.changed)
+}

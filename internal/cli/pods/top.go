@@ -1,0 +1,189 @@
+package pods
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"berth/internal/api/client"
+	"berth/internal/cli/cmdutil"
+	"berth/internal/cli/printers"
+	"berth/internal/lib/table"
+)
+
+// topPods is what the flags of 'top pods' say.
+type topPods struct {
+	cmdutil.RemoteFlags
+	filter     client.Filter
+	sortBy     string
+	containers bool
+	all        bool
+}
+
+func newTopPodsCommand() *cobra.Command {
+	var t topPods
+	cmd := &cobra.Command{
+		Use:     "pods [NAME]",
+		Aliases: []string{"pod", "po"},
+		Short:   "Show what pods use of the machine",
+		Long: `Show how much of the processors and of the memory pods use now. CPU is in thousandths of a
+processor, and memory is what the kernel can't take back.`,
+		Example: `  berth top pods
+  berth top pods --sort-by memory
+  berth top pods hello --containers`,
+		Args:              cmdutil.AtMostOnePod,
+		ValidArgsFunction: cmdutil.CompletePods,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			switch {
+			case t.all && t.filter.Namespace != "":
+				return cmdutil.UsageError(cmd, "--namespace and --all-namespaces exclude each other")
+			case t.sortBy != "" && t.sortBy != "cpu" && t.sortBy != "memory":
+				return cmdutil.UsageError(cmd, fmt.Sprintf("--sort-by is %q: it can be cpu or memory", t.sortBy))
+			}
+			if err := cmdutil.CheckNamespace(cmd, t.filter.Namespace); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if t.filter.Name, err = cmdutil.PodName(args[0]); err != nil {
+					return err
+				}
+			}
+			return t.run(cmd)
+		},
+	}
+	t.AddTo(cmd)
+	f := cmd.Flags()
+	f.StringVar(&t.sortBy, "sort-by", "", "cpu or memory, the largest first (default: by name)")
+	f.BoolVar(&t.containers, "containers", false, "show each container")
+	f.BoolVarP(&t.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
+	cmdutil.AddNamespaceFlag(cmd, &t.filter.Namespace, "show this namespace only")
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", cmdutil.CompleteWords("cpu", "memory"))
+	return cmd
+}
+
+func (t *topPods) run(cmd *cobra.Command) error {
+	n, err := t.Node(cmd)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	summary, err := n.Summary(cmd.Context())
+	if err != nil {
+		return err
+	}
+	pods := summary.Pods
+	if t.filter != (client.Filter{}) {
+		// Which pods are meant is for the node to say.
+		list, err := n.Pods(cmd.Context(), t.filter)
+		if err != nil {
+			return err
+		}
+		wanted := map[string]bool{}
+		for i := range list.Pods.Items {
+			wanted[string(list.Pods.Items[i].UID)] = true
+		}
+		pods = slices.DeleteFunc(pods, func(p stats.PodStats) bool { return !wanted[p.PodRef.UID] })
+	}
+	if len(pods) == 0 {
+		cmd.PrintErrln("No pods are measured yet.")
+		return nil
+	}
+	return printUsages(cmd.OutOrStdout(), t.usages(pods), t.containers, t.all)
+}
+
+// usage is a row of 'top pods'. A number that is not known is nil.
+type usage struct {
+	namespace, pod, container string
+	cpu                       *uint64 // billionths of a processor
+	memory                    *uint64 // bytes
+}
+
+// usages are those of pods, or of their containers, in the wanted order.
+func (t *topPods) usages(pods []stats.PodStats) []usage {
+	var out []usage
+	for _, p := range pods {
+		row := usage{namespace: p.PodRef.Namespace, pod: p.PodRef.Name}
+		var all []usage
+		for _, c := range p.Containers {
+			all = append(all, row.of(c.Name, c.CPU, c.Memory))
+		}
+		if t.containers {
+			out = append(out, all...)
+			continue
+		}
+		row = row.of("", p.CPU, p.Memory)
+		for _, c := range all { // what the pod as a whole was not measured by
+			if p.CPU == nil {
+				row.cpu = plus(row.cpu, c.cpu)
+			}
+			if p.Memory == nil {
+				row.memory = plus(row.memory, c.memory)
+			}
+		}
+		out = append(out, row)
+	}
+	slices.SortStableFunc(out, func(a, b usage) int {
+		largest := 0
+		switch t.sortBy {
+		case "cpu":
+			largest = cmp.Compare(orZero(b.cpu), orZero(a.cpu))
+		case "memory":
+			largest = cmp.Compare(orZero(b.memory), orZero(a.memory))
+		}
+		return cmp.Or(largest, cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.container, b.container))
+	})
+	return out
+}
+
+func (u usage) of(container string, cpu *stats.CPUStats, memory *stats.MemoryStats) usage {
+	u.container = container
+	if cpu != nil {
+		u.cpu = cpu.UsageNanoCores
+	}
+	if memory != nil {
+		u.memory = memory.WorkingSetBytes
+	}
+	return u
+}
+
+func plus(a, b *uint64) *uint64 {
+	if b == nil {
+		return a
+	}
+	return new(orZero(a) + *b)
+}
+
+func orZero(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func printUsages(w io.Writer, usages []usage, containers, namespaces bool) error {
+	namespaces = namespaces || slices.ContainsFunc(usages, func(u usage) bool { return u.namespace != usages[0].namespace })
+	rows := table.New(w)
+	row := func(u usage, cpu, memory string) {
+		cells := []string{u.pod}
+		if containers {
+			cells = append(cells, u.container)
+		}
+		if namespaces {
+			cells = slices.Insert(cells, 0, u.namespace)
+		}
+		rows.Row(append(cells, cpu, memory)...)
+	}
+	podHead := "NAME"
+	if containers {
+		podHead = "POD"
+	}
+	row(usage{namespace: "NAMESPACE", pod: podHead, container: "NAME"}, "CPU(cores)", "MEMORY(bytes)")
+	for _, u := range usages {
+		row(u, printers.Cores(u.cpu), printers.Mebibytes(u.memory))
+	}
+	return rows.Flush()
+}
