@@ -35,7 +35,7 @@ func CompleteContainers(cmd *cobra.Command, args []string, prefix string) ([]str
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	name, err := PodName(args[0])
+	name, err := podName(args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -26,8 +26,8 @@ func RootDir(cmd *cobra.Command) string {
 	return dir
 }
 
-// PodName reads the name of a pod as people write it: web, or pod/web.
-func PodName(arg string) (string, error) {
+// podName reads the name of a pod as people write it: web, or pod/web.
+func podName(arg string) (string, error) {
 	name := arg
 	if _, rest, ok := cutKind(arg); ok {
 		name = rest
@@ -52,7 +52,7 @@ func AddNamespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
 	_ = cmd.RegisterFlagCompletionFunc(flagNamespace, completeNamespaces)
 }
 
-func CheckNamespace(cmd *cobra.Command, namespace string) error {
+func checkNamespace(cmd *cobra.Command, namespace string) error {
 	if namespace == "" && cmd.Flags().Changed(flagNamespace) || namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		return UsageError(cmd, fmt.Sprintf("%q is not the name of a namespace", namespace))
 	}

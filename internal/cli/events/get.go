@@ -3,9 +3,7 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -25,17 +23,16 @@ func Commands() cmdutil.Commands {
 	return cmdutil.Commands{Get: newGetEventsCommand()}
 }
 
-// getEvents is what the flags of 'get events' say.
-type getEvents struct {
-	filter client.EventFilter
-	pod    string // as it was written
-	output string
-	watch  bool
-	all    bool
+// getFlags are the flags of 'get events'.
+type getFlags struct {
+	namespace cmdutil.NamespaceFlags
+	pod       string // --for
+	output    string
+	watch     bool
 }
 
 func newGetEventsCommand() *cobra.Command {
-	var g getEvents
+	var flags getFlags
 	cmd := &cobra.Command{
 		Use:     "events",
 		Aliases: []string{"event", "ev"},
@@ -51,173 +48,91 @@ kept, also of pods that are gone, and outlast a restart of the agent.`,
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.read(cmd); err != nil {
-				return err
-			}
-			return g.run(cmd)
+			return get(cmd, &flags)
 		},
 	}
-	cmd.Flags().StringVar(&g.pod, "for", "", "show the events of this pod only")
-	cmdutil.AddOutputFlag(cmd, &g.output, printers.ObjectFormats())
-	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and show what happens, until interrupted")
-	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
-	cmdutil.AddNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
+	cmd.Flags().StringVar(&flags.pod, "for", "", "show the events of this pod only")
+	cmdutil.AddOutputFlag(cmd, &flags.output, printers.ObjectFormats())
+	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "go on and show what happens, until interrupted")
+	flags.namespace.AddTo(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("for", cmdutil.CompletePods)
 	return cmd
 }
 
-// read checks the command line.
-func (g *getEvents) read(cmd *cobra.Command) (err error) {
-	if g.all && g.filter.Namespace != "" {
-		return cmdutil.UsageError(cmd, "--namespace and --all-namespaces exclude each other")
-	}
-	if err := cmdutil.CheckNamespace(cmd, g.filter.Namespace); err != nil {
-		return err
-	}
+// filter returns the events that the flags choose.
+func (f *getFlags) filter(cmd *cobra.Command) (client.EventFilter, error) {
+	var pod []string
 	if cmd.Flags().Changed("for") {
-		g.filter.Pod, err = cmdutil.PodName(g.pod)
+		pod = []string{f.pod}
 	}
-	return err
+	of, err := f.namespace.Filter(cmd, pod)
+	return client.EventFilter{Namespace: of.Namespace, Pod: of.Name}, err
 }
 
-func (g *getEvents) run(cmd *cobra.Command) error {
-	printEvents, err := newEventPrinter(cmd.OutOrStdout(), g.output, g.all, g.watch, cmdutil.StatusPainter(cmd))
-	if err != nil {
-		return cmdutil.UsageError(cmd, err.Error())
-	}
-	c, err := cmdutil.NewClient(cmd)
+func get(cmd *cobra.Command, flags *getFlags) error {
+	filter, err := flags.filter(cmd)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	printAll := func(events []v1.Event) error {
-		if len(events) == 0 {
-			cmd.PrintErrln("No events found.")
-		}
-		sortByTime(events)
-		return printEvents(events)
+	o := printers.Options{Output: flags.output, Namespaces: flags.namespace.All, Each: flags.watch}
+	if !flags.watch {
+		return cmdutil.Get(cmd, kind(), o, func(ctx context.Context, c *client.Client) ([]v1.Event, error) {
+			list, err := c.Events(ctx, filter)
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
+		})
 	}
-	if !g.watch {
-		list, err := c.Events(cmd.Context(), g.filter)
-		if err != nil {
-			return err
-		}
-		return printAll(list.Items)
+	g, err := cmdutil.NewGetter(cmd, kind(), o)
+	if err != nil {
+		return err
 	}
-	var first []v1.Event
-	synced := false
-	err = c.WatchEvents(cmd.Context(), g.filter, func(e api.Event) error {
-		switch {
-		case e.Type == api.Synced:
-			synced = true
-			return printAll(first)
-		case e.Event != nil && !synced:
-			first = append(first, *e.Event)
-		case e.Event != nil:
-			return printEvents([]v1.Event{*e.Event})
-		}
-		return nil
+	return cmdutil.WithClient(cmd, func(ctx context.Context, c *client.Client) error {
+		return cmdutil.UntilInterrupted(c.WatchEvents(ctx, filter, func(e api.Event) error {
+			switch {
+			case e.Type == api.Synced:
+				return g.Synced()
+			case e.Event != nil:
+				return g.Watched(*e.Event)
+			}
+			return nil
+		}))
 	})
-	if errors.Is(err, context.Canceled) {
-		return nil // that is how a watch ends
+}
+
+// kind says how events are printed. A wide table has how often an event happened in a column of its own.
+func kind() printers.Kind[v1.Event] {
+	return printers.Kind[v1.Event]{
+		Plural: "events",
+		Columns: []printers.Column{
+			{Head: "LAST SEEN", In: printers.Narrow}, {Head: "LAST SEEN", In: printers.Wide}, {Head: "TYPE"}, {Head: "REASON"}, {Head: "OBJECT"},
+			{Head: "SUBOBJECT", In: printers.Wide}, {Head: "SOURCE", In: printers.Wide}, {Head: "MESSAGE"},
+			{Head: "FIRST SEEN", In: printers.Wide}, {Head: "COUNT", In: printers.Wide}, {Head: "NAME", In: printers.Wide},
+		},
+		Rows: func(e *v1.Event, now time.Time) [][]string {
+			return [][]string{{
+				lastSeen(e, now), printers.Age(lastTime(e), now), e.Type, e.Reason, strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name,
+				e.InvolvedObject.FieldPath, eventSource(e), e.Message,
+				printers.Age(firstTime(e), now), fmt.Sprint(max(e.Count, 1)), e.Name,
+			}}
+		},
+		Names:     func(e *v1.Event) []string { return []string{"event/" + e.Name} },
+		Namespace: func(e *v1.Event) string { return e.InvolvedObject.Namespace },
+		Document:  func(e *v1.Event) any { return e },
+		List: func(events []v1.Event) any {
+			list := v1.EventList{Items: events}
+			list.APIVersion, list.Kind = "v1", "EventList"
+			return list
+		},
+		Sort: sortByTime,
 	}
-	return err
 }
 
 // sortByTime brings events in the order of time. Times are in seconds: within
 // one, the order of the agent stays, which knows better.
 func sortByTime(events []v1.Event) {
 	slices.SortStableFunc(events, func(a, b v1.Event) int { return lastTime(&a).Compare(lastTime(&b)) })
-}
-
-// newEventPrinter returns what prints events in the way that -o asks for. It may
-// be called again with more of them.
-func newEventPrinter(w io.Writer, output string, namespaces, each bool, paint table.Painter) (func([]v1.Event) error, error) {
-	o, err := printers.NewObjectPrinter(w, output, printers.ObjectFormats())
-	switch {
-	case err != nil:
-		return nil, err
-	case o == nil && output == "name":
-		return func(events []v1.Event) error { return printEventNames(w, events) }, nil
-	case o == nil:
-		return (&eventTable{w: w, wide: output == "wide", namespaces: namespaces, paint: paint}).print, nil
-	}
-	return func(events []v1.Event) error {
-		if !each {
-			list := v1.EventList{Items: events}
-			list.APIVersion, list.Kind = "v1", "EventList"
-			return o.Print(list)
-		}
-		for _, e := range events {
-			if err := o.Print(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
-}
-
-func printEventNames(w io.Writer, events []v1.Event) error {
-	for i := range events {
-		if _, err := fmt.Fprintln(w, "event/"+events[i].Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eventTable prints one row per event. The column of namespaces is there if it
-// is asked for, or as soon as there is more than one.
-type eventTable struct {
-	w          io.Writer
-	wide       bool
-	namespaces bool
-	paint      table.Painter
-
-	seen string // the namespace of the first event
-	rows *table.Writer
-}
-
-func (t *eventTable) print(events []v1.Event) error {
-	for _, e := range events {
-		if t.seen == "" {
-			t.seen = e.InvolvedObject.Namespace
-		}
-		if e.InvolvedObject.Namespace != t.seen && !t.namespaces {
-			t.namespaces, t.rows = true, nil // with another header
-		}
-	}
-	if len(events) == 0 {
-		return nil
-	}
-	if t.rows == nil {
-		t.rows = table.Painted(t.w, t.paint)
-		t.row("NAMESPACE", []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "SOURCE", "MESSAGE", "FIRST SEEN", "COUNT", "NAME"})
-	}
-	now := time.Now()
-	for i := range events {
-		e := &events[i]
-		seen := lastSeen(e, now)
-		if t.wide {
-			seen = printers.Age(lastTime(e), now) // how often is in another column
-		}
-		t.row(e.InvolvedObject.Namespace, []string{
-			seen, e.Type, e.Reason, strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name,
-			e.InvolvedObject.FieldPath, eventSource(e), e.Message, printers.Age(firstTime(e), now), fmt.Sprint(max(e.Count, 1)), e.Name,
-		})
-	}
-	return t.rows.Flush()
-}
-
-// row adds a row, of which it leaves out the cells that are not wanted.
-func (t *eventTable) row(namespace string, cells []string) {
-	if !t.wide {
-		cells = append(slices.Clone(cells[:4]), cells[6])
-	}
-	if t.namespaces {
-		cells = slices.Insert(cells, 0, namespace)
-	}
-	t.rows.Row(cells...)
 }
 
 // lastSeen says when an event happened, and how often.

@@ -1,18 +1,19 @@
 package images
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"berth/internal/api"
+	"berth/internal/api/client"
 	"berth/internal/api/inventory"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/cli/printers"
 	"berth/internal/lib/printable"
-	"berth/internal/lib/table"
 )
 
 func newGetImagesCommand() *cobra.Command {
@@ -28,61 +29,50 @@ never removed to make room.`,
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.ObjectFormats())
-			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
-			}
-			c, err := cmdutil.NewClient(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			list, err := c.Images(cmd.Context())
-			switch {
-			case err != nil:
-				return err
-			case documents != nil:
-				return documents.Print(list)
-			case len(list.Items) == 0:
-				cmd.PrintErrln("No images found.")
-				return nil
-			}
-			return printImages(cmd.OutOrStdout(), list.Items, output)
+			return cmdutil.Get(cmd, kind(), printers.Options{Output: output}, func(ctx context.Context, c *client.Client) ([]api.Image, error) {
+				list, err := c.Images(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return list.Items, nil
+			})
 		},
 	}
 	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
 	return cmd
 }
 
-// printImages prints a row for each name of an image.
-func printImages(w io.Writer, images []api.Image, output string) error {
-	rows := table.New(w)
-	switch output {
-	case "name":
-	case "wide":
-		rows.Row("NAME", "TAG", "IMAGE ID", "SIZE", "PINNED", "PODS", "USED BY")
-	default:
-		rows.Row("NAME", "TAG", "IMAGE ID", "SIZE", "PINNED", "PODS")
-	}
-	for _, i := range images {
-		names := i.Tags
-		if len(names) == 0 {
-			names = []string{inventory.Name(i)}
-		}
-		for _, full := range names {
-			name, tag := splitImage(full)
-			cells := []string{printers.OrNone(name), printers.OrNone(tag), shortID(i.ID), printable.Bytes(i.Size), printers.YesNo(i.Pinned), fmt.Sprint(len(i.Pods))}
-			switch output {
-			case "name":
-				cells = []string{full}
-			case "wide":
-				cells[2] = i.ID
-				cells = append(cells, printers.OrNone(strings.Join(i.Pods, ",")))
+// kind says how images are printed: in a table, each of their names has a row.
+func kind() printers.Kind[api.Image] {
+	return printers.Kind[api.Image]{
+		Plural: "images",
+		Columns: []printers.Column{
+			{Head: "NAME"}, {Head: "TAG"}, {Head: "IMAGE ID", In: printers.Narrow}, {Head: "IMAGE ID", In: printers.Wide},
+			{Head: "SIZE"}, {Head: "PINNED"}, {Head: "PODS"}, {Head: "USED BY", In: printers.Wide},
+		},
+		Rows: func(i *api.Image, _ time.Time) [][]string {
+			var rows [][]string
+			for _, full := range names(i) {
+				name, tag := splitImage(full)
+				rows = append(rows, []string{
+					printers.OrNone(name), printers.OrNone(tag), shortID(i.ID), i.ID,
+					printable.Bytes(i.Size), printers.YesNo(i.Pinned), fmt.Sprint(len(i.Pods)), printers.OrNone(strings.Join(i.Pods, ",")),
+				})
 			}
-			rows.Row(cells...)
-		}
+			return rows
+		},
+		Names:    names,
+		Document: func(i *api.Image) any { return i },
+		List:     func(images []api.Image) any { return api.ImageList{Items: images} },
 	}
-	return rows.Flush()
+}
+
+// names returns the tags of an image, or the name that is shown of an image without any.
+func names(i *api.Image) []string {
+	if len(i.Tags) == 0 {
+		return []string{inventory.Name(*i)}
+	}
+	return i.Tags
 }
 
 // splitImage takes the tag off the name of an image. A colon before a slash is

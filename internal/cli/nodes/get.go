@@ -2,8 +2,7 @@
 package nodes
 
 import (
-	"fmt"
-	"io"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/api/client"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/cli/printers"
-	"berth/internal/lib/table"
 )
 
 // Commands returns the commands of this node.
@@ -38,44 +37,39 @@ cluster; in one, it is the Node that all see there.`,
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.ObjectFormats())
-			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
-			}
-			c, err := cmdutil.NewClient(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			n, err := c.Machine(cmd.Context())
-			switch {
-			case err != nil:
-				return err
-			case documents != nil:
-				return documents.Print(n)
-			case output == "name":
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "node/"+n.Name)
-				return err
-			}
-			return printNode(cmd.OutOrStdout(), n, output == "wide", time.Now(), cmdutil.StatusPainter(cmd))
+			return cmdutil.Get(cmd, kind(), printers.Options{Output: output, Each: true}, func(ctx context.Context, c *client.Client) ([]v1.Node, error) {
+				n, err := c.Machine(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return []v1.Node{*n}, nil
+			})
 		},
 	}
 	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
 	return cmd
 }
 
-func printNode(w io.Writer, n *v1.Node, wide bool, now time.Time, paint table.Painter) error {
-	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION"}
-	cells := []string{n.Name, nodeStatus(n), nodeRoles(n), printers.Age(n.CreationTimestamp.Time, now), n.Status.NodeInfo.KubeletVersion}
-	if wide {
-		info := n.Status.NodeInfo
-		head = append(head, "INTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
-		cells = append(cells, printers.OrNone(nodeAddress(n, v1.NodeInternalIP)), printers.OrNone(info.OSImage), printers.OrNone(info.KernelVersion), printers.OrNone(info.ContainerRuntimeVersion))
+// kind says how a Node is printed.
+func kind() printers.Kind[v1.Node] {
+	return printers.Kind[v1.Node]{
+		Plural: "nodes",
+		Columns: []printers.Column{
+			{Head: "NAME"}, {Head: "STATUS"}, {Head: "ROLES"}, {Head: "AGE"}, {Head: "VERSION"},
+			{Head: "INTERNAL-IP", In: printers.Wide}, {Head: "OS-IMAGE", In: printers.Wide},
+			{Head: "KERNEL-VERSION", In: printers.Wide}, {Head: "CONTAINER-RUNTIME", In: printers.Wide},
+		},
+		Rows: func(n *v1.Node, now time.Time) [][]string {
+			info := n.Status.NodeInfo
+			return [][]string{{
+				n.Name, nodeStatus(n), nodeRoles(n), printers.Age(n.CreationTimestamp.Time, now), info.KubeletVersion,
+				printers.OrNone(nodeAddress(n, v1.NodeInternalIP)), printers.OrNone(info.OSImage),
+				printers.OrNone(info.KernelVersion), printers.OrNone(info.ContainerRuntimeVersion),
+			}}
+		},
+		Names:    func(n *v1.Node) []string { return []string{"node/" + n.Name} },
+		Document: func(n *v1.Node) any { return n },
 	}
-	rows := table.Painted(w, paint)
-	rows.Row(head...)
-	rows.Row(cells...)
-	return rows.Flush()
 }
 
 // nodeStatus is the state of a node in kubectl's words.

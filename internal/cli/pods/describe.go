@@ -21,8 +21,8 @@ import (
 
 func newDescribePodCommand() *cobra.Command {
 	var (
-		filter client.Filter
-		flags  cmdutil.RemoteFlags
+		namespace string
+		flags     cmdutil.RemoteFlags
 	)
 	cmd := &cobra.Command{
 		Use:     "pod POD",
@@ -35,11 +35,9 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
   berth describe pod hello-box -n web`,
 		Args:              cmdutil.OnePod,
 		ValidArgsFunction: cmdutil.CompletePods,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := cmdutil.CheckNamespace(cmd, filter.Namespace); err != nil {
-				return err
-			}
-			if filter.Name, err = cmdutil.PodName(args[0]); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := cmdutil.PodFilter(cmd, namespace, args)
+			if err != nil {
 				return err
 			}
 			n, err := flags.Node(cmd)
@@ -51,7 +49,7 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
 		},
 	}
 	flags.AddTo(cmd)
-	cmdutil.AddNamespaceFlag(cmd, &filter.Namespace, "namespace of the pod; not needed if only one has that name")
+	cmdutil.AddNamespaceFlag(cmd, &namespace, "namespace of the pod; not needed if only one has that name")
 	return cmd
 }
 

@@ -1,8 +1,6 @@
 package pods
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -77,13 +75,12 @@ Of a pod with several containers, the first one is taken unless -c names another
 }
 
 // read checks the command line, and completes the request.
-func (l *logFlags) read(cmd *cobra.Command, args []string, now time.Time, r *client.LogRequest) (err error) {
-	if err := cmdutil.CheckNamespace(cmd, r.Namespace); err != nil {
+func (l *logFlags) read(cmd *cobra.Command, args []string, now time.Time, r *client.LogRequest) error {
+	of, err := cmdutil.PodFilter(cmd, r.Namespace, args)
+	if err != nil {
 		return err
 	}
-	if r.Pod, err = cmdutil.PodName(args[0]); err != nil {
-		return err
-	}
+	r.Pod = of.Name
 	switch {
 	case l.all && r.Container != "":
 		return cmdutil.UsageError(cmd, "--container and --all-containers exclude each other")
@@ -119,8 +116,8 @@ func printLog(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
 
 // endOfFollowing is nil if err only says that somebody has seen enough.
 func endOfFollowing(r client.LogRequest, err error) error {
-	if r.Follow && errors.Is(err, context.Canceled) {
-		return nil
+	if r.Follow {
+		return cmdutil.UntilInterrupted(err)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func TestSummarize(t *testing.T) {
 			p := clitest.RunningPod("x", "web", "app", "side")
 			c.change(p)
 			s := summarize(p)
-			row := (&tablePrinter{}).row(p, time.Now(), false)
+			row := row(p, false, time.Now())
 			if got := s.status + " " + row[1] + " " + row[3]; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -122,13 +122,13 @@ func TestRow(t *testing.T) {
 		gone bool
 		want string
 	}{
-		{p, false, "x|web-node-1|1/1|Running|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
-		{p, true, "x|web-node-1|1/1|Deleted|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
-		{young, false, "x|young-node-1|1/1|Running|0|30s|10.0.0.7|node-1|<none>"},
-		{bare, false, "x|bare|0/0|Pending|0|<unknown>|<none>|<none>|<none>"},
+		{p, false, "web-node-1|1/1|Running|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
+		{p, true, "web-node-1|1/1|Deleted|2 (5s ago)|2d2h|10.0.0.7|node-1|<none>"},
+		{young, false, "young-node-1|1/1|Running|0|30s|10.0.0.7|node-1|<none>"},
+		{bare, false, "bare|0/0|Pending|0|<unknown>|<none>|<none>|<none>"},
 	}
 	for _, c := range cases {
-		if got := strings.Join((&tablePrinter{wide: true, namespaces: true}).row(c.pod, now, c.gone), "|"); got != c.want {
+		if got := strings.Join(row(c.pod, c.gone, now), "|"); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}

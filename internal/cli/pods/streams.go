@@ -28,7 +28,7 @@ type nodeFlags struct {
 
 func (f *nodeFlags) addTo(cmd *cobra.Command) {
 	cmdutil.AddNamespaceFlag(cmd, &f.namespace, "namespace of the pod; not needed if only one has that name")
-	f.RemoteFlags.AddTo(cmd)
+	f.AddTo(cmd)
 }
 
 // addContainer gives cmd its -c.
@@ -60,14 +60,11 @@ func (f *nodeFlags) open(cmd *cobra.Command) (*client.NodeAPI, func(), error) {
 
 // pod finds the pod that an argument means.
 func (f *nodeFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, error) {
-	if err := cmdutil.CheckNamespace(cmd, f.namespace); err != nil {
-		return nil, err
-	}
-	name, err := cmdutil.PodName(arg)
+	filter, err := cmdutil.PodFilter(cmd, f.namespace, []string{arg})
 	if err != nil {
 		return nil, err
 	}
-	return n.Pod(cmd.Context(), client.Filter{Namespace: f.namespace, Name: name})
+	return n.Pod(cmd.Context(), filter)
 }
 
 // target finds the pod and the container that are meant, and says which if nobody

@@ -15,17 +15,16 @@ import (
 	"berth/internal/lib/table"
 )
 
-// topPods is what the flags of 'top pods' say.
-type topPods struct {
-	cmdutil.RemoteFlags
-	filter     client.Filter
+// topFlags are the flags of 'top pods'.
+type topFlags struct {
+	remote     cmdutil.RemoteFlags
+	namespace  cmdutil.NamespaceFlags
 	sortBy     string
 	containers bool
-	all        bool
 }
 
 func newTopPodsCommand() *cobra.Command {
-	var t topPods
+	var t topFlags
 	cmd := &cobra.Command{
 		Use:     "pods [NAME]",
 		Aliases: []string{"pod", "po"},
@@ -37,36 +36,28 @@ processor, and memory is what the kernel can't take back.`,
   berth top pods hello --containers`,
 		Args:              cmdutil.AtMostOnePod,
 		ValidArgsFunction: cmdutil.CompletePods,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			switch {
-			case t.all && t.filter.Namespace != "":
-				return cmdutil.UsageError(cmd, "--namespace and --all-namespaces exclude each other")
-			case t.sortBy != "" && t.sortBy != "cpu" && t.sortBy != "memory":
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.sortBy != "" && t.sortBy != "cpu" && t.sortBy != "memory" {
 				return cmdutil.UsageError(cmd, fmt.Sprintf("--sort-by is %q: it can be cpu or memory", t.sortBy))
 			}
-			if err := cmdutil.CheckNamespace(cmd, t.filter.Namespace); err != nil {
+			filter, err := t.namespace.Filter(cmd, args)
+			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				if t.filter.Name, err = cmdutil.PodName(args[0]); err != nil {
-					return err
-				}
-			}
-			return t.run(cmd)
+			return t.run(cmd, filter)
 		},
 	}
-	t.AddTo(cmd)
+	t.remote.AddTo(cmd)
+	t.namespace.AddTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&t.sortBy, "sort-by", "", "cpu or memory, the largest first (default: by name)")
 	f.BoolVar(&t.containers, "containers", false, "show each container")
-	f.BoolVarP(&t.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
-	cmdutil.AddNamespaceFlag(cmd, &t.filter.Namespace, "show this namespace only")
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cmdutil.CompleteWords("cpu", "memory"))
 	return cmd
 }
 
-func (t *topPods) run(cmd *cobra.Command) error {
-	n, err := t.Node(cmd)
+func (t *topFlags) run(cmd *cobra.Command, f client.Filter) error {
+	n, err := t.remote.Node(cmd)
 	if err != nil {
 		return err
 	}
@@ -75,24 +66,16 @@ func (t *topPods) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	pods := summary.Pods
-	if t.filter != (client.Filter{}) {
-		// Which pods are meant is for the node to say.
-		list, err := n.Pods(cmd.Context(), t.filter)
-		if err != nil {
-			return err
-		}
-		wanted := map[string]bool{}
-		for i := range list.Pods.Items {
-			wanted[string(list.Pods.Items[i].UID)] = true
-		}
-		pods = slices.DeleteFunc(pods, func(p stats.PodStats) bool { return !wanted[p.PodRef.UID] })
+	selected, err := cmdutil.SelectPods(cmd.Context(), n, f)
+	if err != nil {
+		return err
 	}
+	pods := slices.DeleteFunc(summary.Pods, func(p stats.PodStats) bool { return !selected(p.PodRef.UID) })
 	if len(pods) == 0 {
 		cmd.PrintErrln("No pods are measured yet.")
 		return nil
 	}
-	return printUsages(cmd.OutOrStdout(), t.usages(pods), t.containers, t.all)
+	return printUsages(cmd.OutOrStdout(), t.usages(pods), t.containers, t.namespace.All)
 }
 
 // usage is a row of 'top pods'. A number that is not known is nil.
@@ -103,7 +86,7 @@ type usage struct {
 }
 
 // usages are those of pods, or of their containers, in the wanted order.
-func (t *topPods) usages(pods []stats.PodStats) []usage {
+func (t *topFlags) usages(pods []stats.PodStats) []usage {
 	var out []usage
 	for _, p := range pods {
 		row := usage{namespace: p.PodRef.Namespace, pod: p.PodRef.Name}

@@ -20,8 +20,8 @@ import (
 
 func newWaterfallCommand() *cobra.Command {
 	var (
-		filter client.Filter
-		output string
+		namespace string
+		output    string
 	)
 	cmd := &cobra.Command{
 		Use:   "waterfall POD",
@@ -37,11 +37,9 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
   berth waterfall hello -o json`,
 		Args:              cmdutil.OnePod,
 		ValidArgsFunction: cmdutil.CompletePods,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := cmdutil.CheckNamespace(cmd, filter.Namespace); err != nil {
-				return err
-			}
-			if filter.Name, err = cmdutil.PodName(args[0]); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := cmdutil.PodFilter(cmd, namespace, args)
+			if err != nil {
 				return err
 			}
 			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.DocumentFormats())
@@ -52,7 +50,7 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
 		},
 	}
 	cmdutil.AddOutputFlag(cmd, &output, printers.DocumentFormats())
-	cmdutil.AddNamespaceFlag(cmd, &filter.Namespace, "namespace of the pod; not needed if only one has that name")
+	cmdutil.AddNamespaceFlag(cmd, &namespace, "namespace of the pod; not needed if only one has that name")
 	return cmd
 }
 

@@ -2,7 +2,7 @@
 package volumes
 
 import (
-	"io"
+	"context"
 	"slices"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	"berth/internal/cli/cmdutil"
 	"berth/internal/cli/printers"
 	"berth/internal/lib/printable"
-	"berth/internal/lib/table"
 )
 
 // Commands returns the commands of volumes.
@@ -21,15 +20,11 @@ func Commands() cmdutil.Commands {
 	return cmdutil.Commands{Get: newGetVolumesCommand()}
 }
 
-// getVolumes is what the flags of 'get volumes' say.
-type getVolumes struct {
-	filter client.Filter
-	output string
-	all    bool
-}
-
 func newGetVolumesCommand() *cobra.Command {
-	var g getVolumes
+	var (
+		namespace cmdutil.NamespaceFlags
+		output    string
+	)
 	cmd := &cobra.Command{
 		Use:     "volumes [POD]",
 		Aliases: []string{"volume", "vol"},
@@ -40,90 +35,52 @@ used where that is known without searching the disk.`,
   berth get volumes hello -o wide`,
 		Args:              cmdutil.AtMostOnePod,
 		ValidArgsFunction: cmdutil.CompletePods,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if g.all && g.filter.Namespace != "" {
-				return cmdutil.UsageError(cmd, "--namespace and --all-namespaces exclude each other")
-			}
-			if err := cmdutil.CheckNamespace(cmd, g.filter.Namespace); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := namespace.Filter(cmd, args)
+			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				if g.filter.Name, err = cmdutil.PodName(args[0]); err != nil {
-					return err
+			o := printers.Options{Output: output, Namespaces: namespace.All}
+			return cmdutil.Get(cmd, kind(), o, func(ctx context.Context, c *client.Client) ([]api.Volume, error) {
+				list, err := c.Volumes(ctx)
+				if err != nil {
+					return nil, err
 				}
-			}
-			return g.run(cmd)
+				selected, err := cmdutil.SelectPods(ctx, c, filter)
+				if err != nil {
+					return nil, err
+				}
+				return slices.DeleteFunc(list.Items, func(v api.Volume) bool { return !selected(v.UID) }), nil
+			})
 		},
 	}
-	cmdutil.AddOutputFlag(cmd, &g.output, printers.ObjectFormats())
-	cmd.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "show all namespaces, each with its name")
-	cmdutil.AddNamespaceFlag(cmd, &g.filter.Namespace, "show this namespace only")
+	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
+	namespace.AddTo(cmd)
 	return cmd
 }
 
-func (g *getVolumes) run(cmd *cobra.Command) error {
-	documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), g.output, printers.ObjectFormats())
-	if err != nil {
-		return cmdutil.UsageError(cmd, err.Error())
+// kind says how volumes are printed.
+func kind() printers.Kind[api.Volume] {
+	return printers.Kind[api.Volume]{
+		Plural: "volumes",
+		Columns: []printers.Column{
+			{Head: "POD"}, {Head: "VOLUME"}, {Head: "KIND"}, {Head: "SOURCE"}, {Head: "SIZE"}, {Head: "USED"}, {Head: "AGE"},
+			{Head: "PATH", In: printers.Wide},
+		},
+		Rows: func(v *api.Volume, now time.Time) [][]string {
+			since := "<none>"
+			if v.Since != nil {
+				since = printers.Age(*v.Since, now)
+			}
+			return [][]string{{
+				v.Pod, v.Name, v.Kind, printers.OrNone(v.Source), bytesOrNone(v.Capacity), bytesOrNone(v.Used), since, printers.OrNone(v.Path),
+			}}
+		},
+		Names:     func(v *api.Volume) []string { return []string{"volume/" + v.Pod + "/" + v.Name} },
+		Namespace: func(v *api.Volume) string { return v.Namespace },
+		Document:  func(v *api.Volume) any { return v },
+		List:      func(volumes []api.Volume) any { return api.VolumeList{Items: volumes} },
 	}
-	c, err := cmdutil.NewClient(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	list, err := c.Volumes(cmd.Context())
-	if err != nil {
-		return err
-	}
-	if g.filter != (client.Filter{}) {
-		// Which pods are meant is for the agent to say.
-		pods, err := c.Pods(cmd.Context(), g.filter)
-		if err != nil {
-			return err
-		}
-		wanted := map[string]bool{}
-		for i := range pods.Pods.Items {
-			wanted[string(pods.Pods.Items[i].UID)] = true
-		}
-		list.Items = slices.DeleteFunc(list.Items, func(v api.Volume) bool { return !wanted[v.UID] })
-	}
-	switch {
-	case documents != nil:
-		return documents.Print(list)
-	case len(list.Items) == 0:
-		cmd.PrintErrln("No volumes found.")
-		return nil
-	}
-	return printVolumes(cmd.OutOrStdout(), list.Items, g.output, g.all, time.Now())
-}
-
-func printVolumes(w io.Writer, volumes []api.Volume, output string, namespaces bool, now time.Time) error {
-	rows := table.New(w)
-	namespaces = namespaces || slices.ContainsFunc(volumes, func(v api.Volume) bool { return v.Namespace != volumes[0].Namespace })
-	row := func(namespace, path string, cells ...string) {
-		if output == "wide" {
-			cells = append(cells, path)
-		}
-		if namespaces {
-			cells = slices.Insert(cells, 0, namespace)
-		}
-		rows.Row(cells...)
-	}
-	if output != "name" {
-		row("NAMESPACE", "PATH", "POD", "VOLUME", "KIND", "SOURCE", "SIZE", "USED", "AGE")
-	}
-	for _, v := range volumes {
-		if output == "name" {
-			rows.Row("volume/" + v.Pod + "/" + v.Name)
-			continue
-		}
-		since := "<none>"
-		if v.Since != nil {
-			since = printers.Age(*v.Since, now)
-		}
-		row(v.Namespace, printers.OrNone(v.Path), v.Pod, v.Name, v.Kind, printers.OrNone(v.Source), bytesOrNone(v.Capacity), bytesOrNone(v.Used), since)
-	}
-	return rows.Flush()
 }
 
 func bytesOrNone(n *int64) string {
