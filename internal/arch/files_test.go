@@ -77,7 +77,7 @@ var trusted = map[string]string{
 	"internal/app/claim.go os.ReadDir":                "the names in two directories of the agent, in which no container can make any",
 	"internal/app/settings.go os.ReadFile":            "settings of the last run",
 	"internal/cli/agent/config.go os.ReadFile":        "settings of the administrator and of the agent",
-	"internal/cli/nodes/doctor.go os.DirFS":           "what the kernel and the administrator say of the machine",
+	"internal/host/doctor/local.go os.DirFS":          "what the kernel and the administrator say of the machine",
 	"internal/app/hands.go os.DirFS":                  "what the kernel says of the machine",
 	"internal/app/identity.go os.ReadFile":            "what the kernel says of the machine",
 	"internal/cli/images/image.go os.Open":            "a file of the user who runs the command line",

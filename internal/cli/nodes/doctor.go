@@ -4,20 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"berth/internal/app"
 	"berth/internal/cli/cmdutil"
@@ -28,8 +21,8 @@ import (
 	"berth/internal/lib/table"
 )
 
-// doctorTimeout is how long anybody else is waited for.
-const doctorTimeout = 5 * time.Second
+// agentTimeout is how long 'doctor' waits for an answer of the agent.
+const agentTimeout = 5 * time.Second
 
 // doctorFlags are those of 'doctor'.
 type doctorFlags struct {
@@ -79,7 +72,7 @@ The exit code is 1 if anything fails.`,
 	return cmd
 }
 
-// machine is the one that this process runs on.
+// machine returns this machine, with the agent of the root directory and the API server of the kubeconfig.
 func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	root, err := filepath.Abs(cmdutil.RootDir(cmd))
 	if err != nil {
@@ -89,21 +82,18 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	if err != nil {
 		return doctor.Machine{}, err
 	}
-	hostname, err := os.Hostname()
+	m, err := doctor.ThisMachine()
 	if err != nil {
-		return doctor.Machine{}, fmt.Errorf("find out the machine's name: %w", err)
+		return doctor.Machine{}, err
 	}
-	m := doctor.Machine{
-		Files: os.DirFS("/"), UID: os.Geteuid(), BerthRoot: root, Libexec: libexec, Endpoint: f.endpoint, Hostname: hostname,
-		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: app.CanLabel,
-		AgentUp:  sync.OnceValue(func() error { return agentUp(cmd) }),
-		AgentPID: func() int { return rootlock.Holder(root) },
-	}
+	m.BerthRoot, m.Libexec, m.Endpoint, m.CanLabel = root, libexec, f.endpoint, app.CanLabel
+	m.AgentUp = sync.OnceValue(func() error { return agentUp(cmd) })
+	m.AgentPID = func() int { return rootlock.Holder(root) }
 	if m.Ports, err = agentPorts(root, f.kubeconfig); err != nil {
 		return doctor.Machine{}, err
 	}
 	if f.kubeconfig != "" {
-		m.Cluster = func() error { return reachCluster(cmd.Context(), f.kubeconfig) }
+		m.Cluster = func() error { return doctor.ReachAPIServer(cmd.Context(), f.kubeconfig) }
 	}
 	return m, nil
 }
@@ -127,60 +117,16 @@ func agentPorts(root, kubeconfig string) ([]doctor.Port, error) {
 	}, func(p doctor.Port) bool { return p.Number == 0 }), nil
 }
 
-func space(dir string) (doctor.Space, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return doctor.Space{}, err
-	}
-	block := uint64(s.Bsize)
-	return doctor.Space{Free: s.Bavail * block, Total: s.Blocks * block, FreeInodes: s.Ffree, TotalInodes: s.Files}, nil
-}
-
-// clockSynced asks the kernel whether somebody keeps its clock right.
-func clockSynced() (bool, error) {
-	state, err := unix.Adjtimex(&unix.Timex{})
-	return state != unix.TIME_ERROR, err
-}
-
 func agentUp(cmd *cobra.Command) error {
 	c, err := cmdutil.NewClient(cmd)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), agentTimeout)
 	defer cancel()
 	_, err = c.Version(ctx)
 	return err
-}
-
-// reachCluster asks an API server whether it is there. That it refuses us is an
-// answer of another kind.
-func reachCluster(ctx context.Context, kubeconfig string) error {
-	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(c)
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.Host, "/")+"/version", http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", c.Host, answer.Status)
-	}
-	return nil
 }
 
 func printFindings(w io.Writer, findings []doctor.Finding, paint table.Painter) error {
