@@ -41,7 +41,6 @@ var exceptions = map[string]string{
 	"telemetry/measure imports api":         "it answers the local API with waterfalls",
 	"cli/manifests imports core/review":     "'berth validate' and 'berth diff' judge manifests without an agent",
 	"cli/manifests imports intake/source":   "'berth validate' takes the files of a folder that the agent would take",
-	"cli/images imports runtime/keyring":    "names of images are completed as for a pull",
 	"config imports core/plan":              "the configuration sets the pauses of a crash loop",
 	"config imports cluster/shutdown":       "the configuration sets the periods of a shutdown",
 	"config imports intake/manifest/strict": "a configuration file is decoded as strictly as a manifest",

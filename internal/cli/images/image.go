@@ -7,17 +7,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/api"
 	"berth/internal/api/client"
+	"berth/internal/api/inventory"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/lib/progress"
-	"berth/internal/runtime/keyring"
 )
 
 // Commands returns the commands of images.
@@ -121,37 +119,16 @@ one of them. Those that went along are told.`,
 					if err := c.RemoveImage(ctx, image); err != nil {
 						return err
 					}
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "image %s removed%s\n", image, alongWith(list.Items, image))
+					along := ""
+					if others := inventory.OtherNames(list.Items, image); len(others) > 0 {
+						along = ", and with it " + strings.Join(others, ", ")
+					}
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "image %s removed%s\n", image, along)
 				}
 				return nil
 			})
 		},
 	}
-}
-
-// alongWith says which other names an image has.
-func alongWith(images []api.Image, name string) string {
-	full, err := keyring.FullName(name)
-	if err != nil {
-		full = name // an ID
-	}
-	for _, i := range images {
-		if !slices.Contains(i.Tags, full) && !slices.Contains(i.Digests, full) && !hasID(i.ID, name) {
-			continue
-		}
-		others := slices.DeleteFunc(slices.Clone(i.Tags), func(tag string) bool { return tag == full })
-		if len(others) == 0 {
-			return ""
-		}
-		return ", and with it " + strings.Join(others, ", ")
-	}
-	return ""
-}
-
-// hasID tells whether name is an ID, or the beginning of one that nobody takes for a name.
-func hasID(id, name string) bool {
-	_, hash, _ := strings.Cut(id, ":")
-	return id == name || len(name) >= shownID && strings.HasPrefix(hash, name)
 }
 
 // openArchive returns a file, what its images are called without a name of their own,

@@ -51,26 +51,6 @@ func TestAnArchiveIsCountedAsItIsRead(t *testing.T) {
 	}
 }
 
-func TestNamesThatGoAlong(t *testing.T) {
-	images := []api.Image{
-		{ID: "sha256:aaaaaaaaaaaaaaaa", Tags: []string{"localhost/a:1", "localhost/a:latest", "localhost/b:1"}, Digests: []string{"localhost/a@sha256:" + strings.Repeat("1", 64)}},
-		{ID: "sha256:bbbbbbbbbbbbbbbb", Tags: []string{"localhost/c:1"}},
-	}
-	for name, want := range map[string]string{
-		"localhost/a:1": ", and with it localhost/a:latest, localhost/b:1",
-		"localhost/a":   ", and with it localhost/a:1, localhost/b:1",
-		"localhost/c:1": "",
-		"aaaaaaaaaaaa":  ", and with it localhost/a:1, localhost/a:latest, localhost/b:1",
-		"localhost/a@sha256:" + strings.Repeat("1", 64): ", and with it localhost/a:1, localhost/a:latest, localhost/b:1",
-		"sha256:bbbbbbbbbbbbbbbb":                       ", and with it localhost/c:1",
-		"localhost/gone:1":                              "",
-	} {
-		if got := alongWith(images, name); got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
 func TestPrintGC(t *testing.T) {
 	var out bytes.Buffer
 	err := printGC(&out, &api.GCReport{
