@@ -2,8 +2,8 @@ package pods
 
 import (
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/remotecommand"
 
-	"berth/internal/api/client"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/lib/pod"
 )
@@ -43,8 +43,8 @@ Ctrl-c ends the connection, and not the process, unless -t passes it on.`,
 				cmd.PrintErrf("container %s has no terminal (its spec has no 'tty: true'): going on without one\n", container)
 				terminal.tty = false
 			}
-			return terminal.connect(cmd, func(s client.Streams) error {
-				s.TTY = spec.TTY // as it was made
+			return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
+				s.Tty = spec.TTY // as it was made
 				return n.Attach(cmd.Context(), p, container, s)
 			})
 		},

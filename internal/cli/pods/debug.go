@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/remotecommand"
 
 	"berth/internal/api/client"
 	"berth/internal/api/find"
@@ -117,8 +118,8 @@ func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) err
 		return fmt.Errorf("pod %s no longer has container %s", find.ManifestName(p), f.name)
 	}
 	if find.Status(p, f.name).State.Running != nil {
-		err = f.terminal.connect(cmd, func(s client.Streams) error {
-			s.TTY = f.terminal.tty
+		err = f.terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
+			s.Tty = f.terminal.tty
 			return c.NodeAPI().Attach(cmd.Context(), p, f.name, s)
 		})
 	} else { // it was too fast

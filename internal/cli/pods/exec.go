@@ -2,8 +2,8 @@ package pods
 
 import (
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/remotecommand"
 
-	"berth/internal/api/client"
 	"berth/internal/cli/cmdutil"
 )
 
@@ -44,7 +44,7 @@ Of a pod with several containers, the first one is taken unless -c names another
 			if err != nil {
 				return err
 			}
-			return terminal.connect(cmd, func(s client.Streams) error {
+			return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
 				return n.Exec(cmd.Context(), p, container, args[1:], s)
 			})
 		},

@@ -94,16 +94,16 @@ func (f *terminalFlags) addTo(cmd *cobra.Command) {
 
 // connect calls stream with what the flags ask for. While it runs, a terminal
 // passes on all keys, ctrl-c among them.
-func (f *terminalFlags) connect(cmd *cobra.Command, stream func(client.Streams) error) error {
-	s := client.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), TTY: f.tty}
+func (f *terminalFlags) connect(cmd *cobra.Command, stream func(remotecommand.StreamOptions) error) error {
+	s := remotecommand.StreamOptions{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Tty: f.tty}
 	if f.stdin {
-		s.In = cmd.InOrStdin()
+		s.Stdin = cmd.InOrStdin()
 	}
 	if f.tty {
-		terminal, ok := s.In.(*os.File)
+		terminal, ok := s.Stdin.(*os.File)
 		if !ok || !term.IsTerminal(int(terminal.Fd())) {
 			cmd.PrintErrln("stdin is not a terminal, or -i is missing: going on without one")
-			s.TTY = false
+			s.Tty = false
 		} else {
 			before, err := term.MakeRaw(int(terminal.Fd()))
 			if err != nil {
@@ -112,7 +112,7 @@ func (f *terminalFlags) connect(cmd *cobra.Command, stream func(client.Streams) 
 			defer func() { _ = term.Restore(int(terminal.Fd()), before) }()
 			w := newWindow(cmd, terminal)
 			defer w.stop()
-			s.Sizes = w
+			s.TerminalSizeQueue = w
 		}
 	}
 	return asExit(cmd, stream(s))
