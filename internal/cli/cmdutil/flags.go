@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth/internal/cli/printers"
 )
 
 const (
@@ -74,14 +76,32 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// AddOutputFlag gives cmd its -o.
-func AddOutputFlag(cmd *cobra.Command, output *string, values []string) {
+// AddOutputFlag adds the -o of a 'get' command.
+func AddOutputFlag(cmd *cobra.Command, output *string) {
+	addOutputFlag(cmd, output, printers.ObjectFormats())
+}
+
+func addOutputFlag(cmd *cobra.Command, output *string, values []string) {
 	cmd.Flags().StringVarP(output, "output", "o", "", "one of "+strings.Join(values, ", "))
 	words := slices.Clone(values)
 	for i, w := range words {
 		words[i] = strings.TrimSuffix(w, "...")
 	}
 	_ = cmd.RegisterFlagCompletionFunc("output", CompleteWords(words...))
+}
+
+// AddDocumentFlag adds the -o of a command that has one table: json and yaml.
+func AddDocumentFlag(cmd *cobra.Command, output *string) {
+	addOutputFlag(cmd, output, printers.DocumentFormats())
+}
+
+// DocumentPrinter returns the printer for the -o of AddDocumentFlag, and nil for the table.
+func DocumentPrinter(cmd *cobra.Command, output string) (*printers.ObjectPrinter, error) {
+	p, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.DocumentFormats())
+	if err != nil {
+		return nil, UsageError(cmd, err.Error())
+	}
+	return p, nil
 }
 
 // CompleteWords completes one of the given words.

@@ -52,7 +52,7 @@ kept, also of pods that are gone, and outlast a restart of the agent.`,
 		},
 	}
 	cmd.Flags().StringVar(&flags.pod, "for", "", "show the events of this pod only")
-	cmdutil.AddOutputFlag(cmd, &flags.output, printers.ObjectFormats())
+	cmdutil.AddOutputFlag(cmd, &flags.output)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "go on and show what happens, until interrupted")
 	flags.namespace.AddTo(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("for", cmdutil.CompletePods)

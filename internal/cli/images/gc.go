@@ -18,7 +18,6 @@ import (
 func newGCCommand() *cobra.Command {
 	var dryRun, all bool
 	var output string
-	formats := printers.DocumentFormats()
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove images that nobody needs",
@@ -33,9 +32,9 @@ With --all, all images go that can be spared. With --dry-run, it only says what 
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, formats)
+			documents, err := cmdutil.DocumentPrinter(cmd, output)
 			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
+				return err
 			}
 			return cmdutil.WithClient(cmd, func(ctx context.Context, c *client.Client) error {
 				report, err := c.CollectImages(ctx, dryRun, all)
@@ -51,7 +50,7 @@ With --all, all images go that can be spared. With --dry-run, it only says what 
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "remove nothing, and say what would go")
 	cmd.Flags().BoolVar(&all, "all", false, "remove all that can be spared, however much room there is")
-	cmdutil.AddOutputFlag(cmd, &output, formats)
+	cmdutil.AddDocumentFlag(cmd, &output)
 	return cmd
 }
 

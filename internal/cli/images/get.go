@@ -38,7 +38,7 @@ never removed to make room.`,
 			})
 		},
 	}
-	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
+	cmdutil.AddOutputFlag(cmd, &output)
 	return cmd
 }
 

@@ -51,14 +51,14 @@ manifest would be refused.`,
 		},
 	}
 	manifests.addTo(cmd)
-	cmdutil.AddOutputFlag(cmd, &output, printers.DocumentFormats())
+	cmdutil.AddDocumentFlag(cmd, &output)
 	return cmd
 }
 
 func diff(cmd *cobra.Command, args []string, manifests *manifestFlag, output string) (changed bool, err error) {
-	documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.DocumentFormats())
+	documents, err := cmdutil.DocumentPrinter(cmd, output)
 	if err != nil {
-		return false, cmdutil.UsageError(cmd, err.Error())
+		return false, err
 	}
 	files, err := manifests.read(cmd, args)
 	if err != nil {

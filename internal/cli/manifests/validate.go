@@ -33,9 +33,9 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
   berth validate -f /etc/berth/manifests
   generate-pod | berth validate -f - -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.DocumentFormats())
+			documents, err := cmdutil.DocumentPrinter(cmd, output)
 			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
+				return err
 			}
 			files, err := manifests.read(cmd, args)
 			if err != nil {
@@ -57,7 +57,7 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
 		},
 	}
 	manifests.addTo(cmd)
-	cmdutil.AddOutputFlag(cmd, &output, printers.DocumentFormats())
+	cmdutil.AddDocumentFlag(cmd, &output)
 	return cmd
 }
 

@@ -46,9 +46,9 @@ The exit code is 1 if anything fails.`,
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), flags.output, printers.DocumentFormats())
+			documents, err := cmdutil.DocumentPrinter(cmd, flags.output)
 			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
+				return err
 			}
 			machine, err := flags.machine(cmd)
 			if err != nil {
@@ -68,7 +68,7 @@ The exit code is 1 if anything fails.`,
 	}
 	cmd.Flags().StringVar(&flags.endpoint, "container-runtime-endpoint", "", "socket of the container runtime that is to be used (default: the bundled one)")
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "also find out whether the API server of this file can be reached")
-	cmdutil.AddOutputFlag(cmd, &flags.output, printers.DocumentFormats())
+	cmdutil.AddDocumentFlag(cmd, &flags.output)
 	return cmd
 }
 

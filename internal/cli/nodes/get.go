@@ -46,7 +46,7 @@ cluster; in one, it is the Node that all see there.`,
 			})
 		},
 	}
-	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
+	cmdutil.AddOutputFlag(cmd, &output)
 	return cmd
 }
 

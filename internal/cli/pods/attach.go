@@ -25,32 +25,27 @@ Ctrl-c ends the connection, and not the process, unless -t passes it on.`,
 		Args:              cmdutil.OnePod,
 		ValidArgsFunction: cmdutil.CompletePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n, done, err := node.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p, container, err := node.target(cmd, n, args[0])
-			if err != nil {
-				return err
-			}
-			// What was not made to be typed to can't be.
-			spec := pod.ContainerSpec(p, container)
-			if terminal.stdin && !spec.Stdin {
-				return cmdutil.UsageError(cmd, "container "+container+" reads no stdin (its spec has no 'stdin: true'): leave out -i, or use 'berth exec -it'")
-			}
-			if terminal.tty && !spec.TTY {
-				cmd.PrintErrf("container %s has no terminal (its spec has no 'tty: true'): going on without one\n", container)
-				terminal.tty = false
-			}
-			return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
-				s.Tty = spec.TTY // as it was made
-				return n.Attach(cmd.Context(), p, container, s)
-			})
+			return node.withTarget(cmd, args[0], func(t target) error { return attach(cmd, &terminal, t) })
 		},
 	}
 	node.addTo(cmd)
 	node.addContainer(cmd)
 	terminal.addTo(cmd)
 	return cmd
+}
+
+func attach(cmd *cobra.Command, terminal *terminalFlags, t target) error {
+	// A container has stdin and a terminal if its spec says so, and otherwise can't be given any.
+	spec := pod.ContainerSpec(t.pod, t.container)
+	if terminal.stdin && !spec.Stdin {
+		return cmdutil.UsageError(cmd, "container "+t.container+" reads no stdin (its spec has no 'stdin: true'): leave out -i, or use 'berth exec -it'")
+	}
+	if terminal.tty && !spec.TTY {
+		cmd.PrintErrf("container %s has no terminal (its spec has no 'tty: true'): going on without one\n", t.container)
+		terminal.tty = false
+	}
+	return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
+		s.Tty = spec.TTY // as it was made
+		return t.node.Attach(cmd.Context(), t.pod, t.container, s)
+	})
 }

@@ -51,19 +51,12 @@ out of a container that stay within what is copied.`,
 				}
 				node.namespace = remote.namespace
 			}
-			n, done, err := node.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p, container, err := node.target(cmd, n, remote.pod)
-			if err != nil {
-				return err
-			}
-			if out {
-				return n.CopyFrom(cmd.Context(), p, container, from.path, to.path, func(text string) { cmd.PrintErrln(text) })
-			}
-			return n.CopyTo(cmd.Context(), p, container, from.path, to.path)
+			return node.withTarget(cmd, remote.pod, func(t target) error {
+				if out {
+					return t.node.CopyFrom(cmd.Context(), t.pod, t.container, from.path, to.path, func(text string) { cmd.PrintErrln(text) })
+				}
+				return t.node.CopyTo(cmd.Context(), t.pod, t.container, from.path, to.path)
+			})
 		},
 	}
 	node.addTo(cmd)

@@ -35,17 +35,10 @@ Of a pod with several containers, the first one is taken unless -c names another
 		},
 		ValidArgsFunction: cmdutil.CompletePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n, done, err := node.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p, container, err := node.target(cmd, n, args[0])
-			if err != nil {
-				return err
-			}
-			return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
-				return n.Exec(cmd.Context(), p, container, args[1:], s)
+			return node.withTarget(cmd, args[0], func(t target) error {
+				return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
+					return t.node.Exec(cmd.Context(), t.pod, t.container, args[1:], s)
+				})
 			})
 		},
 	}

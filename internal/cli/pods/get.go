@@ -74,7 +74,7 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 		},
 	}
 	flags.remote.AddTo(cmd)
-	cmdutil.AddOutputFlag(cmd, &flags.output, printers.ObjectFormats())
+	cmdutil.AddOutputFlag(cmd, &flags.output)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "go on and show changes, until interrupted")
 	cmd.Flags().StringVarP(&flags.selector, "selector", "l", "", "show pods with these labels only, such as app=web,tier!=test")
 	flags.namespace.AddTo(cmd)

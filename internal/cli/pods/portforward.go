@@ -45,11 +45,11 @@ A port alone is the same on both sides. With nothing before the colon, any free 
 					return cmdutil.UsageError(cmd, fmt.Sprintf("--address is %q: give IP addresses of this machine, or localhost", a))
 				}
 			}
-			n, done, err := node.open(cmd)
+			n, closeNode, err := node.open(cmd)
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer closeNode()
 			p, err := node.pod(cmd, n, args[0])
 			if err != nil {
 				return err

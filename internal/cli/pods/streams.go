@@ -37,9 +37,8 @@ func (f *nodeFlags) addContainer(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("container", cmdutil.CompleteContainers)
 }
 
-// open returns the API of the node that the command line means, and what lets go
-// of it.
-func (f *nodeFlags) open(cmd *cobra.Command) (*client.NodeAPI, func(), error) {
+// open returns the API of the node that the flags mean, and a function that closes it.
+func (f *nodeFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode func(), err error) {
 	far, err := f.Given(cmd)
 	if err != nil {
 		return nil, nil, err
@@ -67,21 +66,33 @@ func (f *nodeFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.
 	return n.Pod(cmd.Context(), filter)
 }
 
-// target finds the pod and the container that are meant, and says which if nobody
-// named one.
-func (f *nodeFlags) target(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, string, error) {
+// target is a container, and the node that it runs on.
+type target struct {
+	node      *client.NodeAPI
+	pod       *v1.Pod
+	container string
+}
+
+// withTarget calls do with the container that the flags and the name of a pod mean. If no flag names a container of
+// several, it says which one is taken.
+func (f *nodeFlags) withTarget(cmd *cobra.Command, arg string, do func(target) error) error {
+	n, closeNode, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer closeNode()
 	p, err := f.pod(cmd, n, arg)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	container, missing := find.Container(p, f.container)
 	if missing != nil {
-		return nil, "", missing
+		return missing
 	}
 	if all := find.Containers(p); f.container == "" && len(all) > 1 {
 		cmd.PrintErrf("Defaulted container %q out of: %s\n", container, strings.Join(all, ", "))
 	}
-	return p, container, nil
+	return do(target{node: n, pod: p, container: container})
 }
 
 // terminalFlags say whether somebody sits at the other end.

@@ -42,14 +42,14 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
 			if err != nil {
 				return err
 			}
-			documents, err := printers.NewObjectPrinter(cmd.OutOrStdout(), output, printers.DocumentFormats())
+			documents, err := cmdutil.DocumentPrinter(cmd, output)
 			if err != nil {
-				return cmdutil.UsageError(cmd, err.Error())
+				return err
 			}
 			return showWaterfall(cmd, filter, documents)
 		},
 	}
-	cmdutil.AddOutputFlag(cmd, &output, printers.DocumentFormats())
+	cmdutil.AddDocumentFlag(cmd, &output)
 	cmdutil.AddNamespaceFlag(cmd, &namespace, "namespace of the pod; not needed if only one has that name")
 	return cmd
 }

@@ -54,7 +54,7 @@ used where that is known without searching the disk.`,
 			})
 		},
 	}
-	cmdutil.AddOutputFlag(cmd, &output, printers.ObjectFormats())
+	cmdutil.AddOutputFlag(cmd, &output)
 	namespace.AddTo(cmd)
 	return cmd
 }
