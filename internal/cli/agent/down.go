@@ -32,7 +32,7 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			surviveDeadPipe()
-			if err := needRoot("down"); err != nil {
+			if err := requireRoot("down"); err != nil {
 				return err
 			}
 			root, err := filepath.Abs(cmdutil.RootDir(cmd))

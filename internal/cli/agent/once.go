@@ -29,8 +29,8 @@ import (
 // Exit codes of 'run --once' other than those of the pod. They are those that
 // people know from containers and from timeout(1).
 const (
-	onceTrouble = 125 // the pod could not be run
-	onceTimeout = 124
+	exitCannotRun = 125 // the pod could not be run
+	exitTimeout   = 124
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 
 // onceFlags are those flags of 'run' that go with --once.
 type onceFlags struct {
-	wanted   bool
+	enabled  bool
 	manifest string
 	images   string
 	timeout  time.Duration
@@ -49,7 +49,7 @@ type onceFlags struct {
 
 func (o *onceFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.wanted, "once", false, "run the pod of -f to its end, print its logs, and exit with its code")
+	f.BoolVar(&o.enabled, "once", false, "run the pod of -f to its end, print its logs, and exit with its code")
 	f.StringVarP(&o.manifest, "filename", "f", "", "with --once: manifest of the pod, or - for stdin")
 	f.StringVar(&o.images, "images", "", "with --once: folder with archives of images that the pod needs")
 	f.DurationVar(&o.timeout, "timeout", 0, "with --once: stop the pod if it has not ended by then; 0 is never")
@@ -57,14 +57,14 @@ func (o *onceFlags) addTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("images")
 }
 
-// given tells whether a flag is on the command line that goes with --once.
-func (o *onceFlags) given(cmd *cobra.Command) bool {
+// changed tells whether a flag is on the command line that goes with --once.
+func (o *onceFlags) changed(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("filename") || cmd.Flags().Changed("images") || cmd.Flags().Changed("timeout")
 }
 
 // check refuses a command line that makes no sense.
 func (o *onceFlags) check(cmd *cobra.Command) error {
-	if !o.wanted {
+	if !o.enabled {
 		return cmdutil.UsageError(cmd, "-f, --images and --timeout go with --once: the manifests of an agent are in the folder of --manifests")
 	}
 	for _, name := range []string{"manifests", "manifest-url", "kubeconfig", "bootstrap-kubeconfig", "container-runtime-endpoint", "image-service-endpoint"} {
@@ -96,47 +96,47 @@ func (o *onceFlags) run(cmd *cobra.Command, flags *config.Flags) error {
 func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, err error) {
 	manifest, err := o.readPod(cmd)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
-	if err := needRoot("run --once"); err != nil {
-		return onceTrouble, err
+	if err := requireRoot("run --once"); err != nil {
+		return exitCannotRun, err
 	}
-	root, err := onceRoot(cmd)
+	root, err := newOnceRoot(cmd)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	defer func() { err = errors.Join(err, root.remove()) }()
 	flags.Manifests = filepath.Join(root.dir, "once")
 	c, err := loadConfig(cmd, flags)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	log, err := onceLogging(cmd, c.Verbosity)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
-	setApart(c, cmd.Flags().Changed("pod-cidr"))
+	isolate(c, cmd.Flags().Changed("pod-cidr"))
 	lock, err := rootlock.Take(c.RootDir)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	defer lock.Release()
 	owner, err := app.ClaimRoot(c, log.Logger)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	if err := o.prepare(c, manifest); err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
-	defer func() { err = errors.Join(err, o.leaveImages(c.RootDir)) }()
-	code, err = o.attend(cmd, c, owner, log)
+	defer func() { err = errors.Join(err, o.unlinkImages(c.RootDir)) }()
+	code, err = o.runAgent(cmd, c, owner, log)
 
 	// Also of a pod that has ended there is something to be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), onceDownTimeout)
 	defer cancel()
 	if downErr := app.Down(ctx, c, app.OwnGrace, log.Logger); downErr != nil {
 		root.keep = true
-		return onceTrouble, errors.Join(err, fmt.Errorf("remove what is left of the pod: %w; try 'berth down --root-dir %s'", downErr, c.RootDir))
+		return exitCannotRun, errors.Join(err, fmt.Errorf("remove what is left of the pod: %w; try 'berth down --root-dir %s'", downErr, c.RootDir))
 	}
 	return code, err
 }
@@ -159,8 +159,8 @@ func onceLogging(cmd *cobra.Command, verbosity int) (*logging.Logger, error) {
 	return log, err
 }
 
-// attend runs an agent until its pod has ended.
-func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, owner roots.Owner, log *logging.Logger) (code int, err error) {
+// runAgent runs an agent until its pod has ended.
+func (o *onceFlags) runAgent(cmd *cobra.Command, c *config.Config, owner roots.Owner, log *logging.Logger) (code int, err error) {
 	// The agent goes on when we are interrupted: it is to stop the pod.
 	ctx, fail := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
 	defer fail(nil)
@@ -180,36 +180,36 @@ func (o *onceFlags) attend(cmd *cobra.Command, c *config.Config, owner roots.Own
 	}
 	f, err := newFollower(cmd, c.RootDir, group)
 	if err != nil {
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	defer f.close()
 	ended, err := f.follow(ctx, until)
 	if ended != nil {
-		return onceCode(ended)
+		return podExitCode(ended)
 	}
 	switch {
 	case context.Cause(ctx) != nil: // of the agent
-		return onceTrouble, context.Cause(ctx)
+		return exitCannotRun, context.Cause(ctx)
 	case until.Err() == nil:
-		return onceTrouble, err
+		return exitCannotRun, err
 	}
 	if err := os.Remove(onceManifest(c)); err != nil {
-		return onceTrouble, fmt.Errorf("stop the pod: %w", err)
+		return exitCannotRun, fmt.Errorf("stop the pod: %w", err)
 	}
-	f.stop(ctx)
+	f.waitUntilGone(ctx)
 	if errors.Is(until.Err(), context.DeadlineExceeded) {
-		return onceTimeout, fmt.Errorf("the pod had not ended after %s, and was stopped", o.timeout)
+		return exitTimeout, fmt.Errorf("the pod had not ended after %s, and was stopped", o.timeout)
 	}
 	return cmdutil.Interrupted, nil
 }
 
-// onceCode is the exit code of a pod that has ended: that of its first container
+// podExitCode is the exit code of a pod that has ended: that of its first container
 // which failed, or else of an init container.
-func onceCode(p *v1.Pod) (int, error) {
+func podExitCode(p *v1.Pod) (int, error) {
 	if p.Status.Phase == v1.PodSucceeded {
 		return 0, nil
 	}
-	for _, statuses := range [][]v1.ContainerStatus{inOrder(p.Spec.Containers, p.Status.ContainerStatuses), p.Status.InitContainerStatuses} {
+	for _, statuses := range [][]v1.ContainerStatus{inSpecOrder(p.Spec.Containers, p.Status.ContainerStatuses), p.Status.InitContainerStatuses} {
 		for _, s := range statuses {
 			if t := s.State.Terminated; t != nil && t.ExitCode != 0 && p.Status.Reason == "" {
 				return int(t.ExitCode), nil
@@ -220,11 +220,11 @@ func onceCode(p *v1.Pod) (int, error) {
 	if p.Status.Reason != "" {
 		why = p.Status.Reason + ": " + why
 	}
-	return onceTrouble, fmt.Errorf("pod %s failed: %s", pod.Ref(p), why)
+	return exitCannotRun, fmt.Errorf("pod %s failed: %s", pod.Ref(p), why)
 }
 
-// inOrder are statuses in the order of the containers.
-func inOrder(containers []v1.Container, statuses []v1.ContainerStatus) []v1.ContainerStatus {
+// inSpecOrder are statuses in the order of the containers.
+func inSpecOrder(containers []v1.Container, statuses []v1.ContainerStatus) []v1.ContainerStatus {
 	var out []v1.ContainerStatus
 	for _, c := range containers {
 		for _, s := range statuses {

@@ -23,17 +23,17 @@ type follower struct {
 	client *client.Client
 	group  *run.Group
 
-	out     sync.Mutex // whoever writes a line holds it
-	seen    map[string]bool
-	logs    []chan struct{} // each is closed when all of a log is written
-	lastPod *v1.Pod
-	waits   string // why the pod does not run, as it was told last
+	out         sync.Mutex // whoever writes a line holds it
+	followed    map[string]bool
+	logs        []chan struct{} // each is closed when all of a log is written
+	lastPod     *v1.Pod
+	lastWaiting string // why the pod does not run, as it was told last
 }
 
 const (
-	agentPoll = 20 * time.Millisecond
-	// logPatience is how long the last lines of a container that has ended are waited for.
-	logPatience = 5 * time.Second
+	agentPollInterval = 20 * time.Millisecond
+	// logTimeout is how long the last lines of a container that has ended are waited for.
+	logTimeout = 5 * time.Second
 )
 
 func newFollower(cmd *cobra.Command, root string, group *run.Group) (*follower, error) {
@@ -41,7 +41,7 @@ func newFollower(cmd *cobra.Command, root string, group *run.Group) (*follower, 
 	if err != nil {
 		return nil, err
 	}
-	return &follower{cmd: cmd, client: c, group: group, seen: map[string]bool{}}, nil
+	return &follower{cmd: cmd, client: c, group: group, followed: map[string]bool{}}, nil
 }
 
 func (f *follower) close() { f.client.Close() }
@@ -60,7 +60,7 @@ func (f *follower) follow(agent, until context.Context) (*v1.Pod, error) {
 			break
 		}
 		select {
-		case <-time.After(agentPoll):
+		case <-time.After(agentPollInterval):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -70,19 +70,19 @@ func (f *follower) follow(agent, until context.Context) (*v1.Pod, error) {
 		case e.Type == api.Refused:
 			return errors.New("the agent refuses the manifest: " + printers.Refusal(*e.Refusal))
 		case e.Pod != nil:
-			return f.see(e.Pod)
+			return f.observe(e.Pod)
 		}
 		return nil
 	})
 	if !errors.Is(err, errEnded) {
 		return nil, err
 	}
-	f.finish()
+	f.waitForLogs()
 	return f.lastPod, nil
 }
 
-// stop waits until the pod is gone, which was told to.
-func (f *follower) stop(agent context.Context) {
+// waitUntilGone waits until the pod is gone, which was told to.
+func (f *follower) waitUntilGone(agent context.Context) {
 	if f.lastPod == nil {
 		return
 	}
@@ -103,12 +103,12 @@ func (f *follower) stop(agent context.Context) {
 		}
 		return nil
 	})
-	f.finish()
+	f.waitForLogs()
 }
 
-// finish waits for the last lines of all containers.
-func (f *follower) finish() {
-	late := time.After(logPatience)
+// waitForLogs waits for the last lines of all containers.
+func (f *follower) waitForLogs() {
+	late := time.After(logTimeout)
 	for _, done := range f.logs {
 		select {
 		case <-done:
@@ -118,30 +118,30 @@ func (f *follower) finish() {
 	}
 }
 
-// see takes in the newest of the pod. It returns errEnded when there is no more
+// observe takes in the newest of the pod. It returns errEnded when there is no more
 // to come.
-func (f *follower) see(p *v1.Pod) error {
+func (f *follower) observe(p *v1.Pod) error {
 	f.lastPod = p
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, s := range statuses {
-			for _, id := range lives(s) {
-				if !f.seen[id] {
-					f.seen[id] = true
-					f.print(p, s.Name, id)
+			for _, id := range containerIDs(s) {
+				if !f.followed[id] {
+					f.followed[id] = true
+					f.followLog(p, s.Name, id)
 				}
 			}
 		}
 	}
-	f.explain(p)
+	f.printWaiting(p)
 	if pod.HasEnded(p) {
 		return errEnded
 	}
 	return nil
 }
 
-// lives are the ids of a container whose logs are there: one that was restarted at once
+// containerIDs are the ids of a container whose logs are there: one that was restarted at once
 // may never have been seen as it ran.
-func lives(s v1.ContainerStatus) []string {
+func containerIDs(s v1.ContainerStatus) []string {
 	var ids []string
 	if last := s.LastTerminationState.Terminated; last != nil && last.ContainerID != "" {
 		ids = append(ids, last.ContainerID)
@@ -152,16 +152,16 @@ func lives(s v1.ContainerStatus) []string {
 	return ids
 }
 
-// explain tells what the pod waits for, each reason once.
-func (f *follower) explain(p *v1.Pod) {
+// printWaiting tells what the pod waits for, each reason once.
+func (f *follower) printWaiting(p *v1.Pod) {
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, s := range statuses {
 			w := s.State.Waiting
 			if w == nil || w.Reason == pod.ReasonPodInitializing || w.Reason == "ContainerCreating" || w.Reason == "" {
 				continue
 			}
-			if text := fmt.Sprintf("container %s waits: %s: %s", s.Name, w.Reason, printers.OneLine(w.Message)); text != f.waits {
-				f.waits = text
+			if text := fmt.Sprintf("container %s waits: %s: %s", s.Name, w.Reason, printers.OneLine(w.Message)); text != f.lastWaiting {
+				f.lastWaiting = text
 				f.cmd.PrintErrln(text)
 			}
 			return
@@ -169,8 +169,8 @@ func (f *follower) explain(p *v1.Pod) {
 	}
 }
 
-// print copies the log of one life of a container from its beginning to its end.
-func (f *follower) print(p *v1.Pod, container, id string) {
+// followLog copies the log of one life of a container from its beginning to its end.
+func (f *follower) followLog(p *v1.Pod, container, id string) {
 	done := make(chan struct{})
 	f.logs = append(f.logs, done)
 	out := &printers.LineWriter{W: f.cmd.OutOrStdout(), Mu: &f.out}

@@ -17,31 +17,31 @@ import (
 
 // Where a pod is run once.
 
-// ownRoot is the root directory of a run.
-type ownRoot struct {
-	dir  string
-	made bool // by us
-	keep bool // there is something left in it
+// onceRoot is the root directory of a run.
+type onceRoot struct {
+	dir     string
+	created bool // by us
+	keep    bool // there is something left in it
 }
 
-// onceRoot is the root directory that was given, or one of its own.
-func onceRoot(cmd *cobra.Command) (*ownRoot, error) {
+// newOnceRoot is the root directory that was given, or one of its own.
+func newOnceRoot(cmd *cobra.Command) (*onceRoot, error) {
 	if cmd.Flags().Changed(cmdutil.FlagRootDir) {
 		dir, err := filepath.Abs(cmdutil.RootDir(cmd))
 		if err != nil {
 			return nil, fmt.Errorf("find the root directory: %w", err)
 		}
-		return &ownRoot{dir: dir}, nil
+		return &onceRoot{dir: dir}, nil
 	}
 	dir, err := os.MkdirTemp("/tmp", "berth-") // short: there are sockets below it
 	if err != nil {
 		return nil, fmt.Errorf("make a root directory: %w", err)
 	}
-	return &ownRoot{dir: dir, made: true}, cmd.Flags().Set(cmdutil.FlagRootDir, dir)
+	return &onceRoot{dir: dir, created: true}, cmd.Flags().Set(cmdutil.FlagRootDir, dir)
 }
 
-func (r *ownRoot) remove() error {
-	if !r.made || r.keep {
+func (r *onceRoot) remove() error {
+	if !r.created || r.keep {
 		return nil
 	}
 	if err := os.RemoveAll(r.dir); err != nil {
@@ -50,9 +50,9 @@ func (r *ownRoot) remove() error {
 	return nil
 }
 
-// setApart drops what a configuration file for another agent of the machine may say of names
+// isolate drops what a configuration file for another agent of the machine may say of names
 // and ports: a run has its own. The pod CIDR stays if it was given on the command line.
-func setApart(c *config.Config, network bool) {
+func isolate(c *config.Config, network bool) {
 	c.CgroupRoot = ""
 	if !network {
 		c.PodCIDR = netip.Prefix{}
@@ -72,7 +72,7 @@ func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 		return fmt.Errorf("there are pods of another run in %s, which would be stopped: run 'berth down --root-dir %s' first, or leave out --root-dir", c.RootDir, c.RootDir)
 	}
 	if o.images != "" {
-		if err := useImages(c.RootDir, o.images); err != nil {
+		if err := linkImages(c.RootDir, o.images); err != nil {
 			return err
 		}
 	}
@@ -91,8 +91,8 @@ func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 	return app.SaveSettings(c)
 }
 
-// useImages makes the folder the one from which the agent imports images.
-func useImages(root, folder string) error {
+// linkImages makes the folder the one from which the agent imports images.
+func linkImages(root, folder string) error {
 	images, err := filepath.Abs(folder)
 	if err == nil {
 		_, err = os.ReadDir(images)
@@ -114,8 +114,8 @@ func useImages(root, folder string) error {
 // imagesLink is where images are imported from, below the root directory.
 func imagesLink(root string) string { return filepath.Join(root, "images") }
 
-// leaveImages makes the images those of nobody: the next run may have none.
-func (o *onceFlags) leaveImages(root string) error {
+// unlinkImages makes the images those of nobody: the next run may have none.
+func (o *onceFlags) unlinkImages(root string) error {
 	if o.images == "" {
 		return nil
 	}

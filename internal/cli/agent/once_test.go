@@ -34,11 +34,11 @@ func TestOnceRefuses(t *testing.T) {
 		{"run --once -f " + dir + "/good.yaml --timeout=-1s", 1, "error: --timeout is -1s"},
 		{"run --once -f " + dir + "/good.yaml --kubeconfig x", 1, "error: --once and --kubeconfig exclude each other"},
 		{"run --once -f " + dir + "/good.yaml --container-runtime-endpoint unix:///x", 1, "error: --once and --container-runtime-endpoint exclude each other"},
-		{"run --once -f /nonexistent", onceTrouble, "error: look for manifests"},
-		{"run --once -f " + dir, onceTrouble, "error: " + dir + " is a folder"},
-		{"run --once -f " + dir + "/always.yaml", onceTrouble, "would never end, since it is restarted always: set spec.restartPolicy to Never or OnFailure"},
-		{"run --once -f " + dir + "/two.yaml", onceTrouble, "error: there are 2 pods in "},
-		{"run --once -f " + dir + "/bad.yaml", onceTrouble, dir + "/bad.yaml:7: error: "},
+		{"run --once -f /nonexistent", exitCannotRun, "error: look for manifests"},
+		{"run --once -f " + dir, exitCannotRun, "error: " + dir + " is a folder"},
+		{"run --once -f " + dir + "/always.yaml", exitCannotRun, "would never end, since it is restarted always: set spec.restartPolicy to Never or OnFailure"},
+		{"run --once -f " + dir + "/two.yaml", exitCannotRun, "error: there are 2 pods in "},
+		{"run --once -f " + dir + "/bad.yaml", exitCannotRun, dir + "/bad.yaml:7: error: "},
 	}
 	for _, c := range cases {
 		if got := clitest.Run(t, root, "", strings.Fields(c.args)...); got.Code != c.code || !strings.Contains(got.Stderr, c.want) || got.Out != "" {
@@ -72,9 +72,9 @@ func TestOnceCode(t *testing.T) {
 		{"the second failed", pod(v1.PodFailed, 0, 3), 3, ""},
 		{"the order is that of the spec", backwards, 3, ""},
 		{"an init container failed", initFailed, 9, ""},
-		{"it was turned away", turnedAway, onceTrouble, "pod x/web-node-1 failed: NodePorts: the port is taken"},
+		{"it was turned away", turnedAway, exitCannotRun, "pod x/web-node-1 failed: NodePorts: the port is taken"},
 	} {
-		code, err := onceCode(c.pod)
+		code, err := podExitCode(c.pod)
 		if code != c.code || fmt.Sprint(err) != map[bool]string{true: "<nil>", false: c.err}[c.err == ""] {
 			t.Errorf("%s: got %d, %v", c.name, code, err)
 		}
@@ -92,7 +92,7 @@ func TestOnceIsSetApart(t *testing.T) {
 	// given the configuration file of another agent
 	a, b := of(t.TempDir()), of(t.TempDir())
 	for _, c := range []*config.Config{a, b} {
-		setApart(c, c == a)
+		isolate(c, c == a)
 		if err := app.NameRoot(c, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	if to, err := os.Readlink(filepath.Join(root, "images")); err != nil || to != once.images {
 		t.Errorf("got %q (%v)", to, err)
 	}
-	if err := once.leaveImages(root); err != nil {
+	if err := once.unlinkImages(root); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(root, "images")); !errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +164,7 @@ func TestEachLifeOfAContainerIsPrinted(t *testing.T) {
 		{"it waits for the second", v1.ContainerStatus{State: waits, ContainerID: "a", LastTerminationState: ended("a")}, "[a]"},
 		{"the second, and nobody saw the first", v1.ContainerStatus{State: running, ContainerID: "b", LastTerminationState: ended("a")}, "[a b]"},
 	} {
-		if got := fmt.Sprint(lives(c.status)); got != c.want {
+		if got := fmt.Sprint(containerIDs(c.status)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}

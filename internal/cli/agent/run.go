@@ -46,14 +46,14 @@ it again as you like. 'berth down' is what ends them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			surviveDeadPipe()
-			if once.wanted || once.given(cmd) {
+			if once.enabled || once.changed(cmd) {
 				return once.run(cmd, &flags)
 			}
 			c, err := loadConfig(cmd, &flags)
 			if err != nil {
 				return err
 			}
-			if err := needRoot("run"); err != nil {
+			if err := requireRoot("run"); err != nil {
 				return err
 			}
 			log, err := logging.New(cmd.ErrOrStderr(), c.Verbosity)
@@ -84,8 +84,8 @@ it again as you like. 'berth down' is what ends them.`,
 	return cmd
 }
 
-// needRoot refuses early what would fail in the middle.
-func needRoot(command string) error {
+// requireRoot refuses early what would fail in the middle.
+func requireRoot(command string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("'berth %s' must run as root, since it starts containers: try 'sudo berth %s'", command, command)
 	}

@@ -36,7 +36,7 @@ may the members of group "berth" if there is such a group.`,
 	}
 	root.PersistentFlags().String(FlagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return UsageError(cmd, cmp.Or(localOnly(cmd, err), err.Error()))
+		return UsageError(cmd, cmp.Or(explainLocalOnly(cmd, err), err.Error()))
 	})
 	get := newVerb("get", "Show what runs on this machine, and what happened to it",
 		"berth can't get %q: it can get pods, events, node, images and volumes",
@@ -81,7 +81,7 @@ func newVerb(verb, short, unknown, missing string) *cobra.Command {
 func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer, args ...string) int {
 	root.SetArgs(splitKind(args))
 	if err := root.ExecuteContext(ctx); err != nil {
-		return report(stderr, err)
+		return printError(stderr, err)
 	}
 	return 0
 }

@@ -23,8 +23,8 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// report tells why a command failed, and returns its exit code.
-func report(stderr io.Writer, err error) int {
+// printError tells why a command failed, and returns its exit code.
+func printError(stderr io.Writer, err error) int {
 	code := 1
 	var exit *ExitError
 	if errors.As(err, &exit) {

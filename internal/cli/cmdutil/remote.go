@@ -66,9 +66,9 @@ func asNode[N client.Node](n N, err error) (client.Node, error) {
 	return n, nil
 }
 
-// instead is what to ask the cluster of a node that does not tell over the network
+// clusterCommand is what to ask the cluster of a node that does not tell over the network
 // what a command wants to know; empty if there is no such thing.
-func instead(command string) string {
+func clusterCommand(command string) string {
 	switch command {
 	case "berth get events":
 		return "kubectl get events -A"
@@ -88,15 +88,15 @@ func instead(command string) string {
 	return ""
 }
 
-// localOnly says what to do about a flag that cmd does not have because it talks to
+// explainLocalOnly says what to do about a flag that cmd does not have because it talks to
 // the agent of this machine alone; empty if that is not what is wrong.
-func localOnly(cmd *cobra.Command, err error) string {
+func explainLocalOnly(cmd *cobra.Command, err error) string {
 	unknown, ok := err.(*pflag.NotExistError) //nolint:errorlint // pflag hands it over bare
 	if !ok || !slices.Contains(append(credentialFlags(), flagServer), unknown.GetSpecifiedName()) {
 		return ""
 	}
 	text := fmt.Sprintf("a node does not tell over the network what '%s' needs: run it on the machine itself, as in 'ssh NODE %[1]s'", cmd.CommandPath())
-	if other := instead(cmd.CommandPath()); other != "" {
+	if other := clusterCommand(cmd.CommandPath()); other != "" {
 		text += fmt.Sprintf(", or ask the cluster with '%s'", other)
 	}
 	return text

@@ -87,12 +87,12 @@ func splitImage(full string) (name, tag string) {
 	return full, ""
 }
 
-const shownID = 12 // as much of an ID as people read
+const shortIDLength = 12 // as much of an ID as people read
 
 func shortID(id string) string {
 	_, hash, found := strings.Cut(id, ":")
 	if !found {
 		hash = id
 	}
-	return hash[:min(len(hash), shownID)]
+	return hash[:min(len(hash), shortIDLength)]
 }

@@ -85,7 +85,7 @@ root directory are taken in by themselves, and kept.`,
 			defer func() { _ = archive.Close() }()
 			return cmdutil.WithClient(cmd, func(ctx context.Context, c *client.Client) error {
 				b := newBar(cmd, "load "+args[0])
-				names, err := c.LoadImages(ctx, name, newCounted(archive, size, b.show))
+				names, err := c.LoadImages(ctx, name, newCountingReader(archive, size, b.show))
 				b.end(err)
 				if err != nil {
 					return fmt.Errorf("load %s: %w", args[0], err)
@@ -153,19 +153,19 @@ func openArchive(cmd *cobra.Command, path string) (archive io.ReadCloser, name s
 	return f, name, info.Size(), nil
 }
 
-// counted shows how much of it was read.
-type counted struct {
+// countingReader shows how much of it was read.
+type countingReader struct {
 	io.Reader
 	done, total int64
 	meter       *progress.Meter
 	show        func(progress.Progress)
 }
 
-func newCounted(r io.Reader, size int64, show func(progress.Progress)) *counted {
-	return &counted{Reader: r, total: size, meter: progress.NewMeter(time.Now()), show: show}
+func newCountingReader(r io.Reader, size int64, show func(progress.Progress)) *countingReader {
+	return &countingReader{Reader: r, total: size, meter: progress.NewMeter(time.Now()), show: show}
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.done += int64(n)
 	now := time.Now()

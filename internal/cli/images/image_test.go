@@ -45,7 +45,7 @@ func TestAProgressBar(t *testing.T) {
 
 func TestAnArchiveIsCountedAsItIsRead(t *testing.T) {
 	var last progress.Progress
-	r := newCounted(strings.NewReader("archive"), 7, func(p progress.Progress) { last = p })
+	r := newCountingReader(strings.NewReader("archive"), 7, func(p progress.Progress) { last = p })
 	if _, err := io.ReadAll(r); err != nil || last.Done != 7 || last.Total != 7 {
 		t.Errorf("got %+v, %v", last, err)
 	}

@@ -24,17 +24,17 @@ type progressBar struct {
 }
 
 const (
-	barWidth   = 24
-	barEvery   = 100 * time.Millisecond
-	lineEvery  = 5 * time.Second
-	eraseLine  = "\r\x1b[K"
-	minBarRoom = 60
+	barWidth       = 24
+	barInterval    = 100 * time.Millisecond
+	lineInterval   = 5 * time.Second
+	eraseLine      = "\r\x1b[K"
+	minBarTerminal = 60
 )
 
 func newBar(cmd *cobra.Command, what string) *progressBar {
 	b := &progressBar{w: cmd.ErrOrStderr(), what: what, now: time.Now}
 	if f, ok := b.w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= minBarRoom { //nolint:gosec // likewise
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= minBarTerminal { //nolint:gosec // likewise
 			b.width = width
 		}
 	}
@@ -45,9 +45,9 @@ func newBar(cmd *cobra.Command, what string) *progressBar {
 // show tells how it comes along, if enough time has passed since the last time.
 func (b *progressBar) show(p progress.Progress) {
 	now := b.now()
-	every := lineEvery
+	every := lineInterval
 	if b.width > 0 {
-		every = barEvery
+		every = barInterval
 	}
 	if now.Sub(b.shown) < every || !p.Known() {
 		return

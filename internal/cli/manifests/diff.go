@@ -16,8 +16,8 @@ import (
 
 // The exit codes of diff(1).
 const (
-	diffFound   = 1
-	diffTrouble = 2
+	exitDifferent = 1
+	exitTrouble   = 2
 )
 
 func newDiffCommand() *cobra.Command {
@@ -43,9 +43,9 @@ manifest would be refused.`,
 			changed, err := diff(cmd, args, &manifests, output)
 			switch {
 			case err != nil:
-				return &cmdutil.ExitError{Code: diffTrouble, Err: err}
+				return &cmdutil.ExitError{Code: exitTrouble, Err: err}
 			case changed:
-				return &cmdutil.ExitError{Code: diffFound}
+				return &cmdutil.ExitError{Code: exitDifferent}
 			}
 			return nil
 		},
@@ -84,11 +84,11 @@ func diff(cmd *cobra.Command, args []string, manifests *manifestFlag, output str
 	if err != nil {
 		return false, err
 	}
-	return len(changes) > 0, refusedAll(cmd, result)
+	return len(changes) > 0, reportRefused(cmd, result)
 }
 
-// refusedAll tells of the manifests that would be refused.
-func refusedAll(cmd *cobra.Command, result *review.Result) error {
+// reportRefused tells of the manifests that would be refused.
+func reportRefused(cmd *cobra.Command, result *review.Result) error {
 	if !result.Failed() {
 		return nil
 	}
@@ -113,7 +113,7 @@ func runningPods(cmd *cobra.Command) ([]*v1.Pod, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	node := thisNode()
+	node := defaultNodeName()
 	if n, err := c.Machine(cmd.Context()); err == nil {
 		node = n.Name
 	}

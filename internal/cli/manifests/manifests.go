@@ -56,12 +56,12 @@ func (m *manifestFlag) wholeFolder(args []string) bool {
 	if len(paths) != 1 {
 		return false
 	}
-	return isFolder(paths[0])
+	return isDir(paths[0])
 }
 
 func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
 	if path == stdinName {
-		data, err := readAtMost(stdin)
+		data, err := readLimited(stdin)
 		return []review.File{{Origin: "stdin", Data: data, Err: err}}, nil
 	}
 	info, err := os.Stat(path)
@@ -89,10 +89,10 @@ func ReadOnePod(cmd *cobra.Command, path string) ([]byte, *v1.Pod, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(files) != 1 || isFolder(path) {
+	if len(files) != 1 || isDir(path) {
 		return nil, nil, fmt.Errorf("%s is a folder: --once runs the pod of one manifest", path)
 	}
-	result, err := review.Read(files, thisNode())
+	result, err := review.Read(files, defaultNodeName())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +110,7 @@ func ReadOnePod(cmd *cobra.Command, path string) ([]byte, *v1.Pod, error) {
 	return files[0].Data, result.Pods[0].Pod, nil
 }
 
-func isFolder(path string) bool {
+func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
@@ -121,14 +121,14 @@ func readManifest(path string) review.File {
 		return review.File{Origin: path, Err: err}
 	}
 	defer file.Close()
-	data, err := readAtMost(file)
+	data, err := readLimited(file)
 	if err == nil {
 		err = source.CheckWriters(file)
 	}
 	return review.File{Origin: path, Data: data, Err: err}
 }
 
-func readAtMost(from io.Reader) ([]byte, error) {
+func readLimited(from io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, source.MaxManifest+1))
 	if err == nil && len(data) > source.MaxManifest {
 		err = fmt.Errorf("it has more than %d MB: split it", source.MaxManifest>>20)
@@ -136,8 +136,8 @@ func readAtMost(from io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// thisNode is what the agent of this machine is called unless it is told otherwise.
-func thisNode() string {
+// defaultNodeName is what the agent of this machine is called unless it is told otherwise.
+func defaultNodeName() string {
 	name, err := os.Hostname()
 	name = strings.ToLower(name)
 	if err != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {

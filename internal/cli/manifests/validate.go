@@ -41,14 +41,14 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
 			if err != nil {
 				return err
 			}
-			result, err := review.Read(files, thisNode())
+			result, err := review.Read(files, defaultNodeName())
 			if err != nil {
 				return err
 			}
 			if documents != nil {
-				err = documents.Print(newVerdict(result, len(files)))
+				err = documents.Print(newValidationReport(result, len(files)))
 			} else {
-				err = printVerdict(cmd.OutOrStdout(), newVerdict(result, len(files)), cmdutil.Colored(cmd))
+				err = printValidationReport(cmd.OutOrStdout(), newValidationReport(result, len(files)), cmdutil.Colored(cmd))
 			}
 			if err == nil && result.Failed() {
 				err = &cmdutil.ExitError{Code: 1} // what is wrong was told
@@ -61,8 +61,8 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
 	return cmd
 }
 
-// verdict is what -o json prints.
-type verdict struct {
+// validationReport is what -o json prints.
+type validationReport struct {
 	Files    int              `json:"files"`
 	Pods     []string         `json:"pods"` // that are good
 	Errors   int              `json:"errors"`
@@ -70,8 +70,8 @@ type verdict struct {
 	Findings []review.Finding `json:"findings"`
 }
 
-func newVerdict(r *review.Result, files int) verdict {
-	v := verdict{Files: files, Pods: []string{}, Findings: append([]review.Finding{}, r.Findings...)}
+func newValidationReport(r *review.Result, files int) validationReport {
+	v := validationReport{Files: files, Pods: []string{}, Findings: append([]review.Finding{}, r.Findings...)}
 	for _, p := range r.Pods {
 		v.Pods = append(v.Pods, pod.Ref(p.Pod))
 	}
@@ -85,7 +85,7 @@ func newVerdict(r *review.Result, files int) verdict {
 	return v
 }
 
-func printVerdict(w io.Writer, v verdict, colors bool) error {
+func printValidationReport(w io.Writer, v validationReport, colors bool) error {
 	for _, f := range v.Findings {
 		if _, err := fmt.Fprintln(w, findingText(f, colors)); err != nil {
 			return err

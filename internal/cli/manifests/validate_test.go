@@ -23,7 +23,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	got = clitest.Run(t, root, strings.Replace(clitest.GoodPod, "app:1", "app:latest", 1), "validate", "-f", "-", "-o", "json")
-	var v verdict
+	var v validationReport
 	if err := json.Unmarshal([]byte(got.Out), &v); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestDiff(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, got.Out)
 		}
 	}
-	if got.Code != diffFound || got.Stderr != "" {
+	if got.Code != exitDifferent || got.Stderr != "" {
 		t.Errorf("got %+v", got)
 	}
 	other := clitest.Folder(t, map[string]string{"new.yaml": strings.Replace(clitest.GoodPod, "name: web", "name: new", 1)})
@@ -97,11 +97,11 @@ func TestDiff(t *testing.T) {
 	}
 	broken := clitest.Folder(t, map[string]string{"web.yaml": clitest.GoodPod + "nonsense: 1\n"})
 	got = a.Berth(t, "diff", "-f", broken)
-	if got.Code != diffTrouble || !strings.Contains(got.Stderr, "refused: "+broken+"/web.yaml:") || !strings.Contains(got.Stderr, "error: 1 manifest would be refused") {
+	if got.Code != exitTrouble || !strings.Contains(got.Stderr, "refused: "+broken+"/web.yaml:") || !strings.Contains(got.Stderr, "error: 1 manifest would be refused") {
 		t.Errorf("got %+v", got)
 	}
 	none := clitest.NoAgent(t, root)
-	if got := none.Berth(t, "diff", "-f", same); got.Code != diffTrouble || !strings.HasPrefix(got.Stderr, "error: berth is not running") {
+	if got := none.Berth(t, "diff", "-f", same); got.Code != exitTrouble || !strings.HasPrefix(got.Stderr, "error: berth is not running") {
 		t.Errorf("got %+v", got)
 	}
 }

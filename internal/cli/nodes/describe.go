@@ -72,7 +72,7 @@ func describeNode(n *v1.Node, pods []v1.Pod, now time.Time) string {
 	printers.WriteOutline(&b, printers.ResourceEntries("Capacity", n.Status.Capacity))
 	printers.WriteOutline(&b, printers.ResourceEntries("Allocatable", n.Status.Allocatable))
 	printers.WriteOutline(&b, []printers.Entry{{Name: "System Info", Children: nodeInfo(n.Status.NodeInfo)}})
-	writeTenants(&b, n, pods, now)
+	writeAllocations(&b, n, pods, now)
 	return b.String()
 }
 
@@ -108,8 +108,8 @@ func writeNodeConditions(b *strings.Builder, conditions []v1.NodeCondition, now 
 	_ = rows.Flush() // a builder takes all
 }
 
-// shares are the resources of which a table tells who has how much.
-func shares() []struct {
+// resourceShares are the resources of which a table tells who has how much.
+func resourceShares() []struct {
 	name v1.ResourceName
 	of   func(v1.ResourceRequirements) v1.ResourceList
 	head string
@@ -128,39 +128,39 @@ func shares() []struct {
 	}
 }
 
-// writeTenants writes which pods may have how much of a node, and all together.
-func writeTenants(b *strings.Builder, n *v1.Node, pods []v1.Pod, now time.Time) {
+// writeAllocations writes which pods may have how much of a node, and all together.
+func writeAllocations(b *strings.Builder, n *v1.Node, pods []v1.Pod, now time.Time) {
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p v1.Pod) bool { return pod.HasEnded(&p) })
 	slices.SortFunc(pods, func(x, y v1.Pod) int { return strings.Compare(pod.Ref(&x), pod.Ref(&y)) })
 	fmt.Fprintf(b, "Pods:  (%d that have not ended)\n", len(pods))
 	rows := table.New(b)
 	head := []string{"  Namespace", "Name"}
-	for _, s := range shares() {
+	for _, s := range resourceShares() {
 		head = append(head, s.head)
 	}
 	rows.Row(append(head, "Age")...)
-	totals := make([]resource.Quantity, len(shares()))
+	totals := make([]resource.Quantity, len(resourceShares()))
 	for i := range pods {
 		p := &pods[i]
 		cells := []string{"  " + p.Namespace, p.Name}
-		for k, s := range shares() {
-			sum := podShare(p, s.name, s.of)
+		for k, s := range resourceShares() {
+			sum := podAmount(p, s.name, s.of)
 			totals[k].Add(sum)
 			cells = append(cells, share(sum, n.Status.Allocatable[s.name]))
 		}
 		rows.Row(append(cells, printers.Age(pod.Created(p), now))...)
 	}
 	cells := []string{"  Total", ""}
-	for k, s := range shares() {
+	for k, s := range resourceShares() {
 		cells = append(cells, share(totals[k], n.Status.Allocatable[s.name]))
 	}
 	rows.Row(append(cells, "")...)
 	_ = rows.Flush() // a builder takes all
 }
 
-// podShare is what a pod may have of a resource: its containers together, sidecars
+// podAmount is what a pod may have of a resource: its containers together, sidecars
 // included, or its largest init container if that is more.
-func podShare(p *v1.Pod, name v1.ResourceName, of func(v1.ResourceRequirements) v1.ResourceList) resource.Quantity {
+func podAmount(p *v1.Pod, name v1.ResourceName, of func(v1.ResourceRequirements) v1.ResourceList) resource.Quantity {
 	var sum, largest resource.Quantity
 	for i := range p.Spec.Containers {
 		sum.Add(of(p.Spec.Containers[i].Resources)[name])

@@ -10,7 +10,7 @@ import (
 
 func newAttachCommand() *cobra.Command {
 	var (
-		node     nodeFlags
+		node     targetFlags
 		terminal terminalFlags
 	)
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 )
 
 func newCopyCommand() *cobra.Command {
-	var node nodeFlags
+	var node targetFlags
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE DESTINATION",
 		Short: "Copy files and folders to and from a container",
@@ -31,7 +31,7 @@ out of a container that stay within what is copied.`,
 		},
 		ValidArgsFunction: completeCopy,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, to := parsePlace(args[0]), parsePlace(args[1])
+			from, to := parseLocation(args[0]), parseLocation(args[1])
 			switch {
 			case from.pod == "" && to.pod == "":
 				return cmdutil.UsageError(cmd, "neither is in a pod: write POD:PATH for the one that is")
@@ -64,20 +64,20 @@ out of a container that stay within what is copied.`,
 	return cmd
 }
 
-// place is a path, of this machine if there is no pod.
-type place struct{ namespace, pod, path string }
+// location is a path, of this machine if there is no pod.
+type location struct{ namespace, pod, path string }
 
-// parsePlace reads [[NAMESPACE/]POD:]PATH. What looks like a path of this machine
+// parseLocation reads [[NAMESPACE/]POD:]PATH. What looks like a path of this machine
 // is one, colon or not.
-func parsePlace(text string) place {
+func parseLocation(text string) location {
 	before, path, found := strings.Cut(text, ":")
 	if !found || before == "" || strings.HasPrefix(before, "/") || strings.HasPrefix(before, ".") {
-		return place{path: text}
+		return location{path: text}
 	}
 	if kind, rest, ok := strings.Cut(before, "/"); ok && kind != "pod" && kind != "pods" && kind != "po" {
-		return place{namespace: kind, pod: rest, path: path}
+		return location{namespace: kind, pod: rest, path: path}
 	}
-	return place{pod: before, path: path}
+	return location{pod: before, path: path}
 }
 
 // completeCopy completes pods, and otherwise leaves files to the shell.

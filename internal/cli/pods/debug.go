@@ -20,7 +20,7 @@ import (
 
 // debugFlags are those of 'debug'.
 type debugFlags struct {
-	node     nodeFlags // of which it has only the namespace
+	node     targetFlags // of which it has only the namespace
 	terminal terminalFlags
 	image    string
 	name     string
@@ -131,13 +131,13 @@ func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) err
 	return f.exitCode(cmd, c, p, err)
 }
 
-// endPatience is how long the agent may take to notice that a container ended.
-const endPatience = 5 * time.Second
+// exitTimeout is how long the agent may take to notice that a container ended.
+const exitTimeout = 5 * time.Second
 
 // exitCode is how the container ended, if it has; what else there is to say, if
 // it has not.
 func (f *debugFlags) exitCode(cmd *cobra.Command, c *client.Client, p *v1.Pod, otherwise error) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), endPatience)
+	ctx, cancel := context.WithTimeout(cmd.Context(), exitTimeout)
 	defer cancel()
 	s, err := c.Ended(ctx, p, f.name)
 	if err != nil {

@@ -78,13 +78,13 @@ func describePods(cmd *cobra.Command, n client.Node, f client.Filter) error {
 func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Refusal) (string, error) {
 	c, local := n.(*client.Client)
 	if !local {
-		return describe(p, nil, findings{far: true}, time.Now()), nil
+		return describe(p, nil, details{remote: true}, time.Now()), nil
 	}
 	recorded, err := c.Events(ctx, client.EventFilter{Namespace: p.Namespace, Pod: p.Name, UID: p.UID})
 	if err != nil {
 		return "", err
 	}
-	more := findings{refused: refusalsOf(p, refused)}
+	more := details{refused: refusalsOf(p, refused)}
 	// An agent that does not tell the rest, or a pod that has just gone, is no reason
 	// to tell nothing.
 	if found, err := c.Probes(ctx, p.Namespace, p.Name); err == nil {
@@ -97,20 +97,20 @@ func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Re
 }
 
 // describe is all that there is to say about a pod.
-func describe(p *v1.Pod, recorded []v1.Event, more findings, now time.Time) string {
+func describe(p *v1.Pod, recorded []v1.Event, more details, now time.Time) string {
 	var b strings.Builder
 	printers.WriteOutline(&b, describeIdentity(p, now))
 	printers.WriteOutline(&b, describeRefusals(more.refused))
 	printers.WriteOutline(&b, describeContainers(p))
-	if !more.far {
+	if !more.remote {
 		writeProbes(&b, p, more.probes, now)
 	}
 	writeConditions(&b, p.Status.Conditions)
-	if !more.far {
+	if !more.remote {
 		printers.WriteOutline(&b, describeVolumes(more.volumes))
 	}
 	printers.WriteOutline(&b, []printers.Entry{printers.NewEntry("QoS Class", printers.OrNone(string(p.Status.QOSClass)))})
-	if more.far {
+	if more.remote {
 		untold := fmt.Sprintf("<not told over the network: see 'kubectl describe pod %s -n %s', or 'berth describe pod' on the machine>", p.Name, p.Namespace)
 		printers.WriteOutline(&b, []printers.Entry{printers.NewEntry("Events", untold)})
 		return b.String()

@@ -58,8 +58,8 @@ func describeContainer(c *v1.Container, status *v1.ContainerStatus) []printers.E
 		out = append(out, printers.NewEntry("Image ID", printers.OrNone(status.ImageID)))
 	}
 	out = append(out, describePorts(c.Ports)...)
-	out = append(out, words("Command", c.Command)...)
-	out = append(out, words("Args", c.Args)...)
+	out = append(out, commandEntries("Command", c.Command)...)
+	out = append(out, commandEntries("Args", c.Args)...)
 	if c.RestartPolicy != nil {
 		out = append(out, printers.NewEntry("Restart Policy", string(*c.RestartPolicy)))
 	}
@@ -103,8 +103,8 @@ func describePorts(ports []v1.ContainerPort) []printers.Entry {
 	return out
 }
 
-// words are those of a command line, one below the other.
-func words(name string, args []string) []printers.Entry {
+// commandEntries are those of a command line, one below the other.
+func commandEntries(name string, args []string) []printers.Entry {
 	if len(args) == 0 {
 		return nil
 	}

@@ -17,9 +17,9 @@ import (
 
 // More of a pod than its object says.
 
-// findings is what the agent knows of a pod beside its object.
-type findings struct {
-	far     bool // the pod is on another node, which tells none of this
+// details is what the agent knows of a pod beside its object.
+type details struct {
+	remote  bool // the pod is on another node, which tells none of this
 	probes  []api.ProbeResult
 	volumes []api.Volume
 	refused []pod.Refusal // newer versions of the pod that were not taken in

@@ -17,8 +17,8 @@ import (
 )
 
 // crashingFindings is what an agent knows of crashingPod.
-func crashingFindings() findings {
-	return findings{
+func crashingFindings() details {
+	return details{
 		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: clitest.BeforeNoon(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2, Ended: true}},
 		volumes: []api.Volume{{Name: "data", Kind: "emptyDir", Source: "disk", Path: "/p/data", Capacity: new(int64(1 << 20)), Used: new(int64(512))}},
 		refused: []pod.Refusal{{Origin: "/m/web.yaml", Line: 7, Pod: "x/web-node-1", Message: "no such field", Kept: true}},
@@ -126,7 +126,7 @@ func TestDescribeAPodThatIsBarelyThere(t *testing.T) {
 	p := clitest.RunningPod("x", "web")
 	p.Spec.Containers = []v1.Container{{Name: "app", Image: "localhost/app:1"}}
 	p.Status = v1.PodStatus{Phase: v1.PodPending}
-	got := describe(p, nil, findings{}, clitest.Noon())
+	got := describe(p, nil, details{}, clitest.Noon())
 	for _, want := range []string{
 		"Labels:       <none>\n", "Status:       Pending\n", "IP:           <none>\n", "    Image:        localhost/app:1\n",
 		"Conditions:  <none>\n", "QoS Class:  <none>\n", "Events:  <none>\n",
@@ -136,7 +136,7 @@ func TestDescribeAPodThatIsBarelyThere(t *testing.T) {
 		}
 	}
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(clitest.BeforeNoon(5*time.Second)), new(int64(30))
-	got = describe(p, nil, findings{}, clitest.Noon())
+	got = describe(p, nil, details{}, clitest.Noon())
 	for _, want := range []string{"Status:        Terminating (for 5s)\n", "Grace Period:  30s\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)

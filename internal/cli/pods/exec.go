@@ -9,7 +9,7 @@ import (
 
 func newExecCommand() *cobra.Command {
 	var (
-		node     nodeFlags
+		node     targetFlags
 		terminal terminalFlags
 	)
 	cmd := &cobra.Command{

@@ -111,11 +111,11 @@ func printLog(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
 	if len(log.Choice) > 1 {
 		cmd.PrintErrf("Defaulted container %q out of: %s\n", log.Container, strings.Join(log.Choice, ", "))
 	}
-	return endOfFollowing(r, log.CopyTo(cmd.OutOrStdout()))
+	return endOfLog(r, log.CopyTo(cmd.OutOrStdout()))
 }
 
-// endOfFollowing is nil if err only says that somebody has seen enough.
-func endOfFollowing(r client.LogRequest, err error) error {
+// endOfLog is nil if err only says that somebody has seen enough.
+func endOfLog(r client.LogRequest, err error) error {
 	if r.Follow {
 		return cmdutil.UntilInterrupted(err)
 	}

@@ -45,7 +45,7 @@ func printAllLogs(cmd *cobra.Command, n client.Node, r client.LogRequest) error 
 			return err
 		}
 		defer func() { _ = log.Close() }()
-		return endOfFollowing(r, log.CopyTo(w))
+		return endOfLog(r, log.CopyTo(w))
 	}
 	names := inStartOrder(p)
 	var errs []error

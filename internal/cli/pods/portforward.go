@@ -14,7 +14,7 @@ import (
 
 func newPortForwardCommand() *cobra.Command {
 	var (
-		node      nodeFlags
+		node      targetFlags
 		addresses []string
 	)
 	cmd := &cobra.Command{

@@ -62,12 +62,12 @@ func row(p *v1.Pod, deleted bool, now time.Time) []string {
 	}
 }
 
-// maxMessage keeps a row on a line of its own. 'describe' shows all of it.
-const maxMessage = 100
+// maxMessageWidth keeps a row on a line of its own. 'describe' shows all of it.
+const maxMessageWidth = 100
 
-// cutMiddle shortens a text. What it is about stands at its beginning, and what came of
+// truncateMiddle shortens a text. What it is about stands at its beginning, and what came of
 // it, such as the cause of an error, at its end.
-func cutMiddle(text string, most int) string {
+func truncateMiddle(text string, most int) string {
 	const gap = "..."
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -89,5 +89,5 @@ func message(p *v1.Pod) string {
 		}
 	}
 	text = printers.OneLine(text)
-	return cutMiddle(text, maxMessage)
+	return truncateMiddle(text, maxMessageWidth)
 }

@@ -18,27 +18,27 @@ import (
 	"berth/internal/cli/cmdutil"
 )
 
-// nodeFlags are those of the commands that open streams into containers: which
+// targetFlags are those of the commands that open streams into containers: which
 // pod, and where its node is.
-type nodeFlags struct {
+type targetFlags struct {
 	cmdutil.RemoteFlags
 	namespace string
 	container string
 }
 
-func (f *nodeFlags) addTo(cmd *cobra.Command) {
+func (f *targetFlags) addTo(cmd *cobra.Command) {
 	cmdutil.AddNamespaceFlag(cmd, &f.namespace, "namespace of the pod; not needed if only one has that name")
 	f.AddTo(cmd)
 }
 
 // addContainer gives cmd its -c.
-func (f *nodeFlags) addContainer(cmd *cobra.Command) {
+func (f *targetFlags) addContainer(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.container, "container", "c", "", "container of the pod")
 	_ = cmd.RegisterFlagCompletionFunc("container", cmdutil.CompleteContainers)
 }
 
 // open returns the API of the node that the flags mean, and a function that closes it.
-func (f *nodeFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode func(), err error) {
+func (f *targetFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode func(), err error) {
 	far, err := f.Given(cmd)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (f *nodeFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode func(
 }
 
 // pod finds the pod that an argument means.
-func (f *nodeFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, error) {
+func (f *targetFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, error) {
 	filter, err := cmdutil.PodFilter(cmd, f.namespace, []string{arg})
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ type target struct {
 
 // withTarget calls do with the container that the flags and the name of a pod mean. If no flag names a container of
 // several, it says which one is taken.
-func (f *nodeFlags) withTarget(cmd *cobra.Command, arg string, do func(target) error) error {
+func (f *targetFlags) withTarget(cmd *cobra.Command, arg string, do func(target) error) error {
 	n, closeNode, err := f.open(cmd)
 	if err != nil {
 		return err
@@ -121,16 +121,16 @@ func (f *terminalFlags) connect(cmd *cobra.Command, stream func(remotecommand.St
 				return fmt.Errorf("prepare the terminal: %w", err)
 			}
 			defer func() { _ = term.Restore(int(terminal.Fd()), before) }()
-			w := newWindow(cmd, terminal)
+			w := newSizeQueue(cmd, terminal)
 			defer w.stop()
 			s.TerminalSizeQueue = w
 		}
 	}
-	return asExit(cmd, stream(s))
+	return toExitError(cmd, stream(s))
 }
 
-// asExit turns the end of a command in a container into that of berth.
-func asExit(cmd *cobra.Command, err error) error {
+// toExitError turns the end of a command in a container into that of berth.
+func toExitError(cmd *cobra.Command, err error) error {
 	var exit *client.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -141,22 +141,22 @@ func asExit(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// window tells the size of the terminal, at first and when it changes.
-type window struct {
+// sizeQueue tells the size of the terminal, at first and when it changes.
+type sizeQueue struct {
 	terminal *os.File
 	changed  chan os.Signal
 	done     <-chan struct{}
 }
 
-func newWindow(cmd *cobra.Command, terminal *os.File) *window {
-	w := &window{terminal: terminal, changed: make(chan os.Signal, 1), done: cmd.Context().Done()}
+func newSizeQueue(cmd *cobra.Command, terminal *os.File) *sizeQueue {
+	w := &sizeQueue{terminal: terminal, changed: make(chan os.Signal, 1), done: cmd.Context().Done()}
 	w.changed <- unix.SIGWINCH // the size that it has
 	signal.Notify(w.changed, unix.SIGWINCH)
 	return w
 }
 
 // Next implements remotecommand.TerminalSizeQueue.
-func (w *window) Next() *remotecommand.TerminalSize {
+func (w *sizeQueue) Next() *remotecommand.TerminalSize {
 	for {
 		select {
 		case _, more := <-w.changed:
@@ -173,7 +173,7 @@ func (w *window) Next() *remotecommand.TerminalSize {
 	}
 }
 
-func (w *window) stop() {
+func (w *sizeQueue) stop() {
 	signal.Stop(w.changed)
 	close(w.changed)
 }

@@ -132,7 +132,7 @@ func TestCopy(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	for text, want := range map[string]place{
+	for text, want := range map[string]location{
 		"web:/etc":     {pod: "web", path: "/etc"},
 		"x/web:/etc":   {namespace: "x", pod: "web", path: "/etc"},
 		"pod/web:a":    {pod: "pod/web", path: "a"},
@@ -146,7 +146,7 @@ func TestPlaces(t *testing.T) {
 		"folder/file":  {path: "folder/file"},
 		"web-node-1:.": {pod: "web-node-1", path: "."},
 	} {
-		if got := parsePlace(text); got != want {
+		if got := parseLocation(text); got != want {
 			t.Errorf("%s: got %+v, want %+v", text, got, want)
 		}
 	}

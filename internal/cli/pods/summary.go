@@ -58,7 +58,7 @@ func (s *summary) addInit(p *v1.Pod, sidecars map[string]bool) bool {
 		initializing = true
 		switch waiting := c.State.Waiting; {
 		case c.State.Terminated != nil:
-			s.status = "Init:" + ending(c.State.Terminated)
+			s.status = "Init:" + terminationReason(c.State.Terminated)
 		case waiting != nil && waiting.Reason != "" && waiting.Reason != pod.ReasonPodInitializing:
 			s.status = "Init:" + waiting.Reason
 		default:
@@ -86,7 +86,7 @@ func (s *summary) addMain(p *v1.Pod, sidecars map[string]bool) {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			s.status = c.State.Waiting.Reason
 		case c.State.Terminated != nil:
-			s.status = ending(c.State.Terminated)
+			s.status = terminationReason(c.State.Terminated)
 		case c.State.Running != nil && c.Ready:
 			running = true
 			s.ready++
@@ -107,8 +107,8 @@ func (s *summary) addRestarts(c v1.ContainerStatus) {
 	}
 }
 
-// ending says in a word how a container ended.
-func ending(t *v1.ContainerStateTerminated) string {
+// terminationReason says in a word how a container ended.
+func terminationReason(t *v1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":
 		return t.Reason

@@ -92,19 +92,19 @@ func (t *topFlags) usages(pods []stats.PodStats) []usage {
 		row := usage{namespace: p.PodRef.Namespace, pod: p.PodRef.Name}
 		var all []usage
 		for _, c := range p.Containers {
-			all = append(all, row.of(c.Name, c.CPU, c.Memory))
+			all = append(all, row.withStats(c.Name, c.CPU, c.Memory))
 		}
 		if t.containers {
 			out = append(out, all...)
 			continue
 		}
-		row = row.of("", p.CPU, p.Memory)
+		row = row.withStats("", p.CPU, p.Memory)
 		for _, c := range all { // what the pod as a whole was not measured by
 			if p.CPU == nil {
-				row.cpu = plus(row.cpu, c.cpu)
+				row.cpu = addOptional(row.cpu, c.cpu)
 			}
 			if p.Memory == nil {
-				row.memory = plus(row.memory, c.memory)
+				row.memory = addOptional(row.memory, c.memory)
 			}
 		}
 		out = append(out, row)
@@ -122,7 +122,7 @@ func (t *topFlags) usages(pods []stats.PodStats) []usage {
 	return out
 }
 
-func (u usage) of(container string, cpu *stats.CPUStats, memory *stats.MemoryStats) usage {
+func (u usage) withStats(container string, cpu *stats.CPUStats, memory *stats.MemoryStats) usage {
 	u.container = container
 	if cpu != nil {
 		u.cpu = cpu.UsageNanoCores
@@ -133,7 +133,7 @@ func (u usage) of(container string, cpu *stats.CPUStats, memory *stats.MemorySta
 	return u
 }
 
-func plus(a, b *uint64) *uint64 {
+func addOptional(a, b *uint64) *uint64 {
 	if b == nil {
 		return a
 	}

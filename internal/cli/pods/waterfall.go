@@ -92,8 +92,8 @@ func showWaterfall(cmd *cobra.Command, f client.Filter, documents *printers.Obje
 }
 
 const (
-	usualWidth = 80 // of what is no terminal
-	leastBar   = 10
+	defaultWidth = 80 // of what is no terminal
+	minBarWidth  = 10
 )
 
 // terminalWidth is how many characters a line may have.
@@ -106,7 +106,7 @@ func terminalWidth(cmd *cobra.Command) int {
 	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
 		return width
 	}
-	return usualWidth
+	return defaultWidth
 }
 
 // bar is a phase as it is drawn: when it began and how long it took, since the
@@ -114,7 +114,7 @@ func terminalWidth(cmd *cobra.Command) int {
 type bar struct {
 	name        string
 	start, took time.Duration
-	goesOn      bool
+	running     bool
 }
 
 // bars are the phases of a waterfall, and how long they took together.
@@ -126,7 +126,7 @@ func bars(w *api.Waterfall, now time.Time) (out []bar, total time.Duration) {
 		}
 	}
 	for _, p := range w.Phases {
-		b := bar{name: p.Name, start: p.Start.Sub(first), goesOn: p.End == nil}
+		b := bar{name: p.Name, start: p.Start.Sub(first), running: p.End == nil}
 		if p.Container != "" {
 			b.name += " " + p.Container
 		}
@@ -153,14 +153,14 @@ func drawWaterfall(w *api.Waterfall, width int, colors bool, now time.Time) stri
 		names = max(names, utf8.RuneCountInString(b.name))
 	}
 	const numbers = 2*10 + 3*2 // two columns of times, and the space around them
-	room := max(width-names-numbers, leastBar)
+	room := max(width-names-numbers, minBarWidth)
 	scale := float64(room) / float64(max(total, 1))
 
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-*s  %10s  %10s\n", names, "PHASE", "START", "TOOK")
 	for _, b := range bars {
-		took := shortTime(b.took)
-		if b.goesOn {
+		took := formatDuration(b.took)
+		if b.running {
 			took += "+"
 		}
 		before := min(int(float64(b.start)*scale), room-1)
@@ -169,14 +169,14 @@ func drawWaterfall(w *api.Waterfall, width int, colors bool, now time.Time) stri
 		if colors {
 			drawn = cmdutil.InColor(cmdutil.Cyan, drawn)
 		}
-		fmt.Fprintf(&text, "%-*s  %10s  %10s  %s%s\n", names, b.name, "+"+shortTime(b.start), took, strings.Repeat(" ", before), drawn)
+		fmt.Fprintf(&text, "%-*s  %10s  %10s  %s%s\n", names, b.name, "+"+formatDuration(b.start), took, strings.Repeat(" ", before), drawn)
 	}
-	fmt.Fprintf(&text, "%-*s  %10s  %10s\n", names, "total", "", shortTime(total))
+	fmt.Fprintf(&text, "%-*s  %10s  %10s\n", names, "total", "", formatDuration(total))
 	return text.String()
 }
 
-// shortTime is a duration with as many digits as matter.
-func shortTime(d time.Duration) string {
+// formatDuration is a duration with as many digits as matter.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Round(time.Millisecond).Milliseconds())

@@ -29,9 +29,9 @@ func DocumentFormats() []string { return []string{"json", "yaml"} }
 
 // ObjectPrinter prints values in full, each as a document.
 type ObjectPrinter struct {
-	w       io.Writer
-	encode  func(any) ([]byte, error)
-	between string // two documents
+	w         io.Writer
+	encode    func(any) ([]byte, error)
+	separator string // two documents
 
 	printed bool
 }
@@ -47,12 +47,12 @@ func NewObjectPrinter(w io.Writer, output string, values []string) (*ObjectPrint
 	case !known:
 		return nil, fmt.Errorf("output %q is not known: it can be any of %s", output, strings.Join(values, ", "))
 	case output == "json":
-		return &ObjectPrinter{w: w, encode: indented}, nil
+		return &ObjectPrinter{w: w, encode: encodeJSON}, nil
 	case output == "yaml":
-		return &ObjectPrinter{w: w, encode: yaml.Marshal, between: "---\n"}, nil
+		return &ObjectPrinter{w: w, encode: yaml.Marshal, separator: "---\n"}, nil
 	case isPath:
 		encode, err := pathEncoder(path)
-		return &ObjectPrinter{w: w, encode: encode, between: "\n"}, err
+		return &ObjectPrinter{w: w, encode: encode, separator: "\n"}, err
 	}
 	return nil, nil
 }
@@ -63,14 +63,14 @@ func (o *ObjectPrinter) Print(value any) error {
 		return fmt.Errorf("print what was found: %w", err)
 	}
 	if o.printed {
-		b = append([]byte(o.between), b...)
+		b = append([]byte(o.separator), b...)
 	}
 	o.printed = true
 	_, err = o.w.Write(b)
 	return err
 }
 
-func indented(value any) ([]byte, error) {
+func encodeJSON(value any) ([]byte, error) {
 	b, err := json.MarshalIndent(value, "", "    ")
 	return append(b, '\n'), err
 }

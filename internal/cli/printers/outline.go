@@ -22,7 +22,7 @@ type Entry struct {
 func NewEntry(name, text string) Entry {
 	var lines []string
 	for l := range strings.Lines(text) {
-		lines = append(lines, strings.Map(visible, strings.TrimRight(l, "\r\n")))
+		lines = append(lines, strings.Map(printableRune, strings.TrimRight(l, "\r\n")))
 	}
 	return Entry{Name: name, Lines: lines}
 }
@@ -32,8 +32,8 @@ func NewListEntry(name string, texts []string) Entry {
 	return NewEntry(name, OrNone(strings.Join(texts, "\n")))
 }
 
-// visible keeps a text from doing anything to a terminal.
-func visible(r rune) rune {
+// printableRune keeps a text from doing anything to a terminal.
+func printableRune(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
 	}
@@ -42,7 +42,7 @@ func visible(r rune) rune {
 
 // WriteOutline writes entries, one below the other and their texts aligned.
 func WriteOutline(b *strings.Builder, entries []Entry) {
-	writeEntries(b, entries, 0, column(entries, 0))
+	writeEntries(b, entries, 0, textColumn(entries, 0))
 }
 
 const (
@@ -50,15 +50,15 @@ const (
 	outlineGap    = 2 // the least space between a name and its text
 )
 
-// column is where the texts of entries begin. What belongs to an entry with a
+// textColumn is where the texts of entries begin. What belongs to an entry with a
 // text lines up with it; what belongs to a mere heading has its own column.
-func column(entries []Entry, indent int) int {
+func textColumn(entries []Entry, indent int) int {
 	at := 0
 	for _, e := range entries {
 		if len(e.Lines) == 0 {
 			continue
 		}
-		at = max(at, indent+utf8.RuneCountInString(e.Name)+1+outlineGap, column(e.Children, indent+outlineIndent))
+		at = max(at, indent+utf8.RuneCountInString(e.Name)+1+outlineGap, textColumn(e.Children, indent+outlineIndent))
 	}
 	return at
 }
@@ -79,7 +79,7 @@ func writeEntries(b *strings.Builder, entries []Entry, indent, at int) {
 		b.WriteByte('\n')
 		below := at
 		if len(e.Lines) == 0 {
-			below = column(e.Children, indent+outlineIndent)
+			below = textColumn(e.Children, indent+outlineIndent)
 		}
 		writeEntries(b, e.Children, indent+outlineIndent, below)
 	}
