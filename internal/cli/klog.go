@@ -9,8 +9,8 @@ import (
 	"berth/internal/cli/printers"
 )
 
-// klogHandler shows the users of a command what went wrong in a library: the error
-// alone, in one line, as berth tells its own.
+// klogHandler prints errors that libraries log through klog in the form of berth's own: one line, without
+// attributes.
 type klogHandler struct{ stderr io.Writer }
 
 // Enabled implements slog.Handler.

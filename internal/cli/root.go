@@ -39,13 +39,13 @@ import (
 // Run runs the command that args name, the first of which is the name of the program, and returns its
 // exit code. Started as kubelet, the command is 'run'.
 func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
-	klog.SetSlogLogger(slog.New(klogHandler{stderr})) // 'berth run' has a better one
+	klog.SetSlogLogger(slog.New(klogHandler{stderr})) // 'berth run' sets another
 	root := newRootCommand(version)
 	command := args[1:]
 	if filepath.Base(args[0]) == "kubelet" {
 		command = append([]string{"run"}, command...)
 	}
-	output := logging.NewOutput(stderr) // it may not be read, and the agent has to end all the same
+	output := logging.NewOutput(stderr) // it never blocks: the agent has to end also if its stderr is not read
 	defer output.Flush(logging.FlushTimeout)
 	return cmdutil.Execute(ctx, root, output, command...)
 }

@@ -13,10 +13,10 @@ import (
 	"berth/internal/cli/printers"
 )
 
-// versionTimeout is how long the version of the agent is waited for.
+// versionTimeout is how long the agent may take to answer.
 const versionTimeout = 2 * time.Second
 
-// versions is what -o json prints. Agent is left out if none runs.
+// versions is the document that 'version -o json' prints. Agent is nil if none runs.
 type versions struct {
 	Client api.Version  `json:"client"`
 	Agent  *api.Version `json:"agent,omitempty"`

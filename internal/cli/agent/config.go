@@ -13,7 +13,7 @@ import (
 	"berth/internal/config"
 )
 
-// loadConfig reads what a command line and its --config file say.
+// loadConfig merges the flags of a command line and its --config file into a configuration.
 func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error) {
 	var file []byte
 	if flags.ConfigFile != "" {
@@ -30,10 +30,10 @@ func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error)
 	return c, nil
 }
 
-// secretFlags may hold what is nobody's business.
+// secretFlags are the flags whose values may hold credentials.
 var secretFlags = []string{"manifest-url", "manifest-url-header"}
 
-// givenFlags are those of a command line, as others may read them.
+// givenFlags returns the flags that are on the command line, without the values of secretFlags.
 func givenFlags(flags *pflag.FlagSet) map[string]string {
 	out := map[string]string{}
 	flags.Visit(func(f *pflag.Flag) {

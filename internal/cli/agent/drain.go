@@ -11,7 +11,7 @@ import (
 	"berth/internal/cli/cmdutil"
 )
 
-// drainFlags are those of 'drain'.
+// drainFlags are the flags of 'drain'.
 type drainFlags struct {
 	grace         int64
 	timeout       time.Duration
@@ -60,7 +60,7 @@ replaced by whoever made them; 'kubectl drain' moves them away beforehand.`,
 	return cmd
 }
 
-// read checks the command line.
+// read checks the flags, and returns the request that they stand for.
 func (f *drainFlags) read(cmd *cobra.Command) (api.DrainRequest, error) {
 	r := api.DrainRequest{Timeout: f.timeout, KeepStatic: !f.includeStatic}
 	if f.undo {
@@ -104,7 +104,7 @@ func drain(cmd *cobra.Command, r api.DrainRequest) error {
 	return nil
 }
 
-// drainLine is what users read of an event.
+// drainLine returns the line that users read of an event.
 func drainLine(e api.DrainEvent) string {
 	switch e.Step {
 	case api.DrainBegan:
@@ -116,7 +116,7 @@ func drainLine(e api.DrainEvent) string {
 	case api.DrainLate:
 		return fmt.Sprintf("pod %s has not stopped in time", e.Pod)
 	}
-	return "" // of a newer berth
+	return "" // a step that a newer agent has
 }
 
 func undoDrain(cmd *cobra.Command) error {

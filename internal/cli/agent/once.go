@@ -22,12 +22,11 @@ import (
 	"berth/internal/lib/run"
 )
 
-// 'berth run --once': one pod, from its start to its end, and nothing left of it. It is
-// an agent like any other, with a folder that holds but one manifest, on a root, a network
-// and a cgroup of its own: what else runs on the machine has no part in it.
+// 'berth run --once' runs one pod from its start to its end, and removes everything of it. It is
+// an agent like any other, with a folder that holds one manifest, and a root directory, a network
+// and a cgroup of its own: other agents of the machine are not affected.
 
-// Exit codes of 'run --once' other than those of the pod. They are those that
-// people know from containers and from timeout(1).
+// Exit codes of 'run --once' other than those of the pod: 125 as docker run has it, and 124 as timeout(1).
 const (
 	exitCannotRun = 125 // the pod could not be run
 	exitTimeout   = 124
@@ -35,11 +34,11 @@ const (
 
 const (
 	onceDownTimeout = 2 * time.Minute
-	// onceStopMargin is what a pod that is stopped may take beyond its own grace.
+	// onceStopMargin is added to the grace period of a pod that is stopped.
 	onceStopMargin = 15 * time.Second
 )
 
-// onceFlags are those flags of 'run' that go with --once.
+// onceFlags are the flags of 'run' that go with --once.
 type onceFlags struct {
 	enabled  bool
 	manifest string
@@ -57,7 +56,7 @@ func (o *onceFlags) addTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("images")
 }
 
-// changed tells whether a flag is on the command line that goes with --once.
+// changed tells whether the command line has one of the flags that go with --once.
 func (o *onceFlags) changed(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("filename") || cmd.Flags().Changed("images") || cmd.Flags().Changed("timeout")
 }
@@ -131,7 +130,7 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 	defer func() { err = errors.Join(err, o.unlinkImages(c.RootDir)) }()
 	code, err = o.runAgent(cmd, c, owner, log)
 
-	// Also of a pod that has ended there is something to be removed.
+	// A pod that has ended still has containers and directories to be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), onceDownTimeout)
 	defer cancel()
 	if downErr := app.Down(ctx, c, app.OwnGrace, log.Logger); downErr != nil {
@@ -150,7 +149,7 @@ func (o *onceFlags) readPod(cmd *cobra.Command) ([]byte, error) {
 	return manifest, err
 }
 
-// onceLogging leaves stderr to the pod, unless more is asked for.
+// onceLogging returns a logger that leaves stderr to the pod: it logs errors only, unless -v is given.
 func onceLogging(cmd *cobra.Command, verbosity int) (*logging.Logger, error) {
 	log, err := logging.New(cmd.ErrOrStderr(), verbosity)
 	if err == nil && verbosity == 0 {
@@ -161,7 +160,7 @@ func onceLogging(cmd *cobra.Command, verbosity int) (*logging.Logger, error) {
 
 // runAgent runs an agent until its pod has ended.
 func (o *onceFlags) runAgent(cmd *cobra.Command, c *config.Config, owner roots.Owner, log *logging.Logger) (code int, err error) {
-	// The agent goes on when we are interrupted: it is to stop the pod.
+	// The agent goes on after an interrupt: it has to stop the pod.
 	ctx, fail := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
 	defer fail(nil)
 	defer log.Output.Flush(logging.FlushTimeout)
@@ -188,7 +187,7 @@ func (o *onceFlags) runAgent(cmd *cobra.Command, c *config.Config, owner roots.O
 		return podExitCode(ended)
 	}
 	switch {
-	case context.Cause(ctx) != nil: // of the agent
+	case context.Cause(ctx) != nil: // the agent has ended
 		return exitCannotRun, context.Cause(ctx)
 	case until.Err() == nil:
 		return exitCannotRun, err
@@ -203,8 +202,8 @@ func (o *onceFlags) runAgent(cmd *cobra.Command, c *config.Config, owner roots.O
 	return cmdutil.Interrupted, nil
 }
 
-// podExitCode is the exit code of a pod that has ended: that of its first container
-// which failed, or else of an init container.
+// podExitCode returns the exit code of a pod that has ended: that of its first container
+// which failed, or else of its first init container which failed.
 func podExitCode(p *v1.Pod) (int, error) {
 	if p.Status.Phase == v1.PodSucceeded {
 		return 0, nil
@@ -223,7 +222,7 @@ func podExitCode(p *v1.Pod) (int, error) {
 	return exitCannotRun, fmt.Errorf("pod %s failed: %s", pod.Ref(p), why)
 }
 
-// inSpecOrder are statuses in the order of the containers.
+// inSpecOrder returns statuses in the order of the containers in the spec.
 func inSpecOrder(containers []v1.Container, statuses []v1.ContainerStatus) []v1.ContainerStatus {
 	var out []v1.ContainerStatus
 	for _, c := range containers {

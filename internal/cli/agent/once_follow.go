@@ -23,16 +23,16 @@ type follower struct {
 	client *client.Client
 	group  *run.Group
 
-	out         sync.Mutex // whoever writes a line holds it
+	out         sync.Mutex // held while a line is written
 	followed    map[string]bool
 	logs        []chan struct{} // each is closed when all of a log is written
 	lastPod     *v1.Pod
-	lastWaiting string // why the pod does not run, as it was told last
+	lastWaiting string // the reason that printWaiting printed last
 }
 
 const (
 	agentPollInterval = 20 * time.Millisecond
-	// logTimeout is how long the last lines of a container that has ended are waited for.
+	// logTimeout is how long waitForLogs waits.
 	logTimeout = 5 * time.Second
 )
 
@@ -46,11 +46,10 @@ func newFollower(cmd *cobra.Command, root string, group *run.Group) (*follower, 
 
 func (f *follower) close() { f.client.Close() }
 
-// errEnded says that there is no more to watch.
+// errEnded ends a watch of a pod that has ended.
 var errEnded = errors.New("the pod has ended")
 
-// follow returns the pod when it has ended. It fails if the agent ends before, or
-// until does.
+// follow returns the pod when it has ended. It fails if the context of the agent or until ends before that.
 func (f *follower) follow(agent, until context.Context) (*v1.Pod, error) {
 	ctx, cancel := context.WithCancel(until)
 	defer cancel()
@@ -81,7 +80,7 @@ func (f *follower) follow(agent, until context.Context) (*v1.Pod, error) {
 	return f.lastPod, nil
 }
 
-// waitUntilGone waits until the pod is gone, which was told to.
+// waitUntilGone waits until the pod, whose manifest was removed, is gone.
 func (f *follower) waitUntilGone(agent context.Context) {
 	if f.lastPod == nil {
 		return
@@ -90,7 +89,7 @@ func (f *follower) waitUntilGone(agent context.Context) {
 	ctx, cancel := context.WithTimeout(agent, grace+onceStopMargin)
 	defer cancel()
 	there := false
-	// What went wrong here is dealt with when all of it is taken down.
+	// After an error, app.Down stops the pod.
 	_ = f.client.Watch(ctx, client.Filter{}, func(e api.Event) error {
 		switch {
 		case e.Type == api.Deleted, e.Type == api.Synced && !there:
@@ -106,7 +105,7 @@ func (f *follower) waitUntilGone(agent context.Context) {
 	f.waitForLogs()
 }
 
-// waitForLogs waits for the last lines of all containers.
+// waitForLogs waits until the logs of all containers are written, for logTimeout at most.
 func (f *follower) waitForLogs() {
 	late := time.After(logTimeout)
 	for _, done := range f.logs {
@@ -118,8 +117,8 @@ func (f *follower) waitForLogs() {
 	}
 }
 
-// observe takes in the newest of the pod. It returns errEnded when there is no more
-// to come.
+// observe follows the logs of containers that are new in the pod, and prints why it waits. It returns errEnded for a
+// pod that has ended.
 func (f *follower) observe(p *v1.Pod) error {
 	f.lastPod = p
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
@@ -139,8 +138,8 @@ func (f *follower) observe(p *v1.Pod) error {
 	return nil
 }
 
-// containerIDs are the ids of a container whose logs are there: one that was restarted at once
-// may never have been seen as it ran.
+// containerIDs returns the IDs under which a container has logs: that of its last termination as well, since a watch
+// may not see a container that ends at once.
 func containerIDs(s v1.ContainerStatus) []string {
 	var ids []string
 	if last := s.LastTerminationState.Terminated; last != nil && last.ContainerID != "" {
@@ -152,7 +151,7 @@ func containerIDs(s v1.ContainerStatus) []string {
 	return ids
 }
 
-// printWaiting tells what the pod waits for, each reason once.
+// printWaiting prints why a container waits, each reason once.
 func (f *follower) printWaiting(p *v1.Pod) {
 	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, s := range statuses {
@@ -169,7 +168,7 @@ func (f *follower) printWaiting(p *v1.Pod) {
 	}
 }
 
-// followLog copies the log of one life of a container from its beginning to its end.
+// followLog prints the log of one container ID from its beginning to its end.
 func (f *follower) followLog(p *v1.Pod, container, id string) {
 	done := make(chan struct{})
 	f.logs = append(f.logs, done)

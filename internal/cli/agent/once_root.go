@@ -15,16 +15,14 @@ import (
 	"berth/internal/config"
 )
 
-// Where a pod is run once.
-
-// onceRoot is the root directory of a run.
+// onceRoot is the root directory of 'run --once'.
 type onceRoot struct {
 	dir     string
-	created bool // by us
-	keep    bool // there is something left in it
+	created bool // by newOnceRoot, which means that remove may remove it
+	keep    bool // app.Down has failed, and can be tried again by hand
 }
 
-// newOnceRoot is the root directory that was given, or one of its own.
+// newOnceRoot returns the directory of --root-dir, or makes a temporary one.
 func newOnceRoot(cmd *cobra.Command) (*onceRoot, error) {
 	if cmd.Flags().Changed(cmdutil.FlagRootDir) {
 		dir, err := filepath.Abs(cmdutil.RootDir(cmd))
@@ -50,8 +48,8 @@ func (r *onceRoot) remove() error {
 	return nil
 }
 
-// isolate drops what a configuration file for another agent of the machine may say of names
-// and ports: a run has its own. The pod CIDR stays if it was given on the command line.
+// isolate replaces the names, directories and ports that a configuration file may have for another agent of the
+// machine. The pod CIDR stays if it was given on the command line.
 func isolate(c *config.Config, network bool) {
 	c.CgroupRoot = ""
 	if !network {
@@ -62,7 +60,7 @@ func isolate(c *config.Config, network bool) {
 	c.API.Port, c.API.ReadOnlyPort, c.API.HealthzPort = 0, 0, 0
 }
 
-// prepare puts what the agent is to find into its root directory.
+// prepare writes the manifest, the link to the images and the settings into the root directory.
 func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 	entries, err := os.ReadDir(filepath.Join(c.RootDir, "pods"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +74,7 @@ func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 			return err
 		}
 	}
-	// What an earlier run had is no more.
+	// Manifests and sources of an earlier run are not wanted any more.
 	for _, dir := range []string{c.ManifestDir, filepath.Join(c.RootDir, sourcesDir)} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("make a folder for the manifest: %w", err)
@@ -91,7 +89,7 @@ func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 	return app.SaveSettings(c)
 }
 
-// linkImages makes the folder the one from which the agent imports images.
+// linkImages links the directory from which the agent imports images to folder.
 func linkImages(root, folder string) error {
 	images, err := filepath.Abs(folder)
 	if err == nil {
@@ -100,7 +98,7 @@ func linkImages(root, folder string) error {
 	if err != nil {
 		return fmt.Errorf("look for images: %w", err)
 	}
-	// What is there is a link of an earlier run, or an empty folder, or somebody's own.
+	// A link of an earlier run and an empty directory can be removed, a directory with images can't.
 	link := imagesLink(root)
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there are images in %s already: put those of %s beside them, and leave out --images (%w)", link, images, err)
@@ -111,10 +109,10 @@ func linkImages(root, folder string) error {
 	return nil
 }
 
-// imagesLink is where images are imported from, below the root directory.
+// imagesLink returns the directory from which the agent imports images.
 func imagesLink(root string) string { return filepath.Join(root, "images") }
 
-// unlinkImages makes the images those of nobody: the next run may have none.
+// unlinkImages removes the link of linkImages: the next run may have no --images.
 func (o *onceFlags) unlinkImages(root string) error {
 	if o.images == "" {
 		return nil
@@ -125,11 +123,10 @@ func (o *onceFlags) unlinkImages(root string) error {
 	return nil
 }
 
-// onceManifest is where the agent finds the manifest. In each run it is another
-// place, so that the pod is another one, too.
+// onceManifest returns the path of the manifest. It differs from run to run, so that the UID of the pod does, too.
 func onceManifest(c *config.Config) string {
 	return filepath.Join(c.ManifestDir, fmt.Sprintf("pod-%d.yaml", os.Getpid()))
 }
 
-// sourcesDir is where sources remember what they had, below the root directory.
+// sourcesDir is the directory below the root in which sources keep their last good manifests.
 const sourcesDir = "sources"

@@ -84,7 +84,7 @@ it again as you like. 'berth down' is what ends them.`,
 	return cmd
 }
 
-// requireRoot refuses early what would fail in the middle.
+// requireRoot returns an error unless the user is root.
 func requireRoot(command string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("'berth %s' must run as root, since it starts containers: try 'sudo berth %s'", command, command)

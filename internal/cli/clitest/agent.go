@@ -1,5 +1,5 @@
-// Package clitest is for tests of commands: an agent whose pods a test sets behind the server of the real one, the
-// objects that such an agent has, and what runs a command against it.
+// Package clitest helps tests of commands: it has an agent whose pods a test sets, behind the real server, runs commands
+// against it, and makes objects for it.
 package clitest
 
 import (
@@ -41,7 +41,7 @@ func (a *Agent) List() ([]*v1.Pod, []pod.Refusal) {
 	return a.pods, a.refused
 }
 
-// Since implements localapi.Pods: it has no versions, and tells all each time.
+// Since implements localapi.Pods: it has no versions, and returns all pods each time.
 func (a *Agent) Since(uint64) pod.Changes {
 	pods, refused := a.List()
 	return pod.Changes{Version: 1, All: true, Pods: pods, Refused: refused, NewRefusals: true}
@@ -81,7 +81,7 @@ func (a *Agent) WriteLog(t *testing.T, id string, lines ...string) {
 	}
 }
 
-// NewRootDir makes a root directory.
+// NewRootDir returns a new root directory.
 func NewRootDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "berth") // short enough for a socket
@@ -92,7 +92,7 @@ func NewRootDir(t *testing.T) string {
 	return dir
 }
 
-// StartAgent starts an agent for the commands below root. Its server may be given more to serve.
+// StartAgent starts an agent for the commands below root. Functions of more change the configuration of its server.
 func StartAgent(t *testing.T, root func() *cobra.Command, more ...func(*localapi.Config)) *Agent {
 	t.Helper()
 	a := &Agent{root: root, RootDir: NewRootDir(t), changed: make(chan struct{}, 1), Ended: make(chan struct{})}

@@ -16,7 +16,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// fakeInventory is what there is on the node of these tests.
+// fakeInventory has a node, two images, two volumes, a probe and a waterfall.
 type fakeInventory struct{}
 
 func (fakeInventory) Node(context.Context) (*v1.Node, error) { return NewNode(), nil }

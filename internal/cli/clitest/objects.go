@@ -81,7 +81,7 @@ func NewEvent(namespace, manifest, reason, message string, ago time.Duration) *v
 	}
 }
 
-// Repeated makes e one that happened count times, the first time so long ago.
+// Repeated returns e as a warning that happened count times, the first time so long ago.
 func Repeated(e *v1.Event, count int32, ago time.Duration) *v1.Event {
 	e.Count, e.Type = count, v1.EventTypeWarning
 	e.FirstTimestamp = metav1.NewTime(time.Now().Add(-ago))

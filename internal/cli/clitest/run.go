@@ -16,7 +16,7 @@ import (
 
 // Main runs the tests of a package, and fails if they leave goroutines behind.
 func Main(m *testing.M) {
-	// The library looks after a closed connection for a while.
+	// It runs for a while after a connection is closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
@@ -29,7 +29,7 @@ type Process struct {
 	Code      chan int
 }
 
-// WantLines reads lines, whose words must be those of lines.
+// WantLines reads lines from the output, and compares their words with those of lines.
 func (c *Process) WantLines(lines ...string) {
 	c.t.Helper()
 	for _, want := range lines {
@@ -40,7 +40,7 @@ func (c *Process) WantLines(lines ...string) {
 	}
 }
 
-// WantEnd waits for the command, which has no more to say.
+// WantEnd waits for the end of the command, which must print no more.
 func (c *Process) WantEnd(code int, stderr string) {
 	c.t.Helper()
 	if rest, _ := io.ReadAll(c.Out); len(rest) > 0 {

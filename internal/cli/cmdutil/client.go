@@ -8,9 +8,10 @@ import (
 	"berth/internal/api/client"
 )
 
+// NewClient returns a client of the agent of --root-dir.
 func NewClient(cmd *cobra.Command) (*client.Client, error) { return client.New(RootDir(cmd)) }
 
-// WithClient does something with a client, and closes it.
+// WithClient calls do with a client of the agent of --root-dir, and closes it.
 func WithClient(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
 	c, err := NewClient(cmd)
 	if err != nil {

@@ -31,14 +31,14 @@ func (m *colorMode) Set(text string) error {
 
 const flagColor = "color"
 
-// addColorFlag gives all commands their --color.
+// addColorFlag adds --color to all commands.
 func addColorFlag(root *cobra.Command) {
 	mode := colorMode("auto")
 	root.PersistentFlags().Var(&mode, flagColor, "when to use colour: "+strings.Join(colorModes, ", ")+"; auto is on a terminal, unless NO_COLOR is set")
 	_ = root.RegisterFlagCompletionFunc(flagColor, CompleteWords(colorModes...))
 }
 
-// Colored tells whether what cmd prints may have colours.
+// Colored tells whether the output of cmd may have colours.
 func Colored(cmd *cobra.Command) bool {
 	flag := cmd.Flag(flagColor)
 	if flag == nil {
@@ -57,7 +57,7 @@ func Colored(cmd *cobra.Command) bool {
 	return isTerminal
 }
 
-// TerminalOf is the terminal that cmd prints to, if it is one.
+// TerminalOf returns the file descriptor of the terminal that cmd prints to, if its output is one.
 func TerminalOf(cmd *cobra.Command) (int, bool) {
 	file, ok := cmd.OutOrStdout().(*os.File)
 	if !ok {
@@ -67,7 +67,7 @@ func TerminalOf(cmd *cobra.Command) (int, bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// The colours that are used, and what ends them.
+// Escape sequences of colours.
 const (
 	Red        = "\x1b[31m"
 	Green      = "\x1b[32m"
@@ -76,7 +76,7 @@ const (
 	ResetColor = "\x1b[0m"
 )
 
-// InColor is a text in a colour, if there is one.
+// InColor returns a text in a colour. An empty colour is none.
 func InColor(color, text string) string {
 	if color == "" {
 		return text
@@ -84,8 +84,7 @@ func InColor(color, text string) string {
 	return color + text + ResetColor
 }
 
-// StatusPainter colours the column with the state of things. It is nil where
-// colours are not wanted.
+// StatusPainter returns a painter of the columns STATUS and TYPE, and nil if the output of cmd has no colours.
 func StatusPainter(cmd *cobra.Command) table.Painter {
 	if !Colored(cmd) {
 		return nil
@@ -103,8 +102,7 @@ func StatusPainter(cmd *cobra.Command) table.Painter {
 	}
 }
 
-// statusColor is green for what is as it should be, yellow for what is on its
-// way, and red for what is neither.
+// statusColor returns green for a status that is good, yellow for one that passes by itself, and red for a failure.
 func statusColor(status string) string {
 	_, rest, initializing := strings.Cut(status, "Init:")
 	switch {
@@ -116,7 +114,7 @@ func statusColor(status string) string {
 		status == "NotReady", status == "Unknown", status == "Deleted", status == "warn", strings.HasSuffix(status, ",SchedulingDisabled"):
 		return Yellow
 	case initializing && strings.Contains(rest, "/"):
-		return Yellow // so many are done
+		return Yellow // Init:1/2
 	}
 	return Red
 }

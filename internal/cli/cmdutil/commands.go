@@ -15,8 +15,8 @@ import (
 
 // Commands are the commands of one noun. A verb that the noun does not have is nil.
 type Commands struct {
-	Get, Describe, Top *cobra.Command   // 'berth get pods' and the like
-	Other              []*cobra.Command // those directly below 'berth'
+	Get, Describe, Top *cobra.Command   // below the verb, as in 'berth get pods'
+	Other              []*cobra.Command // below 'berth'
 }
 
 // NewRoot returns the command 'berth', with the commands of nouns below it. Cobra adds
@@ -32,7 +32,7 @@ other commands talk to it over the socket in its root directory. Root may do tha
 may the members of group "berth" if there is such a group.`,
 		Version:       version,
 		SilenceUsage:  true,
-		SilenceErrors: true, // execute prints them
+		SilenceErrors: true, // Execute prints them
 	}
 	root.PersistentFlags().String(FlagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -61,8 +61,8 @@ may the members of group "berth" if there is such a group.`,
 	return root
 }
 
-// newVerb returns a command that does nothing without one of those below it. An argument that is none of them
-// is answered with unknown, and no argument with missing.
+// newVerb returns a command that only has commands below it. Another argument fails with the text unknown, and no
+// argument with the text missing.
 func newVerb(verb, short, unknown, missing string) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb,
@@ -86,7 +86,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer, args ..
 	return 0
 }
 
-// splitKind lets people write 'get pod/web' for 'get pod web', as with kubectl.
+// splitKind turns 'get pod/web' into 'get pod web', as kubectl takes both.
 func splitKind(args []string) []string {
 	verb := slices.IndexFunc(args, func(arg string) bool { return arg == "get" || arg == "describe" || arg == "top" })
 	if verb < 0 || verb+1 == len(args) {
@@ -99,7 +99,7 @@ func splitKind(args []string) []string {
 	return slices.Concat(args[:verb+1], []string{kind, name}, args[verb+2:])
 }
 
-// cutKind splits pod/web.
+// cutKind splits pod/web into kind and name. ok is false for other kinds, and without one.
 func cutKind(arg string) (kind, name string, ok bool) {
 	kind, name, ok = strings.Cut(arg, "/")
 	return kind, name, ok && (kind == "pod" || kind == "pods" || kind == "po")

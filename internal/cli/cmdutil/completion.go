@@ -13,7 +13,7 @@ import (
 	"berth/internal/api/find"
 )
 
-// completionTimeout is how long somebody who pressed the tab key waits.
+// completionTimeout is how long the shell waits for the agent after the tab key.
 const completionTimeout = time.Second
 
 // CompletePods completes the name of one pod.
@@ -30,7 +30,7 @@ func completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]string
 	return complete(cmd, client.Filter{}, prefix, func(p v1.Pod) []string { return []string{p.Namespace} })
 }
 
-// CompleteContainers completes the containers of the pod that is named before.
+// CompleteContainers completes the containers of the pod in the first argument.
 func CompleteContainers(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -43,9 +43,8 @@ func CompleteContainers(cmd *cobra.Command, args []string, prefix string) ([]str
 	return complete(cmd, f, prefix, func(p v1.Pod) []string { return find.Containers(&p) })
 }
 
-// complete asks the agent for pods, and returns what words finds in them.
-// Without an agent there is nothing to complete, and nobody wants to read why in
-// the middle of a command line.
+// complete returns the words that pods of the agent have for a prefix. Errors are left out: a message would
+// stand in the middle of the command line.
 func complete(cmd *cobra.Command, f client.Filter, prefix string, words func(v1.Pod) []string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	c, err := NewClient(cmd)

@@ -11,7 +11,7 @@ import (
 // ExitError ends a command with an exit code other than 1.
 type ExitError struct {
 	Code int
-	Err  error // nil: all has been said already
+	Err  error // nil: no message is printed
 }
 
 func (e *ExitError) Error() string {
@@ -23,7 +23,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// printError tells why a command failed, and returns its exit code.
+// printError prints the error of a command, and returns its exit code.
 func printError(stderr io.Writer, err error) int {
 	code := 1
 	var exit *ExitError
@@ -37,5 +37,5 @@ func printError(stderr io.Writer, err error) int {
 	return code
 }
 
-// Interrupted is the exit code of what ctrl-c ended.
+// Interrupted is the exit code after ctrl-c.
 const Interrupted = 130

@@ -13,22 +13,22 @@ import (
 
 const (
 	defaultRootDir = "/var/lib/berth"
-	FlagRootDir    = "root-dir"
+	FlagRootDir    = "root-dir" // of all commands
 	flagNamespace  = "namespace"
 )
 
-// UsageError is what is wrong with a command line, and where help is.
+// UsageError returns an error that also says where the help of cmd is.
 func UsageError(cmd *cobra.Command, text string) error {
 	return fmt.Errorf("%s (see '%s --help')", text, cmd.CommandPath())
 }
 
-// RootDir is the root directory that a command line gives.
+// RootDir returns the value of --root-dir.
 func RootDir(cmd *cobra.Command) string {
 	dir, _ := cmd.Flags().GetString(FlagRootDir)
 	return dir
 }
 
-// podName reads the name of a pod as people write it: web, or pod/web.
+// podName returns the name of a pod in an argument: web, or pod/web.
 func podName(arg string) (string, error) {
 	name := arg
 	if _, rest, ok := cutKind(arg); ok {
@@ -40,7 +40,7 @@ func podName(arg string) (string, error) {
 	return name, nil
 }
 
-// OnePod wants the name of one pod.
+// OnePod is the Args of a command that takes the name of one pod.
 func OnePod(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return UsageError(cmd, "give the name of one pod")
@@ -48,7 +48,7 @@ func OnePod(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// AddNamespaceFlag gives cmd its -n.
+// AddNamespaceFlag adds -n to cmd.
 func AddNamespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
 	cmd.Flags().StringVarP(namespace, flagNamespace, "n", "", usage)
 	_ = cmd.RegisterFlagCompletionFunc(flagNamespace, completeNamespaces)
@@ -61,6 +61,7 @@ func checkNamespace(cmd *cobra.Command, namespace string) error {
 	return nil
 }
 
+// AtMostOnePod is the Args of a command that takes the name of one pod, or none.
 func AtMostOnePod(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return UsageError(cmd, "give one pod, or none for all")
@@ -68,7 +69,7 @@ func AtMostOnePod(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// NoArgs says what is wrong in words that help.
+// NoArgs is the Args of a command that takes none.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return UsageError(cmd, fmt.Sprintf("%q is one word too many", args[0]))

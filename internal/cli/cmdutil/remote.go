@@ -10,17 +10,14 @@ import (
 	"berth/internal/api/client"
 )
 
-// Commands talk to the agent of this machine, and some of them to any node on the
-// network as well.
-
 const flagServer = "server"
 
-// credentialFlags are for --server alone.
+// credentialFlags returns the flags that go with --server.
 func credentialFlags() []string {
 	return []string{"client-certificate", "client-key", "certificate-authority", "insecure-skip-tls-verify"}
 }
 
-// RemoteFlags say which node on the network is meant.
+// RemoteFlags are the flags of commands that can talk to a node over the network instead of the local agent.
 type RemoteFlags struct{ Remote client.Remote }
 
 func (f *RemoteFlags) AddTo(cmd *cobra.Command) {
@@ -33,7 +30,7 @@ func (f *RemoteFlags) AddTo(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc(flagServer, cobra.NoFileCompletions)
 }
 
-// Given tells whether a node on the network is meant.
+// Given tells whether --server is on the command line.
 func (f *RemoteFlags) Given(cmd *cobra.Command) (bool, error) {
 	if cmd.Flags().Changed(flagServer) {
 		return true, nil
@@ -46,7 +43,7 @@ func (f *RemoteFlags) Given(cmd *cobra.Command) (bool, error) {
 	return false, nil
 }
 
-// Node returns the node that the command line means.
+// Node returns the node of --server, or the local agent.
 func (f *RemoteFlags) Node(cmd *cobra.Command) (client.Node, error) {
 	far, err := f.Given(cmd)
 	switch {
@@ -58,7 +55,7 @@ func (f *RemoteFlags) Node(cmd *cobra.Command) (client.Node, error) {
 	return asNode(NewClient(cmd))
 }
 
-// asNode keeps a nil pointer from becoming a node.
+// asNode returns a nil interface for an error, instead of one that holds a nil pointer.
 func asNode[N client.Node](n N, err error) (client.Node, error) {
 	if err != nil {
 		return nil, err
@@ -66,8 +63,7 @@ func asNode[N client.Node](n N, err error) (client.Node, error) {
 	return n, nil
 }
 
-// clusterCommand is what to ask the cluster of a node that does not tell over the network
-// what a command wants to know; empty if there is no such thing.
+// clusterCommand returns the kubectl command for what a command of berth shows on the machine only, or nothing.
 func clusterCommand(command string) string {
 	switch command {
 	case "berth get events":
@@ -88,8 +84,8 @@ func clusterCommand(command string) string {
 	return ""
 }
 
-// explainLocalOnly says what to do about a flag that cmd does not have because it talks to
-// the agent of this machine alone; empty if that is not what is wrong.
+// explainLocalOnly explains the error that cmd has no --server, or none of its credentials, because it talks to the
+// local agent only. For other errors it returns nothing.
 func explainLocalOnly(cmd *cobra.Command, err error) string {
 	unknown, ok := err.(*pflag.NotExistError) //nolint:errorlint // pflag hands it over bare
 	if !ok || !slices.Contains(append(credentialFlags(), flagServer), unknown.GetSpecifiedName()) {

@@ -129,13 +129,13 @@ func kind() printers.Kind[v1.Event] {
 	}
 }
 
-// sortByTime brings events in the order of time. Times are in seconds: within
-// one, the order of the agent stays, which knows better.
+// sortByTime sorts events by the time at which they were seen last. Times have seconds only: within
+// one, the order of the agent stays, which is more precise.
 func sortByTime(events []v1.Event) {
 	slices.SortStableFunc(events, func(a, b v1.Event) int { return lastTime(&a).Compare(lastTime(&b)) })
 }
 
-// lastSeen says when an event happened, and how often.
+// lastSeen returns how long ago an event happened last, and how often it did.
 func lastSeen(e *v1.Event, now time.Time) string {
 	last := printers.Age(lastTime(e), now)
 	if e.Count > 1 {
@@ -151,7 +151,7 @@ func lastTime(e *v1.Event) time.Time {
 	return e.LastTimestamp.Time
 }
 
-// firstTime is when an event happened first. Some events have only a time.
+// firstTime returns when an event happened first. Events of events.k8s.io have EventTime instead.
 func firstTime(e *v1.Event) time.Time {
 	if e.FirstTimestamp.IsZero() {
 		return e.EventTime.Time
@@ -166,6 +166,7 @@ func eventSource(e *v1.Event) string {
 	return e.Source.Component + ", " + e.Source.Host
 }
 
+// WriteDescription writes the events of a pod as 'describe pod' shows them.
 func WriteDescription(b *strings.Builder, events []v1.Event, now time.Time) {
 	if len(events) == 0 {
 		printers.WriteOutline(b, []printers.Entry{printers.NewEntry("Events", "<none>")})

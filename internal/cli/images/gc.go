@@ -54,12 +54,12 @@ With --all, all images go that can be spared. With --dry-run, it only says what 
 	return cmd
 }
 
-// printGC says what becomes of each image, and what came of it.
+// printGC prints whether each image goes, and how much that frees.
 func printGC(w io.Writer, r *api.GCReport) error {
 	rows := table.New(w)
 	rows.Row("IMAGE", "SIZE", "GOES", "WHY")
 	for _, i := range r.Items {
-		rows.Row(i.Name, printable.Bytes(i.Size), printers.YesNo(i.Remove), i.Why)
+		rows.Row(i.Name, printable.Bytes(i.Size), printers.Bool(i.Remove), i.Why)
 	}
 	if err := rows.Flush(); err != nil {
 		return err

@@ -56,7 +56,7 @@ func kind() printers.Kind[api.Image] {
 				name, tag := splitImage(full)
 				rows = append(rows, []string{
 					printers.OrNone(name), printers.OrNone(tag), shortID(i.ID), i.ID,
-					printable.Bytes(i.Size), printers.YesNo(i.Pinned), fmt.Sprint(len(i.Pods)), printers.OrNone(strings.Join(i.Pods, ",")),
+					printable.Bytes(i.Size), printers.Bool(i.Pinned), fmt.Sprint(len(i.Pods)), printers.OrNone(strings.Join(i.Pods, ",")),
 				})
 			}
 			return rows
@@ -67,7 +67,7 @@ func kind() printers.Kind[api.Image] {
 	}
 }
 
-// names returns the tags of an image, or the name that is shown of an image without any.
+// names returns the tags of an image, or for an image without any the name that inventory gives it.
 func names(i *api.Image) []string {
 	if len(i.Tags) == 0 {
 		return []string{inventory.Name(*i)}
@@ -75,8 +75,7 @@ func names(i *api.Image) []string {
 	return i.Tags
 }
 
-// splitImage takes the tag off the name of an image. A colon before a slash is
-// that of a port.
+// splitImage splits the name of an image into repository and tag. A colon before a slash belongs to a port.
 func splitImage(full string) (name, tag string) {
 	if name, _, found := strings.Cut(full, "@"); found {
 		return name, ""
@@ -87,7 +86,7 @@ func splitImage(full string) (name, tag string) {
 	return full, ""
 }
 
-const shortIDLength = 12 // as much of an ID as people read
+const shortIDLength = 12 // as docker shows IDs
 
 func shortID(id string) string {
 	_, hash, found := strings.Cut(id, ":")

@@ -131,8 +131,7 @@ one of them. Those that went along are told.`,
 	}
 }
 
-// openArchive returns a file, what its images are called without a name of their own,
-// and its size, which is 0 if it is not known.
+// openArchive opens an archive of images. name is for images in it that have none; size is 0 if it is not known.
 func openArchive(cmd *cobra.Command, path string) (archive io.ReadCloser, name string, size int64, err error) {
 	if path == "-" {
 		return io.NopCloser(cmd.InOrStdin()), "stdin", 0, nil
@@ -153,7 +152,7 @@ func openArchive(cmd *cobra.Command, path string) (archive io.ReadCloser, name s
 	return f, name, info.Size(), nil
 }
 
-// countingReader shows how much of it was read.
+// countingReader reports the progress of a read.
 type countingReader struct {
 	io.Reader
 	done, total int64

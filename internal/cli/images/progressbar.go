@@ -12,12 +12,12 @@ import (
 	"berth/internal/lib/progress"
 )
 
-// progressBar shows how far something has come: on a terminal as a bar that moves, elsewhere
-// as a line now and then. It is on stderr; what a command finds is on stdout.
+// progressBar shows the progress of a transfer on stderr: on a terminal as a bar, elsewhere as a line
+// every lineInterval.
 type progressBar struct {
 	w     io.Writer
 	what  string
-	width int // of the terminal; 0 if it is none
+	width int // of the terminal; 0: stderr is none
 	now   func() time.Time
 
 	began, shown time.Time
@@ -42,7 +42,7 @@ func newBar(cmd *cobra.Command, what string) *progressBar {
 	return b
 }
 
-// show tells how it comes along, if enough time has passed since the last time.
+// show prints the progress, unless it did so less than an interval ago.
 func (b *progressBar) show(p progress.Progress) {
 	now := b.now()
 	every := lineInterval
@@ -61,7 +61,7 @@ func (b *progressBar) show(p progress.Progress) {
 	_, _ = fmt.Fprintln(b.w, text)
 }
 
-// text is one line: what, how much, how fast, and how long it will take.
+// text returns the line of a progress.
 func (b *progressBar) text(p progress.Progress) string {
 	bar := ""
 	if p.Total > 0 && b.width > 0 {
@@ -71,7 +71,7 @@ func (b *progressBar) text(p progress.Progress) string {
 	return b.what + bar + " " + p.String()
 }
 
-// end says that it is over.
+// end removes the bar, and prints how long the transfer took unless it failed.
 func (b *progressBar) end(err error) {
 	if b.width > 0 {
 		_, _ = fmt.Fprint(b.w, eraseLine)

@@ -87,7 +87,7 @@ func diff(cmd *cobra.Command, args []string, manifests *manifestFlag, output str
 	return len(changes) > 0, reportRefused(cmd, result)
 }
 
-// reportRefused tells of the manifests that would be refused.
+// reportRefused prints the manifests that would be refused, and returns an error if there are any.
 func reportRefused(cmd *cobra.Command, result *review.Result) error {
 	if !result.Failed() {
 		return nil
@@ -102,7 +102,7 @@ func reportRefused(cmd *cobra.Command, result *review.Result) error {
 	return fmt.Errorf("%s would be refused: what runs of them would stay as it is", printers.Plural(refused, "manifest"))
 }
 
-// runningPods are those of the agent, and the name of its node.
+// runningPods returns the pods of the agent, and the name of its node.
 func runningPods(cmd *cobra.Command) ([]*v1.Pod, string, error) {
 	c, err := cmdutil.NewClient(cmd)
 	if err != nil {

@@ -17,8 +17,6 @@ import (
 	"berth/internal/intake/source"
 )
 
-// Manifests that are given with -f, to be looked at and not to be run.
-
 const stdinName = "-"
 
 // manifestFlag is the -f of a command.
@@ -29,8 +27,8 @@ func (m *manifestFlag) addTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
-// read returns the files that are meant, also those that could not be read. It
-// fails if there is nothing to look at.
+// read returns the manifests of -f and of args. A file that can't be read is among them, with its error; that there is
+// none at all is an error.
 func (m *manifestFlag) read(cmd *cobra.Command, args []string) ([]review.File, error) {
 	paths := append(slices.Clone(m.paths), args...)
 	if len(paths) == 0 {
@@ -50,7 +48,7 @@ func (m *manifestFlag) read(cmd *cobra.Command, args []string) ([]review.File, e
 	return files, nil
 }
 
-// wholeFolder tells whether -f is one folder: then it is all that there is to be.
+// wholeFolder tells whether -f is one folder, so that pods that are not in it would be removed.
 func (m *manifestFlag) wholeFolder(args []string) bool {
 	paths := append(slices.Clone(m.paths), args...)
 	if len(paths) != 1 {
@@ -136,7 +134,7 @@ func readLimited(from io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// defaultNodeName is what the agent of this machine is called unless it is told otherwise.
+// defaultNodeName returns the name that the agent has without --hostname-override.
 func defaultNodeName() string {
 	name, err := os.Hostname()
 	name = strings.ToLower(name)

@@ -51,7 +51,7 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
 				err = printValidationReport(cmd.OutOrStdout(), newValidationReport(result, len(files)), cmdutil.Colored(cmd))
 			}
 			if err == nil && result.Failed() {
-				err = &cmdutil.ExitError{Code: 1} // what is wrong was told
+				err = &cmdutil.ExitError{Code: 1} // the findings are printed already
 			}
 			return err
 		},
@@ -61,10 +61,10 @@ The exit code is 1 if anything would be refused. Warnings are no reason to fail.
 	return cmd
 }
 
-// validationReport is what -o json prints.
+// validationReport is the document that 'validate -o json' prints.
 type validationReport struct {
 	Files    int              `json:"files"`
-	Pods     []string         `json:"pods"` // that are good
+	Pods     []string         `json:"pods"` // without errors
 	Errors   int              `json:"errors"`
 	Warnings int              `json:"warnings"`
 	Findings []review.Finding `json:"findings"`
@@ -96,7 +96,7 @@ func printValidationReport(w io.Writer, v validationReport, colors bool) error {
 	return err
 }
 
-// findingText is a finding in one line, in the form that editors know.
+// findingText returns a finding as file:line: level: message, which editors can jump to.
 func findingText(f review.Finding, colors bool) string {
 	where, level := f.Origin, string(f.Level)
 	if f.Line > 0 {

@@ -47,7 +47,7 @@ It needs no cluster.`,
 	}
 }
 
-// describeNode is all that there is to say about a node.
+// describeNode returns the text of 'describe node'.
 func describeNode(n *v1.Node, pods []v1.Pod, now time.Time) string {
 	var b strings.Builder
 	head := []printers.Entry{
@@ -108,7 +108,7 @@ func writeNodeConditions(b *strings.Builder, conditions []v1.NodeCondition, now 
 	_ = rows.Flush() // a builder takes all
 }
 
-// resourceShares are the resources of which a table tells who has how much.
+// resourceShares returns the columns of the table of allocated resources.
 func resourceShares() []struct {
 	name v1.ResourceName
 	of   func(v1.ResourceRequirements) v1.ResourceList
@@ -128,7 +128,7 @@ func resourceShares() []struct {
 	}
 }
 
-// writeAllocations writes which pods may have how much of a node, and all together.
+// writeAllocations writes a table of the requests and limits of each pod, and their sums.
 func writeAllocations(b *strings.Builder, n *v1.Node, pods []v1.Pod, now time.Time) {
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p v1.Pod) bool { return pod.HasEnded(&p) })
 	slices.SortFunc(pods, func(x, y v1.Pod) int { return strings.Compare(pod.Ref(&x), pod.Ref(&y)) })
@@ -158,8 +158,8 @@ func writeAllocations(b *strings.Builder, n *v1.Node, pods []v1.Pod, now time.Ti
 	_ = rows.Flush() // a builder takes all
 }
 
-// podAmount is what a pod may have of a resource: its containers together, sidecars
-// included, or its largest init container if that is more.
+// podAmount returns the request or limit of a pod: the sum over its containers and sidecars, or that of its
+// largest init container if it is more.
 func podAmount(p *v1.Pod, name v1.ResourceName, of func(v1.ResourceRequirements) v1.ResourceList) resource.Quantity {
 	var sum, largest resource.Quantity
 	for i := range p.Spec.Containers {
@@ -180,7 +180,7 @@ func podAmount(p *v1.Pod, name v1.ResourceName, of func(v1.ResourceRequirements)
 	return sum
 }
 
-// share is an amount, and how much that is of the whole.
+// share formats an amount, and which percentage of the whole it is.
 func share(amount, whole resource.Quantity) string {
 	if whole.IsZero() {
 		return amount.String()

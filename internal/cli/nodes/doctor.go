@@ -24,7 +24,7 @@ import (
 // agentTimeout is how long 'doctor' waits for an answer of the agent.
 const agentTimeout = 5 * time.Second
 
-// doctorFlags are those of 'doctor'.
+// doctorFlags are the flags of 'doctor'.
 type doctorFlags struct {
 	endpoint   string
 	kubeconfig string
@@ -61,7 +61,7 @@ The exit code is 1 if anything fails.`,
 				err = printFindings(cmd.OutOrStdout(), findings, cmdutil.StatusPainter(cmd))
 			}
 			if err == nil && slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.State == doctor.Fail }) {
-				err = &cmdutil.ExitError{Code: 1} // what fails was told
+				err = &cmdutil.ExitError{Code: 1} // the findings are printed already
 			}
 			return err
 		},

@@ -72,7 +72,7 @@ func kind() printers.Kind[v1.Node] {
 	}
 }
 
-// nodeStatus is the state of a node in kubectl's words.
+// nodeStatus returns the status of a node as kubectl shows it.
 func nodeStatus(n *v1.Node) string {
 	status := "Unknown"
 	if ready := nodeCondition(n, v1.NodeReady); ready != nil {
@@ -98,7 +98,7 @@ func nodeCondition(n *v1.Node, kind v1.NodeConditionType) *v1.NodeCondition {
 	return nil
 }
 
-// nodeRoles are what the labels of a cluster say that a node is for.
+// nodeRoles returns the roles that labels node-role.kubernetes.io/ROLE give a node.
 func nodeRoles(n *v1.Node) string {
 	var roles []string
 	for key := range n.Labels {

@@ -45,7 +45,7 @@ func attach(cmd *cobra.Command, terminal *terminalFlags, t target) error {
 		terminal.tty = false
 	}
 	return terminal.connect(cmd, func(s remotecommand.StreamOptions) error {
-		s.Tty = spec.TTY // as it was made
+		s.Tty = spec.TTY // the container was created with it
 		return t.node.Attach(cmd.Context(), t.pod, t.container, s)
 	})
 }

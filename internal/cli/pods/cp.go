@@ -64,11 +64,11 @@ out of a container that stay within what is copied.`,
 	return cmd
 }
 
-// location is a path, of this machine if there is no pod.
+// location is a path in a pod, or on this machine if pod is empty.
 type location struct{ namespace, pod, path string }
 
-// parseLocation reads [[NAMESPACE/]POD:]PATH. What looks like a path of this machine
-// is one, colon or not.
+// parseLocation parses [[NAMESPACE/]POD:]PATH. A text that begins with a slash or a dot is a path of this machine,
+// also with a colon.
 func parseLocation(text string) location {
 	before, path, found := strings.Cut(text, ":")
 	if !found || before == "" || strings.HasPrefix(before, "/") || strings.HasPrefix(before, ".") {
@@ -80,7 +80,7 @@ func parseLocation(text string) location {
 	return location{pod: before, path: path}
 }
 
-// completeCopy completes pods, and otherwise leaves files to the shell.
+// completeCopy completes pods, and leaves files to the shell.
 func completeCopy(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

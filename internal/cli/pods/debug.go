@@ -18,9 +18,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// debugFlags are those of 'debug'.
+// debugFlags are the flags of 'debug'.
 type debugFlags struct {
-	node     targetFlags // of which it has only the namespace
+	node     targetFlags // only the namespace
 	terminal terminalFlags
 	image    string
 	name     string
@@ -93,7 +93,7 @@ func (f *debugFlags) debug(cmd *cobra.Command, arg string, command []string) err
 		TargetContainerName: f.target,
 		EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			Name: f.name, Image: f.image, Command: command, TTY: f.terminal.tty,
-			Stdin: f.terminal.stdin, StdinOnce: f.terminal.stdin, // it ends with whoever types
+			Stdin: f.terminal.stdin, StdinOnce: f.terminal.stdin, // it ends with the first client of its stdin
 		},
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *debugFlags) debug(cmd *cobra.Command, arg string, command []string) err
 	return f.attach(cmd, c, p)
 }
 
-// attach connects to the new container when it runs, and ends as it does.
+// attach waits until the new container runs, connects to it, and returns its exit code.
 func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) error {
 	p, err := c.Started(cmd.Context(), p, f.name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) err
 			s.Tty = f.terminal.tty
 			return c.NodeAPI().Attach(cmd.Context(), p, f.name, s)
 		})
-	} else { // it was too fast
+	} else { // it has ended already
 		err = printLog(cmd, c, client.LogRequest{Namespace: p.Namespace, Pod: p.Name, Container: f.name, Tail: -1})
 	}
 	if exit := (*cmdutil.ExitError)(nil); errors.As(err, &exit) {
@@ -134,8 +134,7 @@ func (f *debugFlags) attach(cmd *cobra.Command, c *client.Client, p *v1.Pod) err
 // exitTimeout is how long the agent may take to notice that a container ended.
 const exitTimeout = 5 * time.Second
 
-// exitCode is how the container ended, if it has; what else there is to say, if
-// it has not.
+// exitCode returns the exit code of the container as an error, or otherwise if it has not ended within exitTimeout.
 func (f *debugFlags) exitCode(cmd *cobra.Command, c *client.Client, p *v1.Pod, otherwise error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), exitTimeout)
 	defer cancel()

@@ -53,8 +53,8 @@ POD is the full name of a pod, or its name in the manifest, without the name of 
 	return cmd
 }
 
-// describePods describes the pods that f chooses. There may be more than one:
-// of several namespaces, or while one takes the place of another.
+// describePods describes the pods that f chooses. A name may stand for several: in several namespaces, or while a pod
+// is replaced.
 func describePods(cmd *cobra.Command, n client.Node, f client.Filter) error {
 	list, err := n.Pods(cmd.Context(), f)
 	if err != nil {
@@ -85,8 +85,7 @@ func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Re
 		return "", err
 	}
 	more := details{refused: refusalsOf(p, refused)}
-	// An agent that does not tell the rest, or a pod that has just gone, is no reason
-	// to tell nothing.
+	// Probes and volumes are left out if the agent does not serve them, or the pod is gone.
 	if found, err := c.Probes(ctx, p.Namespace, p.Name); err == nil {
 		more.probes = found.Items
 	}
@@ -96,7 +95,7 @@ func describeOne(ctx context.Context, n client.Node, p *v1.Pod, refused []pod.Re
 	return describe(p, recorded.Items, more, time.Now()), nil
 }
 
-// describe is all that there is to say about a pod.
+// describe returns the text of 'describe pod'.
 func describe(p *v1.Pod, recorded []v1.Event, more details, now time.Time) string {
 	var b strings.Builder
 	printers.WriteOutline(&b, describeIdentity(p, now))
@@ -119,7 +118,7 @@ func describe(p *v1.Pod, recorded []v1.Event, more details, now time.Time) strin
 	return b.String()
 }
 
-// describeIdentity says what a pod is, where, and how it is on the whole.
+// describeIdentity returns the entries before the containers: names, node, labels, status and addresses.
 func describeIdentity(p *v1.Pod, now time.Time) []printers.Entry {
 	node := printers.OrNone(p.Spec.NodeName)
 	if p.Status.HostIP != "" {
@@ -168,7 +167,7 @@ func describeStatus(p *v1.Pod, now time.Time) []printers.Entry {
 	return out
 }
 
-// writeConditions writes a table, with reasons where there are any.
+// writeConditions writes a table of conditions, with columns for reason and message if any has one.
 func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
 	if len(conditions) == 0 {
 		printers.WriteOutline(b, []printers.Entry{printers.NewEntry("Conditions", "<none>")})

@@ -12,8 +12,7 @@ import (
 	"berth/internal/cli/printers"
 )
 
-// describeContainers says what there is of the containers of a pod, in the
-// order in which they are started.
+// describeContainers returns the entries of init, main and ephemeral containers.
 func describeContainers(p *v1.Pod) []printers.Entry {
 	var ephemeral []v1.Container
 	for _, c := range p.Spec.EphemeralContainers {
@@ -46,8 +45,7 @@ func describeContainers(p *v1.Pod) []printers.Entry {
 	return out
 }
 
-// describeContainer says what a container is to be, and what became of it. The
-// status is nil if nobody has looked at it yet.
+// describeContainer returns the entries of a container. Its status is nil if it has none yet.
 func describeContainer(c *v1.Container, status *v1.ContainerStatus) []printers.Entry {
 	var out []printers.Entry
 	if status != nil {
@@ -69,7 +67,7 @@ func describeContainer(c *v1.Container, status *v1.ContainerStatus) []printers.E
 			out = append(out, describeState("Last State", last))
 		}
 		out = append(out,
-			printers.NewEntry("Ready", printers.YesNo(status.Ready)),
+			printers.NewEntry("Ready", printers.Bool(status.Ready)),
 			printers.NewEntry("Restart Count", fmt.Sprint(status.RestartCount)))
 	}
 	out = append(out, printers.ResourceEntries("Limits", c.Resources.Limits)...)
@@ -103,7 +101,7 @@ func describePorts(ports []v1.ContainerPort) []printers.Entry {
 	return out
 }
 
-// commandEntries are those of a command line, one below the other.
+// commandEntries returns an entry with one argument per line, or none without arguments.
 func commandEntries(name string, args []string) []printers.Entry {
 	if len(args) == 0 {
 		return nil
@@ -111,7 +109,7 @@ func commandEntries(name string, args []string) []printers.Entry {
 	return []printers.Entry{printers.NewListEntry(name, args)}
 }
 
-// describeState says how a container is, or how it ended.
+// describeState returns the entry of the state of a container.
 func describeState(name string, s *v1.ContainerState) printers.Entry {
 	var e printers.Entry
 	add := func(name, text string) {
@@ -202,14 +200,14 @@ func describeEnv(c *v1.Container) []printers.Entry {
 		}
 		variable := printers.NewEntry(v.Name, value)
 		if len(variable.Lines) == 0 {
-			variable.Lines = []string{""} // it is set, to nothing
+			variable.Lines = []string{""} // an empty value
 		}
 		e.Children = append(e.Children, variable)
 	}
 	return append(out, e)
 }
 
-// envReference says where the value of a variable comes from.
+// envReference returns a text for the source of the value of a variable.
 func envReference(from *v1.EnvVarSource) string {
 	switch {
 	case from.FieldRef != nil:

@@ -15,17 +15,15 @@ import (
 	"berth/internal/lib/table"
 )
 
-// More of a pod than its object says.
-
-// details is what the agent knows of a pod beside its object.
+// details are facts about a pod that its object does not hold.
 type details struct {
-	remote  bool // the pod is on another node, which tells none of this
+	remote  bool // the pod is on another node, whose API has no details
 	probes  []api.ProbeResult
 	volumes []api.Volume
-	refused []pod.Refusal // newer versions of the pod that were not taken in
+	refused []pod.Refusal // refused manifests of the pod
 }
 
-// writeProbes writes what the probes of a pod found last.
+// writeProbes writes a table of the last results of the probes of a pod.
 func writeProbes(b *strings.Builder, p *v1.Pod, results []api.ProbeResult, now time.Time) {
 	if !hasProbes(p) {
 		return
@@ -53,7 +51,7 @@ func hasProbes(p *v1.Pod) bool {
 	})
 }
 
-// describeVolumes says what the volumes of a pod are made from, and where they are.
+// describeVolumes returns the entries of the volumes of a pod.
 func describeVolumes(volumes []api.Volume) []printers.Entry {
 	if len(volumes) == 0 {
 		return []printers.Entry{printers.NewEntry("Volumes", "<none>")}
@@ -76,12 +74,12 @@ func describeVolumes(volumes []api.Volume) []printers.Entry {
 	return []printers.Entry{e}
 }
 
-// refusalsOf are the refusals that are about a pod.
+// refusalsOf returns the refusals of a pod.
 func refusalsOf(p *v1.Pod, all []pod.Refusal) []pod.Refusal {
 	return slices.DeleteFunc(slices.Clone(all), func(r pod.Refusal) bool { return r.Pod != pod.Ref(p) })
 }
 
-// describeRefusals says why a newer manifest of a pod is not in force.
+// describeRefusals returns an entry with the refused manifests of a pod, or none.
 func describeRefusals(refused []pod.Refusal) []printers.Entry {
 	var lines []string
 	for _, r := range refused {

@@ -82,7 +82,7 @@ Manifests that were refused are told on stderr, with the file, the line and the 
 	return cmd
 }
 
-// labels returns what --selector says.
+// labels parses --selector.
 func (f *getFlags) labels(cmd *cobra.Command, args []string) (labels.Selector, error) {
 	if f.selector != "" && len(args) > 0 {
 		return nil, cmdutil.UsageError(cmd, "give the name of a pod or a --selector, not both")
@@ -158,7 +158,7 @@ func (g *getter) handle(e api.Event) error {
 		g.printRefusals([]pod.Refusal{*e.Refusal})
 	case e.Type == api.Resolved:
 		was := *e.Refusal
-		was.Kept = false // of no interest any more
+		was.Kept = false // it is in force now
 		g.cmd.PrintErrln("no longer refused: " + printers.Refusal(was))
 	}
 	return nil

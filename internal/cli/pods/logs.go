@@ -11,7 +11,7 @@ import (
 	"berth/internal/cli/cmdutil"
 )
 
-// logFlags are those flags of 'logs' that are not yet as a request has them.
+// logFlags are the flags of 'logs' that LogRequest has in another form, or not at all.
 type logFlags struct {
 	cmdutil.RemoteFlags
 	all       bool
@@ -74,7 +74,7 @@ Of a pod with several containers, the first one is taken unless -c names another
 	return cmd
 }
 
-// read checks the command line, and completes the request.
+// read checks the flags, and completes the request.
 func (l *logFlags) read(cmd *cobra.Command, args []string, now time.Time, r *client.LogRequest) error {
 	of, err := cmdutil.PodFilter(cmd, r.Namespace, args)
 	if err != nil {
@@ -114,7 +114,7 @@ func printLog(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
 	return endOfLog(r, log.CopyTo(cmd.OutOrStdout()))
 }
 
-// endOfLog is nil if err only says that somebody has seen enough.
+// endOfLog returns err, or nil if the user interrupted a log that was followed.
 func endOfLog(r client.LogRequest, err error) error {
 	if r.Follow {
 		return cmdutil.UntilInterrupted(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // printAllLogs prints the logs of all containers of a pod, one after the other, or all
-// at the same time if they are followed. That one can't be read does not hide the others.
+// at the same time if they are followed. An error of one log does not end the others.
 func printAllLogs(cmd *cobra.Command, n client.Node, r client.LogRequest) error {
 	filter := client.Filter{Namespace: r.Namespace, Name: r.Pod}
 	list, err := n.Pods(cmd.Context(), filter)
@@ -67,10 +67,10 @@ func printAllLogs(cmd *cobra.Command, n client.Node, r client.LogRequest) error 
 	return errors.Join(errs...)
 }
 
-// linePrefix is what stands before the lines of a container, as kubectl has it.
+// linePrefix returns the prefix of the lines of a container, as in 'kubectl logs --prefix'.
 func linePrefix(pod, container string) string { return fmt.Sprintf("[pod/%s/%s] ", pod, container) }
 
-// inStartOrder are the names of all containers.
+// inStartOrder returns the names of all containers, init containers first.
 func inStartOrder(p *v1.Pod) []string {
 	var names []string
 	for _, c := range p.Spec.InitContainers {

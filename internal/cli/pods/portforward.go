@@ -58,7 +58,7 @@ A port alone is the same on both sides. With nothing before the colon, any free 
 				Addresses: addresses, Ports: args[1:], Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(),
 			})
 			if cmd.Context().Err() != nil {
-				return nil // that is how forwarding ends
+				return nil // interrupted by the user
 			}
 			return err
 		},
@@ -69,14 +69,14 @@ A port alone is the same on both sides. With nothing before the colon, any free 
 	return cmd
 }
 
-// checkPorts says what is wrong with LOCAL:REMOTE.
+// checkPorts returns an error if text is not [LOCAL:]REMOTE.
 func checkPorts(text string) error {
 	local, remote, both := strings.Cut(text, ":")
 	if !both {
 		remote = local
 	}
 	if both && (local == "" || local == "0") {
-		local = remote // any will do
+		local = remote // any free port
 	}
 	for _, port := range []string{local, remote} {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

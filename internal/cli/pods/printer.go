@@ -15,7 +15,7 @@ import (
 // podItem is a pod that 'get pods' prints.
 type podItem struct {
 	v1.Pod
-	deleted bool // a watch has seen it go
+	deleted bool // in a watch
 }
 
 // kind says how pods are printed.
@@ -62,11 +62,10 @@ func row(p *v1.Pod, deleted bool, now time.Time) []string {
 	}
 }
 
-// maxMessageWidth keeps a row on a line of its own. 'describe' shows all of it.
+// maxMessageWidth is how much of a message 'get pods' shows. 'describe' shows all of it.
 const maxMessageWidth = 100
 
-// truncateMiddle shortens a text. What it is about stands at its beginning, and what came of
-// it, such as the cause of an error, at its end.
+// truncateMiddle shortens a text in its middle: an error begins with the operation and ends with its cause.
 func truncateMiddle(text string, most int) string {
 	const gap = "..."
 	runes := []rune(text)
@@ -77,8 +76,7 @@ func truncateMiddle(text string, most int) string {
 	return string(runes[:most-len(gap)-end]) + gap + string(runes[len(runes)-end:])
 }
 
-// message is what there is to say of a pod that is not as it should be: where its
-// termination stands, why it ended, or why a container waits.
+// message returns the message of a pod's status, or that of the first container that waits.
 func message(p *v1.Pod) string {
 	text := p.Status.Message
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

@@ -18,8 +18,7 @@ import (
 	"berth/internal/cli/cmdutil"
 )
 
-// targetFlags are those of the commands that open streams into containers: which
-// pod, and where its node is.
+// targetFlags are the flags of commands that open streams into containers.
 type targetFlags struct {
 	cmdutil.RemoteFlags
 	namespace string
@@ -31,7 +30,7 @@ func (f *targetFlags) addTo(cmd *cobra.Command) {
 	f.AddTo(cmd)
 }
 
-// addContainer gives cmd its -c.
+// addContainer adds -c to cmd.
 func (f *targetFlags) addContainer(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.container, "container", "c", "", "container of the pod")
 	_ = cmd.RegisterFlagCompletionFunc("container", cmdutil.CompleteContainers)
@@ -57,7 +56,7 @@ func (f *targetFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode fun
 	return c.NodeAPI(), c.Close, nil
 }
 
-// pod finds the pod that an argument means.
+// pod returns the pod that an argument names.
 func (f *targetFlags) pod(cmd *cobra.Command, n *client.NodeAPI, arg string) (*v1.Pod, error) {
 	filter, err := cmdutil.PodFilter(cmd, f.namespace, []string{arg})
 	if err != nil {
@@ -73,8 +72,8 @@ type target struct {
 	container string
 }
 
-// withTarget calls do with the container that the flags and the name of a pod mean. If no flag names a container of
-// several, it says which one is taken.
+// withTarget calls do with the container of the flags, in the pod that an argument names. Without -c, it takes the
+// first container, and says so if there are several.
 func (f *targetFlags) withTarget(cmd *cobra.Command, arg string, do func(target) error) error {
 	n, closeNode, err := f.open(cmd)
 	if err != nil {
@@ -95,7 +94,7 @@ func (f *targetFlags) withTarget(cmd *cobra.Command, arg string, do func(target)
 	return do(target{node: n, pod: p, container: container})
 }
 
-// terminalFlags say whether somebody sits at the other end.
+// terminalFlags are -i and -t.
 type terminalFlags struct{ stdin, tty bool }
 
 func (f *terminalFlags) addTo(cmd *cobra.Command) {
@@ -103,8 +102,8 @@ func (f *terminalFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.tty, "tty", "t", false, "stdin is a terminal")
 }
 
-// connect calls stream with what the flags ask for. While it runs, a terminal
-// passes on all keys, ctrl-c among them.
+// connect calls stream with the streams of cmd that the flags ask for. While it runs, the terminal is in raw mode:
+// keys such as ctrl-c go to the container.
 func (f *terminalFlags) connect(cmd *cobra.Command, stream func(remotecommand.StreamOptions) error) error {
 	s := remotecommand.StreamOptions{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Tty: f.tty}
 	if f.stdin {
@@ -129,7 +128,7 @@ func (f *terminalFlags) connect(cmd *cobra.Command, stream func(remotecommand.St
 	return toExitError(cmd, stream(s))
 }
 
-// toExitError turns the end of a command in a container into that of berth.
+// toExitError turns the exit code of a command in a container, or an interrupt, into that of berth.
 func toExitError(cmd *cobra.Command, err error) error {
 	var exit *client.ExitError
 	switch {
@@ -141,7 +140,7 @@ func toExitError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// sizeQueue tells the size of the terminal, at first and when it changes.
+// sizeQueue returns the size of a terminal at the beginning, and after each SIGWINCH.
 type sizeQueue struct {
 	terminal *os.File
 	changed  chan os.Signal
@@ -150,7 +149,7 @@ type sizeQueue struct {
 
 func newSizeQueue(cmd *cobra.Command, terminal *os.File) *sizeQueue {
 	w := &sizeQueue{terminal: terminal, changed: make(chan os.Signal, 1), done: cmd.Context().Done()}
-	w.changed <- unix.SIGWINCH // the size that it has
+	w.changed <- unix.SIGWINCH // for the first size
 	signal.Notify(w.changed, unix.SIGWINCH)
 	return w
 }

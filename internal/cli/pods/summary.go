@@ -9,7 +9,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// summary is what a row of the table tells of a pod, in kubectl's words.
+// summary holds the columns READY, STATUS and RESTARTS of a pod, as kubectl computes them.
 type summary struct {
 	ready, total int
 	status       string
@@ -17,8 +17,8 @@ type summary struct {
 	lastRestart  time.Time // zero if unknown
 }
 
-// summarize puts the status of a pod and its containers in a word: the first
-// thing that keeps it from running well, or its phase.
+// summarize computes the summary of a pod. Its status is the reason of the first container that does not run, or else
+// the phase.
 func summarize(p *v1.Pod) summary {
 	s := summary{status: string(p.Status.Phase), total: len(p.Spec.Containers)}
 	if s.status == "" {
@@ -41,8 +41,7 @@ func summarize(p *v1.Pod) summary {
 	return s
 }
 
-// addInit looks at the init containers up to the first that is not done, and
-// tells whether there is one.
+// addInit adds the init containers up to the first that is not done, and returns whether there is one.
 func (s *summary) addInit(p *v1.Pod, sidecars map[string]bool) bool {
 	initializing := false
 	for i, c := range p.Status.InitContainerStatuses {
@@ -68,8 +67,7 @@ func (s *summary) addInit(p *v1.Pod, sidecars map[string]bool) bool {
 	return initializing
 }
 
-// addMain looks at the containers. The restarts of init containers no longer
-// matter then, those of sidecars do.
+// addMain adds the main containers. Restarts of init containers no longer count then, those of sidecars do.
 func (s *summary) addMain(p *v1.Pod, sidecars map[string]bool) {
 	s.restarts, s.lastRestart = 0, time.Time{}
 	for _, c := range p.Status.InitContainerStatuses {
@@ -78,7 +76,7 @@ func (s *summary) addMain(p *v1.Pod, sidecars map[string]bool) {
 		}
 	}
 	running := false
-	// Backwards, so that the word of the first container stays.
+	// Backwards, so that the reason of the first container stays.
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
 		c := p.Status.ContainerStatuses[i]
 		s.addRestarts(c)
@@ -107,7 +105,7 @@ func (s *summary) addRestarts(c v1.ContainerStatus) {
 	}
 }
 
-// terminationReason says in a word how a container ended.
+// terminationReason returns the reason, the signal or the exit code of a container that ended.
 func terminationReason(t *v1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":
@@ -119,7 +117,7 @@ func terminationReason(t *v1.ContainerStateTerminated) string {
 	}
 }
 
-// sidecarNames are the init containers that go on running beside the others.
+// sidecarNames returns the names of the init containers with restartPolicy Always.
 func sidecarNames(p *v1.Pod) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range p.Spec.InitContainers {

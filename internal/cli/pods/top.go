@@ -85,7 +85,7 @@ type usage struct {
 	memory                    *uint64 // bytes
 }
 
-// usages are those of pods, or of their containers, in the wanted order.
+// usages returns the rows of pods, or of their containers, in the order of --sort-by.
 func (t *topFlags) usages(pods []stats.PodStats) []usage {
 	var out []usage
 	for _, p := range pods {
@@ -99,7 +99,7 @@ func (t *topFlags) usages(pods []stats.PodStats) []usage {
 			continue
 		}
 		row = row.withStats("", p.CPU, p.Memory)
-		for _, c := range all { // what the pod as a whole was not measured by
+		for _, c := range all { // sums, where the pod as a whole has no measurement
 			if p.CPU == nil {
 				row.cpu = addOptional(row.cpu, c.cpu)
 			}

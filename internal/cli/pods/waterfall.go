@@ -92,11 +92,11 @@ func showWaterfall(cmd *cobra.Command, f client.Filter, documents *printers.Obje
 }
 
 const (
-	defaultWidth = 80 // of what is no terminal
+	defaultWidth = 80 // of an output that is no terminal
 	minBarWidth  = 10
 )
 
-// terminalWidth is how many characters a line may have.
+// terminalWidth returns the width of the terminal, of $COLUMNS, or defaultWidth.
 func terminalWidth(cmd *cobra.Command) int {
 	if fd, ok := cmdutil.TerminalOf(cmd); ok {
 		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
@@ -109,15 +109,14 @@ func terminalWidth(cmd *cobra.Command) int {
 	return defaultWidth
 }
 
-// bar is a phase as it is drawn: when it began and how long it took, since the
-// pod was seen.
+// bar is a phase of a waterfall. Its start is relative to the time at which the agent saw the pod.
 type bar struct {
 	name        string
 	start, took time.Duration
 	running     bool
 }
 
-// bars are the phases of a waterfall, and how long they took together.
+// bars returns the phases of a waterfall, and the end of the last.
 func bars(w *api.Waterfall, now time.Time) (out []bar, total time.Duration) {
 	first := w.Seen
 	for _, p := range w.Phases {
@@ -141,8 +140,7 @@ func bars(w *api.Waterfall, now time.Time) (out []bar, total time.Duration) {
 	return out, total
 }
 
-// drawWaterfall draws a bar for each phase. All bars are on one scale, which is
-// as wide as a line has room for.
+// drawWaterfall draws a bar for each phase. The scale is such that the longest line has the given width.
 func drawWaterfall(w *api.Waterfall, width int, colors bool, now time.Time) string {
 	bars, total := bars(w, now)
 	if len(bars) == 0 {
@@ -175,7 +173,7 @@ func drawWaterfall(w *api.Waterfall, width int, colors bool, now time.Time) stri
 	return text.String()
 }
 
-// formatDuration is a duration with as many digits as matter.
+// formatDuration formats a duration in milliseconds, or hundredths of a second, or seconds.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -6,16 +6,15 @@ import (
 	"sync"
 )
 
-// LineWriter writes whole lines, each with a prefix, so that several may write at the
-// same time.
+// LineWriter writes whole lines, each with a prefix, so that several writers can share an output.
 type LineWriter struct {
 	W      io.Writer
-	Mu     *sync.Mutex
+	Mu     *sync.Mutex // of all writers of W
 	Prefix string
-	rest   []byte // of a line that is not complete
+	rest   []byte // a line that is not complete yet
 }
 
-// maxLine is how much of a line is held back.
+// maxLine is how much of an incomplete line is buffered.
 const maxLine = 64 << 10
 
 // Write implements io.Writer.
@@ -43,10 +42,10 @@ func (l *LineWriter) line(text []byte) error {
 	return err
 }
 
-// Flush writes what is left: a last line without an end.
+// Flush writes the incomplete line that is left.
 func (l *LineWriter) Flush() {
 	if len(l.rest) > 0 {
-		_ = l.line(append(l.rest, '\n')) // whoever does not read does not miss it
+		_ = l.line(append(l.rest, '\n')) // the output is closed: there is nothing to be done
 		l.rest = nil
 	}
 }

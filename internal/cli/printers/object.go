@@ -15,29 +15,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What commands print with -o: a table, names, or values in full.
-
 const jsonpathPrefix = "jsonpath="
 
-// ObjectFormats are the values of -o of commands that show objects.
+// ObjectFormats returns the values of -o of 'get' commands.
 func ObjectFormats() []string {
 	return []string{"wide", "json", "yaml", "name", jsonpathPrefix + "..."}
 }
 
-// DocumentFormats are those of commands that have a table of one kind only.
+// DocumentFormats returns the values of -o of commands that have one table.
 func DocumentFormats() []string { return []string{"json", "yaml"} }
 
-// ObjectPrinter prints values in full, each as a document.
+// ObjectPrinter prints values as documents in JSON or YAML, or what a JSONPath finds in them.
 type ObjectPrinter struct {
 	w         io.Writer
 	encode    func(any) ([]byte, error)
-	separator string // two documents
+	separator string // between two documents
 
 	printed bool
 }
 
-// NewObjectPrinter returns the printer for an output that shows values in full,
-// and nil for one that does not. It is an error if output is none of values.
+// NewObjectPrinter returns the printer for a value of -o, and nil if it asks for a table or names. It is an error if
+// output is none of values.
 func NewObjectPrinter(w io.Writer, output string, values []string) (*ObjectPrinter, error) {
 	path, isPath := strings.CutPrefix(output, jsonpathPrefix)
 	known := output == "" || slices.ContainsFunc(values, func(v string) bool {
@@ -57,6 +55,7 @@ func NewObjectPrinter(w io.Writer, output string, values []string) (*ObjectPrint
 	return nil, nil
 }
 
+// Print prints a value as a document.
 func (o *ObjectPrinter) Print(value any) error {
 	b, err := o.encode(value)
 	if err != nil {
@@ -75,11 +74,11 @@ func encodeJSON(value any) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// pathEncoder prints what a JSONPath finds in a value. Nothing is there is no
-// mistake: the field may be empty.
+// pathEncoder returns an encoder that prints what a JSONPath finds in a value. A field that is missing is no error: it
+// may be empty.
 func pathEncoder(path string) (func(any) ([]byte, error), error) {
 	if path != "" && !strings.Contains(path, "{") {
-		path = "{" + path + "}" // as many people write it
+		path = "{" + path + "}" // kubectl takes it without braces, too
 	}
 	finder := jsonpath.New("output").AllowMissingKeys(true)
 	if err := finder.Parse(path); err != nil || path == "" {
@@ -90,7 +89,7 @@ func pathEncoder(path string) (func(any) ([]byte, error), error) {
 		if err != nil {
 			return nil, err
 		}
-		var plain any // with the names of fields as they are in JSON
+		var plain any // JSON names of fields instead of those of Go
 		if err := utiljson.Unmarshal(text, &plain); err != nil {
 			return nil, err
 		}

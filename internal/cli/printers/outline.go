@@ -10,15 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Entry is a line of an outline: a name, what there is to say of it, and what
-// belongs to it.
+// Entry is a name in an outline with its text, and the entries below it.
 type Entry struct {
 	Name     string
 	Lines    []string
 	Children []Entry
 }
 
-// NewEntry is an entry with a text, of which each line is one in the outline.
+// NewEntry returns an entry with a text of one or more lines.
 func NewEntry(name, text string) Entry {
 	var lines []string
 	for l := range strings.Lines(text) {
@@ -27,12 +26,12 @@ func NewEntry(name, text string) Entry {
 	return Entry{Name: name, Lines: lines}
 }
 
-// NewListEntry is an entry with several texts, one below the other.
+// NewListEntry returns an entry with several texts, each in a line, or <none>.
 func NewListEntry(name string, texts []string) Entry {
 	return NewEntry(name, OrNone(strings.Join(texts, "\n")))
 }
 
-// printableRune keeps a text from doing anything to a terminal.
+// printableRune replaces control characters, which could be commands to a terminal.
 func printableRune(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
@@ -40,18 +39,18 @@ func printableRune(r rune) rune {
 	return ' '
 }
 
-// WriteOutline writes entries, one below the other and their texts aligned.
+// WriteOutline writes entries, with their texts aligned.
 func WriteOutline(b *strings.Builder, entries []Entry) {
 	writeEntries(b, entries, 0, textColumn(entries, 0))
 }
 
 const (
 	outlineIndent = 2
-	outlineGap    = 2 // the least space between a name and its text
+	outlineGap    = 2 // at least, between a name and its text
 )
 
-// textColumn is where the texts of entries begin. What belongs to an entry with a
-// text lines up with it; what belongs to a mere heading has its own column.
+// textColumn returns the column in which the texts of entries begin. Entries below an entry with a
+// text are aligned with it; those below a mere heading have a column of their own.
 func textColumn(entries []Entry, indent int) int {
 	at := 0
 	for _, e := range entries {
@@ -85,9 +84,10 @@ func writeEntries(b *strings.Builder, entries []Entry, indent, at int) {
 	}
 }
 
-// maxAnnotation is how much is shown of an annotation: some hold whole manifests.
+// maxAnnotation is how much of an annotation is shown: some hold whole manifests.
 const maxAnnotation = 140
 
+// ResourceEntries returns an entry with an entry for each resource below it, or none for an empty list.
 func ResourceEntries(name string, list v1.ResourceList) []Entry {
 	if len(list) == 0 {
 		return nil
@@ -100,8 +100,7 @@ func ResourceEntries(name string, list v1.ResourceList) []Entry {
 	return []Entry{e}
 }
 
-// Pairs are the keys and values of a map, each in a line, in the order of the
-// keys.
+// Pairs returns a line for each key and value of a map, sorted by key.
 func Pairs(of map[string]string, between string) []string {
 	var lines []string
 	for key, value := range of {
@@ -115,4 +114,5 @@ func Pairs(of map[string]string, between string) []string {
 	return lines
 }
 
+// LongTime formats a time with its date, as 'kubectl describe' does.
 func LongTime(t time.Time) string { return t.Format(time.RFC1123Z) }

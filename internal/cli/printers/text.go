@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// OneLine joins the lines of a text. Most have only one.
+// OneLine joins the lines of a text.
 func OneLine(text string) string {
 	var lines []string
 	for l := range strings.Lines(text) {
@@ -21,6 +21,7 @@ func OneLine(text string) string {
 	return strings.Join(lines, " ")
 }
 
+// Age formats the time since t, as kubectl does.
 func Age(t, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -28,6 +29,7 @@ func Age(t, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t))
 }
 
+// OrNone returns <none> for an empty text.
 func OrNone(s string) string {
 	if s == "" {
 		return "<none>"
@@ -35,7 +37,7 @@ func OrNone(s string) string {
 	return s
 }
 
-// Refusal tells of a refused manifest in one line.
+// Refusal formats a refused manifest in one line.
 func Refusal(r pod.Refusal) string {
 	where := r.Origin
 	if r.Line > 0 {
@@ -61,14 +63,15 @@ func Refusal(r pod.Refusal) string {
 	return text
 }
 
-func YesNo(b bool) string {
+// Bool formats a bool as kubectl does.
+func Bool(b bool) string {
 	if b {
 		return "True"
 	}
 	return "False"
 }
 
-// Plural is a number of things.
+// Plural formats a number with its noun.
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -76,7 +79,7 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Cores and mebibytes are written as kubectl does.
+// Cores formats nanocores as 'kubectl top' does.
 func Cores(nano *uint64) string {
 	if nano == nil {
 		return "<unknown>"
@@ -84,6 +87,7 @@ func Cores(nano *uint64) string {
 	return fmt.Sprintf("%dm", (*nano+999_999)/1_000_000)
 }
 
+// Mebibytes formats bytes as 'kubectl top' does.
 func Mebibytes(n *uint64) string {
 	if n == nil {
 		return "<unknown>"
