@@ -182,5 +182,5 @@ func WriteDescription(b *strings.Builder, events []v1.Event, now time.Time) {
 		e := &events[i]
 		rows.Row("  "+e.Type, e.Reason, lastSeen(e, now), eventSource(e), e.Message)
 	}
-	_ = rows.Flush() // a builder takes all
+	_ = rows.Flush() // a strings.Builder returns no errors
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
 
 	"berth/internal/api/client"
 	"berth/internal/cli/cmdutil"
@@ -105,26 +106,22 @@ func writeNodeConditions(b *strings.Builder, conditions []v1.NodeCondition, now 
 	for _, c := range conditions {
 		rows.Row("  "+string(c.Type), string(c.Status), printers.Age(c.LastTransitionTime.Time, now), c.Reason, c.Message)
 	}
-	_ = rows.Flush() // a builder takes all
+	_ = rows.Flush() // a strings.Builder returns no errors
 }
 
-// resourceShares returns the columns of the table of allocated resources.
-func resourceShares() []struct {
-	name v1.ResourceName
-	of   func(v1.ResourceRequirements) v1.ResourceList
-	head string
-} {
-	requests := func(r v1.ResourceRequirements) v1.ResourceList { return r.Requests }
-	limits := func(r v1.ResourceRequirements) v1.ResourceList { return r.Limits }
-	return []struct {
-		name v1.ResourceName
-		of   func(v1.ResourceRequirements) v1.ResourceList
-		head string
-	}{
-		{v1.ResourceCPU, requests, "CPU Requests"},
-		{v1.ResourceCPU, limits, "CPU Limits"},
-		{v1.ResourceMemory, requests, "Memory Requests"},
-		{v1.ResourceMemory, limits, "Memory Limits"},
+// allocation is a column of the table of allocated resources: a resource of a pod, requested or as a limit.
+type allocation struct {
+	head     string
+	resource v1.ResourceName
+	of       func(*v1.Pod, helper.PodResourcesOptions) v1.ResourceList
+}
+
+func allocations() []allocation {
+	return []allocation{
+		{"CPU Requests", v1.ResourceCPU, helper.PodRequests},
+		{"CPU Limits", v1.ResourceCPU, helper.PodLimits},
+		{"Memory Requests", v1.ResourceMemory, helper.PodRequests},
+		{"Memory Limits", v1.ResourceMemory, helper.PodLimits},
 	}
 }
 
@@ -134,50 +131,29 @@ func writeAllocations(b *strings.Builder, n *v1.Node, pods []v1.Pod, now time.Ti
 	slices.SortFunc(pods, func(x, y v1.Pod) int { return strings.Compare(pod.Ref(&x), pod.Ref(&y)) })
 	fmt.Fprintf(b, "Pods:  (%d that have not ended)\n", len(pods))
 	rows := table.New(b)
+	columns := allocations()
 	head := []string{"  Namespace", "Name"}
-	for _, s := range resourceShares() {
-		head = append(head, s.head)
+	for _, c := range columns {
+		head = append(head, c.head)
 	}
 	rows.Row(append(head, "Age")...)
-	totals := make([]resource.Quantity, len(resourceShares()))
+	totals := make([]resource.Quantity, len(columns))
 	for i := range pods {
 		p := &pods[i]
 		cells := []string{"  " + p.Namespace, p.Name}
-		for k, s := range resourceShares() {
-			sum := podAmount(p, s.name, s.of)
-			totals[k].Add(sum)
-			cells = append(cells, share(sum, n.Status.Allocatable[s.name]))
+		for k, c := range columns {
+			amount := c.of(p, helper.PodResourcesOptions{})[c.resource]
+			totals[k].Add(amount)
+			cells = append(cells, share(amount, n.Status.Allocatable[c.resource]))
 		}
 		rows.Row(append(cells, printers.Age(pod.Created(p), now))...)
 	}
 	cells := []string{"  Total", ""}
-	for k, s := range resourceShares() {
-		cells = append(cells, share(totals[k], n.Status.Allocatable[s.name]))
+	for k, c := range columns {
+		cells = append(cells, share(totals[k], n.Status.Allocatable[c.resource]))
 	}
 	rows.Row(append(cells, "")...)
-	_ = rows.Flush() // a builder takes all
-}
-
-// podAmount returns the request or limit of a pod: the sum over its containers and sidecars, or that of its
-// largest init container if it is more.
-func podAmount(p *v1.Pod, name v1.ResourceName, of func(v1.ResourceRequirements) v1.ResourceList) resource.Quantity {
-	var sum, largest resource.Quantity
-	for i := range p.Spec.Containers {
-		sum.Add(of(p.Spec.Containers[i].Resources)[name])
-	}
-	for i := range p.Spec.InitContainers {
-		c := &p.Spec.InitContainers[i]
-		amount := of(c.Resources)[name]
-		if pod.IsSidecar(c) {
-			sum.Add(amount)
-		} else if amount.Cmp(largest) > 0 {
-			largest = amount
-		}
-	}
-	if largest.Cmp(sum) > 0 {
-		return largest
-	}
-	return sum
+	_ = rows.Flush() // a strings.Builder returns no errors
 }
 
 // share formats an amount, and which percentage of the whole it is.

@@ -187,5 +187,5 @@ func writeConditions(b *strings.Builder, conditions []v1.PodCondition) {
 	for _, c := range conditions {
 		row(string(c.Type), string(c.Status), c.Reason, c.Message)
 	}
-	_ = rows.Flush() // a builder takes all
+	_ = rows.Flush() // a strings.Builder returns no errors
 }

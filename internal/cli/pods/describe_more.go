@@ -42,7 +42,7 @@ func writeProbes(b *strings.Builder, p *v1.Pod, results []api.ProbeResult, now t
 		}
 		rows.Row("  "+r.Container, r.Kind, r.Outcome, fmt.Sprint(r.InARow), printers.Age(r.At, now), message)
 	}
-	_ = rows.Flush() // a builder takes all
+	_ = rows.Flush() // a strings.Builder returns no errors
 }
 
 func hasProbes(p *v1.Pod) bool {
