@@ -116,7 +116,8 @@ func (c *Client) watch(ctx context.Context, path string, q url.Values, tell func
 	if err != nil {
 		return err
 	}
-	return readEvents(ctx, c, "watch", r, func(e api.Event) (bool, error) { return false, tell(e) })
+	defer func() { _ = r.Body.Close() }()
+	return readEvents(ctx, c, "watch", r.Body, func(e api.Event) (bool, error) { return false, tell(e) })
 }
 
 // broken explains why a stream ended.
@@ -146,9 +147,8 @@ func read[T any](ctx context.Context, c *Client, path string, q url.Values) (*T,
 
 // readEvents calls handle with each event of an answer, until one is the last or an error. What the answer is of
 // stands in what, for messages.
-func readEvents[E any](ctx context.Context, c *Client, what string, answer *http.Response, handle func(E) (last bool, err error)) error {
-	defer func() { _ = answer.Body.Close() }()
-	events := json.NewDecoder(answer.Body)
+func readEvents[E any](ctx context.Context, c *Client, what string, answer io.Reader, handle func(E) (last bool, err error)) error {
+	events := json.NewDecoder(answer)
 	for {
 		var e E
 		if err := events.Decode(&e); err != nil {

@@ -32,7 +32,8 @@ func (c *Client) Drain(ctx context.Context, r api.DrainRequest, tell func(api.Dr
 	if err != nil {
 		return nil, err
 	}
-	err = readEvents(ctx, c, "drain", answer, func(e api.DrainEvent) (last bool, err error) {
+	defer func() { _ = answer.Body.Close() }()
+	err = readEvents(ctx, c, "drain", answer.Body, func(e api.DrainEvent) (last bool, err error) {
 		switch e.Step {
 		case api.DrainDone:
 			left = e.Left

@@ -19,7 +19,8 @@ func (c *Client) PullImage(ctx context.Context, image string, tell func(progress
 	if err != nil {
 		return err
 	}
-	_, err = c.imageEvents(ctx, "pull", answer, tell)
+	defer func() { _ = answer.Body.Close() }()
+	_, err = c.imageEvents(ctx, "pull", answer.Body, tell)
 	return err
 }
 
@@ -29,11 +30,12 @@ func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader)
 	if err != nil {
 		return nil, err
 	}
-	return c.imageEvents(ctx, "load", answer, func(progress.Progress) {})
+	defer func() { _ = answer.Body.Close() }()
+	return c.imageEvents(ctx, "load", answer.Body, func(progress.Progress) {})
 }
 
 // imageEvents reads the progress of a pull or a load, and returns the names of its images.
-func (c *Client) imageEvents(ctx context.Context, what string, answer *http.Response, tell func(progress.Progress)) (names []string, err error) {
+func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) (names []string, err error) {
 	err = readEvents(ctx, c, what, answer, func(e api.ImageEvent) (last bool, err error) {
 		switch e.Step {
 		case api.ImageDone:
