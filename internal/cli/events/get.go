@@ -106,9 +106,17 @@ func kind() printers.Kind[v1.Event] {
 	return printers.Kind[v1.Event]{
 		Plural: "events",
 		Columns: []printers.Column{
-			{Head: "LAST SEEN", In: printers.Narrow}, {Head: "LAST SEEN", In: printers.Wide}, {Head: "TYPE"}, {Head: "REASON"}, {Head: "OBJECT"},
-			{Head: "SUBOBJECT", In: printers.Wide}, {Head: "SOURCE", In: printers.Wide}, {Head: "MESSAGE"},
-			{Head: "FIRST SEEN", In: printers.Wide}, {Head: "COUNT", In: printers.Wide}, {Head: "NAME", In: printers.Wide},
+			{Head: "LAST SEEN", In: printers.Narrow},
+			{Head: "LAST SEEN", In: printers.Wide},
+			{Head: "TYPE"},
+			{Head: "REASON"},
+			{Head: "OBJECT"},
+			{Head: "SUBOBJECT", In: printers.Wide},
+			{Head: "SOURCE", In: printers.Wide},
+			{Head: "MESSAGE"},
+			{Head: "FIRST SEEN", In: printers.Wide},
+			{Head: "COUNT", In: printers.Wide},
+			{Head: "NAME", In: printers.Wide},
 		},
 		Rows: func(e *v1.Event, now time.Time) [][]string {
 			return [][]string{{

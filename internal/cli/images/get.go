@@ -47,8 +47,14 @@ func kind() printers.Kind[api.Image] {
 	return printers.Kind[api.Image]{
 		Plural: "images",
 		Columns: []printers.Column{
-			{Head: "NAME"}, {Head: "TAG"}, {Head: "IMAGE ID", In: printers.Narrow}, {Head: "IMAGE ID", In: printers.Wide},
-			{Head: "SIZE"}, {Head: "PINNED"}, {Head: "PODS"}, {Head: "USED BY", In: printers.Wide},
+			{Head: "NAME"},
+			{Head: "TAG"},
+			{Head: "IMAGE ID", In: printers.Narrow},
+			{Head: "IMAGE ID", In: printers.Wide},
+			{Head: "SIZE"},
+			{Head: "PINNED"},
+			{Head: "PODS"},
+			{Head: "USED BY", In: printers.Wide},
 		},
 		Rows: func(i *api.Image, _ time.Time) [][]string {
 			var rows [][]string

@@ -55,9 +55,15 @@ func kind() printers.Kind[v1.Node] {
 	return printers.Kind[v1.Node]{
 		Plural: "nodes",
 		Columns: []printers.Column{
-			{Head: "NAME"}, {Head: "STATUS"}, {Head: "ROLES"}, {Head: "AGE"}, {Head: "VERSION"},
-			{Head: "INTERNAL-IP", In: printers.Wide}, {Head: "OS-IMAGE", In: printers.Wide},
-			{Head: "KERNEL-VERSION", In: printers.Wide}, {Head: "CONTAINER-RUNTIME", In: printers.Wide},
+			{Head: "NAME"},
+			{Head: "STATUS"},
+			{Head: "ROLES"},
+			{Head: "AGE"},
+			{Head: "VERSION"},
+			{Head: "INTERNAL-IP", In: printers.Wide},
+			{Head: "OS-IMAGE", In: printers.Wide},
+			{Head: "KERNEL-VERSION", In: printers.Wide},
+			{Head: "CONTAINER-RUNTIME", In: printers.Wide},
 		},
 		Rows: func(n *v1.Node, now time.Time) [][]string {
 			info := n.Status.NodeInfo

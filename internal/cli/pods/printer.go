@@ -23,8 +23,14 @@ func kind() printers.Kind[podItem] {
 	return printers.Kind[podItem]{
 		Plural: "pods",
 		Columns: []printers.Column{
-			{Head: "NAME"}, {Head: "READY"}, {Head: "STATUS"}, {Head: "RESTARTS"}, {Head: "AGE"},
-			{Head: "IP", In: printers.Wide}, {Head: "NODE", In: printers.Wide}, {Head: "MESSAGE", In: printers.Wide},
+			{Head: "NAME"},
+			{Head: "READY"},
+			{Head: "STATUS"},
+			{Head: "RESTARTS"},
+			{Head: "AGE"},
+			{Head: "IP", In: printers.Wide},
+			{Head: "NODE", In: printers.Wide},
+			{Head: "MESSAGE", In: printers.Wide},
 		},
 		Rows:      func(p *podItem, now time.Time) [][]string { return [][]string{row(&p.Pod, p.deleted, now)} },
 		Names:     func(p *podItem) []string { return []string{"pod/" + p.Name} },

@@ -64,7 +64,13 @@ func kind() printers.Kind[api.Volume] {
 	return printers.Kind[api.Volume]{
 		Plural: "volumes",
 		Columns: []printers.Column{
-			{Head: "POD"}, {Head: "VOLUME"}, {Head: "KIND"}, {Head: "SOURCE"}, {Head: "SIZE"}, {Head: "USED"}, {Head: "AGE"},
+			{Head: "POD"},
+			{Head: "VOLUME"},
+			{Head: "KIND"},
+			{Head: "SOURCE"},
+			{Head: "SIZE"},
+			{Head: "USED"},
+			{Head: "AGE"},
 			{Head: "PATH", In: printers.Wide},
 		},
 		Rows: func(v *api.Volume, now time.Time) [][]string {
