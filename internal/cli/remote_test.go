@@ -36,7 +36,7 @@ func TestANodeOnTheNetwork(t *testing.T) {
 		return clitest.Result{Code: code, Out: out.String(), Stderr: stderr.String()}
 	}
 
-	// What every kubelet tells is told,
+	// What the API of every kubelet has is shown,
 	for command, want := range map[string][]string{
 		"get pods -A": {"NAMESPACE", "web-node-1 ", "other-node-1 ", " 1/1 ", " Running "},
 		"get pods web -o jsonpath={.status.podIP}": {"10.0.0.7"},

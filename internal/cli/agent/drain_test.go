@@ -17,7 +17,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// drainable is a node whose pods end when they are told to, but for those that hang.
+// drainable is a node whose pods end when they are stopped, except those that hang.
 type drainable struct {
 	mu    sync.Mutex
 	pods  []*v1.Pod

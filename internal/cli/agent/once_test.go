@@ -119,7 +119,7 @@ func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	if to, err := os.Readlink(filepath.Join(root, "images")); err != nil || to != once.images {
 		t.Errorf("got %q (%v)", to, err)
 	}
-	// then what is there of an earlier run is not in the way of the next
+	// then the link and the manifest of an earlier run do not prevent the next
 	once.images = t.TempDir()
 	if err := once.prepare(c, file); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestOnceLeavesPodsOfOthersAlone(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(root, "images")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	// and neither are images of somebody else put away
+	// and images that are no link of a run are kept
 	if err := os.MkdirAll(filepath.Join(root, "images", "theirs"), 0o755); err != nil {
 		t.Fatal(err)
 	}

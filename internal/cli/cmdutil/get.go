@@ -22,7 +22,7 @@ func (f *NamespaceFlags) AddTo(cmd *cobra.Command) {
 	AddNamespaceFlag(cmd, &f.Namespace, "show this namespace only")
 }
 
-// Filter returns the pods that the flags and args choose. args is the name of a pod, or empty.
+// Filter returns a filter for the pods of the namespace, and of the name in args, if there is one.
 func (f *NamespaceFlags) Filter(cmd *cobra.Command, args []string) (client.Filter, error) {
 	if f.All && f.Namespace != "" {
 		return client.Filter{}, UsageError(cmd, "--namespace and --all-namespaces exclude each other")
@@ -30,7 +30,7 @@ func (f *NamespaceFlags) Filter(cmd *cobra.Command, args []string) (client.Filte
 	return PodFilter(cmd, f.Namespace, args)
 }
 
-// PodFilter returns the pods of a namespace, if it is not empty, and of the name in args, if there is one.
+// PodFilter returns a filter for the pods of a namespace, if it is not empty, and of the name in args, if there is one.
 func PodFilter(cmd *cobra.Command, namespace string, args []string) (f client.Filter, err error) {
 	if err := checkNamespace(cmd, namespace); err != nil {
 		return f, err

@@ -45,11 +45,11 @@ func (f *RemoteFlags) Given(cmd *cobra.Command) (bool, error) {
 
 // Node returns the node of --server, or the local agent.
 func (f *RemoteFlags) Node(cmd *cobra.Command) (client.Node, error) {
-	far, err := f.Given(cmd)
+	isRemote, err := f.Given(cmd)
 	switch {
 	case err != nil:
 		return nil, err
-	case far:
+	case isRemote:
 		return asNode(client.NewRemote(f.Remote))
 	}
 	return asNode(NewClient(cmd))

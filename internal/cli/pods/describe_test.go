@@ -170,11 +170,11 @@ func TestDescribePod(t *testing.T) {
 	if got.Code != 0 || strings.Count(got.Out, "Name:  ") != 1 || !strings.Contains(got.Out, "up and away") {
 		t.Errorf("got %+v", got)
 	}
-	// The events of others are not told
+	// Events of other pods are left out
 	if got := a.Berth(t, "describe", "po", "pod/db-node-1"); got.Code != 0 || !strings.HasSuffix(got.Out, "Events:  <none>\n") {
 		t.Errorf("got %+v", got)
 	}
-	// Two of one name are both described
+	// Two pods of the same name are both described
 	if got := a.Berth(t, "describe", "pod", "web"); strings.Count(got.Out, "Name:  ") != 2 {
 		t.Errorf("got %+v", got)
 	}

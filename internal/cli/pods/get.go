@@ -130,11 +130,11 @@ func (g *getter) list(remote *cmdutil.RemoteFlags, f client.Filter) error {
 
 // watch prints the pods that there are, and then each change, until it is interrupted.
 func (g *getter) watch(remote *cmdutil.RemoteFlags, f client.Filter) error {
-	far, err := remote.Given(g.cmd)
+	isRemote, err := remote.Given(g.cmd)
 	switch {
 	case err != nil:
 		return err
-	case far:
+	case isRemote:
 		return cmdutil.UsageError(g.cmd, "a node does not tell of changes over the network: leave out --watch, or watch the cluster with 'kubectl get pods -A -w --field-selector spec.nodeName=NODE'")
 	}
 	return cmdutil.WithClient(g.cmd, func(ctx context.Context, c *client.Client) error {

@@ -62,7 +62,7 @@ func TestLogsOfAllContainersAreFollowed(t *testing.T) {
 	a.WriteLog(t, "app", "two")
 	c.WantLines("[pod/web-node-1/app] two")
 	close(a.Ended)
-	// That one has nothing to say is told when the others have said all.
+	// The error of the container that waits is printed after the logs of the others have ended.
 	c.WantEnd(1, "error: container first of pod x/web-node-1 is waiting to start: ErrImagePull\n")
 }
 

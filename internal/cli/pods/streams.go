@@ -38,11 +38,11 @@ func (f *targetFlags) addContainer(cmd *cobra.Command) {
 
 // open returns the API of the node that the flags mean, and a function that closes it.
 func (f *targetFlags) open(cmd *cobra.Command) (n *client.NodeAPI, closeNode func(), err error) {
-	far, err := f.Given(cmd)
+	isRemote, err := f.Given(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
-	if far {
+	if isRemote {
 		n, err := client.NewRemote(f.Remote)
 		if err != nil {
 			return nil, nil, err

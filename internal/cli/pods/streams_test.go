@@ -45,7 +45,7 @@ func TestExec(t *testing.T) {
 		{[]string{"exec", "web", "-c", "side", "--", "sh", "-c", "echo out; echo err >&2; exit 42"}, clitest.Result{Code: 42, Out: "out\n", Stderr: "err\n"}},
 		{[]string{"exec", "web", "--", "true"}, clitest.Result{Stderr: "Defaulted container \"app\" out of: app, side\n"}},
 		{[]string{"exec", "-i", "one", "--", "cat"}, clitest.Result{Out: "typed"}},
-		{[]string{"exec", "one", "--", "cat"}, clitest.Result{}}, // nobody reads what is typed
+		{[]string{"exec", "one", "--", "cat"}, clitest.Result{}}, // without -i, stdin is not read
 		{[]string{"exec", "-it", "one", "--", "cat"}, clitest.Result{Out: "typed", Stderr: "stdin is not a terminal, or -i is missing: going on without one\n"}},
 		{[]string{"exec", "waits", "--", "ls"}, clitest.Result{Code: 1, Stderr: "error: container app of pod waits is waiting: CrashLoopBackOff; see 'berth logs waits -c app -p'\n"}},
 		{[]string{"exec", "nope", "--", "ls"}, clitest.Result{Code: 1, Stderr: "error: pod \"nope\" not found\n"}},
@@ -206,7 +206,7 @@ func TestDebug(t *testing.T) {
 	if got, _ := debug(running, "-c", "look", "-i"); got.Code != 9 || got.Out != "look got \"typed\"\n" {
 		t.Errorf("got %+v", got)
 	}
-	// One that has ended before anybody could look
+	// A container that has ended before the client attaches
 	a.WriteLog(t, "look", "in a hurry")
 	over := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, ContainerID: "containerd://look"}}
 	if got, _ := debug(over, "-c", "look", "-i"); got.Code != 3 || got.Out != "in a hurry\n" {
