@@ -12,13 +12,13 @@ import (
 
 	"berth/internal/config"
 	"berth/internal/core/execute"
+	"berth/internal/host/selinux"
 	"berth/internal/lib/podfile"
 	"berth/internal/pods/csi"
 	"berth/internal/pods/hook"
 	"berth/internal/pods/plugins"
 	"berth/internal/pods/userns"
 	"berth/internal/pods/volume"
-	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/crilog"
 	"berth/internal/runtime/image"
@@ -49,7 +49,7 @@ func (n *node) makeHands(c *config.Config, in surroundings, records *image.Recor
 		RuntimeInfo: execute.RuntimeInfo{
 			Name:        in.features.runtimeName,
 			CanMapUsers: func(handler string) bool { return canMapUsers(in.features.handlers(), handler) },
-			CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
+			CheckLabel:  func(asked *v1.SELinuxOptions) error { return selinux.Label(*asked).Check() },
 			ImageUser:   imageUsers(in.client),
 			Explain:     cri.Reason,
 		},

@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"berth/internal/runtime/bundle"
+	"berth/internal/host/selinux"
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/render"
 )
@@ -37,7 +37,7 @@ func imageUsers(client *cri.Client) func(context.Context, string) (render.User, 
 // hasLabels tells whether containers get SELinux labels. The runtime is asked, too: ours
 // may have been started before the machine could label them.
 func hasLabels(ctx context.Context, client *cri.Client) (bool, error) {
-	if can := bundle.CanLabel() == nil; !can {
+	if can := selinux.CanLabel() == nil; !can {
 		return false, nil
 	}
 	return client.Labels(ctx)

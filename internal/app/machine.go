@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/render"
 )
 
@@ -92,7 +91,3 @@ func LibexecDir() (string, error) {
 	}
 	return filepath.Join(filepath.Dir(self), "libexec"), nil
 }
-
-// CanLabel tells whether the runtime that berth brings along can label containers for SELinux on this
-// machine, and why not.
-func CanLabel() error { return bundle.CanLabel() }

@@ -40,6 +40,7 @@ var trusted = map[string]string{
 	"internal/lib/podfile": "it is where the checks are",
 
 	"internal/lib/atomicfile":     "it writes files of the agent, beside which no container can make any",
+	"internal/host/selinux":       "files of the administrator and of the kernel",
 	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
 	"internal/cluster/cert":       "keys and certificates of the node",
 	"internal/pods/cgroup":        "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",

@@ -4,6 +4,7 @@
 //	roots     which agent of this machine owns which cgroups, networks, ports and logs
 //	rootlock  one agent at a time in a root directory
 //	proc      identity of processes, and signals to them
+//	selinux   labels of containers that the loaded policy knows
 //	doctor    checks of a machine before pods run on it
 //
 // Start reading at roots.

@@ -86,7 +86,7 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	if err != nil {
 		return doctor.Machine{}, err
 	}
-	m.BerthRoot, m.Libexec, m.Endpoint, m.CanLabel = root, libexec, f.endpoint, app.CanLabel
+	m.BerthRoot, m.Libexec, m.Endpoint = root, libexec, f.endpoint
 	m.AgentUp = sync.OnceValue(func() error { return agentUp(cmd) })
 	m.AgentPID = func() int { return rootlock.Holder(root) }
 	if m.Ports, err = agentPorts(root, f.kubeconfig); err != nil {

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"berth/internal/host/selinux"
 )
 
 // apiServerTimeout is how long an API server may take to answer.
@@ -27,7 +29,7 @@ func ThisMachine() (Machine, error) {
 	return Machine{
 		Files: os.DirFS("/"), UID: os.Geteuid(), Hostname: hostname,
 		Ports:    []Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}},
-		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced,
+		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: selinux.CanLabel,
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package bundle
+package selinux
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // machineWith has these files. Its kernel takes all that can be written to a file.
-func machineWith(t *testing.T, files map[string]string) seLinux {
+func machineWith(t *testing.T, files map[string]string) machine {
 	t.Helper()
 	root := t.TempDir()
 	for path, text := range files {
@@ -18,7 +18,7 @@ func machineWith(t *testing.T, files map[string]string) seLinux {
 			t.Fatal(err)
 		}
 	}
-	return seLinux{root}
+	return machine{root}
 }
 
 func TestWhetherContainersCanBeLabelled(t *testing.T) {
@@ -35,7 +35,7 @@ func TestWhetherContainersCanBeLabelled(t *testing.T) {
 	}{
 		"by the policy":         {map[string]string{enforce: "1", config: "SELINUX=enforcing\nSELINUXTYPE=mcs\n", own: labels}, ""},
 		"by tools":              {map[string]string{enforce: "0", tools: labels}, ""},
-		"no SELinux":            {map[string]string{config: "SELINUXTYPE=mcs\n", own: labels}, ErrNoSELinux.Error()},
+		"no SELinux":            {map[string]string{config: "SELINUXTYPE=mcs\n", own: labels}, ErrDisabled.Error()},
 		"no policy":             {map[string]string{enforce: "1"}, "names no labels"},
 		"no labels":             {map[string]string{enforce: "1", config: "SELINUXTYPE=mcs\n"}, "names no labels"},
 		"none for files":        {map[string]string{enforce: "1", tools: "process = p\n#file = f\n"}, "what label a file"},
@@ -46,7 +46,7 @@ func TestWhetherContainersCanBeLabelled(t *testing.T) {
 			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 				t.Errorf("got %v", err)
 			}
-			if errors.Is(err, ErrNoSELinux) != (name == "no SELinux") {
+			if errors.Is(err, ErrDisabled) != (name == "no SELinux") {
 				t.Errorf("whether SELinux is on is told by %v", err)
 			}
 		})

@@ -1,4 +1,5 @@
-package bundle
+// Package selinux finds out which SELinux labels containers can have on this machine.
+package selinux
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"strings"
 )
 
-// ErrNoSELinux says that the kernel labels nothing, so that nothing is missing either.
-var ErrNoSELinux = errors.New("SELinux is not on")
+// ErrDisabled says that the kernel labels nothing, so that nothing is missing either.
+var ErrDisabled = errors.New("SELinux is not on")
 
 // CanLabel returns nil if containers can be given SELinux labels on this machine, and
 // otherwise what is in the way.
@@ -19,21 +20,21 @@ var ErrNoSELinux = errors.New("SELinux is not on")
 // A runtime takes the labels that containers have by default out of a file. It labels
 // nothing if that file is missing, whatever pods ask for, and starts no container at all
 // if the policy that was loaded does not know them: Debian's names some and knows none.
-func CanLabel() error { return seLinux{"/"}.canLabel() }
+func CanLabel() error { return machine{"/"}.canLabel() }
 
 // Label is what a pod asks for of a label. Parts that are empty are as by default.
 type Label struct{ User, Role, Type, Level string }
 
 // Check returns an error if the policy that was loaded does not know the label. A runtime
 // would say only that some argument is invalid.
-func (l Label) Check() error { return seLinux{"/"}.check(l) }
+func (l Label) Check() error { return machine{"/"}.check(l) }
 
-// seLinux is that of the machine with this root directory.
-type seLinux struct{ root string }
+// machine is that of the machine with this root directory.
+type machine struct{ root string }
 
-func (s seLinux) canLabel() error {
+func (s machine) canLabel() error {
 	if _, err := os.Stat(s.at("sys/fs/selinux/enforce")); err != nil {
-		return ErrNoSELinux
+		return ErrDisabled
 	}
 	for _, of := range []string{"process", "file"} {
 		label, err := s.usual(of)
@@ -47,7 +48,7 @@ func (s seLinux) canLabel() error {
 	return nil
 }
 
-func (s seLinux) check(l Label) error {
+func (s machine) check(l Label) error {
 	usual, err := s.usual("process")
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (s seLinux) check(l Label) error {
 
 // usual is the label that a process or file of a container has by default. What came with
 // tools for containers is before what came with the policy.
-func (s seLinux) usual(of string) (string, error) {
+func (s machine) usual(of string) (string, error) {
 	path := s.at("usr/share/containers/selinux/contexts")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -82,14 +83,14 @@ func (s seLinux) usual(of string) (string, error) {
 }
 
 // known asks the kernel, which takes only labels that it knows.
-func (s seLinux) known(label string) error {
+func (s machine) known(label string) error {
 	if err := os.WriteFile(s.at("sys/fs/selinux/context"), []byte(label), 0); err != nil {
 		return fmt.Errorf("the SELinux policy does not know the label %s", label)
 	}
 	return nil
 }
 
-func (s seLinux) at(path ...string) string { return filepath.Join(s.root, filepath.Join(path...)) }
+func (s machine) at(path ...string) string { return filepath.Join(s.root, filepath.Join(path...)) }
 
 // setting finds the value of a line of the form name = "value".
 func setting(text []byte, name string) string {
