@@ -11,35 +11,34 @@ import (
 	"strings"
 )
 
-// ErrDisabled says that the kernel labels nothing, so that nothing is missing either.
+// ErrDisabled says that the kernel has SELinux off, so that containers need no labels.
 var ErrDisabled = errors.New("SELinux is not on")
 
-// CanLabel returns nil if containers can be given SELinux labels on this machine, and
-// otherwise what is in the way.
+// CanLabel returns an error that says why containers can't be given SELinux labels on this machine, or nil.
 //
-// A runtime takes the labels that containers have by default out of a file. It labels
+// A runtime reads the default labels of containers from a file. It labels
 // nothing if that file is missing, whatever pods ask for, and starts no container at all
-// if the policy that was loaded does not know them: Debian's names some and knows none.
+// if the loaded policy does not know the labels: that of Debian names some and knows none.
 func CanLabel() error { return machine{"/"}.canLabel() }
 
-// Label is what a pod asks for of a label. Parts that are empty are as by default.
+// Label is the label that a pod asks for. An empty part is that of the default label.
 type Label struct{ User, Role, Type, Level string }
 
-// Check returns an error if the policy that was loaded does not know the label. A runtime
-// would say only that some argument is invalid.
+// Check returns an error if the loaded policy does not know the label. The error of a runtime
+// would be "invalid argument".
 func (l Label) Check() error { return machine{"/"}.check(l) }
 
-// machine is that of the machine with this root directory.
+// machine has its files below root.
 type machine struct{ root string }
 
-func (s machine) canLabel() error {
-	if _, err := os.Stat(s.at("sys/fs/selinux/enforce")); err != nil {
+func (m machine) canLabel() error {
+	if _, err := os.Stat(m.at("sys/fs/selinux/enforce")); err != nil {
 		return ErrDisabled
 	}
 	for _, of := range []string{"process", "file"} {
-		label, err := s.usual(of)
+		label, err := m.defaultLabel(of)
 		if err == nil {
-			err = s.known(label)
+			err = m.known(label)
 		}
 		if err != nil {
 			return err
@@ -48,27 +47,27 @@ func (s machine) canLabel() error {
 	return nil
 }
 
-func (s machine) check(l Label) error {
-	usual, err := s.usual("process")
+func (m machine) check(l Label) error {
+	label, err := m.defaultLabel("process")
 	if err != nil {
 		return err
 	}
-	parts := append(strings.SplitN(usual, ":", 4), "", "", "", "")
+	parts := append(strings.SplitN(label, ":", 4), "", "", "", "")
 	for i, asked := range []string{l.User, l.Role, l.Type, l.Level} {
 		parts[i] = cmp.Or(asked, parts[i])
 	}
-	return s.known(strings.TrimRight(strings.Join(parts[:4], ":"), ":"))
+	return m.known(strings.TrimRight(strings.Join(parts[:4], ":"), ":"))
 }
 
-// usual is the label that a process or file of a container has by default. What came with
-// tools for containers is before what came with the policy.
-func (s machine) usual(of string) (string, error) {
-	path := s.at("usr/share/containers/selinux/contexts")
+// defaultLabel returns the default label of a process or file of a container. The file of container tools takes
+// precedence over that of the policy.
+func (m machine) defaultLabel(of string) (string, error) {
+	path := m.at("usr/share/containers/selinux/contexts")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		var config []byte
-		if config, err = os.ReadFile(s.at("etc/selinux/config")); err == nil {
-			path = s.at("etc/selinux", setting(config, "SELINUXTYPE"), "contexts/lxc_contexts")
+		if config, err = os.ReadFile(m.at("etc/selinux/config")); err == nil {
+			path = m.at("etc/selinux", setting(config, "SELINUXTYPE"), "contexts/lxc_contexts")
 			text, err = os.ReadFile(path)
 		}
 	}
@@ -82,17 +81,17 @@ func (s machine) usual(of string) (string, error) {
 	return label, nil
 }
 
-// known asks the kernel, which takes only labels that it knows.
-func (s machine) known(label string) error {
-	if err := os.WriteFile(s.at("sys/fs/selinux/context"), []byte(label), 0); err != nil {
+// known asks the kernel whether the loaded policy knows a label.
+func (m machine) known(label string) error {
+	if err := os.WriteFile(m.at("sys/fs/selinux/context"), []byte(label), 0); err != nil {
 		return fmt.Errorf("the SELinux policy does not know the label %s", label)
 	}
 	return nil
 }
 
-func (s machine) at(path ...string) string { return filepath.Join(s.root, filepath.Join(path...)) }
+func (m machine) at(path ...string) string { return filepath.Join(m.root, filepath.Join(path...)) }
 
-// setting finds the value of a line of the form name = "value".
+// setting returns the value of the line name = "value".
 func setting(text []byte, name string) string {
 	for line := range bytes.Lines(text) {
 		key, value, found := strings.Cut(string(line), "=")
