@@ -87,6 +87,7 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 		return doctor.Machine{}, err
 	}
 	m.BerthRoot, m.Libexec, m.Endpoint = root, libexec, f.endpoint
+	m.Ports = []doctor.Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}}
 	m.AgentUp = sync.OnceValue(func() error { return agentUp(cmd) })
 	m.AgentPID = func() int { return rootlock.Holder(root) }
 	if m.Ports, err = agentPorts(root, f.kubeconfig); err != nil {

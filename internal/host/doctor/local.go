@@ -20,7 +20,7 @@ import (
 const apiServerTimeout = 5 * time.Second
 
 // ThisMachine returns the machine that this process runs on. What is to be known of berth on it is left to the caller:
-// its directories, its agent, its cluster.
+// its directories, its ports, its agent, its cluster.
 func ThisMachine() (Machine, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -28,7 +28,6 @@ func ThisMachine() (Machine, error) {
 	}
 	return Machine{
 		Files: os.DirFS("/"), UID: os.Geteuid(), Hostname: hostname,
-		Ports:    []Port{{Number: 10250, Use: "the node's API"}, {Number: 10248, Use: "its health"}},
 		LookPath: exec.LookPath, Space: space, ClockSynced: clockSynced, CanLabel: selinux.CanLabel,
 	}, nil
 }
