@@ -15,7 +15,6 @@ var readsState = map[string]string{
 	"internal/runtime/bundle/archive.go":      "an archive of images, which is of no use if it is damaged",
 	"internal/runtime/bundle/progress.go":     "a manifest of one image",
 	"internal/api/client/client.go":           "answers of the agent",
-	"internal/api/client/drain.go":            "answers of the agent",
 	"internal/api/client/images.go":           "answers of the agent",
 	"internal/api/client/remote.go":           "answers of a node",
 	"internal/runtime/credential/provider.go": "the answer of a program",
