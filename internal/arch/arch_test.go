@@ -61,6 +61,7 @@ var only = map[string][]string{
 	"k8s.io/cri-api/pkg/apis/runtime/v1": {"runtime/cri", "runtime/render"},
 	"k8s.io/kubernetes":                  {},
 	"github.com/spf13/cobra":             {"cli"},
+	"github.com/moby/sys/mountinfo":      {"host/mounts"},
 }
 
 func TestImportsPointDownTheRoad(t *testing.T) {

@@ -3,6 +3,7 @@
 //
 //	roots     which agent of this machine owns which cgroups, networks, ports and logs
 //	rootlock  one agent at a time in a root directory
+//	mounts    the mount table of the kernel
 //	proc      identity of processes, and signals to them
 //	selinux   labels of containers that the loaded policy knows
 //	doctor    checks of a machine before pods run on it

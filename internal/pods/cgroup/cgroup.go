@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/internal/host/mounts"
 )
 
 // Tree is the cgroup hierarchies of a machine.
@@ -35,11 +37,11 @@ type hierarchy struct {
 
 // Open finds out where the hierarchies of this machine are mounted.
 func Open() (*Tree, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Read()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	found := parseMounts(string(info))
+	found := hierarchiesIn(table)
 	if len(found) == 0 {
 		return nil, errors.New("find cgroups: none are mounted on this machine")
 	}
@@ -49,19 +51,16 @@ func Open() (*Tree, error) {
 // V2 tells whether the machine has the one hierarchy with all controllers.
 func (t *Tree) V2() bool { return len(t.hierarchies) == 1 && t.hierarchies[0].v2 }
 
-// parseMounts returns the hierarchies of both versions.
-func parseMounts(mountinfo string) []hierarchy {
+// hierarchiesIn returns the hierarchies of both versions.
+func hierarchiesIn(table mounts.Table) []hierarchy {
 	var out []hierarchy
-	for line := range strings.Lines(mountinfo) {
-		// 36 35 98:0 /root /mount/point options ... - type source options
-		where, what, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 3 || (kind[0] != "cgroup" && kind[0] != "cgroup2") {
+	for _, m := range table {
+		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
 			continue
 		}
-		h := hierarchy{mount: fields[4], v2: kind[0] == "cgroup2"}
+		h := hierarchy{mount: m.Mountpoint, v2: m.FSType == "cgroup2"}
 		if !h.v2 {
-			h.controllers = strings.Split(kind[2], ",") // and options, which are called otherwise
+			h.controllers = strings.Split(m.VFSOptions, ",") // and options, which are called otherwise
 		}
 		if !slices.ContainsFunc(out, func(other hierarchy) bool { return other.mount == h.mount }) {
 			out = append(out, h)

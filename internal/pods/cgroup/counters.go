@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth/internal/host/mounts"
 )
 
 // Usage is what the processes of a cgroup, and of those below it, use. What is nil
@@ -84,31 +86,26 @@ type layout interface {
 
 // OpenCounters finds out where the cgroups of this machine are counted.
 func OpenCounters() (*Counters, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Read()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	return NewCounters(string(info))
+	return NewCounters(table)
 }
 
 // NewCounters is for a machine with that mount table. Where both versions are
 // mounted, the one that has the memory controller counts.
-func NewCounters(mountinfo string) (*Counters, error) {
+func NewCounters(table mounts.Table) (*Counters, error) {
 	byController := map[string]string{}
-	for line := range strings.Lines(mountinfo) {
-		where, what, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 3 {
-			continue
-		}
-		switch kind[0] {
+	for _, m := range table {
+		switch m.FSType {
 		case "cgroup2":
-			if hasMemory(fields[4]) {
-				return &Counters{layout: v2{fields[4]}}, nil
+			if hasMemory(m.Mountpoint) {
+				return &Counters{layout: v2{m.Mountpoint}}, nil
 			}
 		case "cgroup":
-			for option := range strings.SplitSeq(kind[2], ",") {
-				byController[option] = fields[4]
+			for option := range strings.SplitSeq(m.VFSOptions, ",") {
+				byController[option] = m.Mountpoint
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/host/mounts"
 	"berth/internal/host/proc"
 )
 
@@ -204,18 +203,14 @@ func (Kernel) BlockDevice(path string) (string, error) {
 }
 
 func (Kernel) Below(dir string) ([]MountPoint, error) {
-	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(i.Mountpoint, dir+"/"), false
-	})
+	table, err := mounts.Read()
 	if err != nil {
-		return nil, fmt.Errorf("read the mount table: %w", err)
+		return nil, err
 	}
-	out := make([]MountPoint, 0, len(infos))
-	for _, i := range infos {
-		out = append(out, MountPoint{Path: i.Mountpoint, FSType: i.FSType})
+	below := table.Below(dir)
+	out := make([]MountPoint, 0, len(below))
+	for _, m := range below {
+		out = append(out, MountPoint{Path: m.Mountpoint, FSType: m.FSType})
 	}
-	slices.SortStableFunc(out, func(a, b MountPoint) int {
-		return cmp.Compare(strings.Count(b.Path, "/"), strings.Count(a.Path, "/"))
-	})
 	return out, nil
 }

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/host/mounts"
 )
 
 // What is mounted in a volume travels between the machine and those containers that ask
@@ -22,18 +23,18 @@ func ShareMounts(given string) error {
 	if err != nil {
 		return fmt.Errorf("share mounts in %s: %w", given, err)
 	}
-	table, err := mountinfo.GetMounts(nil)
+	table, err := mounts.Read()
 	if err != nil {
-		return fmt.Errorf("share mounts in %s: read the mount table: %w", dir, err)
+		return fmt.Errorf("share mounts in %s: %w", dir, err)
 	}
-	under := mountOf(table, dir)
+	under := table.Under(dir)
 	switch {
 	case under == nil:
 		return fmt.Errorf("share mounts in %s: the mount table does not tell what it is on", dir)
 	case strings.Contains(under.Optional, "shared:"):
 		return nil
 	case under.Mountpoint == dir: // somebody's disk, or ours, not shared yet
-	case anyBelow(table, dir): // they would be hidden
+	case len(table.Below(dir)) > 0: // they would be hidden
 		return fmt.Errorf("share mounts in %s: something is mounted there already: it will be done at a start without that", dir)
 	default:
 		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
@@ -56,11 +57,11 @@ func UnshareMounts(given string) error {
 	if err != nil {
 		return fmt.Errorf("unshare mounts in %s: %w", given, err)
 	}
-	table, err := mountinfo.GetMounts(nil)
+	table, err := mounts.Read()
 	if err != nil {
-		return fmt.Errorf("unshare mounts in %s: read the mount table: %w", dir, err)
+		return fmt.Errorf("unshare mounts in %s: %w", dir, err)
 	}
-	under := mountOf(table, dir)
+	under := table.Under(dir)
 	if under == nil || under.Mountpoint != dir || !onItself(table, under) {
 		return nil
 	}
@@ -70,30 +71,8 @@ func UnshareMounts(given string) error {
 	return nil
 }
 
-// mountOf returns the mount that a directory is on: the deepest, and of those in one
-// place the last.
-func mountOf(table []*mountinfo.Info, dir string) *mountinfo.Info {
-	var found *mountinfo.Info
-	for _, m := range table {
-		above := m.Mountpoint == dir || m.Mountpoint == "/" || strings.HasPrefix(dir, m.Mountpoint+"/")
-		if above && (found == nil || len(m.Mountpoint) >= len(found.Mountpoint)) {
-			found = m
-		}
-	}
-	return found
-}
-
-func anyBelow(table []*mountinfo.Info, dir string) bool {
-	for _, m := range table {
-		if strings.HasPrefix(m.Mountpoint, dir+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // onItself tells whether a mount shows just what would be there without it.
-func onItself(table []*mountinfo.Info, m *mountinfo.Info) bool {
+func onItself(table mounts.Table, m *mounts.Mount) bool {
 	for _, on := range table {
 		if on.ID != m.Parent {
 			continue
