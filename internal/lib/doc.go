@@ -3,6 +3,7 @@
 //
 //	pod         the vocabulary of the road: UIDs, snapshots, updates, observations, causes
 //	downward    values of the downward API (fieldRef, resourceFieldRef)
+//	volumekind  the table of the kinds of volumes
 //	podfile     bounded reads of files that containers can write
 //	atomicfile  files that are replaced as a whole
 //	statefile   state that is written as soon as the disk allows

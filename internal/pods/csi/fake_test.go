@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
 const disks = "disks.example.com"
@@ -260,7 +261,7 @@ func (w *world) request(uid, handle string) Request {
 	return Request{
 		Pod:  &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-" + uid, Namespace: "shop", UID: pod.UID(uid)}},
 		Name: "vol" + handle, Driver: disks, Handle: handle, Group: -1, Say: func(string) {},
-		Dir:         filepath.Join(w.cfg.PodsDir, uid, "volumes", VolumesDir, "vol"+handle),
+		Dir:         filepath.Join(w.cfg.PodsDir, uid, "volumes", volumekind.CSI.Dir(), "vol"+handle),
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
 // index is what the records on disk say, in memory: to mount a volume for one pod, those
@@ -173,7 +175,7 @@ func (x *index) claimed(r record, but string) bool {
 	defer x.mu.Unlock()
 	for unread := range x.unread {
 		base := filepath.Base(unread)
-		if unread != but && (r.Name == "" || base == r.Name || base == VolumesDir) {
+		if unread != but && (r.Name == "" || base == r.Name || base == volumekind.CSI.Dir()) {
 			return true
 		}
 	}

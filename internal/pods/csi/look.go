@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/volumekind"
 )
 
 // found is what a scan of the disk has found.
@@ -40,7 +41,7 @@ func (m *Manager) lookPods(out *found) error {
 		return err
 	}
 	for _, uid := range pods {
-		volumes := filepath.Join(m.PodsDir, uid, "volumes", VolumesDir)
+		volumes := filepath.Join(m.PodsDir, uid, "volumes", volumekind.CSI.Dir())
 		all, err := m.listDirs(volumes)
 		if err != nil {
 			out.unread[volumes] = true

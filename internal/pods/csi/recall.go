@@ -6,11 +6,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
 // volumeDir is the directory of a volume in that of its pod.
 func (m *Manager) volumeDir(uid pod.UID, name string) string {
-	return filepath.Join(m.PodsDir, string(uid), "volumes", VolumesDir, name)
+	return filepath.Join(m.PodsDir, string(uid), "volumes", volumekind.CSI.Dir(), name)
 }
 
 // ownerOf is the pod in whose directory that of a volume is.

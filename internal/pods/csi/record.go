@@ -14,11 +14,7 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// VolumesDir is where the CSI volumes of a pod are, below its volumes directory. It is
-// named as the kubelet names it, and so are the file of a record and its first fields:
-// tools look there.
-const VolumesDir = "kubernetes.io~csi"
-
+// recordFile and the first fields of a record are named as the kubelet names them: tools look there.
 const recordFile = "vol_data.json"
 
 // record is what is written down of the volume of a pod. It lies in the directory of

@@ -69,32 +69,6 @@ func (j *job) onlyRead(claim string, readOnly bool) bool {
 	return readOnly
 }
 
-// persistent is the table of kinds of persistent volumes.
-func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	if err := checkName(pv.Name); err != nil {
-		return place{}, err
-	}
-	block := isBlock(pv)
-	switch {
-	case block && pv.Spec.Local != nil:
-		return j.localDevice(pv)
-	case block && pv.Spec.CSI == nil:
-		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: local, csi")
-	case pv.Spec.HostPath != nil && len(mountOptions(pv)) > 0:
-		return place{}, errors.New("mount options are not supported for this volume type (hostPath)")
-	case pv.Spec.HostPath != nil:
-		return j.hostPath(volume, pv.Spec.HostPath)
-	case pv.Spec.Local != nil:
-		return j.local(ctx, pv, readOnly)
-	case pv.Spec.CSI != nil:
-		return j.csiPersistent(ctx, pv, readOnly)
-	case pv.Spec.NFS != nil:
-		return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
-	default:
-		return place{}, errors.New("its kind is not supported; these are: hostPath, local, csi, nfs")
-	}
-}
-
 // isBlock tells whether a volume is a device, without a file system.
 func isBlock(pv *v1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock

@@ -7,11 +7,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupConfigMap(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.ConfigMap
-	return j.content(dirConfigMap, v.Name, onDisk, isTrue(source.Optional), func(p payload) error {
+	return j.content(volumekind.ConfigMap, v.Name, onDisk, isTrue(source.Optional), func(p payload) error {
 		return j.configMap(ctx, p, source.Name, source.Items, source.DefaultMode, source.Optional)
 	})
 }

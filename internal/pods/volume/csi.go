@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/volumekind"
 	"berth/internal/pods/csi"
 )
 
@@ -35,8 +36,7 @@ func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.csi(ctx, r)
 }
 
-// csiPersistent brings a persistent volume of a CSI driver.
-func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	s := pv.Spec.CSI
 	if s.VolumeHandle == "" {
 		return place{}, errors.New("its volumeHandle is empty")
@@ -49,7 +49,7 @@ func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOn
 }
 
 func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
-	r.Pod, r.Dir, r.Group, r.Say = j.pod, j.dataDir(dirCSI, r.Name), j.group, j.task.say
+	r.Pod, r.Dir, r.Group, r.Say = j.pod, j.dataDir(volumekind.CSI.Dir(), r.Name), j.group, j.task.say
 	r.GiveToGroup = func(dir string) error {
 		root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != nil {
@@ -73,7 +73,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 // unmountCSI has the drivers take away what they brought to a pod. What they made below
 // the directory of its volumes, only they know.
 func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
-	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, dirCSI), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, volumekind.CSI.Dir()), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

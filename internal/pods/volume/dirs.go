@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"berth/internal/lib/volumekind"
 )
 
 const (
@@ -22,8 +24,8 @@ func (j *job) dataDir(kindDir, name string) string {
 // ownDir makes a directory that any user of the pod can write to. It appears
 // complete, so one that is there was finished, and may have been changed by a
 // container since: it is left alone.
-func (j *job) ownDir(kindDir, name string) (string, error) {
-	dir := j.dataDir(kindDir, name)
+func (j *job) ownDir(kind volumekind.Kind, name string) (string, error) {
+	dir := j.dataDir(kind.Dir(), name)
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 		return dir, nil
 	}
@@ -44,8 +46,8 @@ func (j *job) ownDir(kindDir, name string) (string, error) {
 }
 
 // memoryDir makes a directory with a file system of its own that is held in memory.
-func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
-	dir := j.dataDir(kindDir, name)
+func (j *job) memoryDir(kind volumekind.Kind, name, fstype, options string) (string, error) {
+	dir := j.dataDir(kind.Dir(), name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}

@@ -8,11 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/downward"
+	"berth/internal/lib/volumekind"
 )
 
 func setupDownwardAPI(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.DownwardAPI
-	return j.content(dirDownward, v.Name, onDisk, false, func(p payload) error {
+	return j.content(volumekind.DownwardAPI, v.Name, onDisk, false, func(p payload) error {
 		return j.downward(p, source.Items, source.DefaultMode)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/volumekind"
 )
 
 // Whoever gives a static pod a UID of its own can edit its volumes while it runs. A
@@ -43,33 +44,18 @@ func (m *Manager) Edited(p *v1.Pod) bool {
 // directory of the pod does not lose its data for another sizeLimit.
 func sourceOf(v *v1.Volume) string {
 	s := &v.VolumeSource
-	if kind := given(s); kind != "" {
-		return kind
+	kind := volumekind.Of(s)
+	if kind.HasContent() {
+		return string(kind)
 	}
-	if s.EmptyDir != nil {
-		return "emptyDir " + string(s.EmptyDir.Medium)
+	if identity := kinds()[kind].identity; identity != nil {
+		return identity(s)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic("volume: a source that can't be encoded: " + err.Error()) // API types always encode
 	}
 	return string(text)
-}
-
-// given is the kind of a volume if its content is written by us; else "".
-func given(s *v1.VolumeSource) string {
-	switch {
-	case s.ConfigMap != nil:
-		return "configMap"
-	case s.Secret != nil:
-		return "secret"
-	case s.DownwardAPI != nil:
-		return "downwardAPI"
-	case s.Projected != nil:
-		return "projected"
-	default:
-		return ""
-	}
 }
 
 // dropEdited takes away what a volume was before it was edited.
@@ -120,7 +106,7 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 	if err := m.unmountIn(ctx, t, pods, filepath.Join(podDir.Name(), subPathsDir, volume), every); err != nil {
 		return err
 	}
-	if filepath.Base(filepath.Dir(dir)) == dirCSI {
+	if filepath.Base(filepath.Dir(dir)) == volumekind.CSI.Dir() {
 		if err := m.cfg.CSI.Unmount(ctx, uid, dir, t.say); err != nil {
 			return err
 		}
@@ -198,8 +184,9 @@ func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
 
 // write writes down what a volume is made of, once.
 func (j *job) write(v *v1.Volume, at place) error {
-	onDisk := v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
-	if at.dir == "" && at.persistent == "" || onDisk || given(&v.VolumeSource) != "" {
+	kind := volumekind.Of(&v.VolumeSource)
+	unrecorded := kinds()[kind].unrecorded
+	if at.dir == "" && at.persistent == "" || kind.HasContent() || unrecorded != nil && unrecorded(&v.VolumeSource) {
 		return nil
 	}
 	known, ok := j.m.before(j.pod.UID, v.Name)

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
@@ -20,17 +22,17 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	var err error
 	switch medium := source.Medium; {
 	case medium == v1.StorageMediumDefault:
-		dir, err = j.ownDir(dirEmptyDir, v.Name)
+		dir, err = j.ownDir(volumekind.EmptyDir, v.Name)
 	case medium == v1.StorageMediumMemory:
 		options := ""
 		if size := memorySize(j.pod, source.SizeLimit, j.m.cfg.Allocatable()); size > 0 {
 			options = fmt.Sprintf("size=%d", size)
 		}
-		dir, err = j.memoryDir(dirEmptyDir, v.Name, "tmpfs", options)
+		dir, err = j.memoryDir(volumekind.EmptyDir, v.Name, "tmpfs", options)
 	case medium == v1.StorageMediumHugePages || strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
 		var page int64
 		if page, err = pageSize(j.pod, medium); err == nil {
-			dir, err = j.memoryDir(dirEmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
+			dir, err = j.memoryDir(volumekind.EmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
 		}
 	default:
 		err = fmt.Errorf("medium %q is not known: leave it out, or set Memory or HugePages", medium)
@@ -40,6 +42,12 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	}
 	return place{path: dir, dir: dir, owned: true}, nil
 }
+
+// emptyDirIdentity is the medium: a directory of the pod does not lose its data for another sizeLimit.
+func emptyDirIdentity(s *v1.VolumeSource) string { return "emptyDir " + string(s.EmptyDir.Medium) }
+
+// isOnDisk tells whether a volume is a directory, and no mount.
+func isOnDisk(s *v1.VolumeSource) bool { return s.EmptyDir.Medium == v1.StorageMediumDefault }
 
 // memorySize is how large a volume in memory may grow: as its limit says, but
 // never beyond what the pod, or else the node, may use anyway. 0: not known.

@@ -1,6 +1,9 @@
 package volume
 
-import "berth/internal/lib/pod"
+import (
+	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
+)
 
 // medium is what holds a volume with a given content.
 type medium int
@@ -12,16 +15,16 @@ const (
 
 // content sets up a volume whose files are given by build. If anything fails, what
 // is there from before is left as it is.
-func (j *job) content(kindDir, name string, on medium, optional bool, build func(payload) error) (place, error) {
-	at := place{path: j.dataDir(kindDir, name), dir: j.dataDir(kindDir, name), readOnly: true, owned: true, fixed: !optional}
+func (j *job) content(kind volumekind.Kind, name string, on medium, optional bool, build func(payload) error) (place, error) {
+	at := place{path: j.dataDir(kind.Dir(), name), dir: j.dataDir(kind.Dir(), name), readOnly: true, owned: true, fixed: !optional}
 	files := payload{}
 	volume := content{dir: at.path, group: j.group}
 	err := build(files)
 	if err == nil && on == inMemory {
-		_, err = j.memoryDir(kindDir, name, "tmpfs", "")
+		_, err = j.memoryDir(kind, name, "tmpfs", "")
 	}
 	if err == nil && on == onDisk {
-		_, err = j.ownDir(kindDir, name)
+		_, err = j.ownDir(kind, name)
 	}
 	if err == nil {
 		var changed bool

@@ -21,6 +21,13 @@ func setupHostPath(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.hostPath(v.Name, v.HostPath)
 }
 
+func persistentHostPath(_ context.Context, j *job, volume string, pv *v1.PersistentVolume, _ bool) (place, error) {
+	if len(mountOptions(pv)) > 0 {
+		return place{}, errors.New("mount options are not supported for this volume type (hostPath)")
+	}
+	return j.hostPath(volume, pv.Spec.HostPath)
+}
+
 func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, error) {
 	if !filepath.IsAbs(source.Path) {
 		return place{}, fmt.Errorf("hostPath %q is not an absolute path", source.Path)

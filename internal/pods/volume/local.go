@@ -13,11 +13,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// localDir is the directory below volumes/ that holds local persistent volumes, named as the kubelet names
+// it.
+const localDir = "kubernetes.io~local-volume"
+
+func persistentLocal(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	if isBlock(pv) {
+		return j.localDevice(pv)
+	}
+	return j.local(ctx, pv, readOnly)
+}
+
 // local shows a directory of this machine in the directory of the pod. What is
 // mounted there has its group already, so after a restart nothing is walked again.
 func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	options, others := bindOptions(mountOptions(pv))
-	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
+	at := place{path: j.dataDir(localDir, pv.Name), dir: j.dataDir(localDir, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
 	at.owned = !at.readOnly
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
@@ -91,7 +102,7 @@ func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOn
 func (j *job) usedByOthers(volume string) (bool, error) {
 	uids, all, err := j.m.holdersOf(volume)
 	for _, uid := range uids {
-		at := filepath.Join(j.m.cfg.PodsDir, string(uid), volumesDir, dirLocal, volume)
+		at := filepath.Join(j.m.cfg.PodsDir, string(uid), volumesDir, localDir, volume)
 		mounted, e := j.m.cfg.Mounter.IsMount(at)
 		if mounted {
 			return true, nil
@@ -107,7 +118,7 @@ func (j *job) usedByOthers(volume string) (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(mounts, func(m MountPoint) bool {
-		return filepath.Base(m.Path) == volume && filepath.Base(filepath.Dir(m.Path)) == dirLocal
+		return filepath.Base(m.Path) == volume && filepath.Base(filepath.Dir(m.Path)) == localDir
 	}), nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
@@ -19,6 +21,10 @@ func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.nfs(ctx, v.Name, v.NFS, nil, v.NFS.ReadOnly)
 }
 
+func persistentNFS(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
+}
+
 // remoteLimit is how long a server may take. It is longer than anybody waits in one go:
 // a mount that was given up and begun anew in each round would never be done.
 const remoteLimit = 2 * time.Minute
@@ -26,7 +32,7 @@ const remoteLimit = 2 * time.Minute
 // nfs mounts the export of a server. Who may read and write there is for the server
 // to say: it is not given to the pod's group.
 func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(dirNFS, name), dir: j.dataDir(dirNFS, name), readOnly: s.ReadOnly || readOnly}
+	at := place{path: j.dataDir(volumekind.NFS.Dir(), name), dir: j.dataDir(volumekind.NFS.Dir(), name), readOnly: s.ReadOnly || readOnly}
 	source, err := nfsSource(s)
 	if err != nil {
 		return place{}, err

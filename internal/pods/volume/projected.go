@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
 // defaultTokenLife is how many seconds a token is good for if the pod does not say.
@@ -18,7 +20,7 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional)) ||
 			(s.ClusterTrustBundle != nil && isTrue(s.ClusterTrustBundle.Optional))
 	})
-	return j.content(dirProjected, v.Name, inMemory, optional, func(p payload) error {
+	return j.content(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {
 			if err := j.projection(ctx, p, &source.Sources[i], source.DefaultMode); err != nil {
 				return err

@@ -6,11 +6,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupSecret(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.Secret
-	return j.content(dirSecret, v.Name, inMemory, isTrue(source.Optional), func(p payload) error {
+	return j.content(volumekind.Secret, v.Name, inMemory, isTrue(source.Optional), func(p payload) error {
 		return j.secret(ctx, p, source.SecretName, source.Items, source.DefaultMode, source.Optional)
 	})
 }

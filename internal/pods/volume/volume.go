@@ -25,7 +25,7 @@
 // Volumes of CSI drivers are brought and taken away by the drivers, see package csi;
 // images are shown by the runtime.
 //
-// A kind of volume is a file and a line in the table kinds.
+// A kind of volume is a file here, a line in the table kinds and one in package volumekind.
 package volume
 
 import (
