@@ -81,8 +81,8 @@ func (n *node) makeVolumes(c *config.Config, in surroundings) error {
 	var err error
 	n.drivers, err = csi.New(csi.Config{
 		PodsDir: in.podsDir, PluginsDir: filepath.Join(c.RootDir, "plugins"), NodeName: c.NodeName, Objects: n.objects,
-		Called: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: kernel().IsMount, Enqueue: n.agent.Enqueue, Log: n.log,
-		TakeOff: func(ctx context.Context, path string) error {
+		OnCall: in.watcher.Metrics.CSICalled, Cluster: in.attaches, IsMount: kernel().IsMount, Enqueue: n.agent.Enqueue, Log: n.log,
+		UnmountPath: func(ctx context.Context, path string) error {
 			return kernel().Unmount(ctx, volume.MountPoint{Path: path})
 		},
 	})
@@ -104,7 +104,7 @@ func (n *node) makeVolumes(c *config.Config, in surroundings) error {
 	n.volumes, err = volume.New(volume.Config{
 		PodsDir: in.podsDir, Objects: n.objects, Mounter: kernel(), CSI: n.drivers, Image: n.imageOfVolume, NodeName: c.NodeName,
 		NodeLabels: in.capacity.labels, Allocatable: in.capacity.forPods, HostIPs: n.ips.now,
-		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, in.features.handlers()) }, SetUp: in.watcher.VolumeSetUp, Enqueue: n.agent.Enqueue, Log: n.log,
+		RecursiveReadOnly: func(p *v1.Pod) bool { return readOnlyBelow(p, in.features.handlers()) }, OnSetUp: in.watcher.VolumeSetUp, Enqueue: n.agent.Enqueue, Log: n.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			in.diary.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},

@@ -148,7 +148,7 @@ func (n *node) makeLoop(c *config.Config, in surroundings, records *image.Record
 	}
 	n.probes, err = probe.New(probe.Config{
 		Exec: in.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: in.diary.recorder, Log: n.log,
-		HostIP: func() string { return n.ips.now()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: in.watcher.Probed,
+		HostIP: func() string { return n.ips.now()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, OnCheck: in.watcher.Probed,
 	})
 	if err != nil {
 		return err

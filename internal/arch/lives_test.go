@@ -34,7 +34,7 @@ var holders = map[string]string{
 	"volume.Manager.pods":    "Teardown",
 	"volume.Manager.waiting": "Teardown",
 	"volume.holders.pods":    "Teardown, with the records",
-	"volume.holders.by":      "Teardown, with the records",
+	"volume.holders.users":   "Teardown, with the records",
 	"volume.guard.busy":      "when the call is over",
 	"csi.Manager.waiting":    "Teardown, by Forget",
 	"csi.Manager.wanted":     "Teardown, by Forget",

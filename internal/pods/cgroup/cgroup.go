@@ -74,8 +74,8 @@ func hierarchiesIn(table mounts.Table) []hierarchy {
 }
 
 const (
-	busyPoll  = 20 * time.Millisecond
-	busyLimit = 2 * time.Second
+	busyInterval = 20 * time.Millisecond
+	busyTimeout  = 2 * time.Second
 )
 
 // remove removes a cgroup and all below it from every hierarchy. One that is not there
@@ -161,7 +161,7 @@ func removeTree(ctx context.Context, dir string) error {
 }
 
 func retryBusy(ctx context.Context, remove func() error) error {
-	deadline := time.Now().Add(busyLimit)
+	deadline := time.Now().Add(busyTimeout)
 	for {
 		err := remove()
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
@@ -170,7 +170,7 @@ func retryBusy(ctx context.Context, remove func() error) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
-		case <-time.After(busyPoll):
+		case <-time.After(busyInterval):
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (t *Tree) kill(path string) ([]int, error) {
 			return err
 		}
 		if h.v2 { // all at once, so that none can bear another meanwhile
-			err := put(filepath.Join(dir, "cgroup.kill"), "1")
+			err := writeFile(filepath.Join(dir, "cgroup.kill"), "1")
 			if err == nil {
 				killed = append(killed, pids...)
 				return nil
@@ -70,9 +70,9 @@ func thaw(h hierarchy, dir string) error {
 	}
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
-		return unlessGone(put(filepath.Join(at, name), value))
+		return ignoreGone(writeFile(filepath.Join(at, name), value))
 	})
 }
 
@@ -81,14 +81,14 @@ func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
 		text, err := os.ReadFile(filepath.Join(at, "cgroup.procs"))
 		if errors.Is(err, syscall.EOPNOTSUPP) { // it holds threads, whose processes are listed above it
 			return nil
 		}
 		if err != nil {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
 		for word := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
@@ -103,8 +103,8 @@ func processes(dir string) ([]int, error) {
 	return out, nil
 }
 
-// unlessGone forgives that a cgroup was removed while it was looked at.
-func unlessGone(err error) error {
+// ignoreGone forgives that a cgroup was removed while it was looked at.
+func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// wanted are the controllers of v2 that a pod's cgroup should have.
-var wanted = []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"}
+// delegatedControllers are the controllers of v2 that a pod's cgroup should have.
+var delegatedControllers = []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"}
 
 // Make makes a cgroup in every hierarchy, with all above it. One that is there is
 // fine.
@@ -24,7 +24,7 @@ func (t *Tree) Make(path string) error {
 		at := h.mount
 		for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
 			if h.v2 {
-				if err := passOn(at); err != nil {
+				if err := delegateControllers(at); err != nil {
 					return err
 				}
 			}
@@ -34,7 +34,7 @@ func (t *Tree) Make(path string) error {
 				return fmt.Errorf("make cgroup: %w", err)
 			}
 			if slices.Contains(h.controllers, "cpuset") {
-				if err := inheritSet(above, at); err != nil {
+				if err := inheritCpuset(above, at); err != nil {
 					return err
 				}
 			}
@@ -43,10 +43,10 @@ func (t *Tree) Make(path string) error {
 	})
 }
 
-// passOn lets what is below a cgroup of v2 have the controllers that it has itself.
+// delegateControllers lets what is below a cgroup of v2 have the controllers that it has itself.
 // The kernel has reasons not to pass one on (real-time processes, for one): then its
 // files are missing below, and it limits nothing.
-func passOn(dir string) error {
+func delegateControllers(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return fmt.Errorf("find the controllers of a cgroup: %w", err)
@@ -55,17 +55,17 @@ func passOn(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the controllers of a cgroup: %w", err)
 	}
-	for _, c := range wanted {
+	for _, c := range delegatedControllers {
 		if slices.Contains(strings.Fields(string(have)), c) && !slices.Contains(strings.Fields(string(passed)), c) {
-			_ = put(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
+			_ = writeFile(filepath.Join(dir, "cgroup.subtree_control"), "+"+c)
 		}
 	}
 	return nil
 }
 
-// inheritSet gives a new cgroup of v1 the processors and the memory of the one above
+// inheritCpuset gives a new cgroup of v1 the processors and the memory of the one above
 // it. Without, no process can enter it.
-func inheritSet(above, dir string) error {
+func inheritCpuset(above, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		have, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
@@ -78,7 +78,7 @@ func inheritSet(above, dir string) error {
 		if err != nil {
 			return fmt.Errorf("find the processors of a cgroup: %w", err)
 		}
-		if err := write(dir, file, strings.TrimSpace(string(from))); err != nil {
+		if err := writeLimit(dir, file, strings.TrimSpace(string(from))); err != nil {
 			return err
 		}
 	}
@@ -92,12 +92,12 @@ func (t *Tree) Limit(c render.Cgroup) error { return t.limit(c, filesV1(c), file
 func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
 	return t.each(c.Path, func(h hierarchy, dir string) error {
 		if h.v2 {
-			return errors.Join(writeAll(dir, ofV2), limitHugePages(dir, "max", c.HugePages))
+			return errors.Join(writeExisting(dir, ofV2), limitHugePages(dir, "max", c.HugePages))
 		}
 		var errs []error
 		for _, f := range ofV1 {
 			if slices.Contains(h.controllers, f.controller) {
-				errs = append(errs, write(dir, f.name, f.value))
+				errs = append(errs, writeLimit(dir, f.name, f.value))
 			}
 		}
 		if slices.Contains(h.controllers, "hugetlb") {
@@ -112,9 +112,9 @@ func (t *Tree) setShares(path string, shares int64) error {
 	return t.each(path, func(h hierarchy, dir string) error {
 		switch {
 		case h.v2:
-			return writeAll(dir, []file{{"cpu", "cpu.weight", decimal(weight(shares))}})
+			return writeExisting(dir, []file{{"cpu", "cpu.weight", decimal(weight(shares))}})
 		case slices.Contains(h.controllers, "cpu"):
-			return write(dir, "cpu.shares", decimal(shares))
+			return writeLimit(dir, "cpu.shares", decimal(shares))
 		default:
 			return nil
 		}
@@ -136,9 +136,9 @@ func filesV1(c render.Cgroup) []file {
 	}
 	return append(
 		out,
-		file{"cpu", "cpu.cfs_quota_us", orNone(c.Quota, "-1")},
-		file{"memory", "memory.limit_in_bytes", orNone(c.Memory, "-1")},
-		file{"pids", "pids.max", orNone(c.Pids, "max")},
+		file{"cpu", "cpu.cfs_quota_us", limitOr(c.Quota, "-1")},
+		file{"memory", "memory.limit_in_bytes", limitOr(c.Memory, "-1")},
+		file{"pids", "pids.max", limitOr(c.Pids, "max")},
 	)
 }
 
@@ -149,15 +149,15 @@ func filesV2(c render.Cgroup) []file {
 	}
 	return []file{
 		{"cpu", "cpu.weight", decimal(weight(c.Shares))},
-		{"cpu", "cpu.max", orNone(c.Quota, "max") + " " + decimal(period)},
-		{"memory", memoryFileV2, orNone(c.Memory, "max")},
-		{"pids", "pids.max", orNone(c.Pids, "max")},
+		{"cpu", "cpu.max", limitOr(c.Quota, "max") + " " + decimal(period)},
+		{"memory", memoryFileV2, limitOr(c.Memory, "max")},
+		{"pids", "pids.max", limitOr(c.Pids, "max")},
 	}
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-func orNone(n int64, none string) string {
+func limitOr(n int64, none string) string {
 	if n <= 0 {
 		return none
 	}
@@ -177,14 +177,14 @@ func weight(shares int64) int64 {
 	return int64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
 }
 
-// writeAll writes those files of v2 that are there: each goes with its controller.
-func writeAll(dir string, files []file) error {
+// writeExisting writes those files of v2 that are there: each goes with its controller.
+func writeExisting(dir string, files []file) error {
 	var errs []error
 	for _, f := range files {
 		if _, err := os.Stat(filepath.Join(dir, f.name)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		errs = append(errs, write(dir, f.name, f.value))
+		errs = append(errs, writeLimit(dir, f.name, f.value))
 	}
 	return errors.Join(errs...)
 }
@@ -201,21 +201,21 @@ func limitHugePages(dir, suffix string, limits map[string]int64) error {
 		name := filepath.Base(path)
 		size := strings.TrimSuffix(strings.TrimPrefix(name, "hugetlb."), "."+suffix)
 		if !strings.Contains(size, ".") { // else it limits reservations, or counts
-			errs = append(errs, write(dir, name, decimal(limits[size])))
+			errs = append(errs, writeLimit(dir, name, decimal(limits[size])))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func write(dir, name, value string) error {
-	if err := put(filepath.Join(dir, name), value); err != nil {
+func writeLimit(dir, name, value string) error {
+	if err := writeFile(filepath.Join(dir, name), value); err != nil {
 		return fmt.Errorf("limit a cgroup to %s: %w", value, err)
 	}
 	return nil
 }
 
-// put writes to a file of the kernel. Only the kernel makes such files.
-func put(path, value string) error {
+// writeFile writes to a file of the kernel. Only the kernel makes such files.
+func writeFile(path, value string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err

@@ -31,9 +31,9 @@ type Pods struct {
 	cfg  PodsConfig
 	root string
 
-	mu     sync.Mutex
-	shares map[string]map[string]int64 // by class and path: what the pods that are known have
-	given  map[string]int64            // by class: what it has
+	mu          sync.Mutex
+	shares      map[string]map[string]int64 // by class and path: what the pods that are known have
+	classShares map[string]int64            // by class: what it has
 
 	allMu     sync.Mutex
 	all       render.Cgroup // what all pods have together
@@ -53,7 +53,7 @@ func NewPods(c PodsConfig) (*Pods, error) {
 	if err := checkPath(c.Owner.CgroupRoot()); err != nil {
 		return nil, err
 	}
-	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
+	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, classShares: map[string]int64{}}, nil
 }
 
 // Make makes the cgroup of a pod, with its limits. It may be there. What all pods may
@@ -76,7 +76,7 @@ func (p *Pods) Make(c render.Cgroup) error {
 		p.shares[class] = map[string]int64{}
 	}
 	p.shares[class][c.Path] = c.Shares
-	return p.giveClass(class)
+	return p.setClassShares(class)
 }
 
 // Remove removes the cgroup of a pod of which nothing should run any more. A process
@@ -110,7 +110,7 @@ func (p *Pods) Remove(ctx context.Context, path string) error {
 		return nil
 	}
 	delete(p.shares[class], path)
-	return p.giveClass(class)
+	return p.setClassShares(class)
 }
 
 // classOf names the class that the cgroup of a pod stands in, or "".
@@ -124,9 +124,9 @@ func (p *Pods) classOf(path string) string {
 	return ""
 }
 
-// giveClass writes what a class gets: as much as its pods together, and no more than
+// setClassShares writes what a class gets: as much as its pods together, and no more than
 // there can be. Those that nobody asks anything for get the least.
-func (p *Pods) giveClass(class string) error {
+func (p *Pods) setClassShares(class string) error {
 	sum := int64(0)
 	if class == "burstable" {
 		for _, s := range p.shares[class] {
@@ -134,13 +134,13 @@ func (p *Pods) giveClass(class string) error {
 		}
 	}
 	sum = min(max(minShares, sum), maxShares)
-	if p.given[class] == sum {
+	if p.classShares[class] == sum {
 		return nil
 	}
 	if err := p.cfg.Tree.setShares(filepath.Join(p.root, class), sum); err != nil {
 		return err
 	}
-	p.given[class] = sum
+	p.classShares[class] = sum
 	return nil
 }
 

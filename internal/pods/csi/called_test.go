@@ -12,7 +12,7 @@ import (
 func TestEachCallCanBeMeasured(t *testing.T) {
 	w := newWorld(t)
 	var seen []string
-	w.m.Called = func(driver, method, code string, took time.Duration) {
+	w.m.OnCall = func(driver, method, code string, took time.Duration) {
 		seen = append(seen, driver+" "+method+" "+code)
 		if took <= 0 {
 			t.Errorf("%s took %s", method, took)

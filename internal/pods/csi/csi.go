@@ -63,19 +63,19 @@ type Config struct {
 	Cluster    Cluster // nil without one
 	// IsMount tells whether something is mounted on a path.
 	IsMount func(path string) (bool, error)
-	// TakeOff unmounts what is mounted on a path, without a driver.
-	TakeOff func(ctx context.Context, path string) error
+	// UnmountPath unmounts what is mounted on a path, without a driver.
+	UnmountPath func(ctx context.Context, path string) error
 	// Enqueue is told the pods whose driver has come.
 	Enqueue func(context.Context, pod.UID)
-	// Called is told of each call: which one, and what the driver answered, as a code
+	// OnCall is told of each call: which one, and what the driver answered, as a code
 	// of gRPC. It may be nil.
-	Called func(driver, method, code string, took time.Duration)
-	// Patience is how long a driver may take for one call. Zero: 2 minutes.
-	Patience time.Duration
-	Log      *slog.Logger
+	OnCall func(driver, method, code string, took time.Duration)
+	// CallTimeout is how long a driver may take for one call. Zero: 2 minutes.
+	CallTimeout time.Duration
+	Log         *slog.Logger
 }
 
-const defaultPatience = 2 * time.Minute
+const defaultCallTimeout = 2 * time.Minute
 
 // Manager asks drivers.
 type Manager struct {
@@ -86,17 +86,17 @@ type Manager struct {
 	gone    map[string]bool // drivers that were unregistered, and did not come back
 	waiting map[string]map[pod.UID]bool
 	wanted  map[volumeID]map[pod.UID]bool // volumes that the cluster attaches
-	unread  map[string]bool               // directories whose record can't be read, or is not there; it is told
-	busy    map[volumeID]*turn
+	warned  map[string]bool               // directories whose record can't be read, or is not there; it is told
+	locks   map[volumeID]*volumeLock
 	changed chan struct{} // capacity 1: drivers are others now
 
 	// How the disk is read. Tests count it.
 	readRecord func(dir string) (*record, error)
 	listDirs   func(dir string) ([]string, error)
 
-	index   index
-	placing sync.Mutex // held from counting volumes to writing one more down
-	telling sync.Mutex // held from looking what is in use to telling it
+	index     index
+	reserveMu sync.Mutex // held from counting volumes to writing one more down
+	inUseMu   sync.Mutex // held from looking what is in use to telling it
 }
 
 // New checks the configuration.
@@ -104,14 +104,14 @@ func New(c Config) (*Manager, error) {
 	if !filepath.IsAbs(c.PodsDir) || !filepath.IsAbs(c.PluginsDir) {
 		return nil, errors.New("csi: the directories of pods and of plugins must be absolute paths")
 	}
-	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.TakeOff == nil || c.Enqueue == nil || c.Log == nil {
+	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.UnmountPath == nil || c.Enqueue == nil || c.Log == nil {
 		return nil, errors.New("csi: the name of the node, objects, isMount, takeOff, wake and log are required")
 	}
-	if c.Patience < 0 {
+	if c.CallTimeout < 0 {
 		return nil, errors.New("csi: patience is negative")
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.CallTimeout == 0 {
+		c.CallTimeout = defaultCallTimeout
 	}
 	// As those who ask for volumes name it: a path is compared with theirs. If there is no
 	// room for the directory, no pod has a volume either.
@@ -123,10 +123,10 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
-		wanted: map[volumeID]map[pod.UID]bool{}, unread: map[string]bool{}, busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
+		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, locks: map[volumeID]*volumeLock{}, changed: make(chan struct{}, 1),
 		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
-	m.tellInUse()
+	m.reportInUse()
 	return m, nil
 }
 
@@ -137,20 +137,20 @@ func (v volumeID) String() string {
 	return fmt.Sprintf("volume %q of CSI driver %q", v.handle, v.driver)
 }
 
-// turn is the right to do something to a volume. Whoever has put something into slot
+// volumeLock is the right to do something to a volume. Whoever has put something into slot
 // has it.
-type turn struct {
-	slot  chan struct{} // capacity 1
+type volumeLock struct {
+	held  chan struct{} // capacity 1
 	users int           // that have it or wait for it
 }
 
-// take waits for the turn at a volume, and returns how to give it back.
-func (m *Manager) take(ctx context.Context, v volumeID) (release func(), err error) {
+// lockVolume waits for the turn at a volume, and returns how to give it back.
+func (m *Manager) lockVolume(ctx context.Context, v volumeID) (release func(), err error) {
 	m.mu.Lock()
-	t := m.busy[v]
+	t := m.locks[v]
 	if t == nil {
-		t = &turn{slot: make(chan struct{}, 1)}
-		m.busy[v] = t
+		t = &volumeLock{held: make(chan struct{}, 1)}
+		m.locks[v] = t
 	}
 	t.users++
 	m.mu.Unlock()
@@ -158,12 +158,12 @@ func (m *Manager) take(ctx context.Context, v volumeID) (release func(), err err
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if t.users--; t.users == 0 {
-			delete(m.busy, v)
+			delete(m.locks, v)
 		}
 	}
 	select {
-	case t.slot <- struct{}{}:
-		return func() { <-t.slot; leave() }, nil
+	case t.held <- struct{}{}:
+		return func() { <-t.held; leave() }, nil
 	case <-ctx.Done():
 		leave()
 		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, context.Cause(ctx))

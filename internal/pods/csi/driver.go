@@ -54,8 +54,8 @@ func (m *Manager) Validate(name, endpoint string, versions []string) error {
 	return nil
 }
 
-// askLimit is how long a driver may take to tell of itself.
-const askLimit = 10 * time.Second
+// infoTimeout is how long a driver may take to tell of itself.
+const infoTimeout = 10 * time.Second
 
 // Register takes a driver, in the place of an earlier one of the same name. Pods that
 // wait for it are woken.
@@ -66,19 +66,19 @@ func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []strin
 	}
 	d := &driver{endpoint: endpoint, conn: conn, client: spec.NewNodeClient(conn), can: map[spec.NodeServiceCapability_RPC_Type]bool{}}
 	d.Name = name
-	if err := d.ask(ctx); err != nil {
+	if err := d.fetchInfo(ctx); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	for _, uid := range m.put(d) {
+	for _, uid := range m.addDriver(d) {
 		m.Enqueue(ctx, uid)
 	}
-	m.clear(ctx, d)
+	m.unstageLeftovers(ctx, d)
 	return nil
 }
 
-// clear has a driver unstage what it once staged and no pod has: whoever was here before
+// unstageLeftovers has a driver unstage what it once staged and no pod has: whoever was here before
 // us, and was killed in the middle, may have left it.
-func (m *Manager) clear(ctx context.Context, d *driver) {
+func (m *Manager) unstageLeftovers(ctx context.Context, d *driver) {
 	err := m.unstageUnclaimed(ctx, "", func(name string) (*driver, error) {
 		if name != d.Name {
 			return nil, nil
@@ -88,16 +88,16 @@ func (m *Manager) clear(ctx context.Context, d *driver) {
 	if err != nil {
 		m.Log.Warn("a volume stays staged that no pod has", "driver", d.Name, "err", err)
 	}
-	m.tellInUse()
+	m.reportInUse()
 }
 
-// ask learns what a driver can do, and by which name it knows this machine.
-func (d *driver) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// fetchInfo learns what a driver can do, and by which name it knows this machine.
+func (d *driver) fetchInfo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
 	info, err := d.client.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{})
 	if err != nil {
-		return fmt.Errorf("NodeGetInfo: %w", plain(err))
+		return fmt.Errorf("NodeGetInfo: %w", withoutStatus(err))
 	}
 	if info.NodeId == "" {
 		return errors.New("NodeGetInfo: the driver has no name for this node")
@@ -106,7 +106,7 @@ func (d *driver) ask(ctx context.Context) error {
 	d.Topology = maps.Clone(info.GetAccessibleTopology().GetSegments())
 	can, err := d.client.NodeGetCapabilities(ctx, &spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
-		return fmt.Errorf("NodeGetCapabilities: %w", plain(err))
+		return fmt.Errorf("NodeGetCapabilities: %w", withoutStatus(err))
 	}
 	for _, c := range can.GetCapabilities() {
 		d.can[c.GetRpc().GetType()] = true
@@ -114,8 +114,8 @@ func (d *driver) ask(ctx context.Context) error {
 	return nil
 }
 
-// put takes a driver in, and returns who waits for it.
-func (m *Manager) put(d *driver) []pod.UID {
+// addDriver takes a driver in, and returns who waits for it.
+func (m *Manager) addDriver(d *driver) []pod.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before := m.drivers[d.Name]; before != nil {
@@ -125,7 +125,7 @@ func (m *Manager) put(d *driver) []pod.UID {
 	delete(m.gone, d.Name)
 	pods := slices.Sorted(maps.Keys(m.waiting[d.Name]))
 	delete(m.waiting, d.Name)
-	m.tellChange()
+	m.signalChange()
 	return pods
 }
 
@@ -137,12 +137,12 @@ func (m *Manager) Unregister(name string) {
 		_ = d.conn.Close() // calls that it still answers fail, and are made again
 		delete(m.drivers, name)
 		m.gone[name] = true
-		m.tellChange()
+		m.signalChange()
 	}
 }
 
-// tellChange is called with the lock held.
-func (m *Manager) tellChange() {
+// signalChange is called with the lock held.
+func (m *Manager) signalChange() {
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -178,16 +178,16 @@ func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 // down for it stays.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
-	leave(m.waiting, uid)
-	unwanted := leave(m.wanted, uid)
+	removeFromSets(m.waiting, uid)
+	unwanted := removeFromSets(m.wanted, uid)
 	m.mu.Unlock()
 	if unwanted {
-		m.tellInUse()
+		m.reportInUse()
 	}
 }
 
-// leave takes a pod out of all sets, and tells whether one is empty now.
-func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
+// removeFromSets takes a pod out of all sets, and tells whether one is empty now.
+func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 	before := len(sets)
 	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
 		delete(pods, uid)
@@ -198,21 +198,21 @@ func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 
 // call asks a driver for something. The call outlives the one who waits for it.
 func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.CallTimeout)
 	defer cancel()
 	began := time.Now()
 	err := do(ctx, d.client)
-	if m.Called != nil {
-		m.Called(d.Name, method, status.Code(err).String(), time.Since(began))
+	if m.OnCall != nil {
+		m.OnCall(d.Name, method, status.Code(err).String(), time.Since(began))
 	}
 	if err != nil {
-		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, plain(err))
+		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, withoutStatus(err))
 	}
 	return nil
 }
 
-// plain leaves the frame of gRPC out of an error.
-func plain(err error) error {
+// withoutStatus leaves the frame of gRPC out of an error.
+func withoutStatus(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s (%s)", s.Message(), s.Code())
 	}

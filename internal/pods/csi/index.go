@@ -35,16 +35,16 @@ type index struct {
 
 // onDisk is what is written down of all volumes, by the directory in which it is.
 type onDisk struct {
-	pods   map[string]record
-	has    map[volumeID]map[string]bool // directories of pods, by the volume that is in them
-	copies map[string]record            // other records; Staging is where the volume is staged, if it is
-	unread map[string]bool              // directories of pods that have volumes, and tell nothing of them
-	lost   map[string]bool              // those of other records of what is staged, that tell nothing of it
+	pods     map[string]record
+	byVolume map[volumeID]map[string]bool // directories of pods, by the volume that is in them
+	copies   map[string]record            // other records; Staging is where the volume is staged, if it is
+	unread   map[string]bool              // directories of pods that have volumes, and tell nothing of them
+	lost     map[string]bool              // those of other records of what is staged, that tell nothing of it
 }
 
 func newOnDisk() onDisk {
 	return onDisk{
-		pods: map[string]record{}, has: map[volumeID]map[string]bool{}, copies: map[string]record{},
+		pods: map[string]record{}, byVolume: map[volumeID]map[string]bool{}, copies: map[string]record{},
 		unread: map[string]bool{}, lost: map[string]bool{},
 	}
 }
@@ -52,16 +52,16 @@ func newOnDisk() onDisk {
 func (o *onDisk) put(dir string, r record) {
 	o.forget(dir)
 	o.pods[dir] = r
-	if o.has[r.id()] == nil {
-		o.has[r.id()] = map[string]bool{}
+	if o.byVolume[r.id()] == nil {
+		o.byVolume[r.id()] = map[string]bool{}
 	}
-	o.has[r.id()][dir] = true
+	o.byVolume[r.id()][dir] = true
 }
 
 func (o *onDisk) forget(dir string) {
 	if r, ok := o.pods[dir]; ok {
-		if delete(o.has[r.id()], dir); len(o.has[r.id()]) == 0 {
-			delete(o.has, r.id())
+		if delete(o.byVolume[r.id()], dir); len(o.byVolume[r.id()]) == 0 {
+			delete(o.byVolume, r.id())
 		}
 	}
 	delete(o.pods, dir)
@@ -93,16 +93,16 @@ func (x *index) isComplete() bool {
 	return x.complete
 }
 
-// distrust makes the index incomplete: the disk holds something else.
-func (x *index) distrust() {
+// markIncomplete makes the index incomplete: the disk holds something else.
+func (x *index) markIncomplete() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.complete = false
 }
 
-// vanished is told that a directory holds no record. If the index has one, somebody else
+// recordGone is told that a directory holds no record. If the index has one, somebody else
 // has removed it.
-func (x *index) vanished(dir string) {
+func (x *index) recordGone(dir string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.forget(dir)
@@ -113,7 +113,7 @@ func (x *index) change(file func() error, entry func()) error {
 	x.files.RLock()
 	defer x.files.RUnlock()
 	if err := file(); err != nil {
-		x.distrust() // the file may be the old one, or the new one
+		x.markIncomplete() // the file may be the old one, or the new one
 		return err
 	}
 	x.mu.Lock()
@@ -131,7 +131,7 @@ func (m *Manager) save(dir string, r record) error {
 func (m *Manager) saveCopy(dir string, r record) error {
 	r.Device = ""
 	return m.index.change(func() error { return r.write(dir) }, func() {
-		r.Staging = m.placeBeside(dir)
+		r.Staging = m.stagingBeside(dir)
 		m.index.copies[dir] = r
 		delete(m.index.lost, dir)
 	})
@@ -156,7 +156,7 @@ func (x *index) others(v volumeID, but string) map[string]record {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := map[string]record{}
-	for dir := range x.has[v] {
+	for dir := range x.byVolume[v] {
 		if dir != but {
 			out[dir] = x.pods[dir]
 		}
@@ -188,7 +188,7 @@ func (x *index) countVolumes(driver, but string) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var n int64
-	for v, dirs := range x.has {
+	for v, dirs := range x.byVolume {
 		if v.driver != driver {
 			continue
 		}
@@ -210,12 +210,12 @@ func (x *index) attached(inUse map[v1.UniqueVolumeName]bool) (copies map[string]
 	defer x.mu.Unlock()
 	for _, r := range x.pods {
 		if r.attached() {
-			inUse[r.id().unique()] = true
+			inUse[r.id().uniqueName()] = true
 		}
 	}
 	copies = map[string]record{}
 	for dir, r := range x.copies {
-		if r.attached() && !inUse[r.id().unique()] {
+		if r.attached() && !inUse[r.id().uniqueName()] {
 			copies[dir] = r
 		}
 	}
@@ -243,12 +243,12 @@ func (x *index) dirs() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(x.pods)), maps.Keys(x.unread))
 }
 
-// placeBeside is where the volume is staged whose other record lies in a directory.
-func (m *Manager) placeBeside(copyDir string) string {
+// stagingBeside is where the volume is staged whose other record lies in a directory.
+func (m *Manager) stagingBeside(copyDir string) string {
 	if m.isDeviceCopy(copyDir) {
 		return m.deviceStaging(filepath.Base(filepath.Dir(copyDir)))
 	}
-	return filepath.Join(copyDir, stagedAt)
+	return filepath.Join(copyDir, stagingName)
 }
 
 func (m *Manager) isDeviceCopy(copyDir string) bool {
@@ -258,7 +258,7 @@ func (m *Manager) isDeviceCopy(copyDir string) bool {
 // isStaged tells whether the volume is staged whose other record lies in a directory. What
 // is mounted for a device only the driver knows: it is enough that its place is there.
 func (m *Manager) isStaged(copyDir string) bool {
-	place := m.placeBeside(copyDir)
+	place := m.stagingBeside(copyDir)
 	if m.isDeviceCopy(copyDir) {
 		_, err := os.Lstat(place)
 		return !errors.Is(err, fs.ErrNotExist)

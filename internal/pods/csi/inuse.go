@@ -20,13 +20,13 @@ type Cluster interface {
 	Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error)
 }
 
-// unique is what a cluster calls the volume on a node.
-func (v volumeID) unique() v1.UniqueVolumeName {
+// uniqueName is what a cluster calls the volume on a node.
+func (v volumeID) uniqueName() v1.UniqueVolumeName {
 	return v1.UniqueVolumeName("kubernetes.io/csi/" + v.driver + "^" + v.handle)
 }
 
-// use makes a volume one that must not be detached, and makes sure that it was not.
-func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
+// markInUse makes a volume one that must not be detached, and makes sure that it was not.
+func (m *Manager) markInUse(ctx context.Context, v volumeID, uid pod.UID) error {
 	if m.Cluster == nil {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
 	m.wanted[v][uid] = true
 	m.mu.Unlock()
 	if news {
-		m.tellInUse()
+		m.reportInUse()
 	}
-	attached, err := m.Cluster.Attached(ctx, v.unique())
+	attached, err := m.Cluster.Attached(ctx, v.uniqueName())
 	switch {
 	case err != nil:
 		return fmt.Errorf("find out whether %s is attached to this node: %w", v, err)
@@ -65,13 +65,13 @@ func (m *Manager) Attached(ctx context.Context) {
 	}
 }
 
-// tellInUse lets the cluster know which volumes are wanted, published or staged.
-func (m *Manager) tellInUse() {
+// reportInUse lets the cluster know which volumes are wanted, published or staged.
+func (m *Manager) reportInUse() {
 	if m.Cluster == nil {
 		return
 	}
-	m.telling.Lock()
-	defer m.telling.Unlock()
+	m.inUseMu.Lock()
+	defer m.inUseMu.Unlock()
 	err := m.refresh()
 	if err != nil {
 		m.Log.Warn("can't look which CSI volumes are in use; those that were stay attached", "err", err)
@@ -79,13 +79,13 @@ func (m *Manager) tellInUse() {
 	inUse := map[v1.UniqueVolumeName]bool{}
 	m.mu.Lock()
 	for v := range m.wanted {
-		inUse[v.unique()] = true
+		inUse[v.uniqueName()] = true
 	}
 	m.mu.Unlock()
 	copies, all := m.index.attached(inUse)
 	for dir, r := range copies {
 		if m.isStaged(dir) {
-			inUse[r.id().unique()] = true
+			inUse[r.id().uniqueName()] = true
 		}
 	}
 	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && all)

@@ -14,28 +14,28 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// found is what a scan of the disk has found.
-type found struct {
+// scanResult is what a scan of the disk has found.
+type scanResult struct {
 	onDisk
-	told   map[string]bool // directories of what can't be read: the log says so
+	warned map[string]bool // directories of what can't be read: the log says so
 	noCopy []string        // devices that are staged without another record, by name
 }
 
 // scan reads all records. What can't be read is told once, and holds nothing up. The index
 // is complete if there is nothing of that kind.
 func (m *Manager) scan() (all onDisk, complete bool, err error) {
-	out := found{onDisk: newOnDisk(), told: map[string]bool{}}
-	err = m.lookStaged(&out)
-	published, e := m.lookDevices(&out)
-	err = errors.Join(err, e, m.lookPods(&out))
-	m.match(&out, published)
+	out := scanResult{onDisk: newOnDisk(), warned: map[string]bool{}}
+	err = m.scanStaged(&out)
+	published, e := m.scanDevices(&out)
+	err = errors.Join(err, e, m.scanPods(&out))
+	m.matchDevices(&out, published)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.unread, func(dir string, _ bool) bool { return !out.told[dir] })
-	return out.onDisk, len(out.told) == 0 && len(out.noCopy) == 0, err
+	maps.DeleteFunc(m.warned, func(dir string, _ bool) bool { return !out.warned[dir] })
+	return out.onDisk, len(out.warned) == 0 && len(out.noCopy) == 0, err
 }
 
-func (m *Manager) lookPods(out *found) error {
+func (m *Manager) scanPods(out *scanResult) error {
 	pods, err := m.listDirs(m.PodsDir)
 	if err != nil {
 		return err
@@ -45,17 +45,17 @@ func (m *Manager) lookPods(out *found) error {
 		all, err := m.listDirs(volumes)
 		if err != nil {
 			out.unread[volumes] = true
-			m.tell(out, volumes, unknownVolume, err)
+			m.warn(out, volumes, unknownVolume, err)
 		}
 		for _, name := range all {
-			m.lookPod(out, filepath.Join(volumes, name))
+			m.scanPodVolume(out, filepath.Join(volumes, name))
 		}
 	}
 	return nil
 }
 
-// lookPod reads the record of one volume of a pod.
-func (m *Manager) lookPod(out *found, dir string) {
+// scanPodVolume reads the record of one volume of a pod.
+func (m *Manager) scanPodVolume(out *scanResult, dir string) {
 	r, err := m.readRecord(dir)
 	if err == nil {
 		if r != nil {
@@ -63,29 +63,29 @@ func (m *Manager) lookPod(out *found, dir string) {
 		}
 		return
 	}
-	if r := m.recall(dir); r != nil {
+	if r := m.restoreRecord(dir); r != nil {
 		out.put(dir, *r)
-		m.tell(out, dir, recalledVolume, err)
+		m.warn(out, dir, restoredVolume, err)
 		return
 	}
 	out.unread[dir] = true
-	m.tell(out, dir, unknownVolume, err)
+	m.warn(out, dir, unknownVolume, err)
 }
 
-func (m *Manager) lookStaged(out *found) error {
+func (m *Manager) scanStaged(out *scanResult) error {
 	return m.eachCopy(func(dir string) {
 		r, err := m.readRecord(dir)
 		switch {
 		case err != nil && m.isStaged(dir):
 			out.lost[dir] = true
-			m.tell(out, dir, lostVolume, err)
+			m.warn(out, dir, lostVolume, err)
 		case r != nil:
-			r.Staging = m.placeBeside(dir)
+			r.Staging = m.stagingBeside(dir)
 			out.copies[dir] = *r
 		}
 	}, func(dir string, err error) {
 		out.lost[dir] = true
-		m.tell(out, dir, lostVolume, err)
+		m.warn(out, dir, lostVolume, err)
 	})
 }
 
@@ -111,9 +111,9 @@ func (m *Manager) eachCopy(do func(dir string), broken func(dir string, err erro
 	return nil
 }
 
-// lookDevices finds those that are staged, and returns the pods for which some are
+// scanDevices finds those that are staged, and returns the pods for which some are
 // published, by where.
-func (m *Manager) lookDevices(out *found) (map[string]pod.UID, error) {
+func (m *Manager) scanDevices(out *scanResult) (map[string]pod.UID, error) {
 	staged, err := m.listDirs(m.stagedDevices())
 	if err != nil {
 		return nil, err
@@ -124,11 +124,11 @@ func (m *Manager) lookDevices(out *found) (map[string]pod.UID, error) {
 		switch {
 		case err != nil:
 			out.lost[dir] = true
-			m.tell(out, dir, lostVolume, err)
+			m.warn(out, dir, lostVolume, err)
 		case r == nil:
 			out.noCopy = append(out.noCopy, name)
 		default:
-			r.Staging = m.placeBeside(dir)
+			r.Staging = m.stagingBeside(dir)
 			out.copies[dir] = *r
 		}
 	}
@@ -149,9 +149,9 @@ func (m *Manager) lookDevices(out *found) (map[string]pod.UID, error) {
 	return published, nil
 }
 
-// match finds the devices of which no record of a pod tells either. A kubelet that was here
+// matchDevices finds the devices of which no record of a pod tells either. A kubelet that was here
 // before us leaves such ones.
-func (m *Manager) match(out *found, published map[string]pod.UID) {
+func (m *Manager) matchDevices(out *scanResult, published map[string]pod.UID) {
 	known := map[string]bool{}
 	for _, r := range out.pods {
 		if r.Device != "" {
@@ -161,7 +161,7 @@ func (m *Manager) match(out *found, published map[string]pod.UID) {
 	for _, name := range out.noCopy {
 		if dir := m.deviceCopyDir(name); !known[name] {
 			out.lost[dir] = true
-			m.tell(out, dir, lostVolume, fmt.Errorf("nothing is written down of %s", m.deviceStaging(name)))
+			m.warn(out, dir, lostVolume, fmt.Errorf("nothing is written down of %s", m.deviceStaging(name)))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(published)) {
@@ -171,38 +171,38 @@ func (m *Manager) match(out *found, published map[string]pod.UID) {
 		}
 		if _, err := os.Lstat(path); err == nil { // it did not go just now
 			out.unread[dir] = true
-			m.tell(out, dir, unknownVolume, fmt.Errorf("nothing is written down of %s", path))
+			m.warn(out, dir, unknownVolume, fmt.Errorf("nothing is written down of %s", path))
 		}
 	}
 }
 
 // What is told of volumes, once.
 const (
-	recalledVolume = "what is written down of a CSI volume can't be read; what else is known of it will do"
+	restoredVolume = "what is written down of a CSI volume can't be read; what else is known of it will do"
 	unknownVolume  = "a CSI volume is not known any more: it is made anew if its pod runs, and unmounted without its driver if the pod goes"
 	lostVolume     = "a CSI volume is staged that is not known any more: it stays staged until a pod has it again; else undo it by hand, and remove its directory"
 )
 
-func (m *Manager) tell(out *found, dir, what string, err error) {
-	out.told[dir] = true
-	m.tellOnce(dir, what, err)
+func (m *Manager) warn(out *scanResult, dir, what string, err error) {
+	out.warned[dir] = true
+	m.warnOnce(dir, what, err)
 }
 
-func (m *Manager) tellOnce(dir, what string, err error) {
+func (m *Manager) warnOnce(dir, what string, err error) {
 	m.mu.Lock()
-	told := m.unread[dir]
-	m.unread[dir] = true
+	told := m.warned[dir]
+	m.warned[dir] = true
 	m.mu.Unlock()
 	if !told {
 		m.Log.Warn(what, "dir", dir, "err", err)
 	}
 }
 
-// isTold tells whether there was something to tell of a volume.
-func (m *Manager) isTold(dir string) bool {
+// wasWarned tells whether there was something to tell of a volume.
+func (m *Manager) wasWarned(dir string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.unread[dir]
+	return m.warned[dir]
 }
 
 // listDirs returns the names of the directories in a directory, which need not exist.

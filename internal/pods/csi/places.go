@@ -32,7 +32,7 @@ func (m *Manager) staging(r *Request) string {
 
 // stagingOf is where a volume is staged that is no device.
 func (m *Manager) stagingOf(v volumeID) string {
-	return filepath.Join(m.stagingDir(), v.driver, hashed(v.handle), stagedAt)
+	return filepath.Join(m.stagingDir(), v.driver, hash(v.handle), stagingName)
 }
 
 // deviceStaging is where a device is staged.
@@ -53,11 +53,11 @@ func (m *Manager) deviceCopyDir(name string) string {
 	return filepath.Join(m.devicesDir(), name, "data")
 }
 
-// hashed makes a name of a directory of what a driver calls a volume.
-func hashed(handle string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(handle))) }
+// hash makes a name of a directory of what a driver calls a volume.
+func hash(handle string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(handle))) }
 
-// stagedAt is the place in the directory of a staged volume.
-const stagedAt = "globalmount"
+// stagingName is the place in the directory of a staged volume.
+const stagingName = "globalmount"
 
 // devicesName is the directory of all devices, among those of drivers.
 const devicesName = "volumeDevices"

@@ -17,21 +17,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// rules are how a driver wants to be treated in this cluster.
-type rules struct {
-	attach    bool // somebody attaches a volume to this node before it can be used
-	podInfo   bool
-	republish bool
-	group     storagev1.FSGroupPolicy
-	modes     []storagev1.VolumeLifecycleMode
-	tokens    []storagev1.TokenRequest
-	secretly  bool // tokens come as secrets
+// driverSpec are how a driver wants to be treated in this cluster.
+type driverSpec struct {
+	attach          bool // somebody attaches a volume to this node before it can be used
+	podInfo         bool
+	republish       bool
+	fsGroupPolicy   storagev1.FSGroupPolicy
+	modes           []storagev1.VolumeLifecycleMode
+	tokens          []storagev1.TokenRequest
+	tokensInSecrets bool // tokens come as secrets
 }
 
-// rulesOf reads them. A driver that a cluster says nothing of is an old one, with
+// driverSpecOf reads them. A driver that a cluster says nothing of is an old one, with
 // persistent volumes that are attached.
-func rulesOf(d *storagev1.CSIDriver) rules {
-	r := rules{attach: true, group: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
+func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
+	r := driverSpec{attach: true, fsGroupPolicy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
 	if d == nil {
 		return r
 	}
@@ -40,12 +40,12 @@ func rulesOf(d *storagev1.CSIDriver) rules {
 		r.attach = *s.AttachRequired
 	}
 	if s.FSGroupPolicy != nil {
-		r.group = *s.FSGroupPolicy
+		r.fsGroupPolicy = *s.FSGroupPolicy
 	}
 	if len(s.VolumeLifecycleModes) > 0 {
 		r.modes = s.VolumeLifecycleModes
 	}
-	r.podInfo, r.republish, r.secretly = isTrue(s.PodInfoOnMount), isTrue(s.RequiresRepublish), isTrue(s.ServiceAccountTokenInSecrets)
+	r.podInfo, r.republish, r.tokensInSecrets = isTrue(s.PodInfoOnMount), isTrue(s.RequiresRepublish), isTrue(s.ServiceAccountTokenInSecrets)
 	r.tokens = s.TokenRequests
 	return r
 }
@@ -61,8 +61,8 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	if err != nil {
 		described = nil
 	}
-	j := &job{m: m, r: r, id: r.id(), on: d, rules: rulesOf(described)}
-	if err := j.allowed(); err != nil {
+	j := &job{m: m, r: r, id: r.id(), driver: d, spec: driverSpecOf(described)}
+	if err := j.checkLifecycleMode(); err != nil {
 		return nil, err
 	}
 	if j.publishContext, err = j.attachment(ctx); err != nil {
@@ -75,7 +75,7 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 		return nil, err
 	}
 	j.attributes = maps.Clone(r.Attributes)
-	if j.rules.podInfo {
+	if j.spec.podInfo {
 		j.addPodInfo()
 	}
 	if err := j.addTokens(ctx); err != nil {
@@ -85,14 +85,14 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	return j, nil
 }
 
-// allowed refuses a volume in a pod that its driver has only persistent ones of, and the
+// checkLifecycleMode refuses a volume in a pod that its driver has only persistent ones of, and the
 // other way round.
-func (j *job) allowed() error {
+func (j *job) checkLifecycleMode() error {
 	want := storagev1.VolumeLifecyclePersistent
 	if j.r.ephemeral() {
 		want = storagev1.VolumeLifecycleEphemeral
 	}
-	if slices.Contains(j.rules.modes, want) {
+	if slices.Contains(j.spec.modes, want) {
 		return nil
 	}
 	if j.r.ephemeral() {
@@ -102,7 +102,7 @@ func (j *job) allowed() error {
 }
 
 // attachable tells whether somebody attaches the volume to this node.
-func (j *job) attachable() bool { return j.rules.attach && !j.r.ephemeral() }
+func (j *job) attachable() bool { return j.spec.attach && !j.r.ephemeral() }
 
 // attachmentName is what the cluster calls the attachment of a volume to a node.
 func attachmentName(v volumeID, node string) string {
@@ -114,7 +114,7 @@ func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 	if !j.attachable() {
 		return nil, nil
 	}
-	if err := j.m.use(ctx, j.id, j.r.Pod.UID); err != nil {
+	if err := j.m.markInUse(ctx, j.id, j.r.Pod.UID); err != nil {
 		return nil, err
 	}
 	a, err := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
@@ -183,7 +183,7 @@ func (j *job) addAttribute(key, value string) {
 
 // addTokens adds the tokens of the pod's service account that the driver asks for.
 func (j *job) addTokens(ctx context.Context) error {
-	if len(j.rules.tokens) == 0 {
+	if len(j.spec.tokens) == 0 {
 		return nil
 	}
 	type token struct {
@@ -191,7 +191,7 @@ func (j *job) addTokens(ctx context.Context) error {
 		Expires time.Time `json:"expirationTimestamp"`
 	}
 	all := map[string]token{}
-	for _, want := range j.rules.tokens {
+	for _, want := range j.spec.tokens {
 		var seconds int64
 		if want.ExpirationSeconds != nil {
 			seconds = *want.ExpirationSeconds
@@ -209,7 +209,7 @@ func (j *job) addTokens(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("put tokens into words: %w", err)
 	}
-	if !j.rules.secretly {
+	if !j.spec.tokensInSecrets {
 		j.addAttribute(attributeTokens, string(text))
 		return nil
 	}
@@ -223,14 +223,14 @@ func (j *job) addTokens(ctx context.Context) error {
 // capabilityOf is how the volume is to be used.
 func (j *job) capabilityOf() *spec.VolumeCapability {
 	out := &spec.VolumeCapability{
-		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.on.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
+		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.driver.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
 	}
 	if j.r.Block {
 		out.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		return out
 	}
 	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.r.MountOptions}
-	if j.mountsForGroup() {
+	if j.driverAppliesFSGroup() {
 		mount.VolumeMountGroup = strconv.Itoa(j.r.Group)
 	}
 	out.AccessType = &spec.VolumeCapability_Mount{Mount: mount}

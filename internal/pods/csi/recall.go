@@ -19,16 +19,16 @@ func ownerOf(dir string) pod.UID {
 	return pod.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
 }
 
-// recall finds out by the other records what the volume in a directory of a pod is, whose
+// restoreRecord finds out by the other records what the volume in a directory of a pod is, whose
 // own record can't be read. It returns nil if they don't tell either.
-func (m *Manager) recall(dir string) *record {
+func (m *Manager) restoreRecord(dir string) *record {
 	uid, name := ownerOf(dir), filepath.Base(dir)
 	device, err := m.readRecord(m.deviceCopyDir(name))
 	if err != nil {
 		device = nil
 	}
 	var own, persistent *record
-	handle := ownHandle(uid, name)
+	handle := ephemeralHandle(uid, name)
 	_ = m.eachCopy(func(dir string) { // what can't be listed tells nothing
 		r, err := m.readRecord(dir)
 		switch {

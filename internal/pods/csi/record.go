@@ -34,8 +34,8 @@ type record struct {
 	Device string `json:"devicePath,omitempty"`
 	// Ready says that the pod has it, with its group.
 	Ready bool `json:"ready"`
-	// Again says that the driver wants to be asked from time to time to publish it.
-	Again bool `json:"requiresRepublish,omitempty"`
+	// Republish says that the driver wants to be asked from time to time to publish it.
+	Republish bool `json:"requiresRepublish,omitempty"`
 }
 
 func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }

@@ -50,13 +50,13 @@ func NewReporter(c ReporterConfig) (*Reporter, error) {
 }
 
 const (
-	firstReportRetry   = time.Second
-	longestReportRetry = time.Minute
-	// auditEvery is how often it is looked whether the cluster still has it right: with
+	minReportRetry = time.Second
+	maxReportRetry = time.Minute
+	// auditInterval is how often it is looked whether the cluster still has it right: with
 	// a Node, all that was told of it is gone.
-	auditEvery = 5 * time.Minute
-	// reportLimit is how long the API server may take.
-	reportLimit = 10 * time.Second
+	auditInterval = 5 * time.Minute
+	// reportTimeout is how long the API server may take.
+	reportTimeout = 10 * time.Second
 )
 
 // Run tells until the context ends.
@@ -74,11 +74,11 @@ func (r *Reporter) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errNoNode):
-			wait = firstReportRetry
+			wait = minReportRetry
 		case err != nil:
-			wait = min(max(2*wait, firstReportRetry), longestReportRetry)
+			wait = min(max(2*wait, minReportRetry), maxReportRetry)
 			if said == "" {
-				wait = firstReportRetry
+				wait = minReportRetry
 			}
 			if said != err.Error() { // the reason may be another one by now
 				said = err.Error()
@@ -88,7 +88,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			r.Log.Info("the cluster knows the CSI drivers of this node")
 			fallthrough
 		default:
-			wait, said = auditEvery, ""
+			wait, said = auditInterval, ""
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (r *Reporter) Run(ctx context.Context) {
 var errNoNode = errors.New("the cluster has no Node of this machine yet")
 
 func (r *Reporter) report(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	node := r.Node()
 	if node == nil || node.UID == "" {

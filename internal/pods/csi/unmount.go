@@ -20,18 +20,18 @@ import (
 func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
 	rec, err := m.readRecord(dir)
 	if err != nil {
-		m.index.distrust()
-		if rec = m.recall(dir); rec == nil {
-			m.tellOnce(dir, unknownVolume, err)
+		m.index.markIncomplete()
+		if rec = m.restoreRecord(dir); rec == nil {
+			m.warnOnce(dir, unknownVolume, err)
 			return m.unmountUnknown(ctx, uid, dir, say)
 		}
-		m.tellOnce(dir, recalledVolume, err)
+		m.warnOnce(dir, restoredVolume, err)
 	}
 	if rec == nil {
-		m.index.vanished(dir)
+		m.index.recordGone(dir)
 		return nil
 	}
-	release, err := m.take(ctx, rec.id())
+	release, err := m.lockVolume(ctx, rec.id())
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (m *Manager) forgetVolume(dir string) error {
 	if err := m.remove(dir); err != nil {
 		return err
 	}
-	m.tellInUse()
+	m.reportInUse()
 	return nil
 }
 
@@ -90,12 +90,12 @@ func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, 
 // undoStaging has the driver unstage a volume, and removes its place. It tells whether
 // nothing is staged any more.
 func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, say func(string)) (bool, error) {
-	place, err := m.placeOf(rec)
+	place, err := m.stagingPathOf(rec)
 	if err != nil || place == "" {
 		return err == nil, err
 	}
 	if !d.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
-		return m.removeUnused(rec, place), nil
+		return m.removeUnusedStaging(rec, place), nil
 	}
 	say(fmt.Sprintf("unstage %s", rec.id()))
 	err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
@@ -108,10 +108,10 @@ func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, say f
 	return err == nil, err
 }
 
-// placeOf is where a volume is staged, or may be, or "" if it is not. If its record does
+// stagingPathOf is where a volume is staged, or may be, or "" if it is not. If its record does
 // not tell, then the disk does: a kubelet may have brought it, or the driver may stage
 // only since then, for others.
-func (m *Manager) placeOf(rec *record) (string, error) {
+func (m *Manager) stagingPathOf(rec *record) (string, error) {
 	if rec.Staging != "" || rec.Mode == storagev1.VolumeLifecycleEphemeral {
 		return rec.Staging, nil
 	}
@@ -126,10 +126,10 @@ func (m *Manager) placeOf(rec *record) (string, error) {
 	return place, err
 }
 
-// removeUnused removes the place of a volume whose driver stages nothing: a kubelet makes
+// removeUnusedStaging removes the place of a volume whose driver stages nothing: a kubelet makes
 // one nevertheless. If the driver once did, and something is left there, then the other
 // record stays with it: the driver may come back as one that can undo it.
-func (m *Manager) removeUnused(rec *record, place string) bool {
+func (m *Manager) removeUnusedStaging(rec *record, place string) bool {
 	mounted, err := m.IsMount(place)
 	switch {
 	case err == nil && mounted:
@@ -167,7 +167,7 @@ func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, s
 			continue
 		}
 		say("unmount " + target)
-		if err := m.TakeOff(ctx, target); err != nil {
+		if err := m.UnmountPath(ctx, target); err != nil {
 			return fmt.Errorf("unmount a CSI volume of which nothing is known: %w", err)
 		}
 	}
@@ -209,7 +209,7 @@ func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(na
 }
 
 func (m *Manager) unstageAlone(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
-	release, err := m.take(ctx, rec.id())
+	release, err := m.lockVolume(ctx, rec.id())
 	if err != nil {
 		return err
 	}

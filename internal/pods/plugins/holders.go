@@ -8,77 +8,77 @@ import (
 // key is what a plugin is registered by.
 type key struct{ kind, name string }
 
-// holders are the sockets behind each name.
-type holders struct {
-	mu sync.Mutex
-	of map[key]*sockets
+// registry are the sockets behind each name.
+type registry struct {
+	mu    sync.Mutex
+	names map[key]*nameEntry
 }
 
-// sockets are those of one name. Their lock is held while the handler is called, which may
+// nameEntry are those of one name. Their lock is held while the handler is called, which may
 // take as long as a plugin does: other names have their own.
-type sockets struct {
+type nameEntry struct {
 	users int // that hold the lock or wait for it; holders.mu guards it
 
-	mu     sync.Mutex
-	all    []*holder // in the order in which they came
-	counts *holder   // the one that the handler knows; nil: none
+	mu      sync.Mutex
+	all     []*registeredSocket // in the order in which they came
+	current *registeredSocket   // the one that the handler knows; nil: none
 }
 
-// holder is a socket that is registered by a name.
-type holder struct {
+// registeredSocket is a socket that is registered by a name.
+type registeredSocket struct {
 	key
-	handler Handler
-	again   chan struct{} // capacity 1: it is to register once more
+	handler    Handler
+	reregister chan struct{} // capacity 1: it is to register once more
 }
 
-// take registers a socket by a name. It is the one that counts from now on.
-func (h *holders) take(k key, handler Handler, register func() error) (*holder, error) {
+// add registers a socket by a name. It is the one that counts from now on.
+func (h *registry) add(k key, handler Handler, register func() error) (*registeredSocket, error) {
 	n, release := h.lock(k)
 	defer release()
 	if err := register(); err != nil {
 		return nil, err
 	}
-	held := &holder{key: k, handler: handler, again: make(chan struct{}, 1)}
-	n.all, n.counts = append(n.all, held), held
+	held := &registeredSocket{key: k, handler: handler, reregister: make(chan struct{}, 1)}
+	n.all, n.current = append(n.all, held), held
 	return held, nil
 }
 
-// leave ends that. If no socket counts any more, the latest of the others is to register
+// remove ends that. If no socket counts any more, the latest of the others is to register
 // once more.
-func (h *holders) leave(held *holder) {
+func (h *registry) remove(held *registeredSocket) {
 	n, release := h.lock(held.key)
 	defer release()
 	n.remove(held)
-	if n.counts == held {
+	if n.current == held {
 		held.handler.Unregister(held.name)
-		n.counts = nil
+		n.current = nil
 	}
-	if n.counts == nil && len(n.all) > 0 {
+	if n.current == nil && len(n.all) > 0 {
 		select {
-		case n.all[len(n.all)-1].again <- struct{}{}:
+		case n.all[len(n.all)-1].reregister <- struct{}{}:
 		default: // it is about to
 		}
 	}
 }
 
-// renew forgets a socket that is about to register once more.
-func (h *holders) renew(held *holder) {
+// forget forgets a socket that is about to register once more.
+func (h *registry) forget(held *registeredSocket) {
 	n, release := h.lock(held.key)
 	defer release()
 	n.remove(held)
 }
 
-func (n *sockets) remove(held *holder) {
-	n.all = slices.DeleteFunc(n.all, func(other *holder) bool { return other == held })
+func (n *nameEntry) remove(held *registeredSocket) {
+	n.all = slices.DeleteFunc(n.all, func(other *registeredSocket) bool { return other == held })
 }
 
 // lock waits for the turn at a name, and returns how to give it back.
-func (h *holders) lock(k key) (*sockets, func()) {
+func (h *registry) lock(k key) (*nameEntry, func()) {
 	h.mu.Lock()
-	n := h.of[k]
+	n := h.names[k]
 	if n == nil {
-		n = &sockets{}
-		h.of[k] = n
+		n = &nameEntry{}
+		h.names[k] = n
 	}
 	n.users++
 	h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *holders) lock(k key) (*sockets, func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if n.users--; n.users == 0 && len(n.all) == 0 {
-			delete(h.of, k)
+			delete(h.names, k)
 		}
 	}
 }

@@ -50,7 +50,7 @@ type Config struct {
 // Watcher attends to the plugins in a folder.
 type Watcher struct {
 	Config
-	holders *holders
+	registry *registry
 }
 
 // New checks the configuration.
@@ -58,24 +58,24 @@ func New(c Config) (*Watcher, error) {
 	if !filepath.IsAbs(c.Dir) || len(c.Handlers) == 0 || c.Log == nil {
 		return nil, errors.New("watch for plugins: an absolute folder, handlers and a log are required")
 	}
-	return &Watcher{c, &holders{of: map[key]*sockets{}}}, nil
+	return &Watcher{c, &registry{names: map[key]*nameEntry{}}}, nil
 }
 
-// lookAgain is how soon the folder is looked at again when it could not be.
-const lookAgain = 10 * time.Second
+// relistInterval is how soon the folder is looked at again when it could not be.
+const relistInterval = 10 * time.Second
 
 // Run attends to the plugins until the context ends. They stay registered then: the
 // next agent finds their sockets again.
 func (w *Watcher) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, w.Log)
 	defer group.Stop()
-	known := map[string]*attended{}
-	w.keepLooking(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
+	known := map[string]*socketWorker{}
+	w.retryWatch(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
 }
 
-// keepLooking watches again and again until there is no error. Each time that it begins
+// retryWatch watches again and again until there is no error. Each time that it begins
 // to fail is told.
-func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) error) {
+func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error) {
 	failing := false
 	works := func() {
 		if failing {
@@ -93,7 +93,7 @@ func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) erro
 			failing = true
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(relistInterval):
 		case <-ctx.Done():
 		}
 	}
@@ -101,7 +101,7 @@ func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) erro
 
 // watch looks at the folder whenever something happens there, and tells when it could. It
 // returns nil at the end of the context only.
-func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*attended, works func()) error {
+func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*socketWorker, works func()) error {
 	if err := os.MkdirAll(w.Dir, 0o750); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 			return err
 		}
 		works()
-		w.attend(group, known, sockets)
+		w.reconcile(group, known, sockets)
 		select {
 		case e, ok := <-notify.Events:
 			if !ok || (e.Name == w.Dir && e.Has(fsnotify.Remove)) {
@@ -135,8 +135,8 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 	}
 }
 
-// identity tells a socket from another one at the same place.
-type identity struct {
+// socketID tells a socket from another one at the same place.
+type socketID struct {
 	inode uint64
 	made  int64
 }
@@ -146,8 +146,8 @@ type identity struct {
 const maxSockets = 1000
 
 // list returns the sockets in a folder.
-func list(dir string) (map[string]identity, error) {
-	out := map[string]identity{}
+func list(dir string) (map[string]socketID, error) {
+	out := map[string]socketID{}
 	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), ".") {
 			return nil
@@ -162,42 +162,42 @@ func list(dir string) (map[string]identity, error) {
 		if len(out) == maxSockets {
 			return fmt.Errorf("%s has more than %d sockets: remove those that are of no plugin", dir, maxSockets)
 		}
-		out[filepath.Join(dir, e.Name())] = identify(info)
+		out[filepath.Join(dir, e.Name())] = socketIDOf(info)
 		return nil
 	})
 	return out, err
 }
 
-// attended is a socket that somebody attends to.
-type attended struct {
-	identity
-	leave context.CancelFunc
-	left  chan struct{}
+// socketWorker is a socket that somebody attends to.
+type socketWorker struct {
+	socketID
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
-// attend sees to it that each socket has somebody, and that those whose socket is
+// reconcile sees to it that each socket has somebody, and that those whose socket is
 // gone leave.
-func (w *Watcher) attend(group *run.Group, known map[string]*attended, sockets map[string]identity) {
+func (w *Watcher) reconcile(group *run.Group, known map[string]*socketWorker, sockets map[string]socketID) {
 	for socket, a := range known {
-		if sockets[socket] != a.identity {
-			a.leave()
+		if sockets[socket] != a.socketID {
+			a.cancel()
 		}
 	}
 	for socket, id := range sockets {
 		before := known[socket]
-		if before != nil && before.identity == id {
+		if before != nil && before.socketID == id {
 			continue
 		}
 		ctx, leave := context.WithCancel(group.Context())
-		now := &attended{identity: id, leave: leave, left: make(chan struct{})}
+		now := &socketWorker{socketID: id, cancel: leave, done: make(chan struct{})}
 		known[socket] = now
 		group.Go("plugin at "+socket, func(whole context.Context) {
-			defer close(now.left)
+			defer close(now.done)
 			defer leave()
 			if before != nil {
-				<-before.left
+				<-before.done
 			}
-			w.keep(ctx, whole, socket)
+			w.registerLoop(ctx, whole, socket)
 		})
 	}
 	for socket := range known {
@@ -208,26 +208,26 @@ func (w *Watcher) attend(group *run.Group, known map[string]*attended, sockets m
 }
 
 const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = time.Minute
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = time.Minute
 )
 
-// keep registers a plugin, and unregisters it when its socket is gone.
-func (w *Watcher) keep(ctx, whole context.Context, socket string) {
-	pause, said := firstPause, ""
+// registerLoop registers a plugin, and unregisters it when its socket is gone.
+func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
+	pause, said := minBackoff, ""
 	for {
 		p, held, err := w.register(ctx, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
-			pause, said = firstPause, ""
+			pause, said = minBackoff, ""
 			select {
-			case <-held.again: // the one that had taken its place is gone
-				w.holders.renew(held)
+			case <-held.reregister: // the one that had taken its place is gone
+				w.registry.forget(held)
 				continue
 			case <-ctx.Done():
 			}
 			if whole.Err() == nil {
-				w.holders.leave(held)
+				w.registry.remove(held)
 				w.Log.Info("a plugin is gone", "type", p.kind, "name", p.name, "socket", socket)
 			}
 			return
@@ -241,7 +241,7 @@ func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 		}
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, longestPause)
+			pause = min(2*pause, maxBackoff)
 		case <-ctx.Done():
 			return
 		}
@@ -249,7 +249,7 @@ func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 }
 
 // register asks a plugin what it is, takes it, and tells it so.
-func (w *Watcher) register(ctx context.Context, socket string) (plugin, *holder, error) {
+func (w *Watcher) register(ctx context.Context, socket string) (plugin, *registeredSocket, error) {
 	c, err := dial(socket)
 	if err != nil {
 		return plugin{}, nil, err
@@ -260,19 +260,19 @@ func (w *Watcher) register(ctx context.Context, socket string) (plugin, *holder,
 		return plugin{}, nil, fmt.Errorf("ask the plugin what it is: %w", err)
 	}
 	handler := w.Handlers[p.kind]
-	var held *holder
+	var held *registeredSocket
 	if handler == nil {
 		err = fmt.Errorf("plugins of type %q are not supported", p.kind)
 	} else if err = handler.Validate(p.name, p.endpoint, p.versions); err == nil {
-		held, err = w.holders.take(key{p.kind, p.name}, handler, func() error {
+		held, err = w.registry.add(key{p.kind, p.name}, handler, func() error {
 			return handler.Register(ctx, p.name, p.endpoint, p.versions)
 		})
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %q: %w", p.kind, p.name, err)
 	}
-	if told := c.tell(ctx, err); told != nil && err == nil {
-		w.holders.leave(held)
+	if told := c.notify(ctx, err); told != nil && err == nil {
+		w.registry.remove(held)
 		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, told)
 	}
 	return p, held, err

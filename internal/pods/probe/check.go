@@ -23,21 +23,21 @@ const (
 	maxRead = 10 << 10
 )
 
-// answer is what came of asking.
-type answer struct {
+// checkResult is what came of asking.
+type checkResult struct {
 	outcome Outcome
 	output  string
 	warning bool // it is a success, and yet not what one would expect
 }
 
-func success(output string) answer { return answer{outcome: Success, output: output} }
-func failure(output string) answer { return answer{outcome: Failure, output: output} }
-func unknown(output string) answer { return answer{outcome: Unknown, output: output} }
+func success(output string) checkResult { return checkResult{outcome: Success, output: output} }
+func failure(output string) checkResult { return checkResult{outcome: Failure, output: output} }
+func unknown(output string) checkResult { return checkResult{outcome: Unknown, output: output} }
 
-// failed is what an error on the way to the container says about it: usually that
+// connectionFailure is what an error on the way to the container says about it: usually that
 // it does not answer. But if this machine has run out of something, no container
 // is to be restarted for that.
-func failed(words string, err error) answer {
+func connectionFailure(words string, err error) checkResult {
 	for _, ours := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, ours) {
 			return unknown(words)
@@ -48,36 +48,36 @@ func failed(words string, err error) answer {
 
 // check asks until there is an answer, a few times at most. It also tells how
 // long that took; the wait for a slot does not count.
-func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Duration) {
+func (m *Manager) check(ctx context.Context, q checkRequest) (a checkResult, took time.Duration) {
 	if q.probe.Exec != nil {
-		slot, err := m.slots.take(ctx, q.target.Pod.UID, q.kind)
+		slot, err := m.slots.acquire(ctx, q.target.Pod.UID, q.kind)
 		if err != nil {
 			return unknown(err.Error()), 0
 		}
-		defer m.slots.giveBack(slot)
+		defer m.slots.release(slot)
 	}
 	began := time.Now()
 	for range tries {
-		a = m.ask(ctx, q)
+		a = m.checkOnce(ctx, q)
 		// What took longer than the probe may take is not asked again: a runtime that hangs
 		// would be asked for ever.
-		if a.outcome != Unknown || ctx.Err() != nil || time.Since(began) > rulesOf(q.probe).timeout {
+		if a.outcome != Unknown || ctx.Err() != nil || time.Since(began) > settingsOf(q.probe).timeout {
 			break
 		}
 	}
-	a.output = shown(a.output)
+	a.output = sanitize(a.output)
 	return a, time.Since(began)
 }
 
-// shown is the text of an answer as it may be shown: whoever is probed may say
+// sanitize is the text of an answer as it may be shown: whoever is probed may say
 // anything, and at any length.
-func shown(text string) string {
+func sanitize(text string) string {
 	return printable.Head(printable.OneLine(text[:min(len(text), maxRead)]), maxOutput)
 }
 
-// ask asks once.
-func (m *Manager) ask(ctx context.Context, q question) answer {
-	timeout := rulesOf(q.probe).timeout
+// checkOnce asks once.
+func (m *Manager) checkOnce(ctx context.Context, q checkRequest) checkResult {
+	timeout := settingsOf(q.probe).timeout
 	switch p := q.probe; {
 	case p.Exec != nil:
 		return m.command(ctx, q, p.Exec.Command, timeout)
@@ -97,7 +97,7 @@ func (m *Manager) ask(ctx context.Context, q question) answer {
 }
 
 // command succeeds with exit code 0.
-func (m *Manager) command(ctx context.Context, q question, command []string, timeout time.Duration) answer {
+func (m *Manager) command(ctx context.Context, q checkRequest, command []string, timeout time.Duration) checkResult {
 	if len(command) == 0 {
 		return unknown("the command is empty")
 	}
@@ -126,11 +126,11 @@ func withoutIDs(text string) string {
 }
 
 // connect succeeds when somebody listens.
-func connect(ctx context.Context, at string, timeout time.Duration) answer {
+func connect(ctx context.Context, at string, timeout time.Duration) checkResult {
 	d := net.Dialer{Timeout: timeout}
 	conn, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
-		return failed(err.Error(), err)
+		return connectionFailure(err.Error(), err)
 	}
 	conn.Close()
 	return success("connected to " + at)

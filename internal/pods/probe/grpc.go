@@ -20,7 +20,7 @@ import (
 )
 
 // grpcHealth succeeds when the health service of the container says SERVING.
-func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.Duration) answer {
+func grpcHealth(ctx context.Context, q checkRequest, g *v1.GRPCAction, timeout time.Duration) checkResult {
 	at, err := handler.Address(q.target, "", intstr.FromInt32(g.Port))
 	if err != nil {
 		return unknown(err.Error())
@@ -32,9 +32,9 @@ func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.
 	conn, err := d.DialContext(ctx, "tcp", at)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return failed(connectTimeout(at, timeout), err)
+		return connectionFailure(connectTimeout(at, timeout), err)
 	case err != nil:
-		return failed(fmt.Sprintf("error: failed to connect service at %q: %v", at, err), err)
+		return connectionFailure(fmt.Sprintf("error: failed to connect service at %q: %v", at, err), err)
 	}
 	defer conn.Close()
 	client, err := grpc.NewClient("passthrough:///"+at,
@@ -64,7 +64,7 @@ func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.
 }
 
 // grpcFailure puts the failure of a call into words.
-func grpcFailure(at, service string, timeout time.Duration, conn connectivity.State, err error) answer {
+func grpcFailure(at, service string, timeout time.Duration, conn connectivity.State, err error) checkResult {
 	message := status.Convert(err).Message()
 	switch code := status.Code(err); {
 	case code == codes.DeadlineExceeded && conn != connectivity.Ready:

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// savePause is the time between two writes that nobody waits for, and saveAgain
+	// saveInterval is the time between two writes that nobody waits for, and saveAgain
 	// the time after one that failed.
-	savePause = time.Second
-	saveAgain = 10 * time.Second
-	// unclaimed is for how long after a restart results are kept of containers
+	saveInterval      = time.Second
+	saveRetryInterval = 10 * time.Second
+	// unclaimedTTL is for how long after a restart results are kept of containers
 	// that nobody has asked to watch.
-	unclaimed = time.Hour
+	unclaimedTTL = time.Hour
 
 	stateVersion = 1 // raised when the form of the file changes
 	maxState     = 16 << 20
@@ -49,19 +49,19 @@ type state struct {
 	Containers map[string]entry `json:"containers"`
 }
 
-// keep writes the state file whenever it is out of date and nobody waits for that,
+// saveLoop writes the state file whenever it is out of date and nobody waits for that,
 // but not too often.
-func (m *Manager) keep(ctx context.Context) {
+func (m *Manager) saveLoop(ctx context.Context) {
 	for {
 		select {
-		case <-m.dirty:
+		case <-m.saveNeeded:
 		case <-ctx.Done():
 			return
 		}
-		pause := savePause
+		pause := saveInterval
 		if !m.commit() {
-			pause = saveAgain
-			m.changed()
+			pause = saveRetryInterval
+			m.markStale()
 		}
 		select {
 		case <-time.After(pause):
@@ -92,7 +92,7 @@ func (m *Manager) commit() bool {
 func (m *Manager) save() bool {
 	s := m.state(time.Now())
 	err := m.file.write(s)
-	m.show(s)
+	m.setShown(s)
 	switch failed := err != nil; {
 	case failed && !m.file.failing:
 		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
@@ -107,7 +107,7 @@ func (m *Manager) save() bool {
 func (m *Manager) state(now time.Time) state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Sub(m.born) > unclaimed {
+	if now.Sub(m.startedAt) > unclaimedTTL {
 		clear(m.saved)
 	}
 	s := state{Version: stateVersion, Containers: make(map[string]entry, len(m.saved)+len(m.containers))}
@@ -121,13 +121,13 @@ func (m *Manager) state(now time.Time) state {
 	return s
 }
 
-// show lets be read what the file holds.
-func (m *Manager) show(s state) {
+// setShown lets be read what the file holds.
+func (m *Manager) setShown(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, e := range s.Containers {
 		if c := m.containers[id]; c != nil {
-			c.shown = fit(e.health(), c.spec)
+			c.shown = fitToSpec(e.health(), c.spec)
 		}
 	}
 }

@@ -65,9 +65,9 @@ type Config struct {
 	// that hang, see slots.
 	ExecSlots int
 
-	// Observe is told of each check, if it is there: the kind of the probe, what
+	// OnCheck is told of each check, if it is there: the kind of the probe, what
 	// came of it, and how long it took.
-	Observe func(p *v1.Pod, container, kind string, result Outcome, took time.Duration)
+	OnCheck func(p *v1.Pod, container, kind string, result Outcome, took time.Duration)
 }
 
 // Outcome is what came of one check.
@@ -99,10 +99,10 @@ type Manager struct {
 	results   [kinds]chan pod.ProbeResult
 	slots     *slots // for commands
 	transport *http.Transport
-	born      time.Time
+	startedAt time.Time
 
-	wake  chan struct{} // the queue has a new head
-	dirty chan struct{} // wakes who writes the state file
+	queueChanged chan struct{} // the queue has a new head
+	saveNeeded   chan struct{} // wakes who writes the state file
 
 	saving sync.Mutex  // of file: one at a time
 	file   stateFile   // where results are kept
@@ -110,13 +110,13 @@ type Manager struct {
 
 	mu         sync.Mutex
 	containers map[string]*container // by ID
-	pods       map[pod.UID]*watched
+	pods       map[pod.UID]*podState
 	saved      map[string]entry     // from before a restart, not watched yet
 	queue      *queue.Queue[*probe] // by the time of their turn
 }
 
-// watched is a pod some of whose containers are probed.
-type watched struct {
+// podState is a pod some of whose containers are probed.
+type podState struct {
 	containers map[string]*container // by ID
 	before     map[string][]Result   // of the containers that ended last, by name
 	stopping   bool
@@ -136,16 +136,16 @@ func New(c Config) (*Manager, error) {
 		return nil, fmt.Errorf("make the manager of probes: %w", err)
 	}
 	m := &Manager{
-		config:     c,
-		slots:      newSlots(c.ExecSlots),
-		transport:  handler.NewTransport(),
-		born:       time.Now(),
-		wake:       make(chan struct{}, 1),
-		dirty:      make(chan struct{}, 1),
-		file:       stateFile{path: c.StateFile},
-		containers: map[string]*container{},
-		pods:       map[pod.UID]*watched{},
-		queue:      queue.New(func(a, b *probe) bool { return a.at.Before(b.at) }),
+		config:       c,
+		slots:        newSlots(c.ExecSlots),
+		transport:    handler.NewTransport(),
+		startedAt:    time.Now(),
+		queueChanged: make(chan struct{}, 1),
+		saveNeeded:   make(chan struct{}, 1),
+		file:         stateFile{path: c.StateFile},
+		containers:   map[string]*container{},
+		pods:         map[pod.UID]*podState{},
+		queue:        queue.New(func(a, b *probe) bool { return a.at.Before(b.at) }),
 	}
 	for k := range m.results {
 		m.results[k] = make(chan pod.ProbeResult)
@@ -161,7 +161,7 @@ func New(c Config) (*Manager, error) {
 // Run probes until ctx ends. Nothing of it goes on when it returns.
 func (m *Manager) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, m.config.Log)
-	group.Go("results of probes to disk", m.keep)
+	group.Go("results of probes to disk", m.saveLoop)
 	m.dispatch(ctx, group)
 	group.Stop()
 	m.commit()

@@ -15,7 +15,7 @@ func (m *Manager) dispatch(ctx context.Context, group *run.Group) {
 	for ctx.Err() == nil {
 		p, wait := m.due(time.Now())
 		if p != nil {
-			group.Go("probe", func(ctx context.Context) { m.take(ctx, p) })
+			group.Go("probe", func(ctx context.Context) { m.runProbe(ctx, p) })
 			continue
 		}
 		timer.Stop()
@@ -24,7 +24,7 @@ func (m *Manager) dispatch(ctx context.Context, group *run.Group) {
 		}
 		select {
 		case <-timer.C:
-		case <-m.wake:
+		case <-m.queueChanged:
 		case <-ctx.Done():
 		}
 	}

@@ -26,8 +26,8 @@ func (k kind) String() string {
 	return [kinds]string{"Startup", "Liveness", "Readiness"}[k]
 }
 
-// words is the kind within a sentence.
-func (k kind) words() string {
+// phrase is the kind within a sentence.
+func (k kind) phrase() string {
 	return [kinds]string{"startup probe", "liveness probe", "readiness probe"}[k]
 }
 
@@ -36,24 +36,24 @@ func (k kind) of(c *v1.Container) *v1.Probe {
 	return [kinds]*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe}[k]
 }
 
-// rules are the numbers of a probe.
-type rules struct {
+// settings are the numbers of a probe.
+type settings struct {
 	delay, period, timeout time.Duration
 	successes, failures    int // how many in a row it takes
 }
 
-func rulesOf(p *v1.Probe) rules {
-	seconds := func(n, otherwise int32) time.Duration { return time.Duration(count(n, otherwise)) * time.Second }
-	return rules{
+func settingsOf(p *v1.Probe) settings {
+	seconds := func(n, otherwise int32) time.Duration { return time.Duration(orDefault(n, otherwise)) * time.Second }
+	return settings{
 		delay:     seconds(p.InitialDelaySeconds, 0),
 		period:    seconds(p.PeriodSeconds, 10),
 		timeout:   seconds(p.TimeoutSeconds, 1),
-		successes: count(p.SuccessThreshold, 1),
-		failures:  count(p.FailureThreshold, 3),
+		successes: orDefault(p.SuccessThreshold, 1),
+		failures:  orDefault(p.FailureThreshold, 3),
 	}
 }
 
-func count(n, otherwise int32) int {
+func orDefault(n, otherwise int32) int {
 	if n <= 0 {
 		n = otherwise
 	}
@@ -81,10 +81,10 @@ func (t *tally) add(o Outcome) int {
 	return t.row
 }
 
-// after returns the health of a container whose probe of kind k has had this
+// applyResult returns the health of a container whose probe of kind k has had this
 // result.
-func after(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
-	rules := rulesOf(spec)
+func applyResult(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
+	rules := settingsOf(spec)
 	good := r.Outcome == Success && r.InARow >= rules.successes
 	bad := r.Outcome == Failure && r.InARow >= rules.failures
 	switch {
@@ -93,7 +93,7 @@ func after(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
 	case k == startup && good:
 		h.Started = &good
 	case k != readiness && bad:
-		h.Dead = k.words() + " failed: " + r.Output
+		h.Dead = k.phrase() + " failed: " + r.Output
 		h.Grace = spec.TerminationGracePeriodSeconds
 	}
 	return h
@@ -107,10 +107,10 @@ func differs(a, b pod.Health) bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// fit makes h say something about those questions that c has a probe for, and
+// fitToSpec makes h say something about those questions that c has a probe for, and
 // nothing about others. Until it is known, a container has neither started nor is
 // it ready.
-func fit(h pod.Health, c *v1.Container) pod.Health {
+func fitToSpec(h pod.Health, c *v1.Container) pod.Health {
 	answer := func(known *bool, p *v1.Probe) *bool {
 		switch {
 		case p == nil:
@@ -125,10 +125,10 @@ func fit(h pod.Health, c *v1.Container) pod.Health {
 	return h
 }
 
-// asks tells whether there is anything to find out by a probe of kind k. A
+// isNeeded tells whether there is anything to find out by a probe of kind k. A
 // container that is to start first is not asked anything else; one that was given
 // up, or whose pod is being stopped, is only asked whether it is ready.
-func asks(k kind, h pod.Health, stopping bool) bool {
+func isNeeded(k kind, h pod.Health, stopping bool) bool {
 	started := h.Started == nil || *h.Started
 	switch k {
 	case startup:
@@ -144,9 +144,9 @@ func asks(k kind, h pod.Health, stopping bool) bool {
 // after a restart of the agent.
 const maxSpread = 10 * time.Second
 
-// phase is where in its period a probe has its place, so that the probes of a node
+// startOffset is where in its period a probe has its place, so that the probes of a node
 // that were all begun at the same moment are not all made at the same moment.
-func phase(uid pod.UID, container string, k kind, period time.Duration, known bool) time.Duration {
+func startOffset(uid pod.UID, container string, k kind, period time.Duration, known bool) time.Duration {
 	if !known {
 		period = min(period, maxSpread)
 	}
@@ -155,8 +155,8 @@ func phase(uid pod.UID, container string, k kind, period time.Duration, known bo
 	return time.Duration(h.Sum64() % uint64(period))
 }
 
-// next is the first moment after now that is a whole number of periods after at.
-func next(at, now time.Time, period time.Duration) time.Time {
+// nextRun is the first moment after now that is a whole number of periods after at.
+func nextRun(at, now time.Time, period time.Duration) time.Time {
 	late := max(now.Sub(at), 0)
 	return at.Add(late - late%period + period)
 }

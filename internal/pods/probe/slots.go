@@ -13,8 +13,8 @@ const (
 	// lateAfter is when a command is one that hangs, or nearly so: it costs little
 	// more than its memory, and makes room for others.
 	lateAfter = 3 * time.Second
-	// aside is how many such there may be for each slot.
-	aside = 8
+	// maxLatePerSlot is how many such there may be for each slot.
+	maxLatePerSlot = 8
 )
 
 // limits say how many commands run at a time.
@@ -26,7 +26,7 @@ type limits struct {
 }
 
 func limitsOf(slots int) limits {
-	return limits{all: slots, readiness: slots - slots/4, late: slots * aside, pod: max(1, slots/4)}
+	return limits{all: slots, readiness: slots - slots/4, late: slots * maxLatePerSlot, pod: max(1, slots/4)}
 }
 
 // command is one that runs, or waits until it may.
@@ -88,24 +88,24 @@ type slots struct {
 
 func newSlots(n int) *slots { return &slots{limits: limitsOf(n)} }
 
-// take waits for a slot. If there is no error, it has to be given back.
-func (s *slots) take(ctx context.Context, uid pod.UID, k kind) (*command, error) {
+// acquire waits for a slot. If there is no error, it has to be given back.
+func (s *slots) acquire(ctx context.Context, uid pod.UID, k kind) (*command, error) {
 	c := &command{uid: uid, kind: k, turn: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, c)
-	s.serve()
+	s.dispatch()
 	s.mu.Unlock()
 	select {
 	case <-c.turn:
 		return c, nil
 	case <-ctx.Done():
-		s.giveBack(c)
+		s.release(c)
 		return nil, ctx.Err()
 	}
 }
 
-// giveBack says that a command has ended, or will not be run.
-func (s *slots) giveBack(c *command) {
+// release says that a command has ended, or will not be run.
+func (s *slots) release(c *command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := func(o *command) bool { return o == c }
@@ -113,11 +113,11 @@ func (s *slots) giveBack(c *command) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	s.serve()
+	s.dispatch()
 }
 
-// serve puts aside what is late, and lets run what may. The caller holds the lock.
-func (s *slots) serve() {
+// dispatch puts aside what is late, and lets run what may. The caller holds the lock.
+func (s *slots) dispatch() {
 	now, late := time.Now(), 0
 	for _, c := range s.running {
 		if c.late {
@@ -138,14 +138,14 @@ func (s *slots) serve() {
 		c := s.waiting[i]
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		s.running = append(s.running, c)
-		c.since, c.timer = now, time.AfterFunc(lateAfter, s.look)
+		c.since, c.timer = now, time.AfterFunc(lateAfter, s.onLate)
 		close(c.turn)
 	}
 }
 
-// look is for when something may be late.
-func (s *slots) look() {
+// onLate is for when something may be late.
+func (s *slots) onLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.serve()
+	s.dispatch()
 }

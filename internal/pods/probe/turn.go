@@ -10,87 +10,87 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// question is all that a check has to know. Nothing in it is written to.
-type question struct {
+// checkRequest is all that a check has to know. Nothing in it is written to.
+type checkRequest struct {
 	kind   kind
 	probe  *v1.Probe
 	target handler.Target
 }
 
-// take is one turn of a probe, from the question to what follows from the answer.
-func (m *Manager) take(ctx context.Context, p *probe) {
+// runProbe is one turn of a probe, from the question to what follows from the answer.
+func (m *Manager) runProbe(ctx context.Context, p *probe) {
 	// What a turn finds out is told even if the probe has come to its end by it,
 	// so telling has the longer life.
 	checkCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if q, ok := m.begin(p, cancel); ok {
+	if q, ok := m.startCheck(p, cancel); ok {
 		a, took := m.check(checkCtx, q)
-		if r, health, ok := m.count(checkCtx, p, q, a); ok {
-			m.tell(ctx, q, a, r, health, took)
+		if r, health, ok := m.recordResult(checkCtx, p, q, a); ok {
+			m.publish(ctx, q, a, r, health, took)
 		}
 	}
-	m.end(p)
+	m.reschedule(p)
 }
 
-// begin reads what is to be asked. There may be nothing any more.
-func (m *Manager) begin(p *probe, cancel context.CancelFunc) (question, bool) {
+// startCheck reads what is to be asked. There may be nothing any more.
+func (m *Manager) startCheck(p *probe, cancel context.CancelFunc) (checkRequest, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := p.of
-	if !m.has(p) || !asks(p.kind, c.health, m.pods[c.uid].stopping) {
-		return question{}, false
+	if !m.isWatched(p) || !isNeeded(p.kind, c.health, m.pods[c.uid].stopping) {
+		return checkRequest{}, false
 	}
 	p.cancel = cancel
-	return question{
+	return checkRequest{
 		kind: p.kind, probe: p.kind.of(c.spec),
 		target: handler.Target{Pod: c.pod, Container: c.spec, ContainerID: c.id, PodIP: c.ip},
 	}, true
 }
 
-// has tells whether p is still a probe of a container that is watched.
-func (m *Manager) has(p *probe) bool {
+// isWatched tells whether p is still a probe of a container that is watched.
+func (m *Manager) isWatched(p *probe) bool {
 	c := p.of
 	return m.containers[c.id] == c && c.probes[p.kind] == p
 }
 
-// count adds an answer to what is known, unless nobody wants to know any more. It
+// recordResult adds an answer to what is known, unless nobody wants to know any more. It
 // returns the new health if that has changed.
-func (m *Manager) count(ctx context.Context, p *probe, q question, a answer) (Result, *pod.Health, bool) {
+func (m *Manager) recordResult(ctx context.Context, p *probe, q checkRequest, a checkResult) (Result, *pod.Health, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ctx.Err() != nil || !m.has(p) {
+	if ctx.Err() != nil || !m.isWatched(p) {
 		return Result{}, nil, false
 	}
 	p.last = Result{Kind: q.kind.String(), At: time.Now(), Outcome: a.outcome, Output: a.output, InARow: p.tally.add(a.outcome)}
 	delete(m.pods[p.of.uid].before, p.of.spec.Name)
 	was := p.of.health
-	p.of.health = after(was, q.kind, q.probe, p.last)
+	p.of.health = applyResult(was, q.kind, q.probe, p.last)
 	if !differs(was, p.of.health) {
 		return p.last, nil, true
 	}
-	m.changed()
+	m.markStale()
 	return p.last, new(p.of.health), true
 }
 
-// end makes room for the next turn.
-func (m *Manager) end(p *probe) {
+// reschedule makes room for the next turn.
+func (m *Manager) reschedule(p *probe) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p.running, p.cancel = false, nil
-	if m.has(p) {
-		m.settle(p.of, false)
+	if m.isWatched(p) {
+		m.scheduleAll(p.of, false)
 	}
 }
 
-// tell hands on what a turn has found out: to metrics, to users, and, if it has
+// publish hands on what a turn has found out: to metrics, to users, and, if it has
 // changed what is known, to the loop of the agent.
-func (m *Manager) tell(ctx context.Context, q question, a answer, r Result, changed *pod.Health, took time.Duration) {
+func (m *Manager) publish(ctx context.Context, q checkRequest, a checkResult, r Result, changed *pod.Health, took time.Duration) {
 	if changed != nil {
 		m.commit() // who is told can rely on it; keep tries again if it fails
 	}
 	t := q.target
-	if m.config.Observe != nil {
-		m.config.Observe(t.Pod, t.Container.Name, r.Kind, r.Outcome, took)
+	if m.config.OnCheck != nil {
+		m.config.OnCheck(t.Pod, t.Container.Name, r.Kind, r.Outcome, took)
 	}
 	switch {
 	case r.Outcome == Failure:

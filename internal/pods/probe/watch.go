@@ -80,7 +80,7 @@ func (m *Manager) Stop(uid pod.UID) {
 	w := m.watchedPod(uid)
 	w.stopping = true
 	for _, c := range w.containers {
-		m.settle(c, false)
+		m.scheduleAll(c, false)
 	}
 }
 
@@ -122,10 +122,10 @@ func (m *Manager) podIP(p *v1.Pod, have pod.Observed) string {
 	return ""
 }
 
-func (m *Manager) watchedPod(uid pod.UID) *watched {
+func (m *Manager) watchedPod(uid pod.UID) *podState {
 	w := m.pods[uid]
 	if w == nil {
-		w = &watched{containers: map[string]*container{}, before: map[string][]Result{}}
+		w = &podState{containers: map[string]*container{}, before: map[string][]Result{}}
 		m.pods[uid] = w
 	}
 	return w
@@ -141,69 +141,69 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 		delete(m.saved, seen.ID)
 		m.containers[c.id] = c
 		m.watchedPod(p.UID).containers[c.id] = c
-		m.changed()
+		m.markStale()
 	}
 	c.pod, c.spec = p, spec
 	if ip != "" {
 		c.ip = ip
 	}
-	c.health, c.shown = fit(c.health, spec), fit(c.shown, spec)
+	c.health, c.shown = fitToSpec(c.health, spec), fitToSpec(c.shown, spec)
 	for k := range kinds {
 		switch has := k.of(spec) != nil; {
 		case has && c.probes[k] == nil:
 			c.probes[k] = &probe{of: c, kind: k}
 		case !has && c.probes[k] != nil:
-			m.hold(c.probes[k])
+			m.unschedule(c.probes[k])
 			c.probes[k] = nil
 		}
 	}
 	// One that is older than the manager ran before the agent was restarted, and
 	// so did all the others.
-	m.settle(c, isNew && c.startedAt.Before(m.born))
+	m.scheduleAll(c, isNew && c.startedAt.Before(m.startedAt))
 }
 
-// settle gives each probe of c the place that it belongs to. If they are to be
+// scheduleAll gives each probe of c the place that it belongs to. If they are to be
 // spread, their first turns are. The caller holds the lock.
-func (m *Manager) settle(c *container, spread bool) {
+func (m *Manager) scheduleAll(c *container, spread bool) {
 	now := time.Now()
 	stopping := m.pods[c.uid].stopping
 	for k, p := range c.probes {
 		switch {
-		case p == nil || p.running && asks(kind(k), c.health, stopping):
-		case !asks(kind(k), c.health, stopping):
-			m.hold(p)
+		case p == nil || p.running && isNeeded(kind(k), c.health, stopping):
+		case !isNeeded(kind(k), c.health, stopping):
+			m.unschedule(p)
 		case m.queue.Has(p):
 		case p.at.IsZero():
-			m.wait(p, now.Add(untilFirst(c, kind(k), now, spread)))
+			m.schedule(p, now.Add(untilFirst(c, kind(k), now, spread)))
 		default:
-			m.wait(p, next(p.at, now, rulesOf(kind(k).of(c.spec)).period))
+			m.schedule(p, nextRun(p.at, now, settingsOf(kind(k).of(c.spec)).period))
 		}
 	}
 }
 
 // untilFirst is how long it takes until the first turn of a probe.
 func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration {
-	r := rulesOf(k.of(c.spec))
+	r := settingsOf(k.of(c.spec))
 	// The clock may have been set back since the container started.
 	wait := min(max(c.startedAt.Add(r.delay).Sub(now), 0), r.delay)
 	if spread {
 		wellSoFar := k == liveness || isTrue(c.health.Ready)
-		wait = max(wait, phase(c.uid, c.spec.Name, k, r.period, wellSoFar))
+		wait = max(wait, startOffset(c.uid, c.spec.Name, k, r.period, wellSoFar))
 	}
 	return wait
 }
 
-// wait puts a probe into the queue.
-func (m *Manager) wait(p *probe, at time.Time) {
+// schedule puts a probe into the queue.
+func (m *Manager) schedule(p *probe, at time.Time) {
 	p.at = at
 	m.queue.Put(p)
 	if first, _ := m.queue.First(); first == p {
-		signal(m.wake)
+		signal(m.queueChanged)
 	}
 }
 
-// hold takes a probe out of wherever it is. If it runs, its result will not count.
-func (m *Manager) hold(p *probe) {
+// unschedule takes a probe out of wherever it is. If it runs, its result will not count.
+func (m *Manager) unschedule(p *probe) {
 	if !m.queue.Remove(p) && p.cancel != nil {
 		p.cancel()
 	}
@@ -215,7 +215,7 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 	for id, e := range m.saved {
 		if e.Pod == uid && !there[id] {
 			delete(m.saved, id)
-			m.changed()
+			m.markStale()
 		}
 	}
 	w := m.pods[uid]
@@ -228,7 +228,7 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 		}
 		for _, p := range c.probes {
 			if p != nil {
-				m.hold(p)
+				m.unschedule(p)
 			}
 		}
 		if last := c.results(); last != nil {
@@ -236,17 +236,17 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 		}
 		delete(w.containers, id)
 		delete(m.containers, id)
-		m.changed()
+		m.markStale()
 	}
 	if len(w.containers) == 0 && len(w.before) == 0 && !w.stopping {
 		delete(m.pods, uid)
 	}
 }
 
-// changed says that the state file is out of date.
-func (m *Manager) changed() {
+// markStale says that the state file is out of date.
+func (m *Manager) markStale() {
 	m.stale.Store(true)
-	signal(m.dirty)
+	signal(m.saveNeeded)
 }
 
 // signal never waits: one that is already there says the same.

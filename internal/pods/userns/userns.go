@@ -52,7 +52,7 @@ type Manager struct {
 	cfg Config
 
 	rangeMu sync.Mutex  // never taken while mu is held: the answer may take a while
-	within  *render.IDs // nil: nobody has asked yet, or there was no answer
+	allowed *render.IDs // nil: nobody has asked yet, or there was no answer
 
 	mu     sync.Mutex
 	pods   map[pod.UID]render.IDs
@@ -98,11 +98,11 @@ func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
 		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
 	}
-	ids, err := m.known(uid)
+	ids, err := m.idsOf(uid)
 	if errors.Is(err, os.ErrNotExist) {
 		var within render.IDs
-		if within, err = m.given(); err == nil {
-			ids, err = m.give(uid, within)
+		if within, err = m.allowedRange(); err == nil {
+			ids, err = m.assign(uid, within)
 		}
 	}
 	if err != nil {
@@ -111,8 +111,8 @@ func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	return ids, nil
 }
 
-// known returns the ids that a pod has.
-func (m *Manager) known(uid pod.UID) (render.IDs, error) {
+// idsOf returns the ids that a pod has.
+func (m *Manager) idsOf(uid pod.UID) (render.IDs, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ids, ok := m.pods[uid]; ok {
@@ -125,30 +125,30 @@ func (m *Manager) known(uid pod.UID) (render.IDs, error) {
 	return ids, err
 }
 
-// given returns what pods are given ids of.
-func (m *Manager) given() (render.IDs, error) {
+// allowedRange returns what pods are given ids of.
+func (m *Manager) allowedRange() (render.IDs, error) {
 	m.rangeMu.Lock()
 	defer m.rangeMu.Unlock()
 	if m.cfg.Range == nil {
 		return render.IDs{}, nil
 	}
-	if m.within == nil {
+	if m.allowed == nil {
 		ids, err := m.cfg.Range()
 		if err != nil {
 			return render.IDs{}, err
 		}
-		m.within = &ids
+		m.allowed = &ids
 	}
-	return *m.within, nil
+	return *m.allowed, nil
 }
 
-// give gives a pod the first ids that are free.
-func (m *Manager) give(uid pod.UID, within render.IDs) (ids render.IDs, err error) {
+// assign gives a pod the first ids that are free.
+func (m *Manager) assign(uid pod.UID, within render.IDs) (ids render.IDs, err error) {
 	err = m.cfg.Others(func(podsDirs []string) error {
 		elsewhere := idsIn(podsDirs)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if ids, err = m.free(within, elsewhere); err != nil {
+		if ids, err = m.firstFree(within, elsewhere); err != nil {
 			return err
 		}
 		if err := m.write(uid, ids); err != nil {
@@ -183,8 +183,8 @@ func (m *Manager) Release(uid pod.UID) {
 	delete(m.unread, uid)
 }
 
-// free finds the lowest range that no pod has a part of, here or elsewhere. m.mu is held.
-func (m *Manager) free(within render.IDs, elsewhere []render.IDs) (render.IDs, error) {
+// firstFree finds the lowest range that no pod has a part of, here or elsewhere. m.mu is held.
+func (m *Manager) firstFree(within render.IDs, elsewhere []render.IDs) (render.IDs, error) {
 	for uid, err := range m.unread { // it may have any
 		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
 	}

@@ -30,29 +30,29 @@ func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 
 func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
 
-// askAgain is how often it is looked at what others have yet to do, and of which nobody
+// pollInterval is how often it is looked at what others have yet to do, and of which nobody
 // tells this node when it is done.
-const askAgain = 5 * time.Second
+const pollInterval = 5 * time.Second
 
 func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	claim, pv, err := j.persistentVolume(ctx, name, check)
 	if err != nil {
 		if errors.Is(err, ErrMissing) {
-			j.renew(time.Now().Add(askAgain))
+			j.renew(time.Now().Add(pollInterval))
 		}
 		return place{}, err
 	}
 	var at place
-	if err = j.hold(v, pv.Name, isForOne(claim, pv)); err == nil {
+	if err = j.hold(v, pv.Name, isReadWriteOncePod(claim, pv)); err == nil {
 		at, err = j.persistent(ctx, v.Name, pv, j.onlyRead(name, readOnly))
 	}
 	if err != nil {
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
-	at.readOnly, at.persistent, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
+	at.readOnly, at.pv, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
 	return at, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 func setupConfigMap(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.ConfigMap
-	return j.content(volumekind.ConfigMap, v.Name, onDisk, isTrue(source.Optional), func(p payload) error {
+	return j.setupContent(volumekind.ConfigMap, v.Name, onDisk, isTrue(source.Optional), func(p payload) error {
 		return j.configMap(ctx, p, source.Name, source.Items, source.DefaultMode, source.Optional)
 	})
 }

@@ -29,20 +29,20 @@ const (
 	newDataLink = "..data_new"
 )
 
-// content is such a volume. group is the one that may read it, or -1.
-type content struct {
+// atomicWriter is such a volume. group is the one that may read it, or -1.
+type atomicWriter struct {
 	dir   string
 	group int
 }
 
 // write makes the volume hold p and nothing else. It writes nothing if it does.
-func (c content) write(p payload) (changed bool, err error) {
+func (c atomicWriter) write(p payload) (changed bool, err error) {
 	if err := p.check(); err != nil {
 		return false, err
 	}
 	current := c.current()
-	if current == "" || !c.holds(current, p) {
-		if current, err = c.fresh(p); err != nil {
+	if current == "" || !c.contains(current, p) {
+		if current, err = c.writeDir(p); err != nil {
 			return false, err
 		}
 		if err := c.swap(current); err != nil {
@@ -54,7 +54,7 @@ func (c content) write(p payload) (changed bool, err error) {
 }
 
 // current is the name of the directory that readers see, or "".
-func (c content) current() string {
+func (c atomicWriter) current() string {
 	name, err := os.Readlink(filepath.Join(c.dir, dataLink))
 	if err != nil || checkName(name) != nil || !strings.HasPrefix(name, "..") {
 		return ""
@@ -64,9 +64,9 @@ func (c content) current() string {
 
 var errDiffers = errors.New("another content is wanted")
 
-// holds tells whether a directory has just the files of p. What can't be read is
+// contains tells whether a directory has just the files of p. What can't be read is
 // not as it should be, and will be written anew; so is what has more in it.
-func (c content) holds(name string, p payload) bool {
+func (c atomicWriter) contains(name string, p payload) bool {
 	root, err := podfile.OpenDir(c.dir, name)
 	if err != nil {
 		return false
@@ -95,7 +95,7 @@ func (c content) holds(name string, p payload) bool {
 	return err == nil && found == len(p)
 }
 
-func (c content) same(e podfile.Entry, want file) bool {
+func (c atomicWriter) same(e podfile.Entry, want file) bool {
 	file, err := podfile.OpenRegularIn(e.Dir, e.Name, podfile.Straight)
 	if err != nil {
 		return false
@@ -114,27 +114,27 @@ func (c content) same(e podfile.Entry, want file) bool {
 }
 
 // mode lets the group read.
-func (c content) mode(m fs.FileMode) fs.FileMode {
+func (c atomicWriter) mode(m fs.FileMode) fs.FileMode {
 	if c.group >= 0 {
 		return m | 0o440
 	}
 	return m
 }
 
-func (c content) dirMode() fs.FileMode {
+func (c atomicWriter) dirMode() fs.FileMode {
 	if c.group >= 0 {
 		return 0o755 | fs.ModeSetgid
 	}
 	return 0o755
 }
 
-// fresh writes p to a new directory and returns its name.
-func (c content) fresh(p payload) (string, error) {
+// writeDir writes p to a new directory and returns its name.
+func (c atomicWriter) writeDir(p payload) (string, error) {
 	root, err := os.MkdirTemp(c.dir, time.Now().UTC().Format("..2006_01_02_15_04_05."))
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the new content: %w", err)
 	}
-	err = own(root, -1, c.group, c.dirMode())
+	err = setOwner(root, -1, c.group, c.dirMode())
 	made := map[string]bool{".": true}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if err == nil {
@@ -151,7 +151,7 @@ func (c content) fresh(p payload) (string, error) {
 	return filepath.Base(root), nil
 }
 
-func (c content) makeDirs(root, dir string, made map[string]bool) error {
+func (c atomicWriter) makeDirs(root, dir string, made map[string]bool) error {
 	if made[dir] {
 		return nil
 	}
@@ -163,18 +163,18 @@ func (c content) makeDirs(root, dir string, made map[string]bool) error {
 	if err := os.Mkdir(at, 0o700); err != nil {
 		return err
 	}
-	return own(at, -1, c.group, c.dirMode())
+	return setOwner(at, -1, c.group, c.dirMode())
 }
 
-func (c content) writeFile(at string, f file) error {
+func (c atomicWriter) writeFile(at string, f file) error {
 	if err := os.WriteFile(at, f.data, 0o600); err != nil {
 		return err
 	}
-	return own(at, f.uid, c.group, c.mode(f.mode))
+	return setOwner(at, f.uid, c.group, c.mode(f.mode))
 }
 
 // swap lets readers see another directory, from one moment to the next.
-func (c content) swap(name string) error {
+func (c atomicWriter) swap(name string) error {
 	link := filepath.Join(c.dir, newDataLink)
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("show the new content: %w", err)
@@ -190,7 +190,7 @@ func (c content) swap(name string) error {
 
 // tidy gives every name on the top its link, and removes the links and directories
 // of earlier contents, also of those that a crash has left.
-func (c content) tidy(current string, p payload) error {
+func (c atomicWriter) tidy(current string, p payload) error {
 	want := map[string]string{}
 	for name := range p {
 		top, _, _ := strings.Cut(name, "/")
@@ -217,7 +217,7 @@ func (c content) tidy(current string, p payload) error {
 	return nil
 }
 
-func (c content) link(name, target string) error {
+func (c atomicWriter) link(name, target string) error {
 	at := filepath.Join(c.dir, name)
 	have, err := os.Readlink(at)
 	if err == nil && have == target {

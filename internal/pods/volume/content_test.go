@@ -24,7 +24,7 @@ func files(pairs ...string) payload {
 }
 
 func TestReadersNeverSeeAMix(t *testing.T) {
-	c := content{dir: t.TempDir(), group: -1}
+	c := atomicWriter{dir: t.TempDir(), group: -1}
 	version := func(n int) payload {
 		text := strconv.Itoa(n)
 		return files("a", text, "sub/b", text, "only-"+strconv.Itoa(n%2), text)
@@ -83,7 +83,7 @@ func read(t *testing.T, dir string) bool {
 }
 
 func TestWhatACrashLeftIsTidied(t *testing.T) {
-	c := content{dir: t.TempDir(), group: -1}
+	c := atomicWriter{dir: t.TempDir(), group: -1}
 	if _, err := c.write(files("a", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestContentThatIsNotAsItShouldBeIsWrittenAnew(t *testing.T) {
 		"no data":   func(dir string) error { return os.Remove(filepath.Join(filepath.Dir(dir), dataLink)) },
 		"all of it": os.RemoveAll,
 	} {
-		c := content{dir: t.TempDir(), group: -1}
+		c := atomicWriter{dir: t.TempDir(), group: -1}
 		if _, err := c.write(files("a", "1")); err != nil {
 			t.Fatal(err)
 		}
@@ -146,14 +146,14 @@ func TestContentThatIsNotAsItShouldBeIsWrittenAnew(t *testing.T) {
 }
 
 func TestAFileCantBeAFolder(t *testing.T) {
-	_, err := content{dir: t.TempDir(), group: -1}.write(files("a", "1", "a/b/c", "2"))
+	_, err := atomicWriter{dir: t.TempDir(), group: -1}.write(files("a", "1", "a/b/c", "2"))
 	if err == nil || err.Error() != `"a" is to be a file, and with "a/b/c" a folder` {
 		t.Error(err)
 	}
 }
 
 func TestTheDeepestPathIsWrittenOnce(t *testing.T) {
-	c := content{dir: t.TempDir(), group: -1}
+	c := atomicWriter{dir: t.TempDir(), group: -1}
 	p := payload{}
 	if err := p.add(strings.Repeat("d/", podfile.MaxDepth-1)+"file", file{data: []byte("x"), mode: 0o644, uid: -1}); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestTheDeepestPathIsWrittenOnce(t *testing.T) {
 }
 
 func TestWhatWasPutIntoAGivenVolumeGoes(t *testing.T) {
-	c := content{dir: t.TempDir(), group: -1}
+	c := atomicWriter{dir: t.TempDir(), group: -1}
 	p := payload{"key": {data: []byte("x"), mode: 0o644, uid: -1}}
 	if _, err := c.write(p); err != nil {
 		t.Fatal(err)

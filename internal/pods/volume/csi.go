@@ -19,7 +19,7 @@ import (
 
 // setupCSI makes a volume that a CSI driver makes for this pod alone.
 func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	s := v.CSI
@@ -49,25 +49,25 @@ func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 }
 
 func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
-	r.Pod, r.Dir, r.Group, r.Say = j.pod, j.dataDir(volumekind.CSI.Dir(), r.Name), j.group, j.task.say
-	r.GiveToGroup = func(dir string) error {
+	r.Pod, r.Dir, r.Group, r.OnStep = j.pod, j.volumePath(volumekind.CSI.Dir(), r.Name), j.group, j.task.setStep
+	r.ApplyFSGroup = func(dir string) error {
 		root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return fmt.Errorf("give it to group %d: %w", j.group, err)
 		}
 		defer root.Close()
-		return j.giveToPod(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
+		return j.applyFSGroup(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
 	}
 	mounted, err := j.m.cfg.CSI.Mount(ctx, r)
 	var waiting *csi.Waiting
 	if errors.As(err, &waiting) {
-		j.renew(time.Now().Add(askAgain))
+		j.renew(time.Now().Add(pollInterval))
 	}
 	if err != nil && mounted.Path == "" {
 		return place{}, err
 	}
-	j.renew(mounted.Again)
-	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, owned: !r.ReadOnly, block: r.Block, again: !mounted.Again.IsZero()}, err
+	j.renew(mounted.RepublishAt)
+	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, relabel: !r.ReadOnly, block: r.Block, republish: !mounted.RepublishAt.IsZero()}, err
 }
 
 // unmountCSI has the drivers take away what they brought to a pod. What they made below
@@ -87,7 +87,7 @@ func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *
 	}
 	var errs []error
 	for _, name := range names {
-		if err := m.cfg.CSI.Unmount(ctx, uid, filepath.Join(dir.Name(), name), t.say); err != nil {
+		if err := m.cfg.CSI.Unmount(ctx, uid, filepath.Join(dir.Name(), name), t.setStep); err != nil {
 			errs = append(errs, fmt.Errorf("volume %q: %w", name, err))
 		}
 	}

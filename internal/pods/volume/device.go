@@ -20,7 +20,7 @@ func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]re
 	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) ([]render.Device, error) {
 		out := make([]render.Device, 0, len(c.VolumeDevices))
 		for _, vd := range c.VolumeDevices {
-			t.say(fmt.Sprintf("look at the device of volume %q", vd.Name))
+			t.setStep(fmt.Sprintf("look at the device of volume %q", vd.Name))
 			one, err := m.device(p, vd)
 			if err != nil {
 				return nil, &Error{Volume: vd.Name, Err: err}
@@ -34,7 +34,7 @@ func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]re
 // device is one line of volumeDevices. The device is looked at each time: a runtime
 // would show whatever is there.
 func (m *Manager) device(p *v1.Pod, vd v1.VolumeDevice) (render.Device, error) {
-	at, ok := m.known(p.UID, vd.Name)
+	at, ok := m.loadPlace(p.UID, vd.Name)
 	switch {
 	case !ok:
 		return render.Device{}, errNotSetUp
@@ -52,7 +52,7 @@ func (m *Manager) device(p *v1.Pod, vd v1.VolumeDevice) (render.Device, error) {
 // to be undone.
 func (j *job) localDevice(pv *v1.PersistentVolume) (place, error) {
 	source := pv.Spec.Local.Path
-	j.task.say(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
 	if !filepath.IsAbs(source) {
 		return place{}, fmt.Errorf("local path %q is not an absolute path", source)
 	}

@@ -16,16 +16,16 @@ const (
 	sourcesDir  = "volume-sources"
 )
 
-// dataDir is the directory of a volume, there or not.
-func (j *job) dataDir(kindDir, name string) string {
+// volumePath is the directory of a volume, there or not.
+func (j *job) volumePath(kindDir, name string) string {
 	return filepath.Join(j.dir, volumesDir, kindDir, name)
 }
 
-// ownDir makes a directory that any user of the pod can write to. It appears
+// makeDir makes a directory that any user of the pod can write to. It appears
 // complete, so one that is there was finished, and may have been changed by a
 // container since: it is left alone.
-func (j *job) ownDir(kind volumekind.Kind, name string) (string, error) {
-	dir := j.dataDir(kind.Dir(), name)
+func (j *job) makeDir(kind volumekind.Kind, name string) (string, error) {
+	dir := j.volumePath(kind.Dir(), name)
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 		return dir, nil
 	}
@@ -36,7 +36,7 @@ func (j *job) ownDir(kind volumekind.Kind, name string) (string, error) {
 	if err := os.Mkdir(fresh, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
-	if err := own(fresh, -1, j.group, openMode(j.group)); err != nil {
+	if err := setOwner(fresh, -1, j.group, volumeDirMode(j.group)); err != nil {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
 	if err := os.Rename(fresh, dir); err != nil {
@@ -45,9 +45,9 @@ func (j *job) ownDir(kind volumekind.Kind, name string) (string, error) {
 	return dir, nil
 }
 
-// memoryDir makes a directory with a file system of its own that is held in memory.
-func (j *job) memoryDir(kind volumekind.Kind, name, fstype, options string) (string, error) {
-	dir := j.dataDir(kind.Dir(), name)
+// makeMemoryDir makes a directory with a file system of its own that is held in memory.
+func (j *job) makeMemoryDir(kind volumekind.Kind, name, fstype, options string) (string, error) {
+	dir := j.volumePath(kind.Dir(), name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
@@ -55,7 +55,7 @@ func (j *job) memoryDir(kind volumekind.Kind, name, fstype, options string) (str
 	if err != nil || mounted {
 		return dir, err
 	}
-	mode := openMode(j.group)
+	mode := volumeDirMode(j.group)
 	text := fmt.Sprintf("mode=%04o", unixMode(mode))
 	if j.group >= 0 {
 		text += fmt.Sprintf(",gid=%d", j.group)
@@ -68,7 +68,7 @@ func (j *job) memoryDir(kind volumekind.Kind, name, fstype, options string) (str
 		return "", fmt.Errorf("mount %s on %s: %w", fstype, dir, err)
 	}
 	if swaps {
-		j.m.swapped.Do(func() {
+		j.m.swapWarned.Do(func() {
 			j.m.cfg.Log.Warn("swap is on, and this kernel can't keep volumes in memory out of it: secrets may be written to a disk; " +
 				"turn swap off, or use kernel 6.4 or newer")
 		})
@@ -76,9 +76,9 @@ func (j *job) memoryDir(kind volumekind.Kind, name, fstype, options string) (str
 	return dir, nil
 }
 
-// openMode is the mode of a volume's directory. With an fsGroup, what is made in
+// volumeDirMode is the mode of a volume's directory. With an fsGroup, what is made in
 // it belongs to that group.
-func openMode(group int) fs.FileMode {
+func volumeDirMode(group int) fs.FileMode {
 	if group >= 0 {
 		return 0o777 | fs.ModeSetgid
 	}
@@ -94,9 +94,9 @@ func unixMode(m fs.FileMode) uint32 {
 	return out
 }
 
-// own gives a file that is ours, and no symbolic link, to a user and a group (-1:
+// setOwner gives a file that is ours, and no symbolic link, to a user and a group (-1:
 // as it is), and then its mode, since a change of owner takes bits of it away.
-func own(path string, uid, gid int, mode fs.FileMode) error {
+func setOwner(path string, uid, gid int, mode fs.FileMode) error {
 	if uid >= 0 || gid >= 0 {
 		if err := os.Lchown(path, uid, gid); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 func setupDownwardAPI(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.DownwardAPI
-	return j.content(volumekind.DownwardAPI, v.Name, onDisk, false, func(p payload) error {
+	return j.setupContent(volumekind.DownwardAPI, v.Name, onDisk, false, func(p payload) error {
 		return j.downward(p, source.Items, source.DefaultMode)
 	})
 }

@@ -34,7 +34,7 @@ import (
 // for now.
 func (m *Manager) Edited(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
-		at, ok := m.before(p.UID, v.Name)
+		at, ok := m.previousPlace(p.UID, v.Name)
 		return ok && at.source != sourceOf(&v)
 	})
 }
@@ -58,20 +58,20 @@ func sourceOf(v *v1.Volume) string {
 	return string(text)
 }
 
-// dropEdited takes away what a volume was before it was edited.
-func (j *job) dropEdited(ctx context.Context, v *v1.Volume) error {
-	at, ok := j.m.before(j.pod.UID, v.Name)
+// unmountEdited takes away what a volume was before it was edited.
+func (j *job) unmountEdited(ctx context.Context, v *v1.Volume) error {
+	at, ok := j.m.previousPlace(j.pod.UID, v.Name)
 	if !ok || at.source == sourceOf(v) {
 		return nil
 	}
 	if at.dir != "" && !j.sharedDir(v.Name, at.dir) {
-		if err := j.m.drop(ctx, j.task, j.pod.UID, v.Name, at.dir); err != nil {
+		if err := j.m.unmountVolume(ctx, j.task, j.pod.UID, v.Name, at.dir); err != nil {
 			return err
 		}
 	}
-	j.m.forgetOne(j.pod.UID, v.Name)
+	j.m.deletePlace(j.pod.UID, v.Name)
 	err := j.m.holders.change(func() error {
-		if err := os.Remove(j.m.recordOf(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(j.m.recordPath(j.pod.UID, v.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
@@ -79,20 +79,20 @@ func (j *job) dropEdited(ctx context.Context, v *v1.Volume) error {
 	if err != nil {
 		return err
 	}
-	j.m.letGo(ctx, j.pod.UID)
+	j.m.enqueueWaiting(ctx, j.pod.UID)
 	return nil
 }
 
 // sharedDir tells whether another volume of the pod is in the same place: the same claim.
 func (j *job) sharedDir(volume, dir string) bool {
 	return slices.ContainsFunc(j.pod.Spec.Volumes, func(v v1.Volume) bool {
-		at, ok := j.m.known(j.pod.UID, v.Name)
+		at, ok := j.m.loadPlace(j.pod.UID, v.Name)
 		return v.Name != volume && ok && at.dir == dir
 	})
 }
 
-// drop unmounts one volume, in one directory of the pod.
-func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir string) error {
+// unmountVolume unmounts one volume, in one directory of the pod.
+func (m *Manager) unmountVolume(ctx context.Context, t *task, uid pod.UID, volume, dir string) error {
 	pods, err := openDir(m.cfg.PodsDir)
 	if err != nil {
 		return err
@@ -103,16 +103,16 @@ func (m *Manager) drop(ctx context.Context, t *task, uid pod.UID, volume, dir st
 		return err
 	}
 	defer podDir.Close()
-	if err := m.unmountIn(ctx, t, pods, filepath.Join(podDir.Name(), subPathsDir, volume), every); err != nil {
+	if err := m.unmountListed(ctx, t, pods, filepath.Join(podDir.Name(), subPathsDir, volume), anyPath); err != nil {
 		return err
 	}
 	if filepath.Base(filepath.Dir(dir)) == volumekind.CSI.Dir() {
-		if err := m.cfg.CSI.Unmount(ctx, uid, dir, t.say); err != nil {
+		if err := m.cfg.CSI.Unmount(ctx, uid, dir, t.setStep); err != nil {
 			return err
 		}
 	}
 	above := filepath.Dir(dir)
-	err = m.unmountIn(ctx, t, pods, above, func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+	err = m.unmountListed(ctx, t, pods, above, func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ type record struct {
 	Pod        string `json:"pod,omitempty"`              // as users name it
 }
 
-func (m *Manager) recordOf(uid pod.UID, volume string) string {
+func (m *Manager) recordPath(uid pod.UID, volume string) string {
 	return filepath.Join(m.cfg.PodsDir, string(uid), sourcesDir, volume)
 }
 
@@ -161,10 +161,10 @@ func readRecord(podsDir string, uid pod.UID, volume string) (record, error) {
 	return r, nil
 }
 
-// before is what a volume of a pod was until now, as far as this agent, or the one before
+// previousPlace is what a volume of a pod was until now, as far as this agent, or the one before
 // it, has made it. One that can't be read is not known.
-func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
-	if at, ok := m.known(uid, volume); ok {
+func (m *Manager) previousPlace(uid pod.UID, volume string) (place, bool) {
+	if at, ok := m.loadPlace(uid, volume); ok {
 		return at, true
 	}
 	dir, err := m.podDir(uid)
@@ -175,28 +175,28 @@ func (m *Manager) before(uid pod.UID, volume string) (place, bool) {
 	if err != nil {
 		return place{}, false
 	}
-	at := place{source: r.Source, persistent: r.Persistent}
+	at := place{source: r.Source, pv: r.Persistent}
 	if r.Dir != "" {
 		at.dir = filepath.Join(dir, r.Dir)
 	}
 	return at, r.Dir == "" || filepath.IsLocal(r.Dir)
 }
 
-// write writes down what a volume is made of, once.
-func (j *job) write(v *v1.Volume, at place) error {
+// writeRecord writes down what a volume is made of, once.
+func (j *job) writeRecord(v *v1.Volume, at place) error {
 	kind := volumekind.Of(&v.VolumeSource)
 	unrecorded := kinds()[kind].unrecorded
-	if at.dir == "" && at.persistent == "" || kind.HasContent() || unrecorded != nil && unrecorded(&v.VolumeSource) {
+	if at.dir == "" && at.pv == "" || kind.HasContent() || unrecorded != nil && unrecorded(&v.VolumeSource) {
 		return nil
 	}
-	known, ok := j.m.before(j.pod.UID, v.Name)
+	known, ok := j.m.previousPlace(j.pod.UID, v.Name)
 	if at.dir == "" {
 		at.dir = known.dir // it is not known yet where it will be, and may have been before
 	}
-	if ok && known.source == at.source && known.persistent == at.persistent && known.dir == at.dir {
+	if ok && known.source == at.source && known.pv == at.pv && known.dir == at.dir {
 		return nil
 	}
-	r := record{Source: at.source, Persistent: at.persistent, Pod: pod.Ref(j.pod)}
+	r := record{Source: at.source, Persistent: at.pv, Pod: pod.Ref(j.pod)}
 	var err error
 	if at.dir != "" {
 		r.Dir, err = filepath.Rel(j.dir, at.dir)
@@ -209,7 +209,7 @@ func (j *job) write(v *v1.Volume, at place) error {
 		err = os.MkdirAll(filepath.Join(j.dir, sourcesDir), 0o750)
 	}
 	if err == nil {
-		err = j.m.holders.change(func() error { return atomicfile.Replace(j.m.recordOf(j.pod.UID, v.Name), text, 0o600) },
+		err = j.m.holders.change(func() error { return atomicfile.Replace(j.m.recordPath(j.pod.UID, v.Name), text, 0o600) },
 			func() { j.m.holders.put(j.pod.UID, v.Name, r) })
 	}
 	if err != nil {

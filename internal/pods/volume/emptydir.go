@@ -22,17 +22,17 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	var err error
 	switch medium := source.Medium; {
 	case medium == v1.StorageMediumDefault:
-		dir, err = j.ownDir(volumekind.EmptyDir, v.Name)
+		dir, err = j.makeDir(volumekind.EmptyDir, v.Name)
 	case medium == v1.StorageMediumMemory:
 		options := ""
 		if size := memorySize(j.pod, source.SizeLimit, j.m.cfg.Allocatable()); size > 0 {
 			options = fmt.Sprintf("size=%d", size)
 		}
-		dir, err = j.memoryDir(volumekind.EmptyDir, v.Name, "tmpfs", options)
+		dir, err = j.makeMemoryDir(volumekind.EmptyDir, v.Name, "tmpfs", options)
 	case medium == v1.StorageMediumHugePages || strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
 		var page int64
 		if page, err = pageSize(j.pod, medium); err == nil {
-			dir, err = j.memoryDir(volumekind.EmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
+			dir, err = j.makeMemoryDir(volumekind.EmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
 		}
 	default:
 		err = fmt.Errorf("medium %q is not known: leave it out, or set Memory or HugePages", medium)
@@ -40,7 +40,7 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	return place{path: dir, dir: dir, owned: true}, nil
+	return place{path: dir, dir: dir, relabel: true}, nil
 }
 
 // emptyDirIdentity is the medium: a directory of the pod does not lose its data for another sizeLimit.

@@ -13,18 +13,18 @@ const (
 	inMemory        // for what must not be found on a stolen disk
 )
 
-// content sets up a volume whose files are given by build. If anything fails, what
+// setupContent sets up a volume whose files are given by build. If anything fails, what
 // is there from before is left as it is.
-func (j *job) content(kind volumekind.Kind, name string, on medium, optional bool, build func(payload) error) (place, error) {
-	at := place{path: j.dataDir(kind.Dir(), name), dir: j.dataDir(kind.Dir(), name), readOnly: true, owned: true, fixed: !optional}
+func (j *job) setupContent(kind volumekind.Kind, name string, on medium, optional bool, build func(payload) error) (place, error) {
+	at := place{path: j.volumePath(kind.Dir(), name), dir: j.volumePath(kind.Dir(), name), readOnly: true, relabel: true, fixed: !optional}
 	files := payload{}
-	volume := content{dir: at.path, group: j.group}
+	volume := atomicWriter{dir: at.path, group: j.group}
 	err := build(files)
 	if err == nil && on == inMemory {
-		_, err = j.memoryDir(kind, name, "tmpfs", "")
+		_, err = j.makeMemoryDir(kind, name, "tmpfs", "")
 	}
 	if err == nil && on == onDisk {
-		_, err = j.ownDir(kind, name)
+		_, err = j.makeDir(kind, name)
 	}
 	if err == nil {
 		var changed bool

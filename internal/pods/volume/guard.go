@@ -17,54 +17,54 @@ import (
 // goroutine per pod, however often it is tried. It can't be joined at the end of
 // the process, which is why it does not belong to a run.Group.
 type guard struct {
-	patience time.Duration
+	timeout time.Duration
 
 	mu   sync.Mutex
 	busy map[pod.UID]*task
 }
 
 func newGuard(patience time.Duration) *guard {
-	return &guard{patience: patience, busy: map[pod.UID]*task{}}
+	return &guard{timeout: patience, busy: map[pod.UID]*task{}}
 }
 
 // task is what is being done for one pod.
 type task struct {
 	done chan struct{}
 
-	mu       sync.Mutex
-	what     string
-	since    time.Time
-	unwanted bool   // the pod is to go
-	end      func() // what takes long; nil: nothing does
+	mu         sync.Mutex
+	step       string
+	since      time.Time
+	abandoned  bool   // the pod is to go
+	cancelLong func() // what takes long; nil: nothing does
 }
 
-// say notes what is being done from now on, for those who wait.
-func (t *task) say(what string) {
+// setStep notes what is being done from now on, for those who wait.
+func (t *task) setStep(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.what, t.since = what, time.Now()
+	t.step, t.since = what, time.Now()
 }
 
-// long is the context of what may take longer than anybody waits for it. It goes on
+// withLongTimeout is the context of what may take longer than anybody waits for it. It goes on
 // meanwhile, until the limit, or until the pod is to go.
-func (t *task) long(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+func (t *task) withLongTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.unwanted {
+	if t.abandoned {
 		cancel()
 	}
-	t.end = cancel
+	t.cancelLong = cancel
 	return ctx, cancel
 }
 
-// giveUp ends what takes long.
-func (t *task) giveUp() {
+// abandon ends what takes long.
+func (t *task) abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unwanted = true
-	if t.end != nil {
-		t.end()
+	t.abandoned = true
+	if t.cancelLong != nil {
+		t.cancelLong()
 	}
 }
 
@@ -76,11 +76,11 @@ type HungError struct {
 }
 
 func (e *HungError) Error() string {
-	return fmt.Sprintf("%s: not done since %s", e.What, clock(e.Since))
+	return fmt.Sprintf("%s: not done since %s", e.What, timestamp(e.Since))
 }
 
-// clock is a moment as users read it.
-func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// timestamp is a moment as users read it.
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 	select {
@@ -89,11 +89,11 @@ func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 	case <-patience:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return &HungError{What: t.what, Since: t.since}
+		return &HungError{What: t.step, Since: t.since}
 	case <-ctx.Done():
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return fmt.Errorf("%s: %w", t.what, ctx.Err())
+		return fmt.Errorf("%s: %w", t.step, ctx.Err())
 	}
 }
 
@@ -105,9 +105,9 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	patience := time.NewTimer(g.patience)
+	patience := time.NewTimer(g.timeout)
 	defer patience.Stop()
-	t := &task{done: make(chan struct{}), what: "begin", since: time.Now()}
+	t := &task{done: make(chan struct{}), step: "begin", since: time.Now()}
 	for {
 		before := g.enter(uid, t)
 		if before == nil {
@@ -121,7 +121,7 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	var err error
 	go func() {
 		defer g.leave(uid, t) // after it, value and err are the caller's
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
 		defer cancel()
 		value, err = f(ctx, t)
 	}()
@@ -142,12 +142,12 @@ func (g *guard) enter(uid pod.UID, t *task) *task {
 	return nil
 }
 
-// giveUp ends what takes long for a pod that is to go.
-func (g *guard) giveUp(uid pod.UID) {
+// abandon ends what takes long for a pod that is to go.
+func (g *guard) abandon(uid pod.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.busy[uid]; t != nil {
-		t.giveUp()
+		t.abandon()
 	}
 }
 

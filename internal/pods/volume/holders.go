@@ -22,11 +22,11 @@ import (
 type holders struct {
 	files sync.RWMutex // held for reading while one record changes, for writing while all are read
 
-	mu       sync.Mutex
-	filled   bool
-	doubtful bool                          // a file holds no record: a pod may hold something that is not known
-	pods     map[pod.UID]map[string]record // records of persistent volumes, by the volume of the pod
-	by       map[string]map[pod.UID]int    // how many volumes of a pod are the persistent volume
+	mu         sync.Mutex
+	filled     bool
+	incomplete bool                          // a file holds no record: a pod may hold something that is not known
+	pods       map[pod.UID]map[string]record // records of persistent volumes, by the volume of the pod
+	users      map[string]map[pod.UID]int    // how many volumes of a pod are the persistent volume
 }
 
 // change changes the file of a record, and then what is known of its pod.
@@ -46,8 +46,8 @@ func (h *holders) change(file func() error, entry func()) error {
 	return nil
 }
 
-// vanished is told that a pod has no directory, and so no records.
-func (h *holders) vanished(uid pod.UID) {
+// podDirGone is told that a pod has no directory, and so no records.
+func (h *holders) podDirGone(uid pod.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetPod(uid)
@@ -63,10 +63,10 @@ func (h *holders) put(uid pod.UID, volume string, r record) {
 		h.pods[uid] = map[string]record{}
 	}
 	h.pods[uid][volume] = r
-	if h.by[r.Persistent] == nil {
-		h.by[r.Persistent] = map[pod.UID]int{}
+	if h.users[r.Persistent] == nil {
+		h.users[r.Persistent] = map[pod.UID]int{}
 	}
-	h.by[r.Persistent][uid]++
+	h.users[r.Persistent][uid]++
 }
 
 func (h *holders) forget(uid pod.UID, volume string) {
@@ -77,12 +77,12 @@ func (h *holders) forget(uid pod.UID, volume string) {
 	if delete(h.pods[uid], volume); len(h.pods[uid]) == 0 {
 		delete(h.pods, uid)
 	}
-	of := h.by[r.Persistent]
+	of := h.users[r.Persistent]
 	if of[uid]--; of[uid] == 0 {
 		delete(of, uid)
 	}
 	if len(of) == 0 {
-		delete(h.by, r.Persistent)
+		delete(h.users, r.Persistent)
 	}
 }
 
@@ -95,17 +95,17 @@ func (h *holders) forgetPod(uid pod.UID) {
 // holdersOf returns the pods that hold a persistent volume, sorted, and whether these are
 // all that hold it.
 func (m *Manager) holdersOf(pv string) (uids []pod.UID, all bool, err error) {
-	if err := m.fillHolders(); err != nil {
+	if err := m.loadHolders(); err != nil {
 		return nil, false, err
 	}
 	h := &m.holders
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(maps.Keys(h.by[pv])), !h.doubtful, nil
+	return slices.Sorted(maps.Keys(h.users[pv])), !h.incomplete, nil
 }
 
-// heldAs returns the record of a volume that a pod holds, or an empty one.
-func (h *holders) heldAs(uid pod.UID, pv string) record {
+// recordOf returns the record of a volume that a pod holds, or an empty one.
+func (h *holders) recordOf(uid pod.UID, pv string) record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.pods[uid] {
@@ -116,8 +116,8 @@ func (h *holders) heldAs(uid pod.UID, pv string) record {
 	return record{}
 }
 
-// fillHolders reads the records of all pods, unless that was done.
-func (m *Manager) fillHolders() error {
+// loadHolders reads the records of all pods, unless that was done.
+func (m *Manager) loadHolders() error {
 	h := &m.holders
 	filled := func() bool {
 		h.mu.Lock()
@@ -134,19 +134,19 @@ func (m *Manager) fillHolders() error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.doubtful, h.pods, h.by = false, map[pod.UID]map[string]record{}, map[string]map[pod.UID]int{}
+	h.incomplete, h.pods, h.users = false, map[pod.UID]map[string]record{}, map[string]map[pod.UID]int{}
 	err := podfile.Each(m.cfg.PodsDir, ".", func(dir fs.DirEntry) error {
 		if !dir.IsDir() {
 			return nil
 		}
-		return m.readHolder(pod.UID(dir.Name()))
+		return m.loadHolder(pod.UID(dir.Name()))
 	})
-	h.filled = err == nil && !h.doubtful
+	h.filled = err == nil && !h.incomplete
 	return err
 }
 
-// readHolder reads the records of one pod.
-func (m *Manager) readHolder(uid pod.UID) error {
+// loadHolder reads the records of one pod.
+func (m *Manager) loadHolder(uid pod.UID) error {
 	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(file fs.DirEntry) error {
 		if strings.HasSuffix(file.Name(), ".new") { // see package atomicfile: its volume was not mounted yet
 			return nil
@@ -155,7 +155,7 @@ func (m *Manager) readHolder(uid pod.UID) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it may go meanwhile
 		case errors.Is(err, errNoRecord):
-			m.holders.doubtful = true
+			m.holders.incomplete = true
 		case err != nil:
 			return err
 		default:

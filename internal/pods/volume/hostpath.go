@@ -15,7 +15,7 @@ import (
 // setupHostPath checks a path once in the life of an agent: what runs already goes on
 // when, say, a socket of the host is away for a moment.
 func setupHostPath(_ context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	return j.hostPath(v.Name, v.HostPath)
@@ -33,7 +33,7 @@ func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, e
 		return place{}, fmt.Errorf("hostPath %q is not an absolute path", source.Path)
 	}
 	path := filepath.Clean(source.Path)
-	j.task.say(fmt.Sprintf("set up volume %q: look at %s", volume, path))
+	j.task.setStep(fmt.Sprintf("set up volume %q: look at %s", volume, path))
 	want := v1.HostPathUnset
 	if source.Type != nil {
 		want = *source.Type

@@ -66,12 +66,12 @@ func (j *job) volume(ctx context.Context, v *v1.Volume) (place, error) {
 	if !supported {
 		return place{}, unsupported(volumekind.List(volumekind.All()))
 	}
-	if err := j.dropEdited(ctx, v); err != nil {
+	if err := j.unmountEdited(ctx, v); err != nil {
 		return place{}, fmt.Errorf("take away what it was before an edit: %w", err)
 	}
 	at, err := k.setup(ctx, j, v)
 	at.source = sourceOf(v)
-	return at, errors.Join(err, j.write(v, at))
+	return at, errors.Join(err, j.writeRecord(v, at))
 }
 
 // persistent sets up the persistent volume behind a claim.

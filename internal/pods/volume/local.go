@@ -28,14 +28,14 @@ func persistentLocal(ctx context.Context, j *job, _ string, pv *v1.PersistentVol
 // mounted there has its group already, so after a restart nothing is walked again.
 func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	options, others := bindOptions(mountOptions(pv))
-	at := place{path: j.dataDir(localDir, pv.Name), dir: j.dataDir(localDir, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
-	at.owned = !at.readOnly
+	at := place{path: j.volumePath(localDir, pv.Name), dir: j.volumePath(localDir, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
+	at.relabel = !at.readOnly
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
 		return at, err
 	}
 	source := pv.Spec.Local.Path
-	j.task.say(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
 	if !filepath.IsAbs(source) {
 		return place{}, fmt.Errorf("local path %q is not an absolute path", source)
 	}
@@ -52,13 +52,13 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 	}
 	defer dir.Close()
 	// From looking who has it to having it: of two pods, one gives it to its group.
-	j.task.say(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
-	release, err := j.m.locals.take(ctx, filepath.Clean(source))
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
+	release, err := j.m.localLocks.lock(ctx, filepath.Clean(source))
 	if err != nil {
 		return place{}, fmt.Errorf("%s is being set up for another pod: %w", source, err)
 	}
 	defer release()
-	if err := j.giveLocal(ctx, pv.Name, dir, readOnly || at.readOnly); err != nil {
+	if err := j.applyLocalFSGroup(ctx, pv.Name, dir, readOnly || at.readOnly); err != nil {
 		return place{}, err
 	}
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
@@ -74,8 +74,8 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 	return at, nil
 }
 
-// giveLocal gives a volume that no pod has to the group of this one.
-func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
+// applyLocalFSGroup gives a volume that no pod has to the group of this one.
+func (j *job) applyLocalFSGroup(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
 	if j.group < 0 || readOnly {
 		return nil
 	}
@@ -94,8 +94,8 @@ func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOn
 		}
 		return nil
 	}
-	j.task.say(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
-	return j.giveToPod(ctx, dir, volume)
+	j.task.setStep(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
+	return j.applyFSGroup(ctx, dir, volume)
 }
 
 // usedByOthers tells whether some pod has the volume already: its group stays.

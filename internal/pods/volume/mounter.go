@@ -86,25 +86,25 @@ func (Kernel) Bind(f *os.File, path string, options []string) error {
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// unmountLimit is how long the kernel may take for one mount.
-const unmountLimit = 10 * time.Second
+// unmountTimeout is how long the kernel may take for one mount.
+const unmountTimeout = 10 * time.Second
 
-// ofThisMachine are file systems in memory and on disks. Who unmounts one is done at once,
+// localFilesystems are file systems in memory and on disks. Who unmounts one is done at once,
 // or waits for a disk, and then nobody can end that.
-var ofThisMachine = []string{"tmpfs", "hugetlbfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs"}
+var localFilesystems = []string{"tmpfs", "hugetlbfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs"}
 
 // Unmount of anything else may wait for somebody who does not answer. So another process
 // does it, which is killed when it takes too long. It is not umount(8): that of busybox
 // looks at what it unmounts, which hangs as well, and follows a symbolic link that a
 // container may have put there.
 func (k Kernel) Unmount(ctx context.Context, m MountPoint) error {
-	if slices.Contains(ofThisMachine, m.FSType) {
+	if slices.Contains(localFilesystems, m.FSType) {
 		return unix.Unmount(m.Path, unix.UMOUNT_NOFOLLOW)
 	}
 	if len(k.Unmounter) == 0 {
 		return errors.New("there is no program that unmounts")
 	}
-	ctx, cancel := context.WithTimeout(ctx, unmountLimit)
+	ctx, cancel := context.WithTimeout(ctx, unmountTimeout)
 	defer cancel()
 	err := helper(ctx, "umount", append(slices.Clone(k.Unmounter), m.Path))
 	var ended *helperError

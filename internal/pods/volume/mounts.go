@@ -31,7 +31,7 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 		out := make([]render.Mount, 0, len(c.VolumeMounts))
 		for i := range c.VolumeMounts {
 			vm := &c.VolumeMounts[i]
-			t.say(fmt.Sprintf("mount volume %q for container %q", vm.Name, c.Name))
+			t.setStep(fmt.Sprintf("mount volume %q for container %q", vm.Name, c.Name))
 			one, err := m.mount(ctx, t, p, vm, env, filepath.Join(dir, subPathsDir, vm.Name, c.Name, strconv.Itoa(i)))
 			if err != nil {
 				return nil, &Error{Volume: vm.Name, Err: err}
@@ -46,7 +46,7 @@ var errNotSetUp = errors.New("it is not set up: the pod does not have it, or it 
 
 // mount is one line of volumeMounts. A subPath is mounted on target.
 func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string) (render.Mount, error) {
-	at, ok := m.known(p.UID, vm.Name)
+	at, ok := m.loadPlace(p.UID, vm.Name)
 	if !ok {
 		return render.Mount{}, errNotSetUp
 	}
@@ -58,7 +58,7 @@ func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMo
 		ContainerPath:  filepath.Join("/", vm.MountPath),
 		ReadOnly:       at.readOnly || vm.ReadOnly,
 		Propagation:    v1.MountPropagationNone,
-		SELinuxRelabel: at.owned,
+		SELinuxRelabel: at.relabel,
 	}
 	if vm.MountPropagation != nil {
 		out.Propagation = *vm.MountPropagation
@@ -75,7 +75,7 @@ func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMo
 	if err != nil {
 		return out, err
 	}
-	t.say(fmt.Sprintf("mount volume %q: look at %s", vm.Name, filepath.Join(at.path, sub)))
+	t.setStep(fmt.Sprintf("mount volume %q: look at %s", vm.Name, filepath.Join(at.path, sub)))
 	if sub == "" {
 		_, _ = os.Stat(at.path) // the runtime will tell what is wrong with it, unless it hangs
 		return out, nil

@@ -15,7 +15,7 @@ import (
 )
 
 func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	return j.nfs(ctx, v.Name, v.NFS, nil, v.NFS.ReadOnly)
@@ -25,14 +25,14 @@ func persistentNFS(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 	return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
 }
 
-// remoteLimit is how long a server may take. It is longer than anybody waits in one go:
+// remoteMountTimeout is how long a server may take. It is longer than anybody waits in one go:
 // a mount that was given up and begun anew in each round would never be done.
-const remoteLimit = 2 * time.Minute
+const remoteMountTimeout = 2 * time.Minute
 
 // nfs mounts the export of a server. Who may read and write there is for the server
 // to say: it is not given to the pod's group.
 func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(volumekind.NFS.Dir(), name), dir: j.dataDir(volumekind.NFS.Dir(), name), readOnly: s.ReadOnly || readOnly}
+	at := place{path: j.volumePath(volumekind.NFS.Dir(), name), dir: j.volumePath(volumekind.NFS.Dir(), name), readOnly: s.ReadOnly || readOnly}
 	source, err := nfsSource(s)
 	if err != nil {
 		return place{}, err
@@ -47,8 +47,8 @@ func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, optio
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
 		return place{}, fmt.Errorf("make its directory: %w", err)
 	}
-	j.task.say(fmt.Sprintf("mount %s", source))
-	ctx, cancel := j.task.long(ctx, remoteLimit)
+	j.task.setStep(fmt.Sprintf("mount %s", source))
+	ctx, cancel := j.task.withLongTimeout(ctx, remoteMountTimeout)
 	defer cancel()
 	if err := j.m.cfg.Mounter.MountRemote(ctx, "nfs", source, at.path, options); err != nil {
 		return place{}, fmt.Errorf("mount %s: %w", source, err)

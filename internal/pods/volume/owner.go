@@ -23,8 +23,8 @@ func fsGroup(p *v1.Pod) int {
 	return int(*p.Spec.SecurityContext.FSGroup)
 }
 
-// oneUser is the user that all containers of a pod run as, or -1.
-func oneUser(p *v1.Pod) int {
+// commonUser is the user that all containers of a pod run as, or -1.
+func commonUser(p *v1.Pod) int {
 	of := func(c *v1.SecurityContext) int {
 		switch {
 		case c != nil && c.RunAsUser != nil:

@@ -24,7 +24,7 @@ type refusals struct {
 	first error
 }
 
-func (r *refusals) note(err error) {
+func (r *refusals) add(err error) {
 	if err == nil {
 		return
 	}
@@ -34,10 +34,10 @@ func (r *refusals) note(err error) {
 	r.files++
 }
 
-// giveToPod gives a volume to the group of the pod, if it has to be. Not all file systems
+// applyFSGroup gives a volume to the group of the pod, if it has to be. Not all file systems
 // can do that, or want to: a pod has to live with what it gets, as it does with a kubelet.
-func (j *job) giveToPod(ctx context.Context, root *os.File, volume string) error {
-	refused, err := giveToGroup(ctx, root, j.group, onRootMismatch(j.pod))
+func (j *job) applyFSGroup(ctx context.Context, root *os.File, volume string) error {
+	refused, err := chgrpTree(ctx, root, j.group, onRootMismatch(j.pod))
 	if refused.files > 0 {
 		j.m.cfg.Log.Warn("a volume can't be given to the group of its pod; some files stay as they are",
 			"pod", pod.Ref(j.pod), "volume", volume, "group", j.group, "files", refused.files, "err", refused.first)
@@ -48,12 +48,12 @@ func (j *job) giveToPod(ctx context.Context, root *os.File, volume string) error
 	return nil
 }
 
-// giveToGroup gives a directory and all that is in it to a group, without following
+// chgrpTree gives a directory and all that is in it to a group, without following
 // a symbolic link or touching another mount: what is mounted there is not shown to pods,
 // and belongs to somebody else. The kubelet goes on into it. The directory itself comes
 // last: if it is right, so is the rest, and lazy leaves it at that. What is nested deeper than
 // a walk goes (podfile.MaxDepth) stays as it is.
-func giveToGroup(ctx context.Context, root *os.File, gid int, lazy bool) (refused refusals, err error) {
+func chgrpTree(ctx context.Context, root *os.File, gid int, lazy bool) (refused refusals, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
 		return refused, fmt.Errorf("look at %s: %w", root.Name(), err)
@@ -61,36 +61,38 @@ func giveToGroup(ctx context.Context, root *os.File, gid int, lazy bool) (refuse
 	if lazy && int(st.Gid) == gid && st.Mode&groupDir == groupDir {
 		return refused, nil
 	}
-	err = podfile.Walk(ctx, root, 0, func(e podfile.Entry) error { return giveEntry(e, gid, &refused) })
+	err = podfile.Walk(ctx, root, 0, func(e podfile.Entry) error { return chgrpEntry(e, gid, &refused) })
 	if errors.Is(err, podfile.ErrTooDeep) {
-		refused.note(err)
+		refused.add(err)
 	} else if err != nil {
 		return refused, err
 	}
-	refused.note(give(int(root.Fd()), root.Name(), gid))
+	refused.add(chgrp(int(root.Fd()), root.Name(), gid))
 	return refused, nil
 }
 
-func giveEntry(e podfile.Entry, gid int, refused *refusals) error {
+func chgrpEntry(e podfile.Entry, gid int, refused *refusals) error {
 	// O_PATH touches nothing: a pipe or a device must not be opened.
 	entry, err := podfile.OpenIn(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, podfile.Straight)
-	if isElsewhere(err) {
+	if isGoneOrMounted(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer entry.Close()
-	refused.note(give(int(entry.Fd()), entry.Name(), gid))
+	refused.add(chgrp(int(entry.Fd()), entry.Name(), gid))
 	return nil
 }
 
-// isElsewhere is said of an error about something that is gone, or where something else
+// isGoneOrMounted is said of an error about something that is gone, or where something else
 // is mounted.
-func isElsewhere(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV) }
+func isGoneOrMounted(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV)
+}
 
-// give gives what fd is a handle of (O_PATH) to a group.
-func give(fd int, path string, gid int) error {
+// chgrp gives what fd is a handle of (O_PATH) to a group.
+func chgrp(fd int, path string, gid int) error {
 	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "chown", Path: path, Err: err}
 	}

@@ -35,7 +35,7 @@ func TestGiveToGroup(t *testing.T) {
 
 	give := func(lazy bool) {
 		t.Helper()
-		if refused, err := giveToGroup(t.Context(), root, gid, lazy); refused.files > 0 || err != nil {
+		if refused, err := chgrpTree(t.Context(), root, gid, lazy); refused.files > 0 || err != nil {
 			t.Fatal(refused, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestGiveToGroupLivesWithADeepTree(t *testing.T) {
 	}
 	defer root.Close()
 
-	refused, err := giveToGroup(t.Context(), root, int(someGroup()), false)
+	refused, err := chgrpTree(t.Context(), root, int(someGroup()), false)
 
 	// then the pod gets what can be given, and the log can say what is not
 	if err != nil || refused.files != 1 || !errors.Is(refused.first, podfile.ErrTooDeep) {

@@ -20,7 +20,7 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional)) ||
 			(s.ClusterTrustBundle != nil && isTrue(s.ClusterTrustBundle.Optional))
 	})
-	return j.content(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
+	return j.setupContent(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {
 			if err := j.projection(ctx, p, &source.Sources[i], source.DefaultMode); err != nil {
 				return err
@@ -66,7 +66,7 @@ func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenPro
 	if err != nil {
 		return err
 	}
-	user := oneUser(j.pod)
+	user := commonUser(j.pod)
 	if user >= 0 || j.group >= 0 {
 		mode = 0o600
 	}

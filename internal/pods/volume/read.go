@@ -18,7 +18,7 @@ const maxRead = 64 << 10
 // written it: whatever leads out of the volume, and whatever is not a plain file, is
 // refused. For one that is not there, errors.Is(err, fs.ErrNotExist) holds.
 func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (string, error) {
-	at, ok := m.known(p.UID, volume)
+	at, ok := m.loadPlace(p.UID, volume)
 	if !ok {
 		return "", &Error{Volume: volume, Err: errors.New("it is not set up: the pod does not have it, or it failed")}
 	}
@@ -30,7 +30,7 @@ func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (str
 		return "", &Error{Volume: volume, Err: fmt.Errorf("path %q: %w", path, err)}
 	}
 	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) (string, error) {
-		t.say(fmt.Sprintf("read %s in volume %q", clean, volume))
+		t.setStep(fmt.Sprintf("read %s in volume %q", clean, volume))
 		return readIn(at.path, clean)
 	})
 }

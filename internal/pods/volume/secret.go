@@ -12,7 +12,7 @@ import (
 
 func setupSecret(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.Secret
-	return j.content(volumekind.Secret, v.Name, inMemory, isTrue(source.Optional), func(p payload) error {
+	return j.setupContent(volumekind.Secret, v.Name, inMemory, isTrue(source.Optional), func(p payload) error {
 		return j.secret(ctx, p, source.SecretName, source.Items, source.DefaultMode, source.Optional)
 	})
 }

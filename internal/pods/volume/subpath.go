@@ -25,7 +25,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 	defer root.Close()
 	part, err := podfile.OpenIn(root, sub, unix.O_PATH, podfile.Within)
 	if errors.Is(err, fs.ErrNotExist) && !at.fixed {
-		part, err = makePart(root, sub)
+		part, err = makeSubPath(root, sub)
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
@@ -36,7 +36,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 		return err
 	}
 	defer part.Close()
-	done, err := m.shows(ctx, part, target)
+	done, err := m.isMountOf(ctx, part, target)
 	if err != nil || done {
 		return err
 	}
@@ -49,9 +49,9 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 	return nil
 }
 
-// makePart makes the directories that are missing on the way, as open to users as
+// makeSubPath makes the directories that are missing on the way, as open to users as
 // the volume itself.
-func makePart(root *os.File, sub string) (*os.File, error) {
+func makeSubPath(root *os.File, sub string) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: root.Name(), Err: err}
@@ -101,9 +101,9 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 	return nil
 }
 
-// shows tells whether a mount on target, from an earlier container, shows part
+// isMountOf tells whether a mount on target, from an earlier container, shows part
 // already. One that shows something else is taken away.
-func (m *Manager) shows(ctx context.Context, part *os.File, target string) (bool, error) {
+func (m *Manager) isMountOf(ctx context.Context, part *os.File, target string) (bool, error) {
 	mounted, err := m.cfg.Mounter.IsMount(target)
 	if err != nil || !mounted {
 		return false, err

@@ -29,11 +29,11 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 	if _, err := m.podDir(uid); err != nil {
 		return err
 	}
-	m.guard.giveUp(uid)
+	m.guard.abandon(uid)
 	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
 		err := m.teardown(ctx, t, uid)
 		if err == nil {
-			m.letGo(ctx, uid)
+			m.enqueueWaiting(ctx, uid)
 		}
 		return struct{}{}, err
 	})
@@ -41,7 +41,7 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 }
 
 func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
-	m.forget(uid)
+	m.deletePlaces(uid)
 	m.stopWaiting(uid)
 	m.cfg.CSI.Forget(uid)
 	pods, err := openDir(m.cfg.PodsDir)
@@ -54,7 +54,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer pods.Close()
 	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, fs.ErrNotExist) {
-		m.holders.vanished(uid)
+		m.holders.podDirGone(uid)
 		return nil
 	}
 	if err != nil {
@@ -63,18 +63,18 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer dir.Close()
 	// Parts of volumes first: they hold the volumes. What drivers have brought they take
 	// away before anybody else does: they know what is behind it.
-	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
+	if err := m.unmountToDepth(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
 		return err
 	}
 	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
 		return err
 	}
-	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
+	if err := m.unmountToDepth(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
 		return err
 	}
 	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
 		path := filepath.Join(dir.Name(), part)
-		t.say("remove " + path)
+		t.setStep("remove " + path)
 		remove := func() error { return podfile.RemoveTree(dir, part) }
 		if part == sourcesDir {
 			files := remove
@@ -82,8 +82,8 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 		}
 		err := remove()
 		if errors.Is(err, podfile.ErrMountPoint) || errors.Is(err, unix.EBUSY) {
-			if err = m.unmountIn(ctx, t, pods, path, every); err == nil {
-				t.say("remove " + path)
+			if err = m.unmountListed(ctx, t, pods, path, anyPath); err == nil {
+				t.setStep("remove " + path)
 				err = remove()
 			}
 		}
@@ -91,7 +91,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 			return err
 		}
 	}
-	m.settle(dir.Name())
+	m.clearStuck(dir.Name())
 	return nil
 }
 
@@ -102,17 +102,17 @@ const (
 	subPathDepth = 3
 )
 
-// unmountPlaces unmounts what is mounted in a directory of ours, down to a depth. What is
+// unmountToDepth unmounts what is mounted in a directory of ours, down to a depth. What is
 // in use because of mounts below it, which only the mount table tells, goes after these.
-func (m *Manager) unmountPlaces(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
-	err := m.unmountWithin(ctx, t, pods, path, depth)
+func (m *Manager) unmountToDepth(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	err := m.unmountLevel(ctx, t, pods, path, depth)
 	if errors.Is(err, errInUse) {
-		return m.unmountIn(ctx, t, pods, path, every)
+		return m.unmountListed(ctx, t, pods, path, anyPath)
 	}
 	return err
 }
 
-func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+func (m *Manager) unmountLevel(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
 	rel, err := filepath.Rel(pods.Name(), path)
 	if err != nil {
 		return err
@@ -132,9 +132,9 @@ func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, pat
 	var errs []error
 	for _, name := range names {
 		at := filepath.Join(path, name)
-		err := m.unmountAt(ctx, t.say, at)
+		err := m.unmountAt(ctx, t.setStep, at)
 		if err == nil && depth > 1 {
-			err = m.unmountWithin(ctx, t, pods, at, depth-1)
+			err = m.unmountLevel(ctx, t, pods, at, depth-1)
 		}
 		errs = append(errs, err)
 	}
@@ -159,19 +159,19 @@ func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) 
 // unmountRounds is how often it is looked for mounts that others hid.
 const unmountRounds = 10
 
-// settle forgets what did not go in a directory, now that it has.
-func (m *Manager) settle(dir string) {
+// clearStuck forgets what did not go in a directory, now that it has.
+func (m *Manager) clearStuck(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.stuck, func(at string, _ time.Time) bool { return strings.HasPrefix(at, dir+"/") })
 }
 
-// every is said of mount points.
-func every(string) bool { return true }
+// anyPath is said of mount points.
+func anyPath(string) bool { return true }
 
-// unmountIn unmounts what is mounted in a directory, as far as it is meant. It looks
+// unmountListed unmounts what is mounted in a directory, as far as it is meant. It looks
 // until nothing is left, since a mount may hide another one of the same place.
-func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
+func (m *Manager) unmountListed(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
 	for range unmountRounds {
 		mounts, err := m.cfg.Mounter.Below(dir)
 		if err != nil {
@@ -183,8 +183,8 @@ func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir str
 		}
 		var errs []error
 		for _, at := range mounts {
-			t.say("unmount " + at.Path)
-			if err := isStraight(pods, at.Path); err != nil {
+			t.setStep("unmount " + at.Path)
+			if err := checkNoSymlinks(pods, at.Path); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -197,9 +197,9 @@ func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir str
 	return fmt.Errorf("unmount below %s: new mounts keep appearing", dir)
 }
 
-// isStraight makes sure that the way to a mount point has no symbolic link: the
+// checkNoSymlinks makes sure that the way to a mount point has no symbolic link: the
 // mount table was read before, and a container may have changed the way since.
-func isStraight(pods *os.File, path string) error {
+func checkNoSymlinks(pods *os.File, path string) error {
 	rel, err := filepath.Rel(pods.Name(), filepath.Dir(path))
 	if err != nil {
 		return err
@@ -232,5 +232,5 @@ func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 	if errors.Is(err, unix.EBUSY) {
 		err = errInUse
 	}
-	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)
+	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, timestamp(since), err)
 }

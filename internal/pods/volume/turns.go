@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// turns lets one at a time do something to a thing that several pods share.
-type turns struct {
-	mu    sync.Mutex
-	taken map[string]chan struct{} // closed when it is given back
+// keyedMutex lets one at a time do something to a thing that several pods share.
+type keyedMutex struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed when it is given back
 }
 
-// take waits for the turn at a thing, and returns how to give it back.
-func (t *turns) take(ctx context.Context, thing string) (release func(), err error) {
+// lock waits for the turn at a thing, and returns how to give it back.
+func (t *keyedMutex) lock(ctx context.Context, thing string) (release func(), err error) {
 	for {
 		t.mu.Lock()
-		before := t.taken[thing]
+		before := t.held[thing]
 		if before == nil {
 			mine := make(chan struct{})
-			t.taken[thing] = mine
+			t.held[thing] = mine
 			t.mu.Unlock()
 			return func() {
 				t.mu.Lock()
 				defer t.mu.Unlock()
-				delete(t.taken, thing)
+				delete(t.held, thing)
 				close(mine)
 			}, nil
 		}

@@ -93,16 +93,16 @@ type Config struct {
 	Enqueue func(context.Context, pod.UID)
 	// Warn tells the users of a pod of something that is not as they may expect.
 	Warn func(p *v1.Pod, reason, message string)
-	// SetUp is told of each attempt to set up a volume that was not there. It may be nil.
-	SetUp func(v *v1.Volume, took time.Duration, err error)
+	// OnSetUp is told of each attempt to set up a volume that was not there. It may be nil.
+	OnSetUp func(v *v1.Volume, took time.Duration, err error)
 
-	// Patience is how long a call waits for a file system before it says that it
+	// Timeout is how long a call waits for a file system before it says that it
 	// hangs. Zero: 20 s.
-	Patience time.Duration
-	Log      *slog.Logger
+	Timeout time.Duration
+	Log     *slog.Logger
 }
 
-const defaultPatience = 20 * time.Second
+const defaultTimeout = 20 * time.Second
 
 // Manager makes and removes volumes. It may be used from several goroutines; what
 // is done to one pod is done one after the other.
@@ -117,11 +117,11 @@ type Manager struct {
 	pods  map[pod.UID]map[string]place // the volumes that are set up, by name
 	stuck map[string]time.Time         // mounts that did not go, and since when
 
-	holding sync.Mutex                   // held from looking who has a volume to writing down who has it now
-	waiting map[pod.UID]map[pod.UID]bool // for a pod to let go of a volume: others
-	holders holders                      // of persistent volumes
-	locals  turns                        // at directories of the machine that are volumes
-	swapped sync.Once                    // it was told that memory may be swapped out
+	holdMu     sync.Mutex                   // held from looking who has a volume to writing down who has it now
+	waiting    map[pod.UID]map[pod.UID]bool // for a pod to let go of a volume: others
+	holders    holders                      // of persistent volumes
+	localLocks keyedMutex                   // at directories of the machine that are volumes
+	swapWarned sync.Once                    // it was told that memory may be swapped out
 }
 
 // New checks the configuration.
@@ -143,7 +143,7 @@ func New(c Config) (*Manager, error) {
 		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
 		{c.Enqueue != nil, "nobody is told that a volume can be had"},
 		{c.Warn != nil, "users can't be warned"},
-		{c.Patience >= 0, "patience is negative"},
+		{c.Timeout >= 0, "patience is negative"},
 		{c.Log != nil, "there is no log"},
 	} {
 		if !need.ok {
@@ -153,16 +153,16 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the manager of volumes: %w", err)
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
 	}
 	if c.PodsDir, err = realDir(c.PodsDir); err != nil {
 		return nil, fmt.Errorf("make the manager of volumes: %w", err)
 	}
 	return &Manager{
-		cfg: c, guard: newGuard(c.Patience),
+		cfg: c, guard: newGuard(c.Timeout),
 		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{}, waiting: map[pod.UID]map[pod.UID]bool{},
-		locals: turns{taken: map[string]chan struct{}{}}, readRecord: readRecord,
+		localLocks: keyedMutex{held: map[string]chan struct{}{}}, readRecord: readRecord,
 	}, nil
 }
 
@@ -176,22 +176,22 @@ func realDir(dir string) (string, error) {
 
 // place is where a volume is, and what containers may do there.
 type place struct {
-	path     string // of the machine; empty if it is an image
-	image    string // as the runtime names it
-	readOnly bool   // whatever the container asks for
-	owned    bool   // made for this pod, and written to, or by us: it may be given the pod's SELinux label
-	fixed    bool   // its content is given: a subPath that is not there is a mistake
-	block    bool   // a device, without a file system
-	again    bool   // whoever made it wants to be asked in each round
-	dir      string // of the pod, to be taken away with it; empty: there is nothing of it there
-	source   string // what it was made of, see sourceOf
+	path      string // of the machine; empty if it is an image
+	image     string // as the runtime names it
+	readOnly  bool   // whatever the container asks for
+	relabel   bool   // made for this pod, and written to, or by us: it may be given the pod's SELinux label
+	fixed     bool   // its content is given: a subPath that is not there is a mistake
+	block     bool   // a device, without a file system
+	republish bool   // whoever made it wants to be asked in each round
+	dir       string // of the pod, to be taken away with it; empty: there is nothing of it there
+	source    string // what it was made of, see sourceOf
 
-	persistent string // the persistent volume that it is
-	group      *int64 // that may use it, and in which containers have to be
+	pv    string // the persistent volume that it is
+	group *int64 // that may use it, and in which containers have to be
 }
 
-// there tells whether there is anything.
-func (p place) there() bool { return p.path != "" || p.image != "" }
+// isSetUp tells whether there is anything.
+func (p place) isSetUp() bool { return p.path != "" || p.image != "" }
 
 // job is one round of setting up the volumes of one pod.
 type job struct {
@@ -234,18 +234,18 @@ func (j *job) run(ctx context.Context) error {
 		if !used[v.Name] {
 			continue // nobody would see it, so nothing should wait for it
 		}
-		j.task.say(fmt.Sprintf("set up volume %q", v.Name))
-		_, there := j.m.known(j.pod.UID, v.Name)
+		j.task.setStep(fmt.Sprintf("set up volume %q", v.Name))
+		_, there := j.m.loadPlace(j.pod.UID, v.Name)
 		began := time.Now()
 		at, err := j.volume(ctx, v)
-		if !there && j.m.cfg.SetUp != nil {
-			j.m.cfg.SetUp(v, time.Since(began), err)
+		if !there && j.m.cfg.OnSetUp != nil {
+			j.m.cfg.OnSetUp(v, time.Since(began), err)
 		}
 		if err != nil {
-			failed = append(failed, &Error{Volume: v.Name, Usable: at.there(), Err: err})
+			failed = append(failed, &Error{Volume: v.Name, Usable: at.isSetUp(), Err: err})
 		}
-		if at.there() {
-			j.m.remember(j.pod.UID, v.Name, at)
+		if at.isSetUp() {
+			j.m.storePlace(j.pod.UID, v.Name, at)
 		}
 	}
 	if len(failed) > 0 {
