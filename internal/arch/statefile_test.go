@@ -27,7 +27,7 @@ var readsState = map[string]string{
 	"internal/core/execute/idfile.go":         "it is of one pod",
 	"internal/runtime/image/recordfile.go":    "it is of one image",
 	"internal/runtime/imagegc/memory.go":      "entry by entry, with salvage",
-	"internal/pods/probe/memory.go":           "entry by entry, with salvage",
+	"internal/pods/probe/state.go":            "entry by entry, with salvage",
 	"internal/intake/objects/bind_file.go":    "entry by entry, with salvage",
 	"internal/host/roots/registry.go":         "it is of one root directory",
 	"internal/host/roots/ports.go":            "it is of one root; what can't be read of it counts as free",
