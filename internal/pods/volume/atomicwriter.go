@@ -17,25 +17,27 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// A volume with a given content looks like this, as containers have come to expect:
+// The directory of a configMap, secret, downwardAPI or projected volume has the layout of the
+// kubelet's AtomicWriter, which containers rely on:
 //
 //	..2026_01_31_12_00_00.123456789/  the files
 //	..data -> ..2026_01_31_12_00_00.123456789
-//	key -> ..data/key                 one for each name on the top
+//	key -> ..data/key                 a link for each name at the top
 //
-// A change is written to a new directory, and then ..data is replaced by a rename.
+// A change is written to a new directory; then a rename replaces ..data.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_new"
 )
 
-// atomicWriter is such a volume. group is the one that may read it, or -1.
+// atomicWriter replaces all files of a volume at once. The group can read them; -1 stands for no
+// group.
 type atomicWriter struct {
 	dir   string
 	group int
 }
 
-// write makes the volume hold p and nothing else. It writes nothing if it does.
+// write makes p the content of the volume. It writes nothing if p is the content already.
 func (c atomicWriter) write(p payload) (changed bool, err error) {
 	if err := p.check(); err != nil {
 		return false, err
@@ -53,7 +55,7 @@ func (c atomicWriter) write(p payload) (changed bool, err error) {
 	return changed, c.tidy(current, p)
 }
 
-// current is the name of the directory that readers see, or "".
+// current returns the name of the directory that ..data points to, or "".
 func (c atomicWriter) current() string {
 	name, err := os.Readlink(filepath.Join(c.dir, dataLink))
 	if err != nil || checkName(name) != nil || !strings.HasPrefix(name, "..") {
@@ -64,8 +66,8 @@ func (c atomicWriter) current() string {
 
 var errDiffers = errors.New("another content is wanted")
 
-// contains tells whether a directory has just the files of p. What can't be read is
-// not as it should be, and will be written anew; so is what has more in it.
+// contains tells whether a directory has the files of p and no others. A file that can't be read
+// counts as different.
 func (c atomicWriter) contains(name string, p payload) bool {
 	root, err := podfile.OpenDir(c.dir, name)
 	if err != nil {
@@ -113,7 +115,7 @@ func (c atomicWriter) same(e podfile.Entry, want file) bool {
 	return err == nil && bytes.Equal(have, want.data)
 }
 
-// mode lets the group read.
+// mode adds read permission for the group, if there is one.
 func (c atomicWriter) mode(m fs.FileMode) fs.FileMode {
 	if c.group >= 0 {
 		return m | 0o440
@@ -173,7 +175,7 @@ func (c atomicWriter) writeFile(at string, f file) error {
 	return setOwner(at, f.uid, c.group, c.mode(f.mode))
 }
 
-// swap lets readers see another directory, from one moment to the next.
+// swap points ..data to another directory, by a rename.
 func (c atomicWriter) swap(name string) error {
 	link := filepath.Join(c.dir, newDataLink)
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -188,8 +190,8 @@ func (c atomicWriter) swap(name string) error {
 	return nil
 }
 
-// tidy gives every name on the top its link, and removes the links and directories
-// of earlier contents, also of those that a crash has left.
+// tidy makes the links at the top of the volume, and removes links and directories of earlier
+// contents, also those that a crash has left.
 func (c atomicWriter) tidy(current string, p payload) error {
 	want := map[string]string{}
 	for name := range p {

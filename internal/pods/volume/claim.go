@@ -11,14 +11,14 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// setupClaim finds the persistent volume behind a claim, once in the life of an
-// agent: what a running pod has, it keeps, whatever becomes of the claim.
+// setupClaim sets up the persistent volume that is bound to a claim. The claim is looked up once in
+// the life of an agent: a running pod keeps its volume, whatever becomes of the claim.
 func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
 }
 
-// setupEphemeral does the same for a claim that the cluster has made for this pod. A
-// claim of that name that was there before is somebody else's.
+// setupEphemeral sets up the claim that the cluster has made for this pod. A claim of the same name
+// that does not belong to the pod is refused.
 func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
 		if !metav1.IsControlledBy(c, j.pod) {
@@ -30,8 +30,8 @@ func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 
 func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
 
-// pollInterval is how often it is looked at what others have yet to do, and of which nobody
-// tells this node when it is done.
+// pollInterval is the time between two looks at something that another component has to do first, and
+// that it does not announce: binding a claim, attaching a volume.
 const pollInterval = 5 * time.Second
 
 func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
@@ -56,8 +56,8 @@ func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly b
 	return at, nil
 }
 
-// onlyRead tells whether the pod writes nowhere to what it claims. It may name a claim
-// more than once, and has it in one place: to whom it is read-only is said for each.
+// onlyRead tells whether all volumes of the pod that name the claim are read-only. They share one
+// mount.
 func (j *job) onlyRead(claim string, readOnly bool) bool {
 	used := usedVolumes(&j.pod.Spec)
 	for i := range j.pod.Spec.Volumes {
@@ -69,13 +69,13 @@ func (j *job) onlyRead(claim string, readOnly bool) bool {
 	return readOnly
 }
 
-// isBlock tells whether a volume is a device, without a file system.
+// isBlock tells whether a persistent volume is a block device (volumeMode Block).
 func isBlock(pv *v1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// persistentVolume is a claim of the pod's namespace and the volume that is bound to it,
-// checked from both sides.
+// persistentVolume returns a claim of the pod's namespace and the persistent volume that is bound to
+// it. It checks that each names the other.
 func (j *job) persistentVolume(
 	ctx context.Context, name string, check func(*v1.PersistentVolumeClaim) error,
 ) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
@@ -86,7 +86,7 @@ func (j *job) persistentVolume(
 	if err := check(claim); err != nil {
 		return nil, nil, err
 	}
-	// Without a cluster nobody binds: a claim names its volume, and has no phase.
+	// Without a cluster there is no binding controller: a claim names its volume, and has no phase.
 	alone := claim.Status.Phase == ""
 	switch {
 	case claim.Spec.VolumeName == "" || (!alone && claim.Status.Phase != v1.ClaimBound):
@@ -110,7 +110,7 @@ func (j *job) persistentVolume(
 	return claim, pv, nil
 }
 
-// onThisNode refuses a volume that is on another machine.
+// onThisNode returns an error if the node affinity of a volume does not match this node.
 func (j *job) onThisNode(a *v1.VolumeNodeAffinity) error {
 	if a == nil || a.Required == nil {
 		return nil

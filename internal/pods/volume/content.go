@@ -5,7 +5,7 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// medium is what holds a volume with a given content.
+// medium is where the files of a volume with content are stored.
 type medium int
 
 const (
@@ -13,8 +13,8 @@ const (
 	inMemory        // for what must not be found on a stolen disk
 )
 
-// setupContent sets up a volume whose files are given by build. If anything fails, what
-// is there from before is left as it is.
+// setupContent sets up a volume whose files are returned by build. After a failure, the content from
+// before stays.
 func (j *job) setupContent(kind volumekind.Kind, name string, on medium, optional bool, build func(payload) error) (place, error) {
 	at := place{path: j.volumePath(kind.Dir(), name), dir: j.volumePath(kind.Dir(), name), readOnly: true, relabel: true, fixed: !optional}
 	files := payload{}

@@ -17,7 +17,7 @@ import (
 	"berth/internal/pods/csi"
 )
 
-// setupCSI makes a volume that a CSI driver makes for this pod alone.
+// setupCSI sets up an inline volume, which a CSI driver creates for this pod alone.
 func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
@@ -70,8 +70,8 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, relabel: !r.ReadOnly, block: r.Block, republish: !mounted.RepublishAt.IsZero()}, err
 }
 
-// unmountCSI has the drivers take away what they brought to a pod. What they made below
-// the directory of its volumes, only they know.
+// unmountCSI lets the CSI drivers unpublish the volumes of a pod. Only they know what they mounted
+// below the volumes directory.
 func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
 	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, volumekind.CSI.Dir()), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, os.ErrNotExist) {

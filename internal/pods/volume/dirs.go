@@ -16,14 +16,13 @@ const (
 	sourcesDir  = "volume-sources"
 )
 
-// volumePath is the directory of a volume, there or not.
+// volumePath returns the directory of a volume, which may not exist.
 func (j *job) volumePath(kindDir, name string) string {
 	return filepath.Join(j.dir, volumesDir, kindDir, name)
 }
 
-// makeDir makes a directory that any user of the pod can write to. It appears
-// complete, so one that is there was finished, and may have been changed by a
-// container since: it is left alone.
+// makeDir makes the directory of a volume, writable for all users of the pod. It appears by a rename,
+// so a directory that exists is complete, and is left as it is: a container may have changed it.
 func (j *job) makeDir(kind volumekind.Kind, name string) (string, error) {
 	dir := j.volumePath(kind.Dir(), name)
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
@@ -45,7 +44,7 @@ func (j *job) makeDir(kind volumekind.Kind, name string) (string, error) {
 	return dir, nil
 }
 
-// makeMemoryDir makes a directory with a file system of its own that is held in memory.
+// makeMemoryDir makes the directory of a volume, and mounts a file system in memory on it.
 func (j *job) makeMemoryDir(kind volumekind.Kind, name, fstype, options string) (string, error) {
 	dir := j.volumePath(kind.Dir(), name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -76,8 +75,8 @@ func (j *job) makeMemoryDir(kind volumekind.Kind, name, fstype, options string) 
 	return dir, nil
 }
 
-// volumeDirMode is the mode of a volume's directory. With an fsGroup, what is made in
-// it belongs to that group.
+// volumeDirMode returns the mode of a volume's directory. With an fsGroup, new files in it get that
+// group.
 func volumeDirMode(group int) fs.FileMode {
 	if group >= 0 {
 		return 0o777 | fs.ModeSetgid
@@ -85,7 +84,7 @@ func volumeDirMode(group int) fs.FileMode {
 	return 0o777
 }
 
-// unixMode writes a mode as the kernel does.
+// unixMode returns a mode as chmod(2) takes it.
 func unixMode(m fs.FileMode) uint32 {
 	out := uint32(m.Perm())
 	if m&fs.ModeSetgid != 0 {
@@ -94,8 +93,8 @@ func unixMode(m fs.FileMode) uint32 {
 	return out
 }
 
-// setOwner gives a file that is ours, and no symbolic link, to a user and a group (-1:
-// as it is), and then its mode, since a change of owner takes bits of it away.
+// setOwner sets user and group (-1: unchanged) and then the mode of a file, since chown clears bits of
+// the mode. The file must be one of the agent's, and no symbolic link.
 func setOwner(path string, uid, gid int, mode fs.FileMode) error {
 	if uid >= 0 || gid >= 0 {
 		if err := os.Lchown(path, uid, gid); err != nil {

@@ -18,7 +18,7 @@ func setupDownwardAPI(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	})
 }
 
-// downward adds files with what the pod may know of itself.
+// downward adds the files of a downward API volume.
 func (j *job) downward(p payload, items []v1.DownwardAPIVolumeFile, defaultMode *int32) error {
 	for i := range items {
 		item := &items[i]

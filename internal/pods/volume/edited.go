@@ -20,18 +20,16 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// Whoever gives a static pod a UID of its own can edit its volumes while it runs. A
-// volume with another source is another volume, whatever its name: the one from before
-// is taken away, and then the new one is made, in one round. Containers that the edit
-// changes are stopped before that, see Edited. One that goes on keeps what it sees, since
-// its mounts are its own, and gets the new volume with its next start. For its sake no
-// data is removed before the pod goes; and if it keeps a driver from taking the old volume
-// away, that is tried again until it ends.
+// The volumes of a static pod can be edited while it runs, if its manifest has a UID. A volume with
+// another source is another volume, even if it has the same name: the old one is unmounted, then the
+// new one is set up, in one sync. Containers that the edit changes are stopped before that, see
+// Edited. A container that goes on keeps its mounts of the old volume until its next start. For its
+// sake no data is removed before the pod goes. If it keeps a CSI driver from unpublishing the old
+// volume, that is retried until it ends.
 //
-// What a volume was made of is written down, for an agent that was away during the edit.
+// The source of a volume is recorded on disk, for an agent that was not running during the edit.
 
-// Edited tells whether a volume of p is there and was made of something else than p asks
-// for now.
+// Edited tells whether a volume of p is set up from another source than p has now.
 func (m *Manager) Edited(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
 		at, ok := m.previousPlace(p.UID, v.Name)
@@ -39,9 +37,9 @@ func (m *Manager) Edited(p *v1.Pod) bool {
 	})
 }
 
-// sourceOf names what a volume is made of, as far as that can't change while it is
-// there. What configMaps and the like hold is brought up to date in each round; a
-// directory of the pod does not lose its data for another sizeLimit.
+// sourceOf returns the part of a volume's source that can't change while it is set up, as the record
+// has it. A configMap and the like are updated in place, and an emptyDir does not lose its data for a
+// new sizeLimit.
 func sourceOf(v *v1.Volume) string {
 	s := &v.VolumeSource
 	kind := volumekind.Of(s)
@@ -58,7 +56,7 @@ func sourceOf(v *v1.Volume) string {
 	return string(text)
 }
 
-// unmountEdited takes away what a volume was before it was edited.
+// unmountEdited unmounts a volume whose source was edited, and removes its record.
 func (j *job) unmountEdited(ctx context.Context, v *v1.Volume) error {
 	at, ok := j.m.previousPlace(j.pod.UID, v.Name)
 	if !ok || at.source == sourceOf(v) {
@@ -83,7 +81,8 @@ func (j *job) unmountEdited(ctx context.Context, v *v1.Volume) error {
 	return nil
 }
 
-// sharedDir tells whether another volume of the pod is in the same place: the same claim.
+// sharedDir tells whether another volume of the pod has the same directory, because it names the same
+// claim.
 func (j *job) sharedDir(volume, dir string) bool {
 	return slices.ContainsFunc(j.pod.Spec.Volumes, func(v v1.Volume) bool {
 		at, ok := j.m.loadPlace(j.pod.UID, v.Name)
@@ -91,7 +90,7 @@ func (j *job) sharedDir(volume, dir string) bool {
 	})
 }
 
-// unmountVolume unmounts one volume, in one directory of the pod.
+// unmountVolume unmounts the volume in a directory of the pod, and its subPaths.
 func (m *Manager) unmountVolume(ctx context.Context, t *task, uid pod.UID, volume, dir string) error {
 	pods, err := openDir(m.cfg.PodsDir)
 	if err != nil {
@@ -130,23 +129,23 @@ func (m *Manager) unmountVolume(ctx context.Context, t *task, uid pod.UID, volum
 	return nil
 }
 
-// record is what is written down of a volume that would be taken for the right one later,
-// because something is mounted there, or that is not the pod's own.
+// record is kept on disk for a volume that would be taken for the right one after an edit, because
+// something is mounted there, and for a persistent volume that the pod holds.
 type record struct {
-	Dir        string `json:"dir,omitempty"` // below that of the pod
+	Dir        string `json:"dir,omitempty"` // below the pod's directory
 	Source     string `json:"source"`
-	Persistent string `json:"persistentVolume,omitempty"` // that the pod holds
-	Pod        string `json:"pod,omitempty"`              // as users name it
+	Persistent string `json:"persistentVolume,omitempty"` // the name of the PersistentVolume
+	Pod        string `json:"pod,omitempty"`              // namespace/name, for messages
 }
 
 func (m *Manager) recordPath(uid pod.UID, volume string) string {
 	return filepath.Join(m.cfg.PodsDir, string(uid), sourcesDir, volume)
 }
 
-// maxRecord is more than a record takes.
+// maxRecord bounds the size of a record, in bytes.
 const maxRecord = 1 << 20
 
-// errNoRecord is returned for a file that holds no record.
+// errNoRecord is the error for a file that is no valid record.
 var errNoRecord = errors.New("what is written down of a volume can't be understood")
 
 func readRecord(podsDir string, uid pod.UID, volume string) (record, error) {
@@ -161,8 +160,8 @@ func readRecord(podsDir string, uid pod.UID, volume string) (record, error) {
 	return r, nil
 }
 
-// previousPlace is what a volume of a pod was until now, as far as this agent, or the one before
-// it, has made it. One that can't be read is not known.
+// previousPlace returns the place at which this agent, or the one before it, set up a volume, from
+// memory or from the record. It returns false if there is neither.
 func (m *Manager) previousPlace(uid pod.UID, volume string) (place, bool) {
 	if at, ok := m.loadPlace(uid, volume); ok {
 		return at, true
@@ -182,7 +181,7 @@ func (m *Manager) previousPlace(uid pod.UID, volume string) (place, bool) {
 	return at, r.Dir == "" || filepath.IsLocal(r.Dir)
 }
 
-// writeRecord writes down what a volume is made of, once.
+// writeRecord writes the record of a volume, if it needs one and it has changed.
 func (j *job) writeRecord(v *v1.Volume, at place) error {
 	kind := volumekind.Of(&v.VolumeSource)
 	unrecorded := kinds()[kind].unrecorded
@@ -191,7 +190,7 @@ func (j *job) writeRecord(v *v1.Volume, at place) error {
 	}
 	known, ok := j.m.previousPlace(j.pod.UID, v.Name)
 	if at.dir == "" {
-		at.dir = known.dir // it is not known yet where it will be, and may have been before
+		at.dir = known.dir // the volume is not mounted yet, and may have been before
 	}
 	if ok && known.source == at.source && known.pv == at.pv && known.dir == at.dir {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// What the group is allowed in a volume that is given to it.
+// Permissions that are added for the fsGroup.
 const (
 	groupFile = 0o660
-	groupDir  = 0o2770 // and new files get the group, too
+	groupDir  = 0o2770 // setgid: new files get the group, too
 )
 
-// refusals are the files that a file system does not want to be given away.
+// refusals counts the files whose group could not be changed.
 type refusals struct {
 	files int
 	first error
@@ -34,8 +34,8 @@ func (r *refusals) add(err error) {
 	r.files++
 }
 
-// applyFSGroup gives a volume to the group of the pod, if it has to be. Not all file systems
-// can do that, or want to: a pod has to live with what it gets, as it does with a kubelet.
+// applyFSGroup gives the files of a volume to the fsGroup of the pod. Not all file systems allow that:
+// like with the kubelet, files that can't be changed stay as they are, with a warning.
 func (j *job) applyFSGroup(ctx context.Context, root *os.File, volume string) error {
 	refused, err := chgrpTree(ctx, root, j.group, onRootMismatch(j.pod))
 	if refused.files > 0 {
@@ -48,11 +48,10 @@ func (j *job) applyFSGroup(ctx context.Context, root *os.File, volume string) er
 	return nil
 }
 
-// chgrpTree gives a directory and all that is in it to a group, without following
-// a symbolic link or touching another mount: what is mounted there is not shown to pods,
-// and belongs to somebody else. The kubelet goes on into it. The directory itself comes
-// last: if it is right, so is the rest, and lazy leaves it at that. What is nested deeper than
-// a walk goes (podfile.MaxDepth) stays as it is.
+// chgrpTree changes the group of a directory and of all that is in it. It follows no symbolic link
+// and, unlike the kubelet, enters no other mount, since pods do not see it. The directory itself comes
+// last: lazy (OnRootMismatch) returns at once if it has the group and the mode. What is nested deeper
+// than podfile.MaxDepth stays as it is.
 func chgrpTree(ctx context.Context, root *os.File, gid int, lazy bool) (refused refusals, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
@@ -85,13 +84,13 @@ func chgrpEntry(e podfile.Entry, gid int, refused *refusals) error {
 	return nil
 }
 
-// isGoneOrMounted is said of an error about something that is gone, or where something else
-// is mounted.
+// isGoneOrMounted tells whether a file could not be opened because it was removed, or is a mount
+// point.
 func isGoneOrMounted(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV)
 }
 
-// chgrp gives what fd is a handle of (O_PATH) to a group.
+// chgrp changes the group of the file behind an O_PATH handle, and adds its permissions.
 func chgrp(fd int, path string, gid int) error {
 	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "chown", Path: path, Err: err}

@@ -9,11 +9,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// groupAnnotation says which group may use a persistent volume.
+// groupAnnotation holds the group that may use a persistent volume.
 const groupAnnotation = "pv.beta.kubernetes.io/gid"
 
-// groupOf is the group that may use a volume, if it says one. A word that is no group is as
-// good as none.
+// groupOf returns the group in the annotation of a persistent volume, or nil if there is none, or if
+// it is not valid.
 func (j *job) groupOf(pv *v1.PersistentVolume) *int64 {
 	text, ok := pv.Annotations[groupAnnotation]
 	if !ok {
@@ -27,8 +27,8 @@ func (j *job) groupOf(pv *v1.PersistentVolume) *int64 {
 	return &gid
 }
 
-// Groups are those that the containers of a pod have to be in, besides their own, to use
-// its volumes, after Setup.
+// Groups returns the supplemental groups that the containers of a pod need to use its volumes, after
+// Setup.
 func (m *Manager) Groups(uid pod.UID) []int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,13 +9,12 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// guard runs whatever touches file systems. The kernel may keep such a call for
-// as long as it likes (a dead server behind NFS or FUSE), and nothing in a process
-// can take it back. So each runs in a goroutine of its own, at most one per pod,
-// and who waits for it gives up after a while. The next one who wants something of
-// the same pod waits for the same call, so a hanging file system costs one
-// goroutine per pod, however often it is tried. It can't be joined at the end of
-// the process, which is why it does not belong to a run.Group.
+// guard runs everything that touches file systems. The kernel may block such a call for as long as it
+// likes (a dead server behind NFS or FUSE), and a process can't interrupt it. So each call runs in a
+// goroutine of its own, at most one per pod, and its caller returns after a timeout. The next caller
+// for the same pod waits for the same goroutine: a file system that hangs costs one goroutine per pod,
+// however often it is tried. That goroutine can't be joined when the process ends, so it does not
+// belong to a run.Group.
 type guard struct {
 	timeout time.Duration
 
@@ -27,26 +26,26 @@ func newGuard(patience time.Duration) *guard {
 	return &guard{timeout: patience, busy: map[pod.UID]*task{}}
 }
 
-// task is what is being done for one pod.
+// task is the call that runs for one pod.
 type task struct {
 	done chan struct{}
 
 	mu         sync.Mutex
 	step       string
 	since      time.Time
-	abandoned  bool   // the pod is to go
-	cancelLong func() // what takes long; nil: nothing does
+	abandoned  bool   // the pod is being deleted
+	cancelLong func() // of the context of withLongTimeout; nil: there is none
 }
 
-// setStep notes what is being done from now on, for those who wait.
+// setStep describes the current step, for the error of callers that give up.
 func (t *task) setStep(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step, t.since = what, time.Now()
 }
 
-// withLongTimeout is the context of what may take longer than anybody waits for it. It goes on
-// meanwhile, until the limit, or until the pod is to go.
+// withLongTimeout returns a context for an operation that may take longer than callers wait. It ends
+// after the limit, or when the pod is deleted.
 func (t *task) withLongTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	t.mu.Lock()
@@ -58,7 +57,7 @@ func (t *task) withLongTimeout(ctx context.Context, limit time.Duration) (contex
 	return ctx, cancel
 }
 
-// abandon ends what takes long.
+// abandon cancels an operation that runs with a long timeout.
 func (t *task) abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +67,8 @@ func (t *task) abandon() {
 	}
 }
 
-// HungError says what did not come to an end. Its text stays the same for as long as
-// it hangs, so that it is one thing to those who read of it again and again.
+// HungError is the failure of a call that did not return within the timeout. Its text stays the same
+// while the call hangs, so that it is one event.
 type HungError struct {
 	What  string
 	Since time.Time
@@ -79,7 +78,6 @@ func (e *HungError) Error() string {
 	return fmt.Sprintf("%s: not done since %s", e.What, timestamp(e.Since))
 }
 
-// timestamp is a moment as users read it.
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
@@ -97,9 +95,9 @@ func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
 	}
 }
 
-// guarded runs f for a pod. It goes on when the caller gives up: half of a change
-// of ownership would have to be begun again. The context of f ends with the
-// patience, and is for what may be given up; see task.long for what may not.
+// guarded runs f for a pod. f goes on after the caller gave up, since half of a change of ownership
+// would have to be begun again. The context of f ends after the timeout; see task.withLongTimeout for
+// an operation that may take longer.
 func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.Context, *task) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -120,7 +118,7 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	var value T
 	var err error
 	go func() {
-		defer g.leave(uid, t) // after it, value and err are the caller's
+		defer g.leave(uid, t) // from then on, value and err are the caller's
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
 		defer cancel()
 		value, err = f(ctx, t)
@@ -131,7 +129,7 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	return value, err
 }
 
-// enter makes t the task of a pod, unless there is one: then it returns that.
+// enter makes t the task of a pod. If the pod has a task, enter returns that one instead.
 func (g *guard) enter(uid pod.UID, t *task) *task {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +140,7 @@ func (g *guard) enter(uid pod.UID, t *task) *task {
 	return nil
 }
 
-// abandon ends what takes long for a pod that is to go.
+// abandon cancels the long operation of a pod that is being deleted, if there is one.
 func (g *guard) abandon(uid pod.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

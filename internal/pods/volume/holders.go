@@ -13,23 +13,23 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// holders says which pods hold a persistent volume, in memory: to mount one for a pod, the
-// records of all others need not be read.
+// holders is an index in memory of the pods that hold persistent volumes. With it, a pod can be given
+// a volume without reading the records of all others.
 //
-// It is filled from the records on disk when it is first asked, and changes together with
-// them, see change: nobody else writes or removes records. While one can't be read or
-// understood, or could not be written, all are read each time.
+// It is loaded from the records when it is first needed, and updated together with them, see change:
+// only the Manager writes and removes records. While a record can't be read, parsed or written, all
+// records are read each time.
 type holders struct {
 	files sync.RWMutex // held for reading while one record changes, for writing while all are read
 
 	mu         sync.Mutex
 	filled     bool
-	incomplete bool                          // a file holds no record: a pod may hold something that is not known
-	pods       map[pod.UID]map[string]record // records of persistent volumes, by the volume of the pod
-	users      map[string]map[pod.UID]int    // how many volumes of a pod are the persistent volume
+	incomplete bool                          // a record is not valid: a pod may hold a volume that is not in the index
+	pods       map[pod.UID]map[string]record // by the name of the volume in the pod
+	users      map[string]map[pod.UID]int    // by persistent volume: the number of volumes of the pod that are bound to it
 }
 
-// change changes the file of a record, and then what is known of its pod.
+// change writes or removes the file of a record, and then updates the index.
 func (h *holders) change(file func() error, entry func()) error {
 	h.files.RLock()
 	defer h.files.RUnlock()
@@ -46,14 +46,14 @@ func (h *holders) change(file func() error, entry func()) error {
 	return nil
 }
 
-// podDirGone is told that a pod has no directory, and so no records.
+// podDirGone removes a pod without a directory, and so without records, from the index.
 func (h *holders) podDirGone(uid pod.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetPod(uid)
 }
 
-// put is called with the lock held, like forget and forgetPod.
+// put requires that the lock is held, like forget and forgetPod.
 func (h *holders) put(uid pod.UID, volume string, r record) {
 	h.forget(uid, volume)
 	if r.Persistent == "" {
@@ -92,8 +92,7 @@ func (h *holders) forgetPod(uid pod.UID) {
 	}
 }
 
-// holdersOf returns the pods that hold a persistent volume, sorted, and whether these are
-// all that hold it.
+// holdersOf returns the pods that hold a persistent volume, sorted, and whether the index is complete.
 func (m *Manager) holdersOf(pv string) (uids []pod.UID, all bool, err error) {
 	if err := m.loadHolders(); err != nil {
 		return nil, false, err
@@ -116,7 +115,7 @@ func (h *holders) recordOf(uid pod.UID, pv string) record {
 	return record{}
 }
 
-// loadHolders reads the records of all pods, unless that was done.
+// loadHolders reads the records of all pods, unless the index is loaded.
 func (m *Manager) loadHolders() error {
 	h := &m.holders
 	filled := func() bool {
@@ -129,7 +128,7 @@ func (m *Manager) loadHolders() error {
 	}
 	h.files.Lock()
 	defer h.files.Unlock()
-	if filled() { // by another one
+	if filled() { // by another goroutine
 		return nil
 	}
 	h.mu.Lock()
@@ -153,7 +152,7 @@ func (m *Manager) loadHolder(uid pod.UID) error {
 		}
 		r, err := m.readRecord(m.cfg.PodsDir, uid, file.Name())
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it may go meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the pod may be removed at the same time
 		case errors.Is(err, errNoRecord):
 			m.holders.incomplete = true
 		case err != nil:

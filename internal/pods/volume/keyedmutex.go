@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// keyedMutex lets one at a time do something to a thing that several pods share.
+// keyedMutex is a mutex for each key, for resources that several pods share.
 type keyedMutex struct {
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when it is given back
+	held map[string]chan struct{} // closed by the unlock
 }
 
-// lock waits for the turn at a thing, and returns how to give it back.
+// lock waits for the mutex of a key, and returns the function that unlocks it.
 func (t *keyedMutex) lock(ctx context.Context, thing string) (release func(), err error) {
 	for {
 		t.mu.Lock()

@@ -24,8 +24,8 @@ func persistentLocal(ctx context.Context, j *job, _ string, pv *v1.PersistentVol
 	return j.local(ctx, pv, readOnly)
 }
 
-// local shows a directory of this machine in the directory of the pod. What is
-// mounted there has its group already, so after a restart nothing is walked again.
+// local bind-mounts a directory of this machine below the directory of the pod. A mount that exists
+// has its group already, so after a restart the files are not walked again.
 func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	options, others := bindOptions(mountOptions(pv))
 	at := place{path: j.volumePath(localDir, pv.Name), dir: j.volumePath(localDir, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
@@ -51,7 +51,8 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 		return place{}, fmt.Errorf("local path: %w", err)
 	}
 	defer dir.Close()
-	// From looking who has it to having it: of two pods, one gives it to its group.
+	// Held from the check for other users to the mount: of two pods, only the first one applies its
+	// fsGroup.
 	j.task.setStep(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
 	release, err := j.m.localLocks.lock(ctx, filepath.Clean(source))
 	if err != nil {
@@ -74,7 +75,7 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 	return at, nil
 }
 
-// applyLocalFSGroup gives a volume that no pod has to the group of this one.
+// applyLocalFSGroup applies the fsGroup of the pod to a local volume that no other pod uses.
 func (j *job) applyLocalFSGroup(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
 	if j.group < 0 || readOnly {
 		return nil
@@ -98,7 +99,7 @@ func (j *job) applyLocalFSGroup(ctx context.Context, volume string, dir *os.File
 	return j.applyFSGroup(ctx, dir, volume)
 }
 
-// usedByOthers tells whether some pod has the volume already: its group stays.
+// usedByOthers tells whether another pod has the volume mounted. Then its group stays as it is.
 func (j *job) usedByOthers(volume string) (bool, error) {
 	uids, all, err := j.m.holdersOf(volume)
 	for _, uid := range uids {
@@ -112,7 +113,7 @@ func (j *job) usedByOthers(volume string) (bool, error) {
 	if err == nil && all {
 		return false, nil
 	}
-	// A pod may have it of which that is not known: the mounts of the machine tell.
+	// The index is not complete: the mount table tells which pods have the volume.
 	mounts, err := j.m.cfg.Mounter.Below(j.m.cfg.PodsDir)
 	if err != nil {
 		return false, err

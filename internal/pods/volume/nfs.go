@@ -25,12 +25,11 @@ func persistentNFS(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 	return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
 }
 
-// remoteMountTimeout is how long a server may take. It is longer than anybody waits in one go:
-// a mount that was given up and begun anew in each round would never be done.
+// remoteMountTimeout is how long a server may take. It is longer than Config.Timeout: a mount that was
+// canceled and begun anew in each sync might never succeed.
 const remoteMountTimeout = 2 * time.Minute
 
-// nfs mounts the export of a server. Who may read and write there is for the server
-// to say: it is not given to the pod's group.
+// nfs mounts the export of a server. The fsGroup is not applied: permissions are up to the server.
 func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
 	at := place{path: j.volumePath(volumekind.NFS.Dir(), name), dir: j.volumePath(volumekind.NFS.Dir(), name), readOnly: s.ReadOnly || readOnly}
 	source, err := nfsSource(s)
@@ -56,7 +55,7 @@ func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, optio
 	return at, nil
 }
 
-// nfsSource is what to mount, as mount(8) wants it.
+// nfsSource returns the source argument of mount(8).
 func nfsSource(s *v1.NFSVolumeSource) (string, error) {
 	switch {
 	case s.Server == "" || strings.HasPrefix(s.Server, "-") || strings.ContainsAny(s.Server, "/ \t\n\x00"):

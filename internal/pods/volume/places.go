@@ -18,7 +18,7 @@ func (m *Manager) loadPlace(uid pod.UID, volume string) (place, bool) {
 	return at, ok
 }
 
-// alreadySetUp is a volume that needs no more than one round.
+// alreadySetUp returns the place of a volume that was set up by this agent and needs no update.
 func (j *job) alreadySetUp(volume string) (place, bool) {
 	at, ok := j.m.loadPlace(j.pod.UID, volume)
 	return at, ok && !at.republish

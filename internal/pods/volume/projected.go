@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// defaultTokenLife is how many seconds a token is good for if the pod does not say.
+// defaultTokenLife is the default of expirationSeconds of a token.
 const defaultTokenLife = int64(3600)
 
 func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
@@ -30,7 +30,7 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	})
 }
 
-// projection adds the files of one source.
+// projection adds the files of one source of a projected volume.
 func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection, mode *int32) error {
 	switch {
 	case s.Secret != nil:
@@ -50,8 +50,8 @@ func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection,
 	}
 }
 
-// token adds a token of the pod's service account. If it is known who is to read
-// it, nobody else can.
+// token adds a token of the pod's service account. If all containers run as one user, only that user
+// can read it.
 func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenProjection, defaultMode *int32) error {
 	life := defaultTokenLife
 	if s.ExpirationSeconds != nil {

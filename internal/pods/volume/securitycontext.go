@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// owner reads who a file belongs to.
+// owner returns the user and the group of a file.
 func owner(info fs.FileInfo) (uid, gid int) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid), int(st.Gid)
@@ -15,7 +15,7 @@ func owner(info fs.FileInfo) (uid, gid int) {
 	return -1, -1
 }
 
-// fsGroup is the group that a pod's volumes are given to, or -1.
+// fsGroup returns the fsGroup of a pod, or -1.
 func fsGroup(p *v1.Pod) int {
 	if p.Spec.SecurityContext == nil || p.Spec.SecurityContext.FSGroup == nil {
 		return -1
@@ -23,7 +23,7 @@ func fsGroup(p *v1.Pod) int {
 	return int(*p.Spec.SecurityContext.FSGroup)
 }
 
-// commonUser is the user that all containers of a pod run as, or -1.
+// commonUser returns the user that all containers of a pod run as, or -1 if they differ or don't say.
 func commonUser(p *v1.Pod) int {
 	of := func(c *v1.SecurityContext) int {
 		switch {

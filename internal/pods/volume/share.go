@@ -11,13 +11,12 @@ import (
 	"berth/internal/host/mounts"
 )
 
-// What is mounted in a volume travels between the machine and those containers that ask
-// for it (mountPropagation) only if the directory of pods is on a shared mount, and that of
-// plugins, where drivers mount what pods share. Where / is private, such a directory is
-// made a mount of its own, on itself. It stays while the agent is away, since containers
-// have a part in it.
+// Mount propagation (mountPropagation of a container) needs a shared mount below the directory of
+// pods, and below that of plugins, where CSI drivers stage volumes. Where / is a private mount,
+// ShareMounts mounts such a directory on itself. The mount stays while the agent is not running, since
+// containers are peers of it.
 
-// ShareMounts lets mounts in a directory travel.
+// ShareMounts makes sure that a directory is on a shared mount.
 func ShareMounts(given string) error {
 	dir, err := realDir(given)
 	if err != nil {
@@ -33,8 +32,8 @@ func ShareMounts(given string) error {
 		return fmt.Errorf("share mounts in %s: the mount table does not tell what it is on", dir)
 	case strings.Contains(under.Optional, "shared:"):
 		return nil
-	case under.Mountpoint == dir: // somebody's disk, or ours, not shared yet
-	case len(table.Below(dir)) > 0: // they would be hidden
+	case under.Mountpoint == dir: // a mount of the administrator, or of ShareMounts, that is not shared yet
+	case len(table.Below(dir)) > 0: // a mount on dir would hide them
 		return fmt.Errorf("share mounts in %s: something is mounted there already: it will be done at a start without that", dir)
 	default:
 		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
@@ -47,8 +46,7 @@ func ShareMounts(given string) error {
 	return nil
 }
 
-// UnshareMounts undoes ShareMounts, once there are no pods. It is fine if nothing is to
-// be undone.
+// UnshareMounts unmounts what ShareMounts mounted, once there are no pods.
 func UnshareMounts(given string) error {
 	dir, err := filepath.EvalSymlinks(given)
 	if errors.Is(err, unix.ENOENT) {
@@ -71,7 +69,7 @@ func UnshareMounts(given string) error {
 	return nil
 }
 
-// onItself tells whether a mount shows just what would be there without it.
+// onItself tells whether a mount shows the same directory as its mount point.
 func onItself(table mounts.Table, m *mounts.Mount) bool {
 	for _, on := range table {
 		if on.ID != m.Parent {

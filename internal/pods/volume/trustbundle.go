@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// trustBundle adds a file with the certificates that a cluster trusts. Each is in it
-// once, in an order that says nothing.
+// trustBundle adds a file with the certificates of ClusterTrustBundles: each once, sorted, since the
+// order must not mean anything.
 func (j *job) trustBundle(ctx context.Context, p payload, s *v1.ClusterTrustBundleProjection, defaultMode *int32) error {
 	bundles, err := j.m.cfg.Objects.TrustBundles(ctx, j.pod, s)
 	switch {
@@ -37,7 +37,7 @@ func (j *job) trustBundle(ctx context.Context, p payload, s *v1.ClusterTrustBund
 	return p.add(s.Path, file{data: text, mode: mode, uid: -1})
 }
 
-// certificates puts bundles together.
+// certificates joins the certificates of bundles.
 func certificates(bundles []string) ([]byte, error) {
 	var all [][]byte
 	for _, bundle := range bundles {
