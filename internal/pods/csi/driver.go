@@ -19,7 +19,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// driver is one that is registered.
+// driver is a registered driver with its connection.
 type driver struct {
 	Driver
 	endpoint string
@@ -28,20 +28,20 @@ type driver struct {
 	can      map[spec.NodeServiceCapability_RPC_Type]bool
 }
 
-// Driver is what others may know of a driver.
+// Driver is the information that a driver reports of itself.
 type Driver struct {
 	Name       string
-	NodeID     string // by which it knows this machine
+	NodeID     string // the driver's name for this node
 	Topology   map[string]string
-	MaxVolumes int64 // that it can have here; 0: it does not say
+	MaxVolumes int64 // per node; 0: no limit
 }
 
-// maxName is the most that the specification allows.
+// maxName is the limit of the CSI specification, in characters.
 const maxName = 63
 
-// Validate tells what is wrong with what a driver says of itself.
+// Validate checks the registration of a driver: its name, its endpoint, its CSI versions.
 func (m *Manager) Validate(name, endpoint string, versions []string) error {
-	// It becomes the name of a directory.
+	// The name is also that of a directory.
 	if len(name) > maxName || len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
 		return fmt.Errorf("%q is not the name of a driver: it has to be a domain name of at most %d characters", name, maxName)
 	}
@@ -54,11 +54,11 @@ func (m *Manager) Validate(name, endpoint string, versions []string) error {
 	return nil
 }
 
-// infoTimeout is how long a driver may take to tell of itself.
+// infoTimeout is how long a driver may take to report its capabilities.
 const infoTimeout = 10 * time.Second
 
-// Register takes a driver, in the place of an earlier one of the same name. Pods that
-// wait for it are woken.
+// Register adds a driver, or replaces the one of the same name, and enqueues the pods that wait for
+// it.
 func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []string) error {
 	conn, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -76,8 +76,8 @@ func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []strin
 	return nil
 }
 
-// unstageLeftovers has a driver unstage what it once staged and no pod has: whoever was here before
-// us, and was killed in the middle, may have left it.
+// unstageLeftovers unstages volumes of a driver that no pod has: an agent or a kubelet that was killed
+// may have left them.
 func (m *Manager) unstageLeftovers(ctx context.Context, d *driver) {
 	err := m.unstageUnclaimed(ctx, "", func(name string) (*driver, error) {
 		if name != d.Name {
@@ -91,7 +91,7 @@ func (m *Manager) unstageLeftovers(ctx context.Context, d *driver) {
 	m.reportInUse()
 }
 
-// fetchInfo learns what a driver can do, and by which name it knows this machine.
+// fetchInfo gets the capabilities of a driver, and its name for this node.
 func (d *driver) fetchInfo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func (d *driver) fetchInfo(ctx context.Context) error {
 	return nil
 }
 
-// addDriver takes a driver in, and returns who waits for it.
+// addDriver adds a driver, and returns the pods that wait for it.
 func (m *Manager) addDriver(d *driver) []pod.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +129,7 @@ func (m *Manager) addDriver(d *driver) []pod.UID {
 	return pods
 }
 
-// Unregister forgets a driver.
+// Unregister removes a driver.
 func (m *Manager) Unregister(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +141,7 @@ func (m *Manager) Unregister(name string) {
 	}
 }
 
-// signalChange is called with the lock held.
+// signalChange wakes the Reporter. The lock is held.
 func (m *Manager) signalChange() {
 	select {
 	case m.changed <- struct{}{}:
@@ -149,8 +149,7 @@ func (m *Manager) signalChange() {
 	}
 }
 
-// Drivers returns those that are registered, by name, and the names of those that
-// were and are not any more.
+// Drivers returns the registered drivers, sorted by name, and the names of unregistered ones.
 func (m *Manager) Drivers() (registered []Driver, gone []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +159,7 @@ func (m *Manager) Drivers() (registered []Driver, gone []string) {
 	return registered, slices.Sorted(maps.Keys(m.gone))
 }
 
-// driverFor returns a driver. If there is none, the pod is woken when it comes.
+// driverFor returns a driver. If it is not registered, the pod is enqueued when it is.
 func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,8 +173,7 @@ func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 	return nil, fmt.Errorf("CSI driver %q is not registered on this node: start it, it has to put its socket into the folder of plugins", name)
 }
 
-// Forget takes a pod off those that wait for a driver, or want a volume. What is written
-// down for it stays.
+// Forget removes a pod from those that wait for drivers and volumes. Its records stay.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
 	removeFromSets(m.waiting, uid)
@@ -186,7 +184,7 @@ func (m *Manager) Forget(uid pod.UID) {
 	}
 }
 
-// removeFromSets takes a pod out of all sets, and tells whether one is empty now.
+// removeFromSets removes a pod from all sets, and tells whether one of them became empty.
 func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 	before := len(sets)
 	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
@@ -196,7 +194,7 @@ func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool
 	return len(sets) < before
 }
 
-// call asks a driver for something. The call outlives the one who waits for it.
+// call makes one call to a driver. The call goes on when the context of the caller ends.
 func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.CallTimeout)
 	defer cancel()
@@ -211,7 +209,7 @@ func (m *Manager) call(ctx context.Context, d *driver, method string, do func(co
 	return nil
 }
 
-// withoutStatus leaves the frame of gRPC out of an error.
+// withoutStatus returns the message and the code of a gRPC error, without its prefix.
 func withoutStatus(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s (%s)", s.Message(), s.Code())

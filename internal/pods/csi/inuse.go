@@ -11,21 +11,21 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Cluster attaches volumes to this node, and detaches those that are not in use.
+// Cluster is the attach-detach controller: it attaches volumes to this node, and detaches unused ones.
 type Cluster interface {
-	// SetVolumesInUse says which volumes must not be detached, sorted. all says that
-	// nothing else is in use. It does not wait.
+	// SetVolumesInUse reports the volumes that must not be detached, sorted. all says that no others
+	// are in use. It does not block.
 	SetVolumesInUse(volumes []v1.UniqueVolumeName, all bool)
-	// Attached tells whether a volume is attached, once the cluster has that list.
+	// Attached tells whether a volume is attached, once the cluster has the list of SetVolumesInUse.
 	Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error)
 }
 
-// uniqueName is what a cluster calls the volume on a node.
+// uniqueName returns the name of the volume in the status of a Node.
 func (v volumeID) uniqueName() v1.UniqueVolumeName {
 	return v1.UniqueVolumeName("kubernetes.io/csi/" + v.driver + "^" + v.handle)
 }
 
-// markInUse makes a volume one that must not be detached, and makes sure that it was not.
+// markInUse reports a volume as in use, and then checks that it is attached.
 func (m *Manager) markInUse(ctx context.Context, v volumeID, uid pod.UID) error {
 	if m.Cluster == nil {
 		return nil
@@ -51,8 +51,7 @@ func (m *Manager) markInUse(ctx context.Context, v volumeID, uid pod.UID) error 
 	}
 }
 
-// Attached has those looked at again who want volumes that the cluster attaches: it may
-// have done so now.
+// Attached enqueues the pods that want attachable volumes, after the cluster attached some.
 func (m *Manager) Attached(ctx context.Context) {
 	wanting := map[pod.UID]bool{}
 	m.mu.Lock()
@@ -65,7 +64,7 @@ func (m *Manager) Attached(ctx context.Context) {
 	}
 }
 
-// reportInUse lets the cluster know which volumes are wanted, published or staged.
+// reportInUse reports the volumes that are wanted, published or staged to the cluster.
 func (m *Manager) reportInUse() {
 	if m.Cluster == nil {
 		return

@@ -14,34 +14,34 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Request is a volume that a pod wants to have.
+// Request is a volume to be mounted for a pod.
 type Request struct {
 	Pod    *v1.Pod
-	Name   string // in the pod, or that of the persistent volume
+	Name   string // of the volume in the pod, or of the PersistentVolume
 	Driver string
-	Handle string // by which the driver knows it; empty: it is made for this pod
-	Dir    string // of the volume in the pod's directory
+	Handle string // volumeHandle; empty: an ephemeral volume
+	Dir    string // below the pod's directory
 
 	Attributes   map[string]string
 	FSType       string
 	MountOptions []string
 	AccessModes  []v1.PersistentVolumeAccessMode
 	ReadOnly     bool
-	Block        bool // it is a device, without a file system
+	Block        bool // volumeMode Block
 
 	StageSecret, PublishSecret *v1.SecretReference
 
-	Group int // that is to have it, or -1
-	// ApplyFSGroup gives a directory to that group. Its error says so.
+	Group int // fsGroup, or -1
+	// ApplyFSGroup gives the files of a directory to the group.
 	ApplyFSGroup func(dir string) error
-	// OnStep is told what is being done.
+	// OnStep is called with a description of each step.
 	OnStep func(string)
 }
 
-// ephemeral tells whether the volume is made for the pod.
+// ephemeral tells whether the driver creates the volume for this pod.
 func (r *Request) ephemeral() bool { return r.Handle == "" }
 
-// id names the volume. One that is made for a pod gets a name of its own.
+// id returns the ID of the volume. An ephemeral volume gets a handle of its own.
 func (r *Request) id() volumeID {
 	if r.ephemeral() {
 		return volumeID{r.Driver, ephemeralHandle(r.Pod.UID, r.Name)}
@@ -49,22 +49,22 @@ func (r *Request) id() volumeID {
 	return volumeID{r.Driver, r.Handle}
 }
 
-// ephemeralHandle is by which a driver knows a volume that it makes for a pod.
+// ephemeralHandle returns the handle of an ephemeral volume.
 func ephemeralHandle(uid pod.UID, name string) string { return "csi-" + hash(string(uid)+name) }
 
-// Mounted is a volume that a pod has.
+// Mounted is a volume that is mounted for a pod.
 type Mounted struct {
 	Path string
-	// RepublishAt is when its driver wants to be asked again; zero: never.
+	// RepublishAt is when to call Mount again (requiresRepublish); zero: never.
 	RepublishAt time.Time
 }
 
-// republishInterval is how often a driver that wants it is asked to publish a volume anew.
+// republishInterval is the time between two calls of NodePublishVolume for a driver with
+// requiresRepublish.
 const republishInterval = time.Minute
 
-// Mount brings a volume to a pod. It may be called again, and does nothing if there is
-// nothing to be done. With an error, it returns the place nevertheless if the pod has the
-// volume, and only its renewal failed.
+// Mount mounts a volume for a pod. It is idempotent. With an error, it returns the path nevertheless
+// if the volume is mounted, and only the republishing failed.
 func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 	known, err := m.publishedRecord(r.Dir)
 	if err != nil {
@@ -84,8 +84,8 @@ func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 	return have, err
 }
 
-// mount asks the driver for all that is needed, or, for a volume that the pod has, to
-// publish it anew. It returns when that is due again; zero: never.
+// mount stages and publishes a volume, or republishes one that is published. It returns when to
+// republish it; zero: never.
 func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again time.Time, err error) {
 	d, err := m.driverFor(r.Driver, r.Pod.UID)
 	if err != nil {
@@ -108,7 +108,7 @@ func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again 
 	return j.republishAt(), err
 }
 
-// republishAt is when the volume is to be published anew; zero: never.
+// republishAt returns when to republish the volume; zero: never.
 func (j *job) republishAt() time.Time {
 	if !j.spec.republish {
 		return time.Time{}
@@ -120,11 +120,11 @@ func (j *job) republishAt() time.Time {
 	return at
 }
 
-// publishedRecord returns the record of a volume that the pod has. After a reboot it has none,
-// whatever the record says.
+// publishedRecord returns the record of a volume that is published. After a reboot it is not, whatever
+// the record says.
 func (m *Manager) publishedRecord(dir string) (*record, error) {
 	known, err := m.readRecord(dir)
-	if err != nil { // it is made anew, and so is the record
+	if err != nil { // volume and record are made anew
 		m.index.markIncomplete()
 		m.warnOnce(dir, unknownVolume, err)
 		return nil, nil
@@ -139,7 +139,7 @@ func (m *Manager) publishedRecord(dir string) (*record, error) {
 	return known, nil
 }
 
-// job is one volume on its way to one pod.
+// job is one call of Mount.
 type job struct {
 	m      *Manager
 	r      *Request
@@ -148,14 +148,14 @@ type job struct {
 	spec   driverSpec
 
 	attributes     map[string]string
-	publishContext map[string]string // from whoever attached it
+	publishContext map[string]string // from the VolumeAttachment
 	stageSecrets   map[string]string
 	publishSecrets map[string]string
 	capability     *spec.VolumeCapability
 	tokensUntil    time.Time
 }
 
-// stageAndPublish stages and publishes a volume. The record comes first.
+// stageAndPublish writes the record, and then stages and publishes the volume.
 func (j *job) stageAndPublish(ctx context.Context) error {
 	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish}
 	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
@@ -193,14 +193,13 @@ func (j *job) stageAndPublish(ctx context.Context) error {
 	if err := j.m.save(j.r.Dir, rec); err != nil {
 		return err
 	}
-	if j.m.wasWarned(j.r.Dir) { // it is known again
+	if j.m.wasWarned(j.r.Dir) { // it has a readable record again
 		j.m.reportInUse()
 	}
 	return nil
 }
 
-// republish publishes anew what a pod has, with new tokens. What the driver writes then is for
-// the pod's group, too.
+// republish publishes a volume again, with new tokens, and applies the fsGroup to new files.
 func (j *job) republish(ctx context.Context) error {
 	if err := j.publish(ctx); err != nil {
 		return err
@@ -208,7 +207,7 @@ func (j *job) republish(ctx context.Context) error {
 	return j.applyFSGroup()
 }
 
-// applyFSGroup gives the volume to the pod's group, if that is for us to do.
+// applyFSGroup applies the fsGroup, unless the driver does.
 func (j *job) applyFSGroup() error {
 	if !j.appliesFSGroup() {
 		return nil
@@ -217,8 +216,8 @@ func (j *job) applyFSGroup() error {
 	return j.r.ApplyFSGroup(j.m.target(j.r))
 }
 
-// reserve writes a volume down if there is room for it, and returns the records of other pods
-// that have it. One volume is placed after the other: two can't get the last place.
+// reserve writes the record of a volume if its driver may have one more, and returns the records of
+// other pods that have the volume. The mutex keeps two volumes from taking the last place.
 func (j *job) reserve(rec record) (others map[string]record, err error) {
 	j.m.reserveMu.Lock()
 	defer j.m.reserveMu.Unlock()
@@ -232,8 +231,8 @@ func (j *job) reserve(rec record) (others map[string]record, err error) {
 	return others, j.m.save(j.r.Dir, rec)
 }
 
-// checkVolumeLimit refuses a volume that would be one too many for its driver. In a cluster, the
-// scheduler counts them. Those that are made for a pod alone do not count.
+// checkVolumeLimit returns an error if the driver has its maximum of volumes on this node. In a
+// cluster, the scheduler counts them. Ephemeral volumes do not count.
 func (j *job) checkVolumeLimit(others map[string]record) error {
 	most := j.driver.MaxVolumes
 	if most == 0 || j.m.Cluster != nil || j.r.ephemeral() {
@@ -245,8 +244,8 @@ func (j *job) checkVolumeLimit(others map[string]record) error {
 	return nil
 }
 
-// isStaged tells whether another pod has the volume since the machine was started: then
-// it is staged, unless that pod has it from before the driver staged any.
+// isStaged tells whether the volume is staged, because it is published for another pod. The record of
+// that pod may be from before the driver staged volumes.
 func (j *job) isStaged(others map[string]record) (bool, error) {
 	for dir, r := range others {
 		if !r.Ready || r.Staging == "" {
@@ -294,7 +293,7 @@ func (j *job) publish(ctx context.Context) error {
 	})
 }
 
-// appliesFSGroup tells whether it is for us to give the volume to the pod's group.
+// appliesFSGroup tells whether the agent has to apply the fsGroup.
 func (j *job) appliesFSGroup() bool {
 	if j.r.Group < 0 || j.r.Block || j.r.ReadOnly || j.driverAppliesFSGroup() {
 		return false
@@ -304,12 +303,12 @@ func (j *job) appliesFSGroup() bool {
 		return false
 	case storagev1.FileFSGroupPolicy:
 		return true
-	default: // a file system that only this machine has
+	default: // ReadWriteOnceWithFSType
 		return j.r.FSType != "" && oneNode(j.r.AccessModes)
 	}
 }
 
-// driverAppliesFSGroup tells whether the driver does that.
+// driverAppliesFSGroup tells whether the driver applies the fsGroup (VOLUME_MOUNT_GROUP).
 func (j *job) driverAppliesFSGroup() bool {
 	return j.r.Group >= 0 && j.driver.can[spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP]
 }

@@ -8,8 +8,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// target is what a driver publishes a volume at. Drivers, and those who look after
-// them, know these places from the kubelet: a device is not in the pod's directory.
+// target returns the target path of NodePublishVolume. The paths are those of the kubelet, which
+// drivers know: that of a device is not in the pod's directory.
 func (m *Manager) target(r *Request) string {
 	if r.Block {
 		return m.deviceTarget(r.Name, r.Pod.UID)
@@ -17,12 +17,12 @@ func (m *Manager) target(r *Request) string {
 	return filepath.Join(r.Dir, "mount")
 }
 
-// deviceTarget is where a device is published for a pod.
+// deviceTarget returns the target path of a device for a pod.
 func (m *Manager) deviceTarget(name string, uid pod.UID) string {
 	return filepath.Join(m.publishedDevices(), name, string(uid))
 }
 
-// staging is where a volume is staged.
+// staging returns the staging path of a volume.
 func (m *Manager) staging(r *Request) string {
 	if r.Block {
 		return m.deviceStaging(r.Name)
@@ -30,18 +30,18 @@ func (m *Manager) staging(r *Request) string {
 	return m.stagingOf(r.id())
 }
 
-// stagingOf is where a volume is staged that is no device.
+// stagingOf returns the staging path of a volume that is no device.
 func (m *Manager) stagingOf(v volumeID) string {
 	return filepath.Join(m.stagingDir(), v.driver, hash(v.handle), stagingName)
 }
 
-// deviceStaging is where a device is staged.
+// deviceStaging returns the staging path of a device.
 func (m *Manager) deviceStaging(name string) string {
 	return filepath.Join(m.stagedDevices(), name)
 }
 
-// copyDir is where the other record of a volume lies: beside the place where it is staged,
-// or would be if its driver did that.
+// copyDir returns the directory for the copy of a record: beside the staging path, even if the driver
+// stages nothing.
 func (m *Manager) copyDir(r record) string {
 	if r.Device != "" {
 		return m.deviceCopyDir(r.Name)
@@ -53,13 +53,13 @@ func (m *Manager) deviceCopyDir(name string) string {
 	return filepath.Join(m.devicesDir(), name, "data")
 }
 
-// hash makes a name of a directory of what a driver calls a volume.
+// hash returns a directory name for a volume handle.
 func hash(handle string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(handle))) }
 
-// stagingName is the place in the directory of a staged volume.
+// stagingName is the base name of a staging path.
 const stagingName = "globalmount"
 
-// devicesName is the directory of all devices, among those of drivers.
+// devicesName is the directory of devices, among those of drivers.
 const devicesName = "volumeDevices"
 
 func (m *Manager) stagingDir() string { return filepath.Join(m.PluginsDir, "kubernetes.io", "csi") }

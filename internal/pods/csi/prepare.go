@@ -17,19 +17,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// driverSpec are how a driver wants to be treated in this cluster.
+// driverSpec is the CSIDriver object of a driver, with defaults.
 type driverSpec struct {
-	attach          bool // somebody attaches a volume to this node before it can be used
+	attach          bool // attachRequired
 	podInfo         bool
 	republish       bool
 	fsGroupPolicy   storagev1.FSGroupPolicy
 	modes           []storagev1.VolumeLifecycleMode
 	tokens          []storagev1.TokenRequest
-	tokensInSecrets bool // tokens come as secrets
+	tokensInSecrets bool // serviceAccountTokenInSecrets
 }
 
-// driverSpecOf reads them. A driver that a cluster says nothing of is an old one, with
-// persistent volumes that are attached.
+// driverSpecOf returns the defaults for a driver without a CSIDriver object: persistent volumes that
+// have to be attached.
 func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
 	r := driverSpec{attach: true, fsGroupPolicy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
 	if d == nil {
@@ -52,7 +52,7 @@ func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// prepare gathers all that a driver has to be told. Nothing is done yet.
+// prepare collects the arguments of the calls to a driver. It calls none yet.
 func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, error) {
 	described, err := m.Objects.CSIDriver(ctx, r.Pod, r.Driver)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -85,8 +85,7 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	return j, nil
 }
 
-// checkLifecycleMode refuses a volume in a pod that its driver has only persistent ones of, and the
-// other way round.
+// checkLifecycleMode returns an error if the driver does not support ephemeral or persistent volumes.
 func (j *job) checkLifecycleMode() error {
 	want := storagev1.VolumeLifecyclePersistent
 	if j.r.ephemeral() {
@@ -101,15 +100,15 @@ func (j *job) checkLifecycleMode() error {
 	return fmt.Errorf("CSI driver %q has no persistent volumes: its CSIDriver object does not list Persistent in volumeLifecycleModes", j.id.driver)
 }
 
-// attachable tells whether somebody attaches the volume to this node.
+// attachable tells whether the cluster has to attach the volume to this node.
 func (j *job) attachable() bool { return j.spec.attach && !j.r.ephemeral() }
 
-// attachmentName is what the cluster calls the attachment of a volume to a node.
+// attachmentName returns the name of the VolumeAttachment of a volume and a node.
 func attachmentName(v volumeID, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(v.handle+v.driver+node)))
 }
 
-// attachment returns what the one who attached the volume wants the driver to know.
+// attachment returns the publish context of the VolumeAttachment, if the volume has to be attached.
 func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 	if !j.attachable() {
 		return nil, nil
@@ -152,7 +151,7 @@ func (j *job) secret(ctx context.Context, ref *v1.SecretReference) (map[string]s
 	return out, nil
 }
 
-// The names that drivers know.
+// Keys of the volume context that drivers know.
 const (
 	attributePodName   = "csi.storage.k8s.io/pod.name"
 	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
@@ -220,7 +219,7 @@ func (j *job) addTokens(ctx context.Context) error {
 	return nil
 }
 
-// capabilityOf is how the volume is to be used.
+// capabilityOf returns the volume capability of the request: access mode, access type, mount options.
 func (j *job) capabilityOf() *spec.VolumeCapability {
 	out := &spec.VolumeCapability{
 		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.driver.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
@@ -237,8 +236,8 @@ func (j *job) capabilityOf() *spec.VolumeCapability {
 	return out
 }
 
-// accessMode turns what a volume was made for into what a driver understands. Of several
-// modes the first counts. Only some drivers tell one pod from several on a node.
+// accessMode returns the CSI access mode for the first of the modes. exact: the driver distinguishes
+// one pod from several on a node.
 func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCapability_AccessMode_Mode {
 	mode := v1.ReadWriteOnce
 	if len(modes) > 0 {
@@ -258,7 +257,7 @@ func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCa
 	}
 }
 
-// oneNode tells whether a volume is used by one node at a time.
+// oneNode tells whether a volume can be mounted by one node at a time.
 func oneNode(modes []v1.PersistentVolumeAccessMode) bool {
 	return slices.Contains(modes, v1.ReadWriteOnce) || slices.Contains(modes, v1.ReadWriteOncePod)
 }

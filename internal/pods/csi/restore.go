@@ -9,18 +9,18 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// volumeDir is the directory of a volume in that of its pod.
+// volumeDir returns the directory of a volume below that of its pod.
 func (m *Manager) volumeDir(uid pod.UID, name string) string {
 	return filepath.Join(m.PodsDir, string(uid), "volumes", volumekind.CSI.Dir(), name)
 }
 
-// ownerOf is the pod in whose directory that of a volume is.
+// ownerOf returns the pod of the directory of a volume.
 func ownerOf(dir string) pod.UID {
 	return pod.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
 }
 
-// restoreRecord finds out by the other records what the volume in a directory of a pod is, whose
-// own record can't be read. It returns nil if they don't tell either.
+// restoreRecord returns the record of the volume in a directory of a pod from the copies of records.
+// It returns nil if there is no such copy.
 func (m *Manager) restoreRecord(dir string) *record {
 	uid, name := ownerOf(dir), filepath.Base(dir)
 	device, err := m.readRecord(m.deviceCopyDir(name))
@@ -29,7 +29,7 @@ func (m *Manager) restoreRecord(dir string) *record {
 	}
 	var own, persistent *record
 	handle := ephemeralHandle(uid, name)
-	_ = m.eachCopy(func(dir string) { // what can't be listed tells nothing
+	_ = m.eachCopy(func(dir string) { // directories that can't be listed are skipped
 		r, err := m.readRecord(dir)
 		switch {
 		case err != nil || r == nil:

@@ -14,15 +14,14 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// scanResult is what a scan of the disk has found.
+// scanResult collects the records that a scan of the disk finds.
 type scanResult struct {
 	onDisk
-	warned map[string]bool // directories of what can't be read: the log says so
-	noCopy []string        // devices that are staged without another record, by name
+	warned map[string]bool // directories with unreadable records, which are logged
+	noCopy []string        // names of devices that are staged without a copy of their record
 }
 
-// scan reads all records. What can't be read is told once, and holds nothing up. The index
-// is complete if there is nothing of that kind.
+// scan reads all records. An unreadable one is logged once, and makes the index incomplete.
 func (m *Manager) scan() (all onDisk, complete bool, err error) {
 	out := scanResult{onDisk: newOnDisk(), warned: map[string]bool{}}
 	err = m.scanStaged(&out)
@@ -89,7 +88,7 @@ func (m *Manager) scanStaged(out *scanResult) error {
 	})
 }
 
-// eachCopy goes through the directories of other records, but for those of devices.
+// eachCopy calls do for each directory with a copy of a record, except for devices.
 func (m *Manager) eachCopy(do func(dir string), broken func(dir string, err error)) error {
 	drivers, err := m.listDirs(m.stagingDir())
 	if err != nil {
@@ -111,8 +110,7 @@ func (m *Manager) eachCopy(do func(dir string), broken func(dir string, err erro
 	return nil
 }
 
-// scanDevices finds those that are staged, and returns the pods for which some are
-// published, by where.
+// scanDevices finds the staged devices, and returns the pods of published devices, by target path.
 func (m *Manager) scanDevices(out *scanResult) (map[string]pod.UID, error) {
 	staged, err := m.listDirs(m.stagedDevices())
 	if err != nil {
@@ -149,8 +147,7 @@ func (m *Manager) scanDevices(out *scanResult) (map[string]pod.UID, error) {
 	return published, nil
 }
 
-// matchDevices finds the devices of which no record of a pod tells either. A kubelet that was here
-// before us leaves such ones.
+// matchDevices finds devices without a record in a pod, which an earlier kubelet may have left.
 func (m *Manager) matchDevices(out *scanResult, published map[string]pod.UID) {
 	known := map[string]bool{}
 	for _, r := range out.pods {
@@ -169,14 +166,14 @@ func (m *Manager) matchDevices(out *scanResult, published map[string]pod.UID) {
 		if _, ok := out.pods[dir]; ok || out.unread[dir] {
 			continue
 		}
-		if _, err := os.Lstat(path); err == nil { // it did not go just now
+		if _, err := os.Lstat(path); err == nil { // it was not unpublished meanwhile
 			out.unread[dir] = true
 			m.warn(out, dir, unknownVolume, fmt.Errorf("nothing is written down of %s", path))
 		}
 	}
 }
 
-// What is told of volumes, once.
+// Messages that are logged once for each directory.
 const (
 	restoredVolume = "what is written down of a CSI volume can't be read; what else is known of it will do"
 	unknownVolume  = "a CSI volume is not known any more: it is made anew if its pod runs, and unmounted without its driver if the pod goes"
@@ -198,7 +195,7 @@ func (m *Manager) warnOnce(dir, what string, err error) {
 	}
 }
 
-// wasWarned tells whether there was something to tell of a volume.
+// wasWarned tells whether a message about a directory was logged.
 func (m *Manager) wasWarned(dir string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

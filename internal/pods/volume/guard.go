@@ -22,8 +22,8 @@ type guard struct {
 	busy map[pod.UID]*task
 }
 
-func newGuard(patience time.Duration) *guard {
-	return &guard{timeout: patience, busy: map[pod.UID]*task{}}
+func newGuard(timeout time.Duration) *guard {
+	return &guard{timeout: timeout, busy: map[pod.UID]*task{}}
 }
 
 // task is the call that runs for one pod.
@@ -38,10 +38,10 @@ type task struct {
 }
 
 // setStep describes the current step, for the error of callers that give up.
-func (t *task) setStep(what string) {
+func (t *task) setStep(step string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.step, t.since = what, time.Now()
+	t.step, t.since = step, time.Now()
 }
 
 // withLongTimeout returns a context for an operation that may take longer than callers wait. It ends
@@ -80,11 +80,11 @@ func (e *HungError) Error() string {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func (t *task) wait(ctx context.Context, patience <-chan time.Time) error {
+func (t *task) wait(ctx context.Context, timeout <-chan time.Time) error {
 	select {
 	case <-t.done:
 		return nil
-	case <-patience:
+	case <-timeout:
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return &HungError{What: t.step, Since: t.since}
@@ -103,15 +103,15 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	patience := time.NewTimer(g.timeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(g.timeout)
+	defer timeout.Stop()
 	t := &task{done: make(chan struct{}), step: "begin", since: time.Now()}
 	for {
 		before := g.enter(uid, t)
 		if before == nil {
 			break
 		}
-		if err := before.wait(ctx, patience.C); err != nil {
+		if err := before.wait(ctx, timeout.C); err != nil {
 			return none, err
 		}
 	}
@@ -123,7 +123,7 @@ func guarded[T any](ctx context.Context, g *guard, uid pod.UID, f func(context.C
 		defer cancel()
 		value, err = f(ctx, t)
 	}()
-	if err := t.wait(ctx, patience.C); err != nil {
+	if err := t.wait(ctx, timeout.C); err != nil {
 		return none, err
 	}
 	return value, err

@@ -142,13 +142,13 @@ func (m *Manager) unmountLevel(ctx context.Context, t *task, pods *os.File, path
 }
 
 // unmountAt unmounts all mounts that are stacked on one path.
-func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) error {
+func (m *Manager) unmountAt(ctx context.Context, onStep func(string), path string) error {
 	for range unmountRounds {
 		at, mounted, err := m.cfg.Mounter.At(path)
 		if err != nil || !mounted {
 			return err
 		}
-		say("unmount " + path)
+		onStep("unmount " + path)
 		if err := m.unmount(ctx, at); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ type CSI interface {
 	// Mount is idempotent.
 	Mount(ctx context.Context, r csi.Request) (csi.Mounted, error)
 	// Unmount unmounts the volume in a directory. It needs nothing but the disk, and is idempotent.
-	Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error
+	Unmount(ctx context.Context, uid pod.UID, dir string, onStep func(string)) error
 	// Forget removes a pod from those that wait for drivers and volumes.
 	Forget(uid pod.UID)
 }
@@ -140,7 +140,7 @@ func New(c Config) (*Manager, error) {
 		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
 		{c.Enqueue != nil, "nobody is told that a volume can be had"},
 		{c.Warn != nil, "users can't be warned"},
-		{c.Timeout >= 0, "patience is negative"},
+		{c.Timeout >= 0, "the timeout is negative"},
 		{c.Log != nil, "there is no log"},
 	} {
 		if !need.ok {
