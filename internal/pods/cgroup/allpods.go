@@ -12,11 +12,10 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// LimitAll makes the cgroup of all pods and writes what they may have together, if that
-// is not what it has already. A machine on which it can't be done runs pods all the
-// same: it is said once, and tried again the next time.
+// LimitAll makes the cgroup above all pods and writes the limits of all pods together, if they
+// changed. If that fails, pods run all the same: it is logged once, and retried the next time.
 func (p *Pods) LimitAll() {
-	if p.cfg.All == nil || !p.cfg.Owner.AllCgroups() { // or else others' pods would be limited
+	if p.cfg.All == nil || !p.cfg.Owner.AllCgroups() { // pods of other roots may be below the same cgroup
 		return
 	}
 	p.allMu.Lock()
@@ -38,9 +37,9 @@ func (p *Pods) LimitAll() {
 	p.all, p.unlimited = all, false
 }
 
-// LimitAll writes what the cgroup above those of pods gets and may use. A limit of
-// processor time that it has is somebody else's. Memory that is in use is not taken
-// away, which would kill whoever uses it: v1 refuses, and for v2 it is done here.
+// LimitAll writes the limits of the cgroup above all pods. A CPU quota stays: it was set by somebody
+// else. A memory limit below the memory in use would kill processes: v1 refuses it, and for v2 that is
+// checked here.
 func (t *Tree) LimitAll(c render.Cgroup) error {
 	ofV1, ofV2 := filesV1(c), filesV2(c)
 	ofTime := func(f file) bool { return slices.Contains(quotaFiles, f.name) }
@@ -58,7 +57,7 @@ func (t *Tree) LimitAll(c render.Cgroup) error {
 	return errors.Join(inUse, t.limit(c, ofV1, ofV2))
 }
 
-// LimitsHugePages tells whether cgroups can be kept from using huge pages.
+// LimitsHugePages tells whether there is a hugetlb controller.
 func (t *Tree) LimitsHugePages() bool {
 	if t.V2() {
 		text, err := os.ReadFile(filepath.Join(t.hierarchies[0].mount, "cgroup.controllers"))
@@ -67,8 +66,8 @@ func (t *Tree) LimitsHugePages() bool {
 	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return slices.Contains(h.controllers, "hugetlb") })
 }
 
-// LimitsSwap tells whether a cgroup that is there can be kept from swapping, whatever
-// memory it may have. Only v2 can, on a kernel that counts swap.
+// LimitsSwap tells whether the swap of a cgroup can be limited apart from its memory. Only v2 can, on
+// a kernel that accounts swap.
 func (t *Tree) LimitsSwap(path string) bool {
 	if !t.V2() {
 		return false

@@ -27,19 +27,19 @@ import (
 	"berth/internal/host/mounts"
 )
 
-// Tree is the cgroup hierarchies of a machine.
+// Tree is the set of cgroup hierarchies of a machine.
 type Tree struct {
 	hierarchies []hierarchy
 }
 
-// hierarchy is one of them.
+// hierarchy is one mounted hierarchy.
 type hierarchy struct {
 	mount       string
 	v2          bool
-	controllers []string // of v1; those of v2 are asked for where they are needed
+	controllers []string // of v1; those of v2 are in its files
 }
 
-// Open finds out where the hierarchies of this machine are mounted.
+// Open finds the hierarchies of this machine in the mount table.
 func Open() (*Tree, error) {
 	table, err := mounts.Read()
 	if err != nil {
@@ -52,7 +52,7 @@ func Open() (*Tree, error) {
 	return &Tree{hierarchies: found}, nil
 }
 
-// V2 tells whether the machine has the one hierarchy with all controllers.
+// V2 tells whether the machine has only the unified hierarchy.
 func (t *Tree) V2() bool { return len(t.hierarchies) == 1 && t.hierarchies[0].v2 }
 
 // hierarchiesIn returns the hierarchies of both versions.
@@ -64,7 +64,7 @@ func hierarchiesIn(table mounts.Table) []hierarchy {
 		}
 		h := hierarchy{mount: m.Mountpoint, v2: m.FSType == "cgroup2"}
 		if !h.v2 {
-			h.controllers = strings.Split(m.VFSOptions, ",") // and options, which are called otherwise
+			h.controllers = strings.Split(m.VFSOptions, ",") // and mount options, which have other names
 		}
 		if !slices.ContainsFunc(out, func(other hierarchy) bool { return other.mount == h.mount }) {
 			out = append(out, h)
@@ -78,14 +78,13 @@ const (
 	busyTimeout  = 2 * time.Second
 )
 
-// remove removes a cgroup and all below it from every hierarchy. One that is not there
-// is fine. A cgroup that has just lost its last process can be busy for a
-// moment, and is tried again; one that has processes is an error in the end.
+// remove removes a cgroup and all below it from every hierarchy. It is fine if there is none. A cgroup
+// whose last process has just ended can be busy for a moment, and is retried.
 func (t *Tree) remove(ctx context.Context, path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error { return removeTree(ctx, dir) })
 }
 
-// Children returns the names of the cgroups right below one, in any hierarchy.
+// Children returns the names of the direct children of a cgroup, in any hierarchy.
 func (t *Tree) Children(path string) ([]string, error) {
 	found := map[string]bool{}
 	for _, h := range t.hierarchies {
@@ -102,8 +101,7 @@ func (t *Tree) Children(path string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// removeIfEmpty removes a cgroup that has neither processes nor other cgroups in it,
-// and leaves one that has.
+// removeIfEmpty removes a cgroup unless it has processes or children.
 func (t *Tree) removeIfEmpty(path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error {
 		err := removeDir(dir)
@@ -127,7 +125,7 @@ func (t *Tree) each(path string, f func(h hierarchy, dir string) error) error {
 	return errors.Join(errs...)
 }
 
-// checkPath refuses whatever could name more than a cgroup of ours.
+// checkPath returns an error unless a path names a cgroup below the root of the hierarchy.
 func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		return fmt.Errorf("cgroup path %q must begin with / and have no .. in it", path)
@@ -138,7 +136,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// removeTree removes the deepest first, as the kernel demands.
+// removeTree removes children first, as the kernel demands.
 func removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +146,7 @@ func removeTree(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.IsDir() { // the files are the kernel's, and go with their directory
+		if e.IsDir() { // the kernel removes the files with their directory
 			if err := removeTree(ctx, filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -175,7 +173,7 @@ func retryBusy(ctx context.Context, remove func() error) error {
 	}
 }
 
-// removeDir uses rmdir alone: os.Remove would try to unlink first.
+// removeDir calls rmdir(2) alone: os.Remove would try unlink(2) first.
 func removeDir(dir string) error {
 	err := syscall.Rmdir(dir)
 	if errors.Is(err, syscall.ENOENT) {

@@ -25,8 +25,8 @@ func (t *Tree) Occupied(path string) (bool, error) {
 	return occupied, err
 }
 
-// kill ends every process in a cgroup and below it, by force, and returns which they
-// were. It does not wait for them.
+// kill sends SIGKILL to every process in a cgroup and below it, and returns them. It does not wait for
+// their end.
 func (t *Tree) kill(path string) ([]int, error) {
 	var killed []int
 	err := t.each(path, func(h hierarchy, dir string) error {
@@ -37,7 +37,7 @@ func (t *Tree) kill(path string) ([]int, error) {
 		if err := thaw(h, dir); err != nil {
 			return err
 		}
-		if h.v2 { // all at once, so that none can bear another meanwhile
+		if h.v2 { // all at once, so that none can fork meanwhile
 			err := writeFile(filepath.Join(dir, "cgroup.kill"), "1")
 			if err == nil {
 				killed = append(killed, pids...)
@@ -58,7 +58,7 @@ func (t *Tree) kill(path string) ([]int, error) {
 	return slices.Compact(killed), err
 }
 
-// thaw lets what is frozen run, or no signal would reach it.
+// thaw unfreezes a cgroup and those below it, since a frozen process handles no signal.
 func thaw(h hierarchy, dir string) error {
 	name, value := "cgroup.freeze", "0"
 	switch {
@@ -76,7 +76,7 @@ func thaw(h hierarchy, dir string) error {
 	})
 }
 
-// processes lists those in a cgroup and below it.
+// processes returns the processes in a cgroup and below it.
 func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func processes(dir string) ([]int, error) {
 	return out, nil
 }
 
-// ignoreGone forgives that a cgroup was removed while it was looked at.
+// ignoreGone returns nil for the error about a cgroup that was removed meanwhile.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil

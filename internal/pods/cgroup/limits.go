@@ -14,11 +14,10 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// delegatedControllers are the controllers of v2 that a pod's cgroup should have.
+// delegatedControllers are the controllers of v2 that a pod's cgroup needs.
 var delegatedControllers = []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"}
 
-// Make makes a cgroup in every hierarchy, with all above it. One that is there is
-// fine.
+// Make makes a cgroup and its parents in every hierarchy. Those that exist are fine.
 func (t *Tree) Make(path string) error {
 	return t.each(path, func(h hierarchy, _ string) error {
 		at := h.mount
@@ -43,9 +42,9 @@ func (t *Tree) Make(path string) error {
 	})
 }
 
-// delegateControllers lets what is below a cgroup of v2 have the controllers that it has itself.
-// The kernel has reasons not to pass one on (real-time processes, for one): then its
-// files are missing below, and it limits nothing.
+// delegateControllers enables the controllers of a v2 cgroup for its children. The kernel may refuse
+// one (because of real-time processes, for instance): then its files are missing in the children, and
+// it limits nothing.
 func delegateControllers(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -63,8 +62,7 @@ func delegateControllers(dir string) error {
 	return nil
 }
 
-// inheritCpuset gives a new cgroup of v1 the processors and the memory of the one above
-// it. Without, no process can enter it.
+// inheritCpuset copies the cpuset of the parent to a new v1 cgroup. Without it no process can enter.
 func inheritCpuset(above, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		have, err := os.ReadFile(filepath.Join(dir, file))
@@ -85,8 +83,7 @@ func inheritCpuset(above, dir string) error {
 	return nil
 }
 
-// Limit writes what a cgroup gets and may use. A machine that lacks a controller does
-// not enforce what belongs to it.
+// Limit writes the limits of a cgroup. Limits of a controller that the machine lacks are not enforced.
 func (t *Tree) Limit(c render.Cgroup) error { return t.limit(c, filesV1(c), filesV2(c)) }
 
 func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
@@ -107,7 +104,7 @@ func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
 	})
 }
 
-// setShares writes how much of the processors a cgroup gets, and nothing else.
+// setShares writes the CPU shares of a cgroup, and nothing else.
 func (t *Tree) setShares(path string, shares int64) error {
 	return t.each(path, func(h hierarchy, dir string) error {
 		switch {
@@ -121,17 +118,17 @@ func (t *Tree) setShares(path string, shares int64) error {
 	})
 }
 
-// file is what is to be written into a file of a cgroup.
+// file is a value for one file of a cgroup.
 type file struct{ controller, name, value string }
 
-// quotaFiles are those that limit the time of processors.
+// quotaFiles are the files of the CPU quota.
 var quotaFiles = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"}
 
 const memoryFileV2 = "memory.max"
 
 func filesV1(c render.Cgroup) []file {
 	out := []file{{"cpu", "cpu.shares", decimal(c.Shares)}}
-	if c.Period > 0 { // before the quota, which is counted in it
+	if c.Period > 0 { // before the quota, which the kernel checks against it
 		out = append(out, file{"cpu", "cpu.cfs_period_us", decimal(c.Period)})
 	}
 	return append(
@@ -164,8 +161,8 @@ func limitOr(n int64, none string) string {
 	return decimal(n)
 }
 
-// weight is what v2 has in the place of shares: 1 to 10000 for 2 to 262144. Runtimes
-// have agreed on a curve on which 1024, one processor, is the kernel's default of 100.
+// weight converts CPU shares of v1 (2 to 262144) to a weight of v2 (1 to 10000), by the formula of the
+// OCI runtimes: 1024 shares, one CPU, are the kernel's default of 100.
 func weight(shares int64) int64 {
 	switch {
 	case shares <= 2:
@@ -177,7 +174,7 @@ func weight(shares int64) int64 {
 	return int64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
 }
 
-// writeExisting writes those files of v2 that are there: each goes with its controller.
+// writeExisting writes those files of v2 that exist: the others belong to missing controllers.
 func writeExisting(dir string, files []file) error {
 	var errs []error
 	for _, f := range files {
@@ -189,8 +186,7 @@ func writeExisting(dir string, files []file) error {
 	return errors.Join(errs...)
 }
 
-// limitHugePages sets the limit of every size that the machine has. Those that a pod
-// does not ask for are not for it.
+// limitHugePages sets the limit of every page size of the machine. Sizes without a limit get 0.
 func limitHugePages(dir, suffix string, limits map[string]int64) error {
 	files, err := filepath.Glob(filepath.Join(dir, "hugetlb.*."+suffix))
 	if err != nil {
@@ -200,7 +196,7 @@ func limitHugePages(dir, suffix string, limits map[string]int64) error {
 	for _, path := range files {
 		name := filepath.Base(path)
 		size := strings.TrimSuffix(strings.TrimPrefix(name, "hugetlb."), "."+suffix)
-		if !strings.Contains(size, ".") { // else it limits reservations, or counts
+		if !strings.Contains(size, ".") { // hugetlb.2MB.rsvd.max limits reservations
 			errs = append(errs, writeLimit(dir, name, decimal(limits[size])))
 		}
 	}
@@ -214,7 +210,7 @@ func writeLimit(dir, name, value string) error {
 	return nil
 }
 
-// writeFile writes to a file of the kernel. Only the kernel makes such files.
+// writeFile writes to a file of cgroupfs, which exists or not: it is never created.
 func writeFile(path, value string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package orphan finds what pods left behind on the disk.
+// Package orphan finds the directories, logs and cgroups of pods, also of pods that are gone.
 package orphan
 
 import (
@@ -14,25 +14,25 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// Dirs says where pods leave things.
+// Dirs are the places where pods leave files.
 type Dirs struct {
-	// Owner says in which folder the pods of this root directory, and no others, have a
-	// directory of logs, by namespace_name_UID.
+	// Owner has the log directory of this root, with a directory namespace_name_UID for each pod.
 	Owner roots.Owner
 	Pods  string // holds a directory for each pod, by UID
-	// Links holds a link to the log of each container. Others may have links in it, too.
+	// Links holds a symbolic link to the log of each container. Other programs may have links in it,
+	// too.
 	Links   string
 	Cgroups Cgroups
 }
 
-// Cgroups are those of pods, each named pod and UID.
+// Cgroups lists the cgroups of pods, each named pod<UID>.
 type Cgroups interface {
 	List() ([]string, error)
-	// Occupied tells whether processes are in the cgroup of that name.
+	// Occupied tells whether a cgroup has processes.
 	Occupied(name string) (bool, error)
 }
 
-// List returns the pods that have a directory or a cgroup, whoever they are.
+// List returns all pods that have a directory, logs or a cgroup.
 func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	out := map[pod.UID]*pod.Observed{}
 	data, err := subdirectories(d.Pods, maxListed, func(string) bool { return true })
@@ -93,8 +93,7 @@ func (d Dirs) addCgroups(to map[pod.UID]*pod.Observed) error {
 	return nil
 }
 
-// RemoveDeadLinks removes the links to logs of pods that are not there any more.
-// Links that lead elsewhere are not ours.
+// RemoveDeadLinks removes the links to logs of this root that do not exist any more.
 func (d Dirs) RemoveDeadLinks() error {
 	logs := d.Owner.LogsDir()
 	if logs == "" {

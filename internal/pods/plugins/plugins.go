@@ -1,15 +1,13 @@
-// Package plugins finds the plugins of this machine: programs that add something to
-// the node, such as a driver of volumes. A plugin puts a socket into a folder, and is
-// asked there what it is. Whoever knows its type decides whether it is taken, and the
-// plugin is told.
+// Package plugins registers the plugins of this machine: programs that add a capability to the node,
+// such as CSI drivers. A plugin puts a socket into the plugin directory and serves the kubelet's
+// plugin registration API there. The handler of its type accepts or refuses it.
 //
-// What happens in the folder is only a hint to look: what counts is which sockets
-// are there. A socket that is there and does not answer is asked again after a pause
-// that grows. One that is made anew is another plugin, of the same name or not. Of
-// several sockets of one name, as they are there while a plugin is replaced, the one
-// that registered last counts; when it goes, another one takes its place.
+// Events of the directory only trigger a new listing: the sockets that exist count. A socket that does
+// not answer is retried with backoff. One that was created anew is another plugin, whatever its name.
+// Of several sockets with one name, as there are while a plugin is replaced, the last one that
+// registered is current; when it goes, another one registers again.
 //
-// Only Run writes what is known of the folder.
+// Only Run writes the state of the directory.
 package plugins
 
 import (
@@ -29,25 +27,25 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Handler takes the plugins of one type.
+// Handler registers the plugins of one type.
 type Handler interface {
-	// Validate tells what is wrong with what a plugin says of itself.
+	// Validate returns an error if a plugin with these properties is not acceptable.
 	Validate(name, endpoint string, versions []string) error
-	// Register takes a plugin, which answers at endpoint.
+	// Register adds a plugin, which serves at endpoint.
 	Register(ctx context.Context, name, endpoint string, versions []string) error
-	// Unregister is told that its socket is gone, and that there is no other one of that
-	// name which came later. For one name, nothing is called at the same time.
+	// Unregister is called after the current socket of a name has gone. Calls for one name are never
+	// concurrent.
 	Unregister(name string)
 }
 
-// Config is what a Watcher is made of.
+// Config is checked by New.
 type Config struct {
 	Dir      string // where plugins put their sockets
 	Handlers map[string]Handler
 	Log      *slog.Logger
 }
 
-// Watcher attends to the plugins in a folder.
+// Watcher registers the plugins in a directory.
 type Watcher struct {
 	Config
 	registry *registry
@@ -61,11 +59,11 @@ func New(c Config) (*Watcher, error) {
 	return &Watcher{c, &registry{names: map[key]*nameEntry{}}}, nil
 }
 
-// relistInterval is how soon the folder is looked at again when it could not be.
+// relistInterval is the time after which a failed listing of the directory is retried.
 const relistInterval = 10 * time.Second
 
-// Run attends to the plugins until the context ends. They stay registered then: the
-// next agent finds their sockets again.
+// Run registers plugins until the context ends. They stay registered then: the next agent finds their
+// sockets.
 func (w *Watcher) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, w.Log)
 	defer group.Stop()
@@ -73,13 +71,13 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.retryWatch(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
 }
 
-// retryWatch watches again and again until there is no error. Each time that it begins
-// to fail is told.
+// retryWatch calls watch until it returns no error. It logs the first failure of a row and the
+// recovery.
 func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error) {
 	failing := false
 	works := func() {
 		if failing {
-			w.Log.Info("plugins are looked for again", "folder", w.Dir)
+			w.Log.Info("plugins are looked for again", "dir", w.Dir)
 			failing = false
 		}
 	}
@@ -89,7 +87,7 @@ func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error
 			return
 		}
 		if !failing {
-			w.Log.Warn("can't look for plugins; trying again", "folder", w.Dir, "err", err)
+			w.Log.Warn("can't look for plugins; trying again", "dir", w.Dir, "err", err)
 			failing = true
 		}
 		select {
@@ -99,8 +97,8 @@ func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error
 	}
 }
 
-// watch looks at the folder whenever something happens there, and tells when it could. It
-// returns nil at the end of the context only.
+// watch lists the directory after each event, and calls works after each success. It returns nil only
+// when the context ends.
 func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*socketWorker, works func()) error {
 	if err := os.MkdirAll(w.Dir, 0o750); err != nil {
 		return err
@@ -126,7 +124,7 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 				return errors.New("the folder was removed")
 			}
 		case err := <-notify.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) { // which is a hint like any other
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // the next listing finds what was missed
 				return err
 			}
 		case <-ctx.Done():
@@ -135,14 +133,14 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 	}
 }
 
-// socketID tells a socket from another one at the same place.
+// socketID distinguishes a socket from an earlier one on the same path.
 type socketID struct {
 	inode uint64
 	made  int64
 }
 
-// maxSockets is how many plugins are attended to, each by a goroutine. Pods have the folder
-// as a hostPath.
+// maxSockets bounds the number of plugins, since each has a goroutine, and pods that have the
+// directory as a hostPath can make sockets.
 const maxSockets = 1000
 
 // list returns the sockets in a folder.
@@ -168,15 +166,14 @@ func list(dir string) (map[string]socketID, error) {
 	return out, err
 }
 
-// socketWorker is a socket that somebody attends to.
+// socketWorker is the goroutine of one socket.
 type socketWorker struct {
 	socketID
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// reconcile sees to it that each socket has somebody, and that those whose socket is
-// gone leave.
+// reconcile starts a goroutine for each new socket, and ends those of sockets that are gone.
 func (w *Watcher) reconcile(group *run.Group, known map[string]*socketWorker, sockets map[string]socketID) {
 	for socket, a := range known {
 		if sockets[socket] != a.socketID {
@@ -221,7 +218,7 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
 			pause, said = minBackoff, ""
 			select {
-			case <-held.reregister: // the one that had taken its place is gone
+			case <-held.reregister: // the socket that replaced this one is gone
 				w.registry.forget(held)
 				continue
 			case <-ctx.Done():
@@ -235,7 +232,7 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if said != err.Error() { // one that has just begun to listen is refused for another reason next
+		if said != err.Error() { // another error is logged, too
 			said = err.Error()
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
@@ -248,7 +245,7 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 	}
 }
 
-// register asks a plugin what it is, takes it, and tells it so.
+// register asks a plugin for its properties, registers it, and notifies it of the result.
 func (w *Watcher) register(ctx context.Context, socket string) (plugin, *registeredSocket, error) {
 	c, err := dial(socket)
 	if err != nil {

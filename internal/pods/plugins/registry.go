@@ -5,33 +5,33 @@ import (
 	"sync"
 )
 
-// key is what a plugin is registered by.
+// key identifies a plugin by its type and name.
 type key struct{ kind, name string }
 
-// registry are the sockets behind each name.
+// registry holds the registered sockets by plugin.
 type registry struct {
 	mu    sync.Mutex
 	names map[key]*nameEntry
 }
 
-// nameEntry are those of one name. Their lock is held while the handler is called, which may
-// take as long as a plugin does: other names have their own.
+// nameEntry holds the sockets of one plugin. Its lock is held while the handler is called, which may
+// take as long as the plugin does; other plugins have locks of their own.
 type nameEntry struct {
-	users int // that hold the lock or wait for it; holders.mu guards it
+	users int // holders of mu and waiters; guarded by registry.mu
 
 	mu      sync.Mutex
-	all     []*registeredSocket // in the order in which they came
-	current *registeredSocket   // the one that the handler knows; nil: none
+	all     []*registeredSocket // in the order of their registration
+	current *registeredSocket   // the socket that the handler uses; nil: none
 }
 
-// registeredSocket is a socket that is registered by a name.
+// registeredSocket is one socket of a registered plugin.
 type registeredSocket struct {
 	key
 	handler    Handler
-	reregister chan struct{} // capacity 1: it is to register once more
+	reregister chan struct{} // capacity 1: the socket has to register again
 }
 
-// add registers a socket by a name. It is the one that counts from now on.
+// add registers a socket, which becomes the current one of its plugin.
 func (h *registry) add(k key, handler Handler, register func() error) (*registeredSocket, error) {
 	n, release := h.lock(k)
 	defer release()
@@ -43,8 +43,7 @@ func (h *registry) add(k key, handler Handler, register func() error) (*register
 	return held, nil
 }
 
-// remove ends that. If no socket counts any more, the latest of the others is to register
-// once more.
+// remove unregisters a socket. If it was the current one, the latest of the others registers again.
 func (h *registry) remove(held *registeredSocket) {
 	n, release := h.lock(held.key)
 	defer release()
@@ -56,12 +55,12 @@ func (h *registry) remove(held *registeredSocket) {
 	if n.current == nil && len(n.all) > 0 {
 		select {
 		case n.all[len(n.all)-1].reregister <- struct{}{}:
-		default: // it is about to
+		default: // it is signaled already
 		}
 	}
 }
 
-// forget forgets a socket that is about to register once more.
+// forget removes a socket that is about to register again.
 func (h *registry) forget(held *registeredSocket) {
 	n, release := h.lock(held.key)
 	defer release()
@@ -72,7 +71,7 @@ func (n *nameEntry) remove(held *registeredSocket) {
 	n.all = slices.DeleteFunc(n.all, func(other *registeredSocket) bool { return other == held })
 }
 
-// lock waits for the turn at a name, and returns how to give it back.
+// lock locks the entry of a plugin, and returns the function that unlocks it.
 func (h *registry) lock(k key) (*nameEntry, func()) {
 	h.mu.Lock()
 	n := h.names[k]

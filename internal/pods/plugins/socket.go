@@ -11,17 +11,17 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// plugin is what a plugin says of itself.
+// plugin is the information that a plugin reports of itself.
 type plugin struct {
 	kind, name string
-	endpoint   string // where it does its work
+	endpoint   string // of its service
 	versions   []string
 }
 
-// callTimeout is how long a plugin may take for an answer.
+// callTimeout is how long a plugin may take for one call.
 const callTimeout = 10 * time.Second
 
-// connection is one to the socket of a plugin.
+// connection is a client of the registration API of one plugin.
 type connection struct {
 	socket string
 	conn   *grpc.ClientConn
@@ -36,7 +36,7 @@ func dial(socket string) (*connection, error) {
 	return &connection{socket, conn, registration.NewRegistrationClient(conn)}, nil
 }
 
-func (c *connection) close() { _ = c.conn.Close() } // nothing is under way
+func (c *connection) close() { _ = c.conn.Close() } // no call is in progress
 
 func (c *connection) info(ctx context.Context) (plugin, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -52,7 +52,7 @@ func (c *connection) info(ctx context.Context) (plugin, error) {
 	return p, nil
 }
 
-// notify lets a plugin know whether it was taken.
+// notify tells a plugin whether it is registered.
 func (c *connection) notify(ctx context.Context, refused error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ func grpcHealth(ctx context.Context, q checkRequest, g *v1.GRPCAction, timeout t
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// gRPC would try again and again to connect, and only say that the time is up.
+	// gRPC would retry the connection, and only report the timeout.
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", at)
 	switch {
@@ -48,7 +48,7 @@ func grpcHealth(ctx context.Context, q checkRequest, g *v1.GRPCAction, timeout t
 	if err != nil {
 		return unknown(fmt.Sprintf("make a client of %q: %v", at, err))
 	}
-	defer client.Close() //nolint:errcheck // it says at most that it is closed already
+	defer client.Close() //nolint:errcheck // at worst it is closed already
 	var service string
 	if g.Service != nil {
 		service = *g.Service
@@ -63,7 +63,7 @@ func grpcHealth(ctx context.Context, q checkRequest, g *v1.GRPCAction, timeout t
 	return success("service healthy")
 }
 
-// grpcFailure puts the failure of a call into words.
+// grpcFailure returns the result for a failed call.
 func grpcFailure(at, service string, timeout time.Duration, conn connectivity.State, err error) checkResult {
 	message := status.Convert(err).Message()
 	switch code := status.Code(err); {
@@ -84,7 +84,7 @@ func connectTimeout(at string, timeout time.Duration) string {
 	return fmt.Sprintf("timeout: failed to connect service %q within %v", at, timeout)
 }
 
-// only hands out one connection, once.
+// only returns a dialer that returns one connection, once.
 func only(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	conns := make(chan net.Conn, 1)
 	conns <- conn

@@ -14,7 +14,7 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// userAgent is what servers know from the kubelet.
+// userAgent is that of the kubelet, which servers know.
 const userAgent = "kube-probe/1.36"
 
 // httpGet succeeds with a status from 200 to 399.
@@ -31,7 +31,7 @@ func (m *Manager) httpGet(ctx context.Context, q checkRequest, g *v1.HTTPGetActi
 		return connectionFailure(withShownURL(err), err)
 	}
 	defer resp.Body.Close()
-	// A server that was not heard out may complain.
+	// The rest of the body is not read; the server may log that.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	if err != nil {
 		return connectionFailure(fmt.Sprintf("statuscode: %d, but the body can't be read: %v", resp.StatusCode, err), err)
@@ -46,7 +46,7 @@ func (m *Manager) httpGet(ctx context.Context, q checkRequest, g *v1.HTTPGetActi
 	}
 }
 
-// withShownURL is the text of an error of net/http, without secrets in its URL.
+// withShownURL returns the text of an error of net/http, without secrets in its URL.
 func withShownURL(err error) string {
 	e, ok := errors.AsType[*url.Error](err)
 	if !ok {

@@ -10,17 +10,16 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// checkRequest is all that a check has to know. Nothing in it is written to.
+// checkRequest is the input of one check. It is not modified.
 type checkRequest struct {
 	kind   kind
 	probe  *v1.Probe
 	target handler.Target
 }
 
-// runProbe is one turn of a probe, from the question to what follows from the answer.
+// runProbe runs a probe once: check, result, events, next time.
 func (m *Manager) runProbe(ctx context.Context, p *probe) {
-	// What a turn finds out is told even if the probe has come to its end by it,
-	// so telling has the longer life.
+	// The result is published even if it ends the probe, so publish gets the outer context.
 	checkCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if q, ok := m.startCheck(p, cancel); ok {
@@ -32,7 +31,7 @@ func (m *Manager) runProbe(ctx context.Context, p *probe) {
 	m.reschedule(p)
 }
 
-// startCheck reads what is to be asked. There may be nothing any more.
+// startCheck returns the request of a check, or false if the probe need not run any more.
 func (m *Manager) startCheck(p *probe, cancel context.CancelFunc) (checkRequest, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +52,8 @@ func (m *Manager) isWatched(p *probe) bool {
 	return m.containers[c.id] == c && c.probes[p.kind] == p
 }
 
-// recordResult adds an answer to what is known, unless nobody wants to know any more. It
-// returns the new health if that has changed.
+// recordResult adds the result of a check to the health of the container, unless the probe was
+// canceled. It returns the new health if it has changed.
 func (m *Manager) recordResult(ctx context.Context, p *probe, q checkRequest, a checkResult) (Result, *pod.Health, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +71,7 @@ func (m *Manager) recordResult(ctx context.Context, p *probe, q checkRequest, a 
 	return p.last, new(p.of.health), true
 }
 
-// reschedule makes room for the next turn.
+// reschedule puts the probe back into the queue.
 func (m *Manager) reschedule(p *probe) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,11 +81,10 @@ func (m *Manager) reschedule(p *probe) {
 	}
 }
 
-// publish hands on what a turn has found out: to metrics, to users, and, if it has
-// changed what is known, to the loop of the agent.
+// publish passes a result to metrics and events and, if it changed the health, to the agent's loop.
 func (m *Manager) publish(ctx context.Context, q checkRequest, a checkResult, r Result, changed *pod.Health, took time.Duration) {
 	if changed != nil {
-		m.commit() // who is told can rely on it; keep tries again if it fails
+		m.commit() // before it is published; saveLoop retries if it fails
 	}
 	t := q.target
 	if m.config.OnCheck != nil {

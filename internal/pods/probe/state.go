@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// saveInterval is the time between two writes that nobody waits for, and saveAgain
-	// the time after one that failed.
+	// saveInterval is the time between two writes in the background, saveRetryInterval the time after
+	// a failed one.
 	saveInterval      = time.Second
 	saveRetryInterval = 10 * time.Second
-	// unclaimedTTL is for how long after a restart results are kept of containers
-	// that nobody has asked to watch.
+	// unclaimedTTL is how long results from before a restart are kept for containers that are not
+	// watched.
 	unclaimedTTL = time.Hour
 
-	stateVersion = 1 // raised when the form of the file changes
+	stateVersion = 1 // incremented when the format of the file changes
 	maxState     = 16 << 20
 )
 
-// entry is what is kept of one container.
+// entry is the saved health of one container.
 type entry struct {
 	Pod     pod.UID `json:"pod"`
 	Started *bool   `json:"started,omitempty"`
@@ -43,14 +43,13 @@ func (e entry) health() pod.Health {
 	return pod.Health{Started: e.Started, Ready: e.Ready, Dead: e.Dead, Grace: e.Grace}
 }
 
-// state is the form of the file.
+// state is the content of the state file.
 type state struct {
 	Version    int              `json:"version"`
 	Containers map[string]entry `json:"containers"`
 }
 
-// saveLoop writes the state file whenever it is out of date and nobody waits for that,
-// but not too often.
+// saveLoop writes the state file in the background when it is out of date, once per saveInterval.
 func (m *Manager) saveLoop(ctx context.Context) {
 	for {
 		select {
@@ -71,10 +70,10 @@ func (m *Manager) saveLoop(ctx context.Context) {
 	}
 }
 
-// commit returns once the file holds what is known and it can be read here, and tells
-// whether the file does. If it can't be written, what is known can be read
-// nevertheless: a disk that is full must not keep pods from being ready. Of many who
-// come at the same time, one writes for all.
+// commit writes the state file if it is out of date, and then lets Health return the new values. It
+// returns whether the file is up to date. If the write fails, Health returns the new values
+// nevertheless: a full disk must not keep pods from becoming ready. Of concurrent calls, one writes
+// for all.
 func (m *Manager) commit() bool {
 	m.saving.Lock()
 	defer m.saving.Unlock()
@@ -88,7 +87,7 @@ func (m *Manager) commit() bool {
 	return saved
 }
 
-// save brings the state file up to date and tells whether it could.
+// save writes the state file, and tells whether it succeeded.
 func (m *Manager) save() bool {
 	s := m.state(time.Now())
 	err := m.file.write(s)
@@ -103,7 +102,7 @@ func (m *Manager) save() bool {
 	return err == nil
 }
 
-// state is what the file should hold.
+// state returns the content that the state file should have.
 func (m *Manager) state(now time.Time) state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +120,7 @@ func (m *Manager) state(now time.Time) state {
 	return s
 }
 
-// setShown lets be read what the file holds.
+// setShown lets Health return what the state file holds.
 func (m *Manager) setShown(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,15 +131,14 @@ func (m *Manager) setShown(s state) {
 	}
 }
 
-// stateFile is the file that results are kept in.
+// stateFile reads and writes the state file.
 type stateFile struct {
-	path    string // empty: there is none
-	wrote   []byte // what it holds
-	failing bool   // the last write went wrong
+	path    string // empty: no state is kept
+	wrote   []byte // its content
+	failing bool   // the last write failed
 }
 
-// load reads the file. What can't be used of it is not remembered, and the next write
-// replaces it.
+// load reads the file. Invalid entries are skipped; the next write replaces them.
 func (f *stateFile) load() (map[string]entry, error) {
 	none := map[string]entry{}
 	if f.path == "" {
@@ -179,8 +177,8 @@ func (f *stateFile) load() (map[string]entry, error) {
 	return containers, nil
 }
 
-// write replaces the file in one step if it holds anything else. It need not
-// outlive the machine, since no container does, so it is not forced to disk.
+// write replaces the file if its content differs. It is not synced to disk, since neither it nor any
+// container has to survive a crash of the machine.
 func (f *stateFile) write(s state) error {
 	if f.path == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// container is one that is probed. All of it is the Manager's, under its lock.
+// container is a probed container. It is guarded by the lock of the Manager.
 type container struct {
 	id        string
 	uid       pod.UID
@@ -20,12 +20,12 @@ type container struct {
 	spec *v1.Container
 	ip   string
 
-	health pod.Health    // what is known
-	shown  pod.Health    // what of it may be read: it is on disk
-	probes [kinds]*probe // nil: it has none of that kind
+	health pod.Health    // by all results
+	shown  pod.Health    // as far as it is in the state file; returned by Health
+	probes [kinds]*probe // nil: no probe of that kind
 }
 
-// results are the last ones of the probes that have any.
+// results returns the last results of the probes that have one.
 func (c *container) results() []Result {
 	var out []Result
 	for _, p := range c.probes {
@@ -36,24 +36,23 @@ func (c *container) results() []Result {
 	return out
 }
 
-// probe is in one of three places: it waits in the queue for its turn, it runs, or
-// there is nothing for it to find out (neither).
+// probe is one probe of a container. It waits in the queue, or runs, or does neither while it is not
+// needed.
 type probe struct {
 	of   *container
 	kind kind
 
-	at      time.Time // its turn, or the last one that it had
+	at      time.Time // of its next run, or of the last one
 	running bool
-	cancel  context.CancelFunc // of the check that runs
+	cancel  context.CancelFunc // of the running check
 
 	tally tally
 	last  Result
 }
 
-// Watch is told the newest of a pod. Containers that run and have probes are
-// probed from then on, those that are gone are forgotten. It never blocks, and
-// nothing comes of telling it twice. Health knows about a container once it was
-// watched, so Watch goes before whatever reads Health.
+// Watch updates the probes of a pod: running containers with probes are probed from then on, those
+// that are gone are removed. It never blocks, and is idempotent. It has to be called before Health for
+// a new container.
 func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +62,7 @@ func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 		if c == nil || c.State == pod.ContainerExited {
 			continue
 		}
-		// One whose state could not be read keeps what is known of it.
+		// A container whose state could not be read keeps its results.
 		there[c.ID] = true
 		if c.State == pod.ContainerRunning && !c.Starting {
 			m.watch(p, spec, c, m.podIP(p, have))
@@ -72,8 +71,8 @@ func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 	m.forget(p.UID, there)
 }
 
-// Stop says that a pod is being stopped. Nobody asks whether it lives any more;
-// whether it is ready is asked until its containers are gone.
+// Stop says that a pod is being stopped. Only its readiness probes go on, until its containers are
+// gone.
 func (m *Manager) Stop(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +83,7 @@ func (m *Manager) Stop(uid pod.UID) {
 	}
 }
 
-// Forget says that a pod is gone.
+// Forget removes a pod that is gone.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +91,7 @@ func (m *Manager) Forget(uid pod.UID) {
 	delete(m.pods, uid)
 }
 
-// probed returns the containers of p that have probes. Among init containers only
-// those that stay have any.
+// probed returns the containers of p that have probes. Among init containers only sidecars do.
 func probed(p *v1.Pod) []*v1.Container {
 	var out []*v1.Container
 	add := func(c *v1.Container) {
@@ -131,7 +129,7 @@ func (m *Manager) watchedPod(uid pod.UID) *podState {
 	return w
 }
 
-// watch takes in the newest of one container. The caller holds the lock.
+// watch updates the probes of one container. The caller holds the lock.
 func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip string) {
 	c := m.containers[seen.ID]
 	isNew := c == nil
@@ -157,13 +155,13 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 			c.probes[k] = nil
 		}
 	}
-	// One that is older than the manager ran before the agent was restarted, and
-	// so did all the others.
+	// A container that is older than the Manager ran before the restart of the agent, like all others:
+	// spread their checks.
 	m.scheduleAll(c, isNew && c.startedAt.Before(m.startedAt))
 }
 
-// scheduleAll gives each probe of c the place that it belongs to. If they are to be
-// spread, their first turns are. The caller holds the lock.
+// scheduleAll queues the probes of c that have to run, and removes the others. spread distributes
+// their first runs. The caller holds the lock.
 func (m *Manager) scheduleAll(c *container, spread bool) {
 	now := time.Now()
 	stopping := m.pods[c.uid].stopping
@@ -181,7 +179,7 @@ func (m *Manager) scheduleAll(c *container, spread bool) {
 	}
 }
 
-// untilFirst is how long it takes until the first turn of a probe.
+// untilFirst returns the time until the first run of a probe.
 func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration {
 	r := settingsOf(k.of(c.spec))
 	// The clock may have been set back since the container started.
@@ -202,15 +200,14 @@ func (m *Manager) schedule(p *probe, at time.Time) {
 	}
 }
 
-// unschedule takes a probe out of wherever it is. If it runs, its result will not count.
+// unschedule removes a probe from the queue. If it runs, it is canceled, and its result is dropped.
 func (m *Manager) unschedule(p *probe) {
 	if !m.queue.Remove(p) && p.cancel != nil {
 		p.cancel()
 	}
 }
 
-// forget drops what is known of the containers of a pod that are not there any
-// more. The caller holds the lock.
+// forget removes the containers of a pod that do not exist any more. The caller holds the lock.
 func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 	for id, e := range m.saved {
 		if e.Pod == uid && !there[id] {
@@ -249,7 +246,7 @@ func (m *Manager) markStale() {
 	signal(m.saveNeeded)
 }
 
-// signal never waits: one that is already there says the same.
+// signal never blocks: a signal that is pending says the same.
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -13,20 +13,19 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// kubelet is the user for whom the owner of a machine sets ids aside. It is the name
-// that the kubelet asks by, so that what is set up for it goes on working.
+// kubelet is the user in /etc/subuid whose ids are for pods. The name is that of the kubelet, so that
+// a machine that was set up for it needs no change.
 const kubelet = "kubelet"
 
-// Machine is what can be asked about the users of one.
+// Machine looks up users and their subordinate ids.
 type Machine struct {
-	// HasUser is nil for a user who is there, and user.UnknownUserError for others.
+	// HasUser returns nil for a user that exists, and user.UnknownUserError for others.
 	HasUser func(name string) error
-	// GetSubIDs answers as the program of that name does. The error is exec.ErrNotFound
-	// where there is none.
+	// GetSubIDs runs getsubids(1). The error is exec.ErrNotFound if it is not installed.
 	GetSubIDs func(ctx context.Context, args ...string) ([]byte, error)
 }
 
-// ThisMachine asks the one that we are on.
+// ThisMachine returns the Machine that the agent runs on.
 func ThisMachine() Machine {
 	return Machine{
 		HasUser: func(name string) error {
@@ -43,9 +42,9 @@ func ThisMachine() Machine {
 	}
 }
 
-// SetAside returns the ids that were set aside for pods in /etc/subuid and /etc/subgid,
-// or wherever the machine has them from. Without any, they are zero. Where there is
-// such a user, no answer is an error: it may come over a network that is down.
+// SetAside returns the subordinate ids of the user kubelet (/etc/subuid, /etc/subgid or nsswitch).
+// They are zero if there are none. If the user exists, a failed lookup is an error: it may depend on a
+// network that is down.
 func SetAside(ctx context.Context, m Machine) (render.IDs, error) {
 	if err := m.HasUser(kubelet); errors.As(err, new(user.UnknownUserError)) {
 		return render.IDs{}, nil
@@ -73,7 +72,7 @@ func SetAside(ctx context.Context, m Machine) (render.IDs, error) {
 	return ids, nil
 }
 
-// parse reads the one line "0: kubelet 65536 2147483648".
+// parse parses the output of getsubids: "0: kubelet 65536 2147483648".
 func parse(text string) (render.IDs, error) {
 	text = strings.TrimSpace(text)
 	words := strings.Fields(text)

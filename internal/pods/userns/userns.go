@@ -1,12 +1,12 @@
-// Package userns gives each pod that wants users of its own a range of ids on the
-// machine. It is the only writer of <pods>/<uid>/userns.
+// Package userns assigns a range of host ids to each pod with a user namespace (hostUsers: false). It
+// is the only writer of <pods>/<uid>/userns.
 //
 // What always holds:
-//   - No two pods have an id in common, also not with pods of other agents on this machine.
-//   - A range is on the disk before anybody uses it, in the directory of its pod. It
-//     is found again there after a restart, and free again once that directory is gone.
-//   - The ids below the first range belong to the machine and are given to nobody. So
-//     do all others, if its owner has set some aside for pods.
+//   - The ranges of pods do not overlap, nor do those of pods of other agents on this machine.
+//   - A range is recorded in the directory of its pod before it is used. It is found there after a restart, and is free
+//     again once that directory is gone.
+//   - The ids below DefaultCount belong to the machine and are never assigned. If the machine has subordinate ids for
+//     pods, only those are assigned.
 package userns
 
 import (
@@ -28,18 +28,18 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// DefaultCount is how many ids a pod gets: as many as images may use.
+// DefaultCount is the default number of ids of a pod: as many as images may use.
 const DefaultCount = 65536
 
-// fileName is that of the record in the directory of a pod.
+// fileName is the name of the record in the directory of a pod.
 const fileName = "userns"
 
-// Config is what a Manager is made of.
+// Config is checked by New.
 type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
-	// Range finds out what pods are given ids of, see SetAside. Zero, and nil: all but
-	// the first DefaultCount. It is asked when a pod wants some, until it knows.
+	// Range returns the ids that may be assigned to pods, see SetAside. Zero, and a nil func: all but
+	// the first DefaultCount. It is called when a pod needs ids, until it succeeds.
 	Range func() (render.IDs, error)
 	// Others calls give with the directories of pods of the other agents on this machine, while
 	// none of these agents gives ids. Nil: there are no others.
@@ -47,19 +47,19 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Manager gives out ranges. It may be used from several goroutines.
+// Manager assigns ranges. It may be used from several goroutines.
 type Manager struct {
 	cfg Config
 
-	rangeMu sync.Mutex  // never taken while mu is held: the answer may take a while
-	allowed *render.IDs // nil: nobody has asked yet, or there was no answer
+	rangeMu sync.Mutex  // never locked while mu is held: Range may take a while
+	allowed *render.IDs // nil: Range has not succeeded yet
 
 	mu     sync.Mutex
 	pods   map[pod.UID]render.IDs
-	unread map[pod.UID]error // pods whose records can't be read, and why
+	unread map[pod.UID]error // pods with unreadable records
 }
 
-// New finds the ranges that pods have already.
+// New reads the records of all pods.
 func New(c Config) (*Manager, error) {
 	if c.Count == 0 {
 		c.Count = DefaultCount
@@ -92,8 +92,8 @@ func New(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// Allocate returns the ids of a pod, whose directory is there. A pod that has none is
-// given the first that are free. It is not called for the same pod twice at a time.
+// Allocate returns the ids of a pod, whose directory exists. A pod without ids gets the first free
+// range. Calls for one pod must not be concurrent.
 func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
 		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
@@ -111,7 +111,7 @@ func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	return ids, nil
 }
 
-// idsOf returns the ids that a pod has.
+// idsOf returns the recorded ids of a pod.
 func (m *Manager) idsOf(uid pod.UID) (render.IDs, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +125,7 @@ func (m *Manager) idsOf(uid pod.UID) (render.IDs, error) {
 	return ids, err
 }
 
-// allowedRange returns what pods are given ids of.
+// allowedRange returns the ids that may be assigned to pods.
 func (m *Manager) allowedRange() (render.IDs, error) {
 	m.rangeMu.Lock()
 	defer m.rangeMu.Unlock()
@@ -195,7 +195,7 @@ func (m *Manager) firstFree(within render.IDs, elsewhere []render.IDs) (render.I
 		}
 	}
 	width := m.cfg.Count / DefaultCount
-	const last = 1<<16 - 1 // of the ranges of DefaultCount: it holds the id that means none
+	const last = 1<<16 - 1 // the last block has the id (uid_t)-1, which is none
 	from, to := uint32(1), uint32(last)
 	if within.Count > 0 {
 		from, to = within.First/DefaultCount, min(to, within.First/DefaultCount+within.Count/DefaultCount)
@@ -216,10 +216,10 @@ func (m *Manager) firstFree(within render.IDs, elsewhere []render.IDs) (render.I
 	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods of this agent and %d of others on this machine", len(m.pods), len(elsewhere))
 }
 
-// maxRecord is more than a record takes.
+// maxRecord bounds the size of a record, in bytes.
 const maxRecord = 64 << 10
 
-// record is the file of a pod, in the form that the kubelet has for it.
+// record is the file of a pod, in the format of the kubelet.
 type record struct {
 	UIDMappings []mapping `json:"uidMappings"`
 	GIDMappings []mapping `json:"gidMappings"`
@@ -251,7 +251,7 @@ func read(podsDir string, uid pod.UID) (render.IDs, error) {
 	return render.IDs{First: one.HostID, Count: one.Length}, nil
 }
 
-// write makes the record appear all at once, and stay through a power cut.
+// write replaces the record, and syncs it to disk.
 func (m *Manager) write(uid pod.UID, ids render.IDs) error {
 	one := []mapping{{HostID: ids.First, Length: ids.Count}}
 	data, err := json.Marshal(record{UIDMappings: one, GIDMappings: one})
