@@ -10,6 +10,7 @@
 //	salvage     state files of which some entries are damaged
 //	run         named goroutines with an owner and an end
 //	backoff     pauses between the attempts of an operation that keeps failing
+//	keyedmutex  a mutex for each key
 //	queue       a priority queue whose members can leave
 //	logging     the logger of a process, which never blocks
 //	logonce     which failures of a retried operation are logged

@@ -38,6 +38,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"berth/internal/lib/keyedmutex"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/statefile"
 )
@@ -83,13 +84,13 @@ type Manager struct {
 	waiting map[string]map[pod.UID]bool
 	wanted  map[volumeID]map[pod.UID]bool // pods by the attachable volumes that they want
 	warned  map[string]bool               // directories whose record is unreadable or missing, and was logged
-	locks   map[volumeID]*volumeLock
-	changed chan struct{} // capacity 1: a driver was registered or unregistered
+	changed chan struct{}                 // capacity 1: a driver was registered or unregistered
 
 	// Replaced by tests that count reads.
 	readRecord func(dir string) (*record, error)
 	listDirs   func(dir string) ([]string, error)
 
+	locks     keyedmutex.Mutex[volumeID]
 	index     index
 	reserveMu sync.Mutex // held from counting volumes to recording one more
 	inUseMu   sync.Mutex // held from collecting the volumes in use to reporting them
@@ -119,7 +120,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
-		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, locks: map[volumeID]*volumeLock{}, changed: make(chan struct{}, 1),
+		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, changed: make(chan struct{}, 1),
 		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
 	m.reportInUse()
@@ -133,36 +134,13 @@ func (v volumeID) String() string {
 	return fmt.Sprintf("volume %q of CSI driver %q", v.handle, v.driver)
 }
 
-// volumeLock is the lock of one volume. It is locked while held is full.
-type volumeLock struct {
-	held  chan struct{} // capacity 1
-	users int           // holders of the lock and waiters
-}
-
 // lockVolume waits for the lock of a volume, and returns the function that unlocks it.
-func (m *Manager) lockVolume(ctx context.Context, v volumeID) (release func(), err error) {
-	m.mu.Lock()
-	t := m.locks[v]
-	if t == nil {
-		t = &volumeLock{held: make(chan struct{}, 1)}
-		m.locks[v] = t
+func (m *Manager) lockVolume(ctx context.Context, v volumeID) (unlock func(), err error) {
+	unlock, err = m.locks.Lock(ctx, v)
+	if err != nil {
+		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, err)
 	}
-	t.users++
-	m.mu.Unlock()
-	leave := func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(m.locks, v)
-		}
-	}
-	select {
-	case t.held <- struct{}{}:
-		return func() { <-t.held; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, context.Cause(ctx))
-	}
+	return unlock, nil
 }
 
 // Waiting is the error for something that another component has to do first, and that it does not

@@ -331,7 +331,7 @@ func (w *world) nothingLeft() {
 			w.t.Error("left:", left, err)
 		}
 	}
-	if len(w.m.locks) > 0 || len(w.m.waiting) > 0 || len(w.m.warned) > 0 {
-		w.t.Error(fmt.Sprint(w.m.locks, w.m.waiting, w.m.warned))
+	if w.m.locks.InUse() > 0 || len(w.m.waiting) > 0 || len(w.m.warned) > 0 {
+		w.t.Error(fmt.Sprint(w.m.locks.InUse(), w.m.waiting, w.m.warned))
 	}
 }

@@ -54,7 +54,7 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 	// Held from the check for other users to the mount: of two pods, only the first one applies its
 	// fsGroup.
 	j.task.setStep(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
-	release, err := j.m.localLocks.lock(ctx, filepath.Clean(source))
+	release, err := j.m.localLocks.Lock(ctx, filepath.Clean(source))
 	if err != nil {
 		return place{}, fmt.Errorf("%s is being set up for another pod: %w", source, err)
 	}

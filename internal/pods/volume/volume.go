@@ -41,6 +41,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/downward"
+	"berth/internal/lib/keyedmutex"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/csi"
 )
@@ -117,7 +118,7 @@ type Manager struct {
 	holdMu     sync.Mutex                   // held from looking up the holder of a volume to recording the new one
 	waiting    map[pod.UID]map[pod.UID]bool // by holder: the pods that wait for one of its volumes
 	holders    holders                      // of persistent volumes
-	localLocks keyedMutex                   // by the path of a local volume
+	localLocks keyedmutex.Mutex[string]     // by the path of a local volume
 	swapWarned sync.Once                    // for the warning that memory may be swapped out
 }
 
@@ -159,7 +160,7 @@ func New(c Config) (*Manager, error) {
 	return &Manager{
 		cfg: c, guard: newGuard(c.Timeout),
 		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{}, waiting: map[pod.UID]map[pod.UID]bool{},
-		localLocks: keyedMutex{held: map[string]chan struct{}{}}, readRecord: readRecord,
+		readRecord: readRecord,
 	}, nil
 }
 
