@@ -33,7 +33,7 @@ var readsState = map[string]string{
 	"internal/host/roots/ports.go":            "it is of one root; what can't be read of it counts as free",
 	"internal/intake/source/lastgood.go":      "object by object, and as far as it goes",
 	"internal/pods/userns/userns.go":          "it is of one pod",
-	"internal/pods/volume/edited.go":          "it is of one volume",
+	"internal/pods/volume/record.go":          "it is of one volume",
 	"internal/app/settings.go":                "field by field, with salvage",
 	"internal/pods/ephemeral/ephemeral.go":    "entry by entry, with salvage",
 }

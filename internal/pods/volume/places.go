@@ -2,6 +2,7 @@ package volume
 
 import "berth/internal/lib/pod"
 
+// storePlace remembers the place of a volume that is set up.
 func (m *Manager) storePlace(uid pod.UID, volume string, at place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,4 +35,10 @@ func (m *Manager) deletePlaces(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pods, uid)
+}
+
+// Path returns the path of a volume, if it was set up since the agent started.
+func (m *Manager) Path(uid pod.UID, name string) (string, bool) {
+	at, ok := m.loadPlace(uid, name)
+	return at.path, ok && at.path != ""
 }
