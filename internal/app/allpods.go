@@ -48,6 +48,6 @@ func idsForPods(ctx context.Context) func() (render.IDs, error) {
 	return func() (render.IDs, error) {
 		ctx, cancel := context.WithTimeout(ctx, idsPatience)
 		defer cancel()
-		return userns.SetAside(ctx, userns.ThisMachine())
+		return userns.SubordinateIDs(ctx, userns.ThisMachine())
 	}
 }

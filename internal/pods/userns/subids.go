@@ -42,10 +42,10 @@ func ThisMachine() Machine {
 	}
 }
 
-// SetAside returns the subordinate ids of the user kubelet (/etc/subuid, /etc/subgid or nsswitch).
+// SubordinateIDs returns the subordinate ids of the user kubelet (/etc/subuid, /etc/subgid or nsswitch).
 // They are zero if there are none. If the user exists, a failed lookup is an error: it may depend on a
 // network that is down.
-func SetAside(ctx context.Context, m Machine) (render.IDs, error) {
+func SubordinateIDs(ctx context.Context, m Machine) (render.IDs, error) {
 	if err := m.HasUser(kubelet); errors.As(err, new(user.UnknownUserError)) {
 		return render.IDs{}, nil
 	} else if err != nil {

@@ -38,7 +38,7 @@ func machine(users, groups string) Machine {
 
 func TestIDsThatWereSetAsideAreFound(t *testing.T) {
 	const line = "0: kubelet 1048576 655360\n"
-	got, err := SetAside(t.Context(), machine(line, line))
+	got, err := SubordinateIDs(t.Context(), machine(line, line))
 	if want := (render.IDs{First: 1048576, Count: 655360}); err != nil || got != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
@@ -52,7 +52,7 @@ func TestWithoutAKubeletNothingIsSetAside(t *testing.T) {
 		return nil, &exec.Error{Name: "getsubids", Err: exec.ErrNotFound}
 	}
 	for name, m := range map[string]Machine{"no such user": nobody, "nobody to ask": untold} {
-		if got, err := SetAside(t.Context(), m); err != nil || got != (render.IDs{}) {
+		if got, err := SubordinateIDs(t.Context(), m); err != nil || got != (render.IDs{}) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestIDsThatNoPodCanHaveAreRefused(t *testing.T) {
 		"past the end":       {"0: kubelet 4294901760 131072\n", "0: kubelet 4294901760 131072\n", "4294967296"},
 		"nothing":            {"0: kubelet 65536 0\n", "0: kubelet 65536 0\n", "65536"},
 	} {
-		if got, err := SetAside(t.Context(), machine(test.users, test.groups)); err == nil || !strings.Contains(err.Error(), test.says) {
+		if got, err := SubordinateIDs(t.Context(), machine(test.users, test.groups)); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestIDsThatNoPodCanHaveAreRefused(t *testing.T) {
 			GetSubIDs: func(context.Context, ...string) ([]byte, error) { return nil, errors.New("no answer") },
 		},
 	} {
-		if got, err := SetAside(t.Context(), m); err == nil || !strings.Contains(err.Error(), "no answer") {
+		if got, err := SubordinateIDs(t.Context(), m); err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("nothing is known %s: got %v, %v", name, got, err)
 		}
 	}

@@ -38,7 +38,7 @@ const fileName = "userns"
 type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
-	// Range returns the ids that may be assigned to pods, see SetAside. Zero, and a nil func: all but
+	// Range returns the ids that may be assigned to pods, see SubordinateIDs. Zero, and a nil func: all but
 	// the first DefaultCount. It is called when a pod needs ids, until it succeeds.
 	Range func() (render.IDs, error)
 	// Others calls give with the directories of pods of the other agents on this machine, while
