@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 )
 
 // driverSpec is the CSIDriver object of a driver, with defaults.
@@ -45,12 +46,12 @@ func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
 	if len(s.VolumeLifecycleModes) > 0 {
 		r.modes = s.VolumeLifecycleModes
 	}
-	r.podInfo, r.republish, r.tokensInSecrets = isTrue(s.PodInfoOnMount), isTrue(s.RequiresRepublish), isTrue(s.ServiceAccountTokenInSecrets)
+	r.podInfo = ptr.Deref(s.PodInfoOnMount, false)
+	r.republish = ptr.Deref(s.RequiresRepublish, false)
+	r.tokensInSecrets = ptr.Deref(s.ServiceAccountTokenInSecrets, false)
 	r.tokens = s.TokenRequests
 	return r
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 // prepare collects the arguments of the calls to a driver. It calls none yet.
 func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 )
@@ -100,10 +101,8 @@ func applyResult(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
 
 // differs tells whether two healths differ. The reason of a dead container does not change any more.
 func differs(a, b pod.Health) bool {
-	return isTrue(a.Started) != isTrue(b.Started) || isTrue(a.Ready) != isTrue(b.Ready) || a.Dead != b.Dead
+	return ptr.Deref(a.Started, false) != ptr.Deref(b.Started, false) || ptr.Deref(a.Ready, false) != ptr.Deref(b.Ready, false) || a.Dead != b.Dead
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 // fitToSpec returns h with values for the probes that c has, and without values for others. A
 // container without a result has neither started nor is it ready.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 )
@@ -185,7 +186,7 @@ func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration 
 	// The clock may have been set back since the container started.
 	wait := min(max(c.startedAt.Add(r.delay).Sub(now), 0), r.delay)
 	if spread {
-		wellSoFar := k == liveness || isTrue(c.health.Ready)
+		wellSoFar := k == liveness || ptr.Deref(c.health.Ready, false)
 		wait = max(wait, startOffset(c.uid, c.spec.Name, k, r.period, wellSoFar))
 	}
 	return wait

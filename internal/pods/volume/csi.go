@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
@@ -25,7 +26,7 @@ func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	s := v.CSI
 	r := csi.Request{
 		Name: v.Name, Driver: s.Driver, Attributes: s.VolumeAttributes,
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ReadOnly: isTrue(s.ReadOnly),
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ReadOnly: ptr.Deref(s.ReadOnly, false),
 	}
 	if s.FSType != nil {
 		r.FSType = *s.FSType

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/volumekind"
 )
@@ -17,8 +18,8 @@ const defaultTokenLife = int64(3600)
 func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.Projected
 	optional := slices.ContainsFunc(source.Sources, func(s v1.VolumeProjection) bool {
-		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional)) ||
-			(s.ClusterTrustBundle != nil && isTrue(s.ClusterTrustBundle.Optional))
+		return (s.Secret != nil && ptr.Deref(s.Secret.Optional, false)) || (s.ConfigMap != nil && ptr.Deref(s.ConfigMap.Optional, false)) ||
+			(s.ClusterTrustBundle != nil && ptr.Deref(s.ClusterTrustBundle.Optional, false))
 	})
 	return j.setupContent(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 )
 
 // trustBundle adds a file with the certificates of ClusterTrustBundles: each once, sorted, since the
@@ -17,7 +18,7 @@ import (
 func (j *job) trustBundle(ctx context.Context, p payload, s *v1.ClusterTrustBundleProjection, defaultMode *int32) error {
 	bundles, err := j.m.cfg.Objects.TrustBundles(ctx, j.pod, s)
 	switch {
-	case apierrors.IsNotFound(err) && isTrue(s.Optional):
+	case apierrors.IsNotFound(err) && ptr.Deref(s.Optional, false):
 	case err != nil && s.Name != nil:
 		return fetchError("clustertrustbundle", *s.Name, err)
 	case err != nil:
@@ -27,7 +28,7 @@ func (j *job) trustBundle(ctx context.Context, p payload, s *v1.ClusterTrustBund
 	switch {
 	case err != nil:
 		return fmt.Errorf("clustertrustbundle: %w", err)
-	case len(text) == 0 && !isTrue(s.Optional):
+	case len(text) == 0 && !ptr.Deref(s.Optional, false):
 		return missingf("no clustertrustbundle matches what the volume asks for, and the source is not optional")
 	}
 	mode, err := fileMode(defaultMode)
