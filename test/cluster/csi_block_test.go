@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/test/cluster/control"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 func TestADeviceOfADriver(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, control.ControllerManager, control.Scheduler)
 	admin := clientOf(t, plane, control.Admin())
-	device, _ := kit.LoopDevice(t, "hello from a device")
+	device, _ := fixture.LoopDevice(t, "hello from a device")
 	n := joinNode(t, plane, "one")
 	driver := startDriver(t, n, diskDriver)
 	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{})

@@ -22,7 +22,7 @@ import (
 
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 const diskDriver = "disks.example.com"
@@ -34,14 +34,14 @@ type csiDriver struct {
 }
 
 // buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return kit.Build("../csidriver") })
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../csidriver") })
 
 func startDriver(t *testing.T, n *lab.Node, name string, flags ...string) *csiDriver {
 	t.Helper()
 	program, err := buildDriver()
 	must(t, err)
 	d := &csiDriver{t, t.TempDir()}
-	must(t, kit.WriteProgram(d.in("program"), program))
+	must(t, fixture.WriteProgram(d.in("program"), program))
 	cmd := exec.Command(d.in("program"), append([]string{"-name", name, "-dir", d.dir, "-registry", filepath.Join(n.Root, "plugins_registry")}, flags...)...)
 	cmd.Stderr = os.Stderr
 	must(t, cmd.Start())

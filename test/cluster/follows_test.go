@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"berth/test/cluster/lab"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // reader is a pod that has a ConfigMap, a Secret, a label and an annotation of its own
@@ -112,7 +112,7 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 		for _, file := range s.files {
 			paths = append(paths, filepath.Join(dir, "volumes", "kubernetes.io~"+file.kind, file.path))
 		}
-		value := kit.MustFollow(t, s.what, func(value string) { must(t, s.set(value)) }, paths...)
+		value := fixture.MustFollow(t, s.what, func(value string) { must(t, s.set(value)) }, paths...)
 
 		// for the container as well
 		for _, file := range s.files {
@@ -151,7 +151,7 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 // test/workload, and tells of it in another: two annotations of its own are one of them.
 func versionsPod() *corev1.Pod {
 	p := once(workloadPod("reader", "versions", "/all", "/told/versions"))
-	p.Annotations = kit.Numbered("pod", 2, 0)
+	p.Annotations = fixture.Numbered("pod", 2, 0)
 	var fields []corev1.DownwardAPIVolumeFile
 	for key := range p.Annotations {
 		fields = append(fields, corev1.DownwardAPIVolumeFile{Path: key, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + key + "']"}})
@@ -175,8 +175,8 @@ func TestAContainerNeverSeesAMixOfVersions(t *testing.T) {
 	// given a container that reads a volume of several sources all the time
 	l, admin := sharedNamespace(t, "versions")
 	pods, core := podsIn(t, admin, "versions"), admin.CoreV1()
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}, Data: kit.Numbered("map", keys, 0)}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: kit.Numbered("secret", keys, 0)}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}, Data: fixture.Numbered("map", keys, 0)}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: fixture.Numbered("secret", keys, 0)}
 	_, err := core.ConfigMaps("versions").Create(t.Context(), settings, create)
 	must(t, err)
 	_, err = core.Secrets("versions").Create(t.Context(), secret, create)
@@ -184,22 +184,22 @@ func TestAContainerNeverSeesAMixOfVersions(t *testing.T) {
 	pods.create(versionsPod())
 	before := pods.await("reader", "ready", isReady)
 	file := filepath.Join(dirOf(l, before), "volumes", "kubernetes.io~empty-dir", "told", "versions")
-	kit.AwaitVersions(t, file, 0, objects...)
+	fixture.AwaitVersions(t, file, 0, objects...)
 
 	// when all sources change, again and again, then the container sees each version, and
 	// never two of one object
-	began, told := time.Now(), kit.Versions{}
+	began, told := time.Now(), fixture.Versions{}
 	for i := 1; i <= updates; i++ {
-		settings.Data, secret.StringData = kit.Numbered("map", keys, i), kit.Numbered("secret", keys, i)
+		settings.Data, secret.StringData = fixture.Numbered("map", keys, i), fixture.Numbered("secret", keys, i)
 		_, err := core.ConfigMaps("versions").Update(t.Context(), settings, metav1.UpdateOptions{})
 		must(t, err)
 		_, err = core.Secrets("versions").Update(t.Context(), secret, metav1.UpdateOptions{})
 		must(t, err)
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": kit.Numbered("pod", 2, i)}})
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": fixture.Numbered("pod", 2, i)}})
 		must(t, err)
 		_, err = pods.Patch(t.Context(), "reader", types.MergePatchType, patch, metav1.PatchOptions{})
 		must(t, err)
-		told = kit.AwaitVersions(t, file, i, objects...)
+		told = fixture.AwaitVersions(t, file, i, objects...)
 	}
 	t.Logf("%d updates of three objects took %s; in the container, %d reads found %d versions of them",
 		updates, time.Since(began).Round(time.Millisecond), told.Reads, told.Seen)

@@ -19,7 +19,7 @@ import (
 
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 const (
@@ -48,21 +48,21 @@ claims=$(printf '%s' "$request" | sed -n 's/.*"serviceAccountToken":"[^".]*\.\([
 need "$claims" '"aud":["` + hubAudience + `"]'
 need "$claims" '"kubernetes.io":{"namespace":"` + namespace + `"'
 need "$claims" '"serviceaccount":{"name":"` + account + `"'
-echo '` + kit.ProviderAnswer(hubHost, hubUser) + "'\n"
+echo '` + fixture.ProviderAnswer(hubHost, hubUser) + "'\n"
 }
 
 // serveHub starts the registry of a node, and returns the name of its image.
 func serveHub(t *testing.T, n *lab.Node) string {
 	t.Helper()
 	const name = "team/app:1"
-	program, err := kit.Build("../workload")
+	program, err := fixture.Build("../workload")
 	must(t, err)
-	registry := kit.NewRegistry(t)
+	registry := fixture.NewRegistry(t)
 	registry.Push(name, program, 1000)
 	listener, err := n.Namespace.Listen(t.Context(), "tcp", hubHost)
 	must(t, err)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if kit.LoggedIn(w, r, hubUser) {
+		if fixture.LoggedIn(w, r, hubUser) {
 			registry.ServeHTTP(w, r)
 		}
 	})}
@@ -124,7 +124,7 @@ func TestPodsPullAsTheirServiceAccount(t *testing.T) {
 	plane := newPlane(t)
 	admin := clientOf(t, plane, control.Admin())
 	dir := t.TempDir()
-	n := joinNodeAs(t, plane, lab.NodeConfig{Name: "one", Flags: kit.CredentialProvider(t, dir, hubHost, hubProvider(namespace, reader), hubConfig)})
+	n := joinNodeAs(t, plane, lab.NodeConfig{Name: "one", Flags: fixture.CredentialProvider(t, dir, hubHost, hubProvider(namespace, reader), hubConfig)})
 	image := serveHub(t, n)
 	makeNamespace(t, admin, namespace)
 	makeAccount(t, admin, namespace, reader, map[string]string{hubRole: "reader"})

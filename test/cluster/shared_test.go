@@ -13,7 +13,7 @@ import (
 	"berth/internal/runtime/ociarchive"
 	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // What all tests of this process share. Each is made by the first who needs it.
@@ -81,7 +81,7 @@ func workloadArchive(t *testing.T) string {
 	if archive.path != "" {
 		return archive.path
 	}
-	data, err := kit.Build("../workload")
+	data, err := fixture.Build("../workload")
 	must(t, err)
 	var content bytes.Buffer
 	must(t, ociarchive.Write(&content, ociarchive.Image{

@@ -101,7 +101,7 @@ func (n *node) launchCommand(cmd *exec.Cmd) {
 	defer log.Close()
 	a := &agent{cmd: cmd, ended: make(chan struct{})}
 	a.cmd.Stdout, a.cmd.Stderr = log, log
-	if err := n.inside(a.cmd.Start); err != nil {
+	if err := n.Inside(a.cmd.Start); err != nil {
 		n.t.Fatal(err)
 	}
 	go func() {
@@ -186,7 +186,7 @@ func (n *node) berth(args ...string) result {
 func (n *node) run(cmd *exec.Cmd) result {
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	err := n.inside(cmd.Run)
+	err := n.Inside(cmd.Run)
 	r := result{out: out.String(), stderr: stderr.String()}
 	var exit *exec.ExitError
 	switch {

@@ -99,7 +99,7 @@ func TestOnceIsStopped(t *testing.T) {
 	cmd := n.once(jobPod("diary", "a", "200ms"))
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	n.wait("the container to write", startLimit, func() string {

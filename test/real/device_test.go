@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 func TestADeviceOfTheMachine(t *testing.T) {
 	t.Parallel()
 	// given a device that is a volume of the folder, behind a link as udev makes them
 	n := newNode(t)
-	device, file := kit.LoopDevice(t, "hello from a device")
+	device, file := fixture.LoopDevice(t, "hello from a device")
 	link := filepath.Join(n.dir, "by-name")
 	if err := os.Symlink(device, link); err != nil {
 		t.Fatal(err)

@@ -342,7 +342,7 @@ func TestADeadPipeDoesNotEndTheAgent(t *testing.T) {
 	}
 	a := &agent{cmd: exec.Command(n.program, n.runArgs()...), ended: make(chan struct{})}
 	a.cmd.Stdout, a.cmd.Stderr = write, write
-	if err := n.inside(a.cmd.Start); err != nil {
+	if err := n.Inside(a.cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

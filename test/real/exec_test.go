@@ -87,7 +87,7 @@ func TestExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := typist.Write([]byte("it runs")); err != nil {
@@ -156,7 +156,7 @@ func TestExecOnATerminal(t *testing.T) {
 	cmd := exec.Command(n.program, "--root-dir", n.root, "exec", "-it", "web", "--", "/workload", "terminal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // it is told of a new size
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	screen := &buffer{}
@@ -237,7 +237,7 @@ func TestPortForward(t *testing.T) {
 	cmd := exec.Command(n.program, "--root-dir", n.root, "port-forward", "web", "18080:8080", "--address", "127.0.0.1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	n.wait("an answer", startLimit, func() string {

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 func TestVolumesFollowTheFolderWithinASecond(t *testing.T) {
@@ -47,7 +47,7 @@ func TestVolumesFollowTheFolderWithinASecond(t *testing.T) {
 		for i, path := range paths {
 			paths[i] = filepath.Join(n.root, "pods", string(p.UID), "volumes", path)
 		}
-		value := kit.MustFollow(t, what, set[what], paths...)
+		value := fixture.MustFollow(t, what, set[what], paths...)
 
 		// to the container as well
 		for _, path := range paths {

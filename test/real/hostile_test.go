@@ -285,7 +285,7 @@ func listenToLoud(n *node) {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		if err := n.inside(cmd.Start); err != nil {
+		if err := n.Inside(cmd.Start); err != nil {
 			n.t.Fatal(err)
 		}
 		if _, err := out.Read(make([]byte, 1)); err != nil {
@@ -337,7 +337,7 @@ func (n *node) discard(args ...string) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.program, append(args, "--root-dir", n.root)...)
-	if err := n.inside(cmd.Run); err != nil {
+	if err := n.Inside(cmd.Run); err != nil {
 		n.t.Errorf("berth %v: %v", args, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // A container runtime that hangs, and does not die.
@@ -161,7 +161,7 @@ func TestACallThatIsNeverAnsweredIsNamed(t *testing.T) {
 	other.start()
 	other.stop()
 	socket := filepath.Join(other.dir, "proxy.sock")
-	proxy := kit.NewCRIProxy(t, socket, other.socket)
+	proxy := fixture.NewCRIProxy(t, socket, other.socket)
 	n := newNode(t)
 	n.socket = other.socket
 	release := proxy.Hold("ListContainers")
@@ -208,7 +208,7 @@ func TestAPostStartHookThatNobodyAnswersForIsRunAgain(t *testing.T) {
 	other.start()
 	other.stop()
 	socket := filepath.Join(other.dir, "proxy.sock")
-	proxy := kit.NewCRIProxy(t, socket, other.socket)
+	proxy := fixture.NewCRIProxy(t, socket, other.socket)
 	n := newNode(t)
 	n.configure("runtimeRequestTimeout: 5s\n")
 	n.socket = other.socket

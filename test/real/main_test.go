@@ -19,7 +19,7 @@ import (
 	"testing"
 
 	"berth/internal/runtime/ociarchive"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // atATime is how many tests run at the same time. They wait a lot, so it may be
@@ -53,7 +53,7 @@ func berthProgram(t *testing.T) string {
 }
 
 // workload is the program that runs in containers. It is built once.
-var workload = sync.OnceValues(func() ([]byte, error) { return kit.Build("../workload") })
+var workload = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../workload") })
 
 // workloadImage is the image that most pods of the tests run.
 const workloadImage = "localhost/workload:1"
@@ -71,7 +71,7 @@ func archive(t *testing.T, tag string, write func(io.Writer, ociarchive.Image) e
 // archiveOf makes an image of another program of the tests.
 func archiveOf(t *testing.T, tag, source string) []byte {
 	t.Helper()
-	program, err := kit.Build(source)
+	program, err := fixture.Build(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,6 @@ func newNetwork(t *testing.T, name string) network {
 	return network{ns}
 }
 
-// inside calls f within the network. What f starts is in it, too; what f leaves to
-// other goroutines is not.
-func (n network) inside(f func() error) error { return n.Inside(f) }
-
 func (n network) mustRun(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := n.Run(name, args...)

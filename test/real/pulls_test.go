@@ -18,7 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/runtime/ociarchive"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 func TestTwentyPodsPullOnce(t *testing.T) {
@@ -94,9 +94,9 @@ func TestCredentialProvider(t *testing.T) {
 	h := n.newHub(false)
 	h.user = "robot"
 	image := h.push("team/app:1", 1000)
-	program := "#!/bin/sh\ncat > \"$0.asked\"\necho '" + kit.ProviderAnswer(h.host, "robot") + "'\n"
+	program := "#!/bin/sh\ncat > \"$0.asked\"\necho '" + fixture.ProviderAnswer(h.host, "robot") + "'\n"
 	n.apply("pod.yaml", podOf("web", image))
-	n.start(kit.CredentialProvider(t, n.dir, h.host, program, "")...)
+	n.start(fixture.CredentialProvider(t, n.dir, h.host, program, "")...)
 
 	// then the image comes
 	n.waitRunning("web")
@@ -118,7 +118,7 @@ func TestACredentialProviderThatHangs(t *testing.T) {
 		p.Spec.Containers[0].Image = h.push(fmt.Sprintf("team/app%d:1", i), 1000)
 	}
 	n.apply("waits.yaml", pods...)
-	n.start(kit.CredentialProvider(t, n.dir, h.host, program, "")...)
+	n.start(fixture.CredentialProvider(t, n.dir, h.host, program, "")...)
 
 	// then their pods say so
 	for _, name := range names {
@@ -264,7 +264,7 @@ func TestASlowPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.inside(byHand.Start); err != nil {
+	if err := n.Inside(byHand.Start); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

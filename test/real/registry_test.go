@@ -20,14 +20,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // hub is a registry on the loopback of a node, with the faults that a test wants.
 type hub struct {
 	t       *testing.T
 	host    string
-	backend *kit.Registry
+	backend *fixture.Registry
 
 	mu     sync.Mutex
 	user   string         // who may pull; empty: everybody
@@ -44,7 +44,7 @@ type hub struct {
 // newHub starts a registry. With TLS, nobody has signed its certificate.
 func (n *node) newHub(useTLS bool) *hub {
 	n.t.Helper()
-	h := &hub{t: n.t, backend: kit.NewRegistry(n.t), asked: map[string]int{}}
+	h := &hub{t: n.t, backend: fixture.NewRegistry(n.t), asked: map[string]int{}}
 	l := n.listen(n.t)
 	h.host = l.Addr().String()
 	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
@@ -92,7 +92,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.set(func() { h.gone++ })
 		return
 	}
-	if user != "" && !kit.LoggedIn(w, r, user) {
+	if user != "" && !fixture.LoggedIn(w, r, user) {
 		return
 	}
 	if status != 0 {
@@ -182,7 +182,7 @@ func (h *hub) push(name string, ballast int) string {
 
 // login is a docker configuration for the registry.
 func (h *hub) login(user string) string {
-	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + kit.Password))
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + fixture.Password))
 	return fmt.Sprintf(`{"auths":{"%s":{"auth":"%s"}}}`, h.host, auth)
 }
 

@@ -427,7 +427,7 @@ func (n *node) onceBeside(p *v1.Pod) *exec.Cmd {
 func (n *node) killOnce(p *v1.Pod) {
 	n.t.Helper()
 	cmd := n.onceBeside(p)
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		n.t.Fatal(err)
 	}
 	registry := roots.Registry{Dir: roots.RegistryDir}

@@ -33,7 +33,7 @@ func TestAPodIsShown(t *testing.T) {
 	watch := exec.Command(n.program, "get", "pods", "-w", "--root-dir", n.root)
 	seen := &buffer{}
 	watch.Stdout, watch.Stderr = seen, seen
-	if err := n.inside(watch.Start); err != nil {
+	if err := n.Inside(watch.Start); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -91,7 +91,7 @@ func (n *node) followLog(args ...string) followed {
 	f := followed{n, "berth logs -f " + strings.Join(args, " "), &buffer{}, make(chan error, 1)}
 	cmd := exec.Command(n.program, append([]string{"--root-dir", n.root, "logs", "-f"}, args...)...)
 	cmd.Stdout, cmd.Stderr = f.text, f.text
-	if err := n.inside(cmd.Start); err != nil {
+	if err := n.Inside(cmd.Start); err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { _ = cmd.Process.Kill() })

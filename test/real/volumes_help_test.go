@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 func groupOf(info fs.FileInfo) int {
@@ -77,7 +77,7 @@ type csiDriver struct {
 }
 
 // buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return kit.Build("../csidriver") })
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../csidriver") })
 
 func (n *node) newDriver(name string) *csiDriver {
 	n.t.Helper()
@@ -102,7 +102,7 @@ func (n *node) placeDriver(name string) *csiDriver {
 	}
 	d := &csiDriver{n: n, name: name, dir: filepath.Join(n.dir, "csi")}
 	n.mustMake(d.dir)
-	if err := kit.WriteProgram(filepath.Join(d.dir, "program"), program); err != nil {
+	if err := fixture.WriteProgram(filepath.Join(d.dir, "program"), program); err != nil {
 		n.t.Fatal(err)
 	}
 	return d

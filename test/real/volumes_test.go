@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth/internal/runtime/ociarchive"
-	"berth/test/kit"
+	"berth/test/fixture"
 )
 
 // serves is what a pod that is open answers to a request.
@@ -80,7 +80,7 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	mount(all, "/any", hostPath(filepath.Join(given, "file"), v1.HostPathUnset))
 	mount(all, "/socket", hostPath(filepath.Join(n.root, "berth.sock"), v1.HostPathSocket))
 	mount(all, "/null", hostPath("/dev/null", v1.HostPathCharDev))
-	device, _ := kit.LoopDevice(t, "a disk")
+	device, _ := fixture.LoopDevice(t, "a disk")
 	mount(all, "/block", hostPath(device, v1.HostPathBlockDev))
 	mount(all, "/locked", hostPath(given, v1.HostPathDirectory))
 	c := &all.Spec.Containers[0]
@@ -369,7 +369,7 @@ func TestAReaderNeverSeesAMix(t *testing.T) {
 		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "b"}, Items: []v1.KeyToPath{{Key: "colour", Path: "both-b"}}}},
 	}}})
 	set := func(version int) {
-		for _, value := range kit.Numbered("both", 1, version) {
+		for _, value := range fixture.Numbered("both", 1, version) {
 			n.save("maps.yaml", newMap("a", value), newMap("b", value))
 		}
 	}
@@ -382,10 +382,10 @@ func TestAReaderNeverSeesAMix(t *testing.T) {
 
 	// when the file changes again and again, then both are always of the same version
 	const updates = 50
-	told := kit.AwaitVersions(t, file, 0, "both")
+	told := fixture.AwaitVersions(t, file, 0, "both")
 	for i := 1; i <= updates; i++ {
 		set(i)
-		told = kit.AwaitVersions(t, file, i, "both")
+		told = fixture.AwaitVersions(t, file, i, "both")
 	}
 	t.Logf("in the container, %d reads found %d versions", told.Reads, told.Seen)
 	if told.Seen != updates+1 {
