@@ -34,7 +34,7 @@ type csiDriver struct {
 }
 
 // buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../csidriver") })
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("csidriver") })
 
 func startDriver(t *testing.T, n *lab.Node, name string, flags ...string) *csiDriver {
 	t.Helper()

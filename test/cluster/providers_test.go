@@ -55,7 +55,7 @@ echo '` + fixture.ProviderAnswer(hubHost, hubUser) + "'\n"
 func serveHub(t *testing.T, n *lab.Node) string {
 	t.Helper()
 	const name = "team/app:1"
-	program, err := fixture.Build("../workload")
+	program, err := fixture.Build("workload")
 	must(t, err)
 	registry := fixture.NewRegistry(t)
 	registry.Push(name, program, 1000)

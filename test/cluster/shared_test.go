@@ -81,7 +81,7 @@ func workloadArchive(t *testing.T) string {
 	if archive.path != "" {
 		return archive.path
 	}
-	data, err := fixture.Build("../workload")
+	data, err := fixture.Build("workload")
 	must(t, err)
 	var content bytes.Buffer
 	must(t, ociarchive.Write(&content, ociarchive.Image{

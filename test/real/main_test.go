@@ -53,7 +53,7 @@ func berthProgram(t *testing.T) string {
 }
 
 // workload is the program that runs in containers. It is built once.
-var workload = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../workload") })
+var workload = sync.OnceValues(func() ([]byte, error) { return fixture.Build("workload") })
 
 // workloadImage is the image that most pods of the tests run.
 const workloadImage = "localhost/workload:1"
@@ -69,9 +69,9 @@ func archive(t *testing.T, tag string, write func(io.Writer, ociarchive.Image) e
 }
 
 // archiveOf makes an image of another program of the tests.
-func archiveOf(t *testing.T, tag, source string) []byte {
+func archiveOf(t *testing.T, tag, name string) []byte {
 	t.Helper()
-	program, err := fixture.Build(source)
+	program, err := fixture.Build(name)
 	if err != nil {
 		t.Fatal(err)
 	}

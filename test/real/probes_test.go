@@ -42,7 +42,7 @@ func TestReadinessFollowsTheProbe(t *testing.T) {
 	t.Parallel()
 	// given one pod per kind of probe, and one that nobody answers
 	n := newNode(t)
-	n.drop("grpc.tar", archiveOf(t, "localhost/grpc:1", "../workload/grpc"))
+	n.drop("grpc.tar", archiveOf(t, "localhost/grpc:1", "workload/grpc"))
 	probed := func(name string, what v1.ProbeHandler) *v1.Pod {
 		p := newPod(name, "moody", ":8080")
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "web", ContainerPort: 8080}}

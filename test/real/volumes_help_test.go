@@ -77,7 +77,7 @@ type csiDriver struct {
 }
 
 // buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("../csidriver") })
+var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("csidriver") })
 
 func (n *node) newDriver(name string) *csiDriver {
 	n.t.Helper()
