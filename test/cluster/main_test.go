@@ -7,8 +7,7 @@
 // Tests that leave the nodes as they found them share one cluster of two (sharedLab),
 // each in a namespace of the API of its own. Those of them that are not parallel may
 // do to node two what they like, as long as they undo it: the others have not begun
-// yet. Node one has a pod that is watched from the start (startElder). All other tests
-// have a cluster of their own (newPlane, joinNode).
+// yet. All other tests have a cluster of their own (newPlane, joinNode).
 //
 // Root and `make cluster-parts` are needed; `make test-cluster` does all of that.
 package cluster

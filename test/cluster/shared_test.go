@@ -28,23 +28,18 @@ var (
 	}
 )
 
-// sharedLab is a whole cluster with the nodes one and two, both ready. A pod on node one
-// has tokens that get old meanwhile (see bearer_test.go).
+// sharedLab is a whole cluster with the nodes one and two, both ready.
 func sharedLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
-	first := shared.lab == nil
-	if first {
+	if shared.lab == nil {
 		shared.lab = startLab(t, nil, control.ControllerManager, control.Scheduler)
 		joinNode(t, shared.lab, "one")
 		joinNode(t, shared.lab, "two")
 	}
 	t.Cleanup(func() { tellLogs(t, shared.lab) })
 	must(t, shared.lab.AwaitNodes(t.Context()))
-	if first {
-		startElder(t, shared.lab)
-	}
 	return shared.lab
 }
 

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
 	"berth/test/cluster/lab"
 )
 
@@ -100,29 +99,16 @@ func awaitTokens(t *testing.T, pods pods, name string, each int, limit time.Dura
 	return seen
 }
 
-// The elder is a bearer that lives from the start of the shared cluster, and on a node
-// that nobody does anything to: whoever wants to see what happens to its tokens late in
-// their life does not have to wait for all of that.
-const elder = "elder"
-
-func startElder(t *testing.T, l *lab.Lab) {
-	t.Helper()
-	admin := clientOf(t, l, control.Admin())
-	makeNamespace(t, admin, elder)
-	podsIn(t, admin, elder).create(bearer(elder, "one"))
-}
-
-// Go starts parallel tests in about the opposite of their order, and this one is to
-// start last. With the tests before it, it hardly waits; alone, it takes eight minutes.
+// It takes eight minutes, of which it waits for most.
 func TestATokenIsRefreshedInTheContainerBeforeItExpires(t *testing.T) {
 	t.Parallel()
-	l := sharedLab(t)
-	admin := clientOf(t, l, control.Admin())
-	pods := podsIn(t, admin, elder)
-	before := pods.await(elder, "ready", isReady)
+	l, admin := sharedNamespace(t, "old-tokens")
+	pods := podsIn(t, admin, "old-tokens")
+	pods.create(bearer("bearer", "one"))
+	before := pods.await("bearer", "ready", isReady)
 
 	// Given tokens of ten minutes, when these are about to end.
-	seen := awaitTokens(t, pods, elder, 2, tokenLife)
+	seen := awaitTokens(t, pods, "bearer", 2, tokenLife)
 
 	// Then each was replaced after four fifths of them, or up to ten seconds earlier, ...
 	var took []time.Duration
@@ -145,7 +131,8 @@ func TestATokenIsRefreshedInTheContainerBeforeItExpires(t *testing.T) {
 	if took[len(took)/2] > 2*time.Second {
 		t.Error("they are seen too late")
 	}
-	mustBeSame(t, pods.await(elder, "ready", isReady), lifeOf(before))
+	mustBeSame(t, pods.await("bearer", "ready", isReady), lifeOf(before))
+	pods.remove("bearer")
 }
 
 // mustHaveGoodTokens fails the test if the API server does not take the tokens that are in
