@@ -40,7 +40,7 @@ run: root build bin/images/hello.tar ## run the pods of examples/ in the foregro
 
 .PHONY: cluster
 cluster: root build cluster-parts bin/images/hello.tar ## a Kubernetes cluster of two nodes to try out, in the foreground, as root
-	go build $(flags) -o bin/cluster/up ./test/cluster/up
+	go build $(flags) -o bin/cluster/up ./test/lab/up
 	exec bin/cluster/up -root '$(CLUSTER_ROOT)'
 
 .PHONY: build
@@ -162,10 +162,10 @@ bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/r
 	@mkdir -p $(@D)
 	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello
 
-# A control plane for tests, and kubectl, as pinned below test/cluster/parts.
+# A control plane for tests, and kubectl, as pinned below test/lab/parts.
 
-kubernetes          := test/cluster/parts/kubernetes
-etcd                := test/cluster/parts/etcd
+kubernetes          := test/lab/parts/kubernetes
+etcd                := test/lab/parts/etcd
 kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 
 .PHONY: cluster-parts

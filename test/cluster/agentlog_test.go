@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // logMark is a place in the log of an agent.

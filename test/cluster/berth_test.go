@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 func TestAMachineJoinsAndRunsPods(t *testing.T) {

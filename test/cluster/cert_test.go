@@ -27,9 +27,9 @@ import (
 
 	"berth/internal/cluster/cert"
 	"berth/internal/cluster/kubeclient"
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
-	"berth/test/cluster/proxy"
+	"berth/test/lab"
+	"berth/test/lab/control"
+	"berth/test/lab/proxy"
 )
 
 // shortLife is that of all certificates which the cluster gives out. It makes them five

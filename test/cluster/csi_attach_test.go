@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // awaitAttachments returns once just these volumes have an attachment.

@@ -13,8 +13,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/cluster/control"
 	"berth/test/fixture"
+	"berth/test/lab/control"
 )
 
 func TestADeviceOfADriver(t *testing.T) {

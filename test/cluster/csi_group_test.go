@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // thirdParty is a pod of a user who is not root and can read what is its group's. It is

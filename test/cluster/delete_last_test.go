@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // traces is what there is of a pod on its node.

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // Not parallel: a node is closed for a while.

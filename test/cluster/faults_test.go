@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
-	"berth/test/cluster/proxy"
+	"berth/test/lab"
+	"berth/test/lab/control"
+	"berth/test/lab/proxy"
 )
 
 // faultyWay is a way from a node to the API server on which everything can go wrong.

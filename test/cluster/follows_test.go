@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/lab"
 	"berth/test/fixture"
+	"berth/test/lab"
 )
 
 // reader is a pod that has a ConfigMap, a Secret, a label and an annotation of its own

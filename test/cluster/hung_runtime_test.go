@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 func TestANodeWhoseRuntimeHangsSaysSoAndLives(t *testing.T) {

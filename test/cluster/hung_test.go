@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // hungDir is a file system that never answers, until wake is called: then every answer

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // Who labels a node, and then binds a pod to it for that label, counts on it. The node

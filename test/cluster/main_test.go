@@ -23,8 +23,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // atATime is how many tests run at the same time: a control plane that starts keeps a

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // addStaticOf gives a node a static pod of one container, which runs once, and returns

@@ -14,7 +14,7 @@ import (
 
 	machine "berth/internal/cluster/node"
 	"berth/internal/telemetry/event"
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 func TestEventsArriveAndAreCountedUp(t *testing.T) {

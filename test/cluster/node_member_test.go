@@ -21,8 +21,8 @@ import (
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/telemetry/event"
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // member is the part of an agent that shows a node and its events to a cluster.

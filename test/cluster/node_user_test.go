@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 func TestNodeMayOnlyDoWhatItsAgentHasTo(t *testing.T) {

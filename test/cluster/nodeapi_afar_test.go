@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // mustCopy has kubectl copy a folder into a pod, and out again.

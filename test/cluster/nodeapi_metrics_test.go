@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // scrape reads a page of metrics as Prometheus does.

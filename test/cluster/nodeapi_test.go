@@ -24,9 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
-	"berth/test/cluster/process"
+	"berth/test/lab"
+	"berth/test/lab/control"
+	"berth/test/lab/process"
 )
 
 // joinAnswering starts a cluster with a node that lets the API server in by its

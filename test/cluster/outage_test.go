@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // catchUp is how long a node may take, once the API server is back, until all that

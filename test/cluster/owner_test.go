@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // newTaintedPlane is a control plane that leaves it to nodes what runs on them in spite of

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // kubernetesVersion is the one that go.mod pins, and that the programs have to tell.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // patience is for everything that nobody promised to be fast.

@@ -21,8 +21,8 @@ import (
 
 	machine "berth/internal/cluster/node"
 	"berth/internal/runtime/ociarchive"
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // Memory and process numbers are those of the whole machine, on which other tests come

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
 	"berth/test/fixture"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 const (

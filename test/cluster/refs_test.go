@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"berth/internal/intake/objects"
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // references are what node one knows of what its pods refer to, and the news of it.

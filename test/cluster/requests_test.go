@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
-	"berth/test/cluster/proxy"
+	"berth/test/lab"
+	"berth/test/lab/control"
+	"berth/test/lab/proxy"
 )
 
 // asked is a request of a node to its API server.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"berth/internal/runtime/ociarchive"
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
 	"berth/test/fixture"
+	"berth/test/lab"
+	"berth/test/lab/control"
 )
 
 // What all tests of this process share. Each is made by the first who needs it.

@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"berth/test/cluster/lab"
+	"berth/test/lab"
 )
 
 // tokenLife is the shortest that the API server allows.

@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 )
 
 // authority is the certificate of one, in PEM.

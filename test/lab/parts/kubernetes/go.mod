@@ -1,7 +1,7 @@
 // What `make cluster-parts` builds of Kubernetes: a control plane for the tests, and
 // kubectl. Kubernetes keeps its libraries in its own tree; outside of it, each is a
 // module of the same release, and has to be named.
-module berth/test/cluster/parts/kubernetes
+module berth/test/lab/parts/kubernetes
 
 go 1.26.0
 

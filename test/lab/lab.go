@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"berth/test/cluster/control"
+	"berth/test/lab/control"
 	"berth/test/netns"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/lab"
-	"berth/test/cluster/proxy"
+	"berth/test/lab"
+	"berth/test/lab/control"
+	"berth/test/lab/proxy"
 )
 
 func main() {

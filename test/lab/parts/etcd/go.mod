@@ -1,6 +1,6 @@
 // What `make cluster-parts` builds of etcd. It has a module of its own, because the
 // libraries that it needs are newer than those of Kubernetes.
-module berth/test/cluster/parts/etcd
+module berth/test/lab/parts/etcd
 
 go 1.26.0
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"berth/test/cluster/control"
-	"berth/test/cluster/process"
+	"berth/test/lab/control"
+	"berth/test/lab/process"
 	"berth/test/netns"
 )
 

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/test/cluster/process"
+	"berth/test/lab/process"
 	"berth/test/netns"
 )
 
