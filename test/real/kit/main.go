@@ -28,10 +28,7 @@ func Main(m *testing.M) { os.Exit(fixture.RunTests(m)) }
 // BerthProgram is the built agent.
 func BerthProgram(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../../bin/berth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := filepath.Join(fixture.BinDir(), "berth")
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("berth is not built, run 'make build': %v", err)
 	}
