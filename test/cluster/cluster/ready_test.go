@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth/test/cluster/kit"
+	"berth/test/fixture"
 	"berth/test/lab/control"
 )
 
@@ -54,7 +55,7 @@ func TestReadyFollowsTheRuntimeAndTheNetwork(t *testing.T) {
 	follows("the network is back", func() error { return os.Rename(network+".away", network) }, "the network of pods is ready again", corev1.ConditionTrue)
 
 	// A runtime that dies is started again, and the node is ready all the while.
-	before, ready := kit.ContainerdPID(t, n), len(seen.Unready())
+	before, ready := fixture.ContainerdPID(t, n.Root), len(seen.Unready())
 	mark := kit.MarkLog(t, n)
 	killed := time.Now()
 	kit.Must(t, syscall.Kill(before, syscall.SIGKILL))
@@ -67,7 +68,7 @@ func TestReadyFollowsTheRuntimeAndTheNetwork(t *testing.T) {
 	t.Logf("containerd was up again %s after it was killed", mark.TimeOf(t, "containerd is up again").Sub(killed).Round(time.Millisecond))
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("later", "sleep"), "one"))
 	pods.Await("later", "ready", kit.IsReady)
-	if after := kit.ContainerdPID(t, n); after == before {
+	if after := fixture.ContainerdPID(t, n.Root); after == before {
 		t.Errorf("containerd is still process %d", after)
 	}
 	if why := seen.Unready(); len(why) != ready {
@@ -75,7 +76,7 @@ func TestReadyFollowsTheRuntimeAndTheNetwork(t *testing.T) {
 	}
 
 	// One that hangs gets some time. Then the node is not ready, until it answers.
-	hung := kit.ContainerdPID(t, n)
+	hung := fixture.ContainerdPID(t, n.Root)
 	t.Cleanup(func() { _ = syscall.Kill(hung, syscall.SIGCONT) })
 	why = follows("the runtime hangs", func() error { return syscall.Kill(hung, syscall.SIGSTOP) }, "the container runtime is not ready", corev1.ConditionFalse)
 	if !strings.Contains(why, "container runtime not ready") || strings.Contains(why, "network") {

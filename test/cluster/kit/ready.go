@@ -3,10 +3,7 @@
 package kit
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"berth/test/lab"
 )
 
 // ReadyWatch records the changes of the condition Ready of a Node.
@@ -90,14 +85,4 @@ func (r *ReadyWatch) Await(want corev1.ConditionStatus, since time.Time) ReadySa
 		return nil
 	})
 	return found
-}
-
-// ContainerdPID is the process of the bundled runtime of a node.
-func ContainerdPID(t *testing.T, n *lab.Node) int {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(n.Root, "run", "containerd.pid"))
-	Must(t, err)
-	var record struct{ PID int }
-	Must(t, json.Unmarshal(text, &record))
-	return record.PID
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -34,12 +33,9 @@ type csiDriver struct {
 	dir string
 }
 
-// buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("csidriver") })
-
 func startDriver(t *testing.T, n *lab.Node, name string, flags ...string) *csiDriver {
 	t.Helper()
-	program, err := buildDriver()
+	program, err := fixture.Build("csidriver")
 	kit.Must(t, err)
 	d := &csiDriver{t, t.TempDir()}
 	kit.Must(t, fixture.WriteProgram(d.in("program"), program))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/test/cluster/kit"
+	"berth/test/fixture"
 	"berth/test/lab/control"
 )
 
@@ -41,7 +42,7 @@ func TestANodeWhoseRuntimeHangsSaysSoAndLives(t *testing.T) {
 
 	// Given a runtime that stands still, and an agent that is started meanwhile.
 	kit.Must(t, n.Stop())
-	hung := kit.ContainerdPID(t, n)
+	hung := fixture.ContainerdPID(t, n.Root)
 	t.Cleanup(func() { _ = syscall.Kill(hung, syscall.SIGCONT) })
 	kit.Must(t, syscall.Kill(hung, syscall.SIGSTOP))
 	stopped := time.Now()

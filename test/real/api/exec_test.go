@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/runtime/ociarchive"
+	"berth/test/fixture"
 	"berth/test/real/kit"
 )
 
@@ -26,7 +27,7 @@ const toolsImage = "localhost/tools:1"
 
 func toolsArchive(t *testing.T) []byte {
 	t.Helper()
-	program, err := kit.Workload()
+	program, err := fixture.Build("workload")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,18 +178,11 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-func mustExec(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v: %s", name, args, err, out)
-	}
-}
-
 // remount changes how the root directory, or directories below it, are mounted.
 func remount(n *kit.Node, options string, dirs ...string) {
 	n.T.Helper()
 	for _, dir := range dirs {
-		mustExec(n.T, "mount", "-o", "remount,"+options, filepath.Join(n.Root, dir))
+		kit.MustRun(n.T, "mount", "-o", "remount,"+options, filepath.Join(n.Root, dir))
 	}
 }
 
@@ -207,16 +200,16 @@ func TestAReadOnlyDisk(t *testing.T) {
 
 	// when an agent is started on a disk that has become read-only. What containerd has open
 	// would keep the kernel from that, so all is mounted once more, on top.
-	mustExec(t, "mount", "--rbind", n.Root, n.Root)
+	kit.MustRun(t, "mount", "--rbind", n.Root, n.Root)
 	onTop := true
 	reveal := func() {
 		if onTop {
-			mustExec(t, "umount", "--lazy", n.Root)
+			kit.MustRun(t, "umount", "--lazy", n.Root)
 		}
 		onTop = false
 	}
 	t.Cleanup(reveal)
-	mustExec(t, "mount", "--make-rprivate", n.Root)
+	kit.MustRun(t, "mount", "--make-rprivate", n.Root)
 	remount(n, "bind,ro", "", "pods", "plugins")
 	from := logLength(n)
 	n.Start()
@@ -288,7 +281,7 @@ func TestAStartThatFailsLeavesNoRuntime(t *testing.T) {
 	defer busy.Close()
 	n.ReplaceFile(filepath.Join(n.Dir, "wrong"), []byte("this is no kubeconfig"))
 	n.Configure("healthzPort: 18080\n")
-	mustExec(t, "mv", n.Config, filepath.Join(n.Dir, "busy.yaml"))
+	kit.MustRun(t, "mv", n.Config, filepath.Join(n.Dir, "busy.yaml"))
 	n.Configure("")
 	providers := []string{"--image-credential-provider-config", filepath.Join(n.Dir, "none"), "--image-credential-provider-bin-dir", n.Dir}
 	fails := func(why string, args ...string) {

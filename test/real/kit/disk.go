@@ -12,18 +12,12 @@ import (
 func (n *Node) MountSmallDisk(megabytes string) {
 	n.T.Helper()
 	disk := filepath.Join(n.Dir, "disk")
-	run := func(name string, args ...string) {
-		n.T.Helper()
-		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-			n.T.Fatalf("%s %v: %v: %s", name, args, err, out)
-		}
-	}
 	if err := os.MkdirAll(filepath.Join(n.Dir, "root"), 0o755); err != nil {
 		n.T.Fatal(err)
 	}
-	run("truncate", "-s", megabytes+"M", disk)
-	run("mkfs.ext4", "-q", "-m", "0", disk)
-	run("mount", "-o", "loop", disk, n.Root)
+	MustRun(n.T, "truncate", "-s", megabytes+"M", disk)
+	MustRun(n.T, "mkfs.ext4", "-q", "-m", "0", disk)
+	MustRun(n.T, "mount", "-o", "loop", disk, n.Root)
 	n.T.Cleanup(func() {
 		if out, err := exec.Command("umount", n.Root).CombinedOutput(); err != nil {
 			n.T.Errorf("umount %s: %v: %s", n.Root, err, out)

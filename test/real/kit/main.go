@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"berth/internal/runtime/ociarchive"
@@ -35,16 +34,13 @@ func BerthProgram(t *testing.T) string {
 	return path
 }
 
-// Workload is the program that runs in containers. It is built once.
-var Workload = sync.OnceValues(func() ([]byte, error) { return fixture.Build("workload") })
-
 // WorkloadImage is the image that most pods of the tests run.
 const WorkloadImage = "localhost/workload:1"
 
 // WorkloadArchive makes an image of the workload, in the format that write writes.
 func WorkloadArchive(t *testing.T, tag string, write func(io.Writer, ociarchive.Image) error) []byte {
 	t.Helper()
-	program, err := Workload()
+	program, err := fixture.Build("workload")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@
 package kit
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // NewLocalVolume is a volume of that size in a directory of its own, with a file that names it.
@@ -88,18 +86,10 @@ func AddVolume(p *v1.Pod, path string, source v1.VolumeSource) {
 	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: path})
 }
 
-// ApplyObjects writes objects into a file of the folder.
+// ApplyObjects is Apply for objects of all kinds.
 func (n *Node) ApplyObjects(file string, objects ...any) {
 	n.T.Helper()
-	var docs [][]byte
-	for _, o := range objects {
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			n.T.Fatal(err)
-		}
-		docs = append(docs, text)
-	}
-	n.ReplaceFile(filepath.Join(n.Manifests, file), bytes.Join(docs, []byte("---\n")))
+	n.ReplaceFile(filepath.Join(n.Manifests, file), Manifest(n.T, objects...))
 }
 
 // ReadFile reads a file in a pod's container.

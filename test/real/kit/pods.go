@@ -40,12 +40,12 @@ func NewContainer(name string, args ...string) v1.Container {
 	return v1.Container{Name: name, Image: WorkloadImage, Args: args}
 }
 
-// Manifest is pods as a file of the folder has them.
-func Manifest(t *testing.T, pods ...*v1.Pod) []byte {
+// Manifest is a YAML file with a document for each object.
+func Manifest[T any](t *testing.T, objects ...T) []byte {
 	t.Helper()
 	var docs [][]byte
-	for _, p := range pods {
-		text, err := yaml.Marshal(p)
+	for _, o := range objects {
+		text, err := yaml.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func Manifest(t *testing.T, pods ...*v1.Pod) []byte {
 	return bytes.Join(docs, []byte("---\n"))
 }
 
-// Apply writes pods into a file of the folder.
+// Apply writes pods into a file of the folder of manifests.
 func (n *Node) Apply(file string, pods ...*v1.Pod) {
 	n.T.Helper()
 	n.ReplaceFile(filepath.Join(n.Manifests, file), Manifest(n.T, pods...))

@@ -167,7 +167,7 @@ func (h *Registry) trickle(w http.ResponseWriter, r *http.Request, answer *httpt
 // returns its name.
 func (h *Registry) Push(name string, ballast int) string {
 	h.t.Helper()
-	program, err := Workload()
+	program, err := fixture.Build("workload")
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +16,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/lib/pod"
+	"berth/test/fixture"
 )
 
 // What the runtime itself says, past berth.
@@ -162,21 +161,13 @@ func (n *Node) WaitSettled(names ...string) map[string]v1.Pod {
 	return pods
 }
 
-// ContainerdPID is the process of the managed runtime.
+// ContainerdPID is the process of the bundled container runtime.
 func (n *Node) ContainerdPID() int {
 	n.T.Helper()
-	text, err := os.ReadFile(filepath.Join(n.Root, "run", "containerd.pid"))
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	var record struct{ PID int }
-	if err := json.Unmarshal(text, &record); err != nil {
-		n.T.Fatal(err)
-	}
-	return record.PID
+	return fixture.ContainerdPID(n.T, n.Root)
 }
 
-// runtimeTable is for people.
+// runtimeTable lists the sandboxes and containers of the runtime, for messages.
 func (n *Node) runtimeTable() string {
 	var b strings.Builder
 	list, err := CallRuntime(n, func(ctx context.Context, c cri.RuntimeServiceClient) (*cri.ListPodSandboxResponse, error) {

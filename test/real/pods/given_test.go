@@ -161,7 +161,7 @@ func TestWhatPodsShareAndWhatTheyMayDo(t *testing.T) {
 		t.Errorf("strict is in groups %s", got)
 	}
 	controller := "pids"
-	if IsCgroupV2() {
+	if isCgroupV2() {
 		controller = ""
 	}
 	if got := n.ReadCgroup(controller, filepath.Join("besteffort", fmt.Sprint("pod", pods["usual"].UID)), "pids.max"); got != "77" {

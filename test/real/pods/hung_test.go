@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/test/fixture"
 	"berth/test/real/kit"
 )
 
@@ -25,7 +26,7 @@ func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	given := filepath.Join(n.Dir, "given")
 	dead := filepath.Join(given, "dead")
 	mustMake(n, dead)
-	wake := mountDead(n, dead)
+	_, wake := fixture.MountHung(t, dead)
 	// and pods that want something of it, each in its own way, more than there are slots
 	stuck := map[string]struct {
 		path string

@@ -19,8 +19,8 @@ import (
 	"berth/test/real/kit"
 )
 
-// ContainerID is the container of a pod that has one.
-func ContainerID(p v1.Pod) string { return kit.ContainerIDs(p)["app"] }
+// containerID is the ID of the container of a pod that has one.
+func containerID(p v1.Pod) string { return kit.ContainerIDs(p)["app"] }
 
 func TestSeccompProfileOfTheMachine(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestUsersOfItsOwn(t *testing.T) {
 	if got := n.ProcStatus(pods["a"], "Uid"); got != "0 0 0 0" {
 		t.Errorf("inside it is %s", got)
 	}
-	_, pid := n.Container(ContainerID(pods["a"]))
+	_, pid := n.Container(containerID(pods["a"]))
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !strings.Contains(string(status), "\nUid:\t65536\t") {
 		t.Errorf("outside it is %v\n%s", err, status)
@@ -105,8 +105,8 @@ func TestUsersOfItsOwn(t *testing.T) {
 	}
 }
 
-// IsCgroupV2 tells whether this machine has one tree of cgroups for all controllers.
-func IsCgroupV2() bool {
+// isCgroupV2 tells whether this machine has one tree of cgroups for all controllers.
+func isCgroupV2() bool {
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	return err == nil
 }
@@ -164,7 +164,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 
 	// then the kernel has their limits
 	uid := func(name string) string { return "pod" + string(pods[name].UID) }
-	own := func(name string) string { return filepath.Join(uid(name), ContainerID(pods[name])) }
+	own := func(name string) string { return filepath.Join(uid(name), containerID(pods[name])) }
 	memory, processes := strconv.Itoa(memoryOfTheMachine(t)-96<<20), strconv.Itoa(processesOfTheMachine(t)-100)
 	for _, want := range []struct {
 		path   string
@@ -189,7 +189,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 		{"besteffort/" + own("besteffort"), [3]string{"memory", "memory.memsw.limit_in_bytes", "9223372036854771712"}, [3]string{"", "memory.swap.max", "0"}},
 	} {
 		file := want.v1
-		if IsCgroupV2() {
+		if isCgroupV2() {
 			file = want.v2
 		}
 		if got := n.ReadCgroup(file[0], want.path, file[1]); got != file[2] {
@@ -197,7 +197,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 		}
 	}
 	controller, file, least := "cpu", "cpu.shares", 256 // hungry asks for none
-	if IsCgroupV2() {
+	if isCgroupV2() {
 		controller, file, least = "", "cpu.weight", 35
 	}
 	if got, err := strconv.Atoi(n.ReadCgroup(controller, "burstable", file)); err != nil || got < least {
@@ -222,7 +222,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 	n.Start()
 	n.Wait("all memory to be for pods", kit.StartTimeout, func() string {
 		controller, file := "memory", "memory.limit_in_bytes"
-		if IsCgroupV2() {
+		if isCgroupV2() {
 			controller, file = "", "memory.max"
 		}
 		return kit.MissingUnless(n.ReadCgroup(controller, "", file) == strconv.Itoa(memoryOfTheMachine(t)))
@@ -230,7 +230,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 	steady := []string{"guaranteed", "burstable", "besteffort"}
 	now := n.WaitRunning(steady...)
 	for _, name := range steady {
-		if was, is := ContainerID(pods[name]), ContainerID(now[name]); is != was {
+		if was, is := containerID(pods[name]), containerID(now[name]); is != was {
 			t.Errorf("%s was %s, and now is %s", name, was, is)
 		}
 	}
@@ -261,7 +261,7 @@ func TestDownEndsWhatIsLeftInACgroup(t *testing.T) {
 	t.Cleanup(func() { _ = left.Process.Kill() })
 	hierarchies := []string{"memory", "freezer", "unified"}
 	group := filepath.Join(n.UniqueName, "besteffort", "pod"+string(p.UID))
-	if IsCgroupV2() { // there, one that has others in it can't have processes
+	if isCgroupV2() { // there, one that has others in it can't have processes
 		hierarchies, group = []string{""}, filepath.Join(group, "left")
 	}
 	for _, hierarchy := range hierarchies {

@@ -36,7 +36,7 @@ func TestHugePages(t *testing.T) {
 	// then its cgroups have the limit, and its volume is made of such pages
 	cgroup := filepath.Join("burstable", "pod"+string(p.UID))
 	for path, want := range map[string]string{
-		"": "67108864", cgroup: "4194304", filepath.Join(cgroup, ContainerID(p)): "4194304", filepath.Join(cgroup, kit.ContainerIDs(p)["neighbour"]): "0",
+		"": "67108864", cgroup: "4194304", filepath.Join(cgroup, containerID(p)): "4194304", filepath.Join(cgroup, kit.ContainerIDs(p)["neighbour"]): "0",
 	} {
 		if got := n.ReadCgroup("", path, "hugetlb.2MB.max"); got != want {
 			t.Errorf("%s may use %s bytes of huge pages, want %s", path, got, want)

@@ -29,14 +29,14 @@ func TestAPodCostsWhatItsClassSays(t *testing.T) {
 
 	// then its cgroup has room for both, and its container for what it may have
 	controller, file := "memory", "memory.limit_in_bytes"
-	if IsCgroupV2() {
+	if isCgroupV2() {
 		controller, file = "", "memory.max"
 	}
 	uid := "pod" + string(web.UID)
 	if got := n.ReadCgroup(controller, uid, file); got != "157286400" {
 		t.Errorf("the pod may have %s", got)
 	}
-	if got := n.ReadCgroup(controller, uid+"/"+ContainerID(web), file); got != "52428800" {
+	if got := n.ReadCgroup(controller, uid+"/"+containerID(web), file); got != "52428800" {
 		t.Errorf("its container may have %s", got)
 	}
 	if got := web.Spec.Overhead[v1.ResourceMemory]; got.String() != "100Mi" {

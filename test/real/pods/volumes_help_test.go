@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -51,34 +50,12 @@ func mountTmpfs(n *kit.Node, dir string) {
 	n.T.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
-// mountDead mounts a file system that does not answer, until wake is called: then every
-// answer is an error.
-func mountDead(n *kit.Node, dir string) (wake func()) {
-	n.T.Helper()
-	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	wake = sync.OnceFunc(func() { _ = unix.Close(dev) })
-	n.T.Cleanup(func() {
-		wake()
-		_ = unix.Unmount(dir, unix.MNT_DETACH)
-	})
-	if err := unix.Mount("dead", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)); err != nil {
-		n.T.Fatal(err)
-	}
-	return wake
-}
-
 // csiDriver is a driver that runs on the machine.
 type csiDriver struct {
 	n         *kit.Node
 	name, dir string
 	cmd       *exec.Cmd
 }
-
-// buildDriver is done once.
-var buildDriver = sync.OnceValues(func() ([]byte, error) { return fixture.Build("csidriver") })
 
 func newDriver(n *kit.Node, name string) *csiDriver {
 	n.T.Helper()
@@ -97,7 +74,7 @@ func newDriver(n *kit.Node, name string) *csiDriver {
 // placeDriver puts the program of a driver where it is to run.
 func placeDriver(n *kit.Node, name string) *csiDriver {
 	n.T.Helper()
-	program, err := buildDriver()
+	program, err := fixture.Build("csidriver")
 	if err != nil {
 		n.T.Fatal(err)
 	}
