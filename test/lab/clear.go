@@ -11,13 +11,13 @@ import (
 	"berth/test/netns"
 )
 
-// ErrInUse is the error if a lab of somebody who lives is in the folder.
+// ErrInUse is the error if the lab of a living process is in the folder.
 var ErrInUse = errors.New("another cluster runs there")
 
 // Clear takes down what is left of a lab that was killed, and removes its folder. Of
 // c only name, folder and programs are needed. It is no error if there is no lab.
 //
-// The programs of the plane and the agents died with whoever started them. Pods and
+// The programs of the plane and the agents died with the process that started them. Pods and
 // their runtimes did not: that is what berth is for.
 func Clear(c Config) error {
 	if !Is(c.Dir) {
@@ -89,7 +89,7 @@ func takeLock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// Is tells whether a folder is, or was, that of a lab.
+// Is tells whether a lab is, or was, in a folder.
 func Is(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, planeDir))
 	return err == nil

@@ -44,8 +44,7 @@ type Lab struct {
 	nodes  []*Node
 }
 
-// planeDir is where a lab keeps what belongs to its control plane. All other folders
-// are those of nodes.
+// planeDir is the folder of the control plane. All other folders of a lab belong to nodes.
 const planeDir = "plane"
 
 // Start starts a control plane, and returns once it is ready. Nodes join later.
@@ -83,7 +82,7 @@ func (l *Lab) start(ctx context.Context) error {
 	return err
 }
 
-// Nodes are those that have joined.
+// Nodes are the nodes that have joined.
 func (l *Lab) Nodes() []*Node { return slices.Clone(l.nodes) }
 
 // Close ends everything, and leaves nothing but the folder.

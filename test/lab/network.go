@@ -13,13 +13,13 @@ const (
 	uplink       = "eth0" // a node's link to the bridge
 )
 
-// address is that of a node. Nodes count from one.
+// address is the address of a node. Nodes count from one.
 func address(node int) string { return fmt.Sprintf("10.99.0.%d", 10+node) }
 
 // podRange holds the addresses of a node's pods.
 func podRange(node int) string { return fmt.Sprintf("10.202.%d.0/24", node) }
 
-// raiseBridge makes the network that all machines share, on that of the plane.
+// raiseBridge makes the bridge that all nodes are plugged into, in the namespace of the plane.
 func raiseBridge(plane *netns.Namespace) error {
 	return all(plane,
 		"ip link add "+bridge+" type bridge",

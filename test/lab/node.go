@@ -16,8 +16,8 @@ import (
 	"berth/test/netns"
 )
 
-// downLimit is how long the pods of a node may take to end.
-const downLimit = 3 * time.Minute
+// downTimeout is how long the pods of a node may take to end.
+const downTimeout = 3 * time.Minute
 
 // maxRoot is how long the path of an agent's root may be.
 const maxRoot = 36
@@ -104,8 +104,8 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 
 func namespaceOf(lab, node string) string { return lab + "." + node }
 
-// clientCA is the certificate by which the node knows who calls: the API server does,
-// for kubectl logs and its kin.
+// clientCA is the authority of the clients of the node API: the API server calls it for kubectl logs
+// and the like.
 func (n *Node) clientCA() string { return filepath.Join(n.Root, "clients.crt") }
 
 // settings is the KubeletConfiguration of a node. Two agents on one machine must not
@@ -204,7 +204,7 @@ func down(ns *netns.Namespace, program, root string) error {
 	if _, err := os.Stat(filepath.Join(root, "settings.json")); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	_, err := ns.Run(program, "down", "--root-dir", root, "--grace-period", "10", "--timeout", downLimit.String())
+	_, err := ns.Run(program, "down", "--root-dir", root, "--grace-period", "10", "--timeout", downTimeout.String())
 	return err
 }
 

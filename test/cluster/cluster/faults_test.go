@@ -136,9 +136,9 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 
 			// Mended, all is as fast as ever, and nothing happened to those that ran.
 			pods.MustCreate(kit.OnNode(kit.WithoutRestart(kit.WorkloadPod("mended-"+c.name, "exit", "0")), "one"))
-			pods.AwaitWithin(catchUp, "mended-"+c.name, "done", kit.HasPhase(corev1.PodSucceeded))
+			pods.AwaitWithin(catchUpTimeout, "mended-"+c.name, "done", kit.HasPhase(corev1.PodSucceeded))
 			for name, life := range before {
-				kit.MustKeepInstance(t, pods.AwaitWithin(catchUp, name, "ready", kit.IsReady), life)
+				kit.MustKeepInstance(t, pods.AwaitWithin(catchUpTimeout, name, "ready", kit.IsReady), life)
 			}
 			log.MustComplainRarely(t)
 		})

@@ -16,9 +16,9 @@ import (
 	"berth/test/lab/control"
 )
 
-// catchUp is how long a node may take, once the API server is back, until all that
+// catchUpTimeout is how long a node may take, once the API server is back, until all that
 // happened meanwhile is known there, and all that is new is known here.
-const catchUp = 5 * time.Second
+const catchUpTimeout = 5 * time.Second
 
 // outageTime is how long the API server is away: five minutes, unless BERTH_OUTAGE says
 // otherwise. They cost no work, so other tests run meanwhile.
@@ -84,7 +84,7 @@ func TestPodsDoNotNoticeThatTheAPIServerIsAway(t *testing.T) {
 
 	// Then all catches up, ...
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("new", "sleep"), "one"))
-	left := func() time.Duration { return max(time.Until(back.Add(catchUp)), 0) }
+	left := func() time.Duration { return max(time.Until(back.Add(catchUpTimeout)), 0) }
 	pods.AwaitWithin(left(), "ending", "failed", func(p *corev1.Pod) bool {
 		return kit.HasPhase(corev1.PodFailed)(p) && p.Status.ContainerStatuses[0].State.Terminated.ExitCode == 4
 	})
@@ -97,6 +97,6 @@ func TestPodsDoNotNoticeThatTheAPIServerIsAway(t *testing.T) {
 	// ... and nothing happened to those that ran.
 	kit.Must(t, plane.AwaitNodes(t.Context()))
 	for _, name := range steady {
-		kit.MustKeepInstance(t, pods.AwaitWithin(catchUp, name, "ready", kit.IsReady), before[name])
+		kit.MustKeepInstance(t, pods.AwaitWithin(catchUpTimeout, name, "ready", kit.IsReady), before[name])
 	}
 }

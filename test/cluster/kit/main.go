@@ -8,8 +8,8 @@
 // after the group of internal/ that it tests.
 //
 // Tests that leave the nodes as they found them share one cluster of two (SharedLab), each in a
-// namespace of the API of its own. Those of them that are not parallel may do to node two what they
-// like, as long as they undo it: the others have not begun yet. All other tests have a cluster of their
+// namespace of the API of its own. If they are not parallel, they may do to node two what they like, as
+// long as they undo it: the parallel ones have not begun yet. All other tests have a cluster of their
 // own (NewPlane, JoinNode).
 //
 // Root and `make cluster-parts` are needed; `make test-cluster` does all of that.
@@ -37,7 +37,7 @@ const Labs = "/tmp/bc-*"
 // Main is the TestMain of each folder.
 func Main(m *testing.M) {
 	if err := clearLabs(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // leftovers are in nobody's way
+		fmt.Fprintln(os.Stderr, err) // the tests work beside leftovers, too
 	}
 	code := fixture.RunTests(m)
 	if err := closeShared(); err != nil {

@@ -43,7 +43,7 @@ func BoundPod(name, node, secret string) *corev1.Pod {
 	return p
 }
 
-// Deployment is one whose pods no node can run: their image does not exist.
+// Deployment is a deployment whose pods no node can run: their image does not exist.
 func Deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{

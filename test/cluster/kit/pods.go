@@ -47,7 +47,7 @@ func Within(t *testing.T, limit time.Duration, try func() error) {
 	Must(t, Retry(t.Context(), limit, try))
 }
 
-// WorkloadPod is a pod of one container that behaves as test/workload is told.
+// WorkloadPod is a pod of one container, app, that runs a command of test/workload.
 func WorkloadPod(name string, args ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -70,7 +70,7 @@ func WithoutRestart(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// Pods are those of one namespace of the API.
+// Pods are the pods of one namespace of the API.
 type Pods struct {
 	typed.PodInterface
 	T *testing.T
@@ -81,7 +81,7 @@ func PodsIn(t *testing.T, client kubernetes.Interface, namespace string) Pods {
 	return Pods{client.CoreV1().Pods(namespace), t}
 }
 
-// WithT is the same for a test within a test.
+// WithT are the same pods for a subtest.
 func (p Pods) WithT(t *testing.T) Pods { return Pods{p.PodInterface, t} }
 
 func (p Pods) MustCreate(all ...*corev1.Pod) {
@@ -101,7 +101,7 @@ func (p Pods) find(name string) (*corev1.Pod, error) {
 	return found, err
 }
 
-// Await returns a pod once it is as wanted. A nil pod is one that is not there.
+// Await returns a pod once it is as wanted. is gets nil if there is no such pod.
 func (p Pods) Await(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	p.T.Helper()
 	return p.AwaitWithin(WaitTimeout, name, what, is)

@@ -16,7 +16,7 @@ import (
 	"berth/test/lab/control"
 )
 
-// What all tests of this process share. Each is made by the first who needs it.
+// shared is the cluster and archive is the image that all tests of this process share. Each is made on first use.
 var (
 	shared struct {
 		sync.Mutex

@@ -19,7 +19,7 @@ import (
 	"berth/test/netns"
 )
 
-// User is whom the API server takes somebody for. They show a client certificate.
+// User is the identity of a client, which the API server reads from its certificate.
 type User struct {
 	Name   string
 	Groups []string
@@ -33,17 +33,16 @@ func Node(name string) User {
 	return User{Name: "system:node:" + name, Groups: []string{"system:nodes"}}
 }
 
-// URL is that of the API server, as seen from nodes.
+// URL is the URL of the API server, as seen from nodes.
 func (p *Plane) URL() string { return "https://" + net.JoinHostPort(p.config.Address, apiPort) }
 
-// Address is that of the API server, as seen from nodes.
+// Address is the address of the API server, as seen from nodes.
 func (p *Plane) Address() string { return p.config.Address }
 
 // Authority is the certificate that all servers of the cluster are checked with.
 func (p *Plane) Authority() []byte { return bytes.Clone(p.authority.cert) }
 
-// ServerCertificate is for a server at an address whom everybody in the cluster is to
-// trust.
+// ServerCertificate is a certificate for a server at an address, signed by the authority of the cluster.
 func (p *Plane) ServerCertificate(name string, address net.IP) (tls.Certificate, error) {
 	pair, err := p.authority.server(name, []string{name}, []net.IP{address})
 	if err != nil {
@@ -84,7 +83,7 @@ func (p *Plane) Kubeconfig(u User) (string, error) {
 }
 
 // WriteKubeconfig is like Kubeconfig, for programs that reach the API server by
-// another URL, such as that of a proxy.
+// another URL, such as the one of a proxy.
 func (p *Plane) WriteKubeconfig(file string, u User, url string) error {
 	pair, err := p.authority.client(u)
 	if err != nil {

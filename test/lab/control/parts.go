@@ -2,7 +2,7 @@ package control
 
 import "path/filepath"
 
-// Part is a program of the control plane. Its name is that of the program.
+// Part is a program of the control plane, by the name of its file.
 type Part string
 
 const (
@@ -12,10 +12,10 @@ const (
 	Scheduler         Part = "kube-scheduler"
 )
 
-// order is that of starting: each part needs those before it.
+// order is the order in which parts are started: each needs the parts before it.
 var order = []Part{Etcd, APIServer, ControllerManager, Scheduler}
 
-// The namespace is ours alone, so everybody has their usual ports.
+// No other program is in the network namespace, so all parts have their usual ports.
 const (
 	etcdURL      = "http://127.0.0.1:2379"
 	etcdPeerURL  = "http://127.0.0.1:2380"
@@ -98,14 +98,14 @@ func (p *Plane) apiServerArgs() []string {
 		"--kubelet-preferred-address-types=InternalIP",
 	}
 	if p.unwanted(ControllerManager) {
-		// Nobody would make the service accounts that this plugin asks for.
+		// Only the controller manager makes the service accounts that this plugin asks for.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	return args
 }
 
-// clientArgs are those of a part that works on the API. There is only one of each,
-// so nobody has to be elected.
+// clientArgs are the arguments of a part that is a client of the API. There is only one of each, so
+// none has to be elected.
 func (p *Plane) clientArgs(part Part) []string {
 	kubeconfig := p.kubeconfigFile(partUser(part))
 	return []string{
@@ -119,11 +119,11 @@ func (p *Plane) clientArgs(part Part) []string {
 	}
 }
 
-// partUser is who a part is to the API server, which has roles for both.
+// partUser is the user of the controller manager, or of the scheduler. The API server has roles for both.
 func partUser(part Part) User { return User{Name: "system:" + string(part)} }
 
-// readyURLs all answer once a part is ready: it says so, and what everybody expects
-// it to make is there.
+// readyURLs all answer once a part is ready: it says so, and the objects that it makes at its start
+// are there.
 func (p *Plane) readyURLs(part Part) []string {
 	namespace := p.URL() + "/api/v1/namespaces/default"
 	switch part {

@@ -50,7 +50,7 @@ func newAuthority() (*authority, error) {
 	return &authority{pair: made, parsed: parsed, signer: signer}, nil
 }
 
-// server makes a certificate for whoever answers under these names and addresses.
+// server makes a certificate for a server with these names and addresses.
 func (a *authority) server(name string, names []string, addresses []net.IP) (pair, error) {
 	template := template(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -58,7 +58,7 @@ func (a *authority) server(name string, names []string, addresses []net.IP) (pai
 	return a.issue(template)
 }
 
-// client makes a certificate that says who its holder is.
+// client makes a certificate for a user of the API.
 func (a *authority) client(u User) (pair, error) {
 	template := template(pkix.Name{CommonName: u.Name, Organization: u.Groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -108,7 +108,7 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 // The files that the parts read their keys from.
 const (
 	authorityFile     = "authority"      // signs everything
-	serverFile        = "server"         // of whoever serves HTTPS
+	serverFile        = "server"         // of all parts that serve HTTPS
 	kubeletClientFile = "kubelet-client" // what the API server shows to nodes
 	accountsFile      = "accounts"       // signs the tokens of service accounts
 )

@@ -21,8 +21,8 @@ import (
 	"berth/test/netns"
 )
 
-// readyLimit is how long a part may take to answer.
-const readyLimit = 60 * time.Second
+// readyTimeout is how long a part may take to answer.
+const readyTimeout = 60 * time.Second
 
 // Config says what is to run, and where.
 type Config struct {
@@ -112,7 +112,7 @@ func (p *Plane) unwanted(part Part) bool {
 	return part != Etcd && part != APIServer && !slices.Contains(p.config.Parts, part)
 }
 
-// startAll starts parts in order. Those that come after the API server do not need
+// startAll starts parts in order. The parts after the API server do not need
 // one another, so they are waited for together.
 func (p *Plane) startAll(ctx context.Context, parts []Part) error {
 	for _, part := range parts {
@@ -159,7 +159,7 @@ func (p *Plane) Await(ctx context.Context, part Part) error {
 	if !there {
 		return fmt.Errorf("wait for %s: it was not started", part)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
 		missing := p.ready.check(ctx, p.readyURLs(part))

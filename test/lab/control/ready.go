@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// askLimit is for one question. The parts are slow to answer while they start.
-const askLimit = 3 * time.Second
+// requestTimeout is for one question. The parts are slow to answer while they start.
+const requestTimeout = 3 * time.Second
 
 // prober asks the parts over HTTP whether they are ready.
 type prober struct{ client *http.Client }
@@ -36,7 +36,7 @@ func (p *prober) check(ctx context.Context, urls []string) error {
 }
 
 func (p *prober) get(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"berth/test/netns"
 )
 
-// stopLimit is how long a program may take to end when asked. An API server
+// stopTimeout is how long a program may take to end when asked. An API server
 // finishes the requests that it has first.
-const stopLimit = 20 * time.Second
+const stopTimeout = 20 * time.Second
 
 // lateWords is how long a log is kept open for children of a program that ended.
 const lateWords = time.Second
@@ -78,7 +78,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// PID is that of the process.
+// PID is the ID of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Pause freezes the process. It returns once all threads stand still, which takes a
@@ -106,9 +106,9 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(stopLimit):
+	case <-time.After(stopTimeout):
 		p.Kill()
-		return fmt.Errorf("%s did not end within %s of being asked, and was killed", p.cmd.Path, stopLimit)
+		return fmt.Errorf("%s did not end within %s of being asked, and was killed", p.cmd.Path, stopTimeout)
 	}
 }
 

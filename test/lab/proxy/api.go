@@ -21,7 +21,7 @@ import (
 type Fault func(http.ResponseWriter, *http.Request) bool
 
 // API passes the requests of one client on to an API server. It speaks TLS on both
-// sides, so it has to know who the client is.
+// sides, so it needs the credentials of the client.
 type API struct {
 	server http.Server
 	served chan struct{}

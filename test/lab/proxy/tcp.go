@@ -63,8 +63,8 @@ func (p *TCP) Cut() {
 	}
 }
 
-// Lose lets all connections that there are go silent, as if the network had
-// forgotten them: nobody is told. New ones work.
+// Lose drops all packets of the present connections and closes none, as a NAT does that has
+// forgotten them. New connections work.
 func (p *TCP) Lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ func run(root, programs string, port int) error {
 	}
 	err = serve(ctx, stop, cluster, config, port)
 	if ctx.Err() != nil {
-		err = nil // we were told to stop, and so everything fails
+		err = nil // the user has asked us to stop, and so everything fails
 	}
 	if err := errors.Join(err, cluster.Close()); err != nil {
 		return fmt.Errorf("%w\n%s is left, for you to look at; the next start removes it", err, root)
@@ -111,7 +111,7 @@ func serve(ctx context.Context, stop context.CancelFunc, cluster *lab.Lab, c lab
 	}
 	fmt.Print(welcome(cluster, c, kubeconfig))
 	<-ctx.Done()
-	stop() // whoever asks again does not want to wait
+	stop() // a second Ctrl-C ends the process at once
 	fmt.Println("taking the cluster down: its pods are given the time to end that they ask for")
 	return nil
 }

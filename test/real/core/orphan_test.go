@@ -13,8 +13,8 @@ import (
 	"berth/test/real/kit"
 )
 
-// orphanLimit is how long a pod that nobody wants may stay.
-const orphanLimit = 5 * time.Second
+// orphanTimeout is how long a pod that nobody wants may stay.
+const orphanTimeout = 5 * time.Second
 
 func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestOrphansAreEnded(t *testing.T) {
 
 	gone := func(since time.Time) {
 		t.Helper()
-		n.Wait("the orphan to be gone", orphanLimit, func() string {
+		n.Wait("the orphan to be gone", orphanTimeout, func() string {
 			left := leftovers(n)
 			if len(left) > settled {
 				return strings.Join(left, "\n\t")

@@ -17,10 +17,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What containers wrote of themselves (see test/workload/diary.go).
-
-// ActivityLogs are the logs of a pod's containers. They are held open, so they can be
-// read to their ends after the pod has gone.
+// ActivityLogs are the logs of containers that record their own starts, signals and ends (see
+// test/workload/diary.go). They are held open, so they can be read to their ends after the pod has gone.
 type ActivityLogs struct {
 	n     *Node
 	files []*os.File
@@ -46,6 +44,7 @@ func (n *Node) OpenActivityLogs(p v1.Pod) *ActivityLogs {
 	return n.OpenActivityLogFiles(links...)
 }
 
+// OpenActivityLogFiles opens the logs of containers by their paths.
 func (n *Node) OpenActivityLogFiles(paths ...string) *ActivityLogs {
 	n.T.Helper()
 	d := &ActivityLogs{n: n}
@@ -66,7 +65,7 @@ type activity struct {
 	at        time.Time
 }
 
-// Read returns all entries until now, in the order of time.
+// Read returns all activities until now, in the order of time.
 func (d *ActivityLogs) Read() Activities {
 	d.n.T.Helper()
 	out := Activities{n: d.n}
@@ -121,7 +120,7 @@ func (e Activities) String() string {
 	return b.String()
 }
 
-// Find returns the last time that somebody wrote that.
+// Find returns the last time at which a container wrote a word.
 func (e Activities) Find(who, what string) (time.Time, bool) {
 	for _, entry := range slices.Backward(e.all) {
 		if entry.who == who && entry.what == what {
@@ -131,7 +130,7 @@ func (e Activities) Find(who, what string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// At is find for what must have been written.
+// At is Find for a word that must have been written.
 func (e Activities) At(who, what string) time.Time {
 	e.n.T.Helper()
 	at, ok := e.Find(who, what)

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// CrashLoopDelay is a wait between two restarts.
+// CrashLoopDelay is the back-off between two restarts.
 func CrashLoopDelay(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
 
 // GraceMargin is how much later than the end of its grace a container may be

@@ -14,7 +14,7 @@ import (
 	"berth/internal/runtime/ociarchive"
 )
 
-// NodeName is what every node calls itself: the names of its pods end with it.
+// NodeName is the name of every node: the names of its pods end with it.
 const NodeName = "node"
 
 // Node is a machine of a test's own.
@@ -53,7 +53,7 @@ func NewNode(t *testing.T) *Node {
 	return n
 }
 
-// NodeIn is the machine whose files are in dir. They go with the test, as does all else.
+// NodeIn makes a machine whose files are in dir. It is removed with them when the test ends.
 func NodeIn(t *testing.T, dir string) *Node {
 	t.Helper()
 	n := &Node{
@@ -92,7 +92,7 @@ func (n *Node) AddImage(file string, content []byte) {
 	n.ReplaceFile(filepath.Join(dir, file), content)
 }
 
-// ReplaceFile makes a file appear all at once.
+// ReplaceFile writes a file atomically.
 func (n *Node) ReplaceFile(path string, content []byte) {
 	n.T.Helper()
 	part := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
@@ -104,8 +104,8 @@ func (n *Node) ReplaceFile(path string, content []byte) {
 	}
 }
 
-// Wait asks until nothing is missing any more. It fails the test when that takes
-// too long, with what was missing last.
+// Wait calls missing until it returns an empty string, which says that nothing is missing. It fails
+// the test after the limit, with the last answer.
 func (n *Node) Wait(what string, limit time.Duration, missing func() string) {
 	n.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -153,7 +153,7 @@ func (n *Node) RemoveFiles() {
 	}
 }
 
-// Dump shows what one wants to see of a test that failed.
+// Dump logs the pods, the state of the runtime and the ends of the logs, for a test that failed.
 func (n *Node) Dump() {
 	n.T.Logf("pods:\n%s", n.Berth("get", "pods", "-o", "wide"))
 	n.T.Logf("runtime:\n%s", n.runtimeTable())
@@ -173,7 +173,7 @@ func Tail(path string, most int) string {
 	return string(text)
 }
 
-// MissingUnless is what is missing as long as a condition does not hold.
+// MissingUnless is an answer for Wait: "it" is missing as long as a condition does not hold.
 func MissingUnless(holds bool) string {
 	if holds {
 		return ""

@@ -67,7 +67,7 @@ func (n *Node) RemoveManifest(file string) {
 	}
 }
 
-// List is what `berth get pods` is told, without the cost of a new process each time.
+// List is the answer of the agent to `berth get pods`, without the cost of a new process each time.
 func (n *Node) List() (*api.List, error) {
 	c, err := client.New(n.Root)
 	if err != nil {

@@ -25,7 +25,7 @@ type Registry struct {
 	backend *fixture.Registry
 
 	Mu          sync.Mutex
-	User        string         // who may pull; empty: everybody
+	User        string         // the only user who may pull; empty: all may
 	Status      int            // of all answers; 0: what they should be
 	ChunkDelay  time.Duration  // between two pieces of a layer
 	CutLayers   int            // how many layers are broken off in the middle
@@ -36,7 +36,7 @@ type Registry struct {
 	ReadersGone int            // readers that went before they had all
 }
 
-// NewRegistry starts a registry. With TLS, nobody has signed its certificate.
+// NewRegistry starts a registry. With TLS, its certificate is signed by no authority.
 func (n *Node) NewRegistry(useTLS bool) *Registry {
 	n.T.Helper()
 	h := &Registry{t: n.T, backend: fixture.NewRegistry(n.T), Requests: map[string]int{}}

@@ -19,9 +19,7 @@ import (
 	"berth/test/fixture"
 )
 
-// What the runtime itself says, past berth.
-
-// runtimeTimeout is for one look at the runtime.
+// runtimeTimeout is for one call of the runtime.
 const runtimeTimeout = 20 * time.Second
 
 // CallRuntime calls the runtime of this node.
@@ -75,14 +73,14 @@ func (n *Node) Container(id string) (status *cri.ContainerStatus, pid int) {
 	return r.Status, info.PID
 }
 
-// ContainerInstance is what must stay as it is for a container to have been left alone.
+// ContainerInstance identifies one run of a container.
 type ContainerInstance struct {
 	ID       string
 	pid      int
 	restarts int32
 }
 
-// Instances are the containers of pods, by pod and container.
+// Instances are the instances of the containers of pods, by pod/container.
 func (n *Node) Instances(pods map[string]v1.Pod) map[string]ContainerInstance {
 	n.T.Helper()
 	out := map[string]ContainerInstance{}
@@ -96,7 +94,7 @@ func (n *Node) Instances(pods map[string]v1.Pod) map[string]ContainerInstance {
 	return out
 }
 
-// MustKeepInstances fails the test if any of these lives has changed.
+// MustKeepInstances fails the test if a container was restarted or replaced.
 func (n *Node) MustKeepInstances(before map[string]ContainerInstance) {
 	n.T.Helper()
 	after := n.Instances(n.Pods())
@@ -107,7 +105,7 @@ func (n *Node) MustKeepInstances(before map[string]ContainerInstance) {
 	}
 }
 
-// unsettled tells what the runtime has too much or too little of: each pod should
+// unsettled lists what the runtime has too much or too little of: each pod should
 // have one live sandbox and no dead one, and each container should run once.
 func (n *Node) unsettled(pods map[string]v1.Pod) string {
 	n.T.Helper()

@@ -16,7 +16,7 @@ import (
 	"berth/internal/pods/cgroup"
 )
 
-// RuntimePod is a pod that was made in the runtime, past berth.
+// RuntimePod is a pod that a test made in the container runtime, without the agent.
 type RuntimePod struct {
 	config             *cri.PodSandboxConfig
 	sandbox, Container string
@@ -65,7 +65,7 @@ func (n *Node) CreateSandbox(name string, labels map[string]string) *RuntimePod 
 	return &RuntimePod{config: config, sandbox: made.PodSandboxId}
 }
 
-// removeCgroup removes what the runtime leaves to those who asked for it.
+// removeCgroup removes the cgroup of a pod, which the runtime leaves to its client.
 func (n *Node) removeCgroup(owner roots.Owner, path string) {
 	tree, err := cgroup.Open()
 	if err != nil {

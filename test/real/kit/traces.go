@@ -17,8 +17,8 @@ import (
 // Traces is whatever pods and a runtime could leave on the machine, by kind.
 type Traces map[string][]string
 
-// Traces lists the traces of a node. What belongs to it is known by the node's name
-// and by the ids that its runtime gave out.
+// Traces lists the traces of a node: all that has in its name the name of the node, or one of the IDs
+// that its runtime gave out.
 func (n *Node) Traces(ids []string) Traces {
 	n.T.Helper()
 	ours := func(text string) bool {
@@ -46,7 +46,7 @@ func (n *Node) Traces(ids []string) Traces {
 	return seen
 }
 
-// RuntimeIDs are the names that the runtime and the agent gave to what runs now.
+// RuntimeIDs are the IDs of all sandboxes and containers, and the UIDs of their pods.
 func (n *Node) RuntimeIDs() []string {
 	n.T.Helper()
 	var out []string
@@ -59,7 +59,7 @@ func (n *Node) RuntimeIDs() []string {
 	return out
 }
 
-// MustEqualTraces compares two looks.
+// MustEqualTraces fails the test if a kind of traces has changed.
 func (n *Node) MustEqualTraces(before, after Traces) {
 	n.T.Helper()
 	for kind := range before {
@@ -69,7 +69,7 @@ func (n *Node) MustEqualTraces(before, after Traces) {
 	}
 }
 
-// MustDifferTraces makes sure that looking finds something at all.
+// MustDifferTraces fails the test if running pods have left no traces of a kind: then Traces does not find them.
 func (n *Node) MustDifferTraces(before, during Traces, kinds ...string) {
 	n.T.Helper()
 	for _, kind := range kinds {
@@ -94,7 +94,7 @@ func (n *Node) MountTable() []string {
 	return points
 }
 
-// Mounts are those in the folder of the node.
+// Mounts are the mount points below the folder of the node.
 func (n *Node) Mounts() []string {
 	return Filter(n.MountTable(), func(point string) bool { return strings.HasPrefix(point, n.Dir+"/") })
 }

@@ -14,14 +14,14 @@ import (
 	"berth/internal/api/client"
 )
 
-// Watch sees every state of every pod, also those that are too short to be found
-// by asking. It ends with the agent or the test.
+// Watch records every state of every pod, also states that are too short to be found by polling. It
+// ends with the agent or the test.
 type Watch struct {
 	n *Node
 
 	mu    sync.Mutex
 	seen  map[string][]v1.Pod  // by the name in the manifest
-	gone  map[string]time.Time // when the agent told that it knows nothing of it any more
+	gone  map[string]time.Time // when the agent reported the pod as deleted
 	ended error
 }
 

@@ -15,9 +15,9 @@ import (
 	"berth/test/real/kit"
 )
 
-// atOnce is enough for a pod that waits for nobody, on a busy machine. It is less than
+// promptTimeout is enough for a pod that waits for nobody, on a busy machine. It is less than
 // what a file system that hangs is waited for.
-const atOnce = 10 * time.Second
+const promptTimeout = 10 * time.Second
 
 func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	// then others start as ever
 	start := func(name string) {
 		n.Apply(name+".yaml", kit.ReadablePod(name))
-		n.WaitPod(name, "to run while others hang", atOnce, func(p v1.Pod) string { return kit.MissingUnless(kit.IsRunning(p)) })
+		n.WaitPod(name, "to run while others hang", promptTimeout, func(p v1.Pod) string { return kit.MissingUnless(kit.IsRunning(p)) })
 	}
 	start("web")
 	// and it is seen what hangs, and since when
