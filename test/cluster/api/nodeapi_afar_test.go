@@ -36,8 +36,8 @@ func mustCopy(t *testing.T, l *lab.Lab, pod string) {
 	}
 }
 
-// mustReachFromAfar runs berth's own commands against a node, as somebody with a
-// certificate on another machine.
+// mustReachFromAfar runs berth's own commands against a node, with a client certificate, as from
+// another machine.
 func mustReachFromAfar(t *testing.T, l *lab.Lab, n *lab.Node, pod string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -40,8 +40,8 @@ type sample struct {
 	at                   time.Time
 }
 
-// sampleOf finds a container on the page that metrics-server reads. It leaves out those
-// of which anything is missing, as that does.
+// sampleOf finds a container on the page that metrics-server reads. A container with a missing value
+// is left out, as metrics-server does.
 func sampleOf(page map[string]*dto.MetricFamily, pod string) (sample, error) {
 	var s sample
 	for name, to := range map[string]*float64{

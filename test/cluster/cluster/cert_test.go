@@ -33,7 +33,7 @@ import (
 	"berth/test/lab/proxy"
 )
 
-// shortLife is that of all certificates which the cluster gives out. It makes them five
+// shortLife is the lifetime of all certificates that the cluster issues. It makes them five
 // minutes older than they are, so most are renewed as soon as they come.
 const shortLife = time.Minute
 
@@ -291,7 +291,7 @@ func mustBeRenewed(t *testing.T, admin kubernetes.Interface, user string) {
 	t.Logf("renewed %d times", n)
 }
 
-// requestsFor are those of a user for a kind of certificate.
+// requestsFor are the certificate signing requests of a user for a kind of certificate.
 func requestsFor(t *testing.T, admin kubernetes.Interface, signer, user string) []certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	list, err := admin.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
@@ -305,7 +305,7 @@ func requestsFor(t *testing.T, admin kubernetes.Interface, signer, user string) 
 	return out
 }
 
-// awaitRequest returns the name of a request that waits for somebody.
+// awaitRequest returns the name of a certificate signing request that is not approved yet.
 func awaitRequest(t *testing.T, admin kubernetes.Interface, signer, user string) (name string) {
 	t.Helper()
 	kit.Must(t, keepTrying(t, func() error {

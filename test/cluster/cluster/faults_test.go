@@ -145,7 +145,7 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 	}
 }
 
-// overwrittenUnseen has somebody overwrite a status while the node can't watch. The node
+// overwrittenUnseen overwrites a status while the node can't watch. The node
 // gets to know of it by the answer to its next patch, which is about something else.
 func overwrittenUnseen(pods kit.Pods, way *kit.ProxiedNode) {
 	t := pods.T

@@ -120,7 +120,7 @@ func joinMember(t *testing.T, plane *lab.Lab) *member {
 	return m
 }
 
-// awaitUID returns that of the Node that was registered next.
+// awaitUID returns the UID of the Node that is registered next.
 func awaitUID(t *testing.T, m *member) types.UID {
 	t.Helper()
 	select {

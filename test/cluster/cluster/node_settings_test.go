@@ -59,8 +59,8 @@ func writePair(t *testing.T, plane *lab.Lab, dir string) (serial string) {
 	return leaf.SerialNumber.String()
 }
 
-// shownBy is the certificate that a node shows to those who call it, if the cluster's
-// authority has signed it.
+// shownBy is the certificate that a node shows to its clients, if the cluster's authority has signed
+// it.
 func shownBy(t *testing.T, plane *lab.Lab, n *lab.Node) (*x509.Certificate, error) {
 	t.Helper()
 	raw, err := n.Namespace.Dial(t.Context(), "tcp", net.JoinHostPort(n.Address, "10250"))

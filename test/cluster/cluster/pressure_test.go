@@ -93,8 +93,8 @@ func nodeCondition(n *corev1.Node, kind corev1.NodeConditionType) corev1.Conditi
 	return corev1.ConditionUnknown
 }
 
-// told is how often an event of the node was told.
-func (n shortNode) told(reason string) (times int32) {
+// eventCount is how often an event of the node has occurred.
+func (n shortNode) eventCount(reason string) (times int32) {
 	n.t.Helper()
 	events, err := n.admin.CoreV1().Events(metav1.NamespaceAll).List(n.t.Context(), metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=Node,involvedObject.name=" + n.name + ",reason=" + reason,
@@ -160,7 +160,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 		{corev1.NodeMemoryPressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory", runs("hoard", fmt.Sprint(memory.Value()>>20-512), fmt.Sprint(mostMemory>>20)), ends, plain},
 	} {
 		// When something runs out, the node says so, its cluster sends it no more pods, and it refuses those that come.
-		bad, good := node.told(test.bad), node.told(test.good)
+		bad, good := node.eventCount(test.bad), node.eventCount(test.good)
 		test.begin()
 		node.awaits(string(test.condition)+" begins", test.condition)
 		if test.condition == corev1.NodeDiskPressure {
@@ -184,7 +184,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 		pods.Await("late", "ready", kit.IsReady)
 		pods.MustRemove("late")
 		kit.Within(t, kit.WaitTimeout, func() error {
-			if nowBad, nowGood := node.told(test.bad), node.told(test.good); nowBad <= bad || nowGood <= good {
+			if nowBad, nowGood := node.eventCount(test.bad), node.eventCount(test.good); nowBad <= bad || nowGood <= good {
 				return fmt.Errorf("%s was told %d times and %s %d times, before %d and %d", test.bad, nowBad, test.good, nowGood, bad, good)
 			}
 			return nil

@@ -34,16 +34,16 @@ type asked struct {
 	body   []byte
 }
 
-// listener takes note of what a node asks for, and may refuse some of it.
-type listener struct {
+// requestRecorder records the requests of a node, and may refuse some of them.
+type requestRecorder struct {
 	t      *testing.T
 	mu     sync.Mutex
 	heard  []asked
 	refuse func(asked) bool
 }
 
-// hear is a fault that breaks nothing but what is to be refused.
-func (l *listener) hear(w http.ResponseWriter, r *http.Request) bool {
+// record is a fault that breaks no requests but those that are to be refused.
+func (l *requestRecorder) record(w http.ResponseWriter, r *http.Request) bool {
 	a := asked{at: time.Now(), method: r.Method, path: r.URL.Path, watch: proxy.IsWatch(r), from: r.URL.Query().Get("resourceVersion"), header: r.Header.Clone()}
 	if r.Method == http.MethodDelete {
 		var err error
@@ -62,21 +62,21 @@ func (l *listener) hear(w http.ResponseWriter, r *http.Request) bool {
 	return refused
 }
 
-func (l *listener) set(refuse func(asked) bool) {
+func (l *requestRecorder) set(refuse func(asked) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refuse = refuse
 }
 
 // since are the requests of a kind from a moment on.
-func (l *listener) since(begin time.Time, of func(asked) bool) []asked {
+func (l *requestRecorder) since(begin time.Time, of func(asked) bool) []asked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.heard), func(a asked) bool { return a.at.Before(begin) || !of(a) })
 }
 
 // await returns once so many requests of a kind were made from a moment on.
-func (l *listener) await(begin time.Time, count int, what string, of func(asked) bool) []asked {
+func (l *requestRecorder) await(begin time.Time, count int, what string, of func(asked) bool) []asked {
 	l.t.Helper()
 	var found []asked
 	kit.Within(l.t, kit.WaitTimeout, func() error {
@@ -106,7 +106,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	plane := kit.NewPlane(t)
 	admin := kit.Client(t, plane, control.Admin())
 	pods := kit.PodsIn(t, admin, "default")
-	hears := &listener{t: t, refuse: toServices}
+	hears := &requestRecorder{t: t, refuse: toServices}
 
 	// Given a node that is not told of services, and a pod of it.
 	kit.Must(t, kit.Retry(t.Context(), kit.WaitTimeout, func() error {
@@ -114,7 +114,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 		return err
 	}))
 	way := kit.JoinThroughProxyAs(t, plane, lab.NodeConfig{Name: "one", Settings: fmt.Sprintf(
-		"nodeStatusUpdateFrequency: %s\nnodeStatusReportFrequency: %s\n", update, report)}, hears.hear)
+		"nodeStatusUpdateFrequency: %s\nnodeStatusReportFrequency: %s\n", update, report)}, hears.record)
 
 	// Then it knows the pod, and does nothing with it, ...
 	hears.await(time.Time{}, 1, "a watch of pods", func(a asked) bool { return toPods(a) && a.watch })

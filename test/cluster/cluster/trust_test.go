@@ -24,7 +24,7 @@ import (
 	"berth/test/lab/control"
 )
 
-// authority is the certificate of one, in PEM.
+// authority makes a certificate authority, and returns its certificate in PEM.
 func authority(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

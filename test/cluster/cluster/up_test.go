@@ -52,8 +52,8 @@ func TestMakeClusterGivesAClusterAndTakesItAway(t *testing.T) {
 	}
 }
 
-// startUp returns once the cluster is there. Nobody reads its output from then on, and its
-// pipe is dead. The end of the test is the end of it.
+// startUp returns once the cluster is there. The pipe of its output is closed then. It is killed when
+// the test ends.
 func startUp(t *testing.T, program, root string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, "-root", root, "-programs", fixture.BinDir())
@@ -89,7 +89,7 @@ func startUp(t *testing.T, program, root string) *exec.Cmd {
 	}
 }
 
-// deployHello does what people are told to try, from the machine's own network.
+// deployHello does what `make cluster` advises its users to try, from the machine's own network.
 func deployHello(t *testing.T, root string) {
 	t.Helper()
 	for _, command := range []string{
@@ -104,7 +104,7 @@ func deployHello(t *testing.T, root string) {
 	}
 }
 
-// processesBelow returns the command lines of those that work in a folder.
+// processesBelow returns the command lines of processes with a folder among their arguments.
 func processesBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -26,7 +26,7 @@ import (
 	"berth/test/lab/control"
 )
 
-// references are what node one knows of what its pods refer to, and the news of it.
+// references are the objects that the pods of node one refer to, as the node knows them, and its notifications of changes.
 type references struct {
 	*objects.API
 	mu   sync.Mutex
@@ -59,7 +59,7 @@ func startReferences(t *testing.T, client kubernetes.Interface) *references {
 	return r
 }
 
-// awaitNews returns once a pod was told to look again, and tells how long that took.
+// awaitNews returns once a change of an object of a pod is notified, and how long that took.
 func (r *references) awaitNews(t *testing.T, uid types.UID, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()

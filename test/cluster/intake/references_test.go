@@ -17,7 +17,7 @@ import (
 	"berth/test/cluster/kit"
 )
 
-// words are what the containers of a pod left when they ended, by name.
+// words are the termination messages of the containers of a pod, by name.
 func words(p *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	for _, c := range p.Status.ContainerStatuses {
@@ -151,7 +151,7 @@ func ofServices(env map[string]string) []string {
 	})
 }
 
-// variables are those of the container of a pod which serves.
+// variables are the environment variables of the container of a pod that serves HTTP.
 func variables(t *testing.T, pods kit.Pods, name string) map[string]string {
 	t.Helper()
 	var text []byte

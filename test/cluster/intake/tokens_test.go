@@ -23,12 +23,12 @@ import (
 	"berth/test/lab"
 )
 
-// tokenLife is the shortest that the API server allows.
+// tokenLife is the shortest lifetime of a token that the API server allows.
 const tokenLife = 600 * time.Second
 
-// audiences are those that a bearer has a token for. That of the API server is not
-// among them, for it makes some of its tokens live longer than they say. There are three
-// because the machine may be busy at one moment.
+// audiences are the audiences that a bearer has tokens for. The API server's own is not among them,
+// for it makes some of its tokens live longer than they say. There are three because the machine may
+// be busy at one moment.
 var audiences = []string{"bank", "club", "mail"}
 
 // bearer is a pod that notes which tokens it sees in its volume.

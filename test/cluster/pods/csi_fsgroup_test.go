@@ -31,7 +31,7 @@ func thirdParty(name string, source corev1.VolumeSource) *corev1.Pod {
 	return p
 }
 
-// podsOfDrivers are those of one namespace of the API. They go with the test, and before
+// podsOfDrivers are the pods of one namespace of the API. They go with the test, and before
 // the drivers that were started until now.
 func podsOfDrivers(t *testing.T, admin kubernetes.Interface, namespace string) kit.Pods {
 	p := kit.PodsIn(t, admin, namespace)

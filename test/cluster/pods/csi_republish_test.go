@@ -19,7 +19,7 @@ import (
 	"berth/test/cluster/kit"
 )
 
-// news is what the driver of the tests writes with each call.
+// news is the file that the driver of the tests writes with each NodePublishVolume.
 type news struct {
 	calls  int
 	tokens map[string]struct {

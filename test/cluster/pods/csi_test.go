@@ -63,8 +63,8 @@ func (d *csiDriver) calls() []string {
 	return slices.DeleteFunc(all, func(line string) bool { return line == "" || strings.HasPrefix(line, "registered") })
 }
 
-// describeDriver tells the cluster how a driver wants to be treated. Nobody attaches its
-// volumes, unless that is said.
+// describeDriver makes the CSIDriver object of a driver. Its volumes need no attachment, unless s says
+// so.
 func describeDriver(t *testing.T, admin kubernetes.Interface, name string, s storagev1.CSIDriverSpec) {
 	t.Helper()
 	if s.AttachRequired == nil {

@@ -35,8 +35,8 @@ const (
 		"    requiredServiceAccountAnnotationKeys: [" + hubRole + "]\n"
 )
 
-// hubProvider is a program that gives credentials to whoever shows a token of one service
-// account, which has the role of a reader, and that takes a note of each question.
+// hubProvider is a credential provider that accepts the tokens of one service account, which has the
+// role of a reader, and records each request.
 func hubProvider(namespace, account string) string {
 	return `#!/bin/sh
 request=$(cat)
@@ -95,7 +95,7 @@ func allowAudience(t *testing.T, admin kubernetes.Interface, audience string) {
 	kit.Must(t, err)
 }
 
-// awaitRefused returns once a pod can't have its image, and says all of that.
+// awaitRefused returns once a pod can't have its image, and its status says why.
 func awaitRefused(p kit.Pods, name string, why ...string) {
 	p.T.Helper()
 	var said string

@@ -26,10 +26,10 @@ import (
 	"berth/test/real/kit"
 )
 
-// followers is how many people read one log at the same time.
+// followers is how many clients read one log at the same time.
 const followers = 200
 
-// cost is what the agent takes of the machine.
+// cost is what the agent uses of the machine.
 type cost struct {
 	memory     int // MiB that are resident
 	goroutines int
@@ -44,7 +44,7 @@ func (c cost) since(before cost) string {
 	return fmt.Sprintf("%.1f%% of a processor", 100*float64(c.cpu-before.cpu)/float64(c.at.Sub(before.at)))
 }
 
-// measureCost looks at the agent, after that has let go of what it does not need.
+// measureCost measures the agent, after a garbage collection.
 func measureCost(n *kit.Node) cost {
 	n.T.Helper()
 	if _, err := n.AgentPage("/debug/pprof/heap?gc=1"); err != nil {

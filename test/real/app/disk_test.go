@@ -68,7 +68,7 @@ func forget(n *kit.Node, names ...string) {
 	}
 }
 
-// waitFiles waits until the agent has written these.
+// waitFiles waits until the agent has written these files.
 func waitFiles(n *kit.Node, names ...string) {
 	n.T.Helper()
 	n.Wait("the agent to write "+strings.Join(names, ", "), 90*time.Second, func() string {
@@ -81,8 +81,8 @@ func waitFiles(n *kit.Node, names ...string) {
 	})
 }
 
-// said is how often the agent's log has a text, from a byte on.
-func said(n *kit.Node, from int, text string) int {
+// logCount is how often the agent's log has a text, from a byte on.
+func logCount(n *kit.Node, from int, text string) int {
 	n.T.Helper()
 	log, err := os.ReadFile(n.LogFile())
 	if err != nil {
@@ -104,7 +104,7 @@ func logLength(n *kit.Node) int {
 func mustSayOnce(n *kit.Node, from int, texts ...string) {
 	n.T.Helper()
 	for _, text := range texts {
-		if times := said(n, from, text); times != 1 {
+		if times := logCount(n, from, text); times != 1 {
 			n.T.Errorf("the log says %d times, and not once: %s", times, text)
 		}
 	}
@@ -260,7 +260,7 @@ func TestADiskThatIsReadOnlyWithoutARuntime(t *testing.T) {
 	// when an agent is started, then it waits for better times, and says so once; the pod goes on
 	from := logLength(n)
 	n.Launch(n.RunArgs()...)
-	n.Wait("the agent to try and start containerd", kit.StartTimeout, func() string { return kit.MissingUnless(said(n, from, "containerd does not come up") == 1) })
+	n.Wait("the agent to try and start containerd", kit.StartTimeout, func() string { return kit.MissingUnless(logCount(n, from, "containerd does not come up") == 1) })
 	n.WaitAnswer(address, "/env")
 
 	// when the disk can be written, then all is as it was

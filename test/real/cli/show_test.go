@@ -80,7 +80,7 @@ func TestAPodIsShown(t *testing.T) {
 	}
 }
 
-// followed is a log that somebody follows.
+// followed is a running `berth logs -f`.
 type followed struct {
 	n     *kit.Node
 	what  string

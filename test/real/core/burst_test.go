@@ -80,7 +80,7 @@ type start struct {
 	from, to time.Time
 }
 
-// podStarts are those of all pods, the first one first.
+// podStarts are the starts of all pods, the first one first.
 func podStarts(n *kit.Node) []start {
 	n.T.Helper()
 	ran := map[string]time.Time{}

@@ -5,8 +5,6 @@ package core
 import (
 	"fmt"
 	"maps"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,22 +99,19 @@ func TestAgentKilledAtAnyMoment(t *testing.T) {
 	n.MustKeepInstances(before)
 }
 
-// mustHaveNoNetworkLeft counts what every pod has one of.
+// mustHaveNoNetworkLeft fails the test unless each pod has one address and one veth pair.
 func mustHaveNoNetworkLeft(n *kit.Node, pods int) {
 	n.T.Helper()
 	plugs := kit.Lines(n.MustRun(n.T, "ip", "-oneline", "link", "show", "type", "veth"))
 	if len(plugs) != pods {
 		n.T.Errorf("%d pods have %d links: %s", pods, len(plugs), strings.Join(plugs, "\n"))
 	}
-	addresses := kit.Filter(kit.Walk(n, filepath.Join(n.Root, "cni", "ipam")), func(path string) bool {
-		return net.ParseIP(filepath.Base(path)) != nil
-	})
-	if len(addresses) != pods {
-		n.T.Errorf("%d pods have %d addresses: %v", pods, len(addresses), addresses)
+	if reserved := addresses(n); len(reserved) != pods {
+		n.T.Errorf("%d pods have %d addresses: %v", pods, len(reserved), reserved)
 	}
 }
 
-// running are those of the pods that run.
+// running are the pods that run.
 func running(pods map[string]v1.Pod) map[string]v1.Pod {
 	maps.DeleteFunc(pods, func(_ string, p v1.Pod) bool { return !kit.IsRunning(p) })
 	return pods

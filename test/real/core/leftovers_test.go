@@ -35,7 +35,7 @@ func leftovers(n *kit.Node) []string {
 	return out
 }
 
-// addresses are the files that hold those given to pods.
+// addresses are the files of host-local in which the addresses of pods are reserved.
 func addresses(n *kit.Node) []string {
 	return kit.Filter(kit.Walk(n, filepath.Join(n.Root, "cni", "ipam")), func(path string) bool {
 		return net.ParseIP(filepath.Base(path)) != nil

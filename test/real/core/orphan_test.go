@@ -13,7 +13,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// orphanTimeout is how long a pod that nobody wants may stay.
+// orphanTimeout is how long an orphan may stay.
 const orphanTimeout = 5 * time.Second
 
 func TestOrphansAreEnded(t *testing.T) {
@@ -79,7 +79,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	}
 }
 
-// signal tells the agent's process something.
+// signal sends a signal to the agent.
 func signal(n *kit.Node, s syscall.Signal) {
 	n.T.Helper()
 	if err := n.Agent.Cmd.Process.Signal(s); err != nil {

@@ -14,7 +14,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// kindsOfTraces are those that running pods are sure to leave.
+// kindsOfTraces are the kinds of traces that running pods are sure to leave.
 var kindsOfTraces = []string{"mounts", "cgroups", "network", "iptables-save", "cni results", "processes"}
 
 func TestDownLeavesNothing(t *testing.T) {

@@ -476,7 +476,7 @@ func foreignPod(n *kit.Node, name string) *kit.RuntimePod {
 	return outside.CreateRuntimePod(name, kit.PodLabels(name, "00000000-dead-beef-0000-00000000000f"), "sleep")
 }
 
-// cgroupRoot writes a configuration that sets it.
+// cgroupRoot writes a configuration that sets cgroupRoot.
 func cgroupRoot(n *kit.Node, path string) {
 	n.T.Helper()
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: " + path + "\n"
@@ -485,7 +485,7 @@ func cgroupRoot(n *kit.Node, path string) {
 	}
 }
 
-// savedSettings are those of the last run that tests look at.
+// savedSettings are the settings of the last run that tests look at.
 type savedSettings struct{ CgroupRoot, Bridge, PodCIDR string }
 
 func settingsFile(n *kit.Node) string { return filepath.Join(n.Root, "settings.json") }

@@ -140,8 +140,8 @@ func TestAPodRunsOnceItsHostPortIsFree(t *testing.T) {
 	})
 }
 
-// remembered changes what the agent remembers of the pod of a file.
-func remembered(n *kit.Node, file string, change func(spec map[string]any)) {
+// editRecord changes the agent's record of the pod of a file.
+func editRecord(n *kit.Node, file string, change func(spec map[string]any)) {
 	n.T.Helper()
 	path := filepath.Join(n.Root, "sources", "file.json")
 	raw, err := os.ReadFile(path)
@@ -184,13 +184,13 @@ func TestAnUpgradeLeavesPodsAlone(t *testing.T) {
 		uids[name] = string(p.UID)
 	}
 	n.KillAgent()
-	remembered(n, "default.yaml", func(spec map[string]any) { spec["schedulerName"] = "another-default" })
+	editRecord(n, "default.yaml", func(spec map[string]any) { spec["schedulerName"] = "another-default" })
 	refused := kit.NewPod("refused", "sleep")
 	refused.Spec.RestartPolicy = "Sometimes"
 	n.Apply("refused.yaml", refused)
-	remembered(n, "refused.yaml", func(spec map[string]any) { spec["restartPolicy"] = "Sometimes" })
+	editRecord(n, "refused.yaml", func(spec map[string]any) { spec["restartPolicy"] = "Sometimes" })
 	n.ReplaceFile(filepath.Join(n.Manifests, "unread.yaml"), []byte(strings.Replace(string(kit.Manifest(t, kit.NewPod("unread", "sleep"))), "spec:\n", "spec:\n  engine: 8\n", 1)))
-	remembered(n, "unread.yaml", func(spec map[string]any) { spec["engine"] = 8 })
+	editRecord(n, "unread.yaml", func(spec map[string]any) { spec["engine"] = 8 })
 
 	// when this version is started, then they all go on, and it says what is wrong
 	n.Start()

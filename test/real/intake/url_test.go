@@ -3,11 +3,8 @@
 package intake
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth/internal/api"
 	"berth/test/real/kit"
 )
 
@@ -66,7 +62,7 @@ func TestPodsFromURL(t *testing.T) {
 		"get": n.MustBerth("get", "pods", "-o", "yaml"), "describe": n.MustBerth("describe", "pod", "two"), "events": n.MustBerth("get", "events", "-o", "yaml"),
 	}
 	for _, path := range []string{"/configz", "/flagz", "/statusz", "/debug/pprof/cmdline"} {
-		told[path] = ask(n, path)
+		told[path] = mustGet(n, path)
 	}
 	err := filepath.WalkDir(n.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/containerd/") {
@@ -86,30 +82,17 @@ func TestPodsFromURL(t *testing.T) {
 	}
 }
 
-// ask returns what the agent answers on its socket.
-func ask(n *kit.Node, path string) string {
+// mustGet returns a page of the agent's socket.
+func mustGet(n *kit.Node, path string) string {
 	n.T.Helper()
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", api.SocketPath(n.Root))
-	}
-	local := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(n.T.Context(), http.MethodGet, "http://berth"+path, nil)
+	body, err := n.AgentPage(path)
 	if err != nil {
 		n.T.Fatal(err)
-	}
-	answer, err := local.Do(request)
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		n.T.Errorf("%s: %s, %v", path, answer.Status, err)
 	}
 	return string(body)
 }
 
-// page is what a server answers. It wants to hear the word.
+// page is a page of a server, for requests with a header that holds the word.
 type page struct {
 	mu     sync.Mutex
 	status int

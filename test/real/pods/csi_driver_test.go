@@ -30,7 +30,7 @@ func groupOf(info fs.FileInfo) int {
 	return int(st.Gid)
 }
 
-// mustBeShared makes a directory a mount whose mounts travel.
+// mustBeShared makes a directory a mount with shared propagation.
 func mustBeShared(n *kit.Node, dir string) {
 	n.T.Helper()
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {

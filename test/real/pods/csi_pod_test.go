@@ -13,8 +13,8 @@ import (
 	"berth/test/real/kit"
 )
 
-// inAPod is the pod of a driver, as those who make drivers ship it: it may do
-// everything, and what it mounts is seen by the machine.
+// inAPod is the pod of a driver, as drivers are shipped: it is privileged, and its mounts propagate to
+// the machine.
 func (d *csiDriver) inAPod() *v1.Pod {
 	p := kit.NewPod("driver")
 	c := &p.Spec.Containers[0]

@@ -15,7 +15,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// promptTimeout is enough for a pod that waits for nobody, on a busy machine. It is less than
+// promptTimeout is enough for a pod that waits for nothing, on a busy machine. It is less than
 // what a file system that hangs is waited for.
 const promptTimeout = 10 * time.Second
 

@@ -111,7 +111,7 @@ func isCgroupV2() bool {
 	return err == nil
 }
 
-// memoryOfTheMachine is in bytes.
+// memoryOfTheMachine is the memory of the machine in bytes.
 func memoryOfTheMachine(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/meminfo")
@@ -122,7 +122,7 @@ func memoryOfTheMachine(t *testing.T) int {
 	return number(t, words[1]) << 10
 }
 
-// processesOfTheMachine is how many there can be at a time.
+// processesOfTheMachine is how many processes the machine can have at a time.
 func processesOfTheMachine(t *testing.T) int {
 	t.Helper()
 	most := math.MaxInt

@@ -19,14 +19,14 @@ import (
 	"berth/test/real/kit"
 )
 
-// mood answers probes, and remembers when it first gave the answer that it gives now.
-type mood struct {
+// probeServer answers probes, and remembers when it first gave the answer that it gives now.
+type probeServer struct {
 	mu       sync.Mutex
 	well     bool
 	answered time.Time
 }
 
-func (m *mood) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (m *probeServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.answered.IsZero() {
@@ -37,13 +37,13 @@ func (m *mood) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (m *mood) become(well bool) {
+func (m *probeServer) become(well bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.well, m.answered = well, time.Time{}
 }
 
-func (m *mood) since(seen time.Time) time.Duration {
+func (m *probeServer) since(seen time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return seen.Sub(m.answered)
@@ -56,7 +56,7 @@ func TestReadyFollowsTheAnswerOfAProbeAtOnce(t *testing.T) {
 	t.Parallel()
 	// given a pod whose probe asks a server of ours, and somebody who watches it
 	n := kit.NewNode(t)
-	m := &mood{}
+	m := &probeServer{}
 	l := n.ListenLoopback(t)
 	s := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute}
 	t.Cleanup(func() { _ = s.Close() })
@@ -96,7 +96,7 @@ func TestReadyFollowsTheAnswerOfAProbeAtOnce(t *testing.T) {
 	}
 }
 
-// readyChange is when somebody who watches saw that a pod became ready, or no longer is.
+// readyChange is when a watch showed that a pod became ready, or no longer is.
 type readyChange struct {
 	ready bool
 	seen  time.Time

@@ -19,7 +19,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// serves is what a pod that is open answers to a request.
+// serves is the answer of a kit.ReadablePod to a request.
 func serves(n *kit.Node, p v1.Pod, path string) string {
 	n.T.Helper()
 	return strings.TrimSpace(n.WaitAnswer(p.Status.PodIP+":7070", path))

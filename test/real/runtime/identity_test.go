@@ -293,7 +293,7 @@ func TestVariablesFromAFile(t *testing.T) {
 	})
 }
 
-// stopSandboxOf takes the network of a pod away, past berth.
+// stopSandboxOf stops the sandbox of a pod in the runtime, without the agent.
 func stopSandboxOf(n *kit.Node, p v1.Pod) {
 	n.T.Helper()
 	for _, s := range n.Sandboxes() {
@@ -305,7 +305,7 @@ func stopSandboxOf(n *kit.Node, p v1.Pod) {
 	}
 }
 
-// archiveAs is an image of the workload whose processes are somebody.
+// archiveAs is an image of the workload with a user.
 func archiveAs(t *testing.T, tag, user string) []byte {
 	t.Helper()
 	return kit.WorkloadArchive(t, tag, func(w io.Writer, image ociarchive.Image) error {
