@@ -67,10 +67,11 @@ bench-flat: ## compare what a pod costs among 50 and among 500, in processor tim
 test-real: root setup build ## the tests on the real container runtime, as root
 	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/cgroup ./internal/pods/volume ./test/real/...
 
-# intake waits eight minutes for a token to be renewed, while the other folders are tested one by one.
+# Two folders at a time, and first those in which a test waits for minutes (for a token to be renewed,
+# and without an API server) while the machine has little to do.
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
-	go test -tags real -count=1 -p 2 -timeout 30m ./test/cluster/intake ./test/cluster/...
+	go test -tags real -count=1 -p 2 -timeout 30m ./test/cluster/intake ./test/cluster/cluster ./test/cluster/...
 
 .PHONY: test-machine
 test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
