@@ -19,8 +19,9 @@ else
 	# These show that cgroups are as good in version 2.
 	try pods TestResourcesInTheKernel TestDownEndsWhatIsLeftInACgroup TestUsersOfItsOwn \
 		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS
-	try host TestDownLeavesNothing
+	try host TestDownLeavesNothing &
 	try telemetry TestUsageIsTold
+	wait
 	try cli TestDoctorIsContentWithThisMachine
 	# The clock jumps for all.
 	try core TestTheClockJumps
