@@ -35,7 +35,7 @@ func TestOnAMachineOfItsOwn(t *testing.T) {
 	for _, boot := range []struct {
 		module string
 		tests  int
-	}{{"apparmor", 11}, {"selinux", 2}} {
+	}{{"apparmor", 12}, {"selinux", 2}} {
 		began := time.Now()
 		out, err := start(t, data, "security="+boot.module)
 		passed, failed := outcomes(out)

@@ -23,6 +23,8 @@ else
 	try telemetry TestUsageIsTold
 	wait
 	try cli TestDoctorIsContentWithThisMachine
+	# Its pods take what they can get.
+	try app TestHostilePods
 	# The clock jumps for all.
 	try core TestTheClockJumps
 	try core TestTheMachineGoesDown

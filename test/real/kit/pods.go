@@ -146,7 +146,13 @@ func (n *Node) WaitRunning(names ...string) map[string]v1.Pod {
 // WaitGone waits until the agent knows nothing of these pods any more.
 func (n *Node) WaitGone(names ...string) {
 	n.T.Helper()
-	n.Wait(fmt.Sprint("to be gone: ", names), StartTimeout, func() string {
+	n.WaitGoneWithin(StartTimeout, names...)
+}
+
+// WaitGoneWithin is WaitGone for pods that may take longer to go.
+func (n *Node) WaitGoneWithin(limit time.Duration, names ...string) {
+	n.T.Helper()
+	n.Wait(fmt.Sprint("to be gone: ", names), limit, func() string {
 		pods := n.Pods()
 		var left []string
 		for _, name := range names {
