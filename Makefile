@@ -40,7 +40,7 @@ run: root build bin/images/hello.tar ## run the pods of examples/ in the foregro
 
 .PHONY: cluster
 cluster: root build cluster-parts bin/images/hello.tar ## a Kubernetes cluster of two nodes to try out, in the foreground, as root
-	go build $(flags) -o bin/cluster/up ./test/cluster/up
+	go build $(flags) -o bin/cluster/up ./test/lab/up
 	exec bin/cluster/up -root '$(CLUSTER_ROOT)'
 
 .PHONY: build
@@ -65,11 +65,13 @@ bench-flat: ## compare what a pod costs among 50 and among 500, in processor tim
 
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
-	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/volume ./test/real/...
+	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/cgroup ./internal/pods/volume ./test/real/...
 
+# Two folders at a time, and first those in which a test waits for minutes (for a token to be renewed,
+# and without an API server) while the machine has little to do.
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
-	go test -tags real -count=1 -timeout 30m ./test/cluster/...
+	go test -tags real -count=1 -p 2 -timeout 30m ./test/cluster/intake ./test/cluster/cluster ./test/cluster/...
 
 .PHONY: test-machine
 test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
@@ -162,10 +164,10 @@ bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/r
 	@mkdir -p $(@D)
 	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello
 
-# A control plane for tests, and kubectl, as pinned below test/cluster/parts.
+# A control plane for tests, and kubectl, as pinned below test/lab/parts.
 
-kubernetes          := test/cluster/parts/kubernetes
-etcd                := test/cluster/parts/etcd
+kubernetes          := test/lab/parts/kubernetes
+etcd                := test/lab/parts/etcd
 kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 
 .PHONY: cluster-parts

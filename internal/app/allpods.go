@@ -46,6 +46,6 @@ func podIDRange(ctx context.Context) func() (render.IDs, error) {
 	return func() (render.IDs, error) {
 		ctx, cancel := context.WithTimeout(ctx, idsTimeout)
 		defer cancel()
-		return userns.SetAside(ctx, userns.ThisMachine())
+		return userns.SubordinateIDs(ctx, userns.ThisMachine())
 	}
 }

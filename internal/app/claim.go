@@ -105,6 +105,24 @@ func releaseRoot(owner roots.Owner) error {
 	return registry.Release(owner)
 }
 
+// podsElsewhere calls do with the directories of pods of the other agents on this machine, while
+// no other agent does the same.
+func podsElsewhere(owner roots.Owner) func(do func(podsDirs []string) error) error {
+	return func(do func([]string) error) error {
+		registry, err := newRegistry()
+		if err != nil {
+			return err
+		}
+		return registry.Beside(owner, func(others []string) error {
+			var dirs []string
+			for _, root := range others {
+				dirs = append(dirs, filepath.Join(root, "pods"))
+			}
+			return do(dirs)
+		})
+	}
+}
+
 // CheckUsers refuses to take down a root directory whose runtime has pods of others.
 func CheckUsers(c *config.Config) error {
 	if c.RuntimeEndpoint != "" {

@@ -10,10 +10,10 @@ import (
 
 	"berth/internal/core/execute"
 	"berth/internal/host/kernel"
+	"berth/internal/host/selinux"
 	"berth/internal/lib/podfile"
 	"berth/internal/pods/hook"
 	"berth/internal/pods/userns"
-	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/crilog"
 	"berth/internal/runtime/render"
@@ -26,37 +26,41 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 	if err != nil {
 		return nil, err
 	}
-	users, err := userns.New(userns.Config{PodsDir: in.podsDir, Count: c.IDsPerPod, Range: podIDRange(ctx), Log: in.log})
+	users, err := userns.New(userns.Config{
+		PodsDir: in.podsDir, Count: c.IDsPerPod, Range: podIDRange(ctx), Others: podsElsewhere(in.owner), Log: in.log,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return execute.New(execute.Config{
-		Runtime: in.client, Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes, UserNamespaces: users,
-		Events: in.events.recorder, Upstream: in.upstream, Statuses: loop.statuses, Telemetry: in.telemetry,
-		Slots: execute.NewSlots(c.StartSlots), Log: in.log,
-		Node:        renderNode(in),
-		HostIPs:     in.ips.Last,
-		Resolver:    func() (render.DNS, error) { return readResolvConf(c.ResolvConf) },
-		PodsDir:     in.podsDir,
-		LinksDir:    c.LogLinksDir,
-		RuntimeName: in.features.runtimeName,
-		LastLines:   crilog.LastLines,
-		Backoff:     c.Backoff,
-		Allocatable: in.capacity.forPods,
-		CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.handlers(), handler) },
-		CheckLabel:  func(asked *v1.SELinuxOptions) error { return bundle.Label(*asked).Check() },
-		ImageUser:   imageUsers(in.client),
-		MakeCgroup: func(g render.Cgroup) error {
-			defer in.telemetry.Cgroup("create")()
-			return in.cgroups.Make(g)
+		Runtime: in.client, Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes,
+		Node: renderNode(in), Backoff: c.Backoff, Slots: execute.NewSlots(c.StartSlots), Log: in.log,
+		RuntimeInfo: execute.RuntimeInfo{
+			Name:        in.features.runtimeName,
+			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.handlers(), handler) },
+			CheckLabel:  func(asked *v1.SELinuxOptions) error { return selinux.Label(*asked).Check() },
+			ImageUser:   imageUsers(in.client),
+			Explain:     cri.Reason,
 		},
-		RemoveCgroup: func(ctx context.Context, path string) error {
-			defer in.telemetry.Cgroup("destroy")()
-			return in.cgroups.Remove(ctx, path)
+		Host: execute.Host{
+			PodsDir: in.podsDir, LogLinksDir: c.LogLinksDir, UserNamespaces: users,
+			IPs:         in.ips.Last,
+			Resolver:    func() (render.DNS, error) { return readResolvConf(c.ResolvConf) },
+			Allocatable: in.capacity.forPods,
+			MakeCgroup: func(g render.Cgroup) error {
+				defer in.telemetry.Cgroup("create")()
+				return in.cgroups.Make(g)
+			},
+			RemoveCgroup: func(ctx context.Context, path string) error {
+				defer in.telemetry.Cgroup("destroy")()
+				return in.cgroups.Remove(ctx, path)
+			},
+			RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
+			LogTail:   crilog.LastLines,
 		},
-		RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
-		Explain:   cri.Reason,
-		PodGone:   loop.observer.Forget,
+		Reports: execute.Reports{
+			Statuses: loop.statuses, Events: in.events.recorder, Upstream: in.upstream, Telemetry: in.telemetry, PodGone: loop.observer.Forget,
+		},
 	})
 }
 
@@ -77,7 +81,7 @@ func renderNode(in *deps) render.Node {
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
-		Memory: in.capacity.memory, PageSizes: limitedPages(in), Hidden: kernel.ThrottlePaths(os.DirFS("/")),
+		Memory: in.capacity.memory, PageSizes: limitedPages(in), MaskedPaths: kernel.ThrottlePaths(os.DirFS("/")),
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"berth/internal/host/selinux"
 	"berth/internal/lib/pod"
-	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
 )
 
@@ -120,7 +120,7 @@ func (f *features) seLinux() bool {
 // labelsContainers tells whether containers get SELinux labels. The runtime is asked, too: the bundled one
 // may have been started before the machine could label them.
 func labelsContainers(ctx context.Context, client *cri.Client) (bool, error) {
-	if can := bundle.CanLabel() == nil; !can {
+	if can := selinux.CanLabel() == nil; !can {
 		return false, nil
 	}
 	return client.Labels(ctx)

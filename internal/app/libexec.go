@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"berth/internal/runtime/bundle"
 )
 
 // LibexecDir is where the programs of the bundled runtime are: beside berth.
@@ -16,7 +14,3 @@ func LibexecDir() (string, error) {
 	}
 	return filepath.Join(filepath.Dir(self), "libexec"), nil
 }
-
-// CanLabel tells whether the runtime that berth brings along can label containers for SELinux on this
-// machine, and why not.
-func CanLabel() error { return bundle.CanLabel() }

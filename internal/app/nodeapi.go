@@ -183,12 +183,12 @@ func (r streamingRuntime) All(ctx context.Context) (map[pod.UID]*pod.Observed, e
 	return withUserTimeout(ctx, r.List)
 }
 
-func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []string, s nodeapi.Streams) (string, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, cri.Streams(s)) })
+func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []string, s cri.Streams) (string, error) {
+	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, s) })
 }
 
-func (r streamingRuntime) AttachURL(ctx context.Context, id string, s nodeapi.Streams) (string, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, cri.Streams(s)) })
+func (r streamingRuntime) AttachURL(ctx context.Context, id string, s cri.Streams) (string, error) {
+	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, s) })
 }
 
 func (r streamingRuntime) PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error) {

@@ -46,7 +46,7 @@ func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
 	}
 	probes, err := probe.New(probe.Config{
 		Exec: d.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: d.events.recorder, Log: d.log,
-		HostIP: func() string { return d.ips.Last()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, Observe: d.telemetry.Probed,
+		HostIP: func() string { return d.ips.Last()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, OnCheck: d.telemetry.Probed,
 	})
 	if err != nil {
 		return nil, err

@@ -16,14 +16,14 @@ import (
 // counted or removed because of it. Whoever adds a call says here what becomes of it then.
 var noAnswer = map[string]map[string]string{
 	// The road of a pod.
-	"internal/core/observe/observe.go":    {"Pod": "what was seen before stays, and the worker comes back"},
-	"internal/core/observe/loop.go":       {"List": "what was seen before stays, and it is listed again", "Events": "it is listed instead, and the stream opened again"},
-	"internal/core/agent/firstlist.go":    {"InRuntime": "pods are Unknown until it answers"},
-	"internal/core/agent/housekeeping.go": {"InRuntime": "nothing is a leftover; next time"},
-	"internal/core/execute/sync.go":       {"Ready": "the pod waits, and the worker comes back"},
-	"internal/core/execute/identity.go":   {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
-	"internal/core/execute/references.go": {"Pod": "the container waits, and the worker comes back"},
-	"internal/core/execute/start.go": {
+	"internal/core/observe/observe.go":               {"Pod": "what was seen before stays, and the worker comes back"},
+	"internal/core/observe/loop.go":                  {"List": "what was seen before stays, and it is listed again", "Events": "it is listed instead, and the stream opened again"},
+	"internal/core/agent/firstlist.go":               {"InRuntime": "pods are Unknown until it answers"},
+	"internal/core/agent/housekeeping.go":            {"InRuntime": "nothing is a leftover; next time"},
+	"internal/core/execute/step_wait_for_network.go": {"Ready": "the pod waits, and the worker comes back"},
+	"internal/core/execute/sandbox.go":               {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
+	"internal/core/execute/addresses.go":             {"Pod": "the container waits, and the worker comes back"},
+	"internal/core/execute/container.go": {
 		"CreateContainer": "the worker comes back, and finds a container that was not started, or none",
 		"StartContainer":  "the worker comes back, and finds it running or not; its postStart hook is due",
 	},
@@ -31,14 +31,16 @@ var noAnswer = map[string]map[string]string{
 		"Run": "the hook is run again", "Pod": "the hook is run again",
 		"StopContainer": "the container counts as one to be stopped, and the worker comes back",
 	},
-	"internal/core/execute/hooks.go": {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},
-	"internal/core/execute/stop.go": {
-		"StopContainer": "the worker comes back", "StopSandbox": "the worker comes back",
-		"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back",
-	},
-	"internal/pods/probe/check.go": {"Exec": "Unknown, which changes nothing"},
-	"internal/app/executor.go":     {"Images": "the container waits, and the worker comes back", "Exec": "see execute/hooks.go and execute/poststart.go"},
-	"internal/app/syncloop.go":     {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
+	"internal/core/execute/prestop.go":                {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},
+	"internal/core/execute/stoporder.go":              {"StopContainer": "the worker comes back"},
+	"internal/core/execute/plannedstops.go":           {"RemoveContainer": "the worker comes back", "StopSandbox": "the worker comes back"},
+	"internal/core/execute/step_stop_sandboxes.go":    {"StopSandbox": "the worker comes back"},
+	"internal/core/execute/step_remove_dead.go":       {"RemoveContainer": "the worker comes back", "RemoveSandbox": "the worker comes back"},
+	"internal/core/execute/step_remove_containers.go": {"RemoveContainer": "the worker comes back"},
+	"internal/core/execute/step_remove_sandboxes.go":  {"RemoveSandbox": "the worker comes back"},
+	"internal/pods/probe/check.go":                    {"Exec": "Unknown, which changes nothing"},
+	"internal/app/executor.go":                        {"Images": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
+	"internal/app/syncloop.go":                        {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.
 	"internal/runtime/image/image.go":   {"ImageRef": "the container waits, and is looked at again"},
@@ -62,7 +64,7 @@ var noAnswer = map[string]map[string]string{
 }
 
 // otherClients are files in which these names are something else, or nothing is called by them.
-var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
+var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/agent/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
 
 func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
 	methods := clientMethods(t)

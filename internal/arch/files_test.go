@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -16,11 +15,11 @@ import (
 	"testing"
 )
 
-// fileFunctions open, read, list, walk or remove files by their path, in a way that a
+// fileFunctions open, read, write, list, walk or remove files by their path, in a way that a
 // container can turn against the agent: they follow links, wait for the writer of a pipe,
 // read a file or a directory whole, or nest without end. "*" is all of a package.
 var fileFunctions = map[string][]string{
-	"os":                    {"Open", "OpenFile", "ReadFile", "ReadDir", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS", "RemoveAll"},
+	"os":                    {"Open", "OpenFile", "ReadFile", "ReadDir", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS", "RemoveAll", "Create", "WriteFile", "Truncate"},
 	"path/filepath":         {"Walk", "WalkDir", "Glob"},
 	"io/fs":                 {"WalkDir", "ReadFile", "ReadDir", "Glob"},
 	"io/ioutil":             {"*"},
@@ -41,6 +40,7 @@ var trusted = map[string]string{
 	"internal/lib/podfile": "it is where the checks are",
 
 	"internal/lib/atomicfile":     "it writes files of the agent, beside which no container can make any",
+	"internal/host/selinux":       "files of the administrator and of the kernel",
 	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
 	"internal/cluster/cert":       "keys and certificates of the node",
 	"internal/pods/cgroup":        "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",
@@ -57,29 +57,34 @@ var trusted = map[string]string{
 	"internal/intake/objects":     "a file of the agent",
 	"internal/host/kernel":        "what the kernel says of the machine",
 	"internal/host/rootlock":      "the lock file of the agent, and what the kernel says of its holder",
-	"internal/host/roots":         "claims of the agents of this machine, below /run, what the kernel says of processes, and the names in two directories of the agent, in which no container can make any",
+	"internal/host/roots":         "claims of the agents of this machine, below /run, and the names in two directories of the agent, in which no container can make any",
 	"internal/cluster/shutdown":   "a file of systemd that the agent writes",
 	"internal/intake/source":      "the manifest folder is the administrator's; files are read up to a limit, and opened without waiting",
 
-	"internal/core/execute/hosts.go os.ReadFile":      "/etc/hosts of the machine",
-	"internal/core/execute/lastwords.go os.OpenFile":  "it makes a file with O_EXCL, and opens none",
-	"internal/api/nodeapi/systemlogs.go os.OpenRoot":  "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
-	"internal/telemetry/stats/machine.go os.ReadFile": "what the kernel says of the machine",
-	"internal/pods/volume/csi.go os.OpenFile":         "a handle (O_PATH) of the directory that a driver mounts on, below the pod's",
-	"internal/pods/volume/hostpath.go os.OpenFile":    "it makes a file that a pod may ask for, and does not wait if there is a pipe",
-	"internal/pods/volume/local.go os.OpenFile":       "a handle (O_PATH) of a directory that the administrator names",
-	"internal/pods/volume/mounter.go os.ReadFile":     "the table of swap devices",
-	"internal/pods/volume/open.go os.OpenFile":        "a directory, which is no file of a container, from where podfile goes on",
-	"internal/pods/volume/subpath.go os.OpenFile":     "a handle (O_PATH) of the directory of a volume",
-	"internal/app/settings.go os.ReadFile":            "settings of the last run",
-	"internal/cli/config.go os.ReadFile":              "settings of the administrator and of the agent",
-	"internal/cli/doctor.go os.DirFS":                 "what the kernel and the administrator say of the machine",
-	"internal/app/executor.go os.DirFS":               "what the kernel says of the machine",
-	"internal/cli/image.go os.Open":                   "a file of the user who runs the command line",
-	"internal/app/resolvconf.go os.Open":              "a file of the administrator",
-	"internal/cli/manifests.go os.Open":               "a file of the user who runs the command line",
-	"internal/cli/once_root.go os.ReadDir":            "directories of the agent, named by itself and the administrator",
-	"internal/cli/once_root.go os.RemoveAll":          "the root of one run of the command line, after its pods are gone",
+	"internal/core/execute/hosts.go os.ReadFile":              "/etc/hosts of the machine",
+	"internal/core/execute/terminationmessage.go os.OpenFile": "it makes a file with O_EXCL, and opens none",
+	"internal/api/nodeapi/systemlogs.go os.OpenRoot":          "nothing leads out of it; files in it are opened without waiting, once they are known to be regular",
+	"internal/telemetry/stats/machine.go os.ReadFile":         "what the kernel says of the machine",
+	"internal/pods/volume/atomicwriter.go os.WriteFile":       "a file in a directory that was made for it a moment ago; containers have it read-only",
+	"internal/pods/volume/subpath.go os.WriteFile":            "what a part of a volume is mounted on, in a directory of the agent",
+	"internal/host/proc/proctest":                             "files of tests",
+	"internal/cli/agent/once_root.go os.WriteFile":            "a file in the root of one run of the command line",
+	"internal/pods/volume/csi.go os.OpenFile":                 "a handle (O_PATH) of the directory that a driver mounts on, below the pod's",
+	"internal/pods/volume/hostpath.go os.OpenFile":            "it makes a file that a pod may ask for, and does not wait if there is a pipe",
+	"internal/pods/volume/local.go os.OpenFile":               "a handle (O_PATH) of a directory that the administrator names",
+	"internal/pods/volume/mounter.go os.ReadFile":             "the table of swap devices",
+	"internal/pods/volume/open.go os.OpenFile":                "a directory, which is no file of a container, from where podfile goes on",
+	"internal/pods/volume/subpath.go os.OpenFile":             "a handle (O_PATH) of the directory of a volume",
+	"internal/app/settings.go os.ReadFile":                    "settings of the last run",
+	"internal/cli/agent/config.go os.ReadFile":                "settings of the administrator and of the agent",
+	"internal/host/doctor/local.go os.DirFS":                  "what the kernel and the administrator say of the machine",
+	"internal/app/executor.go os.DirFS":                       "what the kernel says of the machine",
+	"internal/cli/images/image.go os.Open":                    "a file of the user who runs the command line",
+	"internal/app/resolvconf.go os.Open":                      "a file of the administrator",
+	"internal/cli/clitest":                                    "files of a test",
+	"internal/cli/manifests/manifests.go os.Open":             "a file of the user who runs the command line",
+	"internal/cli/agent/once_root.go os.ReadDir":              "directories of the agent, named by itself and the administrator",
+	"internal/cli/agent/once_root.go os.RemoveAll":            "the root of one run of the command line, after its pods are gone",
 }
 
 // fileCall is a use of one of fileFunctions.
@@ -155,20 +160,8 @@ func f(r reader) {
 func fileCalls(t *testing.T) []fileCall {
 	t.Helper()
 	var out []fileCall
-	for _, dir := range []string{"internal", "cmd"} {
-		err := filepath.WalkDir(filepath.Join("../..", dir), func(at string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(at, ".go") || strings.HasSuffix(at, "_test.go") {
-				return err
-			}
-			name, err := filepath.Rel("../..", at)
-			if err == nil {
-				out = append(out, fileCallsIn(t, name, nil)...)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range allSources(t) {
+		out = append(out, fileCallsIn(t, name, nil)...)
 	}
 	return out
 }

@@ -22,8 +22,8 @@ var holders = map[string]string{
 	"status.Store.statuses":     "forgetLife",
 	"probe.Manager.pods":        "forgetLife, by Forget",
 	"observe.Observer.known":    "forgetLife, by Forget",
-	"waterfall.Recorder.pods":   "forgetLife, by Watcher.Gone",
-	"metrics.probeMetrics.pods": "forgetLife, by Watcher.Gone",
+	"waterfall.Recorder.pods":   "forgetLife, by Telemetry.Gone",
+	"metrics.probeMetrics.pods": "forgetLife, by Telemetry.Gone",
 	"objects.Local.pods":        "forgetLife, by Unregister",
 	"objects.API.pods":          "forgetLife, by Unregister",
 	"objects.watched.pods":      "forgetLife, by Unregister",
@@ -34,7 +34,7 @@ var holders = map[string]string{
 	"volume.Manager.pods":    "Teardown",
 	"volume.Manager.waiting": "Teardown",
 	"volume.holders.pods":    "Teardown, with the records",
-	"volume.holders.by":      "Teardown, with the records",
+	"volume.holders.users":   "Teardown, with the records",
 	"volume.guard.busy":      "when the call is over",
 	"csi.Manager.waiting":    "Teardown, by Forget",
 	"csi.Manager.wanted":     "Teardown, by Forget",
@@ -44,27 +44,25 @@ var holders = map[string]string{
 	"userns.Manager.unread": "Release",
 
 	// The loop, and the workers.
-	"worker.Pool.workers":     "forget, when the pod is gone; a life that is revived is a new value",
-	"agent.Agent.rejected":    "REMOVE",
-	"agent.Agent.admitted":    "REMOVE",
-	"agent.Agent.waiting":     "REMOVE, or once the pod is taken in",
-	"agent.Agent.preempted":   "REMOVE: who was ended to make room does not live again",
-	"agent.Agent.revived":     "REMOVE, or once the new life has a status or an end",
-	"agent.Agent.running":     "REMOVE, or when the pod is gone: a new life has to be admitted",
+	"worker.Pool.workers":     "removeWorker, when the pod is gone; a life that is revived is a new value",
+	"agent.podStates.byUID":   "REMOVE; revived also once the new life has a status or an end",
+	"agent.Agent.heldAtStart": "REMOVE, or when the pod is gone: a new life has to be admitted",
 	"agent.Agent.listed":      "taken in once, after the start",
-	"agent.Agent.unread":      "when the manifest can be read again, or the pod is gone",
+	"agent.Agent.unreadable":  "when the manifest can be read again, or the pod is gone",
 	"agent.departures.names":  "when the pod is gone",
 	"admit.Memo.pods":         "REMOVE; another version of a pod is read anew",
 	"admit.Occupancy.pods":    "REMOVE, or when the status says that the pod has ended",
 	"agent.occupancy.changed": "before the next pod is admitted, or REMOVE",
 	"agent.view.pods":         "when nobody wants the pod and its worker is done; put together anew whenever it may have changed",
-	"agent.view.unread":       "replaced as a whole whenever Agent.unread changes",
+	"agent.view.unreadable":   "replaced as a whole whenever Agent.unreadable changes",
 	"agent.dueQueue.at":       "when the time has come: a look too many is harmless",
+	"agent.dueQueue.line":     "with agent.dueQueue.at",
 	"ephemeral.Store.pods":    "REMOVE, or when a pod is revived or found without a running container",
 	"desired.index.byUID":     "REMOVE",
 	"merge.known.byUID":       "REMOVE",
 	"source.gathered.leaving": "once the reader has seen it",
 	"status.Writer.pods":      "REMOVE: it is about the object at the API server, which has one life",
+	"status.Writer.queue":     "when its turn has come: a look too many is harmless",
 	"status.faults.kindOf":    "with status.Writer.pods",
 	"shutdown.stopping.began": "with the drain",
 	"shutdown.stopping.names": "with the drain",
@@ -110,15 +108,37 @@ func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {
 	}
 }
 
-// fieldsByUID are the fields of a file's structs that are maps by UID, or the UID in a
-// struct that is the key of such a map, as "Type.field".
+func TestFieldsByUIDAreFound(t *testing.T) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "x.go", `package x
+type plain struct { pods map[pod.UID]int; names map[string]int; ask func() map[pod.UID]int }
+type deep struct { pods map[string]map[types.UID]int }
+type key struct { uid pod.UID; name string }
+type keyed struct { byKey map[key]int }
+type named map[pod.UID]int
+type generic struct { pods cache[pod.UID, int]; set set[pod.UID] }
+`, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(slices.Values(fieldsByUID(parsed)))
+	if want := []string{"deep.pods", "generic.pods", "generic.set", "key.uid", "named", "plain.pods"}; !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// fieldsByUID are the fields of a file's structs that are maps (or other containers) by UID, or
+// the UID in a struct that is the key of such a map, as "Type.field", and the types that are such maps.
 func fieldsByUID(file *ast.File) []string {
+	var out []string
 	structs, keys := map[string]*ast.StructType{}, map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.TypeSpec:
 			if s, ok := n.Type.(*ast.StructType); ok {
 				structs[n.Name.Name] = s
+			}
+			if m, ok := n.Type.(*ast.MapType); ok && isUID(m.Key) {
+				out = append(out, n.Name.Name)
 			}
 		case *ast.MapType:
 			if key, ok := n.Key.(*ast.Ident); ok {
@@ -127,13 +147,17 @@ func fieldsByUID(file *ast.File) []string {
 		}
 		return true
 	})
-	var out []string
 	for name, s := range structs {
 		for _, field := range s.Fields.List {
 			byUID := isUID(field.Type) && keys[name]
 			ast.Inspect(field.Type, func(n ast.Node) bool {
-				if m, ok := n.(*ast.MapType); ok && isUID(m.Key) {
-					byUID = true
+				switch n := n.(type) {
+				case *ast.MapType:
+					byUID = byUID || isUID(n.Key)
+				case *ast.IndexExpr:
+					byUID = byUID || isUID(n.Index)
+				case *ast.IndexListExpr:
+					byUID = byUID || slices.ContainsFunc(n.Indices, isUID)
 				}
 				_, isFunc := n.(*ast.FuncType) // what a function returns is not remembered by the field
 				return !isFunc

@@ -10,13 +10,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"berth/internal/cli/clitest"
 )
 
 func TestANodeOnTheNetwork(t *testing.T) {
-	web := runningPod("x", "web", "app")
+	web := clitest.RunningPod("x", "web", "app")
 	mux := http.NewServeMux()
 	for path, value := range map[string]any{
-		"/pods": v1.PodList{Items: []v1.Pod{*web, *runningPod("y", "other", "app")}},
+		"/pods": v1.PodList{Items: []v1.Pod{*web, *clitest.RunningPod("y", "other", "app")}},
 		"/stats/summary": stats.Summary{
 			Node: stats.NodeStats{NodeName: "node-1", CPU: &stats.CPUStats{UsageNanoCores: new(uint64(250e6))}, Memory: &stats.MemoryStats{WorkingSetBytes: new(uint64(64 << 20))}},
 			Pods: []stats.PodStats{{PodRef: stats.PodReference{Namespace: "x", Name: web.Name, UID: string(web.UID)}, CPU: &stats.CPUStats{UsageNanoCores: new(uint64(5e6))}}},
@@ -27,14 +29,14 @@ func TestANodeOnTheNetwork(t *testing.T) {
 	mux.HandleFunc("/containerLogs/x/web-node-1/app", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.RawQuery) })
 	s := httptest.NewTLSServer(mux)
 	t.Cleanup(s.Close)
-	dir := newRootDir(t)
-	run := func(command string) result {
+	dir := clitest.NewRootDir(t)
+	run := func(command string) clitest.Result {
 		var out, stderr strings.Builder
-		code := berth(t.Context(), &out, &stderr, append(strings.Fields(command), "--root-dir", dir)...)
-		return result{code: code, out: out.String(), stderr: stderr.String()}
+		code := clitest.Execute(t.Context(), root, &out, &stderr, append(strings.Fields(command), "--root-dir", dir)...)
+		return clitest.Result{Code: code, Out: out.String(), Stderr: stderr.String()}
 	}
 
-	// What every kubelet tells is told,
+	// What the API of every kubelet has is shown,
 	for command, want := range map[string][]string{
 		"get pods -A": {"NAMESPACE", "web-node-1 ", "other-node-1 ", " 1/1 ", " Running "},
 		"get pods web -o jsonpath={.status.podIP}": {"10.0.0.7"},
@@ -45,7 +47,7 @@ func TestANodeOnTheNetwork(t *testing.T) {
 	} {
 		got := run(command + " --insecure-skip-tls-verify --server " + s.URL)
 		for _, w := range want {
-			if got.code != 0 || !strings.Contains(got.out, w) {
+			if got.Code != 0 || !strings.Contains(got.Out, w) {
 				t.Errorf("berth %s: there is no %q in %+v", command, w, got)
 			}
 		}
@@ -68,11 +70,11 @@ func TestANodeOnTheNetwork(t *testing.T) {
 		if strings.Contains(command, "--server") {
 			got = run(command)
 		}
-		if got.code != 1 || got.out != "" || !strings.Contains(got.stderr, want) {
+		if got.Code != 1 || got.Out != "" || !strings.Contains(got.Stderr, want) {
 			t.Errorf("berth %s: want %q, got %+v", command, want, got)
 		}
 	}
-	if got := run("get pods --client-key x"); got.code != 1 || !strings.Contains(got.stderr, "--client-key is for --server, which is not given") {
+	if got := run("get pods --client-key x"); got.Code != 1 || !strings.Contains(got.Stderr, "--client-key is for --server, which is not given") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -2,174 +2,21 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"go.uber.org/goleak"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/spf13/cobra"
 
-	"berth/internal/api"
-	"berth/internal/api/localapi"
-	"berth/internal/lib/pod"
-	"berth/internal/telemetry/event"
+	"berth/internal/cli/clitest"
 )
 
-// The library looks after a closed connection for a while.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
-}
+func TestMain(m *testing.M) { clitest.Main(m) }
 
-// fakeAgent is a berth with a state that tests set, behind the real server.
-type fakeAgent struct {
-	rootDir string
-	events  *event.Store
-
-	mu      sync.Mutex
-	pods    []*v1.Pod
-	refused []pod.Refusal
-	changed chan struct{}
-	ended   chan struct{}
-}
-
-func (a *fakeAgent) List() ([]*v1.Pod, []pod.Refusal) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.pods, a.refused
-}
-
-// Since implements server.Pods: it has no versions, and tells all each time.
-func (a *fakeAgent) Since(uint64) pod.Changes {
-	pods, refused := a.List()
-	return pod.Changes{Version: 1, All: true, Pods: pods, Refused: refused, NewRefusals: true}
-}
-
-func (a *fakeAgent) Watch(context.Context) <-chan struct{} { return a.changed }
-
-func (a *fakeAgent) set(refused []pod.Refusal, pods ...*v1.Pod) {
-	a.mu.Lock()
-	a.pods, a.refused = pods, refused
-	a.mu.Unlock()
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (a *fakeAgent) LogPath(_ context.Context, _ pod.UID, id string) (string, <-chan struct{}, error) {
-	return filepath.Join(a.rootDir, id+".log"), a.ended, nil
-}
-
-func (a *fakeAgent) log(t *testing.T, id string, lines ...string) {
-	t.Helper()
-	f, err := os.OpenFile(filepath.Join(a.rootDir, id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lines {
-		_, _ = io.WriteString(f, "2026-01-02T03:04:05Z stdout F "+l+"\n")
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func newRootDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "berth") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// startAgent starts an agent, whose server more is told to.
-func startAgent(t *testing.T, more ...func(*localapi.Config)) *fakeAgent {
-	t.Helper()
-	events, err := event.OpenStore(event.StoreConfig{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &fakeAgent{rootDir: newRootDir(t), events: events, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	config := localapi.Config{Pods: a, Logs: a, Events: events, Version: "agent-version", Log: slog.New(slog.DiscardHandler)}
-	for _, m := range more {
-		m(&config)
-	}
-	s, err := localapi.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := localapi.Listen(api.SocketPath(a.rootDir), api.Group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve ended with %v", err)
-		}
-	})
-	return a
-}
-
-// result is what a command did.
-type result struct {
-	code        int
-	out, stderr string
-}
-
-// berth runs a command on the root directory of a.
-func (a *fakeAgent) berth(t *testing.T, args ...string) result {
-	t.Helper()
-	var out, stderr bytes.Buffer
-	code := berth(t.Context(), &out, &stderr, append(args, "--root-dir", a.rootDir)...)
-	return result{code: code, out: out.String(), stderr: stderr.String()}
-}
-
-func berth(ctx context.Context, out, stderr io.Writer, args ...string) int {
-	root := newRootCommand("client-version")
-	root.SetArgs(kindApart(args))
-	root.SetOut(out)
-	root.SetErr(stderr)
-	return exitCode(ctx, root, stderr)
-}
-
-func runningPod(namespace, name string, containers ...string) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name + "-node-1", UID: pod.UID(namespace + "-" + name),
-			CreationTimestamp: metav1.NewTime(time.Now().Add(-90 * time.Second)),
-			Annotations:       map[string]string{pod.AnnotationSource: pod.SourceFile},
-		},
-		Spec: v1.PodSpec{NodeName: "node-1"},
-		Status: v1.PodStatus{
-			Phase: v1.PodRunning, PodIP: "10.0.0.7",
-			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
-		},
-	}
-	for _, c := range containers {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c, Image: "localhost/app:1"})
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{
-			Name: c, ContainerID: "containerd://" + c, Ready: true,
-			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
-		})
-	}
-	return p
-}
+func root() *cobra.Command { return newRootCommand("client-version") }
 
 func TestErrorsAreOneLine(t *testing.T) {
-	dir := newRootDir(t)
+	dir := clitest.NewRootDir(t)
 	cases := []struct {
 		args string
 		want string
@@ -212,7 +59,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.args, func(t *testing.T) {
 			var out, stderr bytes.Buffer
-			code := berth(t.Context(), &out, &stderr, append(strings.Fields(c.args), "--root-dir", dir)...)
+			code := clitest.Execute(t.Context(), root, &out, &stderr, append(strings.Fields(c.args), "--root-dir", dir)...)
 			if code != 1 || out.Len() > 0 {
 				t.Errorf("got code %d and output %q, want 1 and none", code, out.String())
 			}
@@ -226,15 +73,15 @@ func TestErrorsAreOneLine(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"get", "pods", "--help"}, {"get", "events", "--help"}, {"describe", "pod", "--help"}, {"logs", "--help"}, {"completion", "bash"}} {
 		var out, stderr bytes.Buffer
-		if code := berth(t.Context(), &out, &stderr, args...); code != 0 || out.Len() == 0 || stderr.Len() > 0 {
+		if code := clitest.Execute(t.Context(), root, &out, &stderr, args...); code != 0 || out.Len() == 0 || stderr.Len() > 0 {
 			t.Errorf("berth %v: got code %d, %d bytes, stderr %q", args, code, out.Len(), stderr.String())
 		}
 	}
 }
 
 func TestCompletion(t *testing.T) {
-	a := startAgent(t)
-	a.set(nil, runningPod("x", "web", "app", "side"), runningPod("x", "wall", "brick"), runningPod("y", "db", "sql"))
+	a := clitest.StartAgent(t, root)
+	a.Set(nil, clitest.RunningPod("x", "web", "app", "side"), clitest.RunningPod("x", "wall", "brick"), clitest.RunningPod("y", "db", "sql"))
 	cases := []struct {
 		args []string
 		want string
@@ -257,9 +104,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"logs", "--root-dir", "/nonexistent", ""}, ""},
 	}
 	for _, c := range cases {
-		args := append([]string{"__complete", "--root-dir", a.rootDir}, c.args...)
+		args := append([]string{"__complete", "--root-dir", a.RootDir}, c.args...)
 		var out bytes.Buffer
-		code := berth(t.Context(), &out, io.Discard, args...)
+		code := clitest.Execute(t.Context(), root, &out, io.Discard, args...)
 		words, directive, _ := strings.Cut(out.String(), ":")
 		if got := strings.Join(strings.Fields(words), " "); code != 0 || got != c.want {
 			t.Errorf("%v: got code %d, %q, want %q", c.args, code, got, c.want)
@@ -271,19 +118,49 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	a := startAgent(t)
-	got := a.berth(t, "version")
-	if got.code != 0 || !strings.HasPrefix(got.out, "berth client-version (go") || !strings.Contains(got.out, "\nagent agent-version (go") {
+	a := clitest.StartAgent(t, root)
+	got := a.Berth(t, "version")
+	if got.Code != 0 || !strings.HasPrefix(got.Out, "berth client-version (go") || !strings.Contains(got.Out, "\nagent agent-version (go") {
 		t.Errorf("with an agent: got %+v", got)
 	}
-	if got := a.berth(t, "version", "-o", "json"); !strings.Contains(got.out, `"version": "agent-version"`) {
+	if got := a.Berth(t, "version", "-o", "json"); !strings.Contains(got.Out, `"version": "agent-version"`) {
 		t.Errorf("as JSON: got %+v", got)
 	}
-	none := &fakeAgent{rootDir: newRootDir(t)}
-	if got := none.berth(t, "version"); got.code != 0 || !strings.HasPrefix(got.stderr, "agent: berth is not running") {
+	none := clitest.NoAgent(t, root)
+	if got := none.Berth(t, "version"); got.Code != 0 || !strings.HasPrefix(got.Stderr, "agent: berth is not running") {
 		t.Errorf("without an agent: got %+v", got)
 	}
-	if got := none.berth(t, "version", "-o", "json"); got.code != 0 || strings.Contains(got.out, "agent") {
+	if got := none.Berth(t, "version", "-o", "json"); got.Code != 0 || strings.Contains(got.Out, "agent") {
 		t.Errorf("as JSON, without an agent: got %+v", got)
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, args := range []string{
+		"get node", "get images", "get volumes", "describe node", "top pods", "top node", "waterfall", "validate", "diff", "doctor", "run",
+	} {
+		got := clitest.Run(t, root, "", append(strings.Fields(args), "--help")...)
+		if got.Code != 0 || !strings.Contains(got.Out, "Examples:\n") || got.Stderr != "" {
+			t.Errorf("berth %s --help: got %+v", args, got)
+		}
+	}
+}
+
+func TestInventoryOfAnAgentThatDoesNotKnow(t *testing.T) {
+	a := clitest.StartAgent(t, root)
+	a.Set(nil, clitest.RunningPod("x", "web", "app"))
+	for args, want := range map[string]string{
+		"get node":      "error: this agent does not know about its node\n",
+		"get images":    "error: this agent does not know about images\n",
+		"get volumes":   "error: this agent does not know about volumes\n",
+		"waterfall web": "error: this agent does not know about how pods start\n",
+	} {
+		if got := a.Berth(t, strings.Fields(args)...); got != (clitest.Result{Code: 1, Stderr: want}) {
+			t.Errorf("berth %s: got %+v", args, got)
+		}
+	}
+	// A pod is described nevertheless
+	if got := a.Berth(t, "describe", "pod", "web"); got.Code != 0 || !strings.Contains(got.Out, "Volumes:  <none>") {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/internal/api"
+	"berth/internal/cli/cmdutil"
+	"berth/internal/cli/printers"
 )
 
-// versionTimeout is how long the version of the agent is waited for.
+// versionTimeout is how long the agent may take to answer.
 const versionTimeout = 2 * time.Second
 
-// versions is what -o json prints. Agent is left out if none runs.
+// versions is the document that 'version -o json' prints. Agent is nil if none runs.
 type versions struct {
 	Client api.Version  `json:"client"`
 	Agent  *api.Version `json:"agent,omitempty"`
@@ -27,13 +29,13 @@ func newVersionCommand(version string) *cobra.Command {
 		Short: "Print the version of this program, and of the agent if it runs",
 		Example: `  berth version
   berth version -o json`,
-		Args:              noArgs,
+		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
-				return usageError(cmd, fmt.Sprintf("output %q is not known: it can be json", output))
+				return cmdutil.UsageError(cmd, fmt.Sprintf("output %q is not known: it can be json", output))
 			}
-			c, err := newClient(cmd)
+			c, err := cmdutil.NewClient(cmd)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ func newVersionCommand(version string) *cobra.Command {
 			}
 			_, _ = fmt.Fprintln(cmd.OutOrStdout(), versionLine("berth", api.NewVersion(version)))
 			if err != nil {
-				cmd.PrintErrln("agent: " + oneLine(err.Error()))
+				cmd.PrintErrln("agent: " + printers.OneLine(err.Error()))
 				return nil
 			}
 			_, _ = fmt.Fprintln(cmd.OutOrStdout(), versionLine("agent", *agent))
@@ -54,7 +56,7 @@ func newVersionCommand(version string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json")
-	_ = cmd.RegisterFlagCompletionFunc("output", completeWords("json"))
+	_ = cmd.RegisterFlagCompletionFunc("output", cmdutil.CompleteWords("json"))
 	return cmd
 }
 
@@ -66,12 +68,4 @@ func printVersionsJSON(cmd *cobra.Command, v versions) error {
 	out := json.NewEncoder(cmd.OutOrStdout())
 	out.SetIndent("", "    ")
 	return out.Encode(v)
-}
-
-// noArgs says what is wrong in words that help.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError(cmd, fmt.Sprintf("%q is one word too many", args[0]))
-	}
-	return nil
 }

@@ -4,8 +4,10 @@
 //	roots      which agent of this machine owns which cgroups, networks, ports and logs
 //	rootlock   one agent at a time in a root directory
 //	addresses  the IP address of the node
+//	mounts     the mount table of the kernel
 //	proc       identity of processes, and signals to them
 //	kernel     OOM score, AppArmor, thermal throttling
+//	selinux    labels of containers that the loaded policy knows
 //	doctor     checks of a machine before pods run on it
 //
 // Start reading at roots.

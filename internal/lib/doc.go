@@ -3,11 +3,14 @@
 //
 //	pod         the vocabulary of the road: UIDs, snapshots, updates, observations, causes
 //	downward    values of the downward API (fieldRef, resourceFieldRef)
+//	volumekind  the table of the kinds of volumes
 //	podfile     bounded reads of files that containers can write
 //	atomicfile  files that are replaced as a whole
 //	statefile   state that is written as soon as the disk allows
 //	salvage     state files of which some entries are damaged
 //	run         named goroutines with an owner and an end
+//	backoff     pauses between the attempts of an operation that keeps failing
+//	keyedmutex  a mutex for each key
 //	queue       a priority queue whose members can leave
 //	logging     the logger of a process, which never blocks
 //	logonce     which failures of a retried operation are logged

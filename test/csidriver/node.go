@@ -70,7 +70,7 @@ func (n *node) NodePublishVolume(_ context.Context, r *spec.NodePublishVolumeReq
 	}
 	defer end()
 	n.hang(r.VolumeId)
-	if n.told("refuse", r.VolumeId) {
+	if n.isRequested("refuse", r.VolumeId) {
 		n.note("refused %s", r.VolumeId)
 		return nil, status.Error(codes.Unavailable, "not now")
 	}
@@ -142,7 +142,7 @@ func (n *node) begin(volume string) (end func(), err error) {
 
 // hang waits as long as the tests want it to.
 func (n *node) hang(volume string) {
-	for noted := false; n.told("hang", volume); noted = true {
+	for noted := false; n.isRequested("hang", volume); noted = true {
 		if !noted {
 			n.note("hanging %s", volume)
 		}
@@ -150,8 +150,8 @@ func (n *node) hang(volume string) {
 	}
 }
 
-// told tells whether the tests want something for a volume.
-func (n *node) told(what, volume string) bool {
+// isRequested tells whether the file DIR/WHAT-VOLUME is there, by which a test makes the driver hang or refuse.
+func (n *node) isRequested(what, volume string) bool {
 	_, err := os.Stat(filepath.Join(n.dir, what+"-"+filepath.Base(volume)))
 	return err == nil
 }

@@ -42,8 +42,8 @@ func New(name string) (*Namespace, error) {
 // Open returns a namespace that is there, or an error that is [os.ErrNotExist].
 func Open(name string) (*Namespace, error) { return At(filepath.Join("/run/netns", name)) }
 
-// At returns the namespace of a file, which may be that of a process. One that `ip
-// netns` does not know can be worked in, but not removed.
+// At returns the namespace of a file, which may be /proc/PID/ns/net. A namespace that `ip netns` does
+// not know can be worked in, but not removed.
 func At(path string) (*Namespace, error) {
 	file, err := os.Open(path)
 	if err != nil {

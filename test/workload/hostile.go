@@ -101,11 +101,12 @@ func names(ctx context.Context, args []string) (int, error) {
 	if err := os.Chdir(args[0]); err != nil {
 		return 0, err
 	}
-	// Links are names like others, and cheap; a file can have some ten thousand.
-	const most = 50_000
+	// Links are names like others, and cheap; a file can have some ten thousand. Long names take more
+	// memory to list, and no more time to make.
+	const most, long = 50_000, "a-name-among-many-others-"
 	var of string
 	for i := range n {
-		name := strconv.Itoa(i)
+		name := long + strconv.Itoa(i)
 		if i%most == 0 {
 			of, err = name, os.WriteFile(name, nil, 0o600)
 		} else {

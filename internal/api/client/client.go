@@ -96,20 +96,12 @@ func (f Filter) query() url.Values {
 // Pods returns the pods that f chooses, and all refused manifests. That no pod
 // has the name in f is an error.
 func (c *Client) Pods(ctx context.Context, f Filter) (*api.List, error) {
-	var list api.List
-	if err := c.getJSON(ctx, "/v1/pods", f.query(), &list); err != nil {
-		return nil, err
-	}
-	return &list, nil
+	return read[api.List](ctx, c, "/v1/pods", f.query())
 }
 
 // Version returns what the running berth is.
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
-	var v api.Version
-	if err := c.getJSON(ctx, "/v1/version", nil, &v); err != nil {
-		return nil, err
-	}
-	return &v, nil
+	return read[api.Version](ctx, c, "/v1/version", nil)
 }
 
 // Watch calls tell with the present state and then with each change, until ctx
@@ -125,16 +117,7 @@ func (c *Client) watch(ctx context.Context, path string, q url.Values, tell func
 		return err
 	}
 	defer func() { _ = r.Body.Close() }()
-	events := json.NewDecoder(r.Body)
-	for {
-		var e api.Event
-		if err := events.Decode(&e); err != nil {
-			return c.broken(ctx, "watch", err)
-		}
-		if err := tell(e); err != nil {
-			return err
-		}
-	}
+	return readEvents(ctx, c, "watch", r.Body, func(e api.Event) (bool, error) { return false, tell(e) })
 }
 
 // broken explains why a stream ended.
@@ -148,16 +131,33 @@ func (c *Client) broken(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("read the %s from %s: %w", what, c.socket, err)
 }
 
-func (c *Client) getJSON(ctx context.Context, path string, q url.Values, into any) error {
+// read returns the JSON value at a path.
+func read[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
 	r, err := c.get(ctx, path, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = r.Body.Close() }()
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", c.socket, err)
+	var value T
+	if err := json.NewDecoder(r.Body).Decode(&value); err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.socket, err)
 	}
-	return nil
+	return &value, nil
+}
+
+// readEvents calls handle with each event of an answer, until one is the last or an error. What the answer is of
+// stands in what, for messages.
+func readEvents[E any](ctx context.Context, c *Client, what string, answer io.Reader, handle func(E) (last bool, err error)) error {
+	events := json.NewDecoder(answer)
+	for {
+		var e E
+		if err := events.Decode(&e); err != nil {
+			return c.broken(ctx, what, err)
+		}
+		if last, err := handle(e); last || err != nil {
+			return err
+		}
+	}
 }
 
 // get returns an answer that is good. Its body is to be closed.

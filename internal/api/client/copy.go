@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/remotecommand"
 
 	"berth/internal/api/find"
 )
@@ -69,7 +70,7 @@ func (n *NodeAPI) CopyTo(ctx context.Context, p *v1.Pod, container, from, to str
 	isFolder := strings.HasSuffix(to, "/")
 	if !isFolder {
 		// Without the command 'test', it is taken for what it will become.
-		err := n.Exec(ctx, p, container, []string{"test", "-d", to}, Streams{Out: io.Discard, Err: io.Discard})
+		err := n.Exec(ctx, p, container, []string{"test", "-d", to}, remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -104,7 +105,7 @@ var errDone = errors.New("tar has ended")
 // tar runs it, and explains how it failed.
 func (n *NodeAPI) tar(ctx context.Context, p *v1.Pod, container string, command []string, in io.Reader, out io.Writer) error {
 	complaint := &beginning{most: maxComplaint}
-	err := n.Exec(ctx, p, container, command, Streams{In: in, Out: out, Err: complaint})
+	err := n.Exec(ctx, p, container, command, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: complaint})
 	var exit *ExitError
 	switch {
 	case err == nil:

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -34,21 +33,18 @@ func (c *Client) Drain(ctx context.Context, r api.DrainRequest, tell func(api.Dr
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	events := json.NewDecoder(answer.Body)
-	for {
-		var e api.DrainEvent
-		if err := events.Decode(&e); err != nil {
-			return nil, c.broken(ctx, "drain", err)
-		}
+	err = readEvents(ctx, c, "drain", answer.Body, func(e api.DrainEvent) (last bool, err error) {
 		switch e.Step {
 		case api.DrainDone:
-			return e.Left, nil
+			left = e.Left
+			return true, nil
 		case api.DrainFailed:
-			return nil, errors.New(e.Error)
-		default:
-			tell(e)
+			return true, errors.New(e.Error)
 		}
-	}
+		tell(e)
+		return false, nil
+	})
+	return left, err
 }
 
 // Undrain lets the pods of a node run again that was drained.

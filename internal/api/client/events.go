@@ -30,11 +30,7 @@ func (f EventFilter) query() url.Values {
 
 // Events returns the events that f chooses. What happened last is at the end.
 func (c *Client) Events(ctx context.Context, f EventFilter) (*v1.EventList, error) {
-	var list v1.EventList
-	if err := c.getJSON(ctx, "/v1/events", f.query(), &list); err != nil {
-		return nil, err
-	}
-	return &list, nil
+	return read[v1.EventList](ctx, c, "/v1/events", f.query())
 }
 
 // WatchEvents calls tell with the events that there are, and then with each that

@@ -34,22 +34,20 @@ func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader)
 	return c.imageEvents(ctx, "load", answer.Body, func(progress.Progress) {})
 }
 
-func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) ([]string, error) {
-	events := json.NewDecoder(answer)
-	for {
-		var e api.ImageEvent
-		if err := events.Decode(&e); err != nil {
-			return nil, c.broken(ctx, what, err)
-		}
+// imageEvents reads the progress of a pull or a load, and returns the names of its images.
+func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) (names []string, err error) {
+	err = readEvents(ctx, c, what, answer, func(e api.ImageEvent) (last bool, err error) {
 		switch e.Step {
 		case api.ImageDone:
-			return e.Images, nil
+			names = e.Images
+			return true, nil
 		case api.ImageFailed:
-			return nil, errors.New(e.Error)
-		default:
-			tell(e.Progress)
+			return true, errors.New(e.Error)
 		}
-	}
+		tell(e.Progress)
+		return false, nil
+	})
+	return names, err
 }
 
 // RemoveImage removes an image that nobody uses.

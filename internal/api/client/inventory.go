@@ -12,43 +12,34 @@ import (
 
 // Machine returns the node that berth runs on, as it shows itself.
 func (c *Client) Machine(ctx context.Context) (*v1.Node, error) {
-	return read[v1.Node](ctx, c, "/v1/node")
+	return read[v1.Node](ctx, c, "/v1/node", nil)
 }
 
 // Images returns the images of the runtime.
 func (c *Client) Images(ctx context.Context) (*api.ImageList, error) {
-	return read[api.ImageList](ctx, c, "/v1/images")
+	return read[api.ImageList](ctx, c, "/v1/images", nil)
 }
 
 // Volumes returns the volumes of all pods.
 func (c *Client) Volumes(ctx context.Context) (*api.VolumeList, error) {
-	return read[api.VolumeList](ctx, c, "/v1/volumes")
+	return read[api.VolumeList](ctx, c, "/v1/volumes", nil)
 }
 
 // Summary returns what the node and its pods use of the machine.
 func (c *Client) Summary(ctx context.Context) (*stats.Summary, error) {
-	return read[stats.Summary](ctx, c, "/stats/summary")
+	return read[stats.Summary](ctx, c, "/stats/summary", nil)
 }
 
 // Probes returns what the probes of a pod found last.
 func (c *Client) Probes(ctx context.Context, namespace, name string) (*api.ProbeList, error) {
-	return read[api.ProbeList](ctx, c, podPath(namespace, name, "probes"))
+	return read[api.ProbeList](ctx, c, podPath(namespace, name, "probes"), nil)
 }
 
 // Waterfall returns how the start of a pod went on.
 func (c *Client) Waterfall(ctx context.Context, namespace, name string) (*api.Waterfall, error) {
-	return read[api.Waterfall](ctx, c, podPath(namespace, name, "waterfall"))
+	return read[api.Waterfall](ctx, c, podPath(namespace, name, "waterfall"), nil)
 }
 
 func podPath(namespace, name, what string) string {
 	return "/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name) + "/" + what
-}
-
-// read returns what berth answers to a plain question.
-func read[T any](ctx context.Context, c *Client, path string) (*T, error) {
-	var value T
-	if err := c.getJSON(ctx, path, nil, &value); err != nil {
-		return nil, err
-	}
-	return &value, nil
 }

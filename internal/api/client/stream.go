@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,14 +18,6 @@ import (
 	"berth/internal/api/find"
 )
 
-// Streams are what a process in a container is connected to. A nil one is not.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	TTY      bool                            // a terminal, whose only output is Out
-	Sizes    remotecommand.TerminalSizeQueue // of the terminal; nil: not told
-}
-
 // ExitError says that a command ran, and how it ended.
 type ExitError struct{ Code int }
 
@@ -38,21 +29,22 @@ var errLost = errors.New("the connection was lost; whether the command goes on i
 
 // Exec runs a command in a container until it ends, which an ExitError tells if
 // its exit code is not 0.
-func (n *NodeAPI) Exec(ctx context.Context, p *v1.Pod, container string, command []string, s Streams) error {
-	q := s.query()
+func (n *NodeAPI) Exec(ctx context.Context, p *v1.Pod, container string, command []string, s remotecommand.StreamOptions) error {
+	q := streamQuery(s)
 	q[v1.ExecCommandParam] = command
 	return n.stream(ctx, p, container, "exec", q, s)
 }
 
 // Attach connects to the main process of a container until it ends.
-func (n *NodeAPI) Attach(ctx context.Context, p *v1.Pod, container string, s Streams) error {
-	return n.stream(ctx, p, container, "attach", s.query(), s)
+func (n *NodeAPI) Attach(ctx context.Context, p *v1.Pod, container string, s remotecommand.StreamOptions) error {
+	return n.stream(ctx, p, container, "attach", streamQuery(s), s)
 }
 
-func (s Streams) query() url.Values {
+// streamQuery asks for the streams that are not nil. A terminal has only one output.
+func streamQuery(s remotecommand.StreamOptions) url.Values {
 	q := url.Values{}
 	for key, set := range map[string]bool{
-		v1.ExecStdinParam: s.In != nil, v1.ExecStdoutParam: s.Out != nil, v1.ExecStderrParam: s.Err != nil && !s.TTY, v1.ExecTTYParam: s.TTY,
+		v1.ExecStdinParam: s.Stdin != nil, v1.ExecStdoutParam: s.Stdout != nil, v1.ExecStderrParam: s.Stderr != nil && !s.Tty, v1.ExecTTYParam: s.Tty,
 	} {
 		if set {
 			q.Set(key, "1")
@@ -61,7 +53,7 @@ func (s Streams) query() url.Values {
 	return q
 }
 
-func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string, q url.Values, s Streams) error {
+func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string, q url.Values, s remotecommand.StreamOptions) error {
 	if err := NotRunning(p, container); err != nil {
 		return err
 	}
@@ -84,7 +76,7 @@ func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string,
 }
 
 // connect opens the streams, and copies until the process ends.
-func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s Streams) error {
+func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s remotecommand.StreamOptions) error {
 	transport, err := n.upgrade()
 	if err != nil {
 		return err
@@ -108,11 +100,10 @@ func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s Streams) error {
 			return err
 		}
 	}
-	o := remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Tty: s.TTY, TerminalSizeQueue: s.Sizes}
-	if !s.TTY {
-		o.Stderr = s.Err
+	if s.Tty {
+		s.Stderr = nil
 	}
-	if err := streamer.StreamWithContext(ctx, o); err != nil {
+	if err := streamer.StreamWithContext(ctx, s); err != nil {
 		return err
 	}
 	if ending.missing() {

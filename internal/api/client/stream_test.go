@@ -162,22 +162,22 @@ func TestExec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := web(t, n)
 			var out, stderr bytes.Buffer
-			err := n.Exec(t.Context(), p, "app", []string{"sh", "-c", "cat; echo oops >&2; exit 3"}, Streams{In: strings.NewReader("typed"), Out: &out, Err: &stderr})
+			err := n.Exec(t.Context(), p, "app", []string{"sh", "-c", "cat; echo oops >&2; exit 3"}, remotecommand.StreamOptions{Stdin: strings.NewReader("typed"), Stdout: &out, Stderr: &stderr})
 			var exit *ExitError
 			if !errors.As(err, &exit) || exit.Code != 3 || out.String() != "typed" || stderr.String() != "oops\n" {
 				t.Errorf("got %v, %q, %q", err, out.String(), stderr.String())
 			}
 			out.Reset()
-			if err := n.Exec(t.Context(), p, "app", []string{"echo", "a b", "-c"}, Streams{Out: &out}); err != nil || out.String() != "a b -c\n" {
+			if err := n.Exec(t.Context(), p, "app", []string{"echo", "a b", "-c"}, remotecommand.StreamOptions{Stdout: &out}); err != nil || out.String() != "a b -c\n" {
 				t.Errorf("got %v, %q", err, out.String())
 			}
 			out.Reset()
 			size := &sizes{{Width: 80, Height: 24}}
-			err = n.Exec(t.Context(), p, "app", []string{"size"}, Streams{Out: &out, Err: &stderr, TTY: true, Sizes: size})
+			err = n.Exec(t.Context(), p, "app", []string{"size"}, remotecommand.StreamOptions{Stdout: &out, Stderr: &stderr, Tty: true, TerminalSizeQueue: size})
 			if err != nil || out.String() != "80 x 24, terminal true\r\n" {
 				t.Errorf("got %v, %q", err, out.String())
 			}
-			err = n.Exec(t.Context(), p, "app", []string{"refused"}, Streams{Out: &out})
+			err = n.Exec(t.Context(), p, "app", []string{"refused"}, remotecommand.StreamOptions{Stdout: &out})
 			wantError(t, err, "no such container")
 		})
 	}
@@ -190,7 +190,7 @@ func TestAttach(t *testing.T) {
 	})
 	n, _ := w.local(t)
 	var out bytes.Buffer
-	if err := n.Attach(t.Context(), web(t, n), "app", Streams{Out: &out}); err != nil || out.String() != "web app 0\n" {
+	if err := n.Attach(t.Context(), web(t, n), "app", remotecommand.StreamOptions{Stdout: &out}); err != nil || out.String() != "web app 0\n" {
 		t.Errorf("got %v, %q", err, out.String())
 	}
 }
@@ -219,7 +219,7 @@ func TestABrokenConnectionIsNoSuccess(t *testing.T) {
 	t.Cleanup(s.Close)
 	n := newClient(t, root).NodeAPI()
 	// When the connection breaks
-	err = n.Exec(t.Context(), web(t, n), "app", []string{"sleep"}, Streams{Out: io.Discard})
+	err = n.Exec(t.Context(), web(t, n), "app", []string{"sleep"}, remotecommand.StreamOptions{Stdout: io.Discard})
 	// Then that is what is told
 	wantError(t, err, "the connection was lost")
 }
@@ -237,7 +237,9 @@ func TestExecIsInterrupted(t *testing.T) {
 	t.Cleanup(func() { _ = typed.Close() })
 	p := web(t, n)
 	ended := make(chan error, 1)
-	go func() { ended <- n.Exec(ctx, p, "app", []string{"cat"}, Streams{In: in, Out: io.Discard}) }()
+	go func() {
+		ended <- n.Exec(ctx, p, "app", []string{"cat"}, remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
+	}()
 	<-started
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -249,7 +251,7 @@ func TestContainersThatDoNotRun(t *testing.T) {
 	w := newWorld(func(_ context.Context, _ nodetest.Process) error { return errors.New("task not found") })
 	n, _ := w.local(t)
 	exec := func() error {
-		return n.Exec(t.Context(), web(t, n), "app", []string{"ls"}, Streams{Out: io.Discard})
+		return n.Exec(t.Context(), web(t, n), "app", []string{"ls"}, remotecommand.StreamOptions{Stdout: io.Discard})
 	}
 	with := func(s v1.ContainerState) v1.Pod {
 		p := running("web")
@@ -269,7 +271,7 @@ func TestContainersThatDoNotRun(t *testing.T) {
 	w.set(running("web"))
 	p := web(t, n)
 	w.set(with(v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 5}}))
-	wantError(t, n.Exec(t.Context(), p, "app", []string{"ls"}, Streams{Out: io.Discard}), "has ended with exit code 5")
+	wantError(t, n.Exec(t.Context(), p, "app", []string{"ls"}, remotecommand.StreamOptions{Stdout: io.Discard}), "has ended with exit code 5")
 
 	w.set()
 	_, err := n.Pod(t.Context(), Filter{Name: "web"})

@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
+	"berth/internal/runtime/cri"
 )
 
 // The runtime speaks to the clients of exec, attach and port-forward itself: it is
@@ -60,7 +61,7 @@ func (a *API) serveAttach(w http.ResponseWriter, r *http.Request) error {
 
 // wantedStreams reads which streams a client asks for, in the kubelet's words or in
 // those of the API server.
-func wantedStreams(q url.Values) (Streams, error) {
+func wantedStreams(q url.Values) (cri.Streams, error) {
 	is := func(names ...string) bool {
 		for _, name := range names {
 			if v := q.Get(name); v == "1" || v == "true" {
@@ -69,7 +70,7 @@ func wantedStreams(q url.Values) (Streams, error) {
 		}
 		return false
 	}
-	s := Streams{Stdin: is("input", "stdin"), Stdout: is("output", "stdout"), Stderr: is("error", "stderr"), TTY: is("tty")}
+	s := cri.Streams{Stdin: is("input", "stdin"), Stdout: is("output", "stdout"), Stderr: is("error", "stderr"), TTY: is("tty")}
 	if s.TTY {
 		s.Stderr = false // a terminal has one output
 	}
@@ -80,7 +81,7 @@ func wantedStreams(q url.Values) (Streams, error) {
 }
 
 // carry connects a client of exec or attach to where the runtime serves it.
-func (a *API) carry(w http.ResponseWriter, r *http.Request, to string, s Streams) error {
+func (a *API) carry(w http.ResponseWriter, r *http.Request, to string, s cri.Streams) error {
 	location, err := url.Parse(to)
 	if err != nil {
 		return fmt.Errorf("the runtime gave a URL that is none: %w", err)

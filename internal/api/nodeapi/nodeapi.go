@@ -29,6 +29,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/cri"
 )
 
 // Pods is what the agent knows.
@@ -37,17 +38,14 @@ type Pods interface {
 	List() ([]*v1.Pod, []pod.Refusal)
 }
 
-// Streams are those of a process that a client wants to be connected to.
-type Streams struct{ Stdin, Stdout, Stderr, TTY bool }
-
 // Runtime is where containers run. The URLs that it gives are good once.
 type Runtime interface {
 	// Observe returns what the runtime has of a pod now.
 	Observe(ctx context.Context, uid pod.UID) (pod.Observed, error)
 	// All returns that of all pods.
 	All(ctx context.Context) (map[pod.UID]*pod.Observed, error)
-	ExecURL(ctx context.Context, containerID string, command []string, s Streams) (string, error)
-	AttachURL(ctx context.Context, containerID string, s Streams) (string, error)
+	ExecURL(ctx context.Context, containerID string, command []string, s cri.Streams) (string, error)
+	AttachURL(ctx context.Context, containerID string, s cri.Streams) (string, error)
 	PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error)
 	// Exec waits for the end of a command.
 	Exec(ctx context.Context, containerID string, command []string, timeout time.Duration) (output []byte, exitCode int32, err error)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"berth/internal/runtime/cri"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 
 // translate speaks WebSocket with the protocol v5 to a client, and SPDY to the
 // runtime. v5 is v4 with a way to say that stdin has ended.
-func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.URL, s Streams) {
+func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.URL, s cri.Streams) {
 	channels := make([]wsstream.ChannelType, protocol.StreamResize+1)
 	for number, wanted := range map[int]bool{protocol.StreamStdOut: s.Stdout, protocol.StreamStdErr: s.Stderr, protocol.StreamErr: true} {
 		if wanted {

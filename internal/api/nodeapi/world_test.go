@@ -40,6 +40,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/cri"
 )
 
 // world is a node whose API is served on loopback, with a CA of clients, and a
@@ -344,12 +345,12 @@ func (f *runtimeFake) All(ctx context.Context) (map[pod.UID]*pod.Observed, error
 	return map[pod.UID]*pod.Observed{theUID: &one, "dead": {UID: "dead", Name: "dead"}}, err
 }
 
-func (f *runtimeFake) ExecURL(_ context.Context, id string, command []string, s Streams) (string, error) {
+func (f *runtimeFake) ExecURL(_ context.Context, id string, command []string, s cri.Streams) (string, error) {
 	r, err := f.server.GetExec(&runtimeapi.ExecRequest{ContainerId: id, Cmd: command, Tty: s.TTY, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr})
 	return r.GetUrl(), err
 }
 
-func (f *runtimeFake) AttachURL(_ context.Context, id string, s Streams) (string, error) {
+func (f *runtimeFake) AttachURL(_ context.Context, id string, s cri.Streams) (string, error) {
 	r, err := f.server.GetAttach(&runtimeapi.AttachRequest{ContainerId: id, Tty: s.TTY, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr})
 	return r.GetUrl(), err
 }

@@ -1,15 +1,13 @@
 // Package admit decides whether a pod may run on this node, and if not, why.
 //
-// There are two kinds of obstacles. What lies between the pod and the node (its
-// name, labels, taints, sysctls, features, what it runs out of) stays as it is whatever else runs
-// here. Room (resources, the number of pods, host ports) depends on the others: a
-// critical pod that lacks it is told which of them would have to go.
+// There are two kinds of checks. Those of pod and node (name, labels, taints, sysctls, features,
+// pressure) do not depend on other pods. Those of room (resources, the number of pods, host ports)
+// do: for a critical pod that lacks room, the Decision names the pods to preempt.
 //
-// It is pure, and knows nothing of what is running beyond what it is handed. A
-// rejected pod is Failed with the reason and message given here, so both are
-// written for the one who reads the status; where the kubelet has words for it,
-// they are the kubelet's, because people search for them. Who asks again about a
-// pod that runs already does it harm: that is for the caller to avoid.
+// It is pure: the pods that run, and the node, are arguments. A rejected pod is Failed with the
+// reason and message given here, so both are written for users; where the kubelet has words for
+// it, they are the kubelet's, because people search for them. A pod that runs already must not be
+// checked again: it might be rejected. That is for the caller to avoid.
 package admit
 
 import (
@@ -51,8 +49,8 @@ type Node struct {
 	// container.
 	StrictGroups bool
 
-	ShuttingDown bool // no pod is taken in any more
-	// Pressure is what the machine runs out of, by the conditions that say so.
+	ShuttingDown bool // no pod is admitted any more
+	// Pressure are the pressure conditions of the Node that are true.
 	Pressure []v1.NodeConditionType
 
 	// ForeignPorts are the ports that pods of other agents on this machine occupy.
@@ -78,11 +76,10 @@ type Rejection struct {
 	Message string
 }
 
-// Decision is the answer to a pod that wants to run. With both fields empty it
-// may.
+// Decision is the result of admission. With both fields empty the pod may run.
 type Decision struct {
 	Reject *Rejection
-	// Preempt are the pods that have to be gone before this one is started.
+	// Preempt are the pods that have to end before this one is started.
 	Preempt []*v1.Pod
 }
 
@@ -101,8 +98,8 @@ const (
 	reasonOutOf           = "OutOf" // and the name of the resource
 )
 
-// Check tells whether p may run beside the pods that run already, or are about
-// to. It returns nil if so. Nobody has to go for p.
+// Check returns why p may not run beside the pods that run already, or are about to, and nil if it
+// may. It preempts no pod.
 func Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	return new(Memo).Check(p, running, node)
 }
@@ -116,10 +113,10 @@ func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 	return Decision{Reject: r, Preempt: victims}
 }
 
-// nodeChecks are about what other pods have no part in. Sysctls come before
-// features: one that is forbidden anyway is not called unsupported.
+// nodeChecks do not depend on other pods. Sysctls come before features: one that is forbidden
+// anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkPortsElsewhere,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkForeignPorts,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

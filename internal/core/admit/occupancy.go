@@ -9,9 +9,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Occupancy adds up the requests and host ports of pods. Whether one more pod fits beside
-// them costs the same however many they are; which of them is in its way is for Decide.
-// It belongs to one goroutine. The zero Occupancy has no pods.
+// Occupancy adds up the requests and host ports of pods, so that the cost of checking one more pod
+// does not depend on their number. Which of them is in the way of a pod is for Decide. It belongs
+// to one goroutine. The zero Occupancy has no pods.
 type Occupancy struct {
 	pods  map[pod.UID]*tenant
 	used  map[v1.ResourceName]resource.Quantity

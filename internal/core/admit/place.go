@@ -23,7 +23,7 @@ func checkNodeName(p *v1.Pod, node Node) *Rejection {
 	return predicateFailed(reasonNodeName, "node(s) didn't match the requested node name")
 }
 
-// checkAffinity looks at the node selector and at the terms that are required.
+// checkAffinity checks the node selector and the required terms of the node affinity.
 // One that can't be read matches no node.
 func checkAffinity(p *v1.Pod, node Node) *Rejection {
 	if node.Labels == nil {

@@ -24,7 +24,7 @@ type ForeignPort struct {
 	By string // the pod, and the root directory of its agent
 }
 
-func checkPortsElsewhere(p *v1.Pod, node Node) *Rejection {
+func checkForeignPorts(p *v1.Pod, node Node) *Rejection {
 	for _, wanted := range HostPorts(p) {
 		for _, taken := range node.ForeignPorts {
 			if clash(wanted, taken.HostPort) {

@@ -16,11 +16,11 @@ import (
 //
 //   - Critical pods, and thus static ones, are never chosen. All others rank below
 //     a critical pod, so their priority matters only among themselves.
-//   - Who holds a host port that is wanted has to go in any case.
-//   - Then the one worth least goes (see worth) until enough is free. Among equals it
+//   - Pods that hold a wanted host port are chosen in any case.
+//   - Then the pod worth least is chosen (see compareWorth) until enough is free. Among equals it
 //     is the one that frees most of what is missing; of several that free all of it,
 //     the one that wastes least; then the youngest.
-//   - At the end, everybody without whom it would do as well is spared, the one worth
+//   - At the end, each chosen pod without which enough is free is dropped again, the one worth
 //     most first: a large pod may have made the small ones before it needless.
 func preempt(p *v1.Pod, others []*tenant, node Node) ([]*v1.Pod, *Rejection) {
 	var holders, candidates []*tenant
@@ -40,7 +40,7 @@ func preempt(p *v1.Pod, others []*tenant, node Node) ([]*v1.Pod, *Rejection) {
 	if left := freed(short, candidates...); len(left) > 0 {
 		return nil, left[0].rejection()
 	}
-	chosen := spare(choose(candidates, short), short)
+	chosen := dropNeedless(choose(candidates, short), short)
 	var victims []*v1.Pod
 	for _, t := range slices.SortedFunc(slices.Values(append(holders, chosen...)), cheaper) {
 		victims = append(victims, t.Pod)
@@ -65,9 +65,9 @@ func choose(candidates []*tenant, short []shortage) []*tenant {
 	return chosen
 }
 
-// spare leaves out those without whom nothing would be short either. Small ones go
-// free before large ones of the same worth, so that more do.
-func spare(chosen []*tenant, short []shortage) []*tenant {
+// dropNeedless drops the chosen pods without which nothing would be short either. Small ones are
+// dropped before large ones of the same worth, so that more are.
+func dropNeedless(chosen []*tenant, short []shortage) []*tenant {
 	byValue := slices.SortedFunc(slices.Values(chosen), func(a, b *tenant) int {
 		_, sizeA := share(a, short)
 		_, sizeB := share(b, short)
@@ -107,8 +107,8 @@ func cheaper(a, b *tenant) int {
 	return cmp.Or(compareWorth(a, b), pod.Created(b.Pod).Compare(pod.Created(a.Pod)), cmp.Compare(a.UID, b.UID))
 }
 
-// compareWorth orders pods by what they were promised. One that is being deleted
-// is as good as gone; the others count by class, then by priority.
+// compareWorth orders pods: those that are being deleted come first, then by QoS class, then by
+// priority.
 func compareWorth(a, b *tenant) int {
 	return cmp.Or(
 		cmp.Compare(staying(a), staying(b)),
@@ -117,6 +117,7 @@ func compareWorth(a, b *tenant) int {
 	)
 }
 
+// staying is 0 for a pod that is being deleted, and 1 for any other.
 func staying(t *tenant) int {
 	if t.DeletionTimestamp != nil {
 		return 0

@@ -11,9 +11,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// checkPressure keeps new pods off a machine that runs out of something. Critical ones
-// are let in: it may need them to recover. Where it is only memory, so is who was
-// promised some, and who says that it can do with little.
+// checkPressure rejects pods while the node has a pressure condition. Critical pods are admitted:
+// the node may need them to recover. If only memory is short, so are pods that are not
+// BestEffort and pods that tolerate the memory pressure taint.
 func checkPressure(p *v1.Pod, node Node) *Rejection {
 	if len(node.Pressure) == 0 || pod.IsCritical(p) {
 		return nil

@@ -26,7 +26,7 @@ func TestEveryPreemptionKeepsToTheRules(t *testing.T) {
 		for i := 0; i < len(bytes); i += 8 {
 			binary.LittleEndian.PutUint64(bytes[i:], rng.Uint64())
 		}
-		what, err := judge(inventor{bytes})
+		what, err := judge(generator{bytes})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -43,7 +43,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte("a pod"))
 	f.Add([]byte(strings.Repeat("cpu, memory, ports, priorities, ", 8)))
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		if _, err := judge(inventor{bytes[:min(len(bytes), 1000)]}); err != nil {
+		if _, err := judge(generator{bytes[:min(len(bytes), 1000)]}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -51,7 +51,7 @@ func FuzzDecide(f *testing.F) {
 
 // judge makes up a node and its pods, and says what was wrong with the decision
 // on one of them.
-func judge(choices inventor) (what string, err error) {
+func judge(choices generator) (what string, err error) {
 	node := choices.node()
 	p := choices.pod("new")
 	var running []*v1.Pod
@@ -83,7 +83,7 @@ func judge(choices inventor) (what string, err error) {
 
 // judgeOccupancy counts pods in some order, with earlier versions of them and with pods
 // that go again, and asks whether one more fits beside them.
-func judgeOccupancy(choices inventor, p *v1.Pod, running []*v1.Pod, node Node) error {
+func judgeOccupancy(choices generator, p *v1.Pod, running []*v1.Pod, node Node) error {
 	var o Occupancy
 	if choices.maybe() {
 		o.Put(choices.pod(p.Name))
@@ -181,11 +181,11 @@ func copies(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// inventor makes things up, one byte a choice. When it runs out it chooses the
+// generator makes things up, one byte a choice. When it runs out it chooses the
 // first of everything.
-type inventor struct{ bytes []byte }
+type generator struct{ bytes []byte }
 
-func (v *inventor) choose(n int) int {
+func (v *generator) choose(n int) int {
 	if len(v.bytes) == 0 {
 		return 0
 	}
@@ -194,9 +194,9 @@ func (v *inventor) choose(n int) int {
 	return int(b) % n
 }
 
-func (v *inventor) maybe() bool { return v.choose(2) == 1 }
+func (v *generator) maybe() bool { return v.choose(2) == 1 }
 
-func (v *inventor) node() Node {
+func (v *generator) node() Node {
 	node := Node{Name: "box", Kernel: []string{"", "x", "6.1"}[v.choose(3)], UnsafeSysctls: []string{"*", ""}}
 	if v.maybe() {
 		node.Labels = map[string]string{"disk": "fast"}
@@ -211,7 +211,7 @@ func (v *inventor) node() Node {
 	return node
 }
 
-func (v *inventor) pod(name string) *v1.Pod {
+func (v *generator) pod(name string) *v1.Pod {
 	p := &v1.Pod{}
 	p.Name, p.UID = name, pod.UID(name)
 	switch v.choose(4) {
@@ -235,13 +235,13 @@ func (v *inventor) pod(name string) *v1.Pod {
 		p.Spec.Containers = append(p.Spec.Containers, c)
 	}
 	if v.choose(4) == 0 {
-		v.spice(p)
+		v.addExtras(p)
 	}
 	return p
 }
 
 // amounts invents requests, most of them of a sound size.
-func (v *inventor) amounts() v1.ResourceList {
+func (v *generator) amounts() v1.ResourceList {
 	out := v1.ResourceList{}
 	for _, name := range []v1.ResourceName{"cpu", "memory", "hugepages-2Mi", "example.com/gpu", "example.com/licence", ""} {
 		switch v.choose(12) {
@@ -256,8 +256,8 @@ func (v *inventor) amounts() v1.ResourceList {
 	return out
 }
 
-// spice gives a pod what is rarer.
-func (v *inventor) spice(p *v1.Pod) {
+// addExtras gives a pod what is rarer.
+func (v *generator) addExtras(p *v1.Pod) {
 	policy := v1.ContainerRestartPolicy([]string{"", "Always"}[v.choose(2)])
 	p.Spec.InitContainers = []v1.Container{{RestartPolicy: &policy, Resources: v1.ResourceRequirements{Requests: v.amounts()}}}
 	if v.maybe() {

@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// tenant is another pod of the node, with what it holds.
+// tenant is another pod of the node, with its requests and host ports.
 type tenant struct {
 	*v1.Pod
 	requests v1.ResourceList
@@ -26,15 +26,14 @@ func newTenant(p *v1.Pod) *tenant {
 	return &tenant{p, requests(p), HostPorts(p), slices.Index(classes, pod.QOSClass(p))}
 }
 
-// Memo remembers what the pods of a node ask for, so that each pod is read once and not
-// for every pod that comes after it. It belongs to one goroutine. The zero Memo remembers
-// nothing.
+// Memo caches the requests and host ports of the pods of a node, so that they are computed once
+// for each pod. It belongs to one goroutine. The zero Memo is empty.
 type Memo struct {
 	pods   map[pod.UID]*tenant
-	others []*tenant // the answer of tenants, which is used until the next call
+	others []*tenant // the slice that tenants returns, reused by each call
 }
 
-// Check is the function Check, with what the Memo remembers.
+// Check is the function Check, with the cache.
 func (m *Memo) Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	if r := checkNode(p, node); r != nil {
 		return r
@@ -42,7 +41,7 @@ func (m *Memo) Check(p *v1.Pod, running []*v1.Pod, node Node) *Rejection {
 	return checkRoom(p, m.tenants(p, running), node)
 }
 
-// Decide is like Check, but lets a critical pod that only lacks room have the room of others.
+// Decide is like Check, but chooses pods to preempt if a critical pod only lacks room.
 func (m *Memo) Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 	if r := checkNode(p, node); r != nil {
 		return Decision{Reject: r}
@@ -50,7 +49,7 @@ func (m *Memo) Decide(p *v1.Pod, running []*v1.Pod, node Node) Decision {
 	return decideRoom(p, m.tenants(p, running), node)
 }
 
-// Forget is told that a pod is gone.
+// Forget drops a pod from the cache.
 func (m *Memo) Forget(uid pod.UID) { delete(m.pods, uid) }
 
 func (m *Memo) tenants(p *v1.Pod, running []*v1.Pod) []*tenant {
@@ -63,7 +62,7 @@ func (m *Memo) tenants(p *v1.Pod, running []*v1.Pod) []*tenant {
 	return m.others
 }
 
-// tenant reads a pod, unless it was read before. A changed pod is another one.
+// tenant returns the cached entry of a pod. Another version of a pod is another value.
 func (m *Memo) tenant(p *v1.Pod) *tenant {
 	if known := m.pods[p.UID]; known != nil && known.Pod == p {
 		return known
@@ -99,9 +98,9 @@ type shortage struct {
 	missing                   resource.Quantity // how much would have to be freed
 }
 
-// shortages lists what p can't get beside those that use so much of a resource, in the
-// order in which it is reported. Whoever asks for nothing of a resource fits even where more of it
-// was given away than there is.
+// shortages lists the resources of which p requests more than is left, in the order in which they
+// are reported. A pod that requests nothing of a resource fits even if others request more of it
+// than there is.
 //
 // Quantities are added up as such: a sum of large ones does not fit an int64, and
 // must not come out small.
@@ -139,7 +138,7 @@ func usedBy(pods []*tenant) func(v1.ResourceName) resource.Quantity {
 	}
 }
 
-// inOrder lists the resources of a pod: the ones that everybody knows first.
+// inOrder lists the resources of a pod: the common ones first.
 func inOrder(list v1.ResourceList) []v1.ResourceName {
 	known := []v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 	var out []v1.ResourceName

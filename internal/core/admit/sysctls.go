@@ -69,15 +69,15 @@ func sysctlNamespace(name string, node Node) (namespace sysctl.Namespace, why st
 	switch {
 	case !safe:
 		return "", "not allowlisted"
-	case !kernelIs(node.Kernel, first):
+	case !kernelAtLeast(node.Kernel, first):
 		return "", fmt.Sprintf("not allowlisted: it is safe from kernel %s on, and this node has %q", first, node.Kernel)
 	}
 	namespace, _, _ = sysctl.GetNamespace(name)
 	return namespace, ""
 }
 
-// kernelIs tells whether a release is at least the given version.
-func kernelIs(release, atLeast string) bool {
+// kernelAtLeast tells whether a release is at least the given version.
+func kernelAtLeast(release, atLeast string) bool {
 	if atLeast == "" {
 		return true
 	}

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
 // The features that berth does not have yet. To run a pod without what it asks
@@ -23,7 +24,7 @@ type podFeature struct {
 }
 
 var podFeatures = []podFeature{
-	{"volumes other than " + strings.Join(volumeKinds, ", "), func(s *v1.PodSpec) bool { return slices.ContainsFunc(s.Volumes, isOtherVolume) }},
+	{"volumes other than " + volumekind.List(volumekind.All()), func(s *v1.PodSpec) bool { return slices.ContainsFunc(s.Volumes, isOtherVolume) }},
 	{"resourceClaims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"resources.claims", func(s *v1.PodSpec) bool { return s.Resources != nil && len(s.Resources.Claims) > 0 }},
 	{"securityContext.windowsOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.WindowsOptions != nil })},
@@ -35,32 +36,28 @@ type containerFeature struct {
 }
 
 var containerFeatures = []containerFeature{
-	{"volumeDevices other than " + strings.Join(deviceKinds, ", "), func(s *v1.PodSpec, c *v1.Container, _ Node) bool {
+	{"volumeDevices other than " + volumekind.List(deviceKinds()), func(s *v1.PodSpec, c *v1.Container, _ Node) bool {
 		return slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return !canBeDevice(s, d.Name) })
 	}},
 	{"resources.claims", container(func(c *v1.Container) bool { return len(c.Resources.Claims) > 0 })},
-	// In a cluster, what somebody announces on the Node by hand is counted, and nothing more
-	// is to be done.
+	// In a cluster, an extended resource that is set in the Node's status is counted like any
+	// other.
 	{"resources other than cpu, memory, ephemeral-storage, hugepages", func(_ *v1.PodSpec, c *v1.Container, n Node) bool {
 		return !n.InCluster && (anyOtherResource(c.Resources.Limits) || anyOtherResource(c.Resources.Requests))
 	}},
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
 }
 
-var volumeKinds = []string{"emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected", "persistentVolumeClaim", "ephemeral", "csi", "nfs", "image"}
+func isOtherVolume(v v1.Volume) bool { return volumekind.Of(&v.VolumeSource) == "" }
 
-// isOtherVolume tells whether a volume is of a kind that is not in volumeKinds.
-func isOtherVolume(v v1.Volume) bool {
-	return v.EmptyDir == nil && v.HostPath == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil &&
-		v.Projected == nil && v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.CSI == nil && v.NFS == nil && v.Image == nil
+func deviceKinds() []volumekind.Kind {
+	return slices.DeleteFunc(volumekind.All(), func(k volumekind.Kind) bool { return !k.CanBeDevice() })
 }
-
-var deviceKinds = []string{"persistentVolumeClaim", "ephemeral"}
 
 // canBeDevice tells whether a volume is of a kind in deviceKinds.
 func canBeDevice(s *v1.PodSpec, volume string) bool {
 	return slices.ContainsFunc(s.Volumes, func(v v1.Volume) bool {
-		return v.Name == volume && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil)
+		return v.Name == volume && volumekind.Of(&v.VolumeSource).CanBeDevice()
 	})
 }
 

@@ -14,55 +14,44 @@ import (
 	"berth/internal/lib/run"
 )
 
-// wait is what a pod that was not rejected waits for before it is started.
-type wait int
+// decide admits a pod, rejects it, or makes room for it first. Pods are decided on one after
+// the other, so that no two are promised the same room.
+func (a *Agent) decide(group *run.Group, p *v1.Pod) { a.decideBy(group, p, a.ReloadNode == nil) }
 
-const (
-	forNothing wait = iota
-	forRoom         // others have to go first
-	forResume       // the node takes no pods at present
-	forNode         // the Node is read again
-	forRuntime      // the runtime is listed for the first time
-	forSource       // its source is read, or known not to be readable
-)
-
-// takeIn lets a new pod run, refuses it, or makes room for it first. Pods are
-// taken in one after the other, so that none is promised what another was given.
-func (a *Agent) takeIn(group *run.Group, p *v1.Pod) { a.decide(group, p, a.ReloadNode == nil) }
-
-// decide is takeIn. If it is sure, the Node was read since the pod came.
-func (a *Agent) decide(group *run.Group, p *v1.Pod, sure bool) {
-	if a.running == nil {
-		a.waiting[p.UID] = forRuntime
+// decideBy is decide. nodeIsCurrent says that the Node was read since the pod came.
+func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
+	a.states.apply(p.UID, reconsider)
+	if a.heldAtStart == nil {
+		a.states.apply(p.UID, awaitRuntime)
 		return
 	}
-	a.replaceUnread(p)
+	a.replaceUnreadable(p)
 	if a.holdBack(p) {
 		return
 	}
 	switch d, fits := a.admit(p); {
-	case d.Reject != nil && d.Reject.ByNode() && !sure:
-		a.doubt(group, p)
+	case d.Reject != nil && d.Reject.ByNode() && !nodeIsCurrent:
+		a.states.apply(p.UID, awaitNode)
+		a.reloadNode(group)
 	case d.Reject != nil:
 		a.reject(p, d.Reject)
 	case !fits:
-		a.waiting[p.UID] = forRoom
-		a.occupancy.mark(p.UID)
+		a.states.apply(p.UID, awaitRoom)
 		a.preempt(group, p, d.Preempt)
 	default:
-		a.admitted[p.UID] = true
+		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 	}
 }
 
-// admit asks whether a pod may run here, and whether it fits at this moment. One that
-// ran before the agent was restarted was asked then, and one that is being deleted, or
-// has ended, only has to be stopped.
+// admit returns whether a pod may run on this node, and whether it fits at this moment. A pod that
+// the runtime held when the agent started was admitted before. A pod that is being deleted, or has
+// ended, only has to be stopped.
 //
-// While room is being made, a pod has to fit twice: beside those that have it now, and
-// beside those that it is made for. Only a critical one can wait for the latter.
+// While preempted pods end, a pod has to fit twice: beside the pods that have room now, and beside
+// those that will have it. Only a critical pod can wait until it fits now.
 func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
-	if a.running[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
+	if a.heldAtStart[p.UID] != nil || p.DeletionTimestamp != nil || pod.HasEnded(p) {
 		return admit.Decision{}, true
 	}
 	node := a.Node()
@@ -82,18 +71,17 @@ func (a *Agent) admit(p *v1.Pod) (d admit.Decision, fits bool) {
 	return d, r == nil
 }
 
-// tenants are the pods beside p: those that have room now, and those that have it
-// once all are gone that were ended to make some.
-// They are valid until it is called again.
+// tenants returns the pods beside p: those that have room now, and those that have room once the
+// preempted pods have ended. Both slices are valid until the next call.
 func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	now, then = a.tenantsNow[:0], a.tenantsThen[:0]
 	for other := range a.Desired.All() {
-		switch {
+		switch state := a.states.admission(other.UID); {
 		case other.UID == p.UID:
-		case a.waiting[other.UID] == forRoom:
+		case state == waitingForRoom:
 			then = append(then, other)
-		case !a.admitted[other.UID] || a.hasEnded(other):
-		case a.preempted[other.UID]:
+		case !state.hasRoom() || a.hasFreedRoom(other):
+		case state == preempted:
 			now = append(now, other)
 		default:
 			now, then = append(now, other), append(then, other)
@@ -103,83 +91,95 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasEnded tells whether a pod that its source has needs no room any more. The end that is told
-// of it may be that of its life before: it was revived, or it was removed and put back.
-func (a *Agent) hasEnded(p *v1.Pod) bool {
+// hasFreedRoom tells whether a pod that its source has needs no room any more. A terminal
+// status may be that of its life before: it was revived, or it was removed and put back.
+func (a *Agent) hasFreedRoom(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
 	if l.Removed {
 		return false
 	}
-	over := a.isOver(p)
+	over := a.hasTerminalStatus(p)
 	if l.Phase >= worker.Terminated || !over {
-		delete(a.revived, p.UID)
+		a.states.apply(p.UID, settle)
 	}
-	return l.Phase >= worker.Terminated || over && !a.revived[p.UID]
+	return l.Phase >= worker.Terminated || over && !a.states.get(p.UID).revived
 }
 
 // needsRoom tells whether a pod counts in the occupancy.
 func (a *Agent) needsRoom(p *v1.Pod) bool {
-	if a.waiting[p.UID] == forRoom || a.revived[p.UID] || !a.isOver(p) {
+	if s := a.states.get(p.UID); s.admission == waitingForRoom || s.revived || !a.hasTerminalStatus(p) {
 		return true
 	}
 	l, _ := a.workers.Life(p.UID)
-	return l.Removed // the end is that of the life before: the pod was put back
+	return l.Removed // the status is that of the life before: the pod was put back
 }
 
-// isOver tells whether a pod is known to have ended, and nothing of it runs. It needs
-// no room any more, though its worker may still have to clean up behind it: everybody
-// else reads the end of a pod as room for the next one.
-func (a *Agent) isOver(p *v1.Pod) bool {
-	s, told := a.Statuses.Get(p.UID)
-	if !told {
-		s = p.Status // as an agent before this one wrote it
+// hasTerminalStatus tells whether the status of a pod says that it has ended and nothing of it
+// runs. Such a pod needs no room, though its worker may still clean up: a scheduler, too, counts
+// the room of an ended pod as free.
+func (a *Agent) hasTerminalStatus(p *v1.Pod) bool {
+	s, known := a.Statuses.Get(p.UID)
+	if !known {
+		s = p.Status // as the agent wrote it before it was restarted
 	}
 	return status.IsTerminal(&s)
 }
 
+// reject sets the status of a pod to Failed.
 func (a *Agent) reject(p *v1.Pod, r *admit.Rejection) {
 	a.Log.Warn("pod rejected", "pod", pod.Ref(p), "uid", p.UID, "reason", r.Reason, "message", r.Message)
 	a.Events.Record(p, v1.EventTypeWarning, r.Reason, r.Message)
 	a.Metrics.Rejected(r.Reason)
-	a.rejected[p.UID] = true
+	a.states.apply(p.UID, reject)
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	a.Statuses.Set(p.UID, s)
 	a.Upstream.Publish(p, s)
 }
 
-const preempted = "Preempted in order to admit critical pod"
+const messagePreempted = "Preempted in order to admit critical pod"
 
-// preempt ends pods that a critical one needs the room of. Whenever nothing of one of
-// them runs any more, those who wait for room are asked for again.
+// preempt ends pods whose room a critical pod needs. As soon as nothing of one of them runs, the
+// pods that wait for room are decided on again.
 func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 	if len(victims) == 0 {
-		return // it waits for room that is being made for others
+		return // pods that were preempted for another one will free enough
 	}
 	a.Metrics.Preempted(len(victims))
 	for _, victim := range victims {
-		a.preempted[victim.UID] = true
+		a.states.apply(victim.UID, preempt)
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
-		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, preempted)
+		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, messagePreempted)
 		a.workers.End(victim.UID, nil, pod.Cause{
-			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: preempted, Disruption: preempted,
+			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: messagePreempted, Disruption: messagePreempted,
 		})
 		ended := a.workers.Ended(victim.UID)
 		group.Go("make room", func(ctx context.Context) {
 			select {
 			case <-ended:
-				send(ctx, a.room, struct{}{})
+				send(ctx, a.roomFreed, struct{}{})
 			case <-ctx.Done():
 			}
 		})
 	}
 }
 
-// handleRoom asks once more for those that others had to make room for.
+// handleRoom decides once more on the pods that wait for room.
 func (a *Agent) handleRoom(group *run.Group) {
-	for _, p := range oldestFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] == forRoom {
-			delete(a.waiting, p.UID)
-			a.takeIn(group, p)
+	for _, p := range oldestFirst(a.podsWith(waitingForRoom)) {
+		a.decide(group, p)
+	}
+}
+
+// podsWith returns the desired pods in one state of admission.
+func (a *Agent) podsWith(state admission) []*v1.Pod {
+	if a.states.counts[state] == 0 {
+		return nil
+	}
+	var out []*v1.Pod
+	for p := range a.Desired.All() {
+		if a.states.admission(p.UID) == state {
+			out = append(out, p)
 		}
 	}
+	return out
 }

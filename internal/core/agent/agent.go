@@ -1,9 +1,14 @@
-// Package agent is the sync loop: the one place where all that happens to the
-// pods of this node comes together, and is handed to the one who deals with it.
+// Package agent is the sync loop, as the kubelet has one: a single goroutine that receives the
+// updates of all sources, the results of probes, events of the runtime and requests to drain the
+// node, one after the other.
 //
-// The loop never blocks and never acts itself. It keeps the desired set (of which
-// it is the only writer), asks admission, and tells workers what is wanted or that
-// something is worth a look. All else is in their hands.
+// For an update the loop changes the desired set, of which it is the only writer, lets package
+// admit decide on new pods (state.go), and hands admitted pods to the workers. For anything else
+// that concerns a pod it enqueues the pod at its worker. In each housekeeping it hands the
+// workers the orphans: pods of the runtime or the disk that no source has.
+//
+// The loop never blocks, and calls neither the runtime nor the API server: whatever takes time
+// runs beside it and sends its result on a channel.
 package agent
 
 import (
@@ -24,139 +29,132 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Workers do the work of each pod.
+// Workers starts, syncs and stops pods. See worker.Pool.
 type Workers interface {
 	Desire(*v1.Pod)
 	Remove(*v1.Pod)
 	Orphan(pod.Observed)
 	Enqueue(pod.UID)
-	// End stops a pod that its source still has, and Ended is closed when it has.
+	// End stops a pod that its source still has. Ended is closed once nothing of it runs.
 	End(uid pod.UID, grace *int64, cause pod.Cause)
 	Ended(uid pod.UID) <-chan struct{}
-	// Revive says that what ended a pod has passed.
+	// Revive starts a pod again that a passing cause ended.
 	Revive(uid pod.UID)
 	Lives() map[pod.UID]worker.Life
-	// Life is what Lives tells of one pod. It is false if nobody works on it.
+	// Life is the entry of Lives for one pod, and false if the pod has no worker.
 	Life(uid pod.UID) (worker.Life, bool)
 }
 
-// Events take note of what happens to pods. They never block.
+// Events records Kubernetes events of pods. It never blocks.
 type Events interface {
 	Record(p *v1.Pod, kind, reason, message string)
 }
 
-// Upstream is whoever else wants to know of the pods of this node: an API server,
-// or nobody. None of it ever blocks.
+// Upstream is the API server, or nothing at all if the agent runs standalone. No method blocks.
 type Upstream interface {
-	// Publish is told a status that has to be seen there.
+	// Publish writes a pod's status.
 	Publish(p *v1.Pod, s v1.PodStatus)
-	// Mirror sees to it that a static pod can be seen there, as it is now.
+	// Mirror creates the mirror pod of a static pod, or replaces that of another version.
 	Mirror(static *v1.Pod)
-	// Unmirror is told that a mirror pod has lost its static pod.
+	// Unmirror deletes a mirror pod whose static pod is gone.
 	Unmirror(mirror *v1.Pod)
-	// Forget is told that a pod is gone there.
+	// Forget drops what is known of a pod that no source has any more.
 	Forget(uid pod.UID)
 }
 
-// Metrics counts what happens in the loop. None of it ever blocks.
+// Metrics counts updates, rejections, preemptions and orphans. No method blocks.
 type Metrics interface {
 	Updated(source string, op pod.Op, pods int)
 	Rejected(reason string)
 	Preempted(victims int)
-	// Orphaned is told of a pod in the runtime that nobody wants.
+	// Orphaned counts a pod of the runtime that no source has.
 	Orphaned()
 }
 
-// uncounted is for those who do not count.
-type uncounted struct{}
+// noMetrics counts nothing.
+type noMetrics struct{}
 
-func (uncounted) Updated(string, pod.Op, int) {}
-func (uncounted) Rejected(string)             {}
-func (uncounted) Preempted(int)               {}
-func (uncounted) Orphaned()                   {}
+func (noMetrics) Updated(string, pod.Op, int) {}
+func (noMetrics) Rejected(string)             {}
+func (noMetrics) Preempted(int)               {}
+func (noMetrics) Orphaned()                   {}
 
 // Config is what an Agent is made of.
 type Config struct {
 	Log *slog.Logger
-	// Node is the machine as admission sees it now.
+	// Node returns what admission has to know of the machine and of its Node object.
 	Node func() admit.Node
-	// ReloadNode brings Node up to date, or says why it can't before ctx ends. Nil: it always
-	// is.
+	// ReloadNode reads the Node object from the API server, so that Node is up to date. Nil:
+	// Node is always up to date.
 	ReloadNode func(ctx context.Context) error
-	Sources    []string // those that must have spoken before anything is cleaned up
+	Sources    []string // all of them must have sent a snapshot before an orphan is ended
 	Desired    *desired.Set
 	Statuses   *status.Store
 	Events     Events
 	Upstream   Upstream
 
-	// InRuntime and OnDisk list the pods of which there is anything. No pod is acted on
-	// before InRuntime has answered once. It may take for ever, and fail.
+	// InRuntime and OnDisk list the pods that have containers, or files. No pod is started or
+	// stopped before InRuntime has succeeded once. It may hang, and fail.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
 	OnDisk    func() (map[pod.UID]*pod.Observed, error)
-	// Housekeeping is the time between two searches for leftovers.
+	// Housekeeping is the time between two searches for orphans.
 	Housekeeping time.Duration
 
-	// Liveness, Readiness and Startup bring the results of probes.
+	// Liveness, Readiness and Startup receive the results of probes.
 	Liveness, Readiness, Startup <-chan pod.ProbeResult
 
-	// Metrics counts what happens. Nil: nobody does.
+	// Metrics may be nil.
 	Metrics Metrics
 
-	// EphemeralContainers remember the containers that are added to static pods. Nil: none are.
+	// EphemeralContainers stores the containers that are added to static pods. Nil: none can be
+	// added.
 	EphemeralContainers EphemeralContainers
 }
 
-// Agent is the sync loop and what it knows.
+// Agent is the sync loop and its state.
 type Agent struct {
 	Config
 	workers Workers // set when the loop begins
 
-	updates  chan pod.Update
-	changed  chan pod.UID
-	gone     chan pod.UID
-	found    chan leftovers
-	listed   chan map[pod.UID]*pod.Observed // the first list
-	room     chan struct{}                  // has been made
-	nodeRead chan []pod.UID                 // who waited for a read of the Node that is over
-	pings    chan struct{}
-	remirror chan struct{}
-	holds    chan holdRequest
-	debugs   chan debugRequest
-	due      *dueQueue
-	allKnown chan struct{} // closed once all sources have told what they have
-	knowAll  sync.Once     // closes it
+	updates         chan pod.Update
+	changed         chan pod.UID
+	gone            chan pod.UID
+	leftoversFound  chan leftovers
+	listed          chan map[pod.UID]*pod.Observed // the first list
+	roomFreed       chan struct{}                  // a preempted pod has ended
+	nodeReloaded    chan struct{}                  // a read of the Node is over
+	pings           chan struct{}
+	remirror        chan struct{}
+	holds           chan holdRequest
+	containersAdded chan containerAdded
+	due             *dueQueue
+	synced          chan struct{} // closed once every source has sent a snapshot
+	closeSynced     sync.Once
 
-	// ---  below: only the loop
+	// The fields below belong to the goroutine of the loop.
 
-	// running are the pods that the runtime held when the agent started. They were admitted
-	// before, and are not asked again. Nil: the runtime was not listed yet.
-	running  map[pod.UID]*pod.Observed
-	ready    map[string]bool
-	refused  map[string][]pod.Refusal
-	rejected map[pod.UID]bool
-	admitted map[pod.UID]bool
-	waiting  map[pod.UID]wait
-	unread   map[pod.UID]*unreadPod
-	hold     *pod.Cause // why no pod may start; nil: they may
-	// preempted are the pods that were ended to make room. They never run again.
-	preempted map[pod.UID]bool
-	// revived are the pods whose status may still be that of the life before.
-	revived   map[pod.UID]bool
-	doubtful  []pod.UID // wait for a read of the Node that has not begun
-	reading   bool      // the Node
-	sweeping  bool
-	swept     time.Time        // when the last search for leftovers began
-	sweepDue  <-chan time.Time // nil: no event asks for a search
-	leaving   departures
-	memo      admit.Memo
-	occupancy *occupancy
-	// tenantsNow and tenantsThen are the answers of tenants, to be used again.
+	// heldAtStart are the pods that the runtime held when the agent started. They were admitted
+	// before, and are not checked again. Nil: the runtime was not listed yet.
+	heldAtStart map[pod.UID]*pod.Observed
+	ready       map[string]bool
+	refused     map[string][]pod.Refusal
+	unreadable  map[pod.UID]*unreadablePod
+	hold        *pod.Cause // why no pod may start: the node is drained; nil: pods may start
+	states      *podStates // what was decided about each pod
+	reloading   bool       // a read of the Node is in progress
+	sweeping    bool
+	swept       time.Time        // when the last search for orphans began
+	sweepDue    <-chan time.Time // when the search begins that an event asked for; nil: none did
+	leaving     departures
+	memo        admit.Memo
+	occupancy   *occupancy
+	// tenantsNow and tenantsThen are the slices that tenants returns, reused by each call.
 	tenantsNow, tenantsThen []*v1.Pod
 
 	view *view
 }
 
-// New returns an agent. It does nothing until Run.
+// New checks the configuration and returns an agent, which does nothing until Run.
 func New(c Config) (*Agent, error) {
 	if c.Log == nil || c.Node == nil || c.Desired == nil || c.Statuses == nil || c.Events == nil || c.Upstream == nil || c.InRuntime == nil || c.OnDisk == nil {
 		return nil, errors.New("agent: log, node, desired, statuses, events, upstream, inRuntime and onDisk are required")
@@ -165,55 +163,51 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("agent: the housekeeping interval must be positive")
 	}
 	if c.Metrics == nil {
-		c.Metrics = uncounted{}
+		c.Metrics = noMetrics{}
 	}
 	if c.EphemeralContainers == nil {
-		c.EphemeralContainers = noDebugs{}
+		c.EphemeralContainers = noEphemeralContainers{}
 	}
+	occupancy := newOccupancy(c.Desired, c.Statuses)
 	return &Agent{
-		Config:    c,
-		updates:   make(chan pod.Update),
-		changed:   make(chan pod.UID, 64),
-		gone:      make(chan pod.UID, 64),
-		found:     make(chan leftovers),
-		listed:    make(chan map[pod.UID]*pod.Observed),
-		room:      make(chan struct{}),
-		nodeRead:  make(chan []pod.UID),
-		pings:     make(chan struct{}),
-		remirror:  make(chan struct{}),
-		holds:     make(chan holdRequest),
-		debugs:    make(chan debugRequest),
-		due:       newDueQueue(),
-		allKnown:  make(chan struct{}),
-		ready:     map[string]bool{},
-		refused:   map[string][]pod.Refusal{},
-		rejected:  map[pod.UID]bool{},
-		admitted:  map[pod.UID]bool{},
-		waiting:   map[pod.UID]wait{},
-		unread:    map[pod.UID]*unreadPod{},
-		preempted: map[pod.UID]bool{},
-		revived:   map[pod.UID]bool{},
-		leaving:   newDepartures(),
-		occupancy: newOccupancy(c.Desired, c.Statuses),
-		view:      newView(c.Desired, c.Statuses),
+		Config:          c,
+		updates:         make(chan pod.Update),
+		changed:         make(chan pod.UID, 64),
+		gone:            make(chan pod.UID, 64),
+		leftoversFound:  make(chan leftovers),
+		listed:          make(chan map[pod.UID]*pod.Observed),
+		roomFreed:       make(chan struct{}),
+		nodeReloaded:    make(chan struct{}),
+		pings:           make(chan struct{}),
+		remirror:        make(chan struct{}),
+		holds:           make(chan holdRequest),
+		containersAdded: make(chan containerAdded),
+		due:             newDueQueue(),
+		synced:          make(chan struct{}),
+		ready:           map[string]bool{},
+		refused:         map[string][]pod.Refusal{},
+		unreadable:      map[pod.UID]*unreadablePod{},
+		states:          newPodStates(occupancy.mark),
+		leaving:         newDepartures(),
+		occupancy:       occupancy,
+		view:            newView(c.Desired, c.Statuses),
 	}, nil
 }
 
-// Enqueue says that something about a pod may have changed. It waits for the
-// loop, which never waits.
+// Enqueue asks for another sync of a pod. It blocks until the loop receives it.
 func (a *Agent) Enqueue(ctx context.Context, uid pod.UID) { send(ctx, a.changed, uid) }
 
-// PodGone says that nothing is left of a pod.
+// PodGone reports that a worker has removed all that was left of a pod.
 func (a *Agent) PodGone(ctx context.Context, uid pod.UID) { send(ctx, a.gone, uid) }
 
-// EnqueueAt asks for a look at a pod at that time.
+// EnqueueAt asks for another sync of a pod at that time.
 func (a *Agent) EnqueueAt(uid pod.UID, at time.Time) { a.due.add(uid, at) }
 
-// Synced is closed once all sources have told which pods they have: until then, a pod that
-// nobody has heard of may still be wanted.
-func (a *Agent) Synced() <-chan struct{} { return a.allKnown }
+// Synced is closed once every source has sent a snapshot. Until then, a pod that is not desired
+// may still become so.
+func (a *Agent) Synced() <-chan struct{} { return a.synced }
 
-// Alive tells whether the loop goes round: nil, or that it did not before ctx ended.
+// Alive returns an error if the loop does not receive anything before ctx ends.
 func (a *Agent) Alive(ctx context.Context) error {
 	select {
 	case a.pings <- struct{}{}:
@@ -230,10 +224,10 @@ func send[T any](ctx context.Context, to chan<- T, what T) {
 	}
 }
 
-// Run is the loop. snapshots is what the sources send.
+// Run is the loop. It ends with ctx. The sources send on snapshots.
 func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
 	a.workers = workers
-	a.view.begin(workers)
+	a.view.setWorkers(workers)
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
 	group.Go("merge", func(ctx context.Context) { a.intake(ctx, snapshots) })
@@ -244,7 +238,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 	defer housekeeping.Stop()
 	changes, stopWatching := a.view.watch()
 	defer stopWatching()
-	var retry <-chan time.Time // nil: no rejected pod is to be asked for again
+	var retry <-chan time.Time // when rejected pods are checked again; nil: no need to
 	for {
 		select {
 		case u := <-a.updates:
@@ -259,18 +253,18 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.handleProbe(r)
 		case r := <-a.Startup:
 			a.handleProbe(r)
-		case <-a.room:
+		case <-a.roomFreed:
 			a.handleRoom(group)
-		case pods := <-a.nodeRead:
-			a.handleReread(group, pods)
+		case <-a.nodeReloaded:
+			a.handleNodeReloaded(group)
 		case r := <-a.holds:
 			a.handleHold(group, r)
-		case r := <-a.debugs:
-			a.handleDebug(r)
+		case r := <-a.containersAdded:
+			a.handleContainerAdded(r)
 		case uid := <-a.gone:
 			a.handleGone(group, uid)
 		case <-a.remirror:
-			a.tendMirrors()
+			a.reconcileMirrors()
 		case <-a.pings:
 		case <-housekeeping.C:
 			a.housekeep(group)
@@ -279,15 +273,15 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 			a.sweepDue = nil
 			a.housekeepSoon(group)
 		case <-changes:
-			if retry == nil && len(a.rejected) > 0 {
-				retry = time.After(retryPause)
+			if retry == nil && a.states.counts[rejected] > 0 {
+				retry = time.After(rejectedRetryInterval)
 			}
 		case <-retry:
 			retry = nil
 			a.retryRejected(group)
 		case pods := <-a.listed:
 			a.handleListed(group, pods)
-		case l := <-a.found:
+		case l := <-a.leftoversFound:
 			a.handleLeftovers(l)
 		case <-ctx.Done():
 			return

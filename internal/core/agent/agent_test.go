@@ -99,14 +99,19 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	n.watcher, err = measure.New(measure.Config{Metrics: measured, Waterfalls: waterfall.New(1000)})
 	must(t, err)
 	executor, err := execute.New(execute.Config{
-		Telemetry: n.watcher, Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, UserNamespaces: &fake.UserNamespaces{}, Events: n.events, Upstream: n.upstream, Statuses: statuses, Slots: execute.NewSlots(2), Log: log,
-		Node:    render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"},
-		PodsDir: filepath.Join(dir, "pods"), LinksDir: filepath.Join(dir, "links"), Backoff: plan.DefaultBackoff,
-		CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
-		MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
-		LastLines:   func(string, int64, int) string { return "the log" },
-		Allocatable: func() v1.ResourceList { return nil },
-		Explain:     error.Error, PodGone: observer.Forget,
+		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Slots: execute.NewSlots(2), Log: log,
+		Node: render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"}, Backoff: plan.DefaultBackoff,
+		RuntimeInfo: execute.RuntimeInfo{
+			CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
+			Explain: error.Error,
+		},
+		Host: execute.Host{
+			PodsDir: filepath.Join(dir, "pods"), LogLinksDir: filepath.Join(dir, "links"), UserNamespaces: &fake.UserNamespaces{},
+			MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
+			LogTail:     func(string, int64, int) string { return "the log" },
+			Allocatable: func() v1.ResourceList { return nil },
+		},
+		Reports: execute.Reports{Statuses: statuses, Events: n.events, Upstream: n.upstream, Telemetry: n.watcher, PodGone: observer.Forget},
 	})
 	must(t, err)
 	n.pool, err = worker.New(ctx, worker.Config{Executor: executor, Observer: observer, Log: log, EnqueueAt: n.agent.EnqueueAt, PodGone: n.agent.PodGone})

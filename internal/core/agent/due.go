@@ -9,7 +9,7 @@ import (
 	"berth/internal/lib/queue"
 )
 
-// dueQueue holds who is to be looked at, and when. There is one timer for all
+// dueQueue holds the pods that are to be synced at a given time. There is one timer for all
 // pods, and none while nothing is due. A pod is in it once: the earlier time wins.
 type dueQueue struct {
 	out  chan pod.UID
@@ -28,11 +28,11 @@ func newDueQueue() *dueQueue {
 	}
 }
 
-// add asks for a look at a pod at that time. What counts is how far off it is now: a
-// clock that is set meanwhile neither holds up the pod nor hurries it.
+// add has a pod sent at that time. The time that is left is measured by the monotonic clock, so
+// that setting the wall clock neither delays nor hurries the pod.
 func (q *dueQueue) add(uid pod.UID, at time.Time) {
 	now := time.Now()
-	at = now.Add(at.Sub(now)) // has a reading of the clock that nobody can set
+	at = now.Add(at.Sub(now)) // with a reading of the monotonic clock
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known, ok := q.at[uid]; ok && !at.Before(known) {
@@ -73,7 +73,7 @@ func (q *dueQueue) run(ctx context.Context) {
 	}
 }
 
-// next returns the first pod in line. One whose time has come is taken out.
+// next returns the pod that is due first, and removes it if its time has come.
 func (q *dueQueue) next() (uid pod.UID, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A pod that the runtime held when the agent started was admitted before, and is not asked
-// again. So no pod is admitted, and none is acted on, before the runtime was listed once.
-// Until then pods are desired and shown, and whatever else the loop does goes on: a
-// runtime that hangs holds up nothing but its pods.
+// A pod that the runtime held when the agent started was admitted before, and is not checked
+// again. So no pod is admitted, started or stopped before the runtime was listed once. Until then
+// pods are desired and readers see them, and the loop does all else: a runtime that hangs holds up
+// nothing but its pods.
 
-// firstListRetry is the pause after a first list that failed.
-const firstListRetry = time.Second
+// firstListRetryInterval is the pause after a first list that failed.
+const firstListRetryInterval = time.Second
 
-// reasonUnread is why nothing is known of a pod.
-const reasonUnread = "ContainerRuntimeNotReady"
+// reasonRuntimeNotReady is the reason in the status of a pod before the first list.
+const reasonRuntimeNotReady = "ContainerRuntimeNotReady"
 
-// readRuntime lists the runtime until it answers, and hands the answer to the loop.
+// readRuntime lists the runtime, again after each failure, and sends the list to the loop.
 func (a *Agent) readRuntime(ctx context.Context) {
 	for logged := false; ; logged = true {
 		pods, err := a.InRuntime(ctx)
@@ -38,55 +38,52 @@ func (a *Agent) readRuntime(ctx context.Context) {
 			a.Log.Warn("pods wait until the container runtime answers", "err", err)
 		}
 		select {
-		case <-time.After(firstListRetry):
+		case <-time.After(firstListRetryInterval):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// handleListed takes in the pods that waited for the first list.
+// handleListed decides on the pods that waited for the first list.
 func (a *Agent) handleListed(group *run.Group, running map[pod.UID]*pod.Observed) {
-	a.running = running
+	a.heldAtStart = running
 	a.view.setListed()
-	for uid, u := range a.unread {
+	for uid, u := range a.unreadable {
 		if have := running[uid]; have != nil {
-			a.showUnread(u, *have)
+			a.publishUnreadable(u, *have)
 		}
 	}
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 	for _, p := range a.begunFirst(a.Desired.Pods()) {
-		switch {
-		case a.waiting[p.UID] == forSource && !a.runs(p.UID):
-			a.showSourceNotRead(p)
-			continue
-		case a.waiting[p.UID] != forRuntime && a.waiting[p.UID] != forSource:
-			continue
+		switch state := a.states.admission(p.UID); {
+		case state == waitingForSource && !a.ranAtStart(p.UID):
+			a.publishSourceNotRead(p)
+		case state == waitingForSource, state == waitingForRuntime:
+			a.decideAfterWait(group, p)
 		}
-		a.takeInAfterWait(group, p)
 	}
 	a.housekeep(group)
 }
 
-// takeInAfterWait takes in a pod that waited for the first list or for its source. What was
-// added to it for debugging may be of a life that is over, which was not known before.
-func (a *Agent) takeInAfterWait(group *run.Group, p *v1.Pod) {
-	delete(a.waiting, p.UID)
+// decideAfterWait decides on a pod that waited for the first list or for its source. Its
+// ephemeral containers may be of a life that is over, which was not known before.
+func (a *Agent) decideAfterWait(group *run.Group, p *v1.Pod) {
 	if pod.IsStatic(p) {
-		a.forgetPastDebugs([]*v1.Pod{p})
+		a.forgetPastEphemeralContainers([]*v1.Pod{p})
 		again := *p
 		again.Spec.EphemeralContainers = nil // a manifest has none
-		p = a.withDebugs(&again)
+		p = a.withEphemeralContainers(&again)
 		a.Desired.Upsert(p)
 	}
-	a.takeIn(group, p)
+	a.decide(group, p)
 }
 
-// begunFirst sorts pods as admission has to know of them after a restart: those that had begun
-// have their room, and the others get what is left, the oldest first.
+// begunFirst sorts pods in the order of admission after a restart: pods that had begun keep their
+// room, and the others get the rest, the oldest first.
 func (a *Agent) begunFirst(pods []*v1.Pod) []*v1.Pod {
 	begun := func(p *v1.Pod) int {
-		if a.running[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
+		if a.heldAtStart[p.UID] != nil || p.Status.Phase != "" && p.Status.Phase != v1.PodPending {
 			return 0
 		}
 		return 1

@@ -9,12 +9,12 @@ import (
 	"berth/internal/lib/run"
 )
 
-// handleUpdate takes in what changed in a source.
+// handleUpdate applies one update of a source to the desired set and to the workers.
 func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	a.Metrics.Updated(u.Source, u.Op, len(u.Pods))
 	log := a.Log.Info
 	if u.Op == pod.Reconcile {
-		log = a.Log.Debug // mostly the echo of our own statuses
+		log = a.Log.Debug // mostly our own status, sent back by the API server
 	}
 	for _, p := range u.Pods {
 		log("pod update", "op", u.Op, "source", u.Source, "pod", pod.Ref(p), "uid", p.UID)
@@ -22,9 +22,9 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	switch u.Op {
 	case pod.Add:
 		if !a.ready[u.Source] {
-			a.startRestored(group, u.Source) // they were here before those that are new
+			a.startRestored(group, u.Source) // they came before the new ones
 		}
-		a.forgetPastDebugs(u.Pods)
+		a.forgetPastEphemeralContainers(u.Pods)
 		a.handleAdditions(group, u.Pods)
 	case pod.Restore:
 		a.handleRestored(group, u)
@@ -37,32 +37,32 @@ func (a *Agent) handleUpdate(group *run.Group, u pod.Update) {
 	default:
 		a.Log.Error("an update that the agent does not know; this is a bug", "op", u.Op, "source", u.Source)
 	}
-	a.noteRefusals(u)
-	a.noteUnread(group)
+	a.updateRefusals(u)
+	a.updateUnreadable(group)
 	if u.Op == pod.Add && !a.ready[u.Source] {
-		// The first ADD of a source, empty or not, says that all of it is known.
+		// After the first ADD of a source, empty or not, all of its pods are known.
 		a.ready[u.Source] = true
 		if a.allReady() {
-			a.knowAll.Do(func() { close(a.allKnown) })
+			a.closeSynced.Do(func() { close(a.synced) })
 		}
-		a.housekeep(group) // if it was the last one that was missing
+		a.housekeep(group) // it may have been the last source that was missing
 	}
-	a.tendMirrorsOf(u.Pods)
-	a.showPods(u.Pods...)
+	a.reconcileMirrorsOf(u.Pods)
+	a.updateView(u.Pods...)
 }
 
-// handleAdditions takes in new pods: those that had begun before the agent started, and then the
-// oldest first. A pod is desired before it is admitted: whoever asks what should be here must be
-// told of it.
+// handleAdditions decides on new pods: first on those that had begun before the agent started,
+// then on the oldest. A pod is desired before it is admitted, so that readers see also a pod that
+// waits or is rejected.
 func (a *Agent) handleAdditions(group *run.Group, pods []*v1.Pod) {
 	for _, p := range a.begunFirst(pods) {
-		p = a.withDebugs(p)
+		p = a.withEphemeralContainers(p)
 		a.Desired.Upsert(p)
 		if pod.IsMirror(p) {
-			a.showOnMirror(p)
+			a.publishOnMirror(p)
 			continue
 		}
-		a.takeIn(group, p)
+		a.decide(group, p)
 	}
 }
 
@@ -72,27 +72,27 @@ func oldestFirst(pods []*v1.Pod) []*v1.Pod {
 
 func (a *Agent) handleChanges(pods []*v1.Pod) {
 	for _, p := range pods {
-		p = a.withDebugs(p)
+		p = a.withEphemeralContainers(p)
 		a.Desired.Upsert(p)
-		switch {
+		switch state := a.states.admission(p.UID); {
 		case pod.IsMirror(p):
-			a.showOnMirror(p)
-		case a.waiting[p.UID] == forRuntime: // it is taken in as it will be then
-		case p.DeletionTimestamp != nil: // one that never ran has to be released, too
-			delete(a.waiting, p.UID)
+			a.publishOnMirror(p)
+		case state == waitingForRuntime: // the first list decides on its newest version
+		case p.DeletionTimestamp != nil: // a pod that never ran has to be released, too
+			a.states.apply(p.UID, deletePod)
 			a.workers.Desire(p)
-		case !a.rejected[p.UID] && a.waiting[p.UID] == forNothing:
+		case !state.withoutWorker():
 			a.workers.Desire(p)
 		}
 	}
 }
 
-// handleReconciles deals with pods whose status somebody else overwrote: what
-// runs here is what counts, and is said again.
+// handleReconciles publishes the status of pods once more of which only the status changed at the
+// API server: the status is the agent's to write.
 func (a *Agent) handleReconciles(pods []*v1.Pod) {
 	for _, p := range pods {
 		if !pod.IsMirror(p) {
-			p = a.withDebugs(p)
+			p = a.withEphemeralContainers(p)
 			a.Desired.Upsert(p)
 			a.Statuses.WithLock(p.UID, func(s v1.PodStatus) { a.Upstream.Publish(p, s) })
 		}
@@ -103,34 +103,30 @@ func (a *Agent) handleReconciles(pods []*v1.Pod) {
 func (a *Agent) handleRemovals(pods []*v1.Pod) {
 	for _, p := range pods {
 		a.Desired.Remove(p.UID)
-		a.forgetDebugs(p.UID)
-		delete(a.admitted, p.UID)
-		delete(a.preempted, p.UID)
-		delete(a.revived, p.UID)
+		a.forgetEphemeralContainers(p.UID)
 		a.memo.Forget(p.UID)
-		delete(a.running, p.UID) // if it comes again, that is a new life
-		if a.rejected[p.UID] || a.waiting[p.UID] != forNothing {
-			delete(a.rejected, p.UID)
-			delete(a.waiting, p.UID)
+		delete(a.heldAtStart, p.UID) // the next pod of this UID has to be admitted
+		if a.states.admission(p.UID).withoutWorker() {
 			a.Statuses.Forget(p.UID)
 		}
+		a.states.remove(p.UID)
 		if !pod.IsMirror(p) {
 			a.workers.Remove(p)
-			a.noteDeparture(p.UID)
+			a.recordDeparture(p.UID)
 		}
 		a.Upstream.Forget(p.UID)
 	}
-	a.occupancy.update(a.needsRoom) // keeps nothing of them
+	a.occupancy.update(a.needsRoom) // it must not keep what is removed
 }
 
-// noteRefusals keeps what a source could not take in, and says it once.
-func (a *Agent) noteRefusals(u pod.Update) {
+// updateRefusals replaces the refusals of a source, and logs those that are new or gone.
+func (a *Agent) updateRefusals(u pod.Update) {
 	before := a.refused[u.Source]
 	for _, r := range u.Refused {
 		if !slices.Contains(before, r) {
 			a.Log.Warn("manifest refused", "source", r.Source, "origin", r.Origin, "line", r.Line, "pod", r.Pod, "object", r.Object,
-				"why", r.Message, "last good version kept", r.Kept)
-			a.recordRefusal(r)
+				"reason", r.Message, "last good version kept", r.Kept)
+			a.recordRefusedEvent(r)
 		}
 	}
 	for _, r := range before {
@@ -141,11 +137,11 @@ func (a *Agent) noteRefusals(u pod.Update) {
 		}
 	}
 	a.refused[u.Source] = u.Refused
-	a.showRefusals()
+	a.updateViewRefusals()
 }
 
-// handleChanged passes on that a pod is worth a look. One that nobody works on
-// may be an orphan.
+// handleChanged enqueues a pod at its worker. A pod that is not desired and has no worker may be
+// an orphan.
 func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 	if _, wanted := a.Desired.Get(uid); wanted {
 		a.workers.Enqueue(uid)
@@ -158,26 +154,25 @@ func (a *Agent) handleChanged(group *run.Group, uid pod.UID) {
 	a.housekeepSoon(group)
 }
 
-// handleProbe passes on that a probe has something new to say.
+// handleProbe enqueues a pod whose probe has a new result.
 func (a *Agent) handleProbe(r pod.ProbeResult) { a.workers.Enqueue(r.UID) }
 
-// handleGone deals with a pod of which nothing is left. If its source has it again, and it
-// was not taken in, that has to be said once more: the status of the life that is gone
-// went with it. A rejection may have been for what that life had.
+// handleGone forgets a pod of which nothing is left. Its source may have it again by now: if that
+// pod waits, its status is published once more, since the status of the life before was removed
+// with that life. If it was rejected, the life before may have been in its way.
 func (a *Agent) handleGone(group *run.Group, uid pod.UID) {
-	delete(a.running, uid)
-	delete(a.unread, uid)
+	delete(a.heldAtStart, uid)
+	delete(a.unreadable, uid)
 	if p, wanted := a.Desired.Get(uid); wanted {
-		switch {
-		case a.waiting[uid] == forResume && a.hold != nil:
-			a.showWait(p)
-		case a.rejected[uid] && pod.IsStatic(p):
-			delete(a.rejected, uid)
-			a.takeIn(group, p)
+		switch state := a.states.admission(uid); {
+		case state == waitingForResume && a.hold != nil:
+			a.publishHeldBack(p)
+		case state == rejected && pod.IsStatic(p):
+			a.decide(group, p)
 		}
 	}
 	a.handleDeparture(uid)
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 	a.view.update(uid)
 }
 

@@ -12,26 +12,25 @@ import (
 	"berth/internal/lib/run"
 )
 
-// reasonNodeShutdown is why a static pod waits: the reason for which others are
-// rejected.
+// reasonNodeShutdown is the reason in the status of a static pod that waits for Resume. Pods of an
+// API server are rejected for the same reason.
 const reasonNodeShutdown = "NodeShutdown"
 
-// holdRequest asks the loop to hold pods back for a cause, or no longer.
+// holdRequest is a call of Hold, or of Resume if cause is nil.
 type holdRequest struct {
 	cause *pod.Cause
 	done  chan struct{}
 }
 
-// Hold lets no pod start from its return on. Pods of an API server are rejected,
-// static ones wait, and what runs is left to whoever asked. It may be called again,
-// with another cause.
-func (a *Agent) Hold(ctx context.Context, cause pod.Cause) error { return a.askHold(ctx, &cause) }
+// Hold lets no pod start from its return on. New pods of an API server are rejected, static pods
+// wait, and the caller ends those that run. It may be called again, with another cause.
+func (a *Agent) Hold(ctx context.Context, cause pod.Cause) error { return a.requestHold(ctx, &cause) }
 
-// Resume ends that. Static pods that waited start, and those that were ended by a
-// passing cause run again.
-func (a *Agent) Resume(ctx context.Context) error { return a.askHold(ctx, nil) }
+// Resume undoes Hold. Static pods that waited are admitted, and those that a passing cause ended
+// are revived.
+func (a *Agent) Resume(ctx context.Context) error { return a.requestHold(ctx, nil) }
 
-func (a *Agent) askHold(ctx context.Context, cause *pod.Cause) error {
+func (a *Agent) requestHold(ctx context.Context, cause *pod.Cause) error {
 	r := holdRequest{cause, make(chan struct{})}
 	send(ctx, a.holds, r)
 	select {
@@ -50,49 +49,47 @@ func (a *Agent) handleHold(group *run.Group, r holdRequest) {
 	} else {
 		a.holdBackQueued()
 	}
-	a.showPods(a.Desired.Pods()...)
+	a.updateView(a.Desired.Pods()...)
 }
 
-// holdBackQueued keeps those from starting that wait in the workers' queues: for
-// the end of a pod of the same name, or of their own life before.
+// holdBackQueued removes the pods from the workers that have not started: they wait for the end of
+// a pod of the same name, or of their own life before.
 func (a *Agent) holdBackQueued() {
 	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
 		l, alive := lives[p.UID]
-		if !a.admitted[p.UID] || alive && !l.Removed {
+		if !a.states.admission(p.UID).hasRoom() || alive && !l.Removed {
 			continue
 		}
 		a.workers.Remove(p)
-		delete(a.admitted, p.UID)
-		a.waiting[p.UID] = forResume
-		if !alive { // else its worker says how it is doing
-			a.showWait(p)
+		a.states.apply(p.UID, hold)
+		if !alive { // else its worker publishes the status
+			a.publishHeldBack(p)
 		}
 	}
 }
 
-// holdBack tells whether a new pod does not start now, and sees to it: a static one
-// waits. One that runs already, because its source is late to tell of it, ends as
-// the others do.
+// holdBack makes a new static pod wait while the node is drained, and returns true. A pod that
+// runs already, and whose source was read late, is ended as the others were.
 func (a *Agent) holdBack(p *v1.Pod) bool {
 	switch {
 	case a.hold == nil || p.DeletionTimestamp != nil || pod.HasEnded(p):
 		return false
-	case a.running[p.UID] != nil:
-		a.admitted[p.UID] = true
+	case a.heldAtStart[p.UID] != nil:
+		a.states.apply(p.UID, admitPod)
 		a.workers.Desire(p)
 		a.workers.End(p.UID, nil, *a.hold)
 	case pod.IsStatic(p):
-		a.waiting[p.UID] = forResume
-		a.showWait(p)
+		a.states.apply(p.UID, hold)
+		a.publishHeldBack(p)
 	default:
 		return false // admission rejects it
 	}
 	return true
 }
 
-// showWait says that a pod waits until the node takes pods again.
-func (a *Agent) showWait(p *v1.Pod) {
+// publishHeldBack sets the status of a pod that waits for Resume.
+func (a *Agent) publishHeldBack(p *v1.Pod) {
 	s := v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonNodeShutdown,
 		Message: "It starts when the node takes pods again: " + a.hold.Why, ObservedGeneration: p.Generation,
@@ -101,31 +98,31 @@ func (a *Agent) showWait(p *v1.Pod) {
 	a.Upstream.Publish(p, s)
 }
 
-// resume lets pods run again: first those that did before, so that admission knows
-// of them when it is asked for the others.
+// resume revives the pods that ran before, and then decides on those that wait, so that
+// admission counts the revived ones.
 func (a *Agent) resume(group *run.Group) {
 	var waiting []*v1.Pod
 	lives := a.workers.Lives()
 	for _, p := range a.Desired.Pods() {
 		l, alive := lives[p.UID]
-		switch {
-		case a.waiting[p.UID] == forSource: // a drain is not what holds it up
-		case a.waiting[p.UID] != forNothing:
+		switch state := a.states.admission(p.UID); {
+		case state == waitingForSource: // the drain is not what it waits for
+		case state.waits():
 			waiting = append(waiting, p)
-		case pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:
+		case state == admitted && pod.IsStatic(p) && alive && l.Phase >= worker.Terminating && l.Cause.Passing:
 			a.revive(p)
 		}
 	}
 	for _, p := range waiting {
-		delete(a.waiting, p.UID)
+		a.states.apply(p.UID, reconsider) // the first of them is decided on without the others
 	}
 	a.handleAdditions(group, waiting)
 }
 
-// revive begins a new life of a pod that a passing cause ended. It is seen for the first
-// time once more, and what was added to the life before for debugging is not for this one.
+// revive begins a new life of a pod that a passing cause ended. Its AnnotationSeen is the present
+// time, and the ephemeral containers of the life before are dropped.
 func (a *Agent) revive(p *v1.Pod) {
-	a.forgetDebugs(p.UID)
+	a.forgetEphemeralContainers(p.UID)
 	again := *p
 	again.Annotations = maps.Clone(p.Annotations)
 	again.Annotations[pod.AnnotationSeen] = time.Now().Format(time.RFC3339Nano)
@@ -133,6 +130,5 @@ func (a *Agent) revive(p *v1.Pod) {
 	a.Desired.Upsert(&again)
 	a.workers.Desire(&again)
 	a.workers.Revive(p.UID)
-	a.revived[p.UID] = true
-	a.occupancy.mark(p.UID)
+	a.states.apply(p.UID, revive)
 }

@@ -9,48 +9,47 @@ import (
 	"berth/internal/lib/run"
 )
 
-// leftovers is what housekeeping found of pods: in the runtime and on the disk.
+// leftovers are the pods that housekeeping found in the runtime and on the disk.
 type leftovers struct {
 	pods map[pod.UID]*pod.Observed
 	err  error
 }
 
-// housekeep looks for what nobody wants any more. It waits until every source
-// has spoken and the runtime was listed: before that, nobody knows what is wanted, and
-// what was here before. The search itself takes
-// time and so runs beside the loop, one at a time.
+// housekeep starts a search for orphans. There is none before every source has sent a snapshot and
+// the runtime was listed: until then an orphan can't be told from a desired pod. The search takes
+// time, so it runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
-	if a.sweeping || a.running == nil || !a.allReady() {
+	if a.sweeping || a.heldAtStart == nil || !a.allReady() {
 		return
 	}
 	a.sweeping, a.swept = true, time.Now()
 	group.Go("housekeeping", func(ctx context.Context) {
-		pods, err := a.search(ctx)
-		send(ctx, a.found, leftovers{pods, err})
+		pods, err := a.listLeftovers(ctx)
+		send(ctx, a.leftoversFound, leftovers{pods, err})
 	})
 }
 
-// sweepPause is the least time between two searches that events ask for.
-const sweepPause = 5 * time.Second
+// minSweepInterval is the least time between two searches that events ask for.
+const minSweepInterval = 5 * time.Second
 
-// housekeepSoon is housekeep after an event of a pod that nobody works on. Most such events
-// are late: the pod is gone. A search goes through all pods, so there is one for all events
-// of a sweepPause.
+// housekeepSoon starts a search after an event of a pod that has no worker. Most such events are
+// late: the pod is gone. A search goes through all pods, so there is one for all events of a
+// minSweepInterval.
 func (a *Agent) housekeepSoon(group *run.Group) {
 	if a.sweepDue != nil {
 		return
 	}
-	switch wait := time.Until(a.swept.Add(sweepPause)); {
+	switch wait := time.Until(a.swept.Add(minSweepInterval)); {
 	case wait > 0:
 		a.sweepDue = time.After(wait)
-	case a.sweeping: // it may have passed that pod already
-		a.sweepDue = time.After(sweepPause)
+	case a.sweeping: // it may have listed that pod already
+		a.sweepDue = time.After(minSweepInterval)
 	default:
 		a.housekeep(group)
 	}
 }
 
-func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
+func (a *Agent) listLeftovers(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 	pods, err := a.OnDisk()
 	if err != nil {
 		return nil, err
@@ -63,29 +62,28 @@ func (a *Agent) search(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 	return pods, nil
 }
 
-// handleLeftovers hands each pod that nobody wants, or what is left of it, to a
-// worker that ends it.
+// handleLeftovers hands each orphan, or what is left of it, to a worker that ends it.
 func (a *Agent) handleLeftovers(l leftovers) {
 	a.sweeping = false
 	if l.err != nil {
 		a.Log.Debug("housekeeping failed; next time", "err", l.err)
 		return
 	}
-	a.tendMirrors()
+	a.reconcileMirrors()
 	lives := a.workers.Lives()
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
-		if !wanted && !alive && !a.leaveUnread(o) {
+		if !wanted && !alive && !a.keepUnreadable(o) {
 			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
 				a.Metrics.Orphaned()
 			}
 			a.workers.Orphan(*o)
-			a.noteDeparture(uid)
+			a.recordDeparture(uid)
 			a.view.update(uid)
 		}
 	}
 	a.forgetReleased(l.pods)
-	a.showUnreadPods()
+	a.updateViewUnreadable()
 }

@@ -8,7 +8,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// intake merges what the sources send and passes on what changed.
+// intake merges the snapshots of the sources and sends the differences to the loop.
 func (a *Agent) intake(ctx context.Context, snapshots <-chan pod.Snapshot) {
 	merger, err := merge.New(merge.Incremental)
 	if err != nil {

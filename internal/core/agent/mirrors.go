@@ -8,25 +8,24 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Every static pod that a source has is shown at the API server by a mirror pod,
-// whatever becomes of it here: it may run, wait, have ended or have been rejected, and
-// people want to see which. So it is the loop that asks for mirrors, and not the worker
-// of a pod.
+// Every static pod of the desired set has a mirror pod at the API server, also if it waits, has
+// ended or was rejected: people want to see which. So the loop asks for mirrors, and not the
+// worker of a pod.
 //
-// A mirror stays for as long as anything is left of its pod. Who comes after a pod of
-// the same name has its mirror after that one, as it runs after that one.
+// A mirror stays for as long as anything is left of its pod. The next pod of the same name is
+// mirrored after that, as it runs after that.
 
-// tendMirrors sees to all mirrors. It goes through all pods, and so is for what concerns
-// all of them; after anything else, tendMirror sees to one name.
-func (a *Agent) tendMirrors() {
+// reconcileMirrors asks for the mirrors of all static pods, and deletes the mirrors of others. It
+// goes through all pods; after a change of one pod, reconcileMirror is enough.
+func (a *Agent) reconcileMirrors() {
 	leaving := map[string]bool{}
 	for _, l := range a.workers.Lives() {
 		if l.Removed {
 			leaving[pod.FullName(l.Pod)] = true
 		}
 	}
-	for _, u := range a.unread {
-		leaving[pod.FullName(u.pod)] = true // it is nobody's, and stays
+	for _, u := range a.unreadable {
+		leaving[pod.FullName(u.pod)] = true // its mirror stays
 	}
 	for _, p := range a.Desired.Pods() {
 		if pod.IsStatic(p) && !leaving[pod.FullName(p)] {
@@ -34,7 +33,7 @@ func (a *Agent) tendMirrors() {
 		}
 	}
 	if !a.allReady() {
-		return // who knows whose they are
+		return // the static pod may be of a source that was not read yet
 	}
 	for _, mirror := range a.Desired.OrphanedMirrors() {
 		if !leaving[pod.FullName(mirror)] {
@@ -43,20 +42,19 @@ func (a *Agent) tendMirrors() {
 	}
 }
 
-// tendMirrorsOf sees to the mirrors of those of the pods that are static, or mirrors
-// themselves.
-func (a *Agent) tendMirrorsOf(pods []*v1.Pod) {
+// reconcileMirrorsOf calls reconcileMirror for each static pod and mirror pod.
+func (a *Agent) reconcileMirrorsOf(pods []*v1.Pod) {
 	for _, p := range pods {
 		if pod.IsStatic(p) || pod.IsMirror(p) {
-			a.tendMirror(pod.FullName(p))
+			a.reconcileMirror(pod.FullName(p))
 		}
 	}
 }
 
-// tendMirror sees to the mirror of the static pod of that full name, or to the mirrors
-// that such a pod has left.
-func (a *Agent) tendMirror(fullName string) {
-	if a.leaving.has(fullName) || a.hasUnread(fullName) {
+// reconcileMirror asks for the mirror of the static pod of that full name. If there is no such pod,
+// it deletes the mirrors of that name.
+func (a *Agent) reconcileMirror(fullName string) {
+	if a.leaving.has(fullName) || a.hasUnreadable(fullName) {
 		return // until that pod is gone
 	}
 	if p, ok := a.Desired.ByFullName(fullName); ok && pod.IsStatic(p) {
@@ -64,15 +62,14 @@ func (a *Agent) tendMirror(fullName string) {
 		return
 	}
 	if !a.allReady() {
-		return // who knows whose they are
+		return // the static pod may be of a source that was not read yet
 	}
 	for _, mirror := range a.Desired.MirrorsNamed(fullName) {
 		a.Upstream.Unmirror(mirror)
 	}
 }
 
-// departures are the pods that no source has any more, and whose workers are not done
-// with them.
+// departures are the pods that no source has any more, and that still have a worker.
 type departures struct {
 	names  map[pod.UID]string // full names
 	counts map[string]int     // of pods, by full name
@@ -91,7 +88,7 @@ func (d departures) add(uid pod.UID, fullName string) {
 	}
 }
 
-// remove returns the name of a pod that is gone, and false if it was not leaving.
+// remove returns the full name of a pod that is gone, and false if it was not a departure.
 func (d departures) remove(uid pod.UID) (fullName string, ok bool) {
 	if fullName, ok = d.names[uid]; !ok {
 		return "", false
@@ -103,30 +100,30 @@ func (d departures) remove(uid pod.UID) (fullName string, ok bool) {
 	return fullName, true
 }
 
-// noteDeparture notes that the worker of a pod was told to take it away, if it has one.
-func (a *Agent) noteDeparture(uid pod.UID) {
+// recordDeparture adds a pod to the departures, if its worker removes it.
+func (a *Agent) recordDeparture(uid pod.UID) {
 	if l, alive := a.workers.Life(uid); alive && l.Removed {
 		a.leaving.add(uid, pod.FullName(l.Pod))
 	}
 }
 
-// handleDeparture sees to the mirror of whoever comes after a pod that is gone.
+// handleDeparture reconciles the mirror of a name whose pod is gone.
 func (a *Agent) handleDeparture(uid pod.UID) {
 	if l, alive := a.workers.Life(uid); alive && l.Removed {
-		return // it came again meanwhile, and leaves again
+		return // it was added and removed again meanwhile
 	}
 	if name, ok := a.leaving.remove(uid); ok {
-		a.tendMirror(name)
+		a.reconcileMirror(name)
 	}
 }
 
-// showOnMirror gives a mirror the status of its static pod.
-func (a *Agent) showOnMirror(mirror *v1.Pod) {
+// publishOnMirror publishes the status of a static pod once more, for a new version of its mirror.
+func (a *Agent) publishOnMirror(mirror *v1.Pod) {
 	if static, ok := a.Desired.StaticOf(mirror); ok {
 		a.Statuses.WithLock(static.UID, func(s v1.PodStatus) { a.Upstream.Publish(static, s) })
 	}
 }
 
-// Remirror has all mirrors seen to: the cluster has another Node of ours than before, or
-// its first.
+// Remirror reconciles all mirrors after the Node was created or replaced: mirrors have it as their
+// owner.
 func (a *Agent) Remirror(ctx context.Context) { send(ctx, a.remirror, struct{}{}) }

@@ -14,16 +14,16 @@ import (
 // occupancy is the room that pods of the desired set need, added up, so that to admit a
 // pod costs the same however many others there are.
 //
-// What always holds: every pod that has to have room, now or once others are gone, is
-// counted. Others may be, too: a pod that was not taken in yet, or one that has ended and
-// whose status does not say so yet. So a pod that fits beside all that is counted may run,
-// and one that does not is compared with each of the others (see tenants).
+// Invariant: every pod that has to have room, now or once preempted pods have ended, is counted.
+// Others may be counted, too: a pod that is not admitted yet, or an ended pod whose status does
+// not say so yet. So a pod that fits beside the counted pods may run. A pod that does not is
+// compared with each of the others (see tenants).
 type occupancy struct {
 	desired *desired.Set
 	counted admit.Occupancy // only the loop
 
 	mu      sync.Mutex
-	changed map[pod.UID]struct{} // whose version or status is another one since they were counted
+	changed map[pod.UID]struct{} // pods whose version, state or status changed since they were counted
 }
 
 func newOccupancy(d *desired.Set, s *status.Store) *occupancy {
@@ -33,7 +33,7 @@ func newOccupancy(d *desired.Set, s *status.Store) *occupancy {
 	return o
 }
 
-// mark has a pod counted anew.
+// mark has a pod counted anew by the next update.
 func (o *occupancy) mark(uid pod.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +42,7 @@ func (o *occupancy) mark(uid pod.UID) {
 
 // update counts the marked pods anew, if they need room.
 func (o *occupancy) update(needsRoom func(*v1.Pod) bool) {
-	for uid := range o.takeChanged() {
+	for uid := range o.drainChanged() {
 		if p, wanted := o.desired.Get(uid); wanted && needsRoom(p) {
 			o.counted.Put(p)
 		} else {
@@ -51,7 +51,7 @@ func (o *occupancy) update(needsRoom func(*v1.Pod) bool) {
 	}
 }
 
-func (o *occupancy) takeChanged() map[pod.UID]struct{} {
+func (o *occupancy) drainChanged() map[pod.UID]struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed := o.changed

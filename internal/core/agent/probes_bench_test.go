@@ -43,7 +43,7 @@ func benchmarkProbed(b *testing.B, pods, flapping int) {
 		},
 		Explain: error.Error, Events: &fake.Events{}, Log: slog.New(slog.DiscardHandler), HostIP: func() string { return "127.0.0.1" },
 		StateFile: filepath.Join(dir, "probes.json"), ExecSlots: 8,
-		Observe: func(*v1.Pod, string, string, probe.Outcome, time.Duration) { checks.Add(1) },
+		OnCheck: func(*v1.Pod, string, string, probe.Outcome, time.Duration) { checks.Add(1) },
 	})
 	must(b, err)
 	var wanted []*v1.Pod

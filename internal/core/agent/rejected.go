@@ -14,22 +14,22 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A rejection is final for a pod of an API server: its controller makes another one. Nobody
-// makes another one of a static pod, and what it lacked may be there later: a port, or room.
-// So it is asked for again whenever the status of a pod changed, which its end does, and now
-// and then, since the Node may have changed.
+// A rejection is final for a pod of an API server: its controller creates another one. No
+// controller does so for a static pod, and what it lacked may be there later: a port, or room.
+// So a rejected static pod is checked again after the status of any pod changed, as it does at
+// the pod's end, and with each housekeeping, since the Node may have changed.
 
-// retryPause is the time between two such attempts.
-const retryPause = 100 * time.Millisecond
+// rejectedRetryInterval is the least time between two such checks.
+const rejectedRetryInterval = 100 * time.Millisecond
 
-// reasonAdmitted is the event of a pod that was rejected before.
+// reasonAdmitted is the reason of the event of a pod that is admitted after a rejection.
 const reasonAdmitted = "Admitted"
 
-// rejectedStatic are the static pods that were rejected, the oldest first.
+// rejectedStatic returns the rejected static pods, the oldest first.
 func (a *Agent) rejectedStatic() []*v1.Pod {
 	var out []*v1.Pod
-	for uid := range a.rejected {
-		if p, wanted := a.Desired.Get(uid); wanted && pod.IsStatic(p) {
+	for _, p := range a.podsWith(rejected) {
+		if pod.IsStatic(p) {
 			out = append(out, p)
 		}
 	}
@@ -37,7 +37,7 @@ func (a *Agent) rejectedStatic() []*v1.Pod {
 	return oldestFirst(out)
 }
 
-// retryRejected lets those run that are no longer rejected.
+// retryRejected admits the static pods that would no longer be rejected.
 func (a *Agent) retryRejected(group *run.Group) {
 	if a.hold != nil {
 		return
@@ -48,22 +48,21 @@ func (a *Agent) retryRejected(group *run.Group) {
 			d.Reject = a.checkLeaving(p)
 		}
 		if d.Reject != nil {
-			a.showRejection(p, d.Reject)
+			a.publishRejection(p, d.Reject)
 			continue
 		}
 		a.Log.Info("a pod that was rejected is admitted", "pod", pod.Ref(p), "uid", p.UID)
 		a.Events.Record(p, v1.EventTypeNormal, reasonAdmitted, "What kept the pod from running has passed")
-		delete(a.rejected, p.UID)
 		s := v1.PodStatus{Phase: v1.PodPending, ObservedGeneration: p.Generation}
 		a.Statuses.Set(p.UID, s)
 		a.Upstream.Publish(p, s)
-		a.decide(group, p, true)
-		a.showPods(p)
+		a.decideBy(group, p, true)
+		a.updateView(p)
 	}
 }
 
-// showRejection shows why a pod is still rejected, if that is another reason than before.
-func (a *Agent) showRejection(p *v1.Pod, r *admit.Rejection) {
+// publishRejection publishes why a pod is still rejected, if that has changed.
+func (a *Agent) publishRejection(p *v1.Pod, r *admit.Rejection) {
 	s := status.Failed(p, r.Reason, r.Message, time.Now())
 	if was, _ := a.Statuses.Get(p.UID); was.Reason != s.Reason || was.Message != s.Message {
 		a.Statuses.Set(p.UID, s)
@@ -71,8 +70,8 @@ func (a *Agent) showRejection(p *v1.Pod, r *admit.Rejection) {
 	}
 }
 
-// checkLeaving says why a pod does not fit beside those that are no longer wanted but still
-// run, or nothing.
+// checkLeaving returns why a pod does not fit beside the pods that were removed but still run, or
+// nil if it fits.
 func (a *Agent) checkLeaving(p *v1.Pod) *admit.Rejection {
 	now, _ := a.tenants(p)
 	leaving := false

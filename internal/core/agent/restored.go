@@ -7,27 +7,28 @@ import (
 	"berth/internal/lib/run"
 )
 
-// A pod that is remembered from before a restart may have lost its manifest meanwhile. If
-// it runs, it goes on: nothing is ended before its source was read. If it does not, it is
-// started only once its source was read and still has it, or can't be read, so that what
-// is remembered is the best that is known. Else a job would run twice.
+// A pod that is remembered from before a restart may have lost its manifest meanwhile. If it runs,
+// it goes on: no pod is ended before its source was read. If it does not run, it is started once
+// its source was read and still has it, or can't be read. Otherwise a job whose manifest was
+// removed would run again.
 
-// reasonSourceNotRead is why such a pod is Pending.
+// reasonSourceNotRead is the reason in the status of such a pod, which is Pending.
 const reasonSourceNotRead = "SourceNotRead"
 
-// handleRestored takes in pods that are remembered from before a restart.
+// handleRestored adds pods that are remembered from before a restart, and decides on those that
+// run.
 func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
-	a.forgetPastDebugs(u.Pods)
+	a.forgetPastEphemeralContainers(u.Pods)
 	var runs []*v1.Pod
 	for _, p := range u.Pods {
-		if a.runs(p.UID) {
+		if a.ranAtStart(p.UID) {
 			runs = append(runs, p)
 			continue
 		}
-		a.Desired.Upsert(a.withDebugs(p))
-		a.waiting[p.UID] = forSource
-		if a.running != nil { // else nothing is known of it
-			a.showSourceNotRead(p)
+		a.Desired.Upsert(a.withEphemeralContainers(p))
+		a.states.apply(p.UID, awaitSource)
+		if a.heldAtStart != nil { // else it may run
+			a.publishSourceNotRead(p)
 		}
 	}
 	a.handleAdditions(group, runs)
@@ -36,24 +37,24 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 	}
 }
 
-// runs tells whether a pod ran when the runtime was listed for the first time.
-func (a *Agent) runs(uid pod.UID) bool {
-	have := a.running[uid]
+// ranAtStart tells whether a pod ran when the runtime was listed for the first time.
+func (a *Agent) ranAtStart(uid pod.UID) bool {
+	have := a.heldAtStart[uid]
 	return have != nil && have.Running()
 }
 
-func (a *Agent) showSourceNotRead(p *v1.Pod) {
+func (a *Agent) publishSourceNotRead(p *v1.Pod) {
 	a.Statuses.Set(p.UID, v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonSourceNotRead, ObservedGeneration: p.Generation,
 		Message: "It is remembered from before the agent was restarted, and starts when its manifest was looked for",
 	})
 }
 
-// startRestored lets the remembered pods of a source run that waited for it.
+// startRestored decides on the remembered pods that wait for a source.
 func (a *Agent) startRestored(group *run.Group, source string) {
-	for _, p := range a.begunFirst(a.Desired.Pods()) {
-		if a.waiting[p.UID] == forSource && pod.Source(p) == source {
-			a.takeInAfterWait(group, p)
+	for _, p := range a.begunFirst(a.podsWith(waitingForSource)) {
+		if pod.Source(p) == source {
+			a.decideAfterWait(group, p)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (n *node) endedBy(p *v1.Pod, cause pod.Cause) v1.PodStatus {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		s, _ := n.Statuses.Get(p.UID)
+		s, _ := n.Reports.Statuses.Get(p.UID)
 		if done {
 			return s
 		}
@@ -90,7 +90,7 @@ func TestAPodThatRunsAgainForgetsItsEnd(t *testing.T) {
 		n.endedBy(p, goesDown)
 		time.Sleep(time.Hour)
 		n.settle(p)
-		got, _ := n.Statuses.Get("a")
+		got, _ := n.Reports.Statuses.Get("a")
 		if got.Phase != v1.PodRunning || got.Reason != "" || hasDisruption(got) || got.ContainerStatuses[0].RestartCount != 1 {
 			t.Fatalf("got %+v", got)
 		}
@@ -112,7 +112,7 @@ func TestAPodThatHasNothingLeftToDoKeepsItsLastWords(t *testing.T) {
 		if outcome := n.settle(p); !outcome.Finished {
 			t.Fatalf("got %+v", outcome)
 		}
-		if got, _ := n.Statuses.Get("a"); got.Phase != v1.PodFailed || got.Reason != "Terminated" {
+		if got, _ := n.Reports.Statuses.Get("a"); got.Phase != v1.PodFailed || got.Reason != "Terminated" {
 			t.Fatalf("got %+v", got)
 		}
 	})

@@ -11,16 +11,16 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// envFiles reads the files of the pod's volumes that variables are taken from. One
-// that is not there is left out: whether it may be is for the variable to say.
-func (e *Executor) envFiles(ctx context.Context, p *v1.Pod, c *v1.Container) (map[render.File]map[string]string, error) {
-	out := map[render.File]map[string]string{}
+// envFiles reads the files in volumes that variables of a container refer to (fileKeyRef). A file
+// that does not exist is left out: package render knows whether the variable is optional.
+func (e *Executor) envFiles(ctx context.Context, p *v1.Pod, c *v1.Container) (map[render.EnvFile]map[string]string, error) {
+	out := map[render.EnvFile]map[string]string{}
 	for i := range c.Env {
 		from := c.Env[i].ValueFrom
 		if from == nil || from.FileKeyRef == nil {
 			continue
 		}
-		at := render.File{Volume: from.FileKeyRef.VolumeName, Path: from.FileKeyRef.Path}
+		at := render.EnvFile{Volume: from.FileKeyRef.VolumeName, Path: from.FileKeyRef.Path}
 		if out[at] != nil {
 			continue
 		}
@@ -31,7 +31,7 @@ func (e *Executor) envFiles(ctx context.Context, p *v1.Pod, c *v1.Container) (ma
 		case err != nil:
 			return nil, fmt.Errorf("variable %s: file %s of volume %s: %w", c.Env[i].Name, at.Path, at.Volume, err)
 		}
-		if out[at], err = render.ParseFile(text); err != nil {
+		if out[at], err = render.ParseEnvFile(text); err != nil {
 			return nil, fmt.Errorf("variable %s: file %s of volume %s: %w", c.Env[i].Name, at.Path, at.Volume, err)
 		}
 	}

@@ -1,170 +1,27 @@
-// Package execute does what was decided: it performs the steps of a pod's sync,
-// its stop and its end, and publishes the pod's status on the way.
+// Package execute performs the sync, the stop and the cleanup of a pod, each a list of steps (see
+// steps.go), and publishes the pod's status on the way. A worker calls it once per turn.
 //
-// Every step can be done again: it looks at what is there first. What the Executor
+// A sync completes the observation of the runtime with what only this agent knows (results of probes,
+// hooks that run, a previous life), lets package plan decide on it, and performs the actions.
+//
+// Every step can be repeated: it looks at what is there first. What the Executor
 // remembers of a pod is what the runtime can't tell (see memory.go). It retries
 // nothing: a step that fails ends the sync, and the worker comes back.
 package execute
 
 import (
-	"context"
-	"errors"
-	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
 
-	"berth/internal/core/plan"
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
-	"berth/internal/pods/handler"
-	"berth/internal/runtime/image"
-	"berth/internal/runtime/render"
 )
 
-// Runtime is what the executor needs of a runtime.
-type Runtime interface {
-	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
-	Ready(ctx context.Context) error
-	RunSandbox(ctx context.Context, config *render.SandboxConfig, handler string) (string, error)
-	StopSandbox(ctx context.Context, id string) error
-	RemoveSandbox(ctx context.Context, id string) error
-	CreateContainer(ctx context.Context, sandbox string, config *render.ContainerConfig, in *render.SandboxConfig) (string, error)
-	StartContainer(ctx context.Context, id string) error
-	StopContainer(ctx context.Context, id string, grace time.Duration) error
-	RemoveContainer(ctx context.Context, id string) error
-}
-
-// Images says how things stand with an image.
-type Images interface {
-	Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) image.State
-	Release(uid pod.UID)
-}
-
-// Hooks run what a container asks for after its start and before its stop.
-type Hooks interface {
-	Run(ctx context.Context, t handler.Target, h *v1.LifecycleHandler) error
-}
-
-// Objects are what pods refer to. One that does not exist is an error for which
-// apierrors.IsNotFound holds.
-type Objects interface {
-	// Register is told of a pod that runs, so that what it refers to is at hand.
-	Register(p *v1.Pod)
-	Unregister(uid pod.UID)
-	ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error)
-	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
-	RuntimeClass(ctx context.Context, p *v1.Pod, name string) (*nodev1.RuntimeClass, error)
-	Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error)
-}
-
-// Volumes make what pods mount.
-type Volumes interface {
-	// Setup makes all volumes of a pod be there with their newest content, and says
-	// when it wants to be called again.
-	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
-	// Edited tells whether Setup will put another volume in the place of one.
-	Edited(p *v1.Pod) bool
-	// File returns what a file in one of them holds.
-	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
-	// Mounts is what one container is shown of them.
-	Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error)
-	// Devices is what one container is given of those that are devices.
-	Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error)
-	// Groups are those that containers have to be in to use them, besides their own.
-	Groups(uid pod.UID) []int64
-	// Teardown undoes all of it. It may be called at any time after the containers ended.
-	Teardown(ctx context.Context, uid pod.UID) error
-}
-
-// UserNamespaces gives ids of the machine to pods that want users of their own.
-type UserNamespaces interface {
-	// Allocate returns the ids of a pod, whose directory is there. They stay the same.
-	Allocate(uid pod.UID) (render.IDs, error)
-	// Release is told that the pod's directory is gone.
-	Release(uid pod.UID)
-}
-
-// Probes ask containers how they are. None of it ever blocks.
-type Probes interface {
-	// Watch begins to probe the containers that run, and ends it for those that do not.
-	Watch(p *v1.Pod, have pod.Observed)
-	// Health is what is known of a container that is watched.
-	Health(containerID string) pod.Health
-	// Stop is told that a pod is being stopped: it is not to be restarted any more.
-	Stop(uid pod.UID)
-	Forget(uid pod.UID)
-}
-
-// Events take note of what happens to pods. They never block.
-type Events interface {
-	Record(p *v1.Pod, kind, reason, message string)
-	RecordContainer(p *v1.Pod, container, kind, reason, message string)
-}
-
-// Upstream is whoever else wants to know of the pods of this node: an API server,
-// or nobody. None of it ever blocks.
-type Upstream interface {
-	// Publish is told every status that is new.
-	Publish(p *v1.Pod, s v1.PodStatus)
-	// Release is told that nothing of a pod that was deleted runs any more, and
-	// nothing that it held is held.
-	Release(p *v1.Pod)
-}
-
-// Config is what an Executor is made of.
-type Config struct {
-	Runtime        Runtime
-	Images         Images
-	Hooks          Hooks
-	Probes         Probes
-	Objects        Objects
-	Volumes        Volumes
-	UserNamespaces UserNamespaces
-	Events         Events
-	Upstream       Upstream
-	Statuses       *status.Store
-	Slots          *Slots
-	Log            *slog.Logger
-	Node           render.Node
-	HostIPs        func() []string // as they are now; nil: not known
-	// Resolver reads the machine's resolver settings, which a new sandbox takes over. Nil:
-	// they are those of Node.
-	Resolver func() (render.DNS, error)
-	PodsDir  string // holds a directory of data for each pod
-	LinksDir string // holds a link to the log of each container
-	// RuntimeName is how container ids begin in a status.
-	RuntimeName func() string
-	Backoff     plan.Backoff
-	// Allocatable is what pods may have of the machine.
-	Allocatable func() v1.ResourceList
-	// CanMapUsers tells whether a handler of the runtime can give a pod users of its own.
-	CanMapUsers func(handler string) bool
-	// CheckLabel tells why no container can have such a SELinux label. Nil: any can.
-	CheckLabel func(*v1.SELinuxOptions) error
-	// ImageUser tells who an image wants its processes to be.
-	ImageUser func(ctx context.Context, ref string) (render.User, error)
-	// MakeCgroup makes the cgroup of a pod with its limits. It may be there.
-	MakeCgroup func(render.Cgroup) error
-	// RemoveCgroup removes the cgroup of a pod that should have no process left.
-	RemoveCgroup func(ctx context.Context, path string) error
-	// RemoveDir removes a directory with all that is in it, and stops with an error at a
-	// mount. One that is not there is fine.
-	RemoveDir func(dir string) error
-	// Explain turns an error of the runtime into words for a status.
-	Explain func(error) string
-	// LastLines returns the end of a container's log, for its last words.
-	LastLines func(path string, lines int64, bytes int) string
-	// PodGone is told that nothing of a pod is left.
-	PodGone func(pod.UID)
-	// Telemetry sees what is done. Nil: nobody does.
-	Telemetry Telemetry
-}
-
-// Executor performs the steps of all pods. Each pod's are performed by one
-// worker, so nothing of a pod needs to be locked.
+// Executor performs the steps of all pods. Each pod has one worker, which calls nothing at the same
+// time, so the memory of a pod needs no lock.
 type Executor struct {
 	Config
 	memories memories
@@ -172,51 +29,31 @@ type Executor struct {
 
 // New returns an executor.
 func New(c Config) (*Executor, error) {
-	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.UserNamespaces == nil || c.Events == nil || c.Upstream == nil || c.Statuses == nil || c.Slots == nil || c.Log == nil {
-		return nil, errors.New("execute: runtime, images, hooks, probes, objects, volumes, users, events, upstream, statuses, slots and log are required")
-	}
-	if c.MakeCgroup == nil || c.ImageUser == nil || c.CanMapUsers == nil {
-		return nil, errors.New("execute: makeCgroup, imageUser and canMapUsers are required")
-	}
-	if c.RemoveCgroup == nil || c.RemoveDir == nil || c.Explain == nil || c.PodGone == nil || c.LastLines == nil || c.Allocatable == nil {
-		return nil, errors.New("execute: removeCgroup, removeDir, explain, forget, lastLines and allocatable are required")
-	}
-	if c.PodsDir == "" || c.Node.LogsDir == "" || c.LinksDir == "" {
-		return nil, errors.New("execute: the directories of pods, logs and links are required")
-	}
-	if err := c.Backoff.Validate(); err != nil {
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	if c.Telemetry == nil {
-		c.Telemetry = nobody{}
-	}
-	if c.RuntimeName == nil {
-		c.RuntimeName = func() string { return "" }
-	}
-	if c.HostIPs == nil {
-		c.HostIPs = func() []string { return nil }
-	}
+	c.setDefaults()
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
 }
 
-// publish derives the status of a pod and stores it for its readers.
+// publish derives the status of a pod, stores it, and passes it on if it has changed.
 func (e *Executor) publish(in status.Input) v1.PodStatus {
-	m := e.memories.of(in.Pod.UID)
-	in.Waiting, in.Termination, in.Stopping = m.notes, m.ended, m.stopping
-	in.Observed = e.withLastWords(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
-	in.HostIPs, in.Runtime, in.Now = e.HostIPs(), e.RuntimeName(), time.Now()
-	if before, ok := e.Statuses.Get(in.Pod.UID); ok {
+	m := e.memories.get(in.Pod.UID)
+	in.Waiting, in.Termination, in.Stopping = m.waiting, m.termination.reason, m.termination.progress()
+	in.Observed = e.withTerminationMessages(in.Pod, e.withHealth(m.withPostStarts(in.Observed)), m)
+	in.HostIPs, in.Runtime, in.Now = e.Host.IPs(), e.RuntimeInfo.Name(), time.Now()
+	if before, ok := e.Reports.Statuses.Get(in.Pod.UID); ok {
 		in.Previous = &before
 	}
 	s := status.Derive(in)
-	if e.Statuses.Set(in.Pod.UID, s) {
-		e.Upstream.Publish(in.Pod, s)
-		e.Telemetry.Shown(in.Pod, &s)
+	if e.Reports.Statuses.Set(in.Pod.UID, s) {
+		e.Reports.Upstream.Publish(in.Pod, s)
+		e.Reports.Telemetry.Shown(in.Pod, &s)
 	}
 	return s
 }
 
-// withHealth adds what probes know to what the runtime knows.
+// withHealth adds the results of probes to an observation.
 func (e *Executor) withHealth(have pod.Observed) pod.Observed {
 	have.Containers = slices.Clone(have.Containers)
 	for i := range have.Containers {
@@ -226,3 +63,5 @@ func (e *Executor) withHealth(have pod.Observed) pod.Observed {
 	}
 	return have
 }
+
+func (e *Executor) podDir(uid pod.UID) string { return filepath.Join(e.Host.PodsDir, string(uid)) }

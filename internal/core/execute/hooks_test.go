@@ -15,13 +15,13 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// doorbell notes which address hooks were sent to.
-type doorbell struct {
+// recordingHooks records which address hooks were sent to.
+type recordingHooks struct {
 	rung []string
 	err  error
 }
 
-func (d *doorbell) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandler) error {
+func (d *recordingHooks) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandler) error {
 	d.rung = append(d.rung, t.PodIP)
 	return d.err
 }
@@ -29,7 +29,7 @@ func (d *doorbell) Run(_ context.Context, t handler.Target, _ *v1.LifecycleHandl
 func TestAPostStartHookFindsThePodInItsNewSandbox(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		// given a hook that connects to its pod
-		bell := &doorbell{}
+		bell := &recordingHooks{}
 		n.Hooks = bell
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
@@ -52,7 +52,7 @@ func TestAPostStartHookFindsThePodInItsNewSandbox(t *testing.T) {
 func TestAPostStartHookWhosePodCanNotBeReadIsNotFailed(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		// given a hook that connects to its pod, and is still due
-		bell := &doorbell{err: pod.ErrNoAnswer}
+		bell := &recordingHooks{err: pod.ErrNoAnswer}
 		n.Hooks = bell
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
@@ -89,10 +89,10 @@ func TestWhatIsLeftOfAPostStartHookCanNotBeRead(t *testing.T) {
 		p := web("a", "app")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}}
 		n.settle(p)
-		if _, err := os.Stat(filepath.Join(n.PodsDir, "a", postStartFile)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(n.Host.PodsDir, "a", postStartFile)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("nothing is to be remembered: %v", err)
 		}
-		if err := os.WriteFile(filepath.Join(n.PodsDir, "a", postStartFile), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Host.PodsDir, "a", postStartFile), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n.memories.forget(p.UID) // as after a restart of the agent

@@ -13,26 +13,26 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// hostsName is the file in the directory of a pod that its containers see as
+// hostsFileName is the file in the directory of a pod that its containers see as
 // /etc/hosts. The name is the kubelet's.
-const hostsName = "etc-hosts"
+const hostsFileName = "etc-hosts"
 
-// machineHosts is what a pod on the network of the machine takes over.
-const machineHosts = "/etc/hosts"
+// machineHostsFile is copied into the hosts file of a pod with hostNetwork.
+const machineHostsFile = "/etc/hosts"
 
-// hostsFile writes the names of a pod down, and returns where. A new sandbox has
-// another address, so it is looked at whenever something is started.
-func (e *Executor) hostsFile(ctx context.Context, t *task) (string, error) {
-	if t.hosts != "" {
-		return t.hosts, nil
+// ensureHostsFile writes the hosts file of a pod, and returns its path. A new sandbox has
+// another address, so the file is compared whenever a container is started.
+func (e *Executor) ensureHostsFile(ctx context.Context, t *task) (string, error) {
+	if t.hostsFile != "" {
+		return t.hostsFile, nil
 	}
-	ips, err := e.addresses(ctx, t)
+	ips, err := e.podIPs(ctx, t)
 	if err != nil {
 		return "", err
 	}
 	var machine []byte
 	if t.pod.Spec.HostNetwork {
-		if machine, err = os.ReadFile(machineHosts); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if machine, err = os.ReadFile(machineHostsFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("read the names of the machine: %w", err)
 		}
 	}
@@ -40,20 +40,19 @@ func (e *Executor) hostsFile(ctx context.Context, t *task) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := e.replaceHosts(t.pod.UID, content); err != nil {
+	if err := e.writeHostsFile(t.pod.UID, content); err != nil {
 		return "", fmt.Errorf("write the names of the pod: %w", err)
 	}
-	t.hosts = filepath.Join(e.podDir(t.pod.UID), hostsName)
-	return t.hosts, nil
+	t.hostsFile = filepath.Join(e.podDir(t.pod.UID), hostsFileName)
+	return t.hostsFile, nil
 }
 
-// replaceHosts makes the hosts file of a pod hold content that anybody may read. It is not
-// written if it does, and never seen half-written: a container may have it open. Whatever a
-// container has made of it is replaced.
-func (e *Executor) replaceHosts(uid pod.UID, content string) error {
-	have, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), hostsName), int64(len(content)))
+// writeHostsFile replaces the hosts file of a pod, readable for all users, if its content is another.
+// A container that has it open never sees half of it. Changes that a container made are lost.
+func (e *Executor) writeHostsFile(uid pod.UID, content string) error {
+	have, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), hostsFileName), int64(len(content)))
 	if err == nil && string(have) == content {
 		return nil
 	}
-	return atomicfile.Replace(filepath.Join(e.podDir(uid), hostsName), []byte(content), 0o644)
+	return atomicfile.Replace(filepath.Join(e.podDir(uid), hostsFileName), []byte(content), 0o644)
 }

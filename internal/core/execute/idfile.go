@@ -15,22 +15,22 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// Some of what is remembered of sandboxes and containers has to outlive the agent, and the
-// runtime can't tell it. Their ids are written down in files of the pod's directory, which go
+// Some facts about sandboxes and containers have to outlive the agent, and the runtime doesn't
+// know them. Their ids are written to files in the pod's directory, which are removed
 // with the pod. An id is never used twice, so those of containers that are gone do no harm.
 
 // maxIDs is more than a file with the ids of any pod's sandboxes and containers needs.
 const maxIDs = 1 << 20
 
-// idFile is the form of such a file.
+// idFile is the JSON of such a file.
 type idFile struct {
 	IDs []string `json:"ids"`
 }
 
-// readIDs returns the ids in a file of a pod. One that is not there has none.
+// readIDs returns the ids in a file of a pod. A file that does not exist has none.
 func (e *Executor) readIDs(uid pod.UID, name string) (map[string]bool, error) {
 	out := map[string]bool{}
-	data, err := podfile.Read(e.PodsDir, filepath.Join(string(uid), name), maxIDs)
+	data, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), name), maxIDs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -47,7 +47,7 @@ func (e *Executor) readIDs(uid pod.UID, name string) (map[string]bool, error) {
 	return out, nil
 }
 
-// writeIDs replaces the ids in a file of a pod. A file without any is removed.
+// writeIDs replaces the ids in a file of a pod. Without ids the file is removed.
 func (e *Executor) writeIDs(uid pod.UID, name string, ids map[string]bool) error {
 	path := filepath.Join(e.podDir(uid), name)
 	if len(ids) == 0 {

@@ -2,48 +2,43 @@ package execute
 
 import (
 	"sync"
-	"time"
 
 	"berth/internal/core/plan"
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
 )
 
-// memory is what the executor remembers of a pod between two steps: what the
-// runtime can't tell. A restarted agent does without.
+// memory is what the executor remembers of a pod between two turns of its worker, because the
+// runtime can't tell it. A restarted agent begins with an empty one.
 type memory struct {
-	mu sync.Mutex // of preStops: the containers of a pod are stopped at the same time
+	mu sync.Mutex // guards preStopsRun: the containers of a pod are stopped at the same time
 
-	notes     map[string]status.WaitingReason // by container: why it does not run
-	ended     *status.Termination          // why the agent ended the pod
-	stopping  *status.TerminationStep       // how far its stop has come
-	stopStep  string                 // the step of it, without what holds it up
-	preStops  map[string]bool        // by container id: its preStop hook was run
-	lastWords map[string]string      // by container id: its termination message
+	waiting             map[string]status.WaitingReason // by container: why it does not run
+	termination         termination                     // how far the stop of the pod has come
+	preStopsRun         map[string]bool                 // by container id: its preStop hook was run
+	terminationMessages map[string]string               // by container id
 
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
 
-	cgroup    bool            // its cgroup is there, with its limits
-	stopped   bool            // nothing of it ran when it was last seen to
-	past      map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
-	released  bool            // the upstream knows that it is stopped for good
-	sandboxes map[string]bool // by id: it was stopped, and holds nothing any more
+	cgroupMade       bool            // this agent made the cgroup of the pod, or renewed its limits
+	previousLife     map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet
+	stoppedSandboxes map[string]bool // by id: it was stopped, and has given back its address and ports
 }
 
-// memories holds the memory of every pod. A pod's own is only touched by its worker.
+// memories holds the memory of every pod. Only the worker of a pod reads and changes it.
 type memories struct {
 	mu   sync.Mutex
 	pods map[pod.UID]*memory
 }
 
-func (m *memories) of(uid pod.UID) *memory {
+func (m *memories) get(uid pod.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pods[uid] == nil {
 		m.pods[uid] = &memory{
-			notes: map[string]status.WaitingReason{}, preStops: map[string]bool{}, lastWords: map[string]string{},
-			sandboxes: map[string]bool{},
+			waiting: map[string]status.WaitingReason{}, preStopsRun: map[string]bool{}, terminationMessages: map[string]string{},
+			stoppedSandboxes: map[string]bool{},
 		}
 	}
 	return m.pods[uid]
@@ -55,37 +50,39 @@ func (m *memories) forget(uid pod.UID) {
 	delete(m.pods, uid)
 }
 
-// recall drops the notes on containers that the plan no longer wants to start,
-// and takes in what the plan itself and their postStart hooks say of the others.
-func (m *memory) recall(p plan.Plan, have pod.Observed) {
+// terminate moves the termination of the pod on.
+func (m *memory) terminate(e terminationEvent) { m.termination = m.termination.on(e) }
+
+// refreshWaiting drops the waiting reasons of containers that the plan no longer starts, and adds
+// those that the plan and the postStart hooks have for others.
+func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
 	notes := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
-			if note, ok := m.notes[start.Name]; ok {
+			if note, ok := m.waiting[start.Name]; ok {
 				notes[start.Name] = note
 			}
 		}
 	}
 	for _, c := range have.Containers {
 		if c.Starting {
-			notes[c.Name] = m.postStarts[c.ID].note
+			notes[c.Name] = m.postStarts[c.ID].waiting
 		}
 	}
 	for _, w := range p.Waits {
 		notes[w.Container] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
 	}
-	m.notes = notes
+	m.waiting = notes
 }
 
-// firstPreStop tells whether the preStop hook of a container is still to be run,
-// and notes that it is.
-func (m *memory) firstPreStop(id string) bool {
+// claimPreStop tells whether the preStop hook of a container was not run yet, and marks it as run.
+func (m *memory) claimPreStop(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.preStops[id] {
+	if m.preStopsRun[id] {
 		return false
 	}
-	m.preStops[id] = true
+	m.preStopsRun[id] = true
 	return true
 }
 
@@ -93,17 +90,5 @@ func (m *memory) firstPreStop(id string) bool {
 func (m *memory) forgetPreStop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.preStops, id)
-}
-
-// standsAt notes how far the stop of a pod has come.
-func (m *memory) standsAt(step string) {
-	if m.stopping == nil || m.stopStep != step {
-		m.stopStep, m.stopping = step, &status.TerminationStep{Step: step, Since: time.Now()}
-	}
-}
-
-// heldUp notes why the stop of a pod does not get any further.
-func (m *memory) heldUp(why string) {
-	m.stopping = &status.TerminationStep{Step: m.stopStep + ": " + why, Since: m.stopping.Since}
+	delete(m.preStopsRun, id)
 }

@@ -21,14 +21,14 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// shelf is where images are, or are not yet.
-type shelf struct {
+// fakeImages has every image but those that are marked as missing.
+type fakeImages struct {
 	mu       sync.Mutex
 	missing  map[string]image.State
 	released []pod.UID
 }
 
-func (s *shelf) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.State {
+func (s *fakeImages) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state, ok := s.missing[c.Image]; ok {
@@ -37,13 +37,13 @@ func (s *shelf) Ensure(_ context.Context, _ *v1.Pod, c *v1.Container) image.Stat
 	return image.State{Ref: "ref:" + c.Image}
 }
 
-func (s *shelf) Release(uid pod.UID) {
+func (s *fakeImages) Release(uid pod.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = append(s.released, uid)
 }
 
-func (s *shelf) set(image string, state *image.State) {
+func (s *fakeImages) set(image string, state *image.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state == nil {
@@ -65,7 +65,7 @@ type node struct {
 	users     *fake.UserNamespaces
 	events    *fake.Events
 	upstream  *fake.Upstream
-	shelf     *shelf
+	images    *fakeImages
 	dir       string
 	cgroups   []string        // that were removed
 	made      []render.Cgroup // or their limits renewed
@@ -78,7 +78,7 @@ type node struct {
 func onNode(t *testing.T, slots int, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.UserNamespaces{}, events: &fake.Events{}, upstream: &fake.Upstream{}, shelf: &shelf{missing: map[string]image.State{}}, dir: t.TempDir()}
+		n := &node{t: t, runtime: fake.New(), hooks: &fake.Hooks{}, probes: &fake.Probes{}, objects: &fake.Objects{}, volumes: &fake.Volumes{}, users: &fake.UserNamespaces{}, events: &fake.Events{}, upstream: &fake.Upstream{}, images: &fakeImages{missing: map[string]image.State{}}, dir: t.TempDir()}
 		var err error
 		n.Executor, err = New(n.config(slots))
 		if err != nil {
@@ -90,23 +90,30 @@ func onNode(t *testing.T, slots int, test func(n *node)) {
 
 func (n *node) config(slots int) Config {
 	return Config{
-		Runtime: n.runtime, Images: n.shelf, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, UserNamespaces: n.users, Events: n.events, Upstream: n.upstream, Statuses: status.NewStore(), Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
-		Node:    render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"},
-		PodsDir: filepath.Join(n.dir, "pods"), LinksDir: filepath.Join(n.dir, "links"), Backoff: plan.DefaultBackoff,
-		CanMapUsers:  func(handler string) bool { return handler != "old" },
-		ImageUser:    func(context.Context, string) (render.User, error) { return n.imageUser, nil },
-		MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
-		RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
-		RemoveDir: func(dir string) error {
-			if n.mounted != "" {
-				return errors.New(n.mounted + " is still a mount point")
-			}
-			return os.RemoveAll(dir)
+		Runtime: n.runtime, Images: n.images, Hooks: n.hooks, Probes: n.probes, Objects: n.objects, Volumes: n.volumes, Slots: NewSlots(slots), Log: slog.New(slog.DiscardHandler),
+		Node: render.Node{Name: "node", LogsDir: filepath.Join(n.dir, "logs"), CgroupRoot: "/test"}, Backoff: plan.DefaultBackoff,
+		RuntimeInfo: RuntimeInfo{
+			CanMapUsers: func(handler string) bool { return handler != "old" },
+			ImageUser:   func(context.Context, string) (render.User, error) { return n.imageUser, nil },
+			Explain:     func(err error) string { return "why: " + err.Error() },
 		},
-		Explain:     func(err error) string { return "why: " + err.Error() },
-		LastLines:   func(string, int64, int) string { return "the log" },
-		Allocatable: func() v1.ResourceList { return nil },
-		PodGone:     func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
+		Host: Host{
+			PodsDir: filepath.Join(n.dir, "pods"), LogLinksDir: filepath.Join(n.dir, "links"), UserNamespaces: n.users,
+			MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
+			RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
+			RemoveDir: func(dir string) error {
+				if n.mounted != "" {
+					return errors.New(n.mounted + " is still a mount point")
+				}
+				return os.RemoveAll(dir)
+			},
+			LogTail:     func(string, int64, int) string { return "the log" },
+			Allocatable: func() v1.ResourceList { return nil },
+		},
+		Reports: Reports{
+			Statuses: status.NewStore(), Events: n.events, Upstream: n.upstream,
+			PodGone: func(uid pod.UID) { n.forgotten = append(n.forgotten, uid) },
+		},
 	}
 }
 
@@ -163,7 +170,7 @@ func (n *node) exit(p *v1.Pod, container string, code int32) {
 // state is how a container of a pod reads in its status.
 func (n *node) state(p *v1.Pod, container string) string {
 	n.t.Helper()
-	s, _ := n.Statuses.Get(p.UID)
+	s, _ := n.Reports.Statuses.Get(p.UID)
 	for _, c := range s.ContainerStatuses {
 		switch {
 		case c.Name != container:

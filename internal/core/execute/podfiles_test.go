@@ -58,7 +58,7 @@ func TestWhateverAContainerMakesOfItsHostsFileIsReplaced(t *testing.T) {
 				n.settle(p)
 				want := n.hosts(p)
 				// given a container that does this to /etc/hosts and ends
-				path := filepath.Join(n.PodsDir, "a", "etc-hosts")
+				path := filepath.Join(n.Host.PodsDir, "a", "etc-hosts")
 				if err := hostsTricks(path)[name](); err != nil {
 					t.Fatal(err)
 				}
@@ -78,9 +78,9 @@ func TestWhateverAContainerMakesOfItsHostsFileIsReplaced(t *testing.T) {
 	}
 }
 
-func (n *node) lastWordsFiles(p *v1.Pod) string {
+func (n *node) terminationMessageFiles(p *v1.Pod) string {
 	n.t.Helper()
-	files, err := os.ReadDir(filepath.Join(n.PodsDir, string(p.UID), "containers", "app"))
+	files, err := os.ReadDir(filepath.Join(n.Host.PodsDir, string(p.UID), "containers", "app"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -101,18 +101,18 @@ func TestTerminationMessagesOfARemovedContainerGo(t *testing.T) {
 		p := withMessage(web("a", "app"))
 		n.settle(p)
 		for i := range 5 {
-			path := filepath.Join(n.PodsDir, "a", "containers", "app", fmt.Sprint(i))
+			path := filepath.Join(n.Host.PodsDir, "a", "containers", "app", fmt.Sprint(i))
 			if err := os.WriteFile(path, []byte("life "+fmt.Sprint(i)), 0o666); err != nil {
 				t.Fatal(err)
 			}
 			n.exit(p, "app", 1)
 			n.restarts(p)
 			// then those that the runtime has are there: the one that runs, and the one before
-			if got, want := n.lastWordsFiles(p), fmt.Sprint(i, " ", i+1); got != want {
+			if got, want := n.terminationMessageFiles(p), fmt.Sprint(i, " ", i+1); got != want {
 				t.Fatalf("after restart %d there are %q, want %q", i+1, got, want)
 			}
 		}
-		s, _ := n.Statuses.Get("a")
+		s, _ := n.Reports.Statuses.Get("a")
 		if last := s.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.Message != "life 4" {
 			t.Errorf("got %+v", last)
 		}
@@ -122,14 +122,14 @@ func TestTerminationMessagesOfARemovedContainerGo(t *testing.T) {
 func TestWhatAnEarlierAgentLeftOfTerminationMessagesGoesAtTheNextStart(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := withMessage(web("a", "app"))
-		dir := filepath.Join(n.PodsDir, "a", "containers", "app")
+		dir := filepath.Join(n.Host.PodsDir, "a", "containers", "app")
 		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "3", "x"), 0o755), os.WriteFile(filepath.Join(dir, "7"), nil, 0o666),
 			syscall.Mkfifo(filepath.Join(dir, "0"), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 		n.settle(p)
 		info, err := os.Lstat(filepath.Join(dir, "0"))
-		if got := n.lastWordsFiles(p); got != "0" || err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o666 {
+		if got := n.terminationMessageFiles(p); got != "0" || err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o666 {
 			t.Errorf("there are %q: %v, %v", got, info, err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestATerminationMessageIsTheEndOfARegularFile(t *testing.T) {
 		do   func(path string) error
 		want int
 	}{
-		"a sparse file": {func(path string) error { return os.Truncate(path, 1<<40) }, maxLastWords},
+		"a sparse file": {func(path string) error { return os.Truncate(path, 1<<40) }, maxTerminationMessage},
 		"a pipe":        {func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o666)) }, 0},
 		"a link":        {func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/passwd", path)) }, 0},
 		"a link above it": {func(path string) error {
@@ -153,14 +153,14 @@ func TestATerminationMessageIsTheEndOfARegularFile(t *testing.T) {
 				p := withMessage(web("a", "app"))
 				p.Spec.RestartPolicy = v1.RestartPolicyNever
 				n.settle(p)
-				if err := c.do(filepath.Join(n.PodsDir, "a", "containers", "app", "0")); err != nil {
+				if err := c.do(filepath.Join(n.Host.PodsDir, "a", "containers", "app", "0")); err != nil {
 					t.Fatal(err)
 				}
 				n.exit(p, "app", 1)
 				var got string
 				used := allocated(func() {
 					n.settle(p)
-					s, _ := n.Statuses.Get("a")
+					s, _ := n.Reports.Statuses.Get("a")
 					got = s.ContainerStatuses[0].State.Terminated.Message
 				})
 				if len(got) != c.want || used > 16<<20 {
@@ -179,7 +179,7 @@ func TestOnlyTheLinkToTheLogOfARemovedContainerGoes(t *testing.T) {
 			n.exit(p, "app", 1)
 			n.restarts(p)
 		}
-		links, err := os.ReadDir(n.LinksDir)
+		links, err := os.ReadDir(n.Host.LogLinksDir)
 		if err != nil || len(links) != 2 {
 			t.Fatalf("%v, %v", links, err)
 		}

@@ -26,17 +26,17 @@ import (
 //
 // A runtime that does not answer leaves open whether the hook was run, so it is run again: hooks
 // are run at least once, not exactly once. Until it has ended, the container is shown as waiting,
-// is not probed, and what is to start after it waits. Which hooks are due is on disk before their
-// containers are started: another agent runs those that this one began and did not see the end of.
+// is not probed, and containers that start after it wait. Which hooks are due is on disk before their
+// containers are started: a restarted agent runs those again whose end the one before it did not see.
 type postStart struct {
 	failure error                // of the hook; nil: it is due
-	note    status.WaitingReason // why the container is not shown as running
+	waiting status.WaitingReason // why the container is not shown as running
 }
 
-// postStartFile has the ids of the containers whose postStart hooks did not end.
+// postStartFile holds the ids of the containers whose postStart hooks did not end.
 const postStartFile = "post-start.json"
 
-func postStartOf(p *v1.Pod, container string) *v1.LifecycleHandler {
+func postStartHook(p *v1.Pod, container string) *v1.LifecycleHandler {
 	spec := pod.ContainerSpec(p, container)
 	if spec == nil || spec.Lifecycle == nil {
 		return nil
@@ -44,21 +44,21 @@ func postStartOf(p *v1.Pod, container string) *v1.LifecycleHandler {
 	return spec.Lifecycle.PostStart
 }
 
-func hasPostStarts(p *v1.Pod) bool {
+func hasPostStartHooks(p *v1.Pod) bool {
 	has := func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PostStart != nil }
 	return slices.ContainsFunc(p.Spec.Containers, has) || slices.ContainsFunc(p.Spec.InitContainers, has)
 }
 
 func duePostStart(why string) *postStart {
-	return &postStart{note: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
+	return &postStart{waiting: status.WaitingReason{Reason: pod.ReasonContainerCreating, Message: why}}
 }
 
-// recallPostStarts reads which hooks an agent before this one left, and forgets those of
-// containers that ended. If they can't be read, there are none: the containers run.
-func (e *Executor) recallPostStarts(p *v1.Pod, have pod.Observed, m *memory) {
+// restorePostStarts reads which hooks were due when the agent was restarted, and forgets those of
+// containers that ended. If the file can't be read, no hook is due: the containers run.
+func (e *Executor) restorePostStarts(p *v1.Pod, have pod.Observed, m *memory) {
 	if m.postStarts == nil {
 		m.postStarts = map[string]*postStart{}
-		if !hasPostStarts(p) {
+		if !hasPostStartHooks(p) {
 			return
 		}
 		ids, err := e.readIDs(p.UID, postStartFile)
@@ -71,7 +71,7 @@ func (e *Executor) recallPostStarts(p *v1.Pod, have pod.Observed, m *memory) {
 	}
 	for id := range m.postStarts {
 		there := slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
-			return c.ID == id && c.State != pod.ContainerExited && postStartOf(p, c.Name) != nil
+			return c.ID == id && c.State != pod.ContainerExited && postStartHook(p, c.Name) != nil
 		})
 		if !there {
 			delete(m.postStarts, id)
@@ -89,17 +89,17 @@ func (m *memory) withPostStarts(have pod.Observed) pod.Observed {
 	return have
 }
 
-// expectPostStart notes that the hook of a container is due once it runs. That is before the
-// container is started: the answer to that may get lost.
+// expectPostStart records that the hook of a container is due once it runs. That is done before the
+// container is started: the runtime's answer to the start may get lost.
 func (e *Executor) expectPostStart(t *task, container, id string) {
-	if postStartOf(t.pod, container) == nil {
+	if postStartHook(t.pod, container) == nil {
 		return
 	}
 	t.memory.postStarts[id] = duePostStart("")
-	e.keepPostStarts(t)
+	e.writePostStarts(t)
 }
 
-func (e *Executor) keepPostStarts(t *task) {
+func (e *Executor) writePostStarts(t *task) {
 	ids := map[string]bool{}
 	for id := range t.memory.postStarts {
 		ids[id] = true
@@ -131,15 +131,15 @@ func (t *task) startedBefore() []started {
 	return out
 }
 
-// runPostStarts runs the hooks that are due of containers that were started, all at the same
-// time. A container whose hook fails is stopped; what becomes of it then is for the next plan to
-// say. A pod that is to go does not wait for its hooks.
+// runPostStarts runs the due hooks of containers that were started, all at the same
+// time. A container whose hook fails is stopped; the next plan decides on its restart. The stop of
+// a pod does not wait for its hooks.
 func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []started) {
 	containers = slices.DeleteFunc(containers, func(c started) bool { return t.memory.postStarts[c.id] == nil })
 	if len(containers) == 0 {
 		return
 	}
-	stand := make([]*postStart, len(containers)) // as of now; nil: it ended
+	stand := make([]*postStart, len(containers)) // after this run; nil: the hook ended
 	errs := make([]error, len(containers))
 	var wg sync.WaitGroup
 	for i, c := range containers {
@@ -155,31 +155,31 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 			continue
 		}
 		t.memory.postStarts[c.id] = stand[i]
-		t.memory.notes[c.spec.Name] = stand[i].note
+		t.memory.waiting[c.spec.Name] = stand[i].waiting
 		t.failed = append(t.failed, fmt.Errorf("container %s: %w", c.spec.Name, errs[i]))
 	}
 	if ended {
-		e.keepPostStarts(t)
-		t.did = true // what follows from it is due now
+		e.writePostStarts(t)
+		t.changedRuntime = true // containers that waited for the hook can be started
 	}
 }
 
-// runPostStart moves one hook on, and returns where it stands: nil if it ended, and its
-// container goes on or was stopped. Otherwise the error says why not yet.
+// runPostStart runs one hook, or stops its container if it failed before. It returns the new state:
+// nil if the hook succeeded or the container was stopped. Otherwise the error says why not yet.
 func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now postStart) (*postStart, error) {
 	if now.failure == nil {
 		err := e.callPostStart(ctx, t.pod, c)
 		switch {
-		case ctx.Err() != nil: // the pod is to go, or the agent: how the hook ends is not seen any more
+		case ctx.Err() != nil: // the pod or the agent is stopped before the end of the hook is known
 			return &now, ctx.Err()
 		case err == nil:
 			return nil, nil
 		case errors.Is(err, pod.ErrNoAnswer):
 			return duePostStart("the postStart hook is run again: " + err.Error()), fmt.Errorf("run the postStart hook: %w", err)
 		}
-		now = postStart{failure: err, note: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
-		e.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
-		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "why", "its postStart hook failed", "err", err)
+		now = postStart{failure: err, waiting: status.WaitingReason{Reason: pod.ReasonPostStartHookError, Message: err.Error()}}
+		e.Reports.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
+		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "reason", "its postStart hook failed", "err", err)
 	}
 	if err := e.Runtime.StopContainer(ctx, c.id, time.Duration(pod.Grace(t.pod))*time.Second); err != nil {
 		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
@@ -187,13 +187,13 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 	return nil, nil
 }
 
-// callPostStart runs one hook. The sandbox may have been made just before, so that
-// no status tells the address of the pod yet.
+// callPostStart has a hook run. The sandbox may have been made in this sync: then no status has the
+// address of the pod yet.
 func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) error {
 	h := c.spec.Lifecycle.PostStart
-	target := e.target(p, c.spec, c.id)
+	target := e.hookTarget(p, c.spec, c.id)
 	if connects := h.HTTPGet != nil || h.TCPSocket != nil; connects && !p.Spec.HostNetwork {
-		ip, err := e.podIP(ctx, p.UID)
+		ip, err := e.observedPodIP(ctx, p.UID)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) erro
 	return e.Hooks.Run(ctx, target, h)
 }
 
-func (e *Executor) podIP(ctx context.Context, uid pod.UID) (string, error) {
+func (e *Executor) observedPodIP(ctx context.Context, uid pod.UID) (string, error) {
 	have, err := e.Runtime.Pod(ctx, uid)
 	if err != nil {
 		return "", fmt.Errorf("find the address of the pod: %w", err)

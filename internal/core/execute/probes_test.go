@@ -34,7 +34,7 @@ func TestWhatAProbeSaysIsInTheStatus(t *testing.T) {
 		p := web("a", "app")
 		n.settle(p)
 		ready := func() bool {
-			s, _ := n.Statuses.Get(p.UID)
+			s, _ := n.Reports.Statuses.Get(p.UID)
 			at := slices.IndexFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady })
 			return s.ContainerStatuses[0].Ready && s.Conditions[at].Status == v1.ConditionTrue
 		}

@@ -12,7 +12,7 @@ import (
 	"berth/internal/lib/queue"
 )
 
-// Slots let a few pods at a time make their start calls. A runtime that is asked
+// Slots limits how many pods make their start calls at a time. A runtime that is asked
 // for sixty sandboxes at once makes all of them late; asked for two at a time, it
 // is as fast in total and half of the pods are up in half of the time.
 //
@@ -26,7 +26,7 @@ type Slots struct {
 }
 
 // NewSlots returns n free slots.
-func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(before)} }
+func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(goesFirst)} }
 
 // Usage tells how many slots are taken and free, and how many pods wait for one.
 func (s *Slots) Usage() (taken, free, waiting int) {
@@ -41,7 +41,7 @@ func (s *Slots) Acquire(ctx context.Context, p *v1.Pod) (release func(), err err
 	if s.free > 0 {
 		s.free--
 		s.mu.Unlock()
-		return sync.OnceFunc(s.give), nil
+		return sync.OnceFunc(s.release), nil
 	}
 	w := &waiter{turn: make(chan struct{}), critical: pod.IsCritical(p), created: pod.Created(p), name: pod.FullName(p)}
 	s.queue.Put(w)
@@ -49,25 +49,25 @@ func (s *Slots) Acquire(ctx context.Context, p *v1.Pod) (release func(), err err
 
 	select {
 	case <-w.turn:
-		return sync.OnceFunc(s.give), nil
+		return sync.OnceFunc(s.release), nil
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.queue.Remove(w) { // its turn came at the same moment
-		s.next()
+	if !s.queue.Remove(w) { // it was handed a slot at the same moment
+		s.handOver()
 	}
 	return nil, ctx.Err()
 }
 
-func (s *Slots) give() {
+func (s *Slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next()
+	s.handOver()
 }
 
-// next hands a slot that became free to the first in line.
-func (s *Slots) next() {
+// handOver gives a slot that became free to the first pod in the queue. The caller holds the lock.
+func (s *Slots) handOver() {
 	first, ok := s.queue.First()
 	if !ok {
 		s.free++
@@ -84,8 +84,8 @@ type waiter struct {
 	name     string
 }
 
-// before says who is first in line.
-func before(a, b *waiter) bool {
+// goesFirst is the order of the queue: critical pods, then older ones.
+func goesFirst(a, b *waiter) bool {
 	if a.critical != b.critical {
 		return a.critical
 	}

@@ -32,8 +32,8 @@ func static(p *v1.Pod) { p.Annotations = map[string]string{pod.AnnotationSource:
 
 func system(p *v1.Pod) { p.Spec.Priority = new(int32(2_000_000_000)) }
 
-// take takes a slot that is free.
-func take(t *testing.T, s *Slots) (release func()) {
+// acquire takes a slot that is free.
+func acquire(t *testing.T, s *Slots) (release func()) {
 	t.Helper()
 	release, err := s.Acquire(t.Context(), aged("holder", 0))
 	if err != nil {
@@ -45,7 +45,7 @@ func take(t *testing.T, s *Slots) (release func()) {
 func TestCriticalPodsGoFirstThenTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1)
-		release := take(t, s)
+		release := acquire(t, s)
 		var order []string
 		for _, p := range []*v1.Pod{
 			aged("young", 1), aged("old", 100), aged("static", 2, static), aged("system", 3, system), aged("b", 50), aged("a", 50),
@@ -72,7 +72,7 @@ func TestCriticalPodsGoFirstThenTheOldest(t *testing.T) {
 func TestWhoGivesUpWaitingTakesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1)
-		release := take(t, s)
+		release := acquire(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var gaveUp error
 		go func() { _, gaveUp = s.Acquire(ctx, aged("impatient", 10)) }()
@@ -83,7 +83,7 @@ func TestWhoGivesUpWaitingTakesNoSlot(t *testing.T) {
 			t.Fatalf("got %v; %d still wait", gaveUp, s.queue.Len())
 		}
 		release()
-		take(t, s)()
+		acquire(t, s)()
 	})
 }
 
@@ -92,7 +92,7 @@ func TestATurnThatComesTooLateIsPassedOn(t *testing.T) {
 	for range 50 { // which of the two is seen first is a matter of luck
 		synctest.Test(t, func(t *testing.T) {
 			s := NewSlots(1)
-			release := take(t, s)
+			release := acquire(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				if release, err := s.Acquire(ctx, aged("first", 10)); err == nil {
@@ -102,7 +102,7 @@ func TestATurnThatComesTooLateIsPassedOn(t *testing.T) {
 			synctest.Wait()
 			next := false
 			go func() {
-				take(t, s)()
+				acquire(t, s)()
 				next = true
 			}()
 			synctest.Wait()
@@ -118,7 +118,7 @@ func TestATurnThatComesTooLateIsPassedOn(t *testing.T) {
 
 func TestASlotIsGivenBackOnce(t *testing.T) {
 	s := NewSlots(2)
-	release := take(t, s)
+	release := acquire(t, s)
 	release()
 	release()
 	if s.free != 2 {

@@ -35,7 +35,7 @@ func (n *node) stopped(p *v1.Pod) {
 	n.t.Fatal("it never stops")
 }
 
-func (n *node) erase(p *v1.Pod) error {
+func (n *node) cleanup(p *v1.Pod) error {
 	n.t.Helper()
 	return n.Cleanup(n.t.Context(), p, n.have(p))
 }
@@ -60,8 +60,8 @@ func TestContainersAreStoppedAllAtOnce(t *testing.T) {
 			t.Error("what was stopped was stopped again")
 		}
 		n.expectState(p, "two", "terminated")
-		if !slices.Equal(n.cgroups, []string{"/test/poda", "/test/burstable/poda", "/test/besteffort/poda"}) || !slices.Contains(n.shelf.released, "a") {
-			t.Errorf("cgroups removed: %v; images released: %v", n.cgroups, n.shelf.released)
+		if !slices.Equal(n.cgroups, []string{"/test/poda", "/test/burstable/poda", "/test/besteffort/poda"}) || !slices.Contains(n.images.released, "a") {
+			t.Errorf("cgroups removed: %v; images released: %v", n.cgroups, n.images.released)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestAStopDoesNotWaitForASlot(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")
 		n.settle(p)
-		take(n.t, n.Slots)
+		acquire(n.t, n.Slots)
 		n.stopped(p)
 	})
 }
@@ -101,7 +101,7 @@ func TestAPodThatWaitsForAnImageCanBeStopped(t *testing.T) {
 		}
 		n.stopped(p)
 		n.expectState(p, "app", "ContainerCreating: ") // it no longer tries, so it no longer fails
-		if notes := n.memories.of(p.UID).notes; len(notes) != 0 {
+		if notes := n.memories.get(p.UID).waiting; len(notes) != 0 {
 			t.Errorf("still noted: %v", notes)
 		}
 	})
@@ -119,7 +119,7 @@ func TestEraseLeavesNothingAndMayBeDoneAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := n.erase(p); err != nil {
+			if err := n.cleanup(p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestEraseLeavesNothingAndMayBeDoneAgain(t *testing.T) {
 				t.Errorf("%s still has %v, %v", dir, left, err)
 			}
 		}
-		if _, ok := n.Statuses.Get("a"); ok || !slices.Contains(n.forgotten, "a") {
+		if _, ok := n.Reports.Statuses.Get("a"); ok || !slices.Contains(n.forgotten, "a") {
 			t.Error("somebody still knows of it")
 		}
 	})
@@ -145,14 +145,14 @@ func TestAnEraseThatFailedGoesOnWhereItStood(t *testing.T) {
 			n.settle(p)
 			n.stopped(p)
 			n.runtime.Fail(call, errors.New("stuck"))
-			if err := n.erase(p); err == nil {
+			if err := n.cleanup(p); err == nil {
 				t.Errorf("%s failed, and nobody was told", call)
 			}
-			if _, ok := n.Statuses.Get("a"); !ok {
+			if _, ok := n.Reports.Statuses.Get("a"); !ok {
 				t.Error("its status must stay until all is gone")
 			}
 			n.runtime.Fail(call, nil)
-			if err := n.erase(p); err != nil {
+			if err := n.cleanup(p); err != nil {
 				t.Error(err)
 			}
 		})
@@ -169,14 +169,14 @@ func TestADirectoryWithAMountInItIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.mounted = data
-		if err := n.erase(p); err == nil || !strings.Contains(err.Error(), data) {
+		if err := n.cleanup(p); err == nil || !strings.Contains(err.Error(), data) {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := os.Stat(data); err != nil {
 			t.Error(err)
 		}
 		n.mounted = ""
-		if err := n.erase(p); err != nil {
+		if err := n.cleanup(p); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -215,14 +215,14 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 		for name, drop := range map[string]func(*Config){
 			"runtime":      func(c *Config) { c.Runtime = nil },
 			"images":       func(c *Config) { c.Images = nil },
-			"statuses":     func(c *Config) { c.Statuses = nil },
+			"statuses":     func(c *Config) { c.Reports.Statuses = nil },
 			"slots":        func(c *Config) { c.Slots = nil },
 			"log":          func(c *Config) { c.Log = nil },
-			"removeCgroup": func(c *Config) { c.RemoveCgroup = nil },
-			"removeDir":    func(c *Config) { c.RemoveDir = nil },
-			"explain":      func(c *Config) { c.Explain = nil },
-			"forget":       func(c *Config) { c.PodGone = nil },
-			"pods":         func(c *Config) { c.PodsDir = "" },
+			"removeCgroup": func(c *Config) { c.Host.RemoveCgroup = nil },
+			"removeDir":    func(c *Config) { c.Host.RemoveDir = nil },
+			"explain":      func(c *Config) { c.RuntimeInfo.Explain = nil },
+			"forget":       func(c *Config) { c.Reports.PodGone = nil },
+			"pods":         func(c *Config) { c.Host.PodsDir = "" },
 			"logs":         func(c *Config) { c.Node.LogsDir = "" },
 			"backoff":      func(c *Config) { c.Backoff.Initial = 0 },
 		} {

@@ -41,7 +41,7 @@ func TestAPodIsMadeAndThenLeftAlone(t *testing.T) {
 
 func TestASlotIsNotHeldWhileAnImageIsPulled(t *testing.T) {
 	onNode(t, 1, func(n *node) {
-		n.shelf.set("app", &image.State{Reason: "ErrImagePull", Message: "no route", Until: time.Now().Add(time.Minute)})
+		n.images.set("app", &image.State{Reason: "ErrImagePull", Message: "no route", Until: time.Now().Add(time.Minute)})
 		first, second := web("a", "app", "log"), web("b", "log")
 		outcome := n.settle(first)
 		if !outcome.Due.Equal(time.Now().Add(time.Minute - time.Millisecond)) {
@@ -52,7 +52,7 @@ func TestASlotIsNotHeldWhileAnImageIsPulled(t *testing.T) {
 
 		n.settle(second) // would wait for ever for the slot
 		n.expectState(second, "log", "running")
-		n.shelf.set("app", nil)
+		n.images.set("app", nil)
 		n.settle(first)
 		n.expectState(first, "app", "running")
 	})
@@ -62,7 +62,7 @@ func TestAFirstStartQueuesAndARestartDoesNot(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		old, young := web("a", "app"), web("b", "app")
 		n.settle(old)
-		release := take(n.t, n.Slots) // a burst of others is being started
+		release := acquire(n.t, n.Slots) // a burst of others is being started
 
 		n.exit(old, "app", 1)
 		n.settle(old)
@@ -226,7 +226,7 @@ func TestAFinishedPodIsSaidToBe(t *testing.T) {
 		if outcome := n.settle(p); !outcome.Finished || outcome.Again {
 			t.Errorf("got %+v", outcome)
 		}
-		if s, _ := n.Statuses.Get("a"); s.Phase != v1.PodSucceeded {
+		if s, _ := n.Reports.Statuses.Get("a"); s.Phase != v1.PodSucceeded {
 			t.Errorf("phase %s", s.Phase)
 		}
 	})

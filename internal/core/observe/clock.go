@@ -2,29 +2,29 @@ package observe
 
 import "time"
 
-// moment is a reading of two clocks: the one on the wall, which may be set and which the
-// runtime writes on its events, and the one that only ever goes on.
+// moment is a reading of the wall clock, which may be set and is the clock of the runtime's events,
+// and of the monotonic clock.
 type moment struct {
-	wall time.Time // without the reading of the other clock
-	run  time.Duration
+	wall      time.Time // without a monotonic reading
+	monotonic time.Duration
 }
 
-// newClock returns a clock.
+// newClock returns a function that reads both clocks.
 func newClock() func() moment {
 	start := time.Now()
 	return func() moment {
 		now := time.Now()
-		return moment{wall: now.Round(0), run: now.Sub(start)}
+		return moment{wall: now.Round(0), monotonic: now.Sub(start)}
 	}
 }
 
-// steady is by how much the clock on the wall may differ from the other one and count as
-// not set: it is slowed down and hurried to keep the time.
-const steady = 10 * time.Millisecond
+// clockTolerance is how far the wall clock may drift from the monotonic one and still count as not
+// set: NTP slews it.
+const clockTolerance = 10 * time.Millisecond
 
-// isAfter tells whether an event is known to have happened before m, as seen from now.
-// Nobody knows if the clock on the wall was set since.
+// isAfter tells whether m is certainly after an event. It is not certain if the wall clock was set
+// between m and now.
 func (m moment) isAfter(event time.Time, now moment) bool {
-	set := now.wall.Sub(m.wall) - (now.run - m.run)
-	return event.Before(m.wall) && set.Abs() <= steady
+	set := now.wall.Sub(m.wall) - (now.monotonic - m.monotonic)
+	return event.Before(m.wall) && set.Abs() <= clockTolerance
 }

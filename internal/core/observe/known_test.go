@@ -9,7 +9,7 @@ import (
 )
 
 func TestListsAreSeenAndWhatIsKnownCanBeRead(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		var lists []time.Time
 		w.Relisted = func(at time.Time, _ time.Duration) { lists = append(lists, at) }
 		w.pods["a"] = pod.ContainerRunning

@@ -12,22 +12,22 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// retry is the pause before a broken event stream is opened again.
-const retry = 200 * time.Millisecond
+// reopenInterval is the pause before an event stream that ended is opened again.
+const reopenInterval = 200 * time.Millisecond
 
 // Run observes until ctx ends.
 func (o *Observer) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, o.Log)
 	defer group.Stop()
 	streaming := make(chan bool)
-	group.Go("observe events", func(ctx context.Context) { o.events(ctx, streaming) })
-	o.audit(ctx, streaming)
+	group.Go("observe events", func(ctx context.Context) { o.followEvents(ctx, streaming) })
+	o.relistLoop(ctx, streaming)
 }
 
-// events keeps a subscription open and says on streaming whether it has one.
-func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
+// followEvents keeps an event stream open, and sends on streaming when it opens and when it ends.
+func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 	open := false
-	say := func(isOpen bool) {
+	setOpen := func(isOpen bool) {
 		if isOpen == open {
 			return // a runtime that is down is not listed at every attempt
 		}
@@ -38,30 +38,30 @@ func (o *Observer) events(ctx context.Context, streaming chan<- bool) {
 		}
 	}
 	for ctx.Err() == nil {
-		err := o.Runtime.Events(ctx, func() { say(true) }, func(e cri.Event) {
-			if o.hint(e) {
+		err := o.Runtime.Events(ctx, func() { setOpen(true) }, func(e cri.Event) {
+			if o.markStale(e) {
 				o.Enqueue(ctx, e.UID)
 			}
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		say(false)
+		setOpen(false)
 		if cri.IsUnimplemented(err) {
 			o.Log.Warn("the runtime has no container events: listing instead", "every", o.PollInterval)
 			return
 		}
 		o.Log.Debug("container events ended", "err", err)
 		select {
-		case <-time.After(retry):
+		case <-time.After(reopenInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// audit lists everything: at once, whenever the event stream was opened anew
-// (what happened in between was not told), and then at the slow interval.
-func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
+// relistLoop lists all pods: at once, whenever the event stream was opened anew (there were no
+// events in between), and then at the slow interval.
+func (o *Observer) relistLoop(ctx context.Context, streaming <-chan bool) {
 	every := o.PollInterval
 	timer := time.NewTimer(every)
 	defer timer.Stop()
@@ -95,8 +95,7 @@ func (o *Observer) audit(ctx context.Context, streaming <-chan bool) {
 	}
 }
 
-// relist compares what the runtime holds with what was listed before, and tells
-// of every pod that differs.
+// relist lists all pods of the runtime, and enqueues each pod that differs from its cached state.
 func (o *Observer) relist(ctx context.Context) error {
 	at := time.Now()
 	listed, err := o.Runtime.List(ctx)
@@ -106,24 +105,23 @@ func (o *Observer) relist(ctx context.Context) error {
 	if o.Relisted != nil {
 		o.Relisted(at, time.Since(at))
 	}
-	for _, uid := range o.differing(listed, at) {
+	for _, uid := range o.markDiffering(listed, at) {
 		o.Enqueue(ctx, uid)
 	}
 	return nil
 }
 
-// differing returns the pods of which listed tells something else than what was
-// last read, and marks what is known of them as stale. Nothing is remembered for long
-// of pods that the runtime does not have.
-func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
+// markDiffering returns the listed pods that differ from their cached state, and marks that state as
+// stale. It drops empty states of pods that are not listed.
+func (o *Observer) markDiffering(listed map[pod.UID]*pod.Observed, at time.Time) []pod.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []pod.UID
 	for uid, now := range listed {
 		switch e := o.known[uid]; {
-		case e == nil: // nobody looked at it yet
+		case e == nil: // never read
 			out = append(out, uid)
-		case e.state.At.Before(at) && living(now) != living(&e.state):
+		case e.state.At.Before(at) && summarize(now) != summarize(&e.state):
 			e.changedAt = at
 			out = append(out, uid)
 		}
@@ -131,10 +129,10 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 	for uid, e := range o.known {
 		switch {
 		case listed[uid] != nil || e.state.At.IsZero() || !e.state.At.Before(at):
-		case living(&e.state) != "":
+		case summarize(&e.state) != "":
 			e.changedAt = at
 			out = append(out, uid)
-		default: // there was nothing of it, nor is there now: somebody may have asked for a pod that is gone
+		default: // a worker asked for a pod that is gone
 			delete(o.known, uid)
 		}
 	}
@@ -142,9 +140,8 @@ func (o *Observer) differing(listed map[pod.UID]*pod.Observed, at time.Time) []p
 	return out
 }
 
-// living names what is there of a pod and what of it is alive, so that two
-// lists can be compared.
-func living(o *pod.Observed) string {
+// summarize returns the ids and states of sandboxes and containers, to compare two lists.
+func summarize(o *pod.Observed) string {
 	var b strings.Builder
 	for _, s := range o.Sandboxes {
 		fmt.Fprintf(&b, "%s=%d ", s.ID, s.State)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTheAuditFindsWhatNoEventTold(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.pods["same"], w.pods["ends"], w.pods["goes"] = pod.ContainerRunning, pod.ContainerRunning, pod.ContainerRunning
 		w.run()
 		w.expectChanged("ends", "goes", "same", "ends", "goes", "same") // nobody has looked at them yet
@@ -37,7 +37,7 @@ func TestTheAuditFindsWhatNoEventTold(t *testing.T) {
 }
 
 func TestWhileEventsArriveTheRuntimeIsRarelyListed(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		if n := w.counted(); n != 2 {
 			t.Errorf("listed %d times at the start, want once, and once more with the events", n)
@@ -50,7 +50,7 @@ func TestWhileEventsArriveTheRuntimeIsRarelyListed(t *testing.T) {
 }
 
 func TestARuntimeWithoutEventsIsListedEverySecond(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.noEvents = true
 		w.run()
 		w.counted()
@@ -58,14 +58,14 @@ func TestARuntimeWithoutEventsIsListedEverySecond(t *testing.T) {
 		if n := w.counted(); n != 60 {
 			t.Errorf("listed %d times in a minute, want 60", n)
 		}
-		if n := w.said("no container events"); n != 1 || w.opened != 1 {
-			t.Errorf("said %d times, asked for events %d times:\n%s", n, w.opened, w.log)
+		if n := w.logged("no container events"); n != 1 || w.opened != 1 {
+			t.Errorf("logged %d times, asked for events %d times:\n%s", n, w.opened, w.log)
 		}
 	})
 }
 
 func TestABrokenStreamIsOpenedAgainAndFollowedByAnAudit(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.pods["a"] = pod.ContainerRunning
 		w.run()
 		w.fresh("a", time.Time{})
@@ -73,9 +73,9 @@ func TestABrokenStreamIsOpenedAgainAndFollowedByAnAudit(t *testing.T) {
 		tick()
 		w.cut <- struct{}{}
 		synctest.Wait()
-		w.set(func(r *runtime) { r.pods["a"] = pod.ContainerExited }) // nobody tells
+		w.set(func(r *runtime) { r.pods["a"] = pod.ContainerExited }) // without an event
 		w.expectChanged()
-		time.Sleep(retry)
+		time.Sleep(reopenInterval)
 		w.expectChanged("a")
 		w.fresh("a", time.Now())
 		tick()
@@ -85,7 +85,7 @@ func TestABrokenStreamIsOpenedAgainAndFollowedByAnAudit(t *testing.T) {
 }
 
 func TestARuntimeThatIsDownIsTriedEachSecondAndToldOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		w.set(func(r *runtime) { r.failing = errors.New("connection refused") })
 		w.cut <- struct{}{}
@@ -97,8 +97,8 @@ func TestARuntimeThatIsDownIsTriedEachSecondAndToldOnce(t *testing.T) {
 		}
 		w.set(func(r *runtime) { r.failing = nil })
 		time.Sleep(2 * time.Second)
-		if begins, ends := w.said("can't list"), w.said("listed again"); begins != 1 || ends != 1 {
-			t.Errorf("the failure is told %d times, its end %d times:\n%s", begins, ends, w.log)
+		if begins, ends := w.logged("can't list"), w.logged("listed again"); begins != 1 || ends != 1 {
+			t.Errorf("the failure is logged %d times, its end %d times:\n%s", begins, ends, w.log)
 		}
 		w.counted()
 		time.Sleep(10 * time.Minute)
@@ -109,7 +109,7 @@ func TestARuntimeThatIsDownIsTriedEachSecondAndToldOnce(t *testing.T) {
 }
 
 func TestAListThatFailsWhileEventsArriveIsTriedSoon(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		w.set(func(r *runtime) { r.failing = errors.New("too slow") })
 		time.Sleep(time.Minute)
@@ -123,7 +123,7 @@ func TestAListThatFailsWhileEventsArriveIsTriedSoon(t *testing.T) {
 }
 
 func TestAnAuditOnDemand(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		w.counted()
 		w.Relist()
@@ -138,7 +138,7 @@ func TestAnAuditOnDemand(t *testing.T) {
 }
 
 func TestWhoAsksForAPodThatIsGoneLeavesNothing(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		w.fresh("gone", time.Time{})
 		if len(w.All()) != 1 {

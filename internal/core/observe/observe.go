@@ -1,12 +1,10 @@
-// Package observe knows what the runtime holds of each pod.
+// Package observe caches the state of each pod in the runtime.
 //
-// The runtime's events only say that a pod is worth another look: they mark what
-// is known of it as stale, and tell the agent. The state itself is always read
-// from the runtime, by whoever is about to act on it. A slow list of everything
-// is the audit that finds what no event told of. A runtime without events is
-// listed every second instead.
+// A container event of the runtime marks the cached state of its pod as stale and enqueues the pod;
+// the worker of the pod then reads the state anew. All pods are listed at a slow interval, to find
+// changes for which no event came. A runtime without events is listed at the poll interval instead.
 //
-// Only the Observer writes what is known. Readers get copies.
+// Only the Observer writes the cache. Readers get copies.
 package observe
 
 import (
@@ -21,7 +19,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// Runtime is what the observer needs of a runtime.
+// Runtime is the part of the CRI client that the observer calls.
 type Runtime interface {
 	Pod(ctx context.Context, uid pod.UID) (pod.Observed, error)
 	List(ctx context.Context) (map[pod.UID]*pod.Observed, error)
@@ -34,16 +32,16 @@ type Config struct {
 	Log            *slog.Logger
 	RelistInterval time.Duration // between two lists while events arrive
 	PollInterval   time.Duration // between two lists of a runtime without events
-	// Enqueue is told the pods that are worth another look. It may block.
+	// Enqueue asks for another sync of a pod whose state may have changed. It may block.
 	Enqueue func(context.Context, pod.UID)
-	// Relisted is told of each list of everything: when it began, and how long it
-	// took. It may be nil.
+	// Relisted is called after each list of all pods, with its start and its duration. It may be
+	// nil.
 	Relisted func(at time.Time, took time.Duration)
-	// PodRead is told how long it took to read the state of one pod. It may be nil.
+	// PodRead is called after each read of one pod, with its duration. It may be nil.
 	PodRead func(took time.Duration)
 }
 
-// Observer is the one place that knows the observed state of pods.
+// Observer caches the observed state of pods.
 type Observer struct {
 	Config
 	relistNow chan struct{}
@@ -53,9 +51,8 @@ type Observer struct {
 	known map[pod.UID]*entry
 }
 
-// entry is what is known of a pod. It is stale while changedAt is not before
-// the time at which the state was read. Both were read here, from the clock that nobody
-// can set.
+// entry is the cached state of a pod. It is stale while changedAt is not before the time at which
+// the state was read. Both are readings of the monotonic clock.
 type entry struct {
 	state     pod.Observed
 	read      moment // when reading the state began, to compare it with events
@@ -65,21 +62,21 @@ type entry struct {
 // New returns an observer that has seen nothing yet.
 func New(c Config) (*Observer, error) {
 	if c.Runtime == nil || c.Log == nil || c.Enqueue == nil {
-		return nil, errors.New("observe: runtime, log and changed are required")
+		return nil, errors.New("observe: runtime, log and enqueue are required")
 	}
 	if c.RelistInterval <= 0 || c.PollInterval <= 0 {
-		return nil, errors.New("observe: the audit and fallback intervals must be positive")
+		return nil, errors.New("observe: the relist and poll intervals must be positive")
 	}
 	return &Observer{Config: c, relistNow: make(chan struct{}, 1), clock: newClock(), known: map[pod.UID]*entry{}}, nil
 }
 
-// Get returns the state of a pod, read no earlier than since and no earlier
-// than the last sign of a change.
+// Get returns the state of a pod, read no earlier than since and no earlier than the last event or
+// list that showed a change.
 func (o *Observer) Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
 	o.mu.Lock()
 	e := o.known[uid]
 	if e == nil {
-		e = &entry{} // what happens while it is read for the first time is noted here
+		e = &entry{} // an event during the first read marks it
 		o.known[uid] = e
 	}
 	if e.state.At.After(since) && e.state.At.After(e.changedAt) {
@@ -101,14 +98,14 @@ func (o *Observer) Get(ctx context.Context, uid pod.UID, since time.Time) (pod.O
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !at.Before(e.state.At) { // else somebody read it later, and finished first
+	if !at.Before(e.state.At) { // else another read began later and ended first
 		e.state, e.read = state, read
 	}
 	return state, nil
 }
 
-// All returns what was last read of every pod. It asks nobody, so some of it may
-// be out of date.
+// All returns the cached state of every pod, without a call to the runtime. Some of it may be
+// stale.
 func (o *Observer) All() []pod.Observed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,29 +116,30 @@ func (o *Observer) All() []pod.Observed {
 	return out
 }
 
-// Forget drops what is known of a pod that is gone for good.
+// Forget drops the cached state of a pod that is gone.
 func (o *Observer) Forget(uid pod.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.known, uid)
 }
 
-// Relist asks for an audit soon: after the runtime came back, for example.
+// Relist asks for a list of all pods soon: after the runtime came back, for example.
 func (o *Observer) Relist() {
 	select {
 	case o.relistNow <- struct{}{}:
-	default: // one is already asked for
+	default: // a list is due already
 	}
 }
 
-// hint notes an event. It returns false if what is known was certainly read after it: a
-// runtime tells of what was done to a pod, and of what is minutes old.
-func (o *Observer) hint(e cri.Event) bool {
+// markStale marks the pod of an event as stale. It returns false if the cached state was certainly
+// read after the event: a runtime also sends events of our own calls, and events that are minutes
+// old.
+func (o *Observer) markStale(e cri.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.known[e.UID]
 	if known == nil {
-		return true // nobody looked at it yet: nothing to mark
+		return true // never read: nothing to mark
 	}
 	if !known.state.At.IsZero() && known.read.isAfter(e.At, o.clock()) {
 		return false

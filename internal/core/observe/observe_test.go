@@ -15,7 +15,7 @@ import (
 )
 
 func TestAStateIsReadOnceAndThenKnown(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.pods["a"] = pod.ContainerRunning
 		first := w.fresh("a", time.Time{})
 		tick()
@@ -28,7 +28,7 @@ func TestAStateIsReadOnceAndThenKnown(t *testing.T) {
 }
 
 func TestAWorkerNeverSeesAStateFromBeforeItsLastAction(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.fresh("a", time.Time{})
 		tick()
 		acted := time.Now()
@@ -44,7 +44,7 @@ func TestAWorkerNeverSeesAStateFromBeforeItsLastAction(t *testing.T) {
 }
 
 func TestAnEventMakesTheStateStale(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		w.fresh("a", time.Time{})
 		tick()
@@ -61,7 +61,7 @@ func TestAnEventMakesTheStateStale(t *testing.T) {
 }
 
 func TestAnEventOlderThanTheStateIsDropped(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.run()
 		before := time.Now()
 		tick()
@@ -79,7 +79,7 @@ func TestAnEventOlderThanTheStateIsDropped(t *testing.T) {
 func TestAnEventAfterTheClockWasSetIsNotDropped(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, -20 * time.Millisecond, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withObserver(t, func(w *fixture) {
 				// given a pod that was read before the clock was set
 				var set atomic.Int64
 				steady := w.clock
@@ -118,7 +118,7 @@ func TestAnEventAfterTheClockWasSetIsNotDropped(t *testing.T) {
 func TestAnEventInTheMiddleOfAReadIsNotLost(t *testing.T) {
 	for name, known := range map[string]bool{"the first read": false, "a later one": true} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withObserver(t, func(w *fixture) {
 				w.run()
 				if known {
 					w.fresh("a", time.Time{})
@@ -146,7 +146,7 @@ func TestAnEventInTheMiddleOfAReadIsNotLost(t *testing.T) {
 }
 
 func TestASlowReadDoesNotOverwriteALaterOne(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.pods["a"] = pod.ContainerRunning
 		slow, done := make(chan struct{}), make(chan struct{})
 		w.reading = func() { <-slow }
@@ -167,7 +167,7 @@ func TestASlowReadDoesNotOverwriteALaterOne(t *testing.T) {
 }
 
 func TestAFailedReadIsTriedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.failing = errors.New("disk full")
 		if _, err := w.Get(w.t.Context(), "a", time.Time{}); !errors.Is(err, w.failing) || !strings.Contains(err.Error(), "pod a") {
 			t.Fatalf("got %v", err)
@@ -179,7 +179,7 @@ func TestAFailedReadIsTriedAgain(t *testing.T) {
 }
 
 func TestNothingIsKeptOfAPodThatIsForgotten(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withObserver(t, func(w *fixture) {
 		w.fresh("a", time.Time{})
 		tick()
 		w.reading = func() { w.Forget("a") } // while it is read
@@ -199,11 +199,11 @@ func TestNewWantsAllItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, drop := range map[string]func(*Config){
-		"runtime":  func(c *Config) { c.Runtime = nil },
-		"log":      func(c *Config) { c.Log = nil },
-		"changed":  func(c *Config) { c.Enqueue = nil },
-		"audit":    func(c *Config) { c.RelistInterval = 0 },
-		"fallback": func(c *Config) { c.PollInterval = -1 },
+		"runtime": func(c *Config) { c.Runtime = nil },
+		"log":     func(c *Config) { c.Log = nil },
+		"changed": func(c *Config) { c.Enqueue = nil },
+		"relist":  func(c *Config) { c.RelistInterval = 0 },
+		"poll":    func(c *Config) { c.PollInterval = -1 },
 	} {
 		c := full
 		drop(&c)

@@ -107,8 +107,8 @@ func (r *runtime) counted() int {
 	return n
 }
 
-// world is an observer over a runtime, in a bubble of time.
-type world struct {
+// fixture is an observer over a runtime, in a bubble of time.
+type fixture struct {
 	*Observer
 	*runtime
 	t   *testing.T
@@ -118,10 +118,10 @@ type world struct {
 	changed []pod.UID
 }
 
-func inWorld(t *testing.T, test func(w *world)) {
+func withObserver(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, runtime: newRuntime(), log: &strings.Builder{}}
+		w := &fixture{t: t, runtime: newRuntime(), log: &strings.Builder{}}
 		var err error
 		w.Observer, err = New(Config{
 			Runtime: w.runtime, Log: slog.New(slog.NewTextHandler(w.log, nil)), RelistInterval: time.Minute, PollInterval: time.Second,
@@ -139,7 +139,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 // run starts the observer, and stops it when the bubble ends.
-func (w *world) run() {
+func (w *fixture) run() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -154,7 +154,7 @@ func (w *world) run() {
 }
 
 // fresh reads a pod as a worker does that acted on it at since.
-func (w *world) fresh(uid pod.UID, since time.Time) pod.Observed {
+func (w *fixture) fresh(uid pod.UID, since time.Time) pod.Observed {
 	w.t.Helper()
 	o, err := w.Get(w.t.Context(), uid, since)
 	if err != nil {
@@ -164,7 +164,7 @@ func (w *world) fresh(uid pod.UID, since time.Time) pod.Observed {
 }
 
 // expectReads checks how often pods were read since the last time.
-func (w *world) expectReads(want int) {
+func (w *fixture) expectReads(want int) {
 	w.t.Helper()
 	w.runtime.mu.Lock()
 	defer w.runtime.mu.Unlock()
@@ -174,26 +174,26 @@ func (w *world) expectReads(want int) {
 	w.reads = 0
 }
 
-// expectChanged checks which pods were told to be worth a look since the last time.
-func (w *world) expectChanged(want ...pod.UID) {
+// expectChanged checks which pods were enqueued since the last call.
+func (w *fixture) expectChanged(want ...pod.UID) {
 	w.t.Helper()
 	synctest.Wait()
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if !slices.Equal(w.changed, want) {
-		w.t.Fatalf("told of %v, want %v", w.changed, want)
+		w.t.Fatalf("enqueued %v, want %v", w.changed, want)
 	}
 	w.changed = nil
 }
 
-// said returns how often the log has a text.
-func (w *world) said(text string) int {
+// logged returns how often the log has a text.
+func (w *fixture) logged(text string) int {
 	synctest.Wait()
 	return strings.Count(w.log.String(), text)
 }
 
 // happens is an event at this moment.
-func (w *world) happens(uid pod.UID) {
+func (w *fixture) happens(uid pod.UID) {
 	w.stream <- cri.Event{UID: uid, At: w.clock().wall}
 	synctest.Wait()
 }

@@ -9,17 +9,17 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// decisions is what becomes of the containers of a pod. One of them may be
+// decisions are the actions and waits for the containers of a pod. A container may be
 // stopped and started in the same plan.
 type decisions struct {
 	stops, drops, starts []Action
 	waits                []Wait
 }
 
-const lostTrack = "the runtime lost track of it"
+const reasonLostTrack = "the runtime lost track of it"
 
-// ephemeral starts the containers that were added for debugging. They need a pod
-// that is there already, and have one life.
+// ephemeral decides on ephemeral containers. They need a pod whose sandbox exists, and are
+// started once.
 func (v *view) ephemeral(d *decisions) {
 	if !v.usable {
 		return
@@ -33,13 +33,13 @@ func (v *view) ephemeral(d *decisions) {
 			d.drops = append(d.drops, DropContainer{ID: c.ID})
 			d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: ContainerHash(&spec)})
 		case c.State == pod.ContainerUnknown && c.SandboxID == v.have.Sandboxes[0].ID:
-			d.stops = append(d.stops, StopContainer{ID: c.ID, Name: c.Name, Why: lostTrack})
+			d.stops = append(d.stops, StopContainer{ID: c.ID, Name: c.Name, Reason: reasonLostTrack})
 		}
 	}
 }
 
-// containers decides on init containers and sidecars first. The main ones follow
-// once these let them.
+// containers decides on init containers and sidecars first, and on the main containers once
+// those have come far enough.
 func (v *view) containers(d *decisions) {
 	if until, waiting := v.restartAllAt(); waiting {
 		d.waits = append(d.waits, v.crashLoop(v.trigger, until))
@@ -51,7 +51,7 @@ func (v *view) containers(d *decisions) {
 	}
 	if !v.usable && len(main.starts) == 0 {
 		d.drops, d.waits = main.drops, main.waits
-		return // no sandbox is made before something has to run in it
+		return // a sandbox is made only when a main container is to be started
 	}
 	if v.initContainers(d) {
 		d.stops = append(d.stops, main.stops...)
@@ -62,7 +62,7 @@ func (v *view) containers(d *decisions) {
 }
 
 // initContainers decides on the init containers, one after the other, and tells
-// whether the main ones may run.
+// whether the main containers may run.
 func (v *view) initContainers(d *decisions) (passed bool) {
 	if len(v.want.Spec.InitContainers) == 0 {
 		return true
@@ -83,7 +83,7 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 			if !initialized && !up {
 				return false
 			}
-		case initialized, i < reached: // it is behind the pod, even if it was collected
+		case initialized, i < reached: // it has had its turn, even if it was removed
 		case c != nil && c.State == pod.ContainerExited && c.ExitCode == 0:
 		default:
 			v.decide(d, spec)
@@ -93,13 +93,12 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 	return true
 }
 
-// isUp tells whether a container runs and, if a hook or a probe has a say in it, is
-// done with its start.
+// isUp tells whether a container runs, its postStart hook has ended and its startup probe has succeeded.
 func isUp(c *pod.Container) bool {
 	return c.State == pod.ContainerRunning && !c.Starting && (c.Health.Started == nil || *c.Health.Started)
 }
 
-// initReached is the place of the last init container of which there is one in
+// initReached is the index of the last init container that was created in
 // the sandbox in use: all before it had their turn.
 func (v *view) initReached() int {
 	for i := len(v.want.Spec.InitContainers) - 1; i >= 0; i-- {
@@ -110,8 +109,8 @@ func (v *view) initReached() int {
 	return -1
 }
 
-// decide says what becomes of one container: an init container whose turn it is,
-// a sidecar, or a main one.
+// decide adds the actions for one container: an init container whose turn it is,
+// a sidecar, or a main container.
 func (v *view) decide(d *decisions, spec *v1.Container) {
 	hash := ContainerHash(spec)
 	last := v.have.Container(spec.Name)
@@ -140,18 +139,18 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	case pod.ContainerUnknown:
 		// Once it is stopped it is an exited one, and the next plan decides.
 		if current { // else it is stopped anyway, see stopUnwanted and stopSandboxes
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: lostTrack})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: reasonLostTrack})
 		}
 
 	case pod.ContainerRunning:
 		switch {
 		case current && changed:
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: "its spec changed"})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: "its spec changed"})
 			next.Backoff = 0
 			d.starts = append(d.starts, next)
 		case current && last.Health.Dead != "":
-			// How it goes on is for the plan that sees how it ended.
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Why: last.Health.Dead, Grace: last.Health.Grace})
+			// The plan that sees how it ended decides on its restart.
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: last.Health.Dead, Grace: last.Health.Grace})
 		case current:
 		case v.outdated(last) || changed || v.mayComeBack(spec):
 			d.starts = append(d.starts, next) // the old one is stopped before, see stopUnwanted and stopSandboxes
@@ -168,12 +167,12 @@ func (v *view) decideOnDead(d *decisions, spec *v1.Container, last *pod.Containe
 		return
 	}
 	if changed {
-		next.Backoff = 0 // a new spec is a new chance
+		next.Backoff = 0 // the failures of the old spec do not count
 		d.starts = append(d.starts, next)
 		return
 	}
-	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.asksForAll(last) {
-		d.starts = append(d.starts, next) // it has to begin anew, and nothing went wrong with it
+	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.triggersRestartAll(last) {
+		d.starts = append(d.starts, next) // it has to run again, and it did not fail
 		return
 	}
 	until, backoff := v.rules.after(last, v.now)

@@ -29,13 +29,13 @@ func (s *scenario) describe() string {
 func describeAction(a Action) string {
 	switch a := a.(type) {
 	case StopSandbox:
-		return fmt.Sprintf("stop sandbox %s: %s", a.ID, a.Why)
+		return fmt.Sprintf("stop sandbox %s: %s", a.ID, a.Reason)
 	case StopContainer:
 		within := ""
 		if a.Grace != nil {
 			within = fmt.Sprintf(" within %ds", *a.Grace)
 		}
-		return fmt.Sprintf("stop %s%s: %s", a.ID, within, a.Why)
+		return fmt.Sprintf("stop %s%s: %s", a.ID, within, a.Reason)
 	case DropContainer:
 		return "drop " + a.ID
 	case CreateSandbox:

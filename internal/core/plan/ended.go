@@ -8,9 +8,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// ended tells whether nothing of the pod will run again, and since when: all of
-// its main containers ended for good, or an init container did and failed.
-// Sidecars and what was added for debugging have no say in it.
+// ended tells whether no container of the pod will run again, and since when: all
+// main containers ended for good, or an init container failed for good.
+// Sidecars and ephemeral containers do not count.
 func (v *view) ended() (at time.Time, ended bool) {
 	if failed := v.failedInit(); failed != nil {
 		return failed.FinishedAt, true
@@ -44,8 +44,8 @@ func (v *view) failedInit() *pod.Container {
 }
 
 // endInDoubt tells whether the pod may turn out to have ended once its old sandbox
-// is down: how a container ends that goes down with it can decide on that. Then
-// nothing is begun before it is known.
+// is stopped, by the exit codes of the containers that are stopped with it. Then
+// no container is started before they are known.
 func (v *view) endInDoubt() bool {
 	for i := range v.want.Spec.InitContainers {
 		spec := &v.want.Spec.InitContainers[i]

@@ -8,11 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A hash covers what the runtime is told when a container or sandbox is made,
-// and so what can't be changed without making it anew. What the agent does from
-// outside (probes, hooks, pull policy) is left out.
+// A hash covers the fields of a spec that the runtime gets when a container or sandbox is created,
+// and that can't be changed without replacing it. Fields that only the agent uses
+// (probes, hooks, pull policy) are left out.
 
-// ContainerHash names the spec that a container is made from.
+// ContainerHash is the hash of the spec of a container.
 func ContainerHash(c *v1.Container) string {
 	return hash(struct {
 		Image           string
@@ -33,7 +33,7 @@ func ContainerHash(c *v1.Container) string {
 	})
 }
 
-// SandboxHash names the spec that a sandbox is made from.
+// SandboxHash is the hash of the spec of a sandbox.
 func SandboxHash(p *v1.Pod) string {
 	type hostPort struct {
 		IP       string

@@ -10,10 +10,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// model watches a world and knows what really happened to the pod, also what the
+// model watches a simulation and knows what really happened to the pod, also what the
 // runtime no longer shows. It judges plans by that.
 type model struct {
-	w *world
+	w *simulation
 
 	seen      map[string]bool // dead containers that were taken note of
 	lived     map[string]bool // names of which one ran
@@ -26,7 +26,7 @@ type model struct {
 	replacing map[string]bool // names of which one is on its way
 }
 
-func newModel(w *world) *model {
+func newModel(w *simulation) *model {
 	return &model{
 		w: w, seen: map[string]bool{}, lived: map[string]bool{}, done: map[string]bool{}, final: map[string]bool{},
 		old: map[string]bool{},
@@ -144,8 +144,8 @@ func (m *model) here(name string) *pod.Container {
 	return c
 }
 
-// judge says what is wrong with a plan, if anything is.
-func (m *model) judge(p Plan) error {
+// check returns an error if a plan breaks a rule.
+func (m *model) check(p Plan) error {
 	m.planned = m.rounds
 	if p.Finished != m.over() {
 		return fmt.Errorf("the pod is over: %t, the plan says %t", m.over(), p.Finished)
@@ -153,7 +153,7 @@ func (m *model) judge(p Plan) error {
 	if p.Finished && (len(p.Actions) > 0 || len(p.Waits) > 0) {
 		return errors.New("a finished pod has something to do")
 	}
-	j := judgement{model: m, gone: map[string]bool{}, started: map[string]bool{}}
+	j := checker{model: m, gone: map[string]bool{}, started: map[string]bool{}}
 	for _, a := range p.Actions {
 		if err := j.action(a); err != nil {
 			return fmt.Errorf("%s: %w", describeAction(a), err)
@@ -170,15 +170,15 @@ func (m *model) judge(p Plan) error {
 	return nil
 }
 
-// judgement goes through the actions of one plan.
-type judgement struct {
+// checker goes through the actions of one plan.
+type checker struct {
 	*model
 	gone    map[string]bool // what was stopped, dropped or removed, by action and ID
 	created bool            // a sandbox was made
 	started map[string]bool
 }
 
-func (j *judgement) action(a Action) error {
+func (j *checker) action(a Action) error {
 	switch a := a.(type) {
 	case StopSandbox:
 		return j.once("stop " + a.ID)
@@ -202,7 +202,7 @@ func (j *judgement) action(a Action) error {
 	}
 }
 
-func (j *judgement) once(what string) error {
+func (j *checker) once(what string) error {
 	if j.gone[what] {
 		return errors.New("twice in one plan")
 	}
@@ -210,7 +210,7 @@ func (j *judgement) once(what string) error {
 	return nil
 }
 
-func (j *judgement) createSandbox(a CreateSandbox) error {
+func (j *checker) createSandbox(a CreateSandbox) error {
 	for _, s := range j.w.have.Sandboxes {
 		if s.Attempt >= a.Attempt {
 			return fmt.Errorf("%s had that attempt", s.ID)
@@ -226,7 +226,7 @@ func (j *judgement) createSandbox(a CreateSandbox) error {
 	return nil
 }
 
-func (j *judgement) start(a StartContainer) error {
+func (j *checker) start(a StartContainer) error {
 	if j.started[a.Name] {
 		return errors.New("twice in one plan")
 	}
@@ -256,7 +256,7 @@ func (j *judgement) start(a StartContainer) error {
 }
 
 // inOrder tells whether it is the turn of a container.
-func (j *judgement) inOrder(name string) error {
+func (j *checker) inOrder(name string) error {
 	init := j.w.want.Spec.InitContainers
 	place := slices.IndexFunc(init, func(c v1.Container) bool { return c.Name == name })
 	isMain := place < 0

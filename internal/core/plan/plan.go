@@ -1,9 +1,9 @@
-// Package plan decides what moves a pod from what the runtime holds of it
-// towards what is wanted of it.
+// Package plan decides which actions lead from the observed pod to the desired one. Package execute
+// calls it in each sync and performs the actions.
 //
 // It is pure: the same pod, observation and time give the same plan, and nothing
-// is remembered between two calls. What a decision needs to know of the past (how
-// often a container was restarted, how long the next wait is) was written on the
+// is remembered between two calls. What a decision needs to know of the past (the restart
+// count of a container, its next back-off) was written on the
 // containers when they were made, so a restarted agent decides as the old one did.
 package plan
 
@@ -16,33 +16,33 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Action is one thing to be done to a pod in the runtime.
+// Action is one change of a sandbox or container in the runtime.
 type Action interface{ isAction() }
 
 // The actions, in the order in which a plan lists them.
 type (
 	// StopSandbox stops a sandbox and every container in it.
 	StopSandbox struct {
-		ID  string
-		Why string
+		ID     string
+		Reason string
 	}
-	// StopContainer stops one container. What it is called and why is for people.
+	// StopContainer stops one container. Name and reason are for logs and events.
 	StopContainer struct {
-		ID    string
-		Name  string
-		Why   string
-		Grace *int64 // seconds that it has; nil: as many as the pod
+		ID     string
+		Name   string
+		Reason string
+		Grace  *int64 // seconds that it has; nil: as many as the pod
 	}
-	// DropContainer removes a container that was made but never started, so that
-	// its name is free again.
+	// DropContainer removes a container that was created but never started, so that
+	// its name can be used again.
 	DropContainer struct{ ID string }
-	// CreateSandbox makes and starts a sandbox.
+	// CreateSandbox creates and starts a sandbox.
 	CreateSandbox struct {
 		Attempt   uint32
 		Hash      string
 		FirstSeen time.Time // of the pod, as the sandbox before it says; zero: it is the first
 	}
-	// StartContainer makes and starts a container in the newest sandbox.
+	// StartContainer creates and starts a container in the newest sandbox.
 	StartContainer struct {
 		Name         string
 		Hash         string        // of its spec
@@ -51,7 +51,7 @@ type (
 		RestartCount int32         // how many of them in this life of the pod
 		Backoff      time.Duration // to be waited after its end
 	}
-	// RemoveContainer removes a dead container that nobody asks for any more.
+	// RemoveContainer removes a dead container that is neither shown nor restarted any more.
 	RemoveContainer struct {
 		ID      string
 		LogPath string
@@ -68,7 +68,7 @@ func (StartContainer) isAction()  {}
 func (RemoveContainer) isAction() {}
 func (RemoveSandbox) isAction()   {}
 
-// Wait is a container that is to be started, but not yet.
+// Wait is a container whose start waits for its back-off to pass.
 type Wait struct {
 	Container string
 	Until     time.Time
@@ -76,7 +76,7 @@ type Wait struct {
 	Message   string
 }
 
-// Plan is what to do now, and what to come back for.
+// Plan is a list of actions to perform now, and the starts that have to wait.
 type Plan struct {
 	Actions []Action
 	Waits   []Wait
@@ -86,8 +86,8 @@ type Plan struct {
 	RestartingAll bool
 }
 
-// Due is when a plan should be made again even if nothing happens. It is zero
-// if there is nothing to wait for.
+// Due is when a plan should be made again even if nothing happens: the end of the first wait. It is zero
+// if there is none.
 func (p Plan) Due() time.Time {
 	var due time.Time
 	for _, w := range p.Waits {
@@ -98,7 +98,7 @@ func (p Plan) Due() time.Time {
 	return due
 }
 
-// FirstStart tells whether the plan brings the pod up, as opposed to mending one
+// FirstStart tells whether the plan brings the pod up, as opposed to restarting a container of one
 // that is already up. Only first starts queue for a start slot.
 func (p Plan) FirstStart() bool {
 	for _, a := range p.Actions {
@@ -114,9 +114,9 @@ func (p Plan) FirstStart() bool {
 	return false
 }
 
-// Next returns what moves have towards want.
+// Next returns the plan that brings have closer to want.
 func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
-	v := look(want, have, rules, now)
+	v := newView(want, have, rules, now)
 	if _, ended := v.ended(); ended {
 		return Plan{Finished: true}
 	}
@@ -142,21 +142,21 @@ func Next(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) Plan {
 	return p
 }
 
-// view is a pod and what there is of it, as the rules look at it.
+// view is the desired and the observed pod, with conclusions that several rules need.
 type view struct {
 	want  *v1.Pod
 	have  pod.Observed
 	rules Backoff
 	now   time.Time
 
-	usable bool // the newest sandbox can be used
+	usable bool // the newest sandbox is ready and was made from the current spec
 	// round counts the restarts of all containers, and trigger is the container
 	// that asked for one that has yet to begin: see restartall.go.
 	round   int
 	trigger *pod.Container
 }
 
-func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
+func newView(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
 	v.usable = s != nil && s.State == pod.SandboxReady && !s.Past && (s.Hash == "" || s.Hash == SandboxHash(want))
@@ -164,8 +164,8 @@ func look(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	return v
 }
 
-// current returns the container of that name that counts: the newest one in the
-// sandbox in use, unless all were asked to restart since it was made.
+// current returns the newest container of that name in the sandbox in use. It is nil if there is
+// none, or a restart of all containers was requested after it was created.
 func (v *view) current(name string) *pod.Container {
 	c := v.have.Container(name)
 	if c == nil || !v.usable || c.SandboxID != v.have.Sandboxes[0].ID || v.outdated(c) {
@@ -174,9 +174,8 @@ func (v *view) current(name string) *pod.Container {
 	return c
 }
 
-// initialized tells whether the init containers are behind the pod: one of its
-// main containers was made in the sandbox in use. That is so even if the init
-// containers were collected long ago.
+// initialized tells whether the init containers have had their turn: a main container was created
+// in the sandbox in use. That holds even if the init containers were removed long ago.
 func (v *view) initialized() bool {
 	return slices.ContainsFunc(v.want.Spec.Containers, func(c v1.Container) bool { return v.current(c.Name) != nil })
 }

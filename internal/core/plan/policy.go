@@ -8,11 +8,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// verdict is what follows from the end of a container.
+// verdict is the consequence of the end of a container.
 type verdict int
 
 const (
-	final      verdict = iota // that was all
+	final      verdict = iota // it stays ended
 	restart                   // it is started again
 	restartAll                // every container of the pod is started again
 )
@@ -52,8 +52,7 @@ func policyOf(p *v1.Pod, spec *v1.Container) v1.ContainerRestartPolicy {
 	return v1.ContainerRestartPolicy(p.Spec.RestartPolicy)
 }
 
-// mayComeBack tells whether a container that is taken down through no fault of
-// its own, with its sandbox, may be started again.
+// mayComeBack tells whether a container that was stopped with its sandbox may be started again.
 func (v *view) mayComeBack(spec *v1.Container) bool {
 	return policyOf(v.want, spec) != v1.ContainerRestartPolicyNever
 }

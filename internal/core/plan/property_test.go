@@ -22,8 +22,8 @@ func TestEveryPlanKeepsToTheRules(t *testing.T) {
 		for i := 0; i < len(bytes); i += 8 {
 			binary.LittleEndian.PutUint64(bytes[i:], rng.Uint64())
 		}
-		if tale, err := tell(bytes); err != nil {
-			t.Fatalf("seed %d: %v, after\n%s", seed, err, tale)
+		if story, err := playRandom(bytes); err != nil {
+			t.Fatalf("seed %d: %v, after\n%s", seed, err, story)
 		}
 	}
 }
@@ -32,17 +32,17 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte("a pod"))
 	f.Add([]byte(strings.Repeat("init, sidecar, exit, restart, ", 5)))
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		if tale, err := tell(bytes[:min(len(bytes), 1000)]); err != nil {
-			t.Fatalf("%v, after\n%s", err, tale)
+		if story, err := playRandom(bytes[:min(len(bytes), 1000)]); err != nil {
+			t.Fatalf("%v, after\n%s", err, story)
 		}
 	})
 }
 
-// tell makes up a pod and what happens to it, one byte a choice. It returns the
+// playRandom makes up a pod and what happens to it, one byte a choice. It returns the
 // story and what was wrong with a plan in it.
-func tell(bytes []byte) (string, error) {
-	t := &tale{world: newWorld(), choices: bytes}
-	t.model = newModel(t.world)
+func playRandom(bytes []byte) (string, error) {
+	t := &randomRun{simulation: newSimulation(), choices: bytes}
+	t.model = newModel(t.simulation)
 	t.inventPod()
 	for len(t.choices) > 0 {
 		if err := t.event(); err != nil {
@@ -53,7 +53,7 @@ func tell(bytes []byte) (string, error) {
 	return t.story.String(), err
 }
 
-func (t *tale) event() error {
+func (t *randomRun) event() error {
 	switch t.choose(12) {
 	default:
 		return t.sync(false)
@@ -68,14 +68,14 @@ func (t *tale) event() error {
 	case 10:
 		t.timePasses()
 	case 11:
-		t.somebodyActs()
+		t.userActs()
 	}
 	t.model.note()
 	return nil
 }
 
 // sync plans and does what was planned, all or a part of it.
-func (t *tale) sync(partly bool) error {
+func (t *randomRun) sync(partly bool) error {
 	p, err := t.plan()
 	if err != nil {
 		return err
@@ -98,9 +98,9 @@ func (t *tale) sync(partly bool) error {
 		t.model.did(a)
 	}
 	if n < len(p.Actions) {
-		t.say("the agent dies after %d of these", n)
+		t.record("the agent dies after %d of these", n)
 		if half {
-			t.say("and in the middle of the next")
+			t.record("and in the middle of the next")
 			t.begin(p.Actions[n])
 			t.model.began(p.Actions[n])
 		}
@@ -109,19 +109,19 @@ func (t *tale) sync(partly bool) error {
 }
 
 // plan makes a plan, twice, and has it judged.
-func (t *tale) plan() (Plan, error) {
+func (t *randomRun) plan() (Plan, error) {
 	have := t.have
 	have.Containers, have.Sandboxes = slices.Clone(t.have.Containers), slices.Clone(t.have.Sandboxes)
 	p := t.next()
-	t.say("plan at %s:", t.now().Sub(t.start))
+	t.record("plan at %s:", t.now().Sub(t.start))
 	for _, a := range p.Actions {
-		t.say("  %s", describeAction(a))
+		t.record("  %s", describeAction(a))
 	}
 	for _, wait := range p.Waits {
-		t.say("  wait %s", wait.Container)
+		t.record("  wait %s", wait.Container)
 	}
 	if p.Finished {
-		t.say("  finished")
+		t.record("  finished")
 	}
 	if !reflect.DeepEqual(p, t.next()) {
 		return p, errors.New("the same input gave two plans")
@@ -129,12 +129,12 @@ func (t *tale) plan() (Plan, error) {
 	if !reflect.DeepEqual(have, t.have) {
 		return p, errors.New("planning changed what it was given")
 	}
-	return p, t.model.judge(p)
+	return p, t.model.check(p)
 }
 
 // settle lets nothing more happen but what is planned, and init containers succeed.
-func (t *tale) settle() error {
-	t.say("nothing more happens")
+func (t *randomRun) settle() error {
+	t.record("nothing more happens")
 	for range 300 {
 		p, err := t.plan()
 		if err != nil {
@@ -148,7 +148,7 @@ func (t *tale) settle() error {
 				t.model.did(a)
 			}
 		case running != nil:
-			t.say("%s succeeds", running.ID)
+			t.record("%s succeeds", running.ID)
 			t.end(running, 0)
 			t.model.note()
 		case len(p.Waits) > 0:
@@ -163,7 +163,7 @@ func (t *tale) settle() error {
 }
 
 // settled tells what is missing in a pod that should be up.
-func (t *tale) settled() error {
+func (t *randomRun) settled() error {
 	for _, c := range slices.Concat(t.want.Spec.InitContainers, t.want.Spec.Containers) {
 		up := t.model.here(c.Name)
 		if t.model.initPlace(c.Name) < 0 && !t.model.final[c.Name] && (up == nil || up.State != pod.ContainerRunning) {

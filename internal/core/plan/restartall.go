@@ -6,14 +6,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// A container may ask for a restart of all containers by the way it ends. That
-// takes several plans, and the agent may be replaced in the middle of it. So every
-// container is marked with the round that it was started in: how many restarts of
-// all came before. What is of an earlier round than the newest is outdated: it is
+// The exit code of a container may ask for a restart of all containers (the action
+// RestartAllContainers). That takes several plans, and the agent may be restarted meanwhile. So every
+// container is annotated with its round: how many restarts of
+// all came before. A container of an earlier round than the newest is outdated: it is
 // stopped, and started again.
 
-// findRound finds out which round the pod is in: the newest that was begun, or the
-// one after it if a container of that round has asked for it since.
+// findRound finds the round of the pod: the newest among its containers, or the
+// next one if a container of that round has asked for a restart of all.
 func (v *view) findRound() {
 	for i := range v.have.Containers {
 		if c := &v.have.Containers[i]; !isEphemeral(v.want, c.Name) {
@@ -25,7 +25,7 @@ func (v *view) findRound() {
 		c := &v.have.Containers[i]
 		stopped := ended && !c.FinishedAt.Before(at) // because the pod had ended
 		first := v.trigger == nil || c.FinishedAt.Before(v.trigger.FinishedAt)
-		if v.asksForAll(c) && c.Round == v.round && !c.Past && !stopped && first {
+		if v.triggersRestartAll(c) && c.Round == v.round && !c.Past && !stopped && first {
 			v.trigger = c
 		}
 	}
@@ -34,9 +34,9 @@ func (v *view) findRound() {
 	}
 }
 
-// asksForAll tells whether c ended in a way that asks for a restart of all. One
-// that was replaced did not: it was stopped for that, say because its spec changed.
-func (v *view) asksForAll(c *pod.Container) bool {
+// triggersRestartAll tells whether the exit code of c asks for a restart of all. That of a container
+// that was replaced does not count: it was stopped, say because its spec changed.
+func (v *view) triggersRestartAll(c *pod.Container) bool {
 	if c.State != pod.ContainerExited || v.have.Container(c.Name) != c {
 		return false
 	}
@@ -49,8 +49,8 @@ func (v *view) outdated(c *pod.Container) bool {
 	return c.Round < v.round && !isEphemeral(v.want, c.Name)
 }
 
-// restartAllAt is when the wait of the container that asked for a restart of all
-// is over, and whether that is still to come.
+// restartAllAt is when the back-off of the container that asked for a restart of all
+// ends, and whether that is in the future.
 func (v *view) restartAllAt() (time.Time, bool) {
 	if v.trigger == nil {
 		return time.Time{}, false
@@ -59,16 +59,16 @@ func (v *view) restartAllAt() (time.Time, bool) {
 	return until, v.now.Before(until)
 }
 
-// whyAll says to people why an outdated container is stopped.
-func (v *view) whyAll() string {
+// restartAllReason is why an outdated container is stopped, for logs.
+func (v *view) restartAllReason() string {
 	if v.trigger == nil {
 		return "all containers are restarted"
 	}
 	return "container " + v.trigger.Name + " asked for a restart of all"
 }
 
-// restartingAll tells whether a container asked for a restart of all, and some of
-// the main ones have not been made anew yet.
+// restartingAll tells whether a container asked for a restart of all, and a main container
+// has not been replaced yet.
 func (v *view) restartingAll() bool {
 	for i := range v.want.Spec.Containers {
 		if c := v.have.Container(v.want.Spec.Containers[i].Name); c != nil && v.outdated(c) {

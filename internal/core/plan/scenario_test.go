@@ -57,7 +57,7 @@ func TestScenarios(t *testing.T) {
 			if !strings.HasPrefix(string(text), "# ") {
 				t.Error("the first line does not say what is being told")
 			}
-			s := &scenario{world: newWorld()}
+			s := &scenario{simulation: newSimulation()}
 			for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 				input, want, ok := strings.Cut(block, "\n----\n")
 				if !ok {
@@ -76,7 +76,7 @@ func TestScenarios(t *testing.T) {
 }
 
 type scenario struct {
-	*world
+	*simulation
 	plan Plan
 }
 
@@ -119,11 +119,11 @@ func (s *scenario) happen(words []string) error {
 			return err
 		}
 	}
-	if done, err := s.wish(words[0], args, opt); done || err != nil {
+	if done, err := s.changeSpec(words[0], args, opt); done || err != nil {
 		return err
 	}
 	if done, err := s.move(words[0], args, opt); done || err != nil {
 		return err
 	}
-	return s.befall(words[0], args, opt)
+	return s.changeRuntime(words[0], args, opt)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // conditions derives the conditions of a pod, in the order in which they come
-// true. What others wrote on the pod comes after them, and stays as it is.
+// true. Conditions that others set on the pod follow unchanged.
 func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 	network := v.hasNetwork(s)
 	containers := v.containersReady(s, network)
@@ -20,22 +20,22 @@ func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 		v.condition(v1.PodInitialized, v.initialized(s)),
 		v.condition(v1.PodReady, v.ready(s, containers)),
 		v.condition(v1.ContainersReady, containers),
-		v.condition(v1.PodScheduled, fact{holds: true, since: s.StartTime.Time}),
+		v.condition(v1.PodScheduled, conditionState{holds: true, since: s.StartTime.Time}),
 	}
 	if v.RestartingAll {
-		out = append(out, v.condition(v1.AllContainersRestarting, fact{holds: true}))
+		out = append(out, v.condition(v1.AllContainersRestarting, conditionState{holds: true}))
 	}
-	if v.disrupts() {
-		out = append(out, v.condition(v1.DisruptionTarget, fact{
+	if v.isDisruption() {
+		out = append(out, v.condition(v1.DisruptionTarget, conditionState{
 			holds: true, reason: v1.PodReasonTerminationByKubelet, message: v.Termination.Disruption,
 		}))
 	}
 	return v.appendOthers(out)
 }
 
-// disrupts tells whether the agent is the one that disturbs the pod. If somebody
-// else said before that they do, their word stays.
-func (v *view) disrupts() bool {
+// isDisruption tells whether the agent sets the condition DisruptionTarget. If another component
+// has set it before, that one stays.
+func (v *view) isDisruption() bool {
 	othersDo := func(s *v1.PodStatus) bool {
 		c := conditionOf(s, v1.DisruptionTarget)
 		return c != nil && c.Status == v1.ConditionTrue && c.Reason != v1.PodReasonTerminationByKubelet
@@ -44,8 +44,8 @@ func (v *view) disrupts() bool {
 	return v.Termination != nil && v.Termination.Disruption != "" && !endedWell && !othersDo(&v.Pod.Status) && !othersDo(v.Previous)
 }
 
-// appendOthers adds the conditions that are not ours: readiness gates, and that
-// somebody wants the pod gone (DisruptionTarget, which the agent writes as well).
+// appendOthers adds the conditions that other components set: readiness gates, and DisruptionTarget
+// unless the agent set it itself.
 func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
 	add := func(c v1.PodCondition) {
 		known := func(o v1.PodCondition) bool { return o.Type == c.Type }
@@ -58,7 +58,7 @@ func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
 	}
 	if v.Previous != nil {
 		for _, c := range v.Previous.Conditions {
-			// What others took off a pod of the API server does not come back.
+			// A condition that was removed from a pod of the API server does not come back.
 			if c.Type == v1.DisruptionTarget || pod.Source(v.Pod) != pod.SourceAPI {
 				add(c)
 			}
@@ -67,35 +67,35 @@ func (v *view) appendOthers(out []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// fact is what a condition says.
-type fact struct {
+// conditionState is the derived state of a condition.
+type conditionState struct {
 	holds           bool
-	since           time.Time // as far as it can be told; zero: it can't
+	since           time.Time // zero: not known
 	reason, message string
 }
 
-func (v *view) hasNetwork(s *v1.PodStatus) fact {
+func (v *view) hasNetwork(s *v1.PodStatus) conditionState {
 	sandbox := v.Observed.Sandbox()
 	if sandbox == nil {
-		return fact{since: s.StartTime.Time}
+		return conditionState{since: s.StartTime.Time}
 	}
 	if sandbox.State == pod.SandboxReady {
-		return fact{holds: true, since: sandbox.CreatedAt}
+		return conditionState{holds: true, since: sandbox.CreatedAt}
 	}
-	// When a sandbox died is not told. Its last container ended with it or before.
+	// The runtime doesn't say when a sandbox died. Its last container ended with it or before.
 	var lastEnd time.Time
 	for i := range v.Observed.Containers {
 		if c := &v.Observed.Containers[i]; c.SandboxID == sandbox.ID && c.FinishedAt.After(lastEnd) {
 			lastEnd = c.FinishedAt
 		}
 	}
-	return fact{since: lastEnd}
+	return conditionState{since: lastEnd}
 }
 
-// condition keeps the transition time of a condition that did not change. One
-// that did, or is new, gets the time at which the fact came true, if that is
-// known: so an agent that was restarted says the same as the one before it.
-func (v *view) condition(which v1.PodConditionType, f fact) v1.PodCondition {
+// condition keeps the transition time of a condition that did not change. A condition
+// that did, or is new, gets the time since when its state holds, if that is
+// known: a restarted agent then says the same as before.
+func (v *view) condition(which v1.PodConditionType, f conditionState) v1.PodCondition {
 	out := v1.PodCondition{
 		Type: which, Status: v1.ConditionFalse, Reason: f.reason, Message: f.message, ObservedGeneration: v.Pod.Generation,
 	}

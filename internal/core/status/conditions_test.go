@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// told lists the conditions that change in the life of a pod, as TYPE=STATUS@second reason.
-func told(s v1.PodStatus) []string {
+// conditionStrings lists the conditions that change in the life of a pod, as TYPE=STATUS@second reason.
+func conditionStrings(s v1.PodStatus) []string {
 	var out []string
 	for _, c := range s.Conditions {
 		switch c.Type {
@@ -78,7 +78,7 @@ func TestConditionsThroughALifeAlsoForARestartedAgent(t *testing.T) {
 		s := step.is()
 		s.Now, s.Previous = at(step.now), before
 		lived := s.derive()
-		if got := told(lived); !reflect.DeepEqual(got, step.want) {
+		if got := conditionStrings(lived); !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", step.name, got, step.want)
 		}
 		fresh := step.is()
@@ -106,7 +106,7 @@ func TestATransitionIsNotDatedBeforeTheOneBefore(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app", "new").sandbox(pod.SandboxReady).running("app", "a", 0, 2).before(ready)
 	s.Now = at(100)
 	want := []string{"PodReadyToStartContainers=True@1 ", "Ready=False@100 ContainersNotReady", "ContainersReady=False@100 ContainersNotReady"}
-	if got := told(s.derive()); !reflect.DeepEqual(got, want) {
+	if got := conditionStrings(s.derive()); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

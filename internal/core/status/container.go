@@ -10,26 +10,26 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// kind is what a container is to its pod.
+// kind is in which list of the spec a container is.
 type kind int
 
 const (
 	mainContainer kind = iota
-	initContainer      // runs before the main ones, to its end
-	sidecar            // starts with the init containers and goes on
-	ephemeral          // added to look into a running pod
+	initContainer      // runs to its end before the main containers
+	sidecar            // starts with the init containers and keeps running
+	ephemeral          // added to a running pod for debugging
 )
 
-// container describes one container of the spec by the newest of its name in the
-// runtime and the one before it. Its place is that among the containers of its kind.
+// container derives the status of one container of the spec from the two newest of its name in the
+// runtime. Its place is the index among the containers of its kind.
 func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
 	cur, last := newestTwo(v.Observed, c.Name)
 	if cur != nil && cur.Past {
-		cur = nil // this life of the pod has none yet
+		cur = nil // the new life of the pod has not created it yet
 	}
 	out.VolumeMounts = mounts(c, cur)
-	if is != ephemeral { // nobody waits for those to be started or ready
+	if is != ephemeral { // they have no started or ready state
 		out.Started = new(false)
 	}
 	if cur == nil {
@@ -51,7 +51,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
 	case cur.State == pod.ContainerExited:
 		if (noted || ahead) && !v.ending {
-			// It will run again: its end becomes the last state.
+			// It will be restarted: its end becomes the last state.
 			out.State.Waiting = v.waiting(c.Name)
 			out.LastTerminationState.Terminated = v.terminated(cur)
 		} else {
@@ -60,10 +60,10 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	case cur.State == pod.ContainerCreated:
 		out.State.Waiting = v.waiting(c.Name)
 	default:
-		out.State.Terminated = lost("The runtime can't tell what became of the container", out.ContainerID)
+		out.State.Terminated = lostContainer("The runtime can't tell what became of the container", out.ContainerID)
 	}
 
-	started := out.State.Running != nil && saysYes(cur.Health.Started)
+	started := out.State.Running != nil && trueOrUnprobed(cur.Health.Started)
 	switch is {
 	case ephemeral:
 	case initContainer:
@@ -71,14 +71,14 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 		out.Ready = out.State.Terminated != nil && out.State.Terminated.ExitCode == 0
 	default:
 		out.Started = &started
-		out.Ready = started && saysYes(cur.Health.Ready)
+		out.Ready = started && trueOrUnprobed(cur.Health.Ready)
 	}
 	return out
 }
 
-// mounts says how the volumes of a container are mounted. What a mount that asks to be
-// read-only with all below it has become, if that was possible, the runtime tells of the
-// container that it made: with another version, it might do better the next time.
+// mounts returns how the volumes of a container are mounted. Whether a mount is recursively
+// read-only is what the runtime did for the created container, not what the spec asks for: "if
+// possible" may have another result with another version of the runtime.
 func mounts(c *v1.Container, made *pod.Container) []v1.VolumeMountStatus {
 	var out []v1.VolumeMountStatus
 	for _, m := range c.VolumeMounts {
@@ -94,10 +94,10 @@ func mounts(c *v1.Container, made *pod.Container) []v1.VolumeMountStatus {
 	return out
 }
 
-// absent completes the description of a container that the runtime does not have:
-// it was not made yet, or it was removed after its end.
+// absent completes the status of a container that the runtime does not have:
+// it was not created yet, or it was removed after its end.
 func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerStatus {
-	behind := is == initContainer && place < v.reached // so it succeeded, whoever saw it
+	behind := is == initContainer && place < v.reached // so it succeeded
 	before := v.statusBefore(out.Name)
 	ended := before != nil && before.State.Terminated != nil
 	switch {
@@ -108,7 +108,7 @@ func (v *view) absent(out v1.ContainerStatus, is kind, place int) v1.ContainerSt
 		out.Ready = true
 	case v.ending && before != nil && before.State.Running != nil:
 		out.RestartCount = before.RestartCount
-		out.State.Terminated = lost("The container was gone when the pod ended", before.ContainerID)
+		out.State.Terminated = lostContainer("The container was gone when the pod ended", before.ContainerID)
 	default:
 		out.State.Waiting = v.waiting(out.Name)
 	}
@@ -131,9 +131,9 @@ func (v *view) statusBefore(container string) *v1.ContainerStatus {
 	return nil
 }
 
-// saysYes reads what probes say. Where nothing is probed, all is well: a container
+// trueOrUnprobed reads the result of a probe. Without a probe, a container
 // is started as soon as it runs, and ready as soon as it is started.
-func saysYes(result *bool) bool { return result == nil || *result }
+func trueOrUnprobed(result *bool) bool { return result == nil || *result }
 
 func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 	for i := range have.Containers {
@@ -149,8 +149,8 @@ func newestTwo(have pod.Observed, name string) (cur, last *pod.Container) {
 	return cur, nil
 }
 
-// waiting says why a container does not run yet. Users know two words for "it is
-// coming": the one for a pod with init containers leaves open which of them it is.
+// waiting is the state of a container that does not run yet. Without another reason it is
+// ContainerCreating, or PodInitializing in a pod with init containers.
 func (v *view) waiting(name string) *v1.ContainerStateWaiting {
 	n := v.Waiting[name]
 	if n.Reason == "" || n.Reason == pod.ReasonContainerCreating {
@@ -180,8 +180,8 @@ func (v *view) terminated(c *pod.Container) *v1.ContainerStateTerminated {
 	return out
 }
 
-// lost is the end of a container of which nobody knows how it ended.
-func lost(message, id string) *v1.ContainerStateTerminated {
+// lostContainer is the state of a container that ended, with an exit code that is not known.
+func lostContainer(message, id string) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		ExitCode: 137, Reason: pod.ReasonContainerStatusUnknown, Message: message, ContainerID: id,
 	}

@@ -1,8 +1,8 @@
-// Package status says how a pod is doing: what users read as its phase, its
+// Package status derives the status of a pod: its phase, its
 // conditions and the states of its containers.
 //
-// Derive is pure. The Store holds the newest status of every pod; the worker of
-// a pod is the only one that writes it, and readers get values that nobody changes.
+// Derive is pure. The Store holds the newest status of every pod; only the worker of
+// a pod writes it, and readers get values that are never changed. The Writer sends statuses to the API server.
 package status
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // WaitingReason is why a container that should run does not: it waits for something, or
-// could not be started. It is what the runtime can't tell.
+// could not be started. The runtime doesn't know it.
 type WaitingReason struct {
 	Reason  string
 	Message string
@@ -37,7 +37,7 @@ type TerminationStep struct {
 	Since time.Time
 }
 
-// Input is all that a status is derived from.
+// Input has all that a status is derived from.
 type Input struct {
 	Pod      *v1.Pod
 	Observed pod.Observed             // with the health of its containers
@@ -49,16 +49,16 @@ type Input struct {
 
 	RestartingAll bool // a container asked for a restart of all, and that goes on
 
-	// How a pod ends. While none of these is set, it goes on.
+	// How a pod ends. While none of these is set, it runs or will.
 	Termination *Termination
 	Stopping    *TerminationStep
 	Finished    bool // its containers ended, and none of them will run again
-	Stopped     bool // nothing runs and nothing will, because it was told to stop
+	Stopped     bool // the agent stopped it, and none of its containers runs
 }
 
 // Derive returns the status of a pod.
 func Derive(in Input) v1.PodStatus {
-	v := look(in)
+	v := newView(in)
 	p := in.Pod
 	s := v1.PodStatus{QOSClass: pod.QOSClass(p), ObservedGeneration: p.Generation}
 	for _, ip := range in.HostIPs {
@@ -91,13 +91,13 @@ func Derive(in Input) v1.PodStatus {
 		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.container(c, ephemeral, i))
 	}
 	s.Phase = v.phase(s.ContainerStatuses)
-	s.Reason, s.Message = v.why()
+	s.Reason, s.Message = v.reasonAndMessage()
 	s.Conditions = v.conditions(&s)
-	s.Phase = v.shownPhase(&s)
+	s.Phase = v.publishedPhase(&s)
 	return s
 }
 
-// Failed is the status of a pod that may not run here.
+// Failed is the status of a pod that the node rejects.
 func Failed(p *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	return v1.PodStatus{
 		Phase:              v1.PodFailed,
@@ -109,19 +109,19 @@ func Failed(p *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	}
 }
 
-// view is an input, and what follows from it for several parts of a status.
+// view is an input, with conclusions that several parts of a status need.
 type view struct {
 	Input
-	ending   bool   // no container of it is started any more
-	reached  int    // the place of the init container that the pod has come to
+	ending   bool   // no container of the pod is started any more
+	reached  int    // see initReached
 	idPrefix string // of container ids
 }
 
-func look(in Input) *view {
+func newView(in Input) *view {
 	if in.Previous == nil && pod.Source(in.Pod) == pod.SourceAPI {
-		in.Previous = &in.Pod.Status // what an agent before this one wrote
+		in.Previous = &in.Pod.Status // written before the agent was restarted
 	}
-	// Of an earlier life, only the ends of containers are of interest: as their last states.
+	// Of the previous life, only the ends of containers are shown: as last states.
 	in.Observed.Sandboxes = slices.DeleteFunc(slices.Clone(in.Observed.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
 	v := &view{Input: in, idPrefix: "containerd://"}
 	if in.Runtime != "" {
@@ -132,11 +132,11 @@ func look(in Input) *view {
 	return v
 }
 
-// initReached is the place of the init container that the pod has come to in its
-// newest sandbox: -1 before the first, the number of them once main containers
-// were made. The newest container tells, because init containers have their turn
-// again when the sandbox is remade or all containers are restarted. Sidecars may
-// be restarted at any time, so they only tell that the pod came as far as that.
+// initReached is the index of the init container that the pod has come to in its
+// newest sandbox: -1 before the first, the number of init containers once a main container
+// was created. The newest container decides, because init containers run
+// again when the sandbox is replaced or all containers are restarted. Sidecars may
+// be restarted at any time, so they are only a lower bound.
 func (v *view) initReached() int {
 	reached := -1
 	for i := range v.Observed.Containers {
@@ -157,7 +157,7 @@ func (v *view) initReached() int {
 	return reached
 }
 
-// place returns the place of a main or init container among those of its kind.
+// place returns the kind of a container and its index among the containers of that kind.
 func (v *view) place(name string) (at int, is kind) {
 	for i := range v.Pod.Spec.Containers {
 		if v.Pod.Spec.Containers[i].Name == name {
@@ -174,11 +174,11 @@ func (v *view) place(name string) (at int, is kind) {
 			return i, initContainer
 		}
 	}
-	return -1, ephemeral // or one that the spec no longer has
+	return -1, ephemeral // or no longer in the spec
 }
 
-// startTime is when the node first took note of the pod. It is written on the
-// sandbox, where a restarted agent finds it.
+// startTime is when the agent first saw the pod. The sandbox carries it
+// for a restarted agent.
 func (v *view) startTime() time.Time {
 	if v.Previous != nil && v.Previous.StartTime != nil {
 		return v.Previous.StartTime.Time
@@ -200,7 +200,7 @@ func (v *view) podIPs() []string {
 	if s != nil && s.State == pod.SandboxReady {
 		return s.IPs
 	}
-	if v.ending && v.Previous != nil { // its address stays with a pod that ended
+	if v.ending && v.Previous != nil { // a pod that ended keeps its addresses
 		var ips []string
 		for _, ip := range v.Previous.PodIPs {
 			ips = append(ips, ip.IP)

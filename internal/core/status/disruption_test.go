@@ -66,10 +66,10 @@ func TestWhoDisturbsAPodSaysSo(t *testing.T) {
 	} {
 		s := test.given()
 		first := s.derive()
-		if got := say(first, v1.DisruptionTarget); got != test.want {
+		if got := describeCondition(first, v1.DisruptionTarget); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
 		}
-		if got := say(s.now(90).before(first).derive(), v1.DisruptionTarget); got != test.want {
+		if got := describeCondition(s.now(90).before(first).derive(), v1.DisruptionTarget); got != test.want {
 			t.Errorf("%s, half a minute later: got %s, want %s", name, got, test.want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestAnEndedPodSaysWhyAlsoWhenItIsOver(t *testing.T) {
 	if got.Phase != v1.PodFailed || got.Reason != "Preempting" || got.Message != "told" {
 		t.Errorf("got %s %s %q", got.Phase, got.Reason, got.Message)
 	}
-	if c := say(got, v1.DisruptionTarget); c != "True@60 TerminationByKubelet: made room" {
+	if c := describeCondition(got, v1.DisruptionTarget); c != "True@60 TerminationByKubelet: made room" {
 		t.Errorf("got %s", c)
 	}
 }

@@ -132,7 +132,7 @@ func TestHowAPodEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.given.derive()
-			if p := picture(got); p != test.want {
+			if p := describe(got); p != test.want {
 				t.Errorf("\ngot  %s\nwant %s", p, test.want)
 			}
 			if got.Reason != test.reason || got.Message != test.message {
@@ -145,7 +145,7 @@ func TestHowAPodEnds(t *testing.T) {
 func TestAnEndedPodIsNotReadyEvenWhileItRuns(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady).running("app", "a", 0, 2)
 	s.before(s.derive()).ended("DeadlineExceeded", "").now(90)
-	if got := say(s.derive(), v1.PodReady); got != "False@90 PodFailed" {
+	if got := describeCondition(s.derive(), v1.PodReady); got != "False@90 PodFailed" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestTheStatusInTheAPIServerIsTheOneBefore(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady).running("app", "a", 0, 2).ready("a", true)
 	s.Pod.Status = s.now(7).derive()
 	s.now(3600)
-	if got := say(s.derive(), v1.PodReady); got != "True@3600" {
+	if got := describeCondition(s.derive(), v1.PodReady); got != "True@3600" {
 		t.Errorf("a file's status is nobody's: got %s", got)
 	}
 	s.Pod.Annotations[pod.AnnotationSource] = pod.SourceAPI

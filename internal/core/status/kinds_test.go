@@ -213,10 +213,10 @@ func TestInitSidecarAndEphemeralContainers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.given.derive()
-			if p := picture(got); p != test.want {
+			if p := describe(got); p != test.want {
 				t.Errorf("\ngot  %s\nwant %s", p, test.want)
 			}
-			if c := say(got, v1.PodInitialized); c != test.initialized {
+			if c := describeCondition(got, v1.PodInitialized); c != test.initialized {
 				t.Errorf("initialized\ngot  %s\nwant %s", c, test.initialized)
 			}
 		})
@@ -287,7 +287,7 @@ func TestInitializingAlsoForARestartedAgent(t *testing.T) {
 		s := step.is()
 		s.Previous = before
 		lived := s.derive()
-		if got := []string{say(lived, v1.PodInitialized), say(lived, v1.ContainersReady)}; !reflect.DeepEqual(got, step.want) {
+		if got := []string{describeCondition(lived, v1.PodInitialized), describeCondition(lived, v1.ContainersReady)}; !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", step.name, got, step.want)
 		}
 		if restarted := step.is().now(3600).derive(); !reflect.DeepEqual(restarted, lived) {

@@ -10,14 +10,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// phase sums a pod up. It only ever goes on: Pending, Running, and one of the two
-// ends. Sidecars and what was added for debugging have no say in it.
+// phase derives the phase of a pod. It only moves on: Pending, Running, then Succeeded or Failed.
+// Sidecars and ephemeral containers do not count.
 //
 // A main container runs after the init containers, so a pod all of whose main
-// containers ran is Running even while its init containers have another turn.
+// containers ran is Running even while its init containers run again.
 func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
-	if v.wasOver() {
-		return v.Previous.Phase // the end is the end
+	if v.wasTerminal() {
+		return v.Previous.Phase // a terminal phase never changes
 	}
 	neverRan, succeeded := 0, 0
 	for i := range containers {
@@ -42,7 +42,7 @@ func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	case over:
 		return v1.PodFailed
 	case v.Previous != nil && v.Previous.Phase == v1.PodRunning:
-		return v1.PodRunning // it was up: from here on it only ends
+		return v1.PodRunning // it does not become Pending again
 	case neverRan > 0:
 		return v1.PodPending
 	default:
@@ -50,11 +50,11 @@ func (v *view) phase(containers []v1.ContainerStatus) v1.PodPhase {
 	}
 }
 
-// shownPhase is the phase that others read. A pod is not over before nothing of it runs,
-// though it is certain how it will end: its end is read as leave to use its room, and to
-// start the next of its kind. The conditions tell of it at once.
-func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
-	if v.wasOver() || !isOver(s.Phase) || !runs(s) {
+// publishedPhase is the phase in the status. A pod is not shown as Succeeded or Failed before none of its
+// containers runs: readers of a terminal phase use its resources, and start its
+// replacement. The conditions say at once how it will end.
+func (v *view) publishedPhase(s *v1.PodStatus) v1.PodPhase {
+	if v.wasTerminal() || !isOver(s.Phase) || !anyRunning(s) {
 		return s.Phase
 	}
 	goesOn := *v
@@ -62,20 +62,19 @@ func (v *view) shownPhase(s *v1.PodStatus) v1.PodPhase {
 	return goesOn.phase(s.ContainerStatuses)
 }
 
-// runs tells whether a container of a pod runs, of whatever kind.
-func runs(s *v1.PodStatus) bool {
+// anyRunning tells whether a container of any kind runs in a pod.
+func anyRunning(s *v1.PodStatus) bool {
 	is := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is) ||
 		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
 }
 
-// IsTerminal tells whether a pod has ended by what is said of it, and nothing of it runs.
-func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !runs(s) }
+// IsTerminal tells whether the phase of a pod is terminal and none of its containers runs.
+func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !anyRunning(s) }
 
 func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
 
-// initFailed tells whether an init container failed and nothing came after it. A
-// failure is history once another container was made.
+// initFailed tells whether an init container failed and no container was created after it.
 func (v *view) initFailed() bool {
 	for i := range v.Observed.Containers {
 		c := &v.Observed.Containers[i]
@@ -89,18 +88,18 @@ func (v *view) initFailed() bool {
 	return false
 }
 
-func (v *view) wasOver() bool {
+func (v *view) wasTerminal() bool {
 	return v.Previous != nil && isOver(v.Previous.Phase)
 }
 
 // terminating begins the message of a pod that is being stopped.
 const terminating = "Terminating since "
 
-// why says why the agent ended the pod, or else how far its stop has come. The
-// reason for an end stays, but the step of a stop does not.
-func (v *view) why() (reason, message string) {
+// reasonAndMessage are why the agent ended the pod, or else how far its stop has come. The
+// reason for an end stays, the step of a stop does not.
+func (v *view) reasonAndMessage() (reason, message string) {
 	switch {
-	case v.wasOver():
+	case v.wasTerminal():
 		reason = v.Previous.Reason
 		if !strings.HasPrefix(v.Previous.Message, terminating) {
 			message = v.Previous.Message

@@ -9,8 +9,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// anything is an observation that need not make sense.
-func anything(r *rand.Rand, s *story) {
+// randomInput replaces the observation by random sandboxes and containers, possible or not.
+func randomInput(r *rand.Rand, s *story) {
 	s.Observed, s.Waiting = pod.Observed{}, map[string]WaitingReason{}
 	for i := range r.IntN(3) {
 		s.Observed.Sandboxes = append(s.Observed.Sandboxes, pod.Sandbox{
@@ -51,7 +51,7 @@ func TestWhateverHappensAStatusMakesSense(t *testing.T) {
 		s.Pod.Annotations[pod.AnnotationSource] = []string{pod.SourceAPI, pod.SourceFile}[r.IntN(2)]
 
 		for step := range 8 {
-			anything(r, s)
+			randomInput(r, s)
 			s.now(float64(60 + step))
 			s.Finished, s.Stopped, s.RestartingAll = r.IntN(12) == 0, r.IntN(12) == 0, r.IntN(4) == 0
 			s.Termination, s.Stopping = nil, nil
@@ -65,19 +65,19 @@ func TestWhateverHappensAStatusMakesSense(t *testing.T) {
 			if before != nil && (order[got.Phase] < order[before.Phase] || order[before.Phase] == 2 && got.Phase != before.Phase) {
 				t.Fatalf("seed %d: from %s to %s", seed, before.Phase, got.Phase)
 			}
-			if (before == nil || !isOver(before.Phase)) && isOver(got.Phase) && runs(&got) {
-				t.Fatalf("seed %d: it is %s and runs: %s", seed, got.Phase, picture(got))
+			if (before == nil || !isOver(before.Phase)) && isOver(got.Phase) && anyRunning(&got) {
+				t.Fatalf("seed %d: it is %s and runs: %s", seed, got.Phase, describe(got))
 			}
-			makesSense(t, seed, got)
+			checkConsistency(t, seed, got)
 			s.before(got)
 		}
 	}
 }
 
-func makesSense(t *testing.T, seed uint64, s v1.PodStatus) {
+func checkConsistency(t *testing.T, seed uint64, s v1.PodStatus) {
 	t.Helper()
 	if len(s.InitContainerStatuses) != 3 || len(s.ContainerStatuses) != 2 || len(s.EphemeralContainerStatuses) != 1 {
-		t.Fatalf("seed %d: a container is missing: %s", seed, picture(s))
+		t.Fatalf("seed %d: a container is missing: %s", seed, describe(s))
 	}
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		for _, c := range list {

@@ -12,7 +12,7 @@ import (
 
 // initialized holds since the last init container ended or the last sidecar
 // started. It stays so when a sidecar is restarted later on.
-func (v *view) initialized(s *v1.PodStatus) fact {
+func (v *view) initialized(s *v1.PodStatus) conditionState {
 	var incomplete []string
 	since := s.StartTime.Time
 	probed := false
@@ -35,18 +35,18 @@ func (v *view) initialized(s *v1.PodStatus) fact {
 	passed := v.reached == len(v.Pod.Spec.InitContainers)
 	switch {
 	case s.Phase == v1.PodSucceeded:
-		return fact{holds: true, since: since, reason: "PodCompleted"}
+		return conditionState{holds: true, since: since, reason: "PodCompleted"}
 	case passed:
-		return fact{holds: true, since: since}
+		return conditionState{holds: true, since: since}
 	case len(incomplete) > 0:
-		return fact{
-			since: v.notSince(s), reason: "ContainersNotInitialized",
+		return conditionState{
+			since: v.uninitializedSince(s), reason: "ContainersNotInitialized",
 			message: fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(incomplete, " ")),
 		}
 	case probed:
-		return fact{holds: true} // its start was one thing, the good result another
+		return conditionState{holds: true} // the time of its start is not the time of the probe's success
 	default:
-		return fact{holds: true, since: since}
+		return conditionState{holds: true, since: since}
 	}
 }
 
@@ -62,24 +62,24 @@ func (v *view) firstStart(name string) (at time.Time) {
 	return at
 }
 
-// notSince is since when a pod that has to be initialized is not.
-func (v *view) notSince(s *v1.PodStatus) time.Time {
-	if len(v.Observed.Sandboxes) > 1 { // it has to be once more
+// uninitializedSince is since when a pod waits for its init containers.
+func (v *view) uninitializedSince(s *v1.PodStatus) time.Time {
+	if len(v.Observed.Sandboxes) > 1 { // its sandbox was replaced, and init containers run again
 		return v.Observed.Sandboxes[0].CreatedAt
 	}
 	return s.StartTime.Time
 }
 
-// isProbed tells whether something beside the runtime has a say in whether a
-// container is started or ready. When it said so is not known.
+// isProbed tells whether a probe decides if a container is started or ready. The time of its result
+// is not known.
 func (v *view) isProbed(c *v1.ContainerStatus) bool {
 	cur, _ := newestTwo(v.Observed, c.Name)
 	return cur != nil && (cur.Health.Started != nil || cur.Health.Ready != nil)
 }
 
-// containersReady holds since the last container became ready. It does not hold
-// since the first of those that are not ready ended. Sidecars count as well.
-func (v *view) containersReady(s *v1.PodStatus, network fact) fact {
+// containersReady holds since the last container became ready, and fails
+// since the first unready container ended. Sidecars count as well.
+func (v *view) containersReady(s *v1.PodStatus, network conditionState) conditionState {
 	var unready []string
 	var lastStart, firstEnd time.Time
 	probed := false
@@ -109,18 +109,18 @@ func (v *view) containersReady(s *v1.PodStatus, network fact) fact {
 	}
 	switch {
 	case s.Phase == v1.PodSucceeded:
-		return fact{since: firstEnd, reason: "PodCompleted"}
+		return conditionState{since: firstEnd, reason: "PodCompleted"}
 	case s.Phase == v1.PodFailed:
-		return fact{since: firstEnd, reason: "PodFailed"}
+		return conditionState{since: firstEnd, reason: "PodFailed"}
 	case len(unready) > 0:
-		return fact{
+		return conditionState{
 			since: firstEnd, reason: "ContainersNotReady",
 			message: fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " ")),
 		}
 	case probed:
-		return fact{holds: true}
+		return conditionState{holds: true}
 	default:
-		return fact{holds: true, since: lastStart}
+		return conditionState{holds: true, since: lastStart}
 	}
 }
 
@@ -136,9 +136,9 @@ func endOf(c *v1.ContainerStatus, ifNever time.Time) time.Time {
 	}
 }
 
-// ready holds when the containers are ready and every readiness gate is open:
-// a condition that somebody else sets.
-func (v *view) ready(s *v1.PodStatus, containers fact) fact {
+// ready holds when the containers are ready and the condition of every readiness gate,
+// which other components set, is True.
+func (v *view) ready(s *v1.PodStatus, containers conditionState) conditionState {
 	if !containers.holds {
 		return containers
 	}
@@ -166,13 +166,13 @@ func (v *view) ready(s *v1.PodStatus, containers fact) fact {
 		}
 	}
 	if len(shut) > 0 {
-		return fact{since: closed, reason: "ReadinessGatesNotReady", message: strings.Join(shut, ", ")}
+		return conditionState{since: closed, reason: "ReadinessGatesNotReady", message: strings.Join(shut, ", ")}
 	}
-	return fact{holds: true, since: opened}
+	return conditionState{holds: true, since: opened}
 }
 
-// gate returns the condition of a readiness gate. What the API server has is
-// newer than what was read from it before.
+// gate returns the condition of a readiness gate. That of the pod of the API server is
+// newer than that of the previous status.
 func (v *view) gate(which v1.PodConditionType) *v1.PodCondition {
 	if c := conditionOf(&v.Pod.Status, which); c != nil || pod.Source(v.Pod) == pod.SourceAPI {
 		return c

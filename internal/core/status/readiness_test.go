@@ -44,11 +44,11 @@ func TestProbesAndHooksHaveASay(t *testing.T) {
 		},
 	} {
 		got := test.given.derive()
-		if p := picture(got); p != test.want {
+		if p := describe(got); p != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, p, test.want)
 		}
 		for _, which := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
-			if c := say(got, which); c != test.ready {
+			if c := describeCondition(got, which); c != test.ready {
 				t.Errorf("%s: %s\ngot  %s\nwant %s", name, which, c, test.ready)
 			}
 		}
@@ -58,14 +58,14 @@ func TestProbesAndHooksHaveASay(t *testing.T) {
 func TestASidecarCountsForReadiness(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app").after("+net").sandbox(pod.SandboxReady).running("net", "n", 0, 2).running("app", "a", 0, 3).ready("n", false)
 	got := s.derive()
-	if c := say(got, v1.PodReady); c != "False@0 ContainersNotReady: containers with unready status: [net]" {
+	if c := describeCondition(got, v1.PodReady); c != "False@0 ContainersNotReady: containers with unready status: [net]" {
 		t.Errorf("ready: %s", c)
 	}
 	if got.Phase != v1.PodRunning {
 		t.Errorf("phase %s", got.Phase)
 	}
 	s.ready("n", true)
-	if c := say(s.before(got).now(99).derive(), v1.PodReady); c != "True@99" {
+	if c := describeCondition(s.before(got).now(99).derive(), v1.PodReady); c != "True@99" {
 		t.Errorf("ready: %s", c)
 	}
 }
@@ -73,7 +73,7 @@ func TestASidecarCountsForReadiness(t *testing.T) {
 // That a sidecar runs is known from the runtime, that its startup probe succeeded is not.
 func TestInitializedWhenAProbeSaysSo(t *testing.T) {
 	s := given(v1.RestartPolicyAlways, "app").after("+net").sandbox(pod.SandboxReady).running("net", "n", 0, 2).started("n", true).now(9)
-	if c := say(s.derive(), v1.PodInitialized); c != "True@9" {
+	if c := describeCondition(s.derive(), v1.PodInitialized); c != "True@9" {
 		t.Errorf("initialized: %s", c)
 	}
 }
@@ -124,11 +124,11 @@ func TestReadinessGates(t *testing.T) {
 			"False@0 ContainersNotReady: containers with unready status: [app]",
 		},
 	} {
-		if got := say(test.given.derive(), v1.PodReady); got != test.want {
+		if got := describeCondition(test.given.derive(), v1.PodReady); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, test.want)
 		}
 	}
-	if got := say(up("lb").derive(), v1.ContainersReady); got != "True@2" {
+	if got := describeCondition(up("lb").derive(), v1.ContainersReady); got != "True@2" {
 		t.Errorf("a gate is not about containers: %s", got)
 	}
 }
@@ -181,20 +181,20 @@ func TestWhatOthersWroteIsKept(t *testing.T) {
 
 func TestARestartOfAllIsShownWhileItGoesOn(t *testing.T) {
 	s := given(v1.RestartPolicyNever, "app").sandbox(pod.SandboxReady).exited("app", "a", 0, 88, 2, 3)
-	if got := say(s.derive(), v1.AllContainersRestarting); got != "none" {
+	if got := describeCondition(s.derive(), v1.AllContainersRestarting); got != "none" {
 		t.Errorf("nobody asked: %s", got)
 	}
 	s.RestartingAll = true
 	first := s.now(4).derive()
-	if got := say(first, v1.AllContainersRestarting); got != "True@4" {
+	if got := describeCondition(first, v1.AllContainersRestarting); got != "True@4" {
 		t.Errorf("it began: %s", got)
 	}
 	again := s.now(9).before(first).derive()
-	if got := say(again, v1.AllContainersRestarting); got != "True@4" {
+	if got := describeCondition(again, v1.AllContainersRestarting); got != "True@4" {
 		t.Errorf("it goes on: %s", got)
 	}
 	s.RestartingAll = false
-	if got := say(s.before(again).derive(), v1.AllContainersRestarting); got != "none" {
+	if got := describeCondition(s.before(again).derive(), v1.AllContainersRestarting); got != "none" {
 		t.Errorf("it is over: %s", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Store holds the newest status of every pod and tells readers when one changes.
+// Store holds the newest status of every pod and notifies readers of changes.
 type Store struct {
 	mu          sync.Mutex
 	statuses    map[pod.UID]v1.PodStatus
@@ -31,9 +31,9 @@ func (s *Store) Get(uid pod.UID) (v1.PodStatus, bool) {
 	return status, ok
 }
 
-// WithLock hands the status of a pod to f, if there is one. No newer one is set before f has
-// returned: whoever passes a status on like that never comes after one who sets the
-// next, and passes on that. f must not block, nor call the store.
+// WithLock calls f with the status of a pod, if there is one. No newer status is set before f has
+// returned, so a status that f passes on can't overtake a newer one. f must not block, nor call the
+// store.
 func (s *Store) WithLock(uid pod.UID, f func(v1.PodStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,12 +42,12 @@ func (s *Store) WithLock(uid pod.UID, f func(v1.PodStatus)) {
 	}
 }
 
-// Set stores the status of a pod and tells whether it is another one than before.
+// Set stores the status of a pod and tells whether it differs from the one before.
 func (s *Store) Set(uid pod.UID, status v1.PodStatus) bool {
 	if !s.replace(uid, status) {
 		return false
 	}
-	s.tell(uid)
+	s.notify(uid)
 	return true
 }
 
@@ -68,18 +68,18 @@ func (s *Store) Forget(uid pod.UID) {
 	delete(s.statuses, uid)
 	s.mu.Unlock()
 	if known {
-		s.tell(uid)
+		s.notify(uid)
 	}
 }
 
-// tell says that the status of a pod changed. The lock is not held: those who are told
-// may read.
-func (s *Store) tell(uid pod.UID) {
+// notify tells watchers and subscribers that the status of a pod changed. The lock is not held
+// while subscribers are called: they may read the store.
+func (s *Store) notify(uid pod.UID) {
 	s.mu.Lock()
 	for w := range s.watchers[uid] {
 		select {
 		case w <- struct{}{}:
-		default: // it has not looked since the last time
+		default: // it has not read the last signal yet
 		}
 	}
 	subscribers := s.subscribers
@@ -89,7 +89,7 @@ func (s *Store) tell(uid pod.UID) {
 	}
 }
 
-// Subscribe has f called with each pod whose status has changed, from now on. f must not
+// Subscribe has f called with the UID of each pod whose status changes from now on. f must not
 // block.
 func (s *Store) Subscribe(f func(pod.UID)) {
 	s.mu.Lock()
@@ -97,8 +97,8 @@ func (s *Store) Subscribe(f func(pod.UID)) {
 	s.subscribers = append(slices.Clone(s.subscribers), f)
 }
 
-// Watch returns a channel that says "look again" after every change of the status of a
-// pod, and a function that ends the watch. A reader that is slow is told once, not often.
+// Watch returns a channel that gets a signal after every change of the status of a
+// pod, and a function that ends the watch. Signals to a slow reader are combined into one.
 func (s *Store) Watch(uid pod.UID) (changed <-chan struct{}, stop func()) {
 	w := make(chan struct{}, 1)
 	s.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-func wasTold(c <-chan struct{}) bool {
+func wasSignalled(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -47,30 +47,30 @@ func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
 	changed, stop := s.Watch("a")
 	other, stopOther := s.Watch("a")
 	defer stopOther()
-	if wasTold(changed) {
+	if wasSignalled(changed) {
 		t.Fatal("nothing has changed yet")
 	}
 	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
 	s.Set("a", v1.PodStatus{Phase: v1.PodRunning})
-	if !wasTold(changed) || wasTold(changed) {
+	if !wasSignalled(changed) || wasSignalled(changed) {
 		t.Error("want to be told exactly once")
 	}
-	if s.Set("b", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
+	if s.Set("b", v1.PodStatus{Phase: v1.PodRunning}); wasSignalled(changed) {
 		t.Error("told of another pod")
 	}
-	if s.Set("a", v1.PodStatus{Phase: v1.PodRunning}); wasTold(changed) {
+	if s.Set("a", v1.PodStatus{Phase: v1.PodRunning}); wasSignalled(changed) {
 		t.Error("told of a status that is as it was")
 	}
-	if s.Forget("a"); !wasTold(changed) {
+	if s.Forget("a"); !wasSignalled(changed) {
 		t.Error("not told that a pod is gone")
 	}
 
 	stop()
 	stop() // once more does no harm
-	if s.Set("a", v1.PodStatus{}); wasTold(changed) {
+	if s.Set("a", v1.PodStatus{}); wasSignalled(changed) {
 		t.Error("told after the watch ended")
 	}
-	if !wasTold(other) {
+	if !wasSignalled(other) {
 		t.Error("the end of one watch ended another")
 	}
 	stopOther()

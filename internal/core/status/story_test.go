@@ -142,8 +142,8 @@ func summary(c v1.ContainerStatus) string {
 	}
 }
 
-// picture shows a pod as: phase | init containers | containers | those for debugging.
-func picture(s v1.PodStatus) string {
+// describe shows a pod as: phase | init containers | containers | those for debugging.
+func describe(s v1.PodStatus) string {
 	parts := []string{string(s.Phase)}
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		var names []string
@@ -167,8 +167,8 @@ func picture(s v1.PodStatus) string {
 	return strings.Join(parts, " | ")
 }
 
-// say shows one condition as: STATUS@second reason: message.
-func say(s v1.PodStatus, which v1.PodConditionType) string {
+// describeCondition shows one condition as: STATUS@second reason: message.
+func describeCondition(s v1.PodStatus, which v1.PodConditionType) string {
 	c := conditionOf(&s, which)
 	if c == nil {
 		return "none"

@@ -11,10 +11,10 @@ import (
 //	             stop, finished                stopped                removed, erased
 //	Syncing ────────────────────▶ Terminating ─────────▶ Terminated ────────────────▶ Gone
 //	kept as its spec says         being stopped          nothing runs; its            nothing
-//	                                                     last words can be read       is left
+//	                                                     status can be read           is left
 //
-// There is one way back: a pod that a passing cause ended may be revived, and
-// begins a new life once it is stopped.
+// There is one way back: a pod that a passing cause ended may be revived, and begins a new life
+// once it is stopped.
 type Phase int
 
 const (
@@ -38,10 +38,10 @@ type life struct {
 	grace int64
 	// cause is why the pod was stopped: the first one stays.
 	cause pod.Cause
-	// removed says that no source has the pod any more. It never turns back; a
-	// pod that is added again meanwhile waits in again.
+	// removed says that no source has the pod any more. It stays true: a pod that is added again
+	// waits in next until this one is gone.
 	removed bool
-	again   *v1.Pod
+	next    *v1.Pod
 	// revive says that a new life follows as soon as this one is stopped.
 	revive bool
 }
@@ -51,23 +51,22 @@ type life struct {
 type event interface{ isEvent() }
 
 type (
-	// desire says that a source has this version of the pod.
+	// desire brings the newest version of the pod.
 	desire struct{ pod *v1.Pod }
-	// stop asks for the end of a pod that its source still has. A nil grace
-	// means the pod's own.
+	// stop ends a pod that its source still has. A nil grace is the grace period of the pod.
 	stop struct {
 		grace *int64
 		cause pod.Cause
 	}
-	// revive says that what ended the pod has passed.
+	// revive begins a new life if a passing cause ended the pod.
 	revive struct{}
-	// remove says that the source no longer has the pod.
+	// remove ends a pod that no source has any more.
 	remove struct{}
-	// finished says that all of its containers ended for good.
+	// finished is the result of a sync: all containers have ended and are not restarted.
 	finished struct{ why string }
-	// stopped says that nothing of the pod runs.
+	// stopped is the result of a stop: nothing of the pod runs.
 	stopped struct{}
-	// erased says that nothing of the pod is left.
+	// erased is the result of a cleanup: nothing of the pod is left.
 	erased struct{}
 )
 
@@ -79,15 +78,15 @@ func (finished) isEvent() {}
 func (stopped) isEvent()  {}
 func (erased) isEvent()   {}
 
-// born returns the life of a pod that a source brought.
-func born(p *v1.Pod) life { return life{}.on(desire{p}) }
+// newLife returns the life of a pod that a source has.
+func newLife(p *v1.Pod) life { return life{}.on(desire{p}) }
 
 // on returns the life after an event. Events that come too late change nothing.
 func (l life) on(e event) life {
 	switch e := e.(type) {
 	case desire:
 		if l.removed {
-			l.again = e.pod
+			l.next = e.pod
 			return l
 		}
 		l.pod = e.pod
@@ -109,7 +108,7 @@ func (l life) on(e event) life {
 	case remove:
 		l.removed = true
 		l.revive = false
-		l.again = nil // it was added again, and removed again
+		l.next = nil // it was added again, and removed again
 		return l.end(pod.Grace(l.pod), pod.Cause{Why: "its source no longer has it"})
 	case finished:
 		return l.end(pod.Grace(l.pod), pod.Cause{Why: e.why})
@@ -126,8 +125,7 @@ func (l life) on(e event) life {
 	return l
 }
 
-// end moves a pod that still runs to Terminating, and shortens the time of one
-// that is already there.
+// end moves a Syncing pod to Terminating, and shortens the grace period of a Terminating one.
 func (l life) end(grace int64, cause pod.Cause) life {
 	switch l.phase {
 	case Syncing:
@@ -142,22 +140,21 @@ func (l life) end(grace int64, cause pod.Cause) life {
 // reborn begins the new life of a pod that is stopped and to be revived.
 func (l life) reborn() life {
 	if l.phase == Terminated && l.revive {
-		return born(l.pod)
+		return newLife(l.pod)
 	}
 	return l
 }
 
-// work tells whether there is something to do in this state even if nothing
-// was observed.
-func (l life) work() bool {
+// hasWork tells whether the phase asks for a step.
+func (l life) hasWork() bool {
 	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && (l.removed || l.deleted()))
 }
 
-// deleted tells whether the source has the pod and wants it gone.
+// deleted tells whether the API server has the pod with a deletionTimestamp.
 func (l life) deleted() bool { return l.pod.DeletionTimestamp != nil }
 
-// interrupts tells whether what is being done for before is out of date in l:
-// the pod is to be stopped, or sooner than it was.
+// interrupts tells whether a step that runs for before has to be cancelled: the pod is to be
+// stopped, or sooner than it was.
 func (l life) interrupts(before life) bool {
 	return l.phase != before.phase || l.grace < before.grace
 }

@@ -84,13 +84,13 @@ func TestTransitions(t *testing.T) {
 }
 
 func TestAPodAddedAgainWhileItGoesWaitsForItsTurn(t *testing.T) {
-	l := born(podWithGrace(30)).on(remove{})
+	l := newLife(podWithGrace(30)).on(remove{})
 	next := podWithGrace(10)
 	l = l.on(desire{next})
-	if l.phase != Terminating || l.again != next || l.pod == next {
+	if l.phase != Terminating || l.next != next || l.pod == next {
 		t.Fatalf("the new version must wait, and the old one stay what is stopped: %+v", l)
 	}
-	if l = l.on(remove{}); l.again != nil {
+	if l = l.on(remove{}); l.next != nil {
 		t.Fatal("it was removed again, and must not come back")
 	}
 }
@@ -98,13 +98,13 @@ func TestAPodAddedAgainWhileItGoesWaitsForItsTurn(t *testing.T) {
 func TestAPodThatHasEndedBeforeNeverRuns(t *testing.T) {
 	p := podWithGrace(30)
 	p.Status.Phase = v1.PodFailed
-	if l := born(p); l.phase != Terminating {
+	if l := newLife(p); l.phase != Terminating {
 		t.Fatalf("phase %s", l.phase)
 	}
 }
 
 func TestTheFirstReasonStays(t *testing.T) {
-	l := born(podWithGrace(30)).on(stop{nil, pod.Cause{Why: "evicted"}}).on(remove{})
+	l := newLife(podWithGrace(30)).on(stop{nil, pod.Cause{Why: "evicted"}}).on(remove{})
 	if l.cause.Why != "evicted" {
 		t.Fatalf("cause %+v", l.cause)
 	}
@@ -115,7 +115,7 @@ func TestTheFirstReasonStays(t *testing.T) {
 func TestLifeNeverGoesBack(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		l := born(podWithGrace(r.Int64N(60)))
+		l := newLife(podWithGrace(r.Int64N(60)))
 		for range 30 {
 			grace := r.Int64N(60)
 			e := [...]event{
@@ -150,7 +150,7 @@ func TestLifeNeverGoesBack(t *testing.T) {
 }
 
 func TestAPodThatAPassingCauseEndedIsRevived(t *testing.T) {
-	ended := func() life { return born(podWithGrace(30)).on(stop{nil, shutdown}) }
+	ended := func() life { return newLife(podWithGrace(30)).on(stop{nil, shutdown}) }
 	for name, test := range map[string]struct {
 		life life
 		want Phase
@@ -164,8 +164,8 @@ func TestAPodThatAPassingCauseEndedIsRevived(t *testing.T) {
 		"removed before":                      {ended().on(stopped{}).on(remove{}).on(revive{}), Terminated},
 		"deleted meanwhile":                   {ended().on(revive{}).on(desire{deleted(5)}).on(stopped{}), Terminated},
 		"deleted after it was stopped":        {ended().on(stopped{}).on(desire{deleted(5)}).on(revive{}), Terminating},
-		"it had ended before the cause came":  {born(podWithGrace(30)).on(finished{}).on(stop{nil, shutdown}).on(stopped{}).on(revive{}), Terminated},
-		"it lives: there is nothing to bring": {born(podWithGrace(30)).on(revive{}), Syncing},
+		"it had ended before the cause came":  {newLife(podWithGrace(30)).on(finished{}).on(stop{nil, shutdown}).on(stopped{}).on(revive{}), Terminated},
+		"it lives: there is nothing to bring": {newLife(podWithGrace(30)).on(revive{}), Syncing},
 	} {
 		if test.life.phase != test.want {
 			t.Errorf("%s: got %s, want %s", name, test.life.phase, test.want)

@@ -1,13 +1,13 @@
-// Package worker gives each pod a goroutine of its own, which does one thing at
-// a time for it: the newest thing that is to be done.
+// Package worker gives each pod a goroutine of its own, which performs one step for it at a time:
+// Sync, Stop, Release or Cleanup of the Executor, as the phase of the pod asks for.
 //
-// A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go).
-// A pod that ended never runs again, unless what ended it was to pass, and has.
-// Requests only change what is to be done; while a worker is busy they pile up
-// into one. Whatever fails is tried again here, with growing pauses, and nowhere else.
+// A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go). A pod that ended
+// never runs again under its UID, unless the cause of its end was a passing one. Requests change
+// the life and wake the goroutine; those that come while a step runs lead to one more step. A step
+// that fails is retried here, with growing pauses, and nowhere else.
 //
-// Only the Pool starts and forgets workers. Two static pods of one name never
-// run at the same time: the later one waits until the earlier one is gone.
+// Only the Pool starts and removes workers. Two static pods of one name never run at the same
+// time: the later one waits until the earlier one is gone.
 package worker
 
 import (
@@ -24,20 +24,23 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Executor do what a worker decides on. Every method may be called again after it
-// failed or was interrupted, and then goes on where it stood.
+// Executor performs the steps of pods. Every method may be called again after it failed or was
+// interrupted, and then continues where it stopped.
 type Executor interface {
-	// Sync brings a pod one step closer to its spec. One that was stopped before
-	// has a new life.
+	// Sync brings a pod one step closer to its spec. A pod that was stopped before begins a new
+	// life.
 	Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.Outcome, error)
-	// Stop ends all that runs of a pod, by force once grace is over. It says that
-	// it is done when it is called and nothing runs any more.
+	// Stop stops the containers and sandboxes of a pod, by force once grace is over. It returns
+	// done if nothing ran when it was called.
 	Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace time.Duration, cause pod.Cause) (done bool, err error)
+	// Release lets the API server delete a terminated pod, since the pod holds nothing on this
+	// node any more.
+	Release(ctx context.Context, p *v1.Pod, have pod.Observed) error
 	// Cleanup removes all that is left of a pod.
 	Cleanup(ctx context.Context, p *v1.Pod, have pod.Observed) error
 }
 
-// Observer knows the state of a pod in the runtime.
+// Observer returns the state of a pod in the runtime, read no earlier than since.
 type Observer interface {
 	Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
 }
@@ -47,14 +50,14 @@ type Config struct {
 	Executor Executor
 	Observer Observer
 	Log      *slog.Logger
-	// EnqueueAt asks to be called back, by Look, at that time.
+	// EnqueueAt has Enqueue called for a pod at that time.
 	EnqueueAt func(pod.UID, time.Time)
-	// PodGone is told that a pod has left without a trace. It may block.
+	// PodGone is called when nothing is left of a pod. It may block.
 	PodGone func(context.Context, pod.UID)
 
-	// SyncStarted begins what a worker does for a pod in one go, and what it returns ends
-	// it. Restarted is told of a pod that comes again under the UID that it had. Both
-	// are for those who measure, and may be nil.
+	// SyncStarted is called before each step, and the function that it returns after it.
+	// Restarted is called when a pod that was removed starts again under the same UID. Both are
+	// for metrics and traces, and may be nil.
 	SyncStarted func(ctx context.Context, p *v1.Pod, phase Phase) (context.Context, func(error))
 	Restarted   func(*v1.Pod)
 }
@@ -64,10 +67,10 @@ type Pool struct {
 	Config
 	group *run.Group
 
-	mu      sync.Mutex
-	workers map[pod.UID]*worker
-	holder  map[string]pod.UID // static pods: who has a name
-	queue   map[string]*v1.Pod // static pods: who waits for it
+	mu          sync.Mutex
+	workers     map[pod.UID]*worker
+	nameHolders map[string]pod.UID // the static pod that has a full name
+	nameQueue   map[string]*v1.Pod // the static pod that waits for it
 }
 
 // New returns a pool without workers. They end when ctx does; Stop waits for them.
@@ -81,45 +84,45 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 		}
 	}
 	return &Pool{
-		Config:  c,
-		group:   run.NewGroup(ctx, c.Log),
-		workers: map[pod.UID]*worker{},
-		holder:  map[string]pod.UID{},
-		queue:   map[string]*v1.Pod{},
+		Config:      c,
+		group:       run.NewGroup(ctx, c.Log),
+		workers:     map[pod.UID]*worker{},
+		nameHolders: map[string]pod.UID{},
+		nameQueue:   map[string]*v1.Pod{},
 	}, nil
 }
 
 // Stop ends the workers and leaves their pods as they are.
 func (p *Pool) Stop() { p.group.Stop() }
 
-// Desire brings a pod that a source has, or a newer version of it.
+// Desire starts a pod, or hands a newer version of it to its worker.
 func (p *Pool) Desire(want *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[want.UID]; w != nil {
-		w.tell(desire{want})
+		w.apply(desire{want})
 		return
 	}
 	if pod.IsStatic(want) {
 		name := pod.FullName(want)
-		if _, taken := p.holder[name]; taken {
-			p.queue[name] = want
+		if _, taken := p.nameHolders[name]; taken {
+			p.nameQueue[name] = want
 			return
 		}
-		p.holder[name] = want.UID
+		p.nameHolders[name] = want.UID
 	}
-	p.start(want.UID, born(want))
+	p.start(want.UID, newLife(want))
 }
 
-// Remove says that no source has a pod any more: it is stopped and erased.
+// Remove stops a pod that no source has any more, and removes all that is left of it.
 func (p *Pool) Remove(gone *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if waiting := p.queue[pod.FullName(gone)]; waiting != nil && waiting.UID == gone.UID {
-		delete(p.queue, pod.FullName(gone))
+	if waiting := p.nameQueue[pod.FullName(gone)]; waiting != nil && waiting.UID == gone.UID {
+		delete(p.nameQueue, pod.FullName(gone))
 	}
 	if w := p.workers[gone.UID]; w != nil {
-		w.tell(remove{})
+		w.apply(remove{})
 	}
 }
 
@@ -128,21 +131,21 @@ func (p *Pool) End(uid pod.UID, grace *int64, cause pod.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.tell(stop{grace: grace, cause: cause})
+		w.apply(stop{grace: grace, cause: cause})
 	}
 }
 
-// Ended returns a channel that is closed once nothing of a pod runs any more. It
-// is closed already if nothing does.
+// Ended returns a channel that is closed once nothing of a pod runs. If the pod has no worker, the
+// channel is closed already.
 func (p *Pool) Ended(uid pod.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
 		return w.whenEnded()
 	}
-	nobody := make(chan struct{})
-	close(nobody)
-	return nobody
+	ended := make(chan struct{})
+	close(ended)
+	return ended
 }
 
 // Active returns the pods of which something may run.
@@ -156,18 +159,18 @@ func (p *Pool) Active() []*v1.Pod {
 	return active
 }
 
-// Revive says that what ended a pod has passed. It runs again, once it is
-// stopped, if the cause of its end was a passing one; else nothing happens.
+// Revive begins a new life of a pod that a passing cause ended, once the pod is stopped. Any other
+// pod is left alone.
 func (p *Pool) Revive(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.tell(revive{})
+		w.apply(revive{})
 	}
 }
 
-// Orphan takes care of a pod that the runtime has and nobody wants: all that is
-// known of it is what the runtime tells.
+// Orphan stops a pod that no source has, and removes all that is left of it. All that is known of
+// the pod is what was observed.
 func (p *Pool) Orphan(o pod.Observed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,38 +178,38 @@ func (p *Pool) Orphan(o pod.Observed) {
 		return
 	}
 	orphan := &v1.Pod{}
-	// Of one that left nothing but files, not even the name is known.
+	// Of a pod that left nothing but files, not even the name is known.
 	orphan.UID, orphan.Name, orphan.Namespace = o.UID, cmp.Or(o.Name, string(o.UID)), o.Namespace
 	grace := int64(0)
 	for _, c := range o.Containers {
 		grace = max(grace, c.Grace)
 	}
 	orphan.Spec.TerminationGracePeriodSeconds = &grace
-	if name := pod.FullName(orphan); p.holder[name] == "" {
-		p.holder[name] = o.UID
+	if name := pod.FullName(orphan); p.nameHolders[name] == "" {
+		p.nameHolders[name] = o.UID
 	}
 	p.start(o.UID, life{pod: orphan}.on(remove{}))
 }
 
-// Enqueue says that something about a pod may have changed.
+// Enqueue asks for another sync of a pod.
 func (p *Pool) Enqueue(uid pod.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		w.look()
+		w.enqueue()
 	}
 }
 
-// EnqueueAll says that something about every pod may have changed.
+// EnqueueAll asks for another sync of every pod.
 func (p *Pool) EnqueueAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.workers {
-		w.look()
+		w.enqueue()
 	}
 }
 
-// Life is what others may know of a worker.
+// Life is a copy of the state of a worker.
 type Life struct {
 	Pod     *v1.Pod
 	Phase   Phase
@@ -220,12 +223,12 @@ func (p *Pool) Lives() map[pod.UID]Life {
 	defer p.mu.Unlock()
 	out := make(map[pod.UID]Life, len(p.workers))
 	for uid, w := range p.workers {
-		out[uid] = w.shown()
+		out[uid] = w.snapshot()
 	}
 	return out
 }
 
-// Life returns what Lives tells of one pod, and false if it has no worker.
+// Life returns the entry of Lives for one pod, and false if the pod has no worker.
 func (p *Pool) Life(uid pod.UID) (Life, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,36 +236,36 @@ func (p *Pool) Life(uid pod.UID) (Life, bool) {
 	if w == nil {
 		return Life{}, false
 	}
-	return w.shown(), true
+	return w.snapshot(), true
 }
 
-// start makes a worker. The caller holds the lock.
+// start starts a worker. The caller holds the lock.
 func (p *Pool) start(uid pod.UID, l life) {
 	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
 	p.workers[uid] = w
-	w.look()
+	w.enqueue()
 	p.group.Go("worker "+string(uid), func(ctx context.Context) {
 		w.run(ctx)
 		if ctx.Err() == nil {
-			p.forget(w)
+			p.removeWorker(w)
 			p.PodGone(ctx, uid)
 		}
 	})
 }
 
-// forget drops a worker whose pod is gone, and starts who waited for that: the
+// removeWorker removes a worker whose pod is gone, and starts the pod that waited for that: the
 // same pod added again, or the next static pod of its name.
-func (p *Pool) forget(w *worker) {
+func (p *Pool) removeWorker(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.workers, w.uid)
-	l := w.now()
+	l := w.current()
 	name := pod.FullName(l.pod)
-	next := l.again
-	if p.holder[name] == w.uid {
-		delete(p.holder, name)
-		if queued := p.queue[name]; queued != nil {
-			delete(p.queue, name)
+	next := l.next
+	if p.nameHolders[name] == w.uid {
+		delete(p.nameHolders, name)
+		if queued := p.nameQueue[name]; queued != nil {
+			delete(p.nameQueue, name)
 			next = queued
 		}
 	}
@@ -270,10 +273,10 @@ func (p *Pool) forget(w *worker) {
 		return
 	}
 	if pod.IsStatic(next) {
-		p.holder[name] = next.UID
+		p.nameHolders[name] = next.UID
 	}
 	if next.UID == w.uid && p.Restarted != nil {
 		p.Restarted(next)
 	}
-	p.start(next.UID, born(next))
+	p.start(next.UID, newLife(next))
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/lib/pod"
 )
 
-// hands notes what they are asked to do. A call that is held waits until the
-// test lets it go, or its context ends.
-type hands struct {
+// recordingExecutor records its calls. A call that is held waits until unblock, or until its
+// context ends.
+type recordingExecutor struct {
 	mu      sync.Mutex
 	calls   []string
 	running map[pod.UID]bool
@@ -27,7 +28,7 @@ type hands struct {
 	causes  []pod.Cause // of the stops
 }
 
-func (h *hands) note(ctx context.Context, what string, p *v1.Pod) error {
+func (h *recordingExecutor) record(ctx context.Context, what string, p *v1.Pod) error {
 	key := what + " " + string(p.UID)
 	h.mu.Lock()
 	h.calls = append(h.calls, key)
@@ -50,8 +51,8 @@ func (h *hands) note(ctx context.Context, what string, p *v1.Pod) error {
 	return nil
 }
 
-func (h *hands) Sync(ctx context.Context, p *v1.Pod, _ pod.Observed) (pod.Outcome, error) {
-	err := h.note(ctx, "sync", p)
+func (h *recordingExecutor) Sync(ctx context.Context, p *v1.Pod, _ pod.Observed) (pod.Outcome, error) {
+	err := h.record(ctx, "sync", p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -60,7 +61,7 @@ func (h *hands) Sync(ctx context.Context, p *v1.Pod, _ pod.Observed) (pod.Outcom
 	return h.outcome, err
 }
 
-func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.Duration, cause pod.Cause) (bool, error) {
+func (h *recordingExecutor) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.Duration, cause pod.Cause) (bool, error) {
 	h.mu.Lock()
 	if !h.running[p.UID] {
 		h.mu.Unlock()
@@ -70,7 +71,7 @@ func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.
 	h.mu.Lock()
 	h.causes = append(h.causes, cause)
 	h.mu.Unlock()
-	if err := h.note(ctx, "stop in "+grace.String(), p); err != nil {
+	if err := h.record(ctx, "stop in "+grace.String(), p); err != nil {
 		return false, err
 	}
 	h.mu.Lock()
@@ -79,36 +80,40 @@ func (h *hands) Stop(ctx context.Context, p *v1.Pod, _ pod.Observed, grace time.
 	return false, nil
 }
 
-func (h *hands) Cleanup(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
-	return h.note(ctx, "erase", p)
+func (h *recordingExecutor) Release(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
+	return h.record(ctx, "release", p)
 }
 
-func (h *hands) letGo(key string) {
+func (h *recordingExecutor) Cleanup(ctx context.Context, p *v1.Pod, _ pod.Observed) error {
+	return h.record(ctx, "erase", p)
+}
+
+func (h *recordingExecutor) unblock(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.hold[key])
 	delete(h.hold, key)
 }
 
-func (h *hands) did() []string {
+func (h *recordingExecutor) recorded() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls)
 }
 
-type blind struct{}
+type emptyObserver struct{}
 
-func (blind) Get(_ context.Context, uid pod.UID, _ time.Time) (pod.Observed, error) {
+func (emptyObserver) Get(_ context.Context, uid pod.UID, _ time.Time) (pod.Observed, error) {
 	return pod.Observed{UID: uid, At: time.Now()}, nil
 }
 
-// bench is a pool in a bubble of its own, with a due queue that is plain timers.
-func bench(t *testing.T, test func(t *testing.T, p *Pool, h *hands)) {
+// withPool is a pool in a bubble of its own, with a due queue that is plain timers.
+func withPool(t *testing.T, test func(t *testing.T, p *Pool, h *recordingExecutor)) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hands{running: map[pod.UID]bool{}, hold: map[string]chan struct{}{}, fail: map[string]int{}}
+		h := &recordingExecutor{running: map[pod.UID]bool{}, hold: map[string]chan struct{}{}, fail: map[string]int{}}
 		var pool *Pool
 		pool, err := New(t.Context(), Config{
-			Executor: h, Observer: blind{}, Log: slog.New(slog.DiscardHandler),
+			Executor: h, Observer: emptyObserver{}, Log: slog.New(slog.DiscardHandler),
 			EnqueueAt: func(uid pod.UID, at time.Time) { time.AfterFunc(time.Until(at), func() { pool.Enqueue(uid) }) },
 			PodGone:   func(context.Context, pod.UID) {},
 		})
@@ -127,16 +132,16 @@ func named(uid pod.UID, source string) *v1.Pod {
 	return p
 }
 
-func expect(t *testing.T, h *hands, want ...string) {
+func expect(t *testing.T, h *recordingExecutor, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if got := h.did(); !slices.Equal(got, want) {
+	if got := h.recorded(); !slices.Equal(got, want) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 }
 
 func TestAPodIsSyncedStoppedAndErased(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		p.Desire(named("a", pod.SourceAPI))
 		expect(t, h, "sync a")
 		p.Remove(named("a", pod.SourceAPI))
@@ -147,21 +152,36 @@ func TestAPodIsSyncedStoppedAndErased(t *testing.T) {
 	})
 }
 
+func TestAPodThatIsDeletedAfterItsEndIsReleased(t *testing.T) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
+		p.Desire(named("a", pod.SourceAPI))
+		synctest.Wait()
+		p.End("a", nil, asked)
+		expect(t, h, "sync a", "stop in 30s a")
+		gone := named("a", pod.SourceAPI)
+		gone.DeletionTimestamp = &metav1.Time{}
+		p.Desire(gone)
+		expect(t, h, "sync a", "stop in 30s a", "release a")
+		p.Remove(gone)
+		expect(t, h, "sync a", "stop in 30s a", "release a", "erase a")
+	})
+}
+
 func TestManyLooksWhileBusyAreOne(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.hold["sync a"] = make(chan struct{})
 		p.Desire(named("a", pod.SourceAPI))
 		expect(t, h, "sync a")
 		for range 100 {
 			p.Enqueue("a")
 		}
-		h.letGo("sync a")
+		h.unblock("sync a")
 		expect(t, h, "sync a", "sync a")
 	})
 }
 
 func TestAKillInterruptsASyncAndIsNotOverwritten(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.hold["sync a"] = make(chan struct{})
 		p.Desire(named("a", pod.SourceAPI))
 		expect(t, h, "sync a")
@@ -181,7 +201,7 @@ func TestAKillInterruptsASyncAndIsNotOverwritten(t *testing.T) {
 }
 
 func TestAShorterGraceCutsAStopShort(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		p.Desire(named("a", pod.SourceAPI))
 		synctest.Wait()
 		h.hold["stop in 30s a"] = make(chan struct{})
@@ -195,11 +215,11 @@ func TestAShorterGraceCutsAStopShort(t *testing.T) {
 }
 
 func TestFailuresAreRetriedWithGrowingPauses(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.fail["sync a"] = 3
 		start := time.Now()
 		p.Desire(named("a", pod.SourceAPI))
-		for len(h.did()) < 4 {
+		for len(h.recorded()) < 4 {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 		}
@@ -212,35 +232,35 @@ func TestFailuresAreRetriedWithGrowingPauses(t *testing.T) {
 }
 
 func TestAPodThatAlwaysHasSomethingToDoDoesNotSpin(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.outcome = pod.Outcome{Again: true}
 		p.Desire(named("a", pod.SourceAPI))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if calls := len(h.did()); calls < 20 || calls > 50 {
+		if calls := len(h.recorded()); calls < 20 || calls > 50 {
 			t.Fatalf("%d syncs in ten seconds", calls)
 		}
 	})
 }
 
 func TestADueTimeCountsAlsoIfTheStepFailed(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.fail["sync a"] = 1000
 		h.outcome = pod.Outcome{Due: time.Now().Add(20 * time.Second)}
 		p.Desire(named("a", pod.SourceAPI))
 		time.Sleep(19 * time.Second) // retries alone come after 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 seconds
 		synctest.Wait()
-		before := len(h.did())
+		before := len(h.recorded())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if after := len(h.did()); before != 6 || after == before {
+		if after := len(h.recorded()); before != 6 || after == before {
 			t.Fatalf("%d syncs before the time that was asked for, %d after it", before, after)
 		}
 	})
 }
 
 func TestAStaticPodWaitsForItsPredecessor(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		old, edited := named("old", pod.SourceFile), named("new", pod.SourceFile)
 		p.Desire(old)
 		synctest.Wait()
@@ -248,13 +268,13 @@ func TestAStaticPodWaitsForItsPredecessor(t *testing.T) {
 		p.Remove(old)
 		p.Desire(edited)
 		expect(t, h, "sync old", "stop in 30s old")
-		h.letGo("stop in 30s old")
+		h.unblock("stop in 30s old")
 		expect(t, h, "sync old", "stop in 30s old", "erase old", "sync new")
 	})
 }
 
 func TestAQueuedPodThatIsRemovedNeverStarts(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		old, edited := named("old", pod.SourceFile), named("new", pod.SourceFile)
 		p.Desire(old)
 		synctest.Wait()
@@ -264,13 +284,13 @@ func TestAQueuedPodThatIsRemovedNeverStarts(t *testing.T) {
 		p.Remove(edited)
 		p.Desire(old) // the edit was taken back
 		synctest.Wait()
-		h.letGo("stop in 30s old")
+		h.unblock("stop in 30s old")
 		expect(t, h, "sync old", "stop in 30s old", "erase old", "sync old")
 	})
 }
 
 func TestAnOrphanIsStoppedAndErasedFromRuntimeDataAlone(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.running["lost"] = true
 		p.Orphan(pod.Observed{UID: "lost", Name: "web", Namespace: "default", Containers: []pod.Container{{Grace: 7}, {Grace: 3}}})
 		expect(t, h, "stop in 7s lost", "erase lost")
@@ -278,7 +298,7 @@ func TestAnOrphanIsStoppedAndErasedFromRuntimeDataAlone(t *testing.T) {
 }
 
 func TestAFinishedPodIsStoppedAndStays(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		h.outcome = pod.Outcome{Finished: true}
 		p.Desire(named("job", pod.SourceAPI))
 		expect(t, h, "sync job", "stop in 30s job")
@@ -289,7 +309,7 @@ func TestAFinishedPodIsStoppedAndStays(t *testing.T) {
 }
 
 func TestTheFirstCauseIsHandedToWhoeverStopsThePod(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		p.Desire(named("a", pod.SourceAPI))
 		synctest.Wait()
 		h.hold["stop in 30s a"] = make(chan struct{})
@@ -317,7 +337,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 func TestTheEndOfAPodCanBeWaitedFor(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		if !isClosed(p.Ended("nobody")) {
 			t.Fatal("nothing runs of a pod that nobody has")
 		}
@@ -330,7 +350,7 @@ func TestTheEndOfAPodCanBeWaitedFor(t *testing.T) {
 		if isClosed(ended) || len(p.Active()) != 1 {
 			t.Fatal("it still runs")
 		}
-		h.letGo("stop in 30s a")
+		h.unblock("stop in 30s a")
 		<-ended
 		if len(p.Active()) != 0 || !isClosed(p.Ended("a")) {
 			t.Fatal("it has ended")
@@ -339,7 +359,7 @@ func TestTheEndOfAPodCanBeWaitedFor(t *testing.T) {
 }
 
 func TestARevivedPodIsSyncedAndCanBeStoppedAgain(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		p.Desire(named("a", pod.SourceFile))
 		synctest.Wait()
 		h.hold["stop in 30s a"] = make(chan struct{})
@@ -349,7 +369,7 @@ func TestARevivedPodIsSyncedAndCanBeStoppedAgain(t *testing.T) {
 		p.Revive("a")
 		time.Sleep(10 * time.Second)
 		expect(t, h, "sync a", "stop in 30s a") // not before it is stopped
-		h.letGo("stop in 30s a")
+		h.unblock("stop in 30s a")
 		expect(t, h, "sync a", "stop in 30s a", "sync a")
 		if !isClosed(first) || isClosed(p.Ended("a")) {
 			t.Fatal("each life has an end of its own")

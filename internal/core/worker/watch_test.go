@@ -13,7 +13,7 @@ import (
 )
 
 func TestTurnsAndRestartsAreSeen(t *testing.T) {
-	bench(t, func(t *testing.T, p *Pool, h *hands) {
+	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		var turns []string
 		p.SyncStarted = func(ctx context.Context, _ *v1.Pod, phase Phase) (context.Context, func(error)) {
 			return ctx, func(err error) { turns = append(turns, fmt.Sprint(phase, " ", err != nil)) }
@@ -30,7 +30,7 @@ func TestTurnsAndRestartsAreSeen(t *testing.T) {
 		p.Remove(web)
 		synctest.Wait()
 		p.Desire(web)
-		h.letGo("erase 1")
+		h.unblock("erase 1")
 		synctest.Wait()
 
 		// then each turn is seen, and that it came again.

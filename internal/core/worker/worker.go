@@ -5,45 +5,45 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/pod"
 )
 
-// worker is the goroutine of one pod. Its life changes under mu; everything
-// below the line belongs to the goroutine alone.
+// worker is the goroutine of one pod.
 type worker struct {
 	pool *Pool
 	uid  pod.UID
-	wake chan struct{} // capacity 1: "there is something to do"
+	wake chan struct{} // capacity 1: many requests while a step runs count as one
 
 	mu        sync.Mutex
 	life      life
 	ended     chan struct{}      // closed when nothing of the pod runs; another one in a new life
 	interrupt context.CancelFunc // of the step that runs; nil if none does
-	running   life               // what that step was started for
+	stepLife  life               // the life that step was started for
 
-	// ---
+	// The fields below belong to the goroutine.
 
-	lastAction time.Time // nothing observed before this may be acted on
+	lastAction time.Time // an observation must be newer than this
 	stopBegan  time.Time
 	failures   int // in a row
-	rounds     int // in which something was done, in a row
+	rounds     int // steps in a row that changed something
 }
 
-// tell applies an event and wakes the goroutine.
-func (w *worker) tell(e event) {
+// apply applies an event and wakes the goroutine.
+func (w *worker) apply(e event) {
 	w.mu.Lock()
 	before := w.life
 	w.life = before.on(e)
-	w.noteEnd(before.phase, w.life.phase)
-	if w.interrupt != nil && w.life.interrupts(w.running) {
+	w.closeEnded(before.phase, w.life.phase)
+	if w.interrupt != nil && w.life.interrupts(w.stepLife) {
 		w.interrupt()
 	}
 	w.mu.Unlock()
-	w.look()
+	w.enqueue()
 }
 
-// noteEnd lets go of those who wait for the end of a life. The caller holds the lock.
-func (w *worker) noteEnd(before, after Phase) {
+// closeEnded closes ended at the end of a life. The caller holds the lock.
+func (w *worker) closeEnded(before, after Phase) {
 	if before < Terminated && (after >= Terminated || after < before) {
 		close(w.ended)
 	}
@@ -58,33 +58,32 @@ func (w *worker) whenEnded() <-chan struct{} {
 	return w.ended
 }
 
-// look wakes the goroutine: something about its pod may have changed. Many
-// calls while it is busy count as one.
-func (w *worker) look() {
+// enqueue asks the goroutine for another step.
+func (w *worker) enqueue() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (w *worker) now() life {
+func (w *worker) current() life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.life
 }
 
-// shown is what others may know.
-func (w *worker) shown() Life {
-	l := w.now()
+// snapshot returns a copy of the life for other packages.
+func (w *worker) snapshot() Life {
+	l := w.current()
 	return Life{Pod: l.pod, Phase: l.phase, Removed: l.removed, Cause: l.cause}
 }
 
-// begin takes the newest state and makes its step interruptible.
-func (w *worker) begin(ctx context.Context) (life, context.Context, context.CancelFunc) {
+// beginStep returns the newest life, and a context that apply cancels if that life is out of date.
+func (w *worker) beginStep(ctx context.Context) (life, context.Context, context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
-	w.interrupt, w.running = cancel, w.life
+	w.interrupt, w.stepLife = cancel, w.life
 	return w.life, ctx, func() {
 		cancel()
 		w.mu.Lock()
@@ -93,7 +92,7 @@ func (w *worker) begin(ctx context.Context) (life, context.Context, context.Canc
 	}
 }
 
-// run does what there is to do, until the pod is gone or ctx ends.
+// run performs a step whenever it is woken, until the pod is gone or ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for {
 		select {
@@ -102,21 +101,21 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		w.step(ctx)
-		if w.now().phase == Gone || ctx.Err() != nil {
+		if w.current().phase == Gone || ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// step does one thing for the pod: the one that its phase asks for.
+// step performs the step that the phase asks for, and applies or retries its result.
 func (w *worker) step(ctx context.Context) {
-	l, stepCtx, done := w.begin(ctx)
-	if !l.work() {
+	l, stepCtx, done := w.beginStep(ctx)
+	if !l.hasWork() {
 		done()
 		return
 	}
 	turnCtx, end := w.pool.SyncStarted(stepCtx, l.pod, l.phase)
-	outcome, result, err := w.act(turnCtx, l)
+	outcome, result, err := w.perform(turnCtx, l)
 	end(err)
 	interrupted := stepCtx.Err() != nil
 	done()
@@ -125,18 +124,18 @@ func (w *worker) step(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil && interrupted:
-		w.look() // there is something newer to do: at once
+		w.enqueue() // the life changed: its step comes at once
 		return
 	case err != nil:
 		w.retry(l, err)
 	default:
 		w.succeeded(l)
 		if result != nil {
-			w.tell(result)
+			w.apply(result)
 		}
 		overdue := !outcome.Due.IsZero() && !outcome.Due.After(time.Now())
 		if outcome.Again || overdue {
-			w.again()
+			w.requeue()
 		} else {
 			w.rounds = 0
 		}
@@ -146,27 +145,27 @@ func (w *worker) step(ctx context.Context) {
 	}
 }
 
-// again looks once more at once: something was done. A pod for which there is
-// always something to do, because the runtime never does it, has to wait.
-func (w *worker) again() {
+// requeue asks for another step at once, since this one changed something. After maxRounds such
+// steps in a row there is a pause: the runtime may accept a change and never carry it out.
+func (w *worker) requeue() {
 	if w.rounds++; w.rounds > maxRounds {
-		w.pool.EnqueueAt(w.uid, time.Now().Add(firstRetry))
+		w.pool.EnqueueAt(w.uid, time.Now().Add(retryPause.First))
 		return
 	}
-	w.look()
+	w.enqueue()
 }
 
-// retry asks for another attempt after a pause that grows. It is said once that
-// a step fails; how it goes on is for developers.
+// retry asks for another attempt after a pause that grows. The first failure in a row is logged as
+// a warning, the others for debugging.
 func (w *worker) retry(l life, err error) {
 	w.failures++
-	wait := retryAfter(w.failures)
+	pause := retryPause.After(w.failures)
 	log := w.pool.Log.Debug
 	if w.failures == 1 {
 		log = w.pool.Log.Warn
 	}
-	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", wait, "err", err)
-	w.pool.EnqueueAt(w.uid, time.Now().Add(wait))
+	log("pod step failed; trying again", "pod", pod.Ref(l.pod), "uid", w.uid, "phase", l.phase, "attempt", w.failures, "in", pause, "err", err)
+	w.pool.EnqueueAt(w.uid, time.Now().Add(pause))
 }
 
 func (w *worker) succeeded(l life) {
@@ -176,8 +175,8 @@ func (w *worker) succeeded(l life) {
 	w.failures = 0
 }
 
-// act performs the step of a phase and returns the event that ends it, if any.
-func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
+// perform calls the Executor for a phase, and returns the event that the call leads to, if any.
+func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error) {
 	have, err := w.pool.Observer.Get(ctx, w.uid, w.lastAction)
 	if err != nil {
 		return pod.Outcome{}, nil, err
@@ -187,7 +186,7 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		w.stopBegan = time.Time{}
 		outcome, err := w.pool.Executor.Sync(ctx, l.pod, have)
 		if err != nil || outcome.Again {
-			w.lastAction = time.Now() // the runtime changed, or may have: read it anew
+			w.lastAction = time.Now() // the pod in the runtime may have changed
 		}
 		if err == nil && outcome.Finished {
 			return outcome, finished{outcome.Why}, nil
@@ -201,9 +200,8 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 		}
 		return pod.Outcome{}, stopped{}, nil
 	default:
-		if !l.removed { // it ended, and was deleted after that: its source has to be told
-			_, err := w.pool.Executor.Stop(ctx, l.pod, have, 0, l.cause)
-			return pod.Outcome{}, nil, err
+		if !l.removed { // deleted after it had ended
+			return pod.Outcome{}, nil, w.pool.Executor.Release(ctx, l.pod, have)
 		}
 		err = w.pool.Executor.Cleanup(ctx, l.pod, have)
 		w.lastAction = time.Now()
@@ -211,8 +209,8 @@ func (w *worker) act(ctx context.Context, l life) (pod.Outcome, event, error) {
 	}
 }
 
-// timeLeft is what is left of a grace period that began with the first attempt
-// to stop the pod. A failed or interrupted attempt does not begin it anew.
+// timeLeft returns the rest of a grace period. It begins with the first attempt to stop the pod,
+// and not anew after an attempt that failed or was interrupted.
 func (w *worker) timeLeft(grace int64) time.Duration {
 	if w.stopBegan.IsZero() {
 		w.stopBegan = time.Now()
@@ -220,15 +218,8 @@ func (w *worker) timeLeft(grace int64) time.Duration {
 	return max(0, time.Until(w.stopBegan.Add(time.Duration(grace)*time.Second)))
 }
 
-const (
-	firstRetry = 500 * time.Millisecond
-	maxRetry   = 30 * time.Second
+// retryPause is the time between two attempts of a step that fails.
+var retryPause = backoff.Exponential{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
-	// maxRounds is more than any pod needs to get from nothing to running.
-	maxRounds = 20
-)
-
-// retryAfter is how long to wait after that many failures in a row.
-func retryAfter(failures int) time.Duration {
-	return min(firstRetry<<min(failures-1, 10), maxRetry)
-}
+// maxRounds is more than any pod needs to get from nothing to running.
+const maxRounds = 20

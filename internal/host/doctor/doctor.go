@@ -45,6 +45,7 @@ type Machine struct {
 	ClockSynced func() (bool, error)
 	CanLabel    func() error // why containers can't have SELinux labels
 	AgentUp     func() error // asks the agent on the socket
+	AgentPID    func() int   // the process that works in BerthRoot, as the kernel says; 0: none, or not known
 	Cluster     func() error // asks the API server; nil without a kubeconfig
 }
 

@@ -7,21 +7,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"berth/internal/host/mounts"
 )
 
-// mount is a line of the mount table.
-type mount struct{ at, kind, options string }
-
-func (m *Machine) mounts() []mount {
-	var out []mount
-	for line := range strings.Lines(m.read("proc/self/mountinfo")) {
-		where, what, found := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if found && len(fields) >= 5 && len(kind) >= 3 {
-			out = append(out, mount{at: fields[4], kind: kind[0], options: kind[2]})
-		}
+// mounts is empty if the mount table can't be read.
+func (m *Machine) mounts() mounts.Table {
+	table, err := mounts.Parse(strings.NewReader(m.read("proc/self/mountinfo")))
+	if err != nil {
+		return nil
 	}
-	return out
+	return table
 }
 
 // needed are the controllers that limits of pods need.
@@ -32,10 +28,10 @@ func checkCgroups(m *Machine) Finding {
 	version := ""
 	for _, on := range m.mounts() {
 		switch {
-		case on.kind == "cgroup2" && on.at == "/sys/fs/cgroup":
-			version, have = "v2", strings.Fields(m.read(on.at+"/cgroup.controllers"))
-		case on.kind == "cgroup":
-			version, have = "v1", append(have, strings.Split(on.options, ",")...)
+		case on.FSType == "cgroup2" && on.Mountpoint == "/sys/fs/cgroup":
+			version, have = "v2", strings.Fields(m.read(on.Mountpoint+"/cgroup.controllers"))
+		case on.FSType == "cgroup":
+			version, have = "v1", append(have, strings.Split(on.VFSOptions, ",")...)
 		}
 	}
 	if version == "" {

@@ -8,14 +8,12 @@ import (
 
 // checkRootDir looks at the file system that holds images and containers.
 func checkRootDir(m *Machine) Finding {
-	on := mount{at: "/", kind: "unknown"}
-	for _, other := range m.mounts() {
-		if inside(m.BerthRoot, other.at) && len(other.at) >= len(on.at) {
-			on = other // the last one mounted there counts
-		}
+	fstype := "unknown"
+	if on := m.mounts().Under(m.BerthRoot); on != nil {
+		fstype = on.FSType
 	}
-	where := fmt.Sprintf("%s is on %s", m.BerthRoot, on.kind)
-	switch on.kind {
+	where := fmt.Sprintf("%s is on %s", m.BerthRoot, fstype)
+	switch fstype {
 	case "overlay":
 		return fail(where+", which can't hold the layers of images", "give berth a folder on a disk: --root-dir /DISK/berth")
 	case "nfs", "nfs4", "cifs", "9p", "vfat", "fuse.sshfs":
@@ -24,11 +22,6 @@ func checkRootDir(m *Machine) Finding {
 		return warn(where+": images and pods are gone after a reboot", "give berth a folder on a disk: --root-dir /DISK/berth")
 	}
 	return ok(where)
-}
-
-// inside tells whether path is at dir or below it.
-func inside(path, dir string) bool {
-	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
 const (

@@ -67,17 +67,20 @@ func checkAgent(m *Machine) Finding {
 	if m.AgentUp == nil {
 		return Finding{}
 	}
-	socket, lock := filepath.Join(m.BerthRoot, "berth.sock"), filepath.Join(m.BerthRoot, "berth.lock")
-	pid := m.read(lock)
-	alive := pid != "" && m.exists("proc/"+pid)
+	socket := filepath.Join(m.BerthRoot, "berth.sock")
 	err := m.AgentUp()
-	switch {
-	case err == nil:
+	if err == nil {
 		return ok("an agent runs on " + m.BerthRoot)
-	case alive && m.exists(socket) && strings.Contains(m.read("proc/"+pid+"/comm"), "berth"):
-		return warn(fmt.Sprintf("the agent (pid %s) does not answer on %s: %v", pid, socket, err), "look into its log, and start it again: kill "+pid)
-	case pid == "" && m.exists(lock) && m.exists(socket):
-		return warn(fmt.Sprintf("no agent answers on %s: %v", socket, err), "run this as root, which may read "+lock)
+	}
+	pid := 0
+	if m.AgentPID != nil {
+		pid = m.AgentPID()
+	}
+	switch {
+	case pid > 0:
+		return warn(fmt.Sprintf("the agent (pid %d) does not answer on %s: %v", pid, socket, err), fmt.Sprintf("look into its log, and start it again: kill %d", pid))
+	case m.exists(socket) && m.UID != 0:
+		return warn(fmt.Sprintf("no agent answers on %s: %v", socket, err), "run this as root, which sees more of an agent")
 	case m.exists(socket):
 		return warn("an agent was killed and left "+socket+"; its pods run on", "berth run, which takes it over")
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,10 +18,11 @@ import (
 // Handle holds on to one process through a pidfd: no other process can slip in
 // under the same pid, and its end is heard of at once, whoever its parent is.
 type Handle struct {
-	Info  Info
-	table Table
-	fd    *os.File
-	cmd   *exec.Cmd // set for a child, which must be reaped
+	Info   Info
+	table  Table
+	fd     *os.File
+	closed atomic.Bool // Close was called
+	cmd    *exec.Cmd   // set for a child, which must be reaped
 }
 
 // ErrGone says that a process has ended.
@@ -70,7 +72,10 @@ func (t Table) Start(cmd *exec.Cmd) (*Handle, error) {
 func (h *Handle) PID() int { return h.Info.PID }
 
 // Close lets go of the process.
-func (h *Handle) Close() { _ = h.fd.Close() }
+func (h *Handle) Close() {
+	h.closed.Store(true)
+	_ = h.fd.Close()
+}
 
 // Ended returns how the process ended, or the error of ctx if that is first. The end of a
 // process that is no child is ErrGone.
@@ -105,7 +110,8 @@ func (h *Handle) Ended(ctx context.Context) error {
 	return errors.New("exited by itself")
 }
 
-// Signal sends a signal. A process that has ended is no error.
+// Signal sends a signal. A process that has ended is no error; one that Close let go of is an
+// os.ErrClosed.
 func (h *Handle) Signal(sig unix.Signal) error {
 	var err error
 	conn, cerr := h.fd.SyscallConn()
@@ -113,6 +119,9 @@ func (h *Handle) Signal(sig unix.Signal) error {
 		return cerr
 	}
 	if cerr := conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); cerr != nil {
+		if h.closed.Load() { // which is what package os does not tell here
+			return os.ErrClosed
+		}
 		return cerr
 	}
 	if errors.Is(err, unix.ESRCH) {

@@ -122,6 +122,23 @@ func (t Table) read(pid int, self Namespaces) (Info, error) {
 	return info, err
 }
 
+// Started returns when the process with this pid began, and ErrGone if it has ended, whether its
+// parent has asked for its exit code or not. It needs no rights.
+func (t Table) Started(pid int) (uint64, error) {
+	stat, err := os.ReadFile(filepath.Join(t.Dir, strconv.Itoa(pid), "stat"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, ErrGone
+	}
+	if err != nil {
+		return 0, err
+	}
+	info, err := parseStat(string(stat))
+	if err == nil && info.Zombie {
+		err = ErrGone
+	}
+	return info.Start, err
+}
+
 func (t Table) namespaces(of string) (Namespaces, error) {
 	dir := filepath.Join(t.Dir, of, "ns")
 	pid, err := os.Readlink(filepath.Join(dir, "pid"))

@@ -147,6 +147,11 @@ func holder(file *os.File, root string) int {
 			return pid
 		}
 	}
+	return writtenPID(root)
+}
+
+// writtenPID is what the lock file names as its holder, who may be gone by now, or 0.
+func writtenPID(root string) int {
 	text, err := os.ReadFile(filepath.Join(root, lockFile))
 	if err != nil {
 		return 0
@@ -156,6 +161,34 @@ func holder(file *os.File, root string) int {
 		return 0
 	}
 	return pid
+}
+
+// Holder is the process that holds the lock file of a root directory, without trying to
+// lock it. What is written in the file is checked. 0: there is none, or it can't be told.
+func Holder(root string) int {
+	path := filepath.Join(root, lockFile)
+	var stat unix.Stat_t
+	locks, err := os.ReadFile("/proc/locks")
+	if err == nil && unix.Stat(path, &stat) == nil {
+		if pid := flockHolder(string(locks), stat.Dev, stat.Ino); pid > 0 {
+			return pid
+		}
+	}
+	// There are file systems whose device has another number in that table.
+	table := proc.Table{Dir: "/proc"}
+	info, err := table.Read(writtenPID(root))
+	if err != nil {
+		return 0
+	}
+	process, err := table.Open(info)
+	if err != nil {
+		return 0
+	}
+	defer process.Close()
+	if holds, err := holdsLock(process, path); err != nil || !holds {
+		return 0
+	}
+	return info.PID
 }
 
 // flockHolder finds the process that has locked a whole file in the text of /proc/locks.

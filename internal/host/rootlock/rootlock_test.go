@@ -157,3 +157,22 @@ func mustDo(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheHolderOfALockIsKnownWithoutTryingIt(t *testing.T) {
+	root := t.TempDir()
+	if pid := Holder(root); pid != 0 {
+		t.Errorf("nothing is locked, and process %d is said to hold it", pid)
+	}
+	lock, err := Take(root)
+	mustDo(t, err)
+	mustDo(t, os.WriteFile(filepath.Join(root, lockFile), []byte("1\n"), 0o600))
+	if pid := Holder(root); pid != os.Getpid() {
+		t.Errorf("process %d is said to hold the lock, and it is %d", pid, os.Getpid())
+	}
+	// and once it is given back, the process that is written there is not taken for the holder
+	lock.Release()
+	mustDo(t, os.WriteFile(filepath.Join(root, lockFile), []byte(strconv.Itoa(os.Getpid())), 0o600))
+	if pid := Holder(root); pid != 0 {
+		t.Errorf("nothing is locked any more, and process %d is said to hold it", pid)
+	}
+}

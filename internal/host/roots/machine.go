@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+
+	"berth/internal/host/proc"
 )
 
 // ThisProcess names the process that asks.
 func ThisProcess() Process {
-	start, _ := processStart(os.Getpid()) // zero: it is not told apart from a later one
+	start, _ := proc.Table{Dir: "/proc"}.Started(os.Getpid()) // zero: it is not told apart from a later one
 	return Process{PID: os.Getpid(), Start: start}
 }
 
@@ -23,23 +22,8 @@ func ProcessRuns(p Process) bool {
 	if p.PID <= 0 {
 		return false
 	}
-	start, err := processStart(p.PID)
+	start, err := proc.Table{Dir: "/proc"}.Started(p.PID)
 	return err == nil && start == p.Start
-}
-
-// processStart reads when a process began out of /proc/PID/stat. The name of its program, in brackets,
-// may hold anything, so the fields are counted from there.
-func processStart(pid int) (uint64, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const start = 19
-	if len(fields) <= start {
-		return 0, fmt.Errorf("process status %q is too short", stat)
-	}
-	return strconv.ParseUint(fields[start], 10, 64)
 }
 
 // CurrentNetNS is the inode of the network namespace that this process is in.

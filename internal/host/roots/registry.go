@@ -150,6 +150,23 @@ func (r Registry) Users(resolved, endpoint string) ([]Claim, error) {
 	return slices.DeleteFunc(others, func(c Claim) bool { return c.Runtime != endpoint }), err
 }
 
+// Beside calls do with the root directories of the other agents of this machine, while no
+// other process is in the Registry. If that can't be had, do is called all the same.
+func (r Registry) Beside(o Owner, do func(roots []string) error) error {
+	if locked, err := r.lock(); err == nil {
+		defer locked.release()
+	}
+	others, err := r.others(o.claim)
+	if err != nil {
+		return err
+	}
+	var roots []string
+	for _, c := range others {
+		roots = append(roots, c.Resolved)
+	}
+	return do(roots)
+}
+
 // Release gives back what an Owner has.
 func (r Registry) Release(o Owner) error {
 	locked, err := r.lock()

@@ -5,11 +5,18 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/host/proc"
 )
 
 func TestNamesFollowTheRoot(t *testing.T) {
@@ -377,6 +384,41 @@ func TestOnlyCgroupsBelowItsOwnAreOwned(t *testing.T) {
 	}
 }
 
+func TestOnlyOneAgentAtATimeIsBesideTheOthers(t *testing.T) {
+	m := newTestMachine(t)
+	a, b := m.claim(t), m.claim(t)
+	ownerA, ownerB := m.mustAcquire(t, a), m.mustAcquire(t, b)
+	var inside atomic.Int32
+	var group sync.WaitGroup
+	for range 4 {
+		for owner, other := range map[*Owner]Claim{&ownerA: b, &ownerB: a} {
+			group.Go(func() {
+				err := m.Beside(*owner, func(roots []string) error {
+					defer inside.Add(-1)
+					if n := inside.Add(1); n != 1 || !slices.Equal(roots, []string{other.Resolved}) {
+						t.Errorf("%d agents are beside %v", n, roots)
+					}
+					runtime.Gosched()
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	// and where the folder can't be made, it goes on
+	called := false
+	m.Dir = filepath.Join(t.TempDir(), "berth")
+	if err := os.Symlink("nowhere", m.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Beside(ownerA, func([]string) error { called = true; return nil }); err != nil || !called {
+		t.Errorf("it was called: %t, %v", called, err)
+	}
+}
+
 func TestUsersOfARuntime(t *testing.T) {
 	m := newTestMachine(t)
 	mine, user, other := m.claim(t), m.claim(t), m.claim(t)
@@ -475,5 +517,29 @@ func TestThisProcessRuns(t *testing.T) {
 	}
 	if ProcessRuns(Process{PID: p.PID, Start: p.Start + 1}) || ProcessRuns(Process{}) {
 		t.Error("somebody else runs as well")
+	}
+}
+
+func TestAnAgentThatWasKilledDoesNotRun(t *testing.T) {
+	// given a process that has ended, and whose parent has not asked for its exit code
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Wait() })
+	p := Process{PID: child.Process.Pid}
+	if p.Start, err = (proc.Table{Dir: "/proc"}).Started(p.PID); err != nil || !ProcessRuns(p) {
+		t.Fatalf("it does not run yet: %v", err)
+	}
+	_ = in.Close()
+	if err := unix.Waitid(unix.P_PID, p.PID, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ProcessRuns(p) {
+		t.Error("it has ended, and is said to run")
 	}
 }

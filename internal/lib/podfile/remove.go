@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,9 @@ func RemoveAll(base, name string) error {
 // symbolic link, and stops with ErrMountPoint at a mount point. The kernel is asked at each
 // step, so nothing can be mounted unseen meanwhile. Not being there is fine.
 func RemoveTree(dir *os.File, name string) error {
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+		return &os.PathError{Op: "remove", Path: dir.Name(), Err: fmt.Errorf("%q is no entry of it", name)}
+	}
 	r := &remover{}
 	return r.tree(dir, name, 0)
 }
@@ -51,8 +55,9 @@ func RemoveTree(dir *os.File, name string) error {
 // remover removes one tree. What is too deep in it is moved to its top, where it
 // is found again, also by the removal that follows on a crash.
 type remover struct {
-	top   *os.File
-	moved int
+	top    *os.File
+	moved  int
+	passes int // how often a directory was listed from its start
 }
 
 func (r *remover) tree(parent *os.File, name string, depth int) error {
@@ -69,25 +74,37 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 	if depth == 0 {
 		r.top = dir
 	}
-	// Begin anew after each batch: a directory that changes may not be listed in full.
-	for {
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
+	for empty := false; !empty; {
+		if empty, err = r.pass(dir, depth); err != nil {
 			return err
-		}
-		entries, err := dir.ReadDir(removeBatch)
-		if len(entries) == 0 {
-			if err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			break
-		}
-		for _, e := range entries {
-			if err := r.entry(dir, e, depth); err != nil {
-				return err
-			}
 		}
 	}
 	return Unlink(parent, name, unix.AT_REMOVEDIR)
+}
+
+// pass lists a directory once and removes what it lists, in batches. A directory that
+// changes may not be listed in full: it is empty only when a pass finds nothing. A pass
+// does not begin anew after each batch, because ext4 keeps the blocks of removed entries:
+// each new beginning would read all of them again.
+func (r *remover) pass(dir *os.File, depth int) (empty bool, err error) {
+	r.passes++
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	for empty = true; ; empty = false {
+		entries, err := dir.ReadDir(removeBatch)
+		if len(entries) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return empty, err
+		}
+		for _, e := range entries {
+			if err := r.entry(dir, e, depth); err != nil {
+				return false, err
+			}
+		}
+	}
 }
 
 func (r *remover) entry(dir *os.File, e fs.DirEntry, depth int) error {

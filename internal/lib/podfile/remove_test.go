@@ -42,6 +42,25 @@ func TestDeepAndWideTreesAreRemoved(t *testing.T) {
 	}
 }
 
+func TestAWideDirectoryIsListedOnceWhileItIsRemoved(t *testing.T) {
+	// given a directory of many batches
+	top := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(top, "wide"), 0o700))
+	for i := range 5 * removeBatch {
+		must(t, syscall.Mknod(filepath.Join(top, "wide", fmt.Sprint(i)), syscall.S_IFREG|0o600, 0))
+	}
+	r := &remover{}
+	must(t, r.tree(openRoot(t, top), "wide", 0))
+
+	// then one pass removes them, and another one finds nothing
+	if left, err := os.ReadDir(top); len(left) > 0 || err != nil {
+		t.Error(left, err)
+	}
+	if r.passes != 2 {
+		t.Errorf("the directory was listed %d times from its start", r.passes)
+	}
+}
+
 func TestRemoveAllRemovesAnything(t *testing.T) {
 	base, outside := t.TempDir(), t.TempDir()
 	must(t,
@@ -65,5 +84,18 @@ func TestRemoveAllRemovesAnything(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
 		t.Error("a link was followed:", err)
+	}
+}
+
+func TestADirectoryIsNoEntryOfItself(t *testing.T) {
+	top := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(top, "dir", "kept"), 0o700))
+	for _, name := range []string{".", ".."} {
+		if err := RemoveAll(filepath.Join(top, "dir"), name); err == nil {
+			t.Errorf("%q was removed", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(top, "dir", "kept")); err != nil {
+		t.Error(err)
 	}
 }

@@ -82,7 +82,7 @@ func (w *walk) next() error {
 	if len(at.names) == 0 {
 		var err error
 		if at.names, err = at.dir.Readdirnames(batch); len(at.names) == 0 {
-			if err != nil && !errors.Is(err, io.EOF) {
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) { // it was removed
 				return fmt.Errorf("list %s: %w", at.dir.Name(), err)
 			}
 			_ = at.dir.Close()

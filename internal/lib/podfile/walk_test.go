@@ -61,6 +61,29 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+func TestADirectoryThatVanishesWhileItIsWalked(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	must(t, os.Mkdir(gone, 0o700), os.WriteFile(filepath.Join(dir, "stays"), nil, 0o600))
+	for i := range 2 * batch {
+		must(t, os.WriteFile(filepath.Join(gone, fmt.Sprint(i)), nil, 0o600))
+	}
+	// when it is removed after a part of it was read
+	var got []string
+	err := Walk(t.Context(), openRoot(t, dir), 0, func(e Entry) error {
+		if e.Dir.Name() == gone {
+			return os.RemoveAll(gone)
+		}
+		got = append(got, e.Name)
+		return nil
+	})
+	// then the walk goes on
+	slices.Sort(got)
+	if want := []string{"gone", "stays"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
 func TestWalkEnds(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {

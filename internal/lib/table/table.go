@@ -1,9 +1,9 @@
 // Package table writes aligned columns. Unlike text/tabwriter it remembers how
-// wide its columns are, so that rows which come later line up with those that
-// were printed before.
+// wide its columns are, so that rows which are added later are aligned with those that
+// were written before.
 //
-// Cells are text from anywhere, and can't do anything to a terminal: colour is
-// added by the painter of a table alone, when widths are known.
+// Control characters in cells are replaced, so that no cell can send commands to a terminal. Colour is
+// added by the painter of a table alone, after widths were computed.
 package table
 
 import (
@@ -15,8 +15,8 @@ import (
 // gap is the least space between two columns.
 const gap = 3
 
-// Painter returns a cell as it is to be shown. It may add colour to it, and
-// nothing that takes up space. The head of its column is in the first row.
+// Painter returns a cell with escape sequences for its colour. It must not change the width of the cell. head is the
+// cell of the first row in the same column.
 type Painter func(head, cell string) string
 
 // Writer aligns rows. The zero value is not usable: see New.
@@ -28,11 +28,10 @@ type Writer struct {
 	rows   [][]string
 }
 
-// New returns a table that is written to w.
+// New returns a table without colours.
 func New(w io.Writer) *Writer { return Painted(w, nil) }
 
-// Painted is like New, for a table of which some cells are coloured. Without a
-// painter none are.
+// Painted returns a table whose cells are coloured by paint, unless it is nil.
 func Painted(w io.Writer, paint Painter) *Writer {
 	if paint == nil {
 		paint = func(_, cell string) string { return cell }
@@ -56,7 +55,7 @@ func (t *Writer) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Flush writes the rows that were added since the last one. Columns never get
+// Flush writes the rows that were added since the last Flush. Columns never get
 // narrower.
 func (t *Writer) Flush() error {
 	var b strings.Builder
@@ -81,7 +80,7 @@ func (t *Writer) head(column int) string {
 	return ""
 }
 
-// oneLine keeps a cell from breaking its row.
+// oneLine replaces control characters by spaces.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,10 +1,14 @@
-// Package cgroup finds and removes control groups that berth or its runtime made, and
-// reads what the kernel counts for them.
+// Package cgroup makes, limits and removes the cgroups of pods, and reads what the kernel counts for
+// any cgroup.
 //
 // A cgroup is named by its path from the top of the hierarchy, such as
 // /berth/pod123. With cgroup v1 each controller has a hierarchy of its own, and the
 // same path is removed from all of them; with v2 there is only one. Where they are
 // mounted is read from the kernel.
+//
+// Creation and limits are not left to github.com/opencontainers/cgroups (which would add 0.4 MB to bin/berth, with
+// its systemd driver): its managers stop at the first controller that fails or is missing, limit reservations of
+// huge pages, too, and work below /sys/fs/cgroup alone, so that no test without cgroup v2 could cover that half.
 package cgroup
 
 import (
@@ -19,49 +23,48 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/internal/host/mounts"
 )
 
-// Tree is the cgroup hierarchies of a machine.
+// Tree is the set of cgroup hierarchies of a machine.
 type Tree struct {
 	hierarchies []hierarchy
 }
 
-// hierarchy is one of them.
+// hierarchy is one mounted hierarchy.
 type hierarchy struct {
 	mount       string
 	v2          bool
-	controllers []string // of v1; those of v2 are asked for where they are needed
+	controllers []string // of v1; those of v2 are in its files
 }
 
-// Open finds out where the hierarchies of this machine are mounted.
+// Open finds the hierarchies of this machine in the mount table.
 func Open() (*Tree, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Read()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	found := parseMounts(string(info))
+	found := hierarchiesIn(table)
 	if len(found) == 0 {
 		return nil, errors.New("find cgroups: none are mounted on this machine")
 	}
 	return &Tree{hierarchies: found}, nil
 }
 
-// V2 tells whether the machine has the one hierarchy with all controllers.
+// V2 tells whether the machine has only the unified hierarchy.
 func (t *Tree) V2() bool { return len(t.hierarchies) == 1 && t.hierarchies[0].v2 }
 
-// parseMounts returns the hierarchies of both versions.
-func parseMounts(mountinfo string) []hierarchy {
+// hierarchiesIn returns the hierarchies of both versions.
+func hierarchiesIn(table mounts.Table) []hierarchy {
 	var out []hierarchy
-	for line := range strings.Lines(mountinfo) {
-		// 36 35 98:0 /root /mount/point options ... - type source options
-		where, what, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 3 || (kind[0] != "cgroup" && kind[0] != "cgroup2") {
+	for _, m := range table {
+		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
 			continue
 		}
-		h := hierarchy{mount: fields[4], v2: kind[0] == "cgroup2"}
+		h := hierarchy{mount: m.Mountpoint, v2: m.FSType == "cgroup2"}
 		if !h.v2 {
-			h.controllers = strings.Split(kind[2], ",") // and options, which are called otherwise
+			h.controllers = strings.Split(m.VFSOptions, ",") // and mount options, which have other names
 		}
 		if !slices.ContainsFunc(out, func(other hierarchy) bool { return other.mount == h.mount }) {
 			out = append(out, h)
@@ -71,18 +74,17 @@ func parseMounts(mountinfo string) []hierarchy {
 }
 
 const (
-	busyPoll  = 20 * time.Millisecond
-	busyLimit = 2 * time.Second
+	busyInterval = 20 * time.Millisecond
+	busyTimeout  = 2 * time.Second
 )
 
-// remove removes a cgroup and all below it from every hierarchy. One that is not there
-// is fine. A cgroup that has just lost its last process can be busy for a
-// moment, and is tried again; one that has processes is an error in the end.
+// remove removes a cgroup and all below it from every hierarchy. It is fine if there is none. A cgroup
+// whose last process has just ended can be busy for a moment, and is retried.
 func (t *Tree) remove(ctx context.Context, path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error { return removeTree(ctx, dir) })
 }
 
-// Children returns the names of the cgroups right below one, in any hierarchy.
+// Children returns the names of the direct children of a cgroup, in any hierarchy.
 func (t *Tree) Children(path string) ([]string, error) {
 	found := map[string]bool{}
 	for _, h := range t.hierarchies {
@@ -99,8 +101,7 @@ func (t *Tree) Children(path string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// removeIfEmpty removes a cgroup that has neither processes nor other cgroups in it,
-// and leaves one that has.
+// removeIfEmpty removes a cgroup unless it has processes or children.
 func (t *Tree) removeIfEmpty(path string) error {
 	return t.each(path, func(_ hierarchy, dir string) error {
 		err := removeDir(dir)
@@ -124,7 +125,7 @@ func (t *Tree) each(path string, f func(h hierarchy, dir string) error) error {
 	return errors.Join(errs...)
 }
 
-// checkPath refuses whatever could name more than a cgroup of ours.
+// checkPath returns an error unless a path names a cgroup below the root of the hierarchy.
 func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		return fmt.Errorf("cgroup path %q must begin with / and have no .. in it", path)
@@ -135,7 +136,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// removeTree removes the deepest first, as the kernel demands.
+// removeTree removes children first, as the kernel demands.
 func removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +146,7 @@ func removeTree(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.IsDir() { // the files are the kernel's, and go with their directory
+		if e.IsDir() { // the kernel removes the files with their directory
 			if err := removeTree(ctx, filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -158,7 +159,7 @@ func removeTree(ctx context.Context, dir string) error {
 }
 
 func retryBusy(ctx context.Context, remove func() error) error {
-	deadline := time.Now().Add(busyLimit)
+	deadline := time.Now().Add(busyTimeout)
 	for {
 		err := remove()
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
@@ -167,12 +168,12 @@ func retryBusy(ctx context.Context, remove func() error) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
-		case <-time.After(busyPoll):
+		case <-time.After(busyInterval):
 		}
 	}
 }
 
-// removeDir uses rmdir alone: os.Remove would try to unlink first.
+// removeDir calls rmdir(2) alone: os.Remove would try unlink(2) first.
 func removeDir(dir string) error {
 	err := syscall.Rmdir(dir)
 	if errors.Is(err, syscall.ENOENT) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/internal/host/mounts"
 )
 
 func TestMountsOfBothVersionsAreFound(t *testing.T) {
@@ -20,16 +22,24 @@ func TestMountsOfBothVersionsAreFound(t *testing.T) {
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 50 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
-broken line
 `
 	want := []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"}
 	var got []string
-	for _, h := range parseMounts(mountinfo) {
+	for _, h := range hierarchiesIn(tableOf(t, mountinfo)) {
 		got = append(got, h.mount)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+func tableOf(t *testing.T, mountinfo string) mounts.Table {
+	t.Helper()
+	table, err := mounts.Parse(strings.NewReader(mountinfo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 func TestTreeIsRemovedFromEveryHierarchy(t *testing.T) {
@@ -110,7 +120,7 @@ func TestBusyCgroupIsTriedAgainForAWhile(t *testing.T) {
 		freeAt  time.Duration
 		removed bool
 	}{
-		{"free in time", busyLimit / 2, true},
+		{"free in time", busyTimeout / 2, true},
 		{"never free", time.Hour, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +135,7 @@ func TestBusyCgroupIsTriedAgainForAWhile(t *testing.T) {
 				if (err == nil) != test.removed {
 					t.Errorf("got error %v", err)
 				}
-				if took := time.Since(began); took > busyLimit+busyPoll {
+				if took := time.Since(began); took > busyTimeout+busyInterval {
 					t.Errorf("took %s", took)
 				}
 			})

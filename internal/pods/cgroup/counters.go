@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth/internal/host/mounts"
 )
 
-// Usage is what the processes of a cgroup, and of those below it, use. What is nil
-// is not counted there.
+// Usage is the resource usage of a cgroup and of those below it. A nil field is not accounted.
 type Usage struct {
 	At        time.Time
-	CPU       *uint64 // nanoseconds of one core since the cgroup was made
+	CPU       *uint64 // nanoseconds since the cgroup was made
 	Memory    *Memory
 	Processes *uint64 // and threads
 }
@@ -24,7 +25,7 @@ type Usage struct {
 // Memory is in bytes.
 type Memory struct {
 	Usage           uint64 // all, caches included
-	WorkingSet      uint64 // what can't be taken back at once
+	WorkingSet      uint64 // usage without inactive file cache
 	RSS             uint64
 	Cache           uint64
 	Mapped          uint64
@@ -35,10 +36,10 @@ type Memory struct {
 	SwapLimit       *uint64 // nil: none
 }
 
-// Detail is what is known of a cgroup beside its usage.
+// Detail is what the kernel accounts for a cgroup besides its usage, and its CPU limits.
 type Detail struct {
-	UserCPU   *uint64 // nanoseconds of one core, in the programs themselves
-	SystemCPU *uint64 // and in the kernel on their behalf
+	UserCPU   *uint64 // nanoseconds in user mode
+	SystemCPU *uint64 // nanoseconds in kernel mode
 
 	Periods       *uint64 // of the CPU quota
 	Throttled     *uint64 // periods in which the quota was used up
@@ -48,67 +49,60 @@ type Detail struct {
 
 	Quota  *uint64 // microseconds in a period; nil: none
 	Period *uint64 // microseconds
-	Shares *uint64 // of v1; a weight of v2 is put into its terms
+	Shares *uint64 // of v1; converted from the weight of v2
 
-	// For how long processes waited for something that was short. Version 1 does
-	// not count it, nor does a kernel without PSI.
+	// Time during which processes waited (PSI). It is nil for v1, and on a kernel without PSI.
 	CPUPressure, MemoryPressure, IOPressure Pressure
 }
 
 // Pressure is in nanoseconds.
 type Pressure struct {
-	Some *uint64 // some processes waited
-	Full *uint64 // all of them that had something to do waited
+	Some *uint64 // at least one process waited
+	Full *uint64 // all runnable processes waited
 }
 
-// Disk is what went from and to one block device.
+// Disk is the I/O of a cgroup on one block device.
 type Disk struct {
-	Device                  string // its numbers, such as 8:0
+	Device                  string // major:minor
 	ReadBytes, WrittenBytes uint64
 	Reads, Writes           uint64
 }
 
-// Counters reads what the kernel counts for cgroups. It keeps nothing but where
-// they are.
+// Counters reads the resource usage of cgroups.
 type Counters struct {
 	layout layout
 }
 
-// layout knows the files of one version.
+// layout reads the files of one cgroup version.
 type layout interface {
 	usage(path string) Usage
 	detail(path string) Detail
 	disks(path string) []Disk
-	dir(path string) string // of a hierarchy that knows every cgroup
+	dir(path string) string // in a hierarchy that has every cgroup
 }
 
-// OpenCounters finds out where the cgroups of this machine are counted.
+// OpenCounters finds the hierarchies of this machine.
 func OpenCounters() (*Counters, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Read()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroups: %w", err)
 	}
-	return NewCounters(string(info))
+	return NewCounters(table)
 }
 
-// NewCounters is for a machine with that mount table. Where both versions are
-// mounted, the one that has the memory controller counts.
-func NewCounters(mountinfo string) (*Counters, error) {
+// NewCounters takes the hierarchies of a mount table. If both versions are mounted, the one with the
+// memory controller is used.
+func NewCounters(table mounts.Table) (*Counters, error) {
 	byController := map[string]string{}
-	for line := range strings.Lines(mountinfo) {
-		where, what, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what)
-		if !ok || len(fields) < 5 || len(kind) < 3 {
-			continue
-		}
-		switch kind[0] {
+	for _, m := range table {
+		switch m.FSType {
 		case "cgroup2":
-			if hasMemory(fields[4]) {
-				return &Counters{layout: v2{fields[4]}}, nil
+			if hasMemory(m.Mountpoint) {
+				return &Counters{layout: v2{m.Mountpoint}}, nil
 			}
 		case "cgroup":
-			for option := range strings.SplitSeq(kind[2], ",") {
-				byController[option] = fields[4]
+			for option := range strings.SplitSeq(m.VFSOptions, ",") {
+				byController[option] = m.Mountpoint
 			}
 		}
 	}
@@ -126,17 +120,16 @@ func hasMemory(mount string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(controllers)), "memory")
 }
 
-// Usage reads what a cgroup uses. One that is gone uses nothing that could be told.
+// Usage reads the usage of a cgroup. It is empty if the cgroup does not exist.
 func (c *Counters) Usage(path string) Usage { return c.layout.usage(path) }
 
-// Detail reads the rest.
+// Detail reads all but the usage of a cgroup.
 func (c *Counters) Detail(path string) Detail { return c.layout.detail(path) }
 
-// Disks reads what went from and to block devices. Those of which nothing is known are
-// not among them.
+// Disks reads the I/O of a cgroup, by block device.
 func (c *Counters) Disks(path string) []Disk { return c.layout.disks(path) }
 
-// Children returns the names of the cgroups right below one.
+// Children returns the names of the direct children of a cgroup.
 func (c *Counters) Children(path string) ([]string, error) {
 	entries, err := os.ReadDir(c.layout.dir(path))
 	if errors.Is(err, fs.ErrNotExist) {

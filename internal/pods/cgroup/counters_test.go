@@ -21,7 +21,7 @@ func machines(t *testing.T) map[string]*Counters {
 	}
 	out := map[string]*Counters{}
 	for version, table := range tables {
-		c, err := NewCounters(table)
+		c, err := NewCounters(tableOf(t, table))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestTheRootOfV2CountsOnlyTime(t *testing.T) {
 }
 
 func TestAMachineWithoutCounters(t *testing.T) {
-	_, err := NewCounters(line("cgroup2", "testdata/counters/v1/unified", "rw"))
+	_, err := NewCounters(tableOf(t, line("cgroup2", "testdata/counters/v1/unified", "rw")))
 
 	if err == nil || !strings.Contains(err.Error(), "mounted") {
 		t.Errorf("got %v", err)

@@ -25,8 +25,8 @@ func (t *Tree) Occupied(path string) (bool, error) {
 	return occupied, err
 }
 
-// kill ends every process in a cgroup and below it, by force, and returns which they
-// were. It does not wait for them.
+// kill sends SIGKILL to every process in a cgroup and below it, and returns them. It does not wait for
+// their end.
 func (t *Tree) kill(path string) ([]int, error) {
 	var killed []int
 	err := t.each(path, func(h hierarchy, dir string) error {
@@ -37,8 +37,8 @@ func (t *Tree) kill(path string) ([]int, error) {
 		if err := thaw(h, dir); err != nil {
 			return err
 		}
-		if h.v2 { // all at once, so that none can bear another meanwhile
-			err := put(filepath.Join(dir, "cgroup.kill"), "1")
+		if h.v2 { // all at once, so that none can fork meanwhile
+			err := writeFile(filepath.Join(dir, "cgroup.kill"), "1")
 			if err == nil {
 				killed = append(killed, pids...)
 				return nil
@@ -58,7 +58,7 @@ func (t *Tree) kill(path string) ([]int, error) {
 	return slices.Compact(killed), err
 }
 
-// thaw lets what is frozen run, or no signal would reach it.
+// thaw unfreezes a cgroup and those below it, since a frozen process handles no signal.
 func thaw(h hierarchy, dir string) error {
 	name, value := "cgroup.freeze", "0"
 	switch {
@@ -70,22 +70,25 @@ func thaw(h hierarchy, dir string) error {
 	}
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
-		return unlessGone(put(filepath.Join(at, name), value))
+		return ignoreGone(writeFile(filepath.Join(at, name), value))
 	})
 }
 
-// processes lists those in a cgroup and below it.
+// processes returns the processes in a cgroup and below it.
 func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
 		text, err := os.ReadFile(filepath.Join(at, "cgroup.procs"))
+		if errors.Is(err, syscall.EOPNOTSUPP) { // it holds threads, whose processes are listed above it
+			return nil
+		}
 		if err != nil {
-			return unlessGone(err)
+			return ignoreGone(err)
 		}
 		for word := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
@@ -100,8 +103,8 @@ func processes(dir string) ([]int, error) {
 	return out, nil
 }
 
-// unlessGone forgives that a cgroup was removed while it was looked at.
-func unlessGone(err error) error {
+// ignoreGone returns nil for the error about a cgroup that was removed meanwhile.
+func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil
 	}

@@ -13,39 +13,37 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// PodsConfig is what Pods is made of.
+// PodsConfig is checked by NewPods.
 type PodsConfig struct {
 	Tree *Tree
-	// Owner says below which cgroup those of pods and of classes of pods are, and which
-	// of them may be removed.
+	// Owner has the cgroup root of this agent, and decides which cgroups may be removed.
 	Owner roots.Owner
-	// All says what all pods may have together, as the machine is now. Nil: they are
-	// not limited.
+	// All returns the limits of all pods together, for the machine as it is now. Nil: no limits.
 	All func() (render.Cgroup, error)
 	Log *slog.Logger
 }
 
-// Pods are the cgroups of pods. Some stand below one of their class, which gets as
-// much of the processors as all in it together.
+// Pods manages the cgroups of pods. Burstable and BestEffort pods are below a cgroup of their QoS
+// class, whose CPU shares are the sum of those of its pods.
 type Pods struct {
 	cfg  PodsConfig
 	root string
 
-	mu     sync.Mutex
-	shares map[string]map[string]int64 // by class and path: what the pods that are known have
-	given  map[string]int64            // by class: what it has
+	mu          sync.Mutex
+	shares      map[string]map[string]int64 // shares of pods, by class and path
+	classShares map[string]int64            // shares of classes, as written
 
 	allMu     sync.Mutex
-	all       render.Cgroup // what all pods have together
-	unlimited bool          // they could not be limited, and that was said
+	all       render.Cgroup // the limits of all pods together, as written
+	unlimited bool          // they could not be written, which is logged
 }
 
-// classes are the cgroups below the root that hold pods.
+// classes are the cgroups of QoS classes below the root.
 var classes = []string{"burstable", "besteffort"}
 
 const minShares, maxShares = 2, 262144
 
-// NewPods checks the configuration. It touches nothing yet.
+// NewPods touches no cgroup yet.
 func NewPods(c PodsConfig) (*Pods, error) {
 	if c.Tree == nil || c.Log == nil {
 		return nil, errors.New("cgroup: a tree and a log are required")
@@ -53,11 +51,11 @@ func NewPods(c PodsConfig) (*Pods, error) {
 	if err := checkPath(c.Owner.CgroupRoot()); err != nil {
 		return nil, err
 	}
-	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, given: map[string]int64{}}, nil
+	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, classShares: map[string]int64{}}, nil
 }
 
-// Make makes the cgroup of a pod, with its limits. It may be there. What all pods may
-// have is looked at again: the machine may have more for this one than it had.
+// Make makes the cgroup of a pod, with its limits. It is idempotent. The limits of all pods are
+// computed again: the machine may have more resources than before.
 func (p *Pods) Make(c render.Cgroup) error {
 	p.LimitAll()
 	if err := p.cfg.Tree.Make(c.Path); err != nil {
@@ -76,13 +74,12 @@ func (p *Pods) Make(c render.Cgroup) error {
 		p.shares[class] = map[string]int64{}
 	}
 	p.shares[class][c.Path] = c.Shares
-	return p.giveClass(class)
+	return p.setClassShares(class)
 }
 
-// Remove removes the cgroup of a pod of which nothing should run any more. A process
-// that is in it nevertheless was left by a runtime that was broken off, and nobody
-// else will ever end it. Where pods of another root directory may be below the same root,
-// a pod of the same UID may be one of them: then a cgroup with processes is left alone.
+// Remove removes the cgroup of a pod whose containers are gone. A process that is still in it was left
+// by an interrupted runtime, and is killed. Where several root directories share a cgroup root,
+// another one may have a pod of the same UID: then a cgroup with processes is left alone.
 func (p *Pods) Remove(ctx context.Context, path string) error {
 	if err := p.cfg.Owner.OwnsCgroup(path); err != nil {
 		return err
@@ -110,10 +107,10 @@ func (p *Pods) Remove(ctx context.Context, path string) error {
 		return nil
 	}
 	delete(p.shares[class], path)
-	return p.giveClass(class)
+	return p.setClassShares(class)
 }
 
-// classOf names the class that the cgroup of a pod stands in, or "".
+// classOf returns the class of the cgroup of a pod, or "".
 func (p *Pods) classOf(path string) string {
 	above := filepath.Dir(path)
 	for _, class := range classes {
@@ -124,9 +121,9 @@ func (p *Pods) classOf(path string) string {
 	return ""
 }
 
-// giveClass writes what a class gets: as much as its pods together, and no more than
-// there can be. Those that nobody asks anything for get the least.
-func (p *Pods) giveClass(class string) error {
+// setClassShares writes the shares of a class: the sum of its pods, within the limits of the kernel.
+// BestEffort has the minimum.
+func (p *Pods) setClassShares(class string) error {
 	sum := int64(0)
 	if class == "burstable" {
 		for _, s := range p.shares[class] {
@@ -134,18 +131,18 @@ func (p *Pods) giveClass(class string) error {
 		}
 	}
 	sum = min(max(minShares, sum), maxShares)
-	if p.given[class] == sum {
+	if p.classShares[class] == sum {
 		return nil
 	}
 	if err := p.cfg.Tree.setShares(filepath.Join(p.root, class), sum); err != nil {
 		return err
 	}
-	p.given[class] = sum
+	p.classShares[class] = sum
 	return nil
 }
 
-// List returns the cgroups of all pods by their names, whatever class they are in. If others
-// may have made some of them, it returns none.
+// List returns the names of the cgroups of all pods, in all classes. It returns none if other roots
+// may have made some of them.
 func (p *Pods) List() ([]string, error) {
 	if !p.cfg.Owner.AllCgroups() {
 		return nil, nil
@@ -165,7 +162,7 @@ func (p *Pods) List() ([]string, error) {
 	return out, nil
 }
 
-// Occupied tells whether the cgroup that List returned the name of has processes in it.
+// Occupied tells whether a cgroup, by its name from List, has processes.
 func (p *Pods) Occupied(name string) (bool, error) {
 	for _, dir := range append([]string{""}, classes...) {
 		occupied, err := p.cfg.Tree.Occupied(filepath.Join(p.root, dir, name))
@@ -176,7 +173,7 @@ func (p *Pods) Occupied(name string) (bool, error) {
 	return false, nil
 }
 
-// RemoveEmpty removes the root and the classes if no pod is left in them.
+// RemoveEmpty removes the root and the classes if they have no pods.
 func (p *Pods) RemoveEmpty() error {
 	if !p.cfg.Owner.OwnsCgroupRoot() {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A scrape reads hundreds of small files, so they are read on the stack and
-// without what os.File does for files that can block.
+// A scrape of metrics reads hundreds of small files, so they are read into a buffer on the stack,
+// without the poller of os.File.
 
-// page holds any of the files that are read here.
+// page is a buffer that is large enough for each file that is read here.
 type page [8 << 10]byte
 
-// read returns the content of a file, or nil if there is none.
+// read returns the content of a file, or nil if it can't be read.
 func (p *page) read(path string) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -38,14 +38,13 @@ func (p *page) read(path string) []byte {
 	return p[:length]
 }
 
-// number is the first one in a file. It is false if there is none, as in one
-// that says "max".
+// number returns the first number in a file, or false if there is none, as in "max".
 func number(path string) (uint64, bool) {
 	var p page
 	return parse(firstWord(p.read(path)))
 }
 
-// value is number for what may be missing.
+// value is like number, but returns nil if there is none.
 func value(path string) *uint64 {
 	if n, ok := number(path); ok {
 		return &n
@@ -53,14 +52,13 @@ func value(path string) *uint64 {
 	return nil
 }
 
-// field is a line of a file of keys and numbers, and where its number goes.
+// field is a key in a flat keyed file, and the variable for its value.
 type field struct {
 	key  string
 	into *uint64
 }
 
-// keyed reads a file of lines with a key and a number, and tells how many of the
-// fields it has.
+// keyed reads a flat keyed file, and returns how many of the fields it has.
 func keyed(path string, fields ...field) (found int) {
 	var p page
 	for rest := p.read(path); len(rest) > 0; {
@@ -92,5 +90,5 @@ func parse(word []byte) (uint64, bool) {
 	return n, err == nil
 }
 
-// minus is a - b, and not below zero: the two were not read at the same moment.
+// minus returns a - b, or 0 if b is larger, since the two were not read at the same time.
 func minus(a, b uint64) uint64 { return a - min(a, b) }

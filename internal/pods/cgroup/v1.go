@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// v1 has a hierarchy for each controller.
+// v1 reads cgroups of version 1, with a hierarchy for each controller.
 type v1 struct{ cpu, cpuacct, memory, pids, blkio string }
 
-// tick is in what the kernel counts the time of a process for users, whatever it
-// uses itself.
+// tick is the unit of cpuacct.stat (USER_HZ).
 const tick = uint64(10 * time.Millisecond)
 
-// unlimited is what the kernel writes, rounded to pages, if there is no limit.
+// unlimited is the value of a memory limit that is not set, rounded to pages.
 const unlimited = math.MaxInt64 >> 12 << 12
 
 func (v v1) dir(path string) string { return filepath.Join(v.cpuacct, path) }
@@ -31,7 +30,7 @@ func (v v1) usage(path string) Usage {
 	}
 	m := &Memory{Usage: used}
 	swap, inactive := uint64(math.MaxUint64), uint64(0)
-	limit, limitWithSwap := uint64(unlimited), uint64(unlimited) // its own, or of what is above it
+	limit, limitWithSwap := uint64(unlimited), uint64(unlimited) // its own, or that of a parent
 	keyed(filepath.Join(v.memory, path, "memory.stat"),
 		field{"total_rss", &m.RSS}, field{"total_cache", &m.Cache}, field{"total_mapped_file", &m.Mapped},
 		field{"total_pgfault", &m.PageFaults}, field{"total_pgmajfault", &m.MajorPageFaults},
@@ -65,7 +64,7 @@ func (v v1) detail(path string) Detail {
 		) == 3 {
 			d.Periods, d.Throttled, d.ThrottledTime = &periods, &throttled, &throttledTime
 		}
-		d.Quota = value(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 is none, and no number here
+		d.Quota = value(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 is no limit, and does not parse as a number
 		d.Period = value(filepath.Join(dir, "cpu.cfs_period_us"))
 		d.Shares = value(filepath.Join(dir, "cpu.shares"))
 	}
@@ -87,8 +86,7 @@ func (v v1) disks(path string) (out []Disk) {
 		func(d *Disk) (read, written *uint64) { return &d.Reads, &d.Writes })
 }
 
-// addOperations reads lines such as "8:0 Write 4096", and puts each number where it
-// goes to.
+// addOperations reads lines such as "8:0 Write 4096", and adds the values to disks.
 func addOperations(disks []Disk, path string, into func(*Disk) (read, written *uint64)) []Disk {
 	var p page
 	for rest := p.read(path); len(rest) > 0; {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// v2 has one hierarchy.
+// v2 reads cgroups of version 2, with one hierarchy.
 type v2 struct{ mount string }
 
 func (v v2) dir(path string) string { return filepath.Join(v.mount, path) }
@@ -21,7 +21,7 @@ func (v v2) usage(path string) Usage {
 	}
 	used, ok := number(filepath.Join(dir, "memory.current"))
 	if !ok {
-		return out // the root has none
+		return out // the root cgroup has no such file
 	}
 	m := &Memory{Usage: used}
 	var inactive uint64
@@ -73,9 +73,8 @@ func (v v2) detail(path string) Detail {
 	return d
 }
 
-// ReadPressure reads a file of lines such as
-// "some avg10=0.00 avg60=0.00 avg300=0.00 total=12". The machine as a whole has such
-// files, too.
+// ReadPressure reads a PSI file, with lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=12".
+// Those of the whole machine are in /proc/pressure.
 func ReadPressure(path string) Pressure {
 	var out Pressure
 	var p page
@@ -124,15 +123,15 @@ func (v v2) disks(path string) (out []Disk) {
 				d.Writes = n
 			}
 		}
-		if found { // a device of which nothing is known has a line, too
+		if found { // there are lines without values
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// shares puts a weight (1 to 10000) into the terms of v1 (2 to 262144), the way
-// it was made of them by Kubernetes.
+// shares converts a weight of v2 (1 to 10000) to CPU shares of v1 (2 to 262144), by the formula of
+// Kubernetes.
 func shares(weight uint64) uint64 {
 	if weight == 0 {
 		return 0

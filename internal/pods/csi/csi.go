@@ -1,31 +1,28 @@
-// Package csi brings the volumes of CSI drivers to pods, and takes them away again.
+// Package csi mounts the volumes of CSI drivers for pods, and unmounts them again.
 //
-// A driver is a program on this machine that registers itself, and is told over its
-// socket what to do: to stage a volume once for the machine, and to publish it for
-// each pod. It does all mounting.
+// A driver is a program on this machine that registers itself by a socket. The Manager calls its CSI
+// node service: a volume is staged once for the machine, and published for each pod. The driver does
+// all mounting.
 //
 // What always holds:
-//   - A record lies in a pod's directory, beside the place of a volume if it is no
-//     device, before its driver is asked for anything, and until it has undone all of it.
-//     The records of all pods tell which volumes are staged: a volume is unstaged with its
-//     last record. So nothing but the disk has to be remembered over a restart.
-//   - The index says what the records say, in memory: a volume costs a pod as much as if
-//     it had the only one. See there for records that can't be read.
-//   - Another record lies beside the place where a volume is staged, or would be: a file
-//     that can't be read loses nothing. If neither can be read, the log says so, the volume
-//     stays attached, and nobody else is held up.
-//   - A volume that a cluster attaches is in use from the moment on in which a pod wants
-//     it, until its last record is gone. The cluster knows that before anything is
-//     mounted, and so never detaches what is.
-//   - What is done to one volume is done one after the other.
-//   - A driver may be asked for the same thing again at any time.
-//   - Each call has a deadline. It goes on when the one who waits for it gives up:
-//     a driver does half of its work in vain otherwise.
+//   - A record is written into the pod's directory for the volume before the driver is called, and removed after
+//     the driver has undone everything. The records of all pods tell which volumes are staged: a volume is
+//     unstaged with its last record. So a restart loses nothing.
+//   - The index holds the content of all records in memory: to mount a volume for one pod, those of
+//     others need not be read. See index for records that can't be read.
+//   - A copy of the record lies beside the staging path of a volume, so that one damaged file loses
+//     nothing. If neither can be read, the log says so, the volume stays attached, and no other is
+//     affected.
+//   - A volume that a cluster attaches is reported as in use before a pod mounts it, until its last record is
+//     removed. So the cluster never detaches a mounted volume.
+//   - Calls for one volume run one after the other.
+//   - A call may be repeated at any time.
+//   - Each call has a timeout. It goes on when its caller gives up: half of a driver's work would be in vain
+//     otherwise.
 //
-// Only the Manager writes the records, the index of them, and the directories in which
-// volumes are staged. It does not expect that anybody else makes a record, or removes one,
-// while it runs: a volume whose pod's directory was removed by hand stays staged until the
-// next agent starts.
+// Only the Manager writes the records, the index, and the directories in which volumes are staged. It
+// expects that nothing else makes or removes records while it runs: if the directory of a pod is
+// removed by hand, its volumes stay staged until the next start of the agent.
 package csi
 
 import (
@@ -41,12 +38,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"berth/internal/lib/keyedmutex"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/statefile"
 )
 
-// Objects are what drivers and volumes are described by. One that does not exist is an
-// error for which apierrors.IsNotFound holds.
+// Objects fetches the API objects that drivers and volumes need. If one does not exist,
+// apierrors.IsNotFound holds for the error.
 type Objects interface {
 	CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error)
 	VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error)
@@ -54,30 +52,29 @@ type Objects interface {
 	Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error)
 }
 
-// Config is what a Manager is made of.
+// Config is checked by New.
 type Config struct {
 	PodsDir    string // a pod's directory is <PodsDir>/<uid>
 	PluginsDir string // volumes are staged below it
 	NodeName   string
 	Objects    Objects
 	Cluster    Cluster // nil without one
-	// IsMount tells whether something is mounted on a path.
+	// IsMount tells whether a path is a mount point.
 	IsMount func(path string) (bool, error)
-	// TakeOff unmounts what is mounted on a path, without a driver.
-	TakeOff func(ctx context.Context, path string) error
-	// Enqueue is told the pods whose driver has come.
+	// UnmountPath unmounts what is mounted on a path, without a driver.
+	UnmountPath func(ctx context.Context, path string) error
+	// Enqueue asks for a sync of a pod whose driver was registered, or whose volume was attached.
 	Enqueue func(context.Context, pod.UID)
-	// Called is told of each call: which one, and what the driver answered, as a code
-	// of gRPC. It may be nil.
-	Called func(driver, method, code string, took time.Duration)
-	// Patience is how long a driver may take for one call. Zero: 2 minutes.
-	Patience time.Duration
-	Log      *slog.Logger
+	// OnCall is called after each call to a driver, with the gRPC code of its answer. It may be nil.
+	OnCall func(driver, method, code string, took time.Duration)
+	// CallTimeout is how long a driver may take for one call. Zero: 2 minutes.
+	CallTimeout time.Duration
+	Log         *slog.Logger
 }
 
-const defaultPatience = 2 * time.Minute
+const defaultCallTimeout = 2 * time.Minute
 
-// Manager asks drivers.
+// Manager knows the registered drivers, and calls them.
 type Manager struct {
 	Config
 
@@ -85,18 +82,18 @@ type Manager struct {
 	drivers map[string]*driver
 	gone    map[string]bool // drivers that were unregistered, and did not come back
 	waiting map[string]map[pod.UID]bool
-	wanted  map[volumeID]map[pod.UID]bool // volumes that the cluster attaches
-	unread  map[string]bool               // directories whose record can't be read, or is not there; it is told
-	busy    map[volumeID]*turn
-	changed chan struct{} // capacity 1: drivers are others now
+	wanted  map[volumeID]map[pod.UID]bool // pods by the attachable volumes that they want
+	warned  map[string]bool               // directories whose record is unreadable or missing, and was logged
+	changed chan struct{}                 // capacity 1: a driver was registered or unregistered
 
-	// How the disk is read. Tests count it.
+	// Replaced by tests that count reads.
 	readRecord func(dir string) (*record, error)
 	listDirs   func(dir string) ([]string, error)
 
-	index   index
-	placing sync.Mutex // held from counting volumes to writing one more down
-	telling sync.Mutex // held from looking what is in use to telling it
+	locks     keyedmutex.Mutex[volumeID]
+	index     index
+	reserveMu sync.Mutex // held from counting volumes to recording one more
+	inUseMu   sync.Mutex // held from collecting the volumes in use to reporting them
 }
 
 // New checks the configuration.
@@ -104,17 +101,17 @@ func New(c Config) (*Manager, error) {
 	if !filepath.IsAbs(c.PodsDir) || !filepath.IsAbs(c.PluginsDir) {
 		return nil, errors.New("csi: the directories of pods and of plugins must be absolute paths")
 	}
-	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.TakeOff == nil || c.Enqueue == nil || c.Log == nil {
-		return nil, errors.New("csi: the name of the node, objects, isMount, takeOff, wake and log are required")
+	if c.NodeName == "" || c.Objects == nil || c.IsMount == nil || c.UnmountPath == nil || c.Enqueue == nil || c.Log == nil {
+		return nil, errors.New("csi: the name of the node, objects, isMount, unmountPath, enqueue and log are required")
 	}
-	if c.Patience < 0 {
-		return nil, errors.New("csi: patience is negative")
+	if c.CallTimeout < 0 {
+		return nil, errors.New("csi: the timeout is negative")
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.CallTimeout == 0 {
+		c.CallTimeout = defaultCallTimeout
 	}
-	// As those who ask for volumes name it: a path is compared with theirs. If there is no
-	// room for the directory, no pod has a volume either.
+	// Without symbolic links, since paths of volumes are compared with it. On a full disk the
+	// directory may be missing; then no pod has a volume either.
 	err := os.MkdirAll(c.PodsDir, 0o750)
 	if resolved, evalErr := filepath.EvalSymlinks(c.PodsDir); evalErr == nil {
 		c.PodsDir = resolved
@@ -123,55 +120,31 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
-		wanted: map[volumeID]map[pod.UID]bool{}, unread: map[string]bool{}, busy: map[volumeID]*turn{}, changed: make(chan struct{}, 1),
+		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, changed: make(chan struct{}, 1),
 		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
-	m.tellInUse()
+	m.reportInUse()
 	return m, nil
 }
 
-// volumeID names a volume on this machine.
+// volumeID is the driver of a volume and the driver's handle of it.
 type volumeID struct{ driver, handle string }
 
 func (v volumeID) String() string {
 	return fmt.Sprintf("volume %q of CSI driver %q", v.handle, v.driver)
 }
 
-// turn is the right to do something to a volume. Whoever has put something into slot
-// has it.
-type turn struct {
-	slot  chan struct{} // capacity 1
-	users int           // that have it or wait for it
+// lockVolume waits for the lock of a volume, and returns the function that unlocks it.
+func (m *Manager) lockVolume(ctx context.Context, v volumeID) (unlock func(), err error) {
+	unlock, err = m.locks.Lock(ctx, v)
+	if err != nil {
+		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, err)
+	}
+	return unlock, nil
 }
 
-// take waits for the turn at a volume, and returns how to give it back.
-func (m *Manager) take(ctx context.Context, v volumeID) (release func(), err error) {
-	m.mu.Lock()
-	t := m.busy[v]
-	if t == nil {
-		t = &turn{slot: make(chan struct{}, 1)}
-		m.busy[v] = t
-	}
-	t.users++
-	m.mu.Unlock()
-	leave := func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(m.busy, v)
-		}
-	}
-	select {
-	case t.slot <- struct{}{}:
-		return func() { <-t.slot; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, fmt.Errorf("%s is being mounted or unmounted for another pod: %w", v, context.Cause(ctx))
-	}
-}
-
-// Waiting is an error about something that others have yet to do, and of which nobody
-// tells when it is done.
+// Waiting is the error for something that another component has to do first, and that it does not
+// announce.
 type Waiting struct{ What string }
 
 func (e *Waiting) Error() string { return "waiting for " + e.What }

@@ -21,7 +21,7 @@ func TestPodsShareAStagedVolume(t *testing.T) {
 	a, b := w.request("a", "h"), w.request("b", "h")
 
 	// given two pods with the same volume
-	if got := w.mount(a); got.Path != a.Dir+"/mount" || !got.Again.IsZero() {
+	if got := w.mount(a); got.Path != a.Dir+"/mount" || !got.RepublishAt.IsZero() {
 		t.Error(got)
 	}
 	w.mount(b)
@@ -51,7 +51,7 @@ func TestTheRecordComesFirst(t *testing.T) {
 	w := newWorld(t)
 	r := w.request("a", "h")
 	r.Group, r.FSType = 7, "ext4"
-	r.GiveToGroup = func(dir string) error {
+	r.ApplyFSGroup = func(dir string) error {
 		if dir != r.Dir+"/mount" {
 			t.Error(dir)
 		}
@@ -105,7 +105,7 @@ func TestADriverThatIsNotThere(t *testing.T) {
 	w.m.Unregister(disks)
 	w.mount(r) // it has it
 
-	err := w.m.Unmount(t.Context(), "a", r.Dir, r.Say)
+	err := w.m.Unmount(t.Context(), "a", r.Dir, r.OnStep)
 	if err == nil || !strings.Contains(err.Error(), `CSI driver "disks.example.com" is not registered on this node`) {
 		t.Error(err)
 	}
@@ -131,7 +131,7 @@ func TestADriverThatIsNotThere(t *testing.T) {
 
 func TestADriverThatHangsHoldsUpOneVolume(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.Patience = 200 * time.Millisecond
+	w.cfg.CallTimeout = 200 * time.Millisecond
 	w.restart()
 	w.register()
 	block := make(chan struct{})
@@ -270,7 +270,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	s.RequiresRepublish = new(true)
 	r := w.request("a", "h")
 	for range 2 {
-		if got := w.mount(r); time.Until(got.Again) > 11*time.Second || got.Again.IsZero() {
+		if got := w.mount(r); time.Until(got.RepublishAt) > 11*time.Second || got.RepublishAt.IsZero() {
 			t.Error(got)
 		}
 	}
@@ -285,12 +285,12 @@ func TestTokensAreRenewed(t *testing.T) {
 	}
 	// one that can't be renewed can be used nevertheless, and is tried again
 	w.driver.before = func(string) error { return errors.New("out of order") }
-	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.Again.IsZero() {
+	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.RepublishAt.IsZero() {
 		t.Error(got, err)
 	}
 	w.driver.before = nil
 	w.m.Unregister(disks)
-	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.Again.IsZero() {
+	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.RepublishAt.IsZero() {
 		t.Error(got, err)
 	}
 	w.register()
@@ -308,15 +308,15 @@ func TestWhatIsPublishedAnewIsGivenToTheGroup(t *testing.T) {
 	r := w.request("a", "h")
 	r.Group, r.FSType = 7, "ext4"
 	given := 0
-	r.GiveToGroup = func(string) error { given++; return nil }
+	r.ApplyFSGroup = func(string) error { given++; return nil }
 	for calls := 1; calls <= 2; calls++ {
 		if w.mount(r); given != calls {
 			t.Errorf("after %d calls it was given to the group %d times", calls, given)
 		}
 	}
 	// when that fails, then the pod has what it has
-	r.GiveToGroup = func(string) error { return errors.New("no such group") }
-	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.Again.IsZero() {
+	r.ApplyFSGroup = func(string) error { return errors.New("no such group") }
+	if got, err := w.m.Mount(t.Context(), r); err == nil || got.Path == "" || got.RepublishAt.IsZero() {
 		t.Error(got, err)
 	}
 }
@@ -340,8 +340,8 @@ func TestWhoGivesAVolumeToTheGroup(t *testing.T) {
 		{storagev1.FileFSGroupPolicy, Request{Group: 7, AccessModes: many}, 0, true, ""},
 		{storagev1.NoneFSGroupPolicy, Request{Group: 7, FSType: "ext4", AccessModes: once}, 0, false, ""},
 	} {
-		j := &job{r: &c.r, on: &driver{can: map[spec.NodeServiceCapability_RPC_Type]bool{c.can: true}}, rules: rules{group: c.policy}}
-		if got := j.givesGroup(); got != c.we {
+		j := &job{r: &c.r, driver: &driver{can: map[spec.NodeServiceCapability_RPC_Type]bool{c.can: true}}, spec: driverSpec{fsGroupPolicy: c.policy}}
+		if got := j.appliesFSGroup(); got != c.we {
 			t.Errorf("%+v: %v", c, got)
 		}
 		if got := j.capabilityOf().GetMount().VolumeMountGroup; got != c.group {

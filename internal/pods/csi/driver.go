@@ -19,7 +19,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// driver is one that is registered.
+// driver is a registered driver with its connection.
 type driver struct {
 	Driver
 	endpoint string
@@ -28,20 +28,20 @@ type driver struct {
 	can      map[spec.NodeServiceCapability_RPC_Type]bool
 }
 
-// Driver is what others may know of a driver.
+// Driver is the information that a driver reports of itself.
 type Driver struct {
 	Name       string
-	NodeID     string // by which it knows this machine
+	NodeID     string // the driver's name for this node
 	Topology   map[string]string
-	MaxVolumes int64 // that it can have here; 0: it does not say
+	MaxVolumes int64 // per node; 0: no limit
 }
 
-// maxName is the most that the specification allows.
+// maxName is the limit of the CSI specification, in characters.
 const maxName = 63
 
-// Validate tells what is wrong with what a driver says of itself.
+// Validate checks the registration of a driver: its name, its endpoint, its CSI versions.
 func (m *Manager) Validate(name, endpoint string, versions []string) error {
-	// It becomes the name of a directory.
+	// The name is also that of a directory.
 	if len(name) > maxName || len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
 		return fmt.Errorf("%q is not the name of a driver: it has to be a domain name of at most %d characters", name, maxName)
 	}
@@ -54,11 +54,11 @@ func (m *Manager) Validate(name, endpoint string, versions []string) error {
 	return nil
 }
 
-// askLimit is how long a driver may take to tell of itself.
-const askLimit = 10 * time.Second
+// infoTimeout is how long a driver may take to report its capabilities.
+const infoTimeout = 10 * time.Second
 
-// Register takes a driver, in the place of an earlier one of the same name. Pods that
-// wait for it are woken.
+// Register adds a driver, or replaces the one of the same name, and enqueues the pods that wait for
+// it.
 func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []string) error {
 	conn, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -66,19 +66,19 @@ func (m *Manager) Register(ctx context.Context, name, endpoint string, _ []strin
 	}
 	d := &driver{endpoint: endpoint, conn: conn, client: spec.NewNodeClient(conn), can: map[spec.NodeServiceCapability_RPC_Type]bool{}}
 	d.Name = name
-	if err := d.ask(ctx); err != nil {
+	if err := d.fetchInfo(ctx); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	for _, uid := range m.put(d) {
+	for _, uid := range m.addDriver(d) {
 		m.Enqueue(ctx, uid)
 	}
-	m.clear(ctx, d)
+	m.unstageLeftovers(ctx, d)
 	return nil
 }
 
-// clear has a driver unstage what it once staged and no pod has: whoever was here before
-// us, and was killed in the middle, may have left it.
-func (m *Manager) clear(ctx context.Context, d *driver) {
+// unstageLeftovers unstages volumes of a driver that no pod has: an agent or a kubelet that was killed
+// may have left them.
+func (m *Manager) unstageLeftovers(ctx context.Context, d *driver) {
 	err := m.unstageUnclaimed(ctx, "", func(name string) (*driver, error) {
 		if name != d.Name {
 			return nil, nil
@@ -88,16 +88,16 @@ func (m *Manager) clear(ctx context.Context, d *driver) {
 	if err != nil {
 		m.Log.Warn("a volume stays staged that no pod has", "driver", d.Name, "err", err)
 	}
-	m.tellInUse()
+	m.reportInUse()
 }
 
-// ask learns what a driver can do, and by which name it knows this machine.
-func (d *driver) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// fetchInfo gets the capabilities of a driver, and its name for this node.
+func (d *driver) fetchInfo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
 	info, err := d.client.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{})
 	if err != nil {
-		return fmt.Errorf("NodeGetInfo: %w", plain(err))
+		return fmt.Errorf("NodeGetInfo: %w", withoutStatus(err))
 	}
 	if info.NodeId == "" {
 		return errors.New("NodeGetInfo: the driver has no name for this node")
@@ -106,7 +106,7 @@ func (d *driver) ask(ctx context.Context) error {
 	d.Topology = maps.Clone(info.GetAccessibleTopology().GetSegments())
 	can, err := d.client.NodeGetCapabilities(ctx, &spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
-		return fmt.Errorf("NodeGetCapabilities: %w", plain(err))
+		return fmt.Errorf("NodeGetCapabilities: %w", withoutStatus(err))
 	}
 	for _, c := range can.GetCapabilities() {
 		d.can[c.GetRpc().GetType()] = true
@@ -114,8 +114,8 @@ func (d *driver) ask(ctx context.Context) error {
 	return nil
 }
 
-// put takes a driver in, and returns who waits for it.
-func (m *Manager) put(d *driver) []pod.UID {
+// addDriver adds a driver, and returns the pods that wait for it.
+func (m *Manager) addDriver(d *driver) []pod.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before := m.drivers[d.Name]; before != nil {
@@ -125,11 +125,11 @@ func (m *Manager) put(d *driver) []pod.UID {
 	delete(m.gone, d.Name)
 	pods := slices.Sorted(maps.Keys(m.waiting[d.Name]))
 	delete(m.waiting, d.Name)
-	m.tellChange()
+	m.signalChange()
 	return pods
 }
 
-// Unregister forgets a driver.
+// Unregister removes a driver.
 func (m *Manager) Unregister(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,20 +137,19 @@ func (m *Manager) Unregister(name string) {
 		_ = d.conn.Close() // calls that it still answers fail, and are made again
 		delete(m.drivers, name)
 		m.gone[name] = true
-		m.tellChange()
+		m.signalChange()
 	}
 }
 
-// tellChange is called with the lock held.
-func (m *Manager) tellChange() {
+// signalChange wakes the Reporter. The lock is held.
+func (m *Manager) signalChange() {
 	select {
 	case m.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Drivers returns those that are registered, by name, and the names of those that
-// were and are not any more.
+// Drivers returns the registered drivers, sorted by name, and the names of unregistered ones.
 func (m *Manager) Drivers() (registered []Driver, gone []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +159,7 @@ func (m *Manager) Drivers() (registered []Driver, gone []string) {
 	return registered, slices.Sorted(maps.Keys(m.gone))
 }
 
-// driverFor returns a driver. If there is none, the pod is woken when it comes.
+// driverFor returns a driver. If it is not registered, the pod is enqueued when it is.
 func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,20 +173,19 @@ func (m *Manager) driverFor(name string, uid pod.UID) (*driver, error) {
 	return nil, fmt.Errorf("CSI driver %q is not registered on this node: start it, it has to put its socket into the folder of plugins", name)
 }
 
-// Forget takes a pod off those that wait for a driver, or want a volume. What is written
-// down for it stays.
+// Forget removes a pod from those that wait for drivers and volumes. Its records stay.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
-	leave(m.waiting, uid)
-	unwanted := leave(m.wanted, uid)
+	removeFromSets(m.waiting, uid)
+	unwanted := removeFromSets(m.wanted, uid)
 	m.mu.Unlock()
 	if unwanted {
-		m.tellInUse()
+		m.reportInUse()
 	}
 }
 
-// leave takes a pod out of all sets, and tells whether one is empty now.
-func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
+// removeFromSets removes a pod from all sets, and tells whether one of them became empty.
+func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 	before := len(sets)
 	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
 		delete(pods, uid)
@@ -196,23 +194,23 @@ func leave[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 	return len(sets) < before
 }
 
-// call asks a driver for something. The call outlives the one who waits for it.
+// call makes one call to a driver. The call goes on when the context of the caller ends.
 func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.CallTimeout)
 	defer cancel()
 	began := time.Now()
 	err := do(ctx, d.client)
-	if m.Called != nil {
-		m.Called(d.Name, method, status.Code(err).String(), time.Since(began))
+	if m.OnCall != nil {
+		m.OnCall(d.Name, method, status.Code(err).String(), time.Since(began))
 	}
 	if err != nil {
-		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, plain(err))
+		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, withoutStatus(err))
 	}
 	return nil
 }
 
-// plain leaves the frame of gRPC out of an error.
-func plain(err error) error {
+// withoutStatus returns the message and the code of a gRPC error, without its prefix.
+func withoutStatus(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s (%s)", s.Message(), s.Code())
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
 const disks = "disks.example.com"
@@ -215,8 +216,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(g.Stop)
 	w.cfg = Config{
 		PodsDir: filepath.Join(dir, "pods"), PluginsDir: filepath.Join(dir, "plugins"), NodeName: "box", Objects: w.objects,
-		IsMount: w.driver.isMount, TakeOff: w.driver.takeOff, Cluster: w.cluster, Enqueue: func(_ context.Context, uid pod.UID) { w.woken <- uid },
-		Patience: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+		IsMount: w.driver.isMount, UnmountPath: w.driver.takeOff, Cluster: w.cluster, Enqueue: func(_ context.Context, uid pod.UID) { w.woken <- uid },
+		CallTimeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 	w.restart()
 	w.register()
@@ -259,8 +260,8 @@ func (w *world) register() {
 func (w *world) request(uid, handle string) Request {
 	return Request{
 		Pod:  &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-" + uid, Namespace: "shop", UID: pod.UID(uid)}},
-		Name: "vol" + handle, Driver: disks, Handle: handle, Group: -1, Say: func(string) {},
-		Dir:         filepath.Join(w.cfg.PodsDir, uid, "volumes", VolumesDir, "vol"+handle),
+		Name: "vol" + handle, Driver: disks, Handle: handle, Group: -1, OnStep: func(string) {},
+		Dir:         filepath.Join(w.cfg.PodsDir, uid, "volumes", volumekind.CSI.Dir(), "vol"+handle),
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 	}
 }
@@ -295,7 +296,7 @@ func (w *world) failure(r Request, says string) error {
 func (w *world) unmount(r Request) {
 	w.t.Helper()
 	w.m.Forget(r.Pod.UID)
-	if err := w.m.Unmount(w.t.Context(), r.Pod.UID, r.Dir, r.Say); err != nil {
+	if err := w.m.Unmount(w.t.Context(), r.Pod.UID, r.Dir, r.OnStep); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -330,7 +331,7 @@ func (w *world) nothingLeft() {
 			w.t.Error("left:", left, err)
 		}
 	}
-	if len(w.m.busy) > 0 || len(w.m.waiting) > 0 || len(w.m.unread) > 0 {
-		w.t.Error(fmt.Sprint(w.m.busy, w.m.waiting, w.m.unread))
+	if w.m.locks.InUse() > 0 || len(w.m.waiting) > 0 || len(w.m.warned) > 0 {
+		w.t.Error(fmt.Sprint(w.m.locks.InUse(), w.m.waiting, w.m.warned))
 	}
 }

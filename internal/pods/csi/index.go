@@ -12,37 +12,38 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
-// index is what the records on disk say, in memory: to mount a volume for one pod, those
-// of all others need not be read.
+// index holds the content of all records in memory: to mount a volume for one pod, the records of
+// others need not be read.
 //
-// It is filled by a scan of the disk, when it is first asked, and changes together with the
-// files, see save and remove. A record that can't be read, a file that could not be written,
-// or a device that was staged without a second record makes the index incomplete: then the
-// disk is scanned each time, since nobody tells us when such a file is repaired, or goes with
-// the directory of its pod.
+// It is filled by a scan of the disk when it is first needed, and updated together with the files, see
+// save and remove. An unreadable record, a failed write, or a device that is staged without a copy of
+// its record makes the index incomplete: then the disk is scanned each time, since nothing reports
+// when such a file is repaired or removed.
 type index struct {
 	files sync.RWMutex // held for reading while one record changes, for writing while the disk is scanned
 
 	mu       sync.Mutex
-	filled   bool // once the disk was scanned without an error
-	complete bool // as long as the disk need not be scanned again
+	filled   bool // the disk was scanned without an error
+	complete bool // the disk need not be scanned again
 	onDisk
 }
 
-// onDisk is what is written down of all volumes, by the directory in which it is.
+// onDisk is the content of all records, by the directory of the record.
 type onDisk struct {
-	pods   map[string]record
-	has    map[volumeID]map[string]bool // directories of pods, by the volume that is in them
-	copies map[string]record            // other records; Staging is where the volume is staged, if it is
-	unread map[string]bool              // directories of pods that have volumes, and tell nothing of them
-	lost   map[string]bool              // those of other records of what is staged, that tell nothing of it
+	pods     map[string]record
+	byVolume map[volumeID]map[string]bool // directories in pods, by volume
+	copies   map[string]record            // copies of records beside staging paths; Staging is that path
+	unread   map[string]bool              // directories in pods with volumes, without a readable record
+	lost     map[string]bool              // directories of staged volumes, without a readable copy
 }
 
 func newOnDisk() onDisk {
 	return onDisk{
-		pods: map[string]record{}, has: map[volumeID]map[string]bool{}, copies: map[string]record{},
+		pods: map[string]record{}, byVolume: map[volumeID]map[string]bool{}, copies: map[string]record{},
 		unread: map[string]bool{}, lost: map[string]bool{},
 	}
 }
@@ -50,36 +51,37 @@ func newOnDisk() onDisk {
 func (o *onDisk) put(dir string, r record) {
 	o.forget(dir)
 	o.pods[dir] = r
-	if o.has[r.id()] == nil {
-		o.has[r.id()] = map[string]bool{}
+	if o.byVolume[r.id()] == nil {
+		o.byVolume[r.id()] = map[string]bool{}
 	}
-	o.has[r.id()][dir] = true
+	o.byVolume[r.id()][dir] = true
 }
 
 func (o *onDisk) forget(dir string) {
 	if r, ok := o.pods[dir]; ok {
-		if delete(o.has[r.id()], dir); len(o.has[r.id()]) == 0 {
-			delete(o.has, r.id())
+		if delete(o.byVolume[r.id()], dir); len(o.byVolume[r.id()]) == 0 {
+			delete(o.byVolume, r.id())
 		}
 	}
 	delete(o.pods, dir)
 	delete(o.unread, dir)
 }
 
-// refresh makes sure that the index is filled. It is called before the index is asked.
+// refresh fills the index, or scans again if it is incomplete. It is called before each use of the
+// index.
 func (m *Manager) refresh() error {
 	if m.index.isComplete() {
 		return nil
 	}
 	m.index.files.Lock()
 	defer m.index.files.Unlock()
-	if m.index.isComplete() { // by another one
+	if m.index.isComplete() { // by another goroutine
 		return nil
 	}
 	found, complete, err := m.scan()
 	m.index.mu.Lock()
 	defer m.index.mu.Unlock()
-	if err == nil || !m.index.filled { // a part is less than what was known before
+	if err == nil || !m.index.filled { // else the index from before is better than a part
 		m.index.onDisk, m.index.filled, m.index.complete = found, err == nil, complete && err == nil
 	}
 	return err
@@ -91,27 +93,26 @@ func (x *index) isComplete() bool {
 	return x.complete
 }
 
-// distrust makes the index incomplete: the disk holds something else.
-func (x *index) distrust() {
+// markIncomplete says that the disk may differ from the index.
+func (x *index) markIncomplete() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.complete = false
 }
 
-// vanished is told that a directory holds no record. If the index has one, somebody else
-// has removed it.
-func (x *index) vanished(dir string) {
+// recordGone removes the entry of a directory without a record, which was removed by something else.
+func (x *index) recordGone(dir string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.forget(dir)
 }
 
-// change changes a file, and then what the index says of it.
+// change writes or removes a file, and then updates the index.
 func (x *index) change(file func() error, entry func()) error {
 	x.files.RLock()
 	defer x.files.RUnlock()
 	if err := file(); err != nil {
-		x.distrust() // the file may be the old one, or the new one
+		x.markIncomplete() // the file may be the old one, or the new one
 		return err
 	}
 	x.mu.Lock()
@@ -120,27 +121,27 @@ func (x *index) change(file func() error, entry func()) error {
 	return nil
 }
 
-// save writes the record of a pod's volume down.
+// save writes the record of a volume in a pod.
 func (m *Manager) save(dir string, r record) error {
 	return m.index.change(func() error { return r.write(dir) }, func() { m.index.put(dir, r) })
 }
 
-// saveCopy writes the other record down, that of all pods that have the volume.
+// saveCopy writes the copy of a record beside the staging path, for all pods that have the volume.
 func (m *Manager) saveCopy(dir string, r record) error {
 	r.Device = ""
 	return m.index.change(func() error { return r.write(dir) }, func() {
-		r.Staging = m.placeBeside(dir)
+		r.Staging = m.stagingBeside(dir)
 		m.index.copies[dir] = r
 		delete(m.index.lost, dir)
 	})
 }
 
-// remove removes the record of a pod's volume.
+// remove removes the record of a volume in a pod.
 func (m *Manager) remove(dir string) error {
 	return m.index.change(func() error { return removeRecord(dir) }, func() { m.index.forget(dir) })
 }
 
-// removeCopy removes the other record of a volume.
+// removeCopy removes the copy of a record.
 func (m *Manager) removeCopy(dir string) error {
 	return m.index.change(func() error { return removeRecord(dir) }, func() {
 		delete(m.index.copies, dir)
@@ -148,13 +149,12 @@ func (m *Manager) removeCopy(dir string) error {
 	})
 }
 
-// others returns the records of the pods that have a volume, by directory, but for the one
-// in directory but.
+// others returns the records of a volume in pods, by directory, without the one in directory but.
 func (x *index) others(v volumeID, but string) map[string]record {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := map[string]record{}
-	for dir := range x.has[v] {
+	for dir := range x.byVolume[v] {
 		if dir != but {
 			out[dir] = x.pods[dir]
 		}
@@ -162,9 +162,8 @@ func (x *index) others(v volumeID, but string) map[string]record {
 	return out
 }
 
-// claimed tells whether a pod has a volume, or may have it, other than the one in directory
-// but. A pod of whose volume nothing is known may have one that is named alike there. A
-// name that is not known may be any.
+// claimed tells whether a pod has a volume, or may have it, other than the one in directory but. An
+// unreadable record may be that of any volume with the same directory name.
 func (x *index) claimed(r record, but string) bool {
 	if len(x.others(r.id(), but)) > 0 {
 		return true
@@ -173,20 +172,19 @@ func (x *index) claimed(r record, but string) bool {
 	defer x.mu.Unlock()
 	for unread := range x.unread {
 		base := filepath.Base(unread)
-		if unread != but && (r.Name == "" || base == r.Name || base == VolumesDir) {
+		if unread != but && (r.Name == "" || base == r.Name || base == volumekind.CSI.Dir()) {
 			return true
 		}
 	}
 	return false
 }
 
-// countVolumes returns how many volumes of a driver pods have, but for those that were made
-// for one pod alone.
+// countVolumes returns the number of volumes of a driver that pods have, without ephemeral ones.
 func (x *index) countVolumes(driver, but string) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var n int64
-	for v, dirs := range x.has {
+	for v, dirs := range x.byVolume {
 		if v.driver != driver {
 			continue
 		}
@@ -200,67 +198,66 @@ func (x *index) countVolumes(driver, but string) int64 {
 	return n
 }
 
-// attached adds the volumes to inUse that pods have and a cluster attaches. It returns the
-// other records of further ones, which are in use if they are staged, and whether the index
-// knows all volumes.
+// attached adds the attachable volumes of pods to inUse. It returns the copies of records of further
+// volumes, which are in use if they are staged, and whether the index knows all volumes.
 func (x *index) attached(inUse map[v1.UniqueVolumeName]bool) (copies map[string]record, all bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range x.pods {
 		if r.attached() {
-			inUse[r.id().unique()] = true
+			inUse[r.id().uniqueName()] = true
 		}
 	}
 	copies = map[string]record{}
 	for dir, r := range x.copies {
-		if r.attached() && !inUse[r.id().unique()] {
+		if r.attached() && !inUse[r.id().uniqueName()] {
 			copies[dir] = r
 		}
 	}
 	return copies, len(x.unread) == 0 && len(x.lost) == 0
 }
 
-// allCopies returns the other records, by directory.
+// allCopies returns the copies of records, by directory.
 func (x *index) allCopies() map[string]record {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return maps.Clone(x.copies)
 }
 
-// lostDirs returns the directories of what is staged and not known, sorted.
+// lostDirs returns the directories of staged volumes without a readable record, sorted.
 func (x *index) lostDirs() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Sorted(maps.Keys(x.lost))
 }
 
-// dirs returns the directories of all volumes that pods have, also of those that are not known.
+// dirs returns the directories of all volumes in pods, also of those without a readable record.
 func (x *index) dirs() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.AppendSeq(slices.Collect(maps.Keys(x.pods)), maps.Keys(x.unread))
 }
 
-// placeBeside is where the volume is staged whose other record lies in a directory.
-func (m *Manager) placeBeside(copyDir string) string {
+// stagingBeside returns the staging path of the volume whose copy of the record is in copyDir.
+func (m *Manager) stagingBeside(copyDir string) string {
 	if m.isDeviceCopy(copyDir) {
 		return m.deviceStaging(filepath.Base(filepath.Dir(copyDir)))
 	}
-	return filepath.Join(copyDir, stagedAt)
+	return filepath.Join(copyDir, stagingName)
 }
 
 func (m *Manager) isDeviceCopy(copyDir string) bool {
 	return strings.HasPrefix(copyDir, m.devicesDir()+string(filepath.Separator))
 }
 
-// isStaged tells whether the volume is staged whose other record lies in a directory. What
-// is mounted for a device only the driver knows: it is enough that its place is there.
+// isStaged tells whether the volume is staged whose copy of the record is in copyDir. Only the driver
+// knows how a device is staged: its staging path has to exist.
 func (m *Manager) isStaged(copyDir string) bool {
-	place := m.placeBeside(copyDir)
+	place := m.stagingBeside(copyDir)
 	if m.isDeviceCopy(copyDir) {
 		_, err := os.Lstat(place)
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	mounted, err := m.IsMount(place)
-	return err != nil || mounted // a file system that is broken is mounted, too
+	return err != nil || mounted // a broken file system is mounted, too
 }

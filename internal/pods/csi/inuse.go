@@ -11,22 +11,22 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Cluster attaches volumes to this node, and detaches those that are not in use.
+// Cluster is the attach-detach controller: it attaches volumes to this node, and detaches unused ones.
 type Cluster interface {
-	// SetVolumesInUse says which volumes must not be detached, sorted. all says that
-	// nothing else is in use. It does not wait.
+	// SetVolumesInUse reports the volumes that must not be detached, sorted. all says that no others
+	// are in use. It does not block.
 	SetVolumesInUse(volumes []v1.UniqueVolumeName, all bool)
-	// Attached tells whether a volume is attached, once the cluster has that list.
+	// Attached tells whether a volume is attached, once the cluster has the list of SetVolumesInUse.
 	Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error)
 }
 
-// unique is what a cluster calls the volume on a node.
-func (v volumeID) unique() v1.UniqueVolumeName {
+// uniqueName returns the name of the volume in the status of a Node.
+func (v volumeID) uniqueName() v1.UniqueVolumeName {
 	return v1.UniqueVolumeName("kubernetes.io/csi/" + v.driver + "^" + v.handle)
 }
 
-// use makes a volume one that must not be detached, and makes sure that it was not.
-func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
+// markInUse reports a volume as in use, and then checks that it is attached.
+func (m *Manager) markInUse(ctx context.Context, v volumeID, uid pod.UID) error {
 	if m.Cluster == nil {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
 	m.wanted[v][uid] = true
 	m.mu.Unlock()
 	if news {
-		m.tellInUse()
+		m.reportInUse()
 	}
-	attached, err := m.Cluster.Attached(ctx, v.unique())
+	attached, err := m.Cluster.Attached(ctx, v.uniqueName())
 	switch {
 	case err != nil:
 		return fmt.Errorf("find out whether %s is attached to this node: %w", v, err)
@@ -51,8 +51,7 @@ func (m *Manager) use(ctx context.Context, v volumeID, uid pod.UID) error {
 	}
 }
 
-// Attached has those looked at again who want volumes that the cluster attaches: it may
-// have done so now.
+// Attached enqueues the pods that want attachable volumes, after the cluster attached some.
 func (m *Manager) Attached(ctx context.Context) {
 	wanting := map[pod.UID]bool{}
 	m.mu.Lock()
@@ -65,13 +64,13 @@ func (m *Manager) Attached(ctx context.Context) {
 	}
 }
 
-// tellInUse lets the cluster know which volumes are wanted, published or staged.
-func (m *Manager) tellInUse() {
+// reportInUse reports the volumes that are wanted, published or staged to the cluster.
+func (m *Manager) reportInUse() {
 	if m.Cluster == nil {
 		return
 	}
-	m.telling.Lock()
-	defer m.telling.Unlock()
+	m.inUseMu.Lock()
+	defer m.inUseMu.Unlock()
 	err := m.refresh()
 	if err != nil {
 		m.Log.Warn("can't look which CSI volumes are in use; those that were stay attached", "err", err)
@@ -79,13 +78,13 @@ func (m *Manager) tellInUse() {
 	inUse := map[v1.UniqueVolumeName]bool{}
 	m.mu.Lock()
 	for v := range m.wanted {
-		inUse[v.unique()] = true
+		inUse[v.uniqueName()] = true
 	}
 	m.mu.Unlock()
 	copies, all := m.index.attached(inUse)
 	for dir, r := range copies {
 		if m.isStaged(dir) {
-			inUse[r.id().unique()] = true
+			inUse[r.id().uniqueName()] = true
 		}
 	}
 	m.Cluster.SetVolumesInUse(slices.Sorted(maps.Keys(inUse)), err == nil && all)

@@ -68,7 +68,7 @@ func TestAVolumeIsInUseUntilItIsUnstaged(t *testing.T) {
 		}
 		return nil
 	}
-	if err := w.m.Unmount(t.Context(), "b", b.Dir, b.Say); err == nil {
+	if err := w.m.Unmount(t.Context(), "b", b.Dir, b.OnStep); err == nil {
 		t.Error("a volume that can't be unstaged is gone")
 	}
 	w.inUse(true, "h")

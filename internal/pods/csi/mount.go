@@ -14,78 +14,78 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Request is a volume that a pod wants to have.
+// Request is a volume to be mounted for a pod.
 type Request struct {
 	Pod    *v1.Pod
-	Name   string // in the pod, or that of the persistent volume
+	Name   string // of the volume in the pod, or of the PersistentVolume
 	Driver string
-	Handle string // by which the driver knows it; empty: it is made for this pod
-	Dir    string // of the volume in the pod's directory
+	Handle string // volumeHandle; empty: an ephemeral volume
+	Dir    string // below the pod's directory
 
 	Attributes   map[string]string
 	FSType       string
 	MountOptions []string
 	AccessModes  []v1.PersistentVolumeAccessMode
 	ReadOnly     bool
-	Block        bool // it is a device, without a file system
+	Block        bool // volumeMode Block
 
 	StageSecret, PublishSecret *v1.SecretReference
 
-	Group int // that is to have it, or -1
-	// GiveToGroup gives a directory to that group. Its error says so.
-	GiveToGroup func(dir string) error
-	// Say is told what is being done.
-	Say func(string)
+	Group int // fsGroup, or -1
+	// ApplyFSGroup gives the files of a directory to the group.
+	ApplyFSGroup func(dir string) error
+	// OnStep is called with a description of each step.
+	OnStep func(string)
 }
 
-// ephemeral tells whether the volume is made for the pod.
+// ephemeral tells whether the driver creates the volume for this pod.
 func (r *Request) ephemeral() bool { return r.Handle == "" }
 
-// id names the volume. One that is made for a pod gets a name of its own.
+// id returns the ID of the volume. An ephemeral volume gets a handle of its own.
 func (r *Request) id() volumeID {
 	if r.ephemeral() {
-		return volumeID{r.Driver, ownHandle(r.Pod.UID, r.Name)}
+		return volumeID{r.Driver, ephemeralHandle(r.Pod.UID, r.Name)}
 	}
 	return volumeID{r.Driver, r.Handle}
 }
 
-// ownHandle is by which a driver knows a volume that it makes for a pod.
-func ownHandle(uid pod.UID, name string) string { return "csi-" + hashed(string(uid)+name) }
+// ephemeralHandle returns the handle of an ephemeral volume.
+func ephemeralHandle(uid pod.UID, name string) string { return "csi-" + hash(string(uid)+name) }
 
-// Mounted is a volume that a pod has.
+// Mounted is a volume that is mounted for a pod.
 type Mounted struct {
 	Path string
-	// Again is when its driver wants to be asked again; zero: never.
-	Again time.Time
+	// RepublishAt is when to call Mount again (requiresRepublish); zero: never.
+	RepublishAt time.Time
 }
 
-// republishAfter is how often a driver that wants it is asked to publish a volume anew.
-const republishAfter = time.Minute
+// republishInterval is the time between two calls of NodePublishVolume for a driver with
+// requiresRepublish.
+const republishInterval = time.Minute
 
-// Mount brings a volume to a pod. It may be called again, and does nothing if there is
-// nothing to be done. With an error, it returns the place nevertheless if the pod has the
-// volume, and only its renewal failed.
+// Mount mounts a volume for a pod. It is idempotent. With an error, it returns the path nevertheless
+// if the volume is mounted, and only the republishing failed.
 func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
-	known, err := m.stands(r.Dir)
+	known, err := m.publishedRecord(r.Dir)
 	if err != nil {
 		return Mounted{}, err
 	}
 	have := Mounted{Path: m.target(&r)}
-	if known != nil && !known.Again {
+	if known != nil && !known.Republish {
 		return have, nil
 	}
-	have.Again, err = m.mount(ctx, &r, known != nil)
+	have.RepublishAt, err = m.mount(ctx, &r, known != nil)
 	if err != nil && known == nil {
 		return Mounted{}, err
 	}
 	if err != nil {
-		have.Again = time.Now().Add(republishAfter)
+		have.RepublishAt = time.Now().Add(republishInterval)
 	}
 	return have, err
 }
 
-// mount asks the driver for all that is needed, or, for a volume that the pod has, to
-// publish it anew. It returns when that is due again; zero: never.
+// mount stages and publishes a volume, or republishes one that is published. It returns when to
+// republish it; zero: never.
 func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again time.Time, err error) {
 	d, err := m.driverFor(r.Driver, r.Pod.UID)
 	if err != nil {
@@ -95,38 +95,38 @@ func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again 
 	if err != nil {
 		return time.Time{}, err
 	}
-	release, err := m.take(ctx, j.id)
+	release, err := m.lockVolume(ctx, j.id)
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer release()
 	if published {
-		err = j.renew(ctx)
+		err = j.republish(ctx)
 	} else {
-		err = j.run(ctx)
+		err = j.stageAndPublish(ctx)
 	}
-	return j.again(), err
+	return j.republishAt(), err
 }
 
-// again is when the volume is to be published anew; zero: never.
-func (j *job) again() time.Time {
-	if !j.rules.republish {
+// republishAt returns when to republish the volume; zero: never.
+func (j *job) republishAt() time.Time {
+	if !j.spec.republish {
 		return time.Time{}
 	}
-	at := time.Now().Add(republishAfter)
+	at := time.Now().Add(republishInterval)
 	if !j.tokensUntil.IsZero() && j.tokensUntil.Before(at) {
 		return j.tokensUntil
 	}
 	return at
 }
 
-// stands returns the record of a volume that the pod has. After a reboot it has none,
-// whatever the record says.
-func (m *Manager) stands(dir string) (*record, error) {
+// publishedRecord returns the record of a volume that is published. After a reboot it is not, whatever
+// the record says.
+func (m *Manager) publishedRecord(dir string) (*record, error) {
 	known, err := m.readRecord(dir)
-	if err != nil { // it is made anew, and so is the record
-		m.index.distrust()
-		m.tellOnce(dir, unknownVolume, err)
+	if err != nil { // volume and record are made anew
+		m.index.markIncomplete()
+		m.warnOnce(dir, unknownVolume, err)
 		return nil, nil
 	}
 	if known == nil || !known.Ready {
@@ -139,26 +139,26 @@ func (m *Manager) stands(dir string) (*record, error) {
 	return known, nil
 }
 
-// job is one volume on its way to one pod.
+// job is one call of Mount.
 type job struct {
-	m     *Manager
-	r     *Request
-	id    volumeID
-	on    *driver
-	rules rules
+	m      *Manager
+	r      *Request
+	id     volumeID
+	driver *driver
+	spec   driverSpec
 
 	attributes     map[string]string
-	publishContext map[string]string // from whoever attached it
+	publishContext map[string]string // from the VolumeAttachment
 	stageSecrets   map[string]string
 	publishSecrets map[string]string
 	capability     *spec.VolumeCapability
 	tokensUntil    time.Time
 }
 
-// run stages and publishes a volume. The record comes first.
-func (j *job) run(ctx context.Context) error {
-	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Again: j.rules.republish}
-	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
+// stageAndPublish writes the record, and then stages and publishes the volume.
+func (j *job) stageAndPublish(ctx context.Context) error {
+	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish}
+	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		rec.Staging = j.m.staging(j.r)
 	}
 	if j.r.Block {
@@ -167,7 +167,7 @@ func (j *job) run(ctx context.Context) error {
 	if j.r.ephemeral() {
 		rec.Mode = storagev1.VolumeLifecycleEphemeral
 	}
-	others, err := j.place(rec)
+	others, err := j.reserve(rec)
 	if err == nil {
 		err = j.m.saveCopy(j.m.copyDir(rec), rec)
 	}
@@ -175,7 +175,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	if rec.Staging != "" {
-		staged, err := j.staged(others)
+		staged, err := j.isStaged(others)
 		if err == nil && !staged {
 			err = j.stage(ctx, rec.Staging)
 		}
@@ -186,56 +186,55 @@ func (j *job) run(ctx context.Context) error {
 	if err := j.publish(ctx); err != nil {
 		return err
 	}
-	if err := j.give(); err != nil {
+	if err := j.applyFSGroup(); err != nil {
 		return err
 	}
 	rec.Ready = true
 	if err := j.m.save(j.r.Dir, rec); err != nil {
 		return err
 	}
-	if j.m.isTold(j.r.Dir) { // it is known again
-		j.m.tellInUse()
+	if j.m.wasWarned(j.r.Dir) { // it has a readable record again
+		j.m.reportInUse()
 	}
 	return nil
 }
 
-// renew publishes anew what a pod has, with new tokens. What the driver writes then is for
-// the pod's group, too.
-func (j *job) renew(ctx context.Context) error {
+// republish publishes a volume again, with new tokens, and applies the fsGroup to new files.
+func (j *job) republish(ctx context.Context) error {
 	if err := j.publish(ctx); err != nil {
 		return err
 	}
-	return j.give()
+	return j.applyFSGroup()
 }
 
-// give gives the volume to the pod's group, if that is for us to do.
-func (j *job) give() error {
-	if !j.givesGroup() {
+// applyFSGroup applies the fsGroup, unless the driver does.
+func (j *job) applyFSGroup() error {
+	if !j.appliesFSGroup() {
 		return nil
 	}
-	j.r.Say(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
-	return j.r.GiveToGroup(j.m.target(j.r))
+	j.r.OnStep(fmt.Sprintf("give volume %q to group %d", j.r.Name, j.r.Group))
+	return j.r.ApplyFSGroup(j.m.target(j.r))
 }
 
-// place writes a volume down if there is room for it, and returns the records of other pods
-// that have it. One volume is placed after the other: two can't get the last place.
-func (j *job) place(rec record) (others map[string]record, err error) {
-	j.m.placing.Lock()
-	defer j.m.placing.Unlock()
+// reserve writes the record of a volume if its driver may have one more, and returns the records of
+// other pods that have the volume. The mutex keeps two volumes from taking the last place.
+func (j *job) reserve(rec record) (others map[string]record, err error) {
+	j.m.reserveMu.Lock()
+	defer j.m.reserveMu.Unlock()
 	if err := j.m.refresh(); err != nil {
 		return nil, err
 	}
 	others = j.m.index.others(j.id, j.r.Dir)
-	if err := j.room(others); err != nil {
+	if err := j.checkVolumeLimit(others); err != nil {
 		return nil, err
 	}
 	return others, j.m.save(j.r.Dir, rec)
 }
 
-// room refuses a volume that would be one too many for its driver. In a cluster, the
-// scheduler counts them. Those that are made for a pod alone do not count.
-func (j *job) room(others map[string]record) error {
-	most := j.on.MaxVolumes
+// checkVolumeLimit returns an error if the driver has its maximum of volumes on this node. In a
+// cluster, the scheduler counts them. Ephemeral volumes do not count.
+func (j *job) checkVolumeLimit(others map[string]record) error {
+	most := j.driver.MaxVolumes
 	if most == 0 || j.m.Cluster != nil || j.r.ephemeral() {
 		return nil
 	}
@@ -245,9 +244,9 @@ func (j *job) room(others map[string]record) error {
 	return nil
 }
 
-// staged tells whether another pod has the volume since the machine was started: then
-// it is staged, unless that pod has it from before the driver staged any.
-func (j *job) staged(others map[string]record) (bool, error) {
+// isStaged tells whether the volume is staged, because it is published for another pod. The record of
+// that pod may be from before the driver staged volumes.
+func (j *job) isStaged(others map[string]record) (bool, error) {
 	for dir, r := range others {
 		if !r.Ready || r.Staging == "" {
 			continue
@@ -260,11 +259,11 @@ func (j *job) staged(others map[string]record) (bool, error) {
 }
 
 func (j *job) stage(ctx context.Context, path string) error {
-	j.r.Say(fmt.Sprintf("stage %s", j.id))
+	j.r.OnStep(fmt.Sprintf("stage %s", j.id))
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return fmt.Errorf("make a directory to stage it: %w", err)
 	}
-	return j.m.call(ctx, j.on, "NodeStageVolume", func(ctx context.Context, c spec.NodeClient) error {
+	return j.m.call(ctx, j.driver, "NodeStageVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{
 			VolumeId: j.id.handle, StagingTargetPath: path, VolumeCapability: j.capability, PublishContext: j.publishContext,
 			VolumeContext: j.r.Attributes, Secrets: j.stageSecrets,
@@ -274,7 +273,7 @@ func (j *job) stage(ctx context.Context, path string) error {
 }
 
 func (j *job) publish(ctx context.Context) error {
-	j.r.Say(fmt.Sprintf("publish %s", j.id))
+	j.r.OnStep(fmt.Sprintf("publish %s", j.id))
 	target := j.m.target(j.r)
 	if j.r.Block { // the driver makes the file
 		if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
@@ -285,31 +284,31 @@ func (j *job) publish(ctx context.Context) error {
 		VolumeId: j.id.handle, TargetPath: target, VolumeCapability: j.capability, Readonly: j.r.ReadOnly,
 		PublishContext: j.publishContext, VolumeContext: j.attributes, Secrets: j.publishSecrets,
 	}
-	if !j.r.ephemeral() && j.on.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
+	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		request.StagingTargetPath = j.m.staging(j.r)
 	}
-	return j.m.call(ctx, j.on, "NodePublishVolume", func(ctx context.Context, c spec.NodeClient) error {
+	return j.m.call(ctx, j.driver, "NodePublishVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodePublishVolume(ctx, request)
 		return err
 	})
 }
 
-// givesGroup tells whether it is for us to give the volume to the pod's group.
-func (j *job) givesGroup() bool {
-	if j.r.Group < 0 || j.r.Block || j.r.ReadOnly || j.mountsForGroup() {
+// appliesFSGroup tells whether the agent has to apply the fsGroup.
+func (j *job) appliesFSGroup() bool {
+	if j.r.Group < 0 || j.r.Block || j.r.ReadOnly || j.driverAppliesFSGroup() {
 		return false
 	}
-	switch j.rules.group {
+	switch j.spec.fsGroupPolicy {
 	case storagev1.NoneFSGroupPolicy:
 		return false
 	case storagev1.FileFSGroupPolicy:
 		return true
-	default: // a file system that only this machine has
+	default: // ReadWriteOnceWithFSType
 		return j.r.FSType != "" && oneNode(j.r.AccessModes)
 	}
 }
 
-// mountsForGroup tells whether the driver does that.
-func (j *job) mountsForGroup() bool {
-	return j.r.Group >= 0 && j.on.can[spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP]
+// driverAppliesFSGroup tells whether the driver applies the fsGroup (VOLUME_MOUNT_GROUP).
+func (j *job) driverAppliesFSGroup() bool {
+	return j.r.Group >= 0 && j.driver.can[spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP]
 }

@@ -15,23 +15,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 )
 
-// rules are how a driver wants to be treated in this cluster.
-type rules struct {
-	attach    bool // somebody attaches a volume to this node before it can be used
-	podInfo   bool
-	republish bool
-	group     storagev1.FSGroupPolicy
-	modes     []storagev1.VolumeLifecycleMode
-	tokens    []storagev1.TokenRequest
-	secretly  bool // tokens come as secrets
+// driverSpec is the CSIDriver object of a driver, with defaults.
+type driverSpec struct {
+	attach          bool // attachRequired
+	podInfo         bool
+	republish       bool
+	fsGroupPolicy   storagev1.FSGroupPolicy
+	modes           []storagev1.VolumeLifecycleMode
+	tokens          []storagev1.TokenRequest
+	tokensInSecrets bool // serviceAccountTokenInSecrets
 }
 
-// rulesOf reads them. A driver that a cluster says nothing of is an old one, with
-// persistent volumes that are attached.
-func rulesOf(d *storagev1.CSIDriver) rules {
-	r := rules{attach: true, group: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
+// driverSpecOf returns the defaults for a driver without a CSIDriver object: persistent volumes that
+// have to be attached.
+func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
+	r := driverSpec{attach: true, fsGroupPolicy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, modes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}}
 	if d == nil {
 		return r
 	}
@@ -40,19 +41,19 @@ func rulesOf(d *storagev1.CSIDriver) rules {
 		r.attach = *s.AttachRequired
 	}
 	if s.FSGroupPolicy != nil {
-		r.group = *s.FSGroupPolicy
+		r.fsGroupPolicy = *s.FSGroupPolicy
 	}
 	if len(s.VolumeLifecycleModes) > 0 {
 		r.modes = s.VolumeLifecycleModes
 	}
-	r.podInfo, r.republish, r.secretly = isTrue(s.PodInfoOnMount), isTrue(s.RequiresRepublish), isTrue(s.ServiceAccountTokenInSecrets)
+	r.podInfo = ptr.Deref(s.PodInfoOnMount, false)
+	r.republish = ptr.Deref(s.RequiresRepublish, false)
+	r.tokensInSecrets = ptr.Deref(s.ServiceAccountTokenInSecrets, false)
 	r.tokens = s.TokenRequests
 	return r
 }
 
-func isTrue(b *bool) bool { return b != nil && *b }
-
-// prepare gathers all that a driver has to be told. Nothing is done yet.
+// prepare collects the arguments of the calls to a driver. It calls none yet.
 func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, error) {
 	described, err := m.Objects.CSIDriver(ctx, r.Pod, r.Driver)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -61,8 +62,8 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	if err != nil {
 		described = nil
 	}
-	j := &job{m: m, r: r, id: r.id(), on: d, rules: rulesOf(described)}
-	if err := j.allowed(); err != nil {
+	j := &job{m: m, r: r, id: r.id(), driver: d, spec: driverSpecOf(described)}
+	if err := j.checkLifecycleMode(); err != nil {
 		return nil, err
 	}
 	if j.publishContext, err = j.attachment(ctx); err != nil {
@@ -75,7 +76,7 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 		return nil, err
 	}
 	j.attributes = maps.Clone(r.Attributes)
-	if j.rules.podInfo {
+	if j.spec.podInfo {
 		j.addPodInfo()
 	}
 	if err := j.addTokens(ctx); err != nil {
@@ -85,14 +86,13 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	return j, nil
 }
 
-// allowed refuses a volume in a pod that its driver has only persistent ones of, and the
-// other way round.
-func (j *job) allowed() error {
+// checkLifecycleMode returns an error if the driver does not support ephemeral or persistent volumes.
+func (j *job) checkLifecycleMode() error {
 	want := storagev1.VolumeLifecyclePersistent
 	if j.r.ephemeral() {
 		want = storagev1.VolumeLifecycleEphemeral
 	}
-	if slices.Contains(j.rules.modes, want) {
+	if slices.Contains(j.spec.modes, want) {
 		return nil
 	}
 	if j.r.ephemeral() {
@@ -101,20 +101,20 @@ func (j *job) allowed() error {
 	return fmt.Errorf("CSI driver %q has no persistent volumes: its CSIDriver object does not list Persistent in volumeLifecycleModes", j.id.driver)
 }
 
-// attachable tells whether somebody attaches the volume to this node.
-func (j *job) attachable() bool { return j.rules.attach && !j.r.ephemeral() }
+// attachable tells whether the cluster has to attach the volume to this node.
+func (j *job) attachable() bool { return j.spec.attach && !j.r.ephemeral() }
 
-// attachmentName is what the cluster calls the attachment of a volume to a node.
+// attachmentName returns the name of the VolumeAttachment of a volume and a node.
 func attachmentName(v volumeID, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(v.handle+v.driver+node)))
 }
 
-// attachment returns what the one who attached the volume wants the driver to know.
+// attachment returns the publish context of the VolumeAttachment, if the volume has to be attached.
 func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 	if !j.attachable() {
 		return nil, nil
 	}
-	if err := j.m.use(ctx, j.id, j.r.Pod.UID); err != nil {
+	if err := j.m.markInUse(ctx, j.id, j.r.Pod.UID); err != nil {
 		return nil, err
 	}
 	a, err := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
@@ -152,7 +152,7 @@ func (j *job) secret(ctx context.Context, ref *v1.SecretReference) (map[string]s
 	return out, nil
 }
 
-// The names that drivers know.
+// Keys of the volume context that drivers know.
 const (
 	attributePodName   = "csi.storage.k8s.io/pod.name"
 	attributeNamespace = "csi.storage.k8s.io/pod.namespace"
@@ -183,7 +183,7 @@ func (j *job) addAttribute(key, value string) {
 
 // addTokens adds the tokens of the pod's service account that the driver asks for.
 func (j *job) addTokens(ctx context.Context) error {
-	if len(j.rules.tokens) == 0 {
+	if len(j.spec.tokens) == 0 {
 		return nil
 	}
 	type token struct {
@@ -191,7 +191,7 @@ func (j *job) addTokens(ctx context.Context) error {
 		Expires time.Time `json:"expirationTimestamp"`
 	}
 	all := map[string]token{}
-	for _, want := range j.rules.tokens {
+	for _, want := range j.spec.tokens {
 		var seconds int64
 		if want.ExpirationSeconds != nil {
 			seconds = *want.ExpirationSeconds
@@ -209,7 +209,7 @@ func (j *job) addTokens(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("put tokens into words: %w", err)
 	}
-	if !j.rules.secretly {
+	if !j.spec.tokensInSecrets {
 		j.addAttribute(attributeTokens, string(text))
 		return nil
 	}
@@ -220,25 +220,25 @@ func (j *job) addTokens(ctx context.Context) error {
 	return nil
 }
 
-// capabilityOf is how the volume is to be used.
+// capabilityOf returns the volume capability of the request: access mode, access type, mount options.
 func (j *job) capabilityOf() *spec.VolumeCapability {
 	out := &spec.VolumeCapability{
-		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.on.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
+		AccessMode: &spec.VolumeCapability_AccessMode{Mode: accessMode(j.r.AccessModes, j.driver.can[spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER])},
 	}
 	if j.r.Block {
 		out.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		return out
 	}
 	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.r.MountOptions}
-	if j.mountsForGroup() {
+	if j.driverAppliesFSGroup() {
 		mount.VolumeMountGroup = strconv.Itoa(j.r.Group)
 	}
 	out.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
 	return out
 }
 
-// accessMode turns what a volume was made for into what a driver understands. Of several
-// modes the first counts. Only some drivers tell one pod from several on a node.
+// accessMode returns the CSI access mode for the first of the modes. exact: the driver distinguishes
+// one pod from several on a node.
 func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCapability_AccessMode_Mode {
 	mode := v1.ReadWriteOnce
 	if len(modes) > 0 {
@@ -258,7 +258,7 @@ func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCa
 	}
 }
 
-// oneNode tells whether a volume is used by one node at a time.
+// oneNode tells whether a volume can be mounted by one node at a time.
 func oneNode(modes []v1.PersistentVolumeAccessMode) bool {
 	return slices.Contains(modes, v1.ReadWriteOnce) || slices.Contains(modes, v1.ReadWriteOncePod)
 }

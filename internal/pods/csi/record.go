@@ -14,42 +14,37 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// VolumesDir is where the CSI volumes of a pod are, below its volumes directory. It is
-// named as the kubelet names it, and so are the file of a record and its first fields:
-// tools look there.
-const VolumesDir = "kubernetes.io~csi"
-
+// recordFile and the first fields of a record are named as the kubelet names them: tools look there.
 const recordFile = "vol_data.json"
 
-// record is what is written down of the volume of a pod. It lies in the directory of
-// that volume.
+// record is the file of one volume in a pod, in the directory of that volume.
 type record struct {
 	Name   string `json:"specVolID"`
 	Handle string `json:"volumeHandle"`
 	Driver string `json:"driverName"`
-	// Staging is where the volume is staged, or "" if that driver stages nothing.
+	// Staging is the staging path, or "" if the driver stages nothing.
 	Staging string `json:"stagingPath,omitempty"`
-	// Mode says that a volume was made for a pod. Kubelets say of others that they are
-	// persistent, and do not tell where they are staged.
+	// Mode is Ephemeral for an ephemeral volume. Kubelets write Persistent for others, and no staging
+	// path.
 	Mode storagev1.VolumeLifecycleMode `json:"volumeLifecycleMode,omitempty"`
-	// NotAttached says that no cluster attaches it. Without a word on it, one may.
+	// NotAttached says that the volume need not be attached. Records of kubelets do not have it.
 	NotAttached bool `json:"notAttached,omitempty"`
-	// Device is where a device is published, or "" if it is a file system.
+	// Device is the target path of a device, or "" for a file system.
 	Device string `json:"devicePath,omitempty"`
-	// Ready says that the pod has it, with its group.
+	// Ready says that the volume is published, and has its fsGroup.
 	Ready bool `json:"ready"`
-	// Again says that the driver wants to be asked from time to time to publish it.
-	Again bool `json:"requiresRepublish,omitempty"`
+	// Republish says that the driver has requiresRepublish.
+	Republish bool `json:"requiresRepublish,omitempty"`
 }
 
 func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }
 
-// attached tells whether a cluster attaches the volume to this node, or may.
+// attached tells whether the cluster attaches the volume, or may do so.
 func (r record) attached() bool {
 	return !r.NotAttached && r.Mode != storagev1.VolumeLifecycleEphemeral
 }
 
-// target is where the volume is published whose record lies in dir.
+// target returns the target path of the volume whose record is in dir.
 func (r record) target(dir string) string {
 	if r.Device != "" {
 		return r.Device
@@ -57,10 +52,10 @@ func (r record) target(dir string) string {
 	return filepath.Join(dir, "mount")
 }
 
-// maxRecord is more than a record takes.
+// maxRecord bounds the size of a record, in bytes.
 const maxRecord = 1 << 20
 
-// readRecord returns nil if there is none.
+// readRecord returns nil if there is no record.
 func readRecord(dir string) (*record, error) {
 	path := filepath.Join(dir, recordFile)
 	raw, err := podfile.Read(dir, recordFile, maxRecord)
@@ -80,8 +75,7 @@ func readRecord(dir string) (*record, error) {
 	return &r, nil
 }
 
-// write puts a record in its place, in whole or not at all. Use Manager.save, which keeps
-// the index true.
+// write replaces the file of a record. Only Manager.save calls it, which updates the index.
 func (r record) write(dir string) error {
 	raw, err := json.Marshal(r)
 	if err == nil {
@@ -96,8 +90,8 @@ func (r record) write(dir string) error {
 	return nil
 }
 
-// removeRecord removes a record, and one that was begun when its writer was killed. Use
-// Manager.remove, which keeps the index true.
+// removeRecord removes a record, and a half-written one. Only Manager.remove calls it, which updates
+// the index.
 func removeRecord(dir string) error {
 	for _, name := range []string{recordFile, recordFile + ".new"} {
 		if err := removeIfThere(filepath.Join(dir, name)); err != nil {

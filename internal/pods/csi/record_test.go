@@ -475,7 +475,7 @@ func TestTheIndexSaysWhatTheDiskSays(t *testing.T) {
 			_, err := w.m.Mount(t.Context(), r)
 			same(fmt.Sprintf("mount %s: %v", what, err))
 		} else {
-			err := w.m.Unmount(t.Context(), r.Pod.UID, r.Dir, r.Say)
+			err := w.m.Unmount(t.Context(), r.Pod.UID, r.Dir, r.OnStep)
 			same(fmt.Sprintf("unmount %s: %v", what, err))
 		}
 	}
@@ -494,7 +494,7 @@ func TestAScanThatFailsForgetsNoVolume(t *testing.T) {
 	w.mount(a)
 	w.mount(b)
 	w.driver.take()
-	w.m.index.distrust()
+	w.m.index.markIncomplete()
 	// when the pods can't be listed
 	listDirs := w.m.listDirs
 	w.m.listDirs = func(dir string) ([]string, error) {
@@ -503,7 +503,7 @@ func TestAScanThatFailsForgetsNoVolume(t *testing.T) {
 		}
 		return listDirs(dir)
 	}
-	if err := w.m.Unmount(t.Context(), "a", a.Dir, a.Say); err == nil || !strings.Contains(err.Error(), "input/output error") {
+	if err := w.m.Unmount(t.Context(), "a", a.Dir, a.OnStep); err == nil || !strings.Contains(err.Error(), "input/output error") {
 		t.Error(err)
 	}
 	// then nothing is unstaged, and both are known

@@ -20,16 +20,16 @@ import (
 	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
 )
 
-// nodeIDAnnotation is where a Node says by which name each driver knows it.
+// nodeIDAnnotation of a Node holds the names of the drivers for it.
 const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 
-// Client is what a Reporter needs of a set of clients.
+// Client is the part of a clientset that a Reporter uses.
 type Client interface {
 	CoreV1() corev1.CoreV1Interface
 	StorageV1() storagev1client.StorageV1Interface
 }
 
-// ReporterConfig is what a Reporter is made of.
+// ReporterConfig is checked by NewReporter.
 type ReporterConfig struct {
 	Manager *Manager
 	Client  Client
@@ -37,8 +37,8 @@ type ReporterConfig struct {
 	Log     *slog.Logger
 }
 
-// Reporter tells a cluster which drivers this machine has: in a CSINode object, and on
-// the Node. It is the only writer of both.
+// Reporter publishes the drivers of this machine in a CSINode object and on the Node. It is the only
+// writer of the CSINode.
 type Reporter struct{ ReporterConfig }
 
 // NewReporter checks the configuration.
@@ -50,16 +50,16 @@ func NewReporter(c ReporterConfig) (*Reporter, error) {
 }
 
 const (
-	firstReportRetry   = time.Second
-	longestReportRetry = time.Minute
-	// auditEvery is how often it is looked whether the cluster still has it right: with
-	// a Node, all that was told of it is gone.
-	auditEvery = 5 * time.Minute
-	// reportLimit is how long the API server may take.
-	reportLimit = 10 * time.Second
+	minReportRetry = time.Second
+	maxReportRetry = time.Minute
+	// auditInterval is the time between two checks of both objects: a Node that was created anew has
+	// no labels and annotations of drivers.
+	auditInterval = 5 * time.Minute
+	// reportTimeout is how long the API server may take.
+	reportTimeout = 10 * time.Second
 )
 
-// Run tells until the context ends.
+// Run publishes changes until the context ends.
 func (r *Reporter) Run(ctx context.Context) {
 	wait, said := time.Duration(0), ""
 	for {
@@ -74,13 +74,13 @@ func (r *Reporter) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errNoNode):
-			wait = firstReportRetry
+			wait = minReportRetry
 		case err != nil:
-			wait = min(max(2*wait, firstReportRetry), longestReportRetry)
+			wait = min(max(2*wait, minReportRetry), maxReportRetry)
 			if said == "" {
-				wait = firstReportRetry
+				wait = minReportRetry
 			}
-			if said != err.Error() { // the reason may be another one by now
+			if said != err.Error() { // another error is logged, too
 				said = err.Error()
 				r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
 			}
@@ -88,7 +88,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			r.Log.Info("the cluster knows the CSI drivers of this node")
 			fallthrough
 		default:
-			wait, said = auditEvery, ""
+			wait, said = auditInterval, ""
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (r *Reporter) Run(ctx context.Context) {
 var errNoNode = errors.New("the cluster has no Node of this machine yet")
 
 func (r *Reporter) report(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reportLimit)
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	node := r.Node()
 	if node == nil || node.UID == "" {
@@ -112,7 +112,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	return nil
 }
 
-// describe brings the CSINode object to what it should say.
+// describe creates or updates the CSINode object.
 func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver, gone []string) error {
 	client := r.Client.StorageV1().CSINodes()
 	have, err := client.Get(ctx, node.Name, metav1.GetOptions{})
@@ -136,7 +136,7 @@ func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
-	// Most of what is said of a driver can't be changed while it is there.
+	// Most fields of an entry can't be changed: the entry is removed, and added again.
 	have, err = r.update(ctx, have, slices.DeleteFunc(slices.Clone(have.Spec.Drivers), func(d storagev1.CSINodeDriver) bool {
 		return !slices.ContainsFunc(want, func(w storagev1.CSINodeDriver) bool { return apiequality.Semantic.DeepEqual(d, w) })
 	}))
@@ -153,8 +153,8 @@ func (r *Reporter) update(ctx context.Context, have *storagev1.CSINode, drivers 
 	return r.Client.StorageV1().CSINodes().Update(ctx, changed, metav1.UpdateOptions{})
 }
 
-// csiDrivers is the list of drivers that is to be shown. Drivers that were there before
-// this agent stay until they are known to be gone: they may be about to register.
+// csiDrivers returns the entries of the CSINode. Entries from before this agent stay until their
+// driver is unregistered: it may be about to register.
 func csiDrivers(have []storagev1.CSINodeDriver, drivers []Driver, gone []string) []storagev1.CSINodeDriver {
 	byName := map[string]storagev1.CSINodeDriver{}
 	for _, d := range have {
@@ -176,8 +176,8 @@ func csiDrivers(have []storagev1.CSINodeDriver, drivers []Driver, gone []string)
 	return out
 }
 
-// annotate says on the Node by which name each driver knows it, and where it is for
-// their volumes, as labels.
+// annotate writes the node IDs of drivers into an annotation of the Node, and their topology into
+// labels.
 func (r *Reporter) annotate(ctx context.Context, node *v1.Node, drivers []Driver, gone []string) error {
 	patch, err := nodePatch(node, drivers, gone)
 	if err != nil || patch == nil {
@@ -187,12 +187,12 @@ func (r *Reporter) annotate(ctx context.Context, node *v1.Node, drivers []Driver
 	return err
 }
 
-// nodePatch returns nil if the Node says all of it.
+// nodePatch returns nil if the Node is up to date.
 func nodePatch(node *v1.Node, drivers []Driver, gone []string) ([]byte, error) {
 	ids := map[string]string{}
 	if text := node.Annotations[nodeIDAnnotation]; text != "" {
 		if err := json.Unmarshal([]byte(text), &ids); err != nil {
-			ids = map[string]string{} // nobody could read it, so nobody misses it
+			ids = map[string]string{} // it is not valid, so nothing can use it
 		}
 	}
 	for _, name := range gone {

@@ -15,23 +15,23 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Unmount takes the volume in a directory of a pod away, and unstages it if no other
-// pod has it. It knows nothing but the disk. It is fine if nothing is there.
-func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
+// Unmount unpublishes the volume in a directory of a pod, and unstages it if no other pod has it. It
+// needs nothing but the disk, and is idempotent.
+func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, onStep func(string)) error {
 	rec, err := m.readRecord(dir)
 	if err != nil {
-		m.index.distrust()
-		if rec = m.recall(dir); rec == nil {
-			m.tellOnce(dir, unknownVolume, err)
-			return m.unmountUnknown(ctx, uid, dir, say)
+		m.index.markIncomplete()
+		if rec = m.restoreRecord(dir); rec == nil {
+			m.warnOnce(dir, unknownVolume, err)
+			return m.unmountUnknown(ctx, uid, dir, onStep)
 		}
-		m.tellOnce(dir, recalledVolume, err)
+		m.warnOnce(dir, restoredVolume, err)
 	}
 	if rec == nil {
-		m.index.vanished(dir)
+		m.index.recordGone(dir)
 		return nil
 	}
-	release, err := m.take(ctx, rec.id())
+	release, err := m.lockVolume(ctx, rec.id())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 	if err != nil {
 		return fmt.Errorf("take %s away: %w", rec.id(), err)
 	}
-	say(fmt.Sprintf("unpublish %s", rec.id()))
+	onStep(fmt.Sprintf("unpublish %s", rec.id()))
 	err = m.call(ctx, d, "NodeUnpublishVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodeUnpublishVolume(ctx, &spec.NodeUnpublishVolumeRequest{VolumeId: rec.Handle, TargetPath: rec.target(dir)})
 		return err
@@ -53,31 +53,31 @@ func (m *Manager) Unmount(ctx context.Context, uid pod.UID, dir string, say func
 			return fmt.Errorf("remove where %s was published: %w", rec.id(), err)
 		}
 	}
-	if err := m.unstage(ctx, d, rec, m.copyDir(*rec), dir, say); err != nil {
+	if err := m.unstage(ctx, d, rec, m.copyDir(*rec), dir, onStep); err != nil {
 		return err
 	}
 	return m.forgetVolume(dir)
 }
 
-// forgetVolume removes a record. Nothing is left of the volume here.
+// forgetVolume removes the record of a volume that is unpublished.
 func (m *Manager) forgetVolume(dir string) error {
 	if err := m.remove(dir); err != nil {
 		return err
 	}
-	m.tellInUse()
+	m.reportInUse()
 	return nil
 }
 
-// unstage has a volume unstaged, if it is and no pod but that of one directory has it,
-// and forgets it. Its other record is in copyDir.
-func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
+// unstage unstages a volume unless another pod than that of directory but has it, and removes the copy
+// of its record in copyDir.
+func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, but string, onStep func(string)) error {
 	if err := m.refresh(); err != nil {
 		return err
 	}
 	if rec.Mode != storagev1.VolumeLifecycleEphemeral && m.index.claimed(*rec, but) {
 		return nil
 	}
-	undone, err := m.undoStaging(ctx, d, rec, say)
+	undone, err := m.undoStaging(ctx, d, rec, onStep)
 	if err == nil && undone {
 		err = m.forgetCopy(copyDir)
 	}
@@ -87,17 +87,17 @@ func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, 
 	return nil
 }
 
-// undoStaging has the driver unstage a volume, and removes its place. It tells whether
-// nothing is staged any more.
-func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, say func(string)) (bool, error) {
-	place, err := m.placeOf(rec)
+// undoStaging calls NodeUnstageVolume, and removes the staging path. It tells whether nothing is
+// staged any more.
+func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, onStep func(string)) (bool, error) {
+	place, err := m.stagingPathOf(rec)
 	if err != nil || place == "" {
 		return err == nil, err
 	}
 	if !d.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
-		return m.removeUnused(rec, place), nil
+		return m.removeUnusedStaging(rec, place), nil
 	}
-	say(fmt.Sprintf("unstage %s", rec.id()))
+	onStep(fmt.Sprintf("unstage %s", rec.id()))
 	err = m.call(ctx, d, "NodeUnstageVolume", func(ctx context.Context, c spec.NodeClient) error {
 		_, err := c.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: rec.Handle, StagingTargetPath: place})
 		return err
@@ -108,10 +108,10 @@ func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, say f
 	return err == nil, err
 }
 
-// placeOf is where a volume is staged, or may be, or "" if it is not. If its record does
-// not tell, then the disk does: a kubelet may have brought it, or the driver may stage
-// only since then, for others.
-func (m *Manager) placeOf(rec *record) (string, error) {
+// stagingPathOf returns the staging path of a volume, or "" if it is not staged. If the record does
+// not have it, the disk decides: a kubelet may have staged the volume, or the driver stages volumes
+// only since then.
+func (m *Manager) stagingPathOf(rec *record) (string, error) {
 	if rec.Staging != "" || rec.Mode == storagev1.VolumeLifecycleEphemeral {
 		return rec.Staging, nil
 	}
@@ -126,10 +126,10 @@ func (m *Manager) placeOf(rec *record) (string, error) {
 	return place, err
 }
 
-// removeUnused removes the place of a volume whose driver stages nothing: a kubelet makes
-// one nevertheless. If the driver once did, and something is left there, then the other
-// record stays with it: the driver may come back as one that can undo it.
-func (m *Manager) removeUnused(rec *record, place string) bool {
+// removeUnusedStaging removes the staging path of a volume whose driver stages nothing: a kubelet
+// makes it nevertheless. If something is left there from a driver that did stage, the copy of the
+// record stays, for a driver that can unstage it.
+func (m *Manager) removeUnusedStaging(rec *record, place string) bool {
 	mounted, err := m.IsMount(place)
 	switch {
 	case err == nil && mounted:
@@ -144,8 +144,7 @@ func (m *Manager) removeUnused(rec *record, place string) bool {
 	return err == nil
 }
 
-// forgetCopy removes the other record. What a driver has left beside it is not ours to
-// remove, and harms nobody.
+// forgetCopy removes the copy of a record. Files of a driver beside it stay.
 func (m *Manager) forgetCopy(dir string) error {
 	if err := m.removeCopy(dir); err != nil {
 		return err
@@ -159,22 +158,22 @@ func (m *Manager) forgetCopy(dir string) error {
 	return nil
 }
 
-// unmountUnknown takes away what is mounted for a pod of whose volume nothing is known.
-func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, say func(string)) error {
+// unmountUnknown unmounts a volume of a pod that has no readable record, without its driver.
+func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, onStep func(string)) error {
 	device := m.deviceTarget(filepath.Base(dir), uid)
 	for _, target := range []string{record{}.target(dir), device} {
 		if mounted, err := m.IsMount(target); err == nil && !mounted {
 			continue
 		}
-		say("unmount " + target)
-		if err := m.TakeOff(ctx, target); err != nil {
+		onStep("unmount " + target)
+		if err := m.UnmountPath(ctx, target); err != nil {
 			return fmt.Errorf("unmount a CSI volume of which nothing is known: %w", err)
 		}
 	}
 	if err := removeDevice(device); err != nil {
 		return fmt.Errorf("remove where a device was published: %w", err)
 	}
-	err := m.unstageUnclaimed(ctx, dir, func(name string) (*driver, error) { return m.driverFor(name, uid) }, say)
+	err := m.unstageUnclaimed(ctx, dir, func(name string) (*driver, error) { return m.driverFor(name, uid) }, onStep)
 	if err != nil {
 		return err
 	}
@@ -186,9 +185,9 @@ func (m *Manager) unmountUnknown(ctx context.Context, uid pod.UID, dir string, s
 	return m.forgetVolume(dir)
 }
 
-// unstageUnclaimed unstages what no pod has, but for the one whose directory is named.
-// find returns nil for a driver that is not to be asked.
-func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(name string) (*driver, error), say func(string)) error {
+// unstageUnclaimed unstages the volumes that no pod has, except for the one of directory but. find
+// returns nil for a driver that is not to be called.
+func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(name string) (*driver, error), onStep func(string)) error {
 	if err := m.refresh(); err != nil {
 		return err
 	}
@@ -203,22 +202,22 @@ func (m *Manager) unstageUnclaimed(ctx context.Context, but string, find func(na
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, m.unstageAlone(ctx, d, &rec, dir, but, say))
+		errs = append(errs, m.unstageAlone(ctx, d, &rec, dir, but, onStep))
 	}
 	return errors.Join(errs...)
 }
 
-func (m *Manager) unstageAlone(ctx context.Context, d *driver, rec *record, copyDir, but string, say func(string)) error {
-	release, err := m.take(ctx, rec.id())
+func (m *Manager) unstageAlone(ctx context.Context, d *driver, rec *record, copyDir, but string, onStep func(string)) error {
+	release, err := m.lockVolume(ctx, rec.id())
 	if err != nil {
 		return err
 	}
 	defer release()
-	return m.unstage(ctx, d, rec, copyDir, but, say)
+	return m.unstage(ctx, d, rec, copyDir, but, onStep)
 }
 
-// removeDevice removes the file at which a device was published, if the driver left it,
-// and the directory of all pods that have the device, with the last of them.
+// removeDevice removes the target path of a device, if the driver left it, and the directory of the
+// device if no other pod has it.
 func removeDevice(path string) error {
 	if err := removeIfThere(path); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Users are the pods that have volumes of drivers, by what is on disk. They can be
-// ended only while their drivers run.
+// Users returns the pods that have volumes of CSI drivers, according to the disk. They can be deleted
+// only while their drivers run.
 func (m *Manager) Users() (map[pod.UID]bool, error) {
 	err := m.refresh()
 	out := map[pod.UID]bool{}

@@ -1,11 +1,10 @@
-// Package ephemeral remembers the containers that were added to running static pods,
-// to look into them. A manifest can't have any, and there is no API server that
-// would hold them: without this memory, an agent that is restarted would stop them
-// as containers that nobody wants.
+// Package ephemeral stores the ephemeral containers of static pods. A manifest can't have any, and
+// there is no API server that would store them: without this file, a restarted agent would stop them
+// as unknown containers.
 //
-// The Store is the only writer of its file. A disk that is full does not keep anybody from
-// looking into a pod: at worst, the container is stopped when the agent is restarted before
-// there is room. All is kept by UID, so it is over with the pod.
+// The Store is the only writer of its file. If the disk is full, an ephemeral container runs
+// nevertheless: at worst, it is stopped by a restart of the agent. Entries are by UID, and end with
+// the pod.
 package ephemeral
 
 import (
@@ -26,16 +25,16 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// Store remembers containers by pod.
+// Store holds the ephemeral containers of pods.
 type Store struct {
 	file *statefile.File
 
 	mu   sync.Mutex
-	pods map[pod.UID][]v1.EphemeralContainer // slices are never written to
+	pods map[pod.UID][]v1.EphemeralContainer // slices are never modified
 }
 
-// Open reads what an earlier agent left at path. What can't be read of it is left out: at
-// worst, the containers of somebody who is debugging are stopped.
+// Open reads the file. Invalid entries are skipped: at worst, containers that somebody debugs with are
+// stopped.
 func Open(file *statefile.File, log *slog.Logger) (*Store, error) {
 	if file == nil || log == nil {
 		return nil, errors.New("ephemeral: a file and a log are needed")
@@ -51,14 +50,14 @@ func Open(file *statefile.File, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// Of returns the containers that were added to a pod, the oldest first.
+// Of returns the ephemeral containers of a pod, the oldest first.
 func (s *Store) Of(uid pod.UID) []v1.EphemeralContainer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pods[uid]
 }
 
-// Add remembers one more.
+// Add adds an ephemeral container to a pod.
 func (s *Store) Add(uid pod.UID, c v1.EphemeralContainer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +70,7 @@ func (s *Store) Add(uid pod.UID, c v1.EphemeralContainer) error {
 	return s.save(pods)
 }
 
-// Forget drops those of a pod that is no more.
+// Forget removes the containers of a pod that is gone.
 func (s *Store) Forget(uid pod.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,13 +82,13 @@ func (s *Store) Forget(uid pod.UID) error {
 	return s.save(pods)
 }
 
-// save makes pods what is remembered, on the disk as soon as that can be.
+// save replaces the entries, in memory at once, and on the disk as soon as it can be written.
 func (s *Store) save(pods map[pod.UID][]v1.EphemeralContainer) error {
 	text, err := json.Marshal(pods)
 	if err != nil {
 		return fmt.Errorf("remember the containers added for debugging: %w", err)
 	}
 	s.pods = pods
-	_ = s.file.Save(text) // which tries again
+	_ = s.file.Save(text) // a failed write is retried
 	return nil
 }

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// maxRedirects is how many are followed.
+	// maxRedirects is how many redirects are followed.
 	maxRedirects = 10
 	// maxURL is how many bytes of a URL are shown.
 	maxURL = 256
 )
 
-// NewTransport makes one connection for every request.
+// NewTransport returns a transport without keep-alive: each request has a connection of its own.
 func NewTransport() *http.Transport {
 	return &http.Transport{
-		// The machine's proxy does not know the pods of the machine.
+		// A proxy of the machine can't reach the pods of the machine.
 		Proxy:              nil,
 		DisableKeepAlives:  true,
-		DisableCompression: true, // the text of an answer is to be shown, not saved
-		// A pod's certificate names a service and comes from anywhere; the request
-		// goes to its address. The kubelet doesn't check it either.
+		DisableCompression: true, // the text of a response is for users
+		// The request goes to the address of a pod, and its certificate names a service, from any
+		// issuer. The kubelet does not verify it either.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
 		MaxResponseHeaderBytes: 256 << 10,
 	}
 }
 
-// NewRequest is what g asks the target for. The user agent is the one that is
-// named unless g has a header for it.
+// NewRequest returns the HTTP request of g to the target. agent is the User-Agent unless g has such a
+// header.
 func NewRequest(ctx context.Context, t Target, g *v1.HTTPGetAction, agent string) (*http.Request, error) {
 	scheme := strings.ToLower(string(g.Scheme))
 	switch scheme {
@@ -68,7 +68,7 @@ func NewRequest(ctx context.Context, t Target, g *v1.HTTPGetAction, agent string
 func setHeaders(req *http.Request, headers []v1.HTTPHeader, agent string) {
 	for _, h := range headers {
 		if http.CanonicalHeaderKey(h.Name) == "Host" {
-			req.Host = h.Value // net/http does not look for it among the headers
+			req.Host = h.Value // net/http ignores a Host header
 			continue
 		}
 		req.Header.Add(h.Name, h.Value)
@@ -81,8 +81,8 @@ func setHeaders(req *http.Request, headers []v1.HTTPHeader, agent string) {
 	}
 }
 
-// MayFollow keeps a request on the host that it was meant for. A redirect to
-// another one is handed to the caller as the answer.
+// MayFollow is the CheckRedirect of hooks and probes: a redirect to another host is not followed, but
+// returned as the response.
 func MayFollow(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	if !strings.EqualFold(next.URL.Hostname(), first.URL.Hostname()) {
@@ -97,7 +97,7 @@ func MayFollow(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// WithoutTLS is the same request over plain HTTP, without what was to be kept secret.
+// WithoutTLS returns the same request over plain HTTP, without its secrets.
 func WithoutTLS(ctx context.Context, req *http.Request) *http.Request {
 	bare := req.Clone(ctx)
 	bare.URL.Scheme = "http"
@@ -105,13 +105,13 @@ func WithoutTLS(ctx context.Context, req *http.Request) *http.Request {
 	return bare
 }
 
-// dropSecrets is for what was meant to be sent over TLS, and no longer is.
+// dropSecrets removes headers that must be sent over TLS only.
 func dropSecrets(req *http.Request) {
 	req.Header.Del("Authorization")
 	req.Header.Del("Cookie")
 }
 
-// ShownURL is u as users may read it: queries carry passwords at times.
+// ShownURL returns a URL for messages: without its query, which may have passwords.
 func ShownURL(u *url.URL) string {
 	return printable.Head((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxURL)
 }

@@ -1,6 +1,5 @@
-// Package handler has what hooks and probes have in common: the container that they are
-// about, where to connect to it, and how to ask it something over HTTP. It is free of
-// state, and decides nothing about answers.
+// Package handler has what hooks and probes have in common: the target container, its address, and
+// HTTP requests to it. It has no state, and does not judge responses.
 package handler
 
 import (
@@ -16,15 +15,15 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Target is the container whose hook is run, or which is probed.
+// Target is the container of a hook or a probe.
 type Target struct {
 	Pod         *v1.Pod
 	Container   *v1.Container
-	ContainerID string // the runtime's, for exec
-	PodIP       string // where httpGet and tcpSocket go if no host is named
+	ContainerID string // of the runtime, for exec
+	PodIP       string // the default host of httpGet and tcpSocket
 }
 
-// Address is where a hook or a probe connects to: the host that it names, else the pod.
+// Address returns host:port of a hook or a probe. The default host is the pod.
 func Address(t Target, host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
 		host = t.PodIP
@@ -32,7 +31,7 @@ func Address(t Target, host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
 		return "", errors.New("the pod has no address yet, and no host is named")
 	}
-	// People write IPv6 addresses as they stand in URLs, too.
+	// IPv6 addresses may be written with brackets, as in URLs.
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		host = strings.TrimSuffix(inner, "]")
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxOutput bounds what is shown of a command's output.
+	// maxOutput bounds the output of a command in an error, in bytes.
 	maxOutput = 1 << 10
 	// maxWhat and maxWhy bound the two halves of a failure's text.
 	maxWhat = 256
 	maxWhy  = 2 << 10
 )
 
-// failure is an error with words for an event, and its cause for errors.Is.
+// failure is an error with a text for events. It wraps its cause.
 type failure struct {
 	text  string
 	cause error
@@ -24,8 +24,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.cause }
 
-// newFailure puts the words together. Much of them was written by the pod, so
-// they are made printable here, whatever way they came.
+// newFailure makes the text of a failure printable, since much of it comes from the pod.
 func newFailure(what, why string, cause error) error {
 	text := printable.Head(printable.OneLine(what), maxWhat)
 	switch {

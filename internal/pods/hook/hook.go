@@ -1,15 +1,13 @@
-// Package hook runs the lifecycle hooks of containers: what a pod asks to be done
-// right after a container was started (postStart) or before it is stopped (preStop).
+// Package hook runs the lifecycle hooks of containers: postStart and preStop.
 //
-// A hook is one of four things: a command in the container, an HTTP request, a TCP
-// connection, or a sleep. The package does it once and tells how it went. It knows
-// neither when hooks are due nor what follows from a failure; the time that a hook
-// may take is the deadline of the context that it is given, so that a preStop hook
-// and the stop signal after it can share one.
+// A hook is a command in the container, an HTTP request, a TCP connection, or a sleep. The package
+// runs it once and returns its error. It decides neither when a hook runs nor what a failure means;
+// the timeout of a hook is the deadline of its context, so that a preStop hook and the stop signal
+// after it can share one.
 //
 // Nothing is kept between two hooks: no connection, no goroutine.
 //
-// A probe reaches a container in the same way as a hook does: see package handler.
+// Probes reach containers in the same way: see package handler.
 package hook
 
 import (
@@ -28,14 +26,14 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// Exec runs a command in a container and returns what it wrote and its exit code.
-// A timeout of zero sets none beyond what ctx has.
+// Exec runs a command in a container and returns its output and exit code. Timeout zero: only the
+// deadline of ctx counts.
 type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (output []byte, exitCode int32, err error)
 
-// Config is what hooks need of the world.
+// Config is checked by New.
 type Config struct {
 	Exec    Exec
-	Explain func(error) string // the words of an error of Exec that users should read
+	Explain func(error) string // the text of an error of Exec for users
 	Log     *slog.Logger
 }
 
@@ -65,12 +63,11 @@ func New(c Config) (*Runner, error) {
 	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: handler.NewTransport()}, nil
 }
 
-// Run runs the hook h and waits for its end. A hook that is not there (nil) has
-// succeeded. The text of an error is bounded, printable, and made to be put after
-// a prefix such as "PostStartHook failed: ".
+// Run runs the hook h and waits for its end. A nil hook succeeds. The text of an error is bounded,
+// printable, and made to follow a prefix such as "PostStartHook failed: ".
 //
-// When ctx ends before the hook does, the error is that of ctx; for sleep as well,
-// because the caller may want to know that the time was cut short.
+// When ctx ends before the hook does, the error is that of ctx; for sleep as well, since the caller
+// may want to know that it was cut short.
 func (r *Runner) Run(ctx context.Context, t handler.Target, h *v1.LifecycleHandler) error {
 	if h == nil {
 		return nil
@@ -89,7 +86,7 @@ func (r *Runner) Run(ctx context.Context, t handler.Target, h *v1.LifecycleHandl
 	return newFailure("container "+t.Container.Name+": "+what, r.explain(err), err)
 }
 
-// action returns the one thing that h asks for, and its name.
+// action returns the function that performs h, and its name for errors.
 func (r *Runner) action(t handler.Target, h *v1.LifecycleHandler) (what string, do func(context.Context) error) {
 	switch {
 	case h.Exec != nil:
@@ -125,7 +122,7 @@ func (r *Runner) command(ctx context.Context, t handler.Target, command []string
 	if err != nil || exitCode == 0 {
 		return err
 	}
-	// The last words of a command are the ones that tell why it gave up.
+	// The end of the output usually says why a command failed.
 	text := printable.Tail(printable.OneLine(string(output)), maxOutput)
 	if text == "" {
 		return fmt.Errorf("exit code %d, no output", exitCode)

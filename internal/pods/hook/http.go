@@ -12,12 +12,11 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// userAgent is what servers know from the kubelet.
+// userAgent is that of the kubelet, which servers know.
 const userAgent = "kube-lifecycle/1.36"
 
-// httpGet succeeds with any answer, as users of the kubelet know it: the hook is
-// about telling the container something, not about what it answers. An answer
-// that looks like a failure, or a redirect to another host, is logged.
+// httpGet succeeds with any response, like that of the kubelet: a hook notifies the container, and its
+// response does not matter. A status that is a failure, or a redirect to another host, is logged.
 func (r *Runner) httpGet(ctx context.Context, t handler.Target, g *v1.HTTPGetAction) error {
 	req, err := handler.NewRequest(ctx, t, g, userAgent)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package orphan finds what pods left behind on the disk.
+// Package orphan finds the directories, logs and cgroups of pods, also of pods that are gone.
 package orphan
 
 import (
@@ -14,28 +14,28 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// Dirs says where pods leave things.
+// Dirs are the places where pods leave files.
 type Dirs struct {
-	// Owner says in which folder the pods of this root directory, and no others, have a
-	// directory of logs, by namespace_name_UID.
+	// Owner has the log directory of this root, with a directory namespace_name_UID for each pod.
 	Owner roots.Owner
 	Pods  string // holds a directory for each pod, by UID
-	// Links holds a link to the log of each container. Others may have links in it, too.
+	// Links holds a symbolic link to the log of each container. Other programs may have links in it,
+	// too.
 	Links   string
 	Cgroups Cgroups
 }
 
-// Cgroups are those of pods, each named pod and UID.
+// Cgroups lists the cgroups of pods, each named pod<UID>.
 type Cgroups interface {
 	List() ([]string, error)
-	// Occupied tells whether processes are in the cgroup of that name.
+	// Occupied tells whether a cgroup has processes.
 	Occupied(name string) (bool, error)
 }
 
-// List returns the pods that have a directory or a cgroup, whoever they are.
+// List returns all pods that have a directory, logs or a cgroup.
 func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	out := map[pod.UID]*pod.Observed{}
-	data, err := subdirectories(d.Pods, maxListed)
+	data, err := subdirectories(d.Pods, maxListed, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -48,17 +48,25 @@ func (d Dirs) List() (map[pod.UID]*pod.Observed, error) {
 	if d.Owner.LogsDir() == "" {
 		return out, nil
 	}
-	logs, err := subdirectories(d.Owner.LogsDir(), maxListed)
+	logs, err := subdirectories(d.Owner.LogsDir(), maxListed, func(name string) bool { return podOfLogs(name) != nil })
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range logs {
-		if parts := strings.Split(name, "_"); len(parts) == 3 { // else it is not ours
-			uid := pod.UID(parts[2])
-			out[uid] = &pod.Observed{UID: uid, Namespace: parts[0], Name: parts[1]}
-		}
+		o := podOfLogs(name)
+		out[o.UID] = o
 	}
 	return out, nil
+}
+
+// podOfLogs returns the pod whose logs are in a directory of that name, or nil if that is
+// not ours. A UID that can't name a directory is that of no pod.
+func podOfLogs(name string) *pod.Observed {
+	parts := strings.Split(name, "_")
+	if len(parts) != 3 || parts[2] == "" || parts[2] == "." || parts[2] == ".." {
+		return nil
+	}
+	return &pod.Observed{UID: pod.UID(parts[2]), Namespace: parts[0], Name: parts[1]}
 }
 
 // addCgroups adds the pods of which nothing but a cgroup is left. A pod of ours had a
@@ -85,8 +93,7 @@ func (d Dirs) addCgroups(to map[pod.UID]*pod.Observed) error {
 	return nil
 }
 
-// RemoveDeadLinks removes the links to logs of pods that are not there any more.
-// Links that lead elsewhere are not ours.
+// RemoveDeadLinks removes the links to logs of this root that do not exist any more.
 func (d Dirs) RemoveDeadLinks() error {
 	logs := d.Owner.LogsDir()
 	if logs == "" {
@@ -111,14 +118,14 @@ func (d Dirs) RemoveDeadLinks() error {
 	return nil
 }
 
-// maxListed is how many directories are looked at in one round. A pod that has the logs of
+// maxListed is how many directories of pods are listed in one round. A pod that has the logs of
 // the node as a hostPath can make any number; the rest is found when these are gone.
 const maxListed = 10_000
 
-func subdirectories(dir string, most int) ([]string, error) {
+func subdirectories(dir string, most int, ofPod func(name string) bool) ([]string, error) {
 	var out []string
 	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
-		if e.IsDir() {
+		if e.IsDir() && ofPod(e.Name()) {
 			out = append(out, e.Name())
 		}
 		if len(out) == most {

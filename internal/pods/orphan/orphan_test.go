@@ -35,6 +35,9 @@ func TestListFindsWhoLeftSomething(t *testing.T) {
 	mkdir(t, filepath.Join(logs, "shop_db_logs-only"))
 	mkdir(t, filepath.Join(logs, "not-ours"))
 	mkdir(t, filepath.Join(logs, "not_ours_at_all"))
+	for _, noUID := range []string{"a_b_", "a_b_.", "a_b_.."} {
+		mkdir(t, filepath.Join(logs, noUID))
+	}
 	for _, file := range []string{filepath.Join(d.Pods, "file"), filepath.Join(logs, "a_b_file")} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -148,14 +151,14 @@ func TestOnlyOurDeadLinksAreRemoved(t *testing.T) {
 }
 
 func TestARoundLooksAtSoManyDirectories(t *testing.T) {
-	// given a directory of logs in which a pod has made more
+	// given a directory of logs in which a pod has made more, and some that nobody will remove
 	dir := t.TempDir()
-	for _, name := range []string{"a_b_1", "a_b_2", "a_b_3", "a_b_4"} {
+	for _, name := range []string{"a_b_1", "a_b_2", "a_b_3", "a_b_4", "w", "x", "y", "z"} {
 		mkdir(t, filepath.Join(dir, name))
 	}
 	// then some are found, and the rest when these are gone
 	for left := 4; left > 0; {
-		found, err := subdirectories(dir, 3)
+		found, err := subdirectories(dir, 3, func(name string) bool { return podOfLogs(name) != nil })
 		if err != nil || len(found) != min(left, 3) {
 			t.Fatalf("%v, %v", found, err)
 		}

@@ -1,15 +1,13 @@
-// Package plugins finds the plugins of this machine: programs that add something to
-// the node, such as a driver of volumes. A plugin puts a socket into a folder, and is
-// asked there what it is. Whoever knows its type decides whether it is taken, and the
-// plugin is told.
+// Package plugins registers the plugins of this machine: programs that add a capability to the node,
+// such as CSI drivers. A plugin puts a socket into the plugin directory and serves the kubelet's
+// plugin registration API there. The handler of its type accepts or refuses it.
 //
-// What happens in the folder is only a hint to look: what counts is which sockets
-// are there. A socket that is there and does not answer is asked again after a pause
-// that grows. One that is made anew is another plugin, of the same name or not. Of
-// several sockets of one name, as they are there while a plugin is replaced, the one
-// that registered last counts; when it goes, another one takes its place.
+// Events of the directory only trigger a new listing: the sockets that exist count. A socket that does
+// not answer is retried with backoff. One that was created anew is another plugin, whatever its name.
+// Of several sockets with one name, as there are while a plugin is replaced, the last one that
+// registered is current; when it goes, another one registers again.
 //
-// Only Run writes what is known of the folder.
+// Only Run writes the state of the directory.
 package plugins
 
 import (
@@ -29,28 +27,28 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Handler takes the plugins of one type.
+// Handler registers the plugins of one type.
 type Handler interface {
-	// Validate tells what is wrong with what a plugin says of itself.
+	// Validate returns an error if a plugin with these properties is not acceptable.
 	Validate(name, endpoint string, versions []string) error
-	// Register takes a plugin, which answers at endpoint.
+	// Register adds a plugin, which serves at endpoint.
 	Register(ctx context.Context, name, endpoint string, versions []string) error
-	// Unregister is told that its socket is gone, and that there is no other one of that
-	// name which came later. For one name, nothing is called at the same time.
+	// Unregister is called after the current socket of a name has gone. Calls for one name are never
+	// concurrent.
 	Unregister(name string)
 }
 
-// Config is what a Watcher is made of.
+// Config is checked by New.
 type Config struct {
 	Dir      string // where plugins put their sockets
 	Handlers map[string]Handler
 	Log      *slog.Logger
 }
 
-// Watcher attends to the plugins in a folder.
+// Watcher registers the plugins in a directory.
 type Watcher struct {
 	Config
-	holders *holders
+	registry *registry
 }
 
 // New checks the configuration.
@@ -58,28 +56,28 @@ func New(c Config) (*Watcher, error) {
 	if !filepath.IsAbs(c.Dir) || len(c.Handlers) == 0 || c.Log == nil {
 		return nil, errors.New("watch for plugins: an absolute folder, handlers and a log are required")
 	}
-	return &Watcher{c, &holders{of: map[key]*sockets{}}}, nil
+	return &Watcher{c, &registry{names: map[key]*nameEntry{}}}, nil
 }
 
-// lookAgain is how soon the folder is looked at again when it could not be.
-const lookAgain = 10 * time.Second
+// relistInterval is the time after which a failed listing of the directory is retried.
+const relistInterval = 10 * time.Second
 
-// Run attends to the plugins until the context ends. They stay registered then: the
-// next agent finds their sockets again.
+// Run registers plugins until the context ends. They stay registered then: the next agent finds their
+// sockets.
 func (w *Watcher) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, w.Log)
 	defer group.Stop()
-	known := map[string]*attended{}
-	w.keepLooking(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
+	known := map[string]*socketWorker{}
+	w.retryWatch(ctx, func(works func()) error { return w.watch(ctx, group, known, works) })
 }
 
-// keepLooking watches again and again until there is no error. Each time that it begins
-// to fail is told.
-func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) error) {
+// retryWatch calls watch until it returns no error. It logs the first failure of a row and the
+// recovery.
+func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error) {
 	failing := false
 	works := func() {
 		if failing {
-			w.Log.Info("plugins are looked for again", "folder", w.Dir)
+			w.Log.Info("plugins are looked for again", "dir", w.Dir)
 			failing = false
 		}
 	}
@@ -89,19 +87,19 @@ func (w *Watcher) keepLooking(ctx context.Context, watch func(works func()) erro
 			return
 		}
 		if !failing {
-			w.Log.Warn("can't look for plugins; trying again", "folder", w.Dir, "err", err)
+			w.Log.Warn("can't look for plugins; trying again", "dir", w.Dir, "err", err)
 			failing = true
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(relistInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// watch looks at the folder whenever something happens there, and tells when it could. It
-// returns nil at the end of the context only.
-func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*attended, works func()) error {
+// watch lists the directory after each event, and calls works after each success. It returns nil only
+// when the context ends.
+func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]*socketWorker, works func()) error {
 	if err := os.MkdirAll(w.Dir, 0o750); err != nil {
 		return err
 	}
@@ -119,14 +117,14 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 			return err
 		}
 		works()
-		w.attend(group, known, sockets)
+		w.reconcile(group, known, sockets)
 		select {
 		case e, ok := <-notify.Events:
 			if !ok || (e.Name == w.Dir && e.Has(fsnotify.Remove)) {
 				return errors.New("the folder was removed")
 			}
 		case err := <-notify.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) { // which is a hint like any other
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // the next listing finds what was missed
 				return err
 			}
 		case <-ctx.Done():
@@ -135,19 +133,19 @@ func (w *Watcher) watch(ctx context.Context, group *run.Group, known map[string]
 	}
 }
 
-// identity tells a socket from another one at the same place.
-type identity struct {
+// socketID distinguishes a socket from an earlier one on the same path.
+type socketID struct {
 	inode uint64
 	made  int64
 }
 
-// maxSockets is how many plugins are attended to, each by a goroutine. Pods have the folder
-// as a hostPath.
+// maxSockets bounds the number of plugins, since each has a goroutine, and pods that have the
+// directory as a hostPath can make sockets.
 const maxSockets = 1000
 
 // list returns the sockets in a folder.
-func list(dir string) (map[string]identity, error) {
-	out := map[string]identity{}
+func list(dir string) (map[string]socketID, error) {
+	out := map[string]socketID{}
 	err := podfile.Each(dir, ".", func(e fs.DirEntry) error {
 		if e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), ".") {
 			return nil
@@ -162,42 +160,41 @@ func list(dir string) (map[string]identity, error) {
 		if len(out) == maxSockets {
 			return fmt.Errorf("%s has more than %d sockets: remove those that are of no plugin", dir, maxSockets)
 		}
-		out[filepath.Join(dir, e.Name())] = identify(info)
+		out[filepath.Join(dir, e.Name())] = socketIDOf(info)
 		return nil
 	})
 	return out, err
 }
 
-// attended is a socket that somebody attends to.
-type attended struct {
-	identity
-	leave context.CancelFunc
-	left  chan struct{}
+// socketWorker is the goroutine of one socket.
+type socketWorker struct {
+	socketID
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
-// attend sees to it that each socket has somebody, and that those whose socket is
-// gone leave.
-func (w *Watcher) attend(group *run.Group, known map[string]*attended, sockets map[string]identity) {
+// reconcile starts a goroutine for each new socket, and ends those of sockets that are gone.
+func (w *Watcher) reconcile(group *run.Group, known map[string]*socketWorker, sockets map[string]socketID) {
 	for socket, a := range known {
-		if sockets[socket] != a.identity {
-			a.leave()
+		if sockets[socket] != a.socketID {
+			a.cancel()
 		}
 	}
 	for socket, id := range sockets {
 		before := known[socket]
-		if before != nil && before.identity == id {
+		if before != nil && before.socketID == id {
 			continue
 		}
 		ctx, leave := context.WithCancel(group.Context())
-		now := &attended{identity: id, leave: leave, left: make(chan struct{})}
+		now := &socketWorker{socketID: id, cancel: leave, done: make(chan struct{})}
 		known[socket] = now
 		group.Go("plugin at "+socket, func(whole context.Context) {
-			defer close(now.left)
+			defer close(now.done)
 			defer leave()
 			if before != nil {
-				<-before.left
+				<-before.done
 			}
-			w.keep(ctx, whole, socket)
+			w.registerLoop(ctx, whole, socket)
 		})
 	}
 	for socket := range known {
@@ -208,26 +205,26 @@ func (w *Watcher) attend(group *run.Group, known map[string]*attended, sockets m
 }
 
 const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = time.Minute
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = time.Minute
 )
 
-// keep registers a plugin, and unregisters it when its socket is gone.
-func (w *Watcher) keep(ctx, whole context.Context, socket string) {
-	pause, said := firstPause, ""
+// registerLoop registers a plugin, and unregisters it when its socket is gone.
+func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
+	pause, said := minBackoff, ""
 	for {
 		p, held, err := w.register(ctx, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
-			pause, said = firstPause, ""
+			pause, said = minBackoff, ""
 			select {
-			case <-held.again: // the one that had taken its place is gone
-				w.holders.renew(held)
+			case <-held.reregister: // the socket that replaced this one is gone
+				w.registry.forget(held)
 				continue
 			case <-ctx.Done():
 			}
 			if whole.Err() == nil {
-				w.holders.leave(held)
+				w.registry.remove(held)
 				w.Log.Info("a plugin is gone", "type", p.kind, "name", p.name, "socket", socket)
 			}
 			return
@@ -235,21 +232,21 @@ func (w *Watcher) keep(ctx, whole context.Context, socket string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if said != err.Error() { // one that has just begun to listen is refused for another reason next
+		if said != err.Error() { // another error is logged, too
 			said = err.Error()
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, longestPause)
+			pause = min(2*pause, maxBackoff)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// register asks a plugin what it is, takes it, and tells it so.
-func (w *Watcher) register(ctx context.Context, socket string) (plugin, *holder, error) {
+// register asks a plugin for its properties, registers it, and notifies it of the result.
+func (w *Watcher) register(ctx context.Context, socket string) (plugin, *registeredSocket, error) {
 	c, err := dial(socket)
 	if err != nil {
 		return plugin{}, nil, err
@@ -260,19 +257,19 @@ func (w *Watcher) register(ctx context.Context, socket string) (plugin, *holder,
 		return plugin{}, nil, fmt.Errorf("ask the plugin what it is: %w", err)
 	}
 	handler := w.Handlers[p.kind]
-	var held *holder
+	var held *registeredSocket
 	if handler == nil {
 		err = fmt.Errorf("plugins of type %q are not supported", p.kind)
 	} else if err = handler.Validate(p.name, p.endpoint, p.versions); err == nil {
-		held, err = w.holders.take(key{p.kind, p.name}, handler, func() error {
+		held, err = w.registry.add(key{p.kind, p.name}, handler, func() error {
 			return handler.Register(ctx, p.name, p.endpoint, p.versions)
 		})
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %q: %w", p.kind, p.name, err)
 	}
-	if told := c.tell(ctx, err); told != nil && err == nil {
-		w.holders.leave(held)
+	if told := c.notify(ctx, err); told != nil && err == nil {
+		w.registry.remove(held)
 		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, told)
 	}
 	return p, held, err

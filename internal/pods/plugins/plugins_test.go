@@ -208,7 +208,7 @@ func TestTheFolderMayFailMoreThanOnce(t *testing.T) {
 		var log buffer
 		w := &Watcher{Config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		round := 0
-		w.keepLooking(t.Context(), func(works func()) error {
+		w.retryWatch(t.Context(), func(works func()) error {
 			round++
 			switch round {
 			case 1, 2, 4:

@@ -11,17 +11,17 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// plugin is what a plugin says of itself.
+// plugin is the information that a plugin reports of itself.
 type plugin struct {
 	kind, name string
-	endpoint   string // where it does its work
+	endpoint   string // of its service
 	versions   []string
 }
 
-// answerLimit is how long a plugin may take for an answer.
-const answerLimit = 10 * time.Second
+// callTimeout is how long a plugin may take for one call.
+const callTimeout = 10 * time.Second
 
-// connection is one to the socket of a plugin.
+// connection is a client of the registration API of one plugin.
 type connection struct {
 	socket string
 	conn   *grpc.ClientConn
@@ -36,10 +36,10 @@ func dial(socket string) (*connection, error) {
 	return &connection{socket, conn, registration.NewRegistrationClient(conn)}, nil
 }
 
-func (c *connection) close() { _ = c.conn.Close() } // nothing is under way
+func (c *connection) close() { _ = c.conn.Close() } // no call is in progress
 
 func (c *connection) info(ctx context.Context) (plugin, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	info, err := c.client.GetInfo(ctx, &registration.InfoRequest{})
 	if err != nil {
@@ -52,9 +52,9 @@ func (c *connection) info(ctx context.Context) (plugin, error) {
 	return p, nil
 }
 
-// tell lets a plugin know whether it was taken.
-func (c *connection) tell(ctx context.Context, refused error) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+// notify tells a plugin whether it is registered.
+func (c *connection) notify(ctx context.Context, refused error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	status := &registration.RegistrationStatus{PluginRegistered: refused == nil}
 	if refused != nil {
@@ -64,8 +64,8 @@ func (c *connection) tell(ctx context.Context, refused error) error {
 	return err
 }
 
-func identify(info fs.FileInfo) identity {
-	id := identity{made: info.ModTime().UnixNano()}
+func socketIDOf(info fs.FileInfo) socketID {
+	id := socketID{made: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.inode = st.Ino
 	}

@@ -27,7 +27,7 @@ func benchmark(b *testing.B, handler v1.ProbeHandler) {
 	m, err := New(Config{
 		Exec:    func(context.Context, string, []string, time.Duration) ([]byte, int32, error) { return nil, 0, nil },
 		Explain: error.Error, Events: noEvents{}, Log: slog.New(slog.DiscardHandler), ExecSlots: 10,
-		Observe: func(_ *v1.Pod, _, _ string, result Outcome, _ time.Duration) { done <- result },
+		OnCheck: func(_ *v1.Pod, _, _ string, result Outcome, _ time.Duration) { done <- result },
 	})
 	if err != nil {
 		b.Fatal(err)

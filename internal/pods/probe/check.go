@@ -15,29 +15,28 @@ import (
 )
 
 const (
-	// tries is how often a check is made that can't be made.
+	// tries is how often a check is made whose outcome is Unknown.
 	tries = 3
-	// maxOutput bounds what is kept and shown of an answer.
+	// maxOutput bounds the output that is kept and shown, in bytes.
 	maxOutput = 1 << 10
-	// maxRead bounds what is read of an answer.
+	// maxRead bounds the output that is read, in bytes.
 	maxRead = 10 << 10
 )
 
-// answer is what came of asking.
-type answer struct {
+// checkResult is the outcome and the output of one check.
+type checkResult struct {
 	outcome Outcome
 	output  string
-	warning bool // it is a success, and yet not what one would expect
+	warning bool // a success with a warning event, such as a redirect to another host
 }
 
-func success(output string) answer { return answer{outcome: Success, output: output} }
-func failure(output string) answer { return answer{outcome: Failure, output: output} }
-func unknown(output string) answer { return answer{outcome: Unknown, output: output} }
+func success(output string) checkResult { return checkResult{outcome: Success, output: output} }
+func failure(output string) checkResult { return checkResult{outcome: Failure, output: output} }
+func unknown(output string) checkResult { return checkResult{outcome: Unknown, output: output} }
 
-// failed is what an error on the way to the container says about it: usually that
-// it does not answer. But if this machine has run out of something, no container
-// is to be restarted for that.
-func failed(words string, err error) answer {
+// connectionFailure returns a Failure for an error while connecting to a container. If this machine is
+// out of sockets or memory it returns Unknown: that is no reason to restart a container.
+func connectionFailure(words string, err error) checkResult {
 	for _, ours := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, ours) {
 			return unknown(words)
@@ -46,38 +45,36 @@ func failed(words string, err error) answer {
 	return failure(words)
 }
 
-// check asks until there is an answer, a few times at most. It also tells how
-// long that took; the wait for a slot does not count.
-func (m *Manager) check(ctx context.Context, q question) (a answer, took time.Duration) {
+// check makes a check, a few times if its outcome is Unknown. took does not include the wait for a
+// slot.
+func (m *Manager) check(ctx context.Context, q checkRequest) (a checkResult, took time.Duration) {
 	if q.probe.Exec != nil {
-		slot, err := m.slots.take(ctx, q.target.Pod.UID, q.kind)
+		slot, err := m.slots.acquire(ctx, q.target.Pod.UID, q.kind)
 		if err != nil {
 			return unknown(err.Error()), 0
 		}
-		defer m.slots.giveBack(slot)
+		defer m.slots.release(slot)
 	}
 	began := time.Now()
 	for range tries {
-		a = m.ask(ctx, q)
-		// What took longer than the probe may take is not asked again: a runtime that hangs
-		// would be asked for ever.
-		if a.outcome != Unknown || ctx.Err() != nil || time.Since(began) > rulesOf(q.probe).timeout {
+		a = m.checkOnce(ctx, q)
+		// No retry after the timeout of the probe: a runtime that hangs would be called forever.
+		if a.outcome != Unknown || ctx.Err() != nil || time.Since(began) > settingsOf(q.probe).timeout {
 			break
 		}
 	}
-	a.output = shown(a.output)
+	a.output = sanitize(a.output)
 	return a, time.Since(began)
 }
 
-// shown is the text of an answer as it may be shown: whoever is probed may say
-// anything, and at any length.
-func shown(text string) string {
+// sanitize bounds the output of a container and makes it printable.
+func sanitize(text string) string {
 	return printable.Head(printable.OneLine(text[:min(len(text), maxRead)]), maxOutput)
 }
 
-// ask asks once.
-func (m *Manager) ask(ctx context.Context, q question) answer {
-	timeout := rulesOf(q.probe).timeout
+// checkOnce makes a check by the handler of the probe.
+func (m *Manager) checkOnce(ctx context.Context, q checkRequest) checkResult {
+	timeout := settingsOf(q.probe).timeout
 	switch p := q.probe; {
 	case p.Exec != nil:
 		return m.command(ctx, q, p.Exec.Command, timeout)
@@ -97,7 +94,7 @@ func (m *Manager) ask(ctx context.Context, q question) answer {
 }
 
 // command succeeds with exit code 0.
-func (m *Manager) command(ctx context.Context, q question, command []string, timeout time.Duration) answer {
+func (m *Manager) command(ctx context.Context, q checkRequest, command []string, timeout time.Duration) checkResult {
 	if len(command) == 0 {
 		return unknown("the command is empty")
 	}
@@ -119,18 +116,18 @@ func (m *Manager) command(ctx context.Context, q question, command []string, tim
 	}
 }
 
-// withoutIDs leaves out the names that a runtime makes up, one for each command that
-// it runs: what goes wrong in the same way should read the same.
+// withoutIDs removes the exec IDs that a runtime generates, so that the same failure has the same
+// text.
 func withoutIDs(text string) string {
 	return regexp.MustCompile(` ?"?\b[0-9a-f]{64}\b"?`).ReplaceAllString(text, "")
 }
 
-// connect succeeds when somebody listens.
-func connect(ctx context.Context, at string, timeout time.Duration) answer {
+// connect succeeds if the port accepts a TCP connection.
+func connect(ctx context.Context, at string, timeout time.Duration) checkResult {
 	d := net.Dialer{Timeout: timeout}
 	conn, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
-		return failed(err.Error(), err)
+		return connectionFailure(err.Error(), err)
 	}
 	conn.Close()
 	return success("connected to " + at)

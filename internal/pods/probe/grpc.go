@@ -20,21 +20,21 @@ import (
 )
 
 // grpcHealth succeeds when the health service of the container says SERVING.
-func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.Duration) answer {
+func grpcHealth(ctx context.Context, q checkRequest, g *v1.GRPCAction, timeout time.Duration) checkResult {
 	at, err := handler.Address(q.target, "", intstr.FromInt32(g.Port))
 	if err != nil {
 		return unknown(err.Error())
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// gRPC would try again and again to connect, and only say that the time is up.
+	// gRPC would retry the connection, and only report the timeout.
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", at)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return failed(connectTimeout(at, timeout), err)
+		return connectionFailure(connectTimeout(at, timeout), err)
 	case err != nil:
-		return failed(fmt.Sprintf("error: failed to connect service at %q: %v", at, err), err)
+		return connectionFailure(fmt.Sprintf("error: failed to connect service at %q: %v", at, err), err)
 	}
 	defer conn.Close()
 	client, err := grpc.NewClient("passthrough:///"+at,
@@ -48,7 +48,7 @@ func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.
 	if err != nil {
 		return unknown(fmt.Sprintf("make a client of %q: %v", at, err))
 	}
-	defer client.Close() //nolint:errcheck // it says at most that it is closed already
+	defer client.Close() //nolint:errcheck // at worst it is closed already
 	var service string
 	if g.Service != nil {
 		service = *g.Service
@@ -63,8 +63,8 @@ func grpcHealth(ctx context.Context, q question, g *v1.GRPCAction, timeout time.
 	return success("service healthy")
 }
 
-// grpcFailure puts the failure of a call into words.
-func grpcFailure(at, service string, timeout time.Duration, conn connectivity.State, err error) answer {
+// grpcFailure returns the result for a failed call.
+func grpcFailure(at, service string, timeout time.Duration, conn connectivity.State, err error) checkResult {
 	message := status.Convert(err).Message()
 	switch code := status.Code(err); {
 	case code == codes.DeadlineExceeded && conn != connectivity.Ready:
@@ -84,7 +84,7 @@ func connectTimeout(at string, timeout time.Duration) string {
 	return fmt.Sprintf("timeout: failed to connect service %q within %v", at, timeout)
 }
 
-// only hands out one connection, once.
+// only returns a dialer that returns one connection, once.
 func only(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	conns := make(chan net.Conn, 1)
 	conns <- conn

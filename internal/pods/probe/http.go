@@ -14,11 +14,11 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// userAgent is what servers know from the kubelet.
+// userAgent is that of the kubelet, which servers know.
 const userAgent = "kube-probe/1.36"
 
 // httpGet succeeds with a status from 200 to 399.
-func (m *Manager) httpGet(ctx context.Context, q question, g *v1.HTTPGetAction, timeout time.Duration) answer {
+func (m *Manager) httpGet(ctx context.Context, q checkRequest, g *v1.HTTPGetAction, timeout time.Duration) checkResult {
 	req, err := handler.NewRequest(ctx, q.target, g, userAgent)
 	if err != nil {
 		return unknown(err.Error())
@@ -28,25 +28,25 @@ func (m *Manager) httpGet(ctx context.Context, q question, g *v1.HTTPGetAction, 
 	client := &http.Client{Transport: m.transport, CheckRedirect: handler.MayFollow, Timeout: timeout}
 	resp, err := client.Do(req)
 	if err != nil {
-		return failed(withShownURL(err), err)
+		return connectionFailure(withShownURL(err), err)
 	}
 	defer resp.Body.Close()
-	// A server that was not heard out may complain.
+	// The rest of the body is not read; the server may log that.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	if err != nil {
-		return failed(fmt.Sprintf("statuscode: %d, but the body can't be read: %v", resp.StatusCode, err), err)
+		return connectionFailure(fmt.Sprintf("statuscode: %d, but the body can't be read: %v", resp.StatusCode, err), err)
 	}
 	switch _, redirect := resp.Header["Location"]; {
 	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest:
 		return failure(fmt.Sprintf("HTTP probe failed with statuscode: %d", resp.StatusCode))
 	case resp.StatusCode >= http.StatusMultipleChoices && redirect:
-		return answer{outcome: Success, warning: true, output: "Probe terminated redirects, Response body: " + string(body)}
+		return checkResult{outcome: Success, warning: true, output: "Probe terminated redirects, Response body: " + string(body)}
 	default:
 		return success(fmt.Sprintf("statuscode: %d", resp.StatusCode))
 	}
 }
 
-// withShownURL is the text of an error of net/http, without secrets in its URL.
+// withShownURL returns the text of an error of net/http, without secrets in its URL.
 func withShownURL(err error) string {
 	e, ok := errors.AsType[*url.Error](err)
 	if !ok {

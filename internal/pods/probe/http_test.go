@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 )
@@ -192,7 +193,7 @@ func TestARedirectOffTheHostIsASuccessWithAWarning(t *testing.T) {
 	w := newWorld(t, "")
 	w.start()
 	w.watch(web("a", nil, nil, &v1.Probe{ProbeHandler: httpGet(port, "/"), TimeoutSeconds: 20}), "c1")
-	for deadline := time.Now().Add(10 * time.Second); !isTrue(w.Health("c1").Ready) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); !ptr.Deref(w.Health("c1").Ready, false) && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	w.stopRun() // the turn ends before, with its event

@@ -17,23 +17,23 @@ import (
 )
 
 // checkOf asks a container on loopback once, and returns what came of it.
-func checkOf(t *testing.T, h v1.ProbeHandler, ports ...v1.ContainerPort) answer {
+func checkOf(t *testing.T, h v1.ProbeHandler, ports ...v1.ContainerPort) checkResult {
 	t.Helper()
 	return checkWithin(t, 20, h, ports...) // a busy machine needs some of them
 }
 
 // checkWithin is checkOf with a timeout in seconds.
-func checkWithin(t *testing.T, seconds int32, h v1.ProbeHandler, ports ...v1.ContainerPort) answer {
+func checkWithin(t *testing.T, seconds int32, h v1.ProbeHandler, ports ...v1.ContainerPort) checkResult {
 	t.Helper()
 	w := newWorld(t, "")
-	a, _ := w.check(t.Context(), question{
+	a, _ := w.check(t.Context(), checkRequest{
 		kind: readiness, probe: &v1.Probe{ProbeHandler: h, TimeoutSeconds: seconds},
 		target: handler.Target{Pod: web("a", nil, nil, nil), Container: &v1.Container{Name: "app", Ports: ports}, PodIP: "127.0.0.1"},
 	})
 	return a
 }
 
-func wantAnswer(t *testing.T, a answer, outcome Outcome, words ...string) {
+func wantAnswer(t *testing.T, a checkResult, outcome Outcome, words ...string) {
 	t.Helper()
 	if a.outcome != outcome {
 		t.Errorf("outcome %s, want %s; output: %s", a.outcome, outcome, a.output)
@@ -126,14 +126,14 @@ func TestTCP(t *testing.T) {
 func TestAPodWithoutAnAddressIsNotBlamed(t *testing.T) {
 	w := newWorld(t, "")
 	for _, h := range []v1.ProbeHandler{tcp(intstr.FromInt32(80)), httpGet(80, "/"), {GRPC: &v1.GRPCAction{Port: 80}}} {
-		a, _ := w.check(t.Context(), question{probe: &v1.Probe{ProbeHandler: h}, target: handler.Target{Pod: &v1.Pod{}, Container: &v1.Container{}}})
+		a, _ := w.check(t.Context(), checkRequest{probe: &v1.Probe{ProbeHandler: h}, target: handler.Target{Pod: &v1.Pod{}, Container: &v1.Container{}}})
 		wantAnswer(t, a, Unknown, "the pod has no address yet")
 	}
 }
 
 func TestWhatThisMachineLacksIsNoFailureOfTheContainer(t *testing.T) {
 	err := &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
-	wantAnswer(t, failed(err.Error(), err), Unknown, "too many open files")
+	wantAnswer(t, connectionFailure(err.Error(), err), Unknown, "too many open files")
 	err.Err = os.NewSyscallError("connect", syscall.ECONNREFUSED)
-	wantAnswer(t, failed(err.Error(), err), Failure, "refused")
+	wantAnswer(t, connectionFailure(err.Error(), err), Failure, "refused")
 }

@@ -26,7 +26,7 @@ func FuzzShown(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := shown(s)
+		got := sanitize(s)
 		if len(got) > maxOutput || !utf8.ValidString(got) {
 			t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
 		}

@@ -1,24 +1,23 @@
-// Package probe asks containers how they are: whether they have started, whether
-// they live, whether they are ready for work. It decides nothing about pods: what it
-// finds out is there to be read (Health, Last), and when it changes, the loop of the
-// agent is told to look at the pod again.
+// Package probe runs the startup, liveness and readiness probes of containers. It decides nothing
+// about pods: Health and Last return its results, and when the health of a container changes, the
+// agent's loop gets a result, and syncs the pod.
 //
 //	Watch ──▶ containers ──▶ queue ──▶ a goroutine per check ──▶ tally ──▶ Health
 //	             ▲        one timer    exec, httpGet, ...          │
-//	             └───────────── opened, held, next time ◀──────────┴──▶ events, results
+//	             └──────────────── schedule, unschedule ◀──────────┴──▶ events, results
 //
-// Only the Manager writes its tables, under one lock that nobody holds while waiting.
+// Only the Manager writes its tables, under one lock that is never held while waiting.
 // What always holds:
-//   - A probe runs once at a time. There is one goroutine for each that runs and one
-//     for the time of all of them, so what hangs costs one goroutine until its timeout.
-//   - No pod keeps the commands of others from being run, see slots.
-//   - What is known belongs to a container ID and dies with it. What was found last is
-//     shown until the next container of that name has answered.
-//   - A check that could not be made (the runtime does not answer, the port has no
-//     such name) says nothing about the container: it changes nothing but what is shown.
-//   - A change is on disk before anybody can read it or is told of it, so that a
-//     restarted agent knows no less than was told. Only if the file can't be written is
-//     it told without. A killed agent is outlived, but not the machine: no container is.
+//   - A probe runs once at a time. Each running check has a goroutine, and one goroutine starts all
+//     of them, so a check that hangs costs one goroutine until its timeout.
+//   - No pod keeps the exec probes of others from running, see slots.
+//   - Results belong to a container ID and end with it. The last ones are shown until the next
+//     container of that name has some.
+//   - A check that could not be made (the runtime does not answer, there is no port of that name)
+//     does not change the health of a container.
+//   - A change is in the state file before it is published, so that a restarted agent knows it, too.
+//     Only if the file can't be written is it published without. The file need not survive a crash
+//     of the machine, since no container does.
 package probe
 
 import (
@@ -39,91 +38,90 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// Events take note of what happens to containers. They never block.
+// Events records events of containers. It never blocks.
 type Events interface {
 	RecordContainer(p *v1.Pod, container, kind, reason, message string)
 }
 
-// Config is what a Manager is made of.
+// Config is checked by New.
 type Config struct {
-	// Exec runs a command in a container. An error that is a
-	// context.DeadlineExceeded says that the command did not end in time.
+	// Exec runs a command in a container. context.DeadlineExceeded: the command did not end within the
+	// timeout.
 	Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (output []byte, exitCode int32, err error)
-	// Explain puts an error of Exec into words for users.
+	// Explain returns the text of an error of Exec for users.
 	Explain func(error) string
-	// Expand fills the variables of a container into a command. Nil: commands are
-	// run as they stand.
+	// Expand replaces the variables of a container in a command. Nil: commands are run unchanged.
 	Expand func(c *v1.Container, command []string) []string
 	Events Events
 	Log    *slog.Logger
 
-	// HostIP tells where pods are that use the network of the node.
+	// HostIP returns the address of pods with hostNetwork.
 	HostIP func() string
-	// StateFile is where results outlive the agent. Empty: nowhere.
+	// StateFile is the path of the file that keeps results over a restart. Empty: they are not kept.
 	StateFile string
-	// ExecSlots is how many commands run at a time. Beside them there may be some
-	// that hang, see slots.
+	// ExecSlots is the number of commands that run at a time, in addition to some that hang, see
+	// slots.
 	ExecSlots int
 
-	// Observe is told of each check, if it is there: the kind of the probe, what
-	// came of it, and how long it took.
-	Observe func(p *v1.Pod, container, kind string, result Outcome, took time.Duration)
+	// OnCheck is called after each check with the kind of the probe, its outcome and its duration. It
+	// may be nil.
+	OnCheck func(p *v1.Pod, container, kind string, result Outcome, took time.Duration)
 }
 
-// Outcome is what came of one check.
+// Outcome is the outcome of one check.
 type Outcome string
 
-// The words are those of the metric that people know.
+// The values are those of the kubelet's metric prober_probe_total.
 const (
 	Success Outcome = "successful"
 	Failure Outcome = "failed"
-	// Unknown is for a check that could not be made.
+	// Unknown is the outcome of a check that could not be made.
 	Unknown Outcome = "unknown"
 )
 
-// Result is what the last check of one probe found.
+// Result is the last result of one probe.
 type Result struct {
 	Kind    string // Startup, Liveness, Readiness
 	At      time.Time
 	Outcome Outcome
 	Output  string // one short line that is safe to print
-	InARow  int    // how many checks ended like that, the last one included
+	InARow  int    // the number of consecutive checks with this outcome
 }
 
 // Manager probes containers.
 type Manager struct {
-	// Results that changed what is known. Whoever reads them must go on reading.
+	// Results that changed the health of a container. The channels are unbuffered: the reader must not
+	// stop.
 	Liveness, Readiness, Startup <-chan pod.ProbeResult
 
 	config    Config
 	results   [kinds]chan pod.ProbeResult
-	slots     *slots // for commands
+	slots     *slots // for exec probes
 	transport *http.Transport
-	born      time.Time
+	startedAt time.Time
 
-	wake  chan struct{} // the queue has a new head
-	dirty chan struct{} // wakes who writes the state file
+	queueChanged chan struct{} // the queue has a new head
+	saveNeeded   chan struct{} // capacity 1: the state file has to be written
 
-	saving sync.Mutex  // of file: one at a time
-	file   stateFile   // where results are kept
-	stale  atomic.Bool // it is out of date
+	saving sync.Mutex  // held while the state file is written
+	file   stateFile   // the state file
+	stale  atomic.Bool // the state file is out of date
 
 	mu         sync.Mutex
 	containers map[string]*container // by ID
-	pods       map[pod.UID]*watched
+	pods       map[pod.UID]*podState
 	saved      map[string]entry     // from before a restart, not watched yet
-	queue      *queue.Queue[*probe] // by the time of their turn
+	queue      *queue.Queue[*probe] // by the time of the next run
 }
 
-// watched is a pod some of whose containers are probed.
-type watched struct {
+// podState is the state of a pod with probes.
+type podState struct {
 	containers map[string]*container // by ID
-	before     map[string][]Result   // of the containers that ended last, by name
+	before     map[string][]Result   // last results of containers that ended, by name
 	stopping   bool
 }
 
-// New returns a manager that knows what the state file holds. It probes nothing
-// until Run.
+// New reads the state file. Probing begins with Run.
 func New(c Config) (*Manager, error) {
 	var err error
 	if c.Exec == nil || c.Explain == nil || c.Events == nil || c.Log == nil {
@@ -136,39 +134,39 @@ func New(c Config) (*Manager, error) {
 		return nil, fmt.Errorf("make the manager of probes: %w", err)
 	}
 	m := &Manager{
-		config:     c,
-		slots:      newSlots(c.ExecSlots),
-		transport:  handler.NewTransport(),
-		born:       time.Now(),
-		wake:       make(chan struct{}, 1),
-		dirty:      make(chan struct{}, 1),
-		file:       stateFile{path: c.StateFile},
-		containers: map[string]*container{},
-		pods:       map[pod.UID]*watched{},
-		queue:      queue.New(func(a, b *probe) bool { return a.at.Before(b.at) }),
+		config:       c,
+		slots:        newSlots(c.ExecSlots),
+		transport:    handler.NewTransport(),
+		startedAt:    time.Now(),
+		queueChanged: make(chan struct{}, 1),
+		saveNeeded:   make(chan struct{}, 1),
+		file:         stateFile{path: c.StateFile},
+		containers:   map[string]*container{},
+		pods:         map[pod.UID]*podState{},
+		queue:        queue.New(func(a, b *probe) bool { return a.at.Before(b.at) }),
 	}
 	for k := range m.results {
 		m.results[k] = make(chan pod.ProbeResult)
 	}
 	m.Startup, m.Liveness, m.Readiness = m.results[startup], m.results[liveness], m.results[readiness]
 	if m.saved, err = m.file.load(); err != nil {
-		// What it held is found out again, by and by.
+		// The results are found again by the next checks.
 		c.Log.Warn("some results of earlier probes are lost; their containers are not ready until they are probed again", "err", err)
 	}
 	return m, nil
 }
 
-// Run probes until ctx ends. Nothing of it goes on when it returns.
+// Run probes containers until ctx ends. All goroutines have ended when it returns.
 func (m *Manager) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, m.config.Log)
-	group.Go("results of probes to disk", m.keep)
+	group.Go("results of probes to disk", m.saveLoop)
 	m.dispatch(ctx, group)
 	group.Stop()
 	m.commit()
 }
 
-// Health is what is known of a container, and on disk. For one that is not watched
-// yet it is what was known before the agent was restarted; for any other, nothing.
+// Health returns the health of a container, as far as it is on disk. For a container that is not
+// watched yet, it is the health from before the restart of the agent, if any.
 func (m *Manager) Health(containerID string) pod.Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,8 +186,7 @@ func (m *Manager) Last(containerID string) []Result {
 	return nil
 }
 
-// Before returns what was found last of a container that ended, until the one that
-// took its place has answered.
+// Before returns the last results of a container that ended, until its successor has results.
 func (m *Manager) Before(uid pod.UID, name string) []Result {
 	m.mu.Lock()
 	defer m.mu.Unlock()

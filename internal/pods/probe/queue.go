@@ -7,15 +7,14 @@ import (
 	"berth/internal/lib/run"
 )
 
-// dispatch starts each probe when its turn has come. There is one timer for all
-// of them, and none while no probe waits.
+// dispatch runs each probe when it is due. One timer serves all probes.
 func (m *Manager) dispatch(ctx context.Context, group *run.Group) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		p, wait := m.due(time.Now())
 		if p != nil {
-			group.Go("probe", func(ctx context.Context) { m.take(ctx, p) })
+			group.Go("probe", func(ctx context.Context) { m.runProbe(ctx, p) })
 			continue
 		}
 		timer.Stop()
@@ -24,14 +23,14 @@ func (m *Manager) dispatch(ctx context.Context, group *run.Group) {
 		}
 		select {
 		case <-timer.C:
-		case <-m.wake:
+		case <-m.queueChanged:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// due takes the first probe whose turn has come out of the queue. If there is
-// none it tells how long to wait for one; zero: nobody waits.
+// due removes the first probe from the queue if it is due. Else it returns the time until then; zero:
+// the queue is empty.
 func (m *Manager) due(now time.Time) (*probe, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -220,7 +220,7 @@ func TestAFileThatCantBeWrittenIsTriedAgainAndToldOnce(t *testing.T) {
 		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(saveAgain)
+		w.pass(saveRetryInterval)
 		if raw, err := os.ReadFile(path); err != nil || !strings.Contains(string(raw), `"ready":true`) {
 			t.Errorf("%s (%v)", raw, err)
 		}
@@ -265,12 +265,12 @@ func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
 		p := web("a", nil, nil, asking("ready"))
 		w.watch(p, "c1")
 		turn, _ := w.due(time.Now())
-		q, ok := w.begin(turn, func() {})
+		q, ok := w.startCheck(turn, func() {})
 		if !ok {
 			t.Fatal("there is nothing to ask")
 		}
 		// When it has answered, then nobody can read it, not even after another sync
-		if _, health, _ := w.count(t.Context(), turn, q, success("")); health == nil || !*health.Ready {
+		if _, health, _ := w.recordResult(t.Context(), turn, q, success("")); health == nil || !*health.Ready {
 			t.Fatalf("nothing has changed: %v", health)
 		}
 		w.expectHealth("c1", "started=- ready=false dead=")
@@ -295,7 +295,7 @@ func TestContainersThatNobodyAsksForAreForgotten(t *testing.T) {
 		w.start()
 		w.Forget(pod.UID("uid-b"))
 		w.expectHealth("c1", "started=- ready=true dead=")
-		w.pass(unclaimed + time.Second)
+		w.pass(unclaimedTTL + time.Second)
 		w.watch(web("c", nil, nil, asking("ready")), "c3")
 		w.pass(time.Second)
 		w.expectHealth("c1", "started=- ready=- dead=")

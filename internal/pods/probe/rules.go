@@ -5,29 +5,30 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 )
 
-// All that is decided here is decided without a clock and without a lock.
+// The functions of this file are pure: they read no clock and take no lock.
 
-// kind is what a probe asks about.
+// kind is the kind of a probe.
 type kind int
 
 const (
 	startup kind = iota
 	liveness
 	readiness
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
-// String is the kind as it stands in events and metrics.
+// String returns the kind for events and metrics.
 func (k kind) String() string {
 	return [kinds]string{"Startup", "Liveness", "Readiness"}[k]
 }
 
-// words is the kind within a sentence.
-func (k kind) words() string {
+// phrase returns the kind for use in a sentence.
+func (k kind) phrase() string {
 	return [kinds]string{"startup probe", "liveness probe", "readiness probe"}[k]
 }
 
@@ -36,38 +37,38 @@ func (k kind) of(c *v1.Container) *v1.Probe {
 	return [kinds]*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe}[k]
 }
 
-// rules are the numbers of a probe.
-type rules struct {
+// settings are the durations and thresholds of a probe, with defaults.
+type settings struct {
 	delay, period, timeout time.Duration
-	successes, failures    int // how many in a row it takes
+	successes, failures    int // thresholds: consecutive checks
 }
 
-func rulesOf(p *v1.Probe) rules {
-	seconds := func(n, otherwise int32) time.Duration { return time.Duration(count(n, otherwise)) * time.Second }
-	return rules{
+func settingsOf(p *v1.Probe) settings {
+	seconds := func(n, otherwise int32) time.Duration { return time.Duration(orDefault(n, otherwise)) * time.Second }
+	return settings{
 		delay:     seconds(p.InitialDelaySeconds, 0),
 		period:    seconds(p.PeriodSeconds, 10),
 		timeout:   seconds(p.TimeoutSeconds, 1),
-		successes: count(p.SuccessThreshold, 1),
-		failures:  count(p.FailureThreshold, 3),
+		successes: orDefault(p.SuccessThreshold, 1),
+		failures:  orDefault(p.FailureThreshold, 3),
 	}
 }
 
-func count(n, otherwise int32) int {
+func orDefault(n, otherwise int32) int {
 	if n <= 0 {
 		n = otherwise
 	}
 	return int(n)
 }
 
-// tally counts checks that ended alike. One that could not be made breaks no row.
+// tally counts consecutive checks with one outcome. An Unknown check does not reset the count.
 type tally struct {
 	last     Outcome
 	row      int
 	unknowns int
 }
 
-// add counts one more and returns how many there are of it in a row.
+// add counts a check, and returns the number of consecutive ones with its outcome.
 func (t *tally) add(o Outcome) int {
 	if o == Unknown {
 		t.unknowns++
@@ -81,10 +82,9 @@ func (t *tally) add(o Outcome) int {
 	return t.row
 }
 
-// after returns the health of a container whose probe of kind k has had this
-// result.
-func after(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
-	rules := rulesOf(spec)
+// applyResult returns the health of a container after a result of its probe of kind k.
+func applyResult(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
+	rules := settingsOf(spec)
 	good := r.Outcome == Success && r.InARow >= rules.successes
 	bad := r.Outcome == Failure && r.InARow >= rules.failures
 	switch {
@@ -93,24 +93,20 @@ func after(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
 	case k == startup && good:
 		h.Started = &good
 	case k != readiness && bad:
-		h.Dead = k.words() + " failed: " + r.Output
+		h.Dead = k.phrase() + " failed: " + r.Output
 		h.Grace = spec.TerminationGracePeriodSeconds
 	}
 	return h
 }
 
-// differs tells whether a and b say different things. Why a container is dead
-// does not change any more.
+// differs tells whether two healths differ. The reason of a dead container does not change any more.
 func differs(a, b pod.Health) bool {
-	return isTrue(a.Started) != isTrue(b.Started) || isTrue(a.Ready) != isTrue(b.Ready) || a.Dead != b.Dead
+	return ptr.Deref(a.Started, false) != ptr.Deref(b.Started, false) || ptr.Deref(a.Ready, false) != ptr.Deref(b.Ready, false) || a.Dead != b.Dead
 }
 
-func isTrue(b *bool) bool { return b != nil && *b }
-
-// fit makes h say something about those questions that c has a probe for, and
-// nothing about others. Until it is known, a container has neither started nor is
-// it ready.
-func fit(h pod.Health, c *v1.Container) pod.Health {
+// fitToSpec returns h with values for the probes that c has, and without values for others. A
+// container without a result has neither started nor is it ready.
+func fitToSpec(h pod.Health, c *v1.Container) pod.Health {
 	answer := func(known *bool, p *v1.Probe) *bool {
 		switch {
 		case p == nil:
@@ -125,10 +121,10 @@ func fit(h pod.Health, c *v1.Container) pod.Health {
 	return h
 }
 
-// asks tells whether there is anything to find out by a probe of kind k. A
-// container that is to start first is not asked anything else; one that was given
-// up, or whose pod is being stopped, is only asked whether it is ready.
-func asks(k kind, h pod.Health, stopping bool) bool {
+// isNeeded tells whether a probe of kind k has to run. Until the startup probe has succeeded, no other
+// runs. In a container that failed its liveness probe, or whose pod is being stopped, only the
+// readiness probe runs.
+func isNeeded(k kind, h pod.Health, stopping bool) bool {
 	started := h.Started == nil || *h.Started
 	switch k {
 	case startup:
@@ -140,13 +136,13 @@ func asks(k kind, h pod.Health, stopping bool) bool {
 	}
 }
 
-// maxSpread bounds how long a container that is not known to be well has to wait
-// after a restart of the agent.
+// maxSpread bounds the wait for the first check after a restart of the agent, for containers that were
+// not ready.
 const maxSpread = 10 * time.Second
 
-// phase is where in its period a probe has its place, so that the probes of a node
-// that were all begun at the same moment are not all made at the same moment.
-func phase(uid pod.UID, container string, k kind, period time.Duration, known bool) time.Duration {
+// startOffset returns the offset of a probe in its period, by a hash, so that after a restart of the
+// agent the probes of a node do not all run at the same time.
+func startOffset(uid pod.UID, container string, k kind, period time.Duration, known bool) time.Duration {
 	if !known {
 		period = min(period, maxSpread)
 	}
@@ -155,8 +151,8 @@ func phase(uid pod.UID, container string, k kind, period time.Duration, known bo
 	return time.Duration(h.Sum64() % uint64(period))
 }
 
-// next is the first moment after now that is a whole number of periods after at.
-func next(at, now time.Time, period time.Duration) time.Time {
+// nextRun returns the first time after now that is a whole number of periods after at.
+func nextRun(at, now time.Time, period time.Duration) time.Time {
 	late := max(now.Sub(at), 0)
 	return at.Add(late - late%period + period)
 }

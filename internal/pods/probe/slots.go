@@ -10,38 +10,38 @@ import (
 )
 
 const (
-	// lateAfter is when a command is one that hangs, or nearly so: it costs little
-	// more than its memory, and makes room for others.
+	// lateAfter is when a running command is late: it hangs, or nearly so, costs little more than its
+	// memory, and makes room for others.
 	lateAfter = 3 * time.Second
-	// aside is how many such there may be for each slot.
-	aside = 8
+	// maxLatePerSlot is the number of late commands for each slot.
+	maxLatePerSlot = 8
 )
 
-// limits say how many commands run at a time.
+// limits are the numbers of commands that may run at a time.
 type limits struct {
-	all       int // that are not late
-	readiness int // of those; the rest is for those on which a container's life depends
+	all       int // without late ones
+	readiness int // readiness probes among all; the rest is for startup and liveness
 	late      int
-	pod       int // of one pod, late or not; and one more on which a life depends
+	pod       int // of one pod, late or not, and one more for startup and liveness
 }
 
 func limitsOf(slots int) limits {
-	return limits{all: slots, readiness: slots - slots/4, late: slots * aside, pod: max(1, slots/4)}
+	return limits{all: slots, readiness: slots - slots/4, late: slots * maxLatePerSlot, pod: max(1, slots/4)}
 }
 
-// command is one that runs, or waits until it may.
+// command is an exec probe that runs or waits for a slot.
 type command struct {
 	uid  pod.UID
 	kind kind
-	turn chan struct{} // closed when it may run
+	turn chan struct{} // closed when it has a slot
 
-	since time.Time // it runs
+	since time.Time // start of the command
 	late  bool
-	timer *time.Timer // for when it will be late
+	timer *time.Timer // fires when it is late
 }
 
-// next is who of those that wait may run now, by its place in the line; -1: nobody.
-// Pods of which less runs go first, so that no pod stands in the way of another.
+// next returns the index of the waiting command that may run now, or -1. Pods with fewer running
+// commands go first, so that no pod blocks another.
 func (l limits) next(running, waiting []*command) int {
 	all, readinesses := 0, 0
 	inPod, readinessInPod := map[pod.UID]int{}, map[pod.UID]int{}
@@ -77,35 +77,35 @@ func (l limits) next(running, waiting []*command) int {
 	return found
 }
 
-// slots let commands run, a few at a time.
+// slots bounds the number of exec probes that run at a time.
 type slots struct {
 	limits limits
 
 	mu      sync.Mutex
-	waiting []*command // in the order in which they came
+	waiting []*command // in the order of their arrival
 	running []*command
 }
 
 func newSlots(n int) *slots { return &slots{limits: limitsOf(n)} }
 
-// take waits for a slot. If there is no error, it has to be given back.
-func (s *slots) take(ctx context.Context, uid pod.UID, k kind) (*command, error) {
+// acquire waits for a slot. Unless it returns an error, the slot has to be released.
+func (s *slots) acquire(ctx context.Context, uid pod.UID, k kind) (*command, error) {
 	c := &command{uid: uid, kind: k, turn: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, c)
-	s.serve()
+	s.dispatch()
 	s.mu.Unlock()
 	select {
 	case <-c.turn:
 		return c, nil
 	case <-ctx.Done():
-		s.giveBack(c)
+		s.release(c)
 		return nil, ctx.Err()
 	}
 }
 
-// giveBack says that a command has ended, or will not be run.
-func (s *slots) giveBack(c *command) {
+// release ends a command that has run, or that stops waiting.
+func (s *slots) release(c *command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := func(o *command) bool { return o == c }
@@ -113,11 +113,11 @@ func (s *slots) giveBack(c *command) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	s.serve()
+	s.dispatch()
 }
 
-// serve puts aside what is late, and lets run what may. The caller holds the lock.
-func (s *slots) serve() {
+// dispatch marks late commands, and gives free slots to waiting ones. The caller holds the lock.
+func (s *slots) dispatch() {
 	now, late := time.Now(), 0
 	for _, c := range s.running {
 		if c.late {
@@ -138,14 +138,14 @@ func (s *slots) serve() {
 		c := s.waiting[i]
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		s.running = append(s.running, c)
-		c.since, c.timer = now, time.AfterFunc(lateAfter, s.look)
+		c.since, c.timer = now, time.AfterFunc(lateAfter, s.onLate)
 		close(c.turn)
 	}
 }
 
-// look is for when something may be late.
-func (s *slots) look() {
+// onLate runs when a command may have become late.
+func (s *slots) onLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.serve()
+	s.dispatch()
 }

@@ -235,13 +235,13 @@ func TestTheNumbersOfAProbe(t *testing.T) {
 	s := time.Second
 	for name, tc := range map[string]struct {
 		probe v1.Probe
-		want  rules
+		want  settings
 	}{
-		"defaults": {v1.Probe{}, rules{0, 10 * s, s, 1, 3}},
-		"nonsense": {v1.Probe{InitialDelaySeconds: -1, PeriodSeconds: -1, TimeoutSeconds: -1, SuccessThreshold: -1, FailureThreshold: -1}, rules{0, 10 * s, s, 1, 3}},
-		"given":    {v1.Probe{InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 3, SuccessThreshold: 4, FailureThreshold: 5}, rules{s, 2 * s, 3 * s, 4, 5}},
+		"defaults": {v1.Probe{}, settings{0, 10 * s, s, 1, 3}},
+		"nonsense": {v1.Probe{InitialDelaySeconds: -1, PeriodSeconds: -1, TimeoutSeconds: -1, SuccessThreshold: -1, FailureThreshold: -1}, settings{0, 10 * s, s, 1, 3}},
+		"given":    {v1.Probe{InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 3, SuccessThreshold: 4, FailureThreshold: 5}, settings{s, 2 * s, 3 * s, 4, 5}},
 	} {
-		if got := rulesOf(&tc.probe); got != tc.want {
+		if got := settingsOf(&tc.probe); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
@@ -263,7 +263,7 @@ func TestWhoIsAskedWhat(t *testing.T) {
 		{pod.Health{Started: yes}, true, [kinds]bool{false, false, true}},
 	} {
 		for k := range kinds {
-			if got := asks(k, tc.health, tc.stopping); got != tc.want[k] {
+			if got := isNeeded(k, tc.health, tc.stopping); got != tc.want[k] {
 				t.Errorf("%s: %s, stopping %t: %t", k, healthText(tc.health), tc.stopping, got)
 			}
 		}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 )
 
-// container is one that is probed. All of it is the Manager's, under its lock.
+// container is a probed container. It is guarded by the lock of the Manager.
 type container struct {
 	id        string
 	uid       pod.UID
@@ -20,12 +21,12 @@ type container struct {
 	spec *v1.Container
 	ip   string
 
-	health pod.Health    // what is known
-	shown  pod.Health    // what of it may be read: it is on disk
-	probes [kinds]*probe // nil: it has none of that kind
+	health pod.Health    // by all results
+	shown  pod.Health    // as far as it is in the state file; returned by Health
+	probes [kinds]*probe // nil: no probe of that kind
 }
 
-// results are the last ones of the probes that have any.
+// results returns the last results of the probes that have one.
 func (c *container) results() []Result {
 	var out []Result
 	for _, p := range c.probes {
@@ -36,24 +37,23 @@ func (c *container) results() []Result {
 	return out
 }
 
-// probe is in one of three places: it waits in the queue for its turn, it runs, or
-// there is nothing for it to find out (neither).
+// probe is one probe of a container. It waits in the queue, or runs, or does neither while it is not
+// needed.
 type probe struct {
 	of   *container
 	kind kind
 
-	at      time.Time // its turn, or the last one that it had
+	at      time.Time // of its next run, or of the last one
 	running bool
-	cancel  context.CancelFunc // of the check that runs
+	cancel  context.CancelFunc // of the running check
 
 	tally tally
 	last  Result
 }
 
-// Watch is told the newest of a pod. Containers that run and have probes are
-// probed from then on, those that are gone are forgotten. It never blocks, and
-// nothing comes of telling it twice. Health knows about a container once it was
-// watched, so Watch goes before whatever reads Health.
+// Watch updates the probes of a pod: running containers with probes are probed from then on, those
+// that are gone are removed. It never blocks, and is idempotent. It has to be called before Health for
+// a new container.
 func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 		if c == nil || c.State == pod.ContainerExited {
 			continue
 		}
-		// One whose state could not be read keeps what is known of it.
+		// A container whose state could not be read keeps its results.
 		there[c.ID] = true
 		if c.State == pod.ContainerRunning && !c.Starting {
 			m.watch(p, spec, c, m.podIP(p, have))
@@ -72,19 +72,19 @@ func (m *Manager) Watch(p *v1.Pod, have pod.Observed) {
 	m.forget(p.UID, there)
 }
 
-// Stop says that a pod is being stopped. Nobody asks whether it lives any more;
-// whether it is ready is asked until its containers are gone.
+// Stop says that a pod is being stopped. Only its readiness probes go on, until its containers are
+// gone.
 func (m *Manager) Stop(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.watchedPod(uid)
 	w.stopping = true
 	for _, c := range w.containers {
-		m.settle(c, false)
+		m.scheduleAll(c, false)
 	}
 }
 
-// Forget says that a pod is gone.
+// Forget removes a pod that is gone.
 func (m *Manager) Forget(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +92,7 @@ func (m *Manager) Forget(uid pod.UID) {
 	delete(m.pods, uid)
 }
 
-// probed returns the containers of p that have probes. Among init containers only
-// those that stay have any.
+// probed returns the containers of p that have probes. Among init containers only sidecars do.
 func probed(p *v1.Pod) []*v1.Container {
 	var out []*v1.Container
 	add := func(c *v1.Container) {
@@ -122,16 +121,16 @@ func (m *Manager) podIP(p *v1.Pod, have pod.Observed) string {
 	return ""
 }
 
-func (m *Manager) watchedPod(uid pod.UID) *watched {
+func (m *Manager) watchedPod(uid pod.UID) *podState {
 	w := m.pods[uid]
 	if w == nil {
-		w = &watched{containers: map[string]*container{}, before: map[string][]Result{}}
+		w = &podState{containers: map[string]*container{}, before: map[string][]Result{}}
 		m.pods[uid] = w
 	}
 	return w
 }
 
-// watch takes in the newest of one container. The caller holds the lock.
+// watch updates the probes of one container. The caller holds the lock.
 func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip string) {
 	c := m.containers[seen.ID]
 	isNew := c == nil
@@ -141,81 +140,80 @@ func (m *Manager) watch(p *v1.Pod, spec *v1.Container, seen *pod.Container, ip s
 		delete(m.saved, seen.ID)
 		m.containers[c.id] = c
 		m.watchedPod(p.UID).containers[c.id] = c
-		m.changed()
+		m.markStale()
 	}
 	c.pod, c.spec = p, spec
 	if ip != "" {
 		c.ip = ip
 	}
-	c.health, c.shown = fit(c.health, spec), fit(c.shown, spec)
+	c.health, c.shown = fitToSpec(c.health, spec), fitToSpec(c.shown, spec)
 	for k := range kinds {
 		switch has := k.of(spec) != nil; {
 		case has && c.probes[k] == nil:
 			c.probes[k] = &probe{of: c, kind: k}
 		case !has && c.probes[k] != nil:
-			m.hold(c.probes[k])
+			m.unschedule(c.probes[k])
 			c.probes[k] = nil
 		}
 	}
-	// One that is older than the manager ran before the agent was restarted, and
-	// so did all the others.
-	m.settle(c, isNew && c.startedAt.Before(m.born))
+	// A container that is older than the Manager ran before the restart of the agent, like all others:
+	// spread their checks.
+	m.scheduleAll(c, isNew && c.startedAt.Before(m.startedAt))
 }
 
-// settle gives each probe of c the place that it belongs to. If they are to be
-// spread, their first turns are. The caller holds the lock.
-func (m *Manager) settle(c *container, spread bool) {
+// scheduleAll queues the probes of c that have to run, and removes the others. spread distributes
+// their first runs. The caller holds the lock.
+func (m *Manager) scheduleAll(c *container, spread bool) {
 	now := time.Now()
 	stopping := m.pods[c.uid].stopping
 	for k, p := range c.probes {
 		switch {
-		case p == nil || p.running && asks(kind(k), c.health, stopping):
-		case !asks(kind(k), c.health, stopping):
-			m.hold(p)
+		case p == nil || p.running && isNeeded(kind(k), c.health, stopping):
+		case !isNeeded(kind(k), c.health, stopping):
+			m.unschedule(p)
 		case m.queue.Has(p):
 		case p.at.IsZero():
-			m.wait(p, now.Add(untilFirst(c, kind(k), now, spread)))
+			m.schedule(p, now.Add(untilFirst(c, kind(k), now, spread)))
 		default:
-			m.wait(p, next(p.at, now, rulesOf(kind(k).of(c.spec)).period))
+			m.schedule(p, nextRun(p.at, now, settingsOf(kind(k).of(c.spec)).period))
 		}
 	}
 }
 
-// untilFirst is how long it takes until the first turn of a probe.
+// untilFirst returns the time until the first run of a probe.
 func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration {
-	r := rulesOf(k.of(c.spec))
+	r := settingsOf(k.of(c.spec))
 	// The clock may have been set back since the container started.
 	wait := min(max(c.startedAt.Add(r.delay).Sub(now), 0), r.delay)
 	if spread {
-		wellSoFar := k == liveness || isTrue(c.health.Ready)
-		wait = max(wait, phase(c.uid, c.spec.Name, k, r.period, wellSoFar))
+		wellSoFar := k == liveness || ptr.Deref(c.health.Ready, false)
+		wait = max(wait, startOffset(c.uid, c.spec.Name, k, r.period, wellSoFar))
 	}
 	return wait
 }
 
-// wait puts a probe into the queue.
-func (m *Manager) wait(p *probe, at time.Time) {
+// schedule puts a probe into the queue.
+func (m *Manager) schedule(p *probe, at time.Time) {
 	p.at = at
 	m.queue.Put(p)
 	if first, _ := m.queue.First(); first == p {
-		signal(m.wake)
+		signal(m.queueChanged)
 	}
 }
 
-// hold takes a probe out of wherever it is. If it runs, its result will not count.
-func (m *Manager) hold(p *probe) {
+// unschedule removes a probe from the queue. If it runs, it is canceled, and its result is dropped.
+func (m *Manager) unschedule(p *probe) {
 	if !m.queue.Remove(p) && p.cancel != nil {
 		p.cancel()
 	}
 }
 
-// forget drops what is known of the containers of a pod that are not there any
-// more. The caller holds the lock.
+// forget removes the containers of a pod that do not exist any more. The caller holds the lock.
 func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 	for id, e := range m.saved {
 		if e.Pod == uid && !there[id] {
 			delete(m.saved, id)
-			m.changed()
+			m.markStale()
 		}
 	}
 	w := m.pods[uid]
@@ -228,7 +226,7 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 		}
 		for _, p := range c.probes {
 			if p != nil {
-				m.hold(p)
+				m.unschedule(p)
 			}
 		}
 		if last := c.results(); last != nil {
@@ -236,20 +234,20 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 		}
 		delete(w.containers, id)
 		delete(m.containers, id)
-		m.changed()
+		m.markStale()
 	}
 	if len(w.containers) == 0 && len(w.before) == 0 && !w.stopping {
 		delete(m.pods, uid)
 	}
 }
 
-// changed says that the state file is out of date.
-func (m *Manager) changed() {
+// markStale says that the state file is out of date.
+func (m *Manager) markStale() {
 	m.stale.Store(true)
-	signal(m.dirty)
+	signal(m.saveNeeded)
 }
 
-// signal never waits: one that is already there says the same.
+// signal never blocks: a signal that is pending says the same.
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -58,7 +58,7 @@ func newWorld(t *testing.T, path string) *world {
 	m, err := New(Config{
 		Exec: w.exec, Explain: error.Error, Events: w, HostIP: func() string { return "127.0.0.1" }, StateFile: path, ExecSlots: 3,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-		Observe: func(p *v1.Pod, container, kind string, result Outcome, took time.Duration) {
+		OnCheck: func(p *v1.Pod, container, kind string, result Outcome, took time.Duration) {
 			w.note(&w.seen, fmt.Sprintf("%s/%s %s %s %v", p.Name, container, kind, result, took))
 		},
 	})

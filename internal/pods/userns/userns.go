@@ -1,12 +1,12 @@
-// Package userns gives each pod that wants users of its own a range of ids on the
-// machine. It is the only writer of <pods>/<uid>/userns.
+// Package userns assigns a range of host ids to each pod with a user namespace (hostUsers: false). It
+// is the only writer of <pods>/<uid>/userns.
 //
 // What always holds:
-//   - No two pods have an id in common.
-//   - A range is on the disk before anybody uses it, in the directory of its pod. It
-//     is found again there after a restart, and free again once that directory is gone.
-//   - The ids below the first range belong to the machine and are given to nobody. So
-//     do all others, if its owner has set some aside for pods.
+//   - The ranges of pods do not overlap, nor do those of pods of other agents on this machine.
+//   - A range is recorded in the directory of its pod before it is used. It is found there after a restart, and is free
+//     again once that directory is gone.
+//   - The ids below DefaultCount belong to the machine and are never assigned. If the machine has subordinate ids for
+//     pods, only those are assigned.
 package userns
 
 import (
@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,35 +28,38 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// DefaultCount is how many ids a pod gets: as many as images may use.
+// DefaultCount is the default number of ids of a pod: as many as images may use.
 const DefaultCount = 65536
 
-// fileName is that of the record in the directory of a pod.
+// fileName is the name of the record in the directory of a pod.
 const fileName = "userns"
 
-// Config is what a Manager is made of.
+// Config is checked by New.
 type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Count   uint32 // ids of a pod, a multiple of DefaultCount; 0: DefaultCount
-	// Range finds out what pods are given ids of, see SetAside. Zero, and nil: all but
-	// the first DefaultCount. It is asked when a pod wants some, until it knows.
+	// Range returns the ids that may be assigned to pods, see SubordinateIDs. Zero, and a nil func: all but
+	// the first DefaultCount. It is called when a pod needs ids, until it succeeds.
 	Range func() (render.IDs, error)
-	Log   *slog.Logger
+	// Others calls give with the directories of pods of the other agents on this machine, while
+	// none of these agents gives ids. Nil: there are no others.
+	Others func(give func(podsDirs []string) error) error
+	Log    *slog.Logger
 }
 
-// Manager gives out ranges. It may be used from several goroutines.
+// Manager assigns ranges. It may be used from several goroutines.
 type Manager struct {
 	cfg Config
 
-	rangeMu sync.Mutex  // never taken while mu is held: the answer may take a while
-	within  *render.IDs // nil: nobody has asked yet, or there was no answer
+	rangeMu sync.Mutex  // never locked while mu is held: Range may take a while
+	allowed *render.IDs // nil: Range has not succeeded yet
 
 	mu     sync.Mutex
 	pods   map[pod.UID]render.IDs
-	unread map[pod.UID]error // pods whose records can't be read, and why
+	unread map[pod.UID]error // pods with unreadable records
 }
 
-// New finds the ranges that pods have already.
+// New reads the records of all pods.
 func New(c Config) (*Manager, error) {
 	if c.Count == 0 {
 		c.Count = DefaultCount
@@ -62,12 +67,15 @@ func New(c Config) (*Manager, error) {
 	if c.PodsDir == "" || c.Log == nil {
 		return nil, errors.New("userns: the directory of pods and a log are required")
 	}
+	if c.Others == nil {
+		c.Others = func(give func([]string) error) error { return give(nil) }
+	}
 	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
 		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)
 	}
 	m := &Manager{cfg: c, pods: map[pod.UID]render.IDs{}, unread: map[pod.UID]error{}}
 	err := podfile.Each(c.PodsDir, ".", func(e fs.DirEntry) error {
-		ids, err := m.read(pod.UID(e.Name()))
+		ids, err := read(c.PodsDir, pod.UID(e.Name()))
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
@@ -84,17 +92,17 @@ func New(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// Allocate returns the ids of a pod, whose directory is there. A pod that has none is
-// given the first that are free. It is not called for the same pod twice at a time.
+// Allocate returns the ids of a pod, whose directory exists. A pod without ids gets the first free
+// range. Calls for one pod must not be concurrent.
 func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	if strings.ContainsAny(string(uid), "/\x00") || uid == "" || uid == "." || uid == ".." {
 		return render.IDs{}, fmt.Errorf("UID %q can't name a directory", uid)
 	}
-	ids, err := m.known(uid)
+	ids, err := m.idsOf(uid)
 	if errors.Is(err, os.ErrNotExist) {
 		var within render.IDs
-		if within, err = m.given(); err == nil {
-			ids, err = m.give(uid, within)
+		if within, err = m.allowedRange(); err == nil {
+			ids, err = m.assign(uid, within)
 		}
 	}
 	if err != nil {
@@ -103,49 +111,68 @@ func (m *Manager) Allocate(uid pod.UID) (render.IDs, error) {
 	return ids, nil
 }
 
-// known returns the ids that a pod has.
-func (m *Manager) known(uid pod.UID) (render.IDs, error) {
+// idsOf returns the recorded ids of a pod.
+func (m *Manager) idsOf(uid pod.UID) (render.IDs, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ids, ok := m.pods[uid]; ok {
 		return ids, nil
 	}
-	ids, err := m.read(uid)
+	ids, err := read(m.cfg.PodsDir, uid)
 	if err == nil {
 		m.pods[uid] = ids
 	}
 	return ids, err
 }
 
-// given returns what pods are given ids of.
-func (m *Manager) given() (render.IDs, error) {
+// allowedRange returns the ids that may be assigned to pods.
+func (m *Manager) allowedRange() (render.IDs, error) {
 	m.rangeMu.Lock()
 	defer m.rangeMu.Unlock()
 	if m.cfg.Range == nil {
 		return render.IDs{}, nil
 	}
-	if m.within == nil {
+	if m.allowed == nil {
 		ids, err := m.cfg.Range()
 		if err != nil {
 			return render.IDs{}, err
 		}
-		m.within = &ids
+		m.allowed = &ids
 	}
-	return *m.within, nil
+	return *m.allowed, nil
 }
 
-// give gives a pod the first ids that are free.
-func (m *Manager) give(uid pod.UID, within render.IDs) (render.IDs, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ids, err := m.free(within)
-	if err == nil {
-		err = m.write(uid, ids)
-	}
-	if err == nil {
+// assign gives a pod the first ids that are free.
+func (m *Manager) assign(uid pod.UID, within render.IDs) (ids render.IDs, err error) {
+	err = m.cfg.Others(func(podsDirs []string) error {
+		elsewhere := idsIn(podsDirs)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if ids, err = m.firstFree(within, elsewhere); err != nil {
+			return err
+		}
+		if err := m.write(uid, ids); err != nil {
+			return err
+		}
 		m.pods[uid] = ids
-	}
+		return nil
+	})
 	return ids, err
+}
+
+// idsIn returns the ids of the pods in several directories of pods. Those that can't be read
+// are left out: their agent says so, and gives none to others.
+func idsIn(podsDirs []string) []render.IDs {
+	var out []render.IDs
+	for _, dir := range podsDirs {
+		_ = podfile.Each(dir, ".", func(e fs.DirEntry) error {
+			if ids, err := read(dir, pod.UID(e.Name())); err == nil {
+				out = append(out, ids)
+			}
+			return nil
+		})
+	}
+	return out
 }
 
 // Release is told that the directory of a pod is gone.
@@ -156,19 +183,19 @@ func (m *Manager) Release(uid pod.UID) {
 	delete(m.unread, uid)
 }
 
-// free finds the lowest range that no pod has a part of. m.mu is held.
-func (m *Manager) free(within render.IDs) (render.IDs, error) {
+// firstFree finds the lowest range that no pod has a part of, here or elsewhere. m.mu is held.
+func (m *Manager) firstFree(within render.IDs, elsewhere []render.IDs) (render.IDs, error) {
 	for uid, err := range m.unread { // it may have any
 		return render.IDs{}, fmt.Errorf("those of pod %s are not known: remove that pod first: %w", uid, err)
 	}
 	taken := map[uint32]bool{} // by the number of their DefaultCount ids
-	for _, ids := range m.pods {
+	for _, ids := range slices.AppendSeq(elsewhere, maps.Values(m.pods)) {
 		for at := ids.First / DefaultCount; at <= (ids.First+ids.Count-1)/DefaultCount; at++ {
 			taken[at] = true
 		}
 	}
 	width := m.cfg.Count / DefaultCount
-	const last = 1<<16 - 1 // of the ranges of DefaultCount: it holds the id that means none
+	const last = 1<<16 - 1 // the last block has the id (uid_t)-1, which is none
 	from, to := uint32(1), uint32(last)
 	if within.Count > 0 {
 		from, to = within.First/DefaultCount, min(to, within.First/DefaultCount+within.Count/DefaultCount)
@@ -186,13 +213,13 @@ func (m *Manager) free(within render.IDs) (render.IDs, error) {
 			return render.IDs{First: (at - width + 1) * DefaultCount, Count: m.cfg.Count}, nil
 		}
 	}
-	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods", len(m.pods))
+	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods of this agent and %d of others on this machine", len(m.pods), len(elsewhere))
 }
 
-// maxRecord is more than a record takes.
+// maxRecord bounds the size of a record, in bytes.
 const maxRecord = 64 << 10
 
-// record is the file of a pod, in the form that the kubelet has for it.
+// record is the file of a pod, in the format of the kubelet.
 type record struct {
 	UIDMappings []mapping `json:"uidMappings"`
 	GIDMappings []mapping `json:"gidMappings"`
@@ -204,35 +231,32 @@ type mapping struct {
 	Length      uint32 `json:"length"`
 }
 
-func (m *Manager) path(uid pod.UID) string {
-	return filepath.Join(m.cfg.PodsDir, string(uid), fileName)
-}
-
-func (m *Manager) read(uid pod.UID) (render.IDs, error) {
-	data, err := podfile.Read(m.cfg.PodsDir, filepath.Join(string(uid), fileName), maxRecord)
+func read(podsDir string, uid pod.UID) (render.IDs, error) {
+	path := filepath.Join(podsDir, string(uid), fileName)
+	data, err := podfile.Read(podsDir, filepath.Join(string(uid), fileName), maxRecord)
 	if err != nil {
 		return render.IDs{}, err
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return render.IDs{}, fmt.Errorf("%s is broken: %w", m.path(uid), err)
+		return render.IDs{}, fmt.Errorf("%s is broken: %w", path, err)
 	}
 	if len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1 || r.UIDMappings[0] != r.GIDMappings[0] {
-		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", m.path(uid))
+		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", path)
 	}
 	one := r.UIDMappings[0]
 	if one.ContainerID != 0 || one.HostID < DefaultCount || one.Length == 0 || uint64(one.HostID)+uint64(one.Length) > 1<<32 {
-		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", m.path(uid), one.HostID, uint64(one.HostID)+uint64(one.Length))
+		return render.IDs{}, fmt.Errorf("%s is broken: no pod can have ids %d to %d", path, one.HostID, uint64(one.HostID)+uint64(one.Length))
 	}
 	return render.IDs{First: one.HostID, Count: one.Length}, nil
 }
 
-// write makes the record appear all at once, and stay through a power cut.
+// write replaces the record, and syncs it to disk.
 func (m *Manager) write(uid pod.UID, ids render.IDs) error {
 	one := []mapping{{HostID: ids.First, Length: ids.Count}}
 	data, err := json.Marshal(record{UIDMappings: one, GIDMappings: one})
 	if err != nil {
 		return err
 	}
-	return atomicfile.ReplaceForGood(m.path(uid), data, 0o600)
+	return atomicfile.ReplaceForGood(filepath.Join(m.cfg.PodsDir, string(uid), fileName), data, 0o600)
 }

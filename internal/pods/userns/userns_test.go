@@ -132,3 +132,44 @@ func TestWhenAllAreTakenItIsSaid(t *testing.T) {
 		t.Errorf("got %v, %v", ids, err)
 	}
 }
+
+func TestNoIDsOfPodsOfOtherAgentsAreGiven(t *testing.T) {
+	// given two agents that know of each other
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	var agents [2]*Manager
+	for i := range agents {
+		m, err := New(Config{
+			PodsDir: dirs[i], Log: slog.New(slog.DiscardHandler),
+			Others: func(give func([]string) error) error { return give([]string{dirs[1-i]}) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agents[i] = m
+	}
+
+	// then no two of their pods have an id in common
+	have := map[uint32]pod.UID{}
+	for i, uid := range []pod.UID{"a", "b", "c", "d"} {
+		first := take(t, agents[i%2], uid).First
+		if have[first] != "" {
+			t.Errorf("%s and %s have the ids from %d on", uid, have[first], first)
+		}
+		have[first] = uid
+	}
+
+	// and those of a pod that is gone are free for the other agent
+	if err := os.RemoveAll(filepath.Join(dirs[1], "b")); err != nil {
+		t.Fatal(err)
+	}
+	agents[1].Release("b")
+	if e := take(t, agents[0], "e"); have[e.First] != "b" {
+		t.Errorf("e has %v, and b had less and is gone", e)
+	}
+
+	// and what can't be read over there stands in nobody's way here
+	if err := os.WriteFile(filepath.Join(dirs[1], "d", fileName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	take(t, agents[0], "f")
+}

@@ -11,14 +11,14 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// setupClaim finds the persistent volume behind a claim, once in the life of an
-// agent: what a running pod has, it keeps, whatever becomes of the claim.
+// setupClaim sets up the persistent volume that is bound to a claim. The claim is looked up once in
+// the life of an agent: a running pod keeps its volume, whatever becomes of the claim.
 func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
 }
 
-// setupEphemeral does the same for a claim that the cluster has made for this pod. A
-// claim of that name that was there before is somebody else's.
+// setupEphemeral sets up the claim that the cluster has made for this pod. A claim of the same name
+// that does not belong to the pod is refused.
 func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
 		if !metav1.IsControlledBy(c, j.pod) {
@@ -30,34 +30,34 @@ func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 
 func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
 
-// askAgain is how often it is looked at what others have yet to do, and of which nobody
-// tells this node when it is done.
-const askAgain = 5 * time.Second
+// pollInterval is the time between two looks at something that another component has to do first, and
+// that it does not announce: binding a claim, attaching a volume.
+const pollInterval = 5 * time.Second
 
 func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	claim, pv, err := j.persistentVolume(ctx, name, check)
 	if err != nil {
 		if errors.Is(err, ErrMissing) {
-			j.renew(time.Now().Add(askAgain))
+			j.renew(time.Now().Add(pollInterval))
 		}
 		return place{}, err
 	}
 	var at place
-	if err = j.hold(v, pv.Name, isForOne(claim, pv)); err == nil {
+	if err = j.hold(v, pv.Name, isReadWriteOncePod(claim, pv)); err == nil {
 		at, err = j.persistent(ctx, v.Name, pv, j.onlyRead(name, readOnly))
 	}
 	if err != nil {
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
-	at.readOnly, at.persistent, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
+	at.readOnly, at.pv, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
 	return at, nil
 }
 
-// onlyRead tells whether the pod writes nowhere to what it claims. It may name a claim
-// more than once, and has it in one place: to whom it is read-only is said for each.
+// onlyRead tells whether all volumes of the pod that name the claim are read-only. They share one
+// mount.
 func (j *job) onlyRead(claim string, readOnly bool) bool {
 	used := usedVolumes(&j.pod.Spec)
 	for i := range j.pod.Spec.Volumes {
@@ -69,39 +69,13 @@ func (j *job) onlyRead(claim string, readOnly bool) bool {
 	return readOnly
 }
 
-// persistent is the table of kinds of persistent volumes.
-func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
-	if err := checkName(pv.Name); err != nil {
-		return place{}, err
-	}
-	block := isBlock(pv)
-	switch {
-	case block && pv.Spec.Local != nil:
-		return j.localDevice(pv)
-	case block && pv.Spec.CSI == nil:
-		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: local, csi")
-	case pv.Spec.HostPath != nil && len(mountOptions(pv)) > 0:
-		return place{}, errors.New("mount options are not supported for this volume type (hostPath)")
-	case pv.Spec.HostPath != nil:
-		return j.hostPath(volume, pv.Spec.HostPath)
-	case pv.Spec.Local != nil:
-		return j.local(ctx, pv, readOnly)
-	case pv.Spec.CSI != nil:
-		return j.csiPersistent(ctx, pv, readOnly)
-	case pv.Spec.NFS != nil:
-		return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
-	default:
-		return place{}, errors.New("its kind is not supported; these are: hostPath, local, csi, nfs")
-	}
-}
-
-// isBlock tells whether a volume is a device, without a file system.
+// isBlock tells whether a persistent volume is a block device (volumeMode Block).
 func isBlock(pv *v1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// persistentVolume is a claim of the pod's namespace and the volume that is bound to it,
-// checked from both sides.
+// persistentVolume returns a claim of the pod's namespace and the persistent volume that is bound to
+// it. It checks that each names the other.
 func (j *job) persistentVolume(
 	ctx context.Context, name string, check func(*v1.PersistentVolumeClaim) error,
 ) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error) {
@@ -112,7 +86,7 @@ func (j *job) persistentVolume(
 	if err := check(claim); err != nil {
 		return nil, nil, err
 	}
-	// Without a cluster nobody binds: a claim names its volume, and has no phase.
+	// Without a cluster there is no binding controller: a claim names its volume, and has no phase.
 	alone := claim.Status.Phase == ""
 	switch {
 	case claim.Spec.VolumeName == "" || (!alone && claim.Status.Phase != v1.ClaimBound):
@@ -136,7 +110,7 @@ func (j *job) persistentVolume(
 	return claim, pv, nil
 }
 
-// onThisNode refuses a volume that is on another machine.
+// onThisNode returns an error if the node affinity of a volume does not match this node.
 func (j *job) onThisNode(a *v1.VolumeNodeAffinity) error {
 	if a == nil || a.Required == nil {
 		return nil

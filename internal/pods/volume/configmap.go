@@ -7,11 +7,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupConfigMap(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.ConfigMap
-	return j.content(dirConfigMap, v.Name, onDisk, isTrue(source.Optional), func(p payload) error {
+	return j.setupContent(volumekind.ConfigMap, v.Name, onDisk, ptr.Deref(source.Optional, false), func(p payload) error {
 		return j.configMap(ctx, p, source.Name, source.Items, source.DefaultMode, source.Optional)
 	})
 }
@@ -20,7 +23,7 @@ func setupConfigMap(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 func (j *job) configMap(ctx context.Context, p payload, name string, items []v1.KeyToPath, mode *int32, optional *bool) error {
 	o, err := j.m.cfg.Objects.ConfigMap(ctx, j.pod, name)
 	if err != nil {
-		if isTrue(optional) && apierrors.IsNotFound(err) {
+		if ptr.Deref(optional, false) && apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fetchError("configmap", name, err)
@@ -32,5 +35,3 @@ func (j *job) configMap(ctx context.Context, p payload, name string, items []v1.
 	}
 	return p.keys(fmt.Sprintf("configmap %q", name), data, items, mode, optional)
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,231 +1,39 @@
 package volume
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
-	"time"
-
-	"berth/internal/lib/podfile"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
-// A volume with a given content looks like this, as containers have come to expect:
-//
-//	..2026_01_31_12_00_00.123456789/  the files
-//	..data -> ..2026_01_31_12_00_00.123456789
-//	key -> ..data/key                 one for each name on the top
-//
-// A change is written to a new directory, and then ..data is replaced by a rename.
+// medium is where the files of a volume with content are stored.
+type medium int
+
 const (
-	dataLink    = "..data"
-	newDataLink = "..data_new"
+	onDisk   medium = iota
+	inMemory        // for what must not be found on a stolen disk
 )
 
-// content is such a volume. group is the one that may read it, or -1.
-type content struct {
-	dir   string
-	group int
-}
-
-// write makes the volume hold p and nothing else. It writes nothing if it does.
-func (c content) write(p payload) (changed bool, err error) {
-	if err := p.check(); err != nil {
-		return false, err
+// setupContent sets up a volume whose files are returned by build. After a failure, the content from
+// before stays.
+func (j *job) setupContent(kind volumekind.Kind, name string, on medium, optional bool, build func(payload) error) (place, error) {
+	at := place{path: j.volumePath(kind.Dir(), name), dir: j.volumePath(kind.Dir(), name), readOnly: true, relabel: true, fixed: !optional}
+	files := payload{}
+	volume := atomicWriter{dir: at.path, group: j.group}
+	err := build(files)
+	if err == nil && on == inMemory {
+		_, err = j.makeMemoryDir(kind, name, "tmpfs", "")
 	}
-	current := c.current()
-	if current == "" || !c.holds(current, p) {
-		if current, err = c.fresh(p); err != nil {
-			return false, err
-		}
-		if err := c.swap(current); err != nil {
-			return false, err
-		}
-		changed = true
+	if err == nil && on == onDisk {
+		_, err = j.makeDir(kind, name)
 	}
-	return changed, c.tidy(current, p)
-}
-
-// current is the name of the directory that readers see, or "".
-func (c content) current() string {
-	name, err := os.Readlink(filepath.Join(c.dir, dataLink))
-	if err != nil || checkName(name) != nil || !strings.HasPrefix(name, "..") {
-		return ""
-	}
-	return name
-}
-
-var errDiffers = errors.New("another content is wanted")
-
-// holds tells whether a directory has just the files of p. What can't be read is
-// not as it should be, and will be written anew; so is what has more in it.
-func (c content) holds(name string, p payload) bool {
-	root, err := podfile.OpenDir(c.dir, name)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	entries := len(p)
-	for at := range p {
-		entries += strings.Count(at, "/") // directories on the way to it
-	}
-	found := 0
-	err = podfile.Walk(context.Background(), root, max(1, entries), func(e podfile.Entry) error {
-		if e.IsDir() {
-			return nil
-		}
-		rel, err := filepath.Rel(root.Name(), filepath.Join(e.Dir.Name(), e.Name))
-		if err != nil {
-			return err
-		}
-		want, ok := p[rel]
-		if !ok || !c.same(e, want) {
-			return errDiffers
-		}
-		found++
-		return nil
-	})
-	return err == nil && found == len(p)
-}
-
-func (c content) same(e podfile.Entry, want file) bool {
-	file, err := podfile.OpenRegularIn(e.Dir, e.Name, podfile.Straight)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || info.Mode() != c.mode(want.mode) || info.Size() != int64(len(want.data)) {
-		return false
-	}
-	uid, gid := owner(info)
-	if (want.uid >= 0 && uid != want.uid) || (c.group >= 0 && gid != c.group) {
-		return false
-	}
-	have, err := podfile.ReadOpen(file, int64(len(want.data)))
-	return err == nil && bytes.Equal(have, want.data)
-}
-
-// mode lets the group read.
-func (c content) mode(m fs.FileMode) fs.FileMode {
-	if c.group >= 0 {
-		return m | 0o440
-	}
-	return m
-}
-
-func (c content) dirMode() fs.FileMode {
-	if c.group >= 0 {
-		return 0o755 | fs.ModeSetgid
-	}
-	return 0o755
-}
-
-// fresh writes p to a new directory and returns its name.
-func (c content) fresh(p payload) (string, error) {
-	root, err := os.MkdirTemp(c.dir, time.Now().UTC().Format("..2006_01_02_15_04_05."))
-	if err != nil {
-		return "", fmt.Errorf("make a directory for the new content: %w", err)
-	}
-	err = own(root, -1, c.group, c.dirMode())
-	made := map[string]bool{".": true}
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if err == nil {
-			err = c.makeDirs(root, path.Dir(name), made)
-		}
-		if err == nil {
-			err = c.writeFile(filepath.Join(root, name), p[name])
+	if err == nil {
+		var changed bool
+		if changed, err = volume.write(files); changed {
+			j.m.cfg.Log.Debug("a volume has a new content", "pod", pod.Ref(j.pod), "volume", name)
 		}
 	}
-	if err != nil {
-		_ = podfile.RemoveAll(c.dir, filepath.Base(root)) // it is tried again by the next tidy
-		return "", fmt.Errorf("write the new content: %w", err)
+	if err != nil && volume.current() == "" {
+		return place{}, err
 	}
-	return filepath.Base(root), nil
-}
-
-func (c content) makeDirs(root, dir string, made map[string]bool) error {
-	if made[dir] {
-		return nil
-	}
-	if err := c.makeDirs(root, path.Dir(dir), made); err != nil {
-		return err
-	}
-	made[dir] = true
-	at := filepath.Join(root, dir)
-	if err := os.Mkdir(at, 0o700); err != nil {
-		return err
-	}
-	return own(at, -1, c.group, c.dirMode())
-}
-
-func (c content) writeFile(at string, f file) error {
-	if err := os.WriteFile(at, f.data, 0o600); err != nil {
-		return err
-	}
-	return own(at, f.uid, c.group, c.mode(f.mode))
-}
-
-// swap lets readers see another directory, from one moment to the next.
-func (c content) swap(name string) error {
-	link := filepath.Join(c.dir, newDataLink)
-	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("show the new content: %w", err)
-	}
-	if err := os.Symlink(name, link); err != nil {
-		return fmt.Errorf("show the new content: %w", err)
-	}
-	if err := os.Rename(link, filepath.Join(c.dir, dataLink)); err != nil {
-		return fmt.Errorf("show the new content: %w", err)
-	}
-	return nil
-}
-
-// tidy gives every name on the top its link, and removes the links and directories
-// of earlier contents, also of those that a crash has left.
-func (c content) tidy(current string, p payload) error {
-	want := map[string]string{}
-	for name := range p {
-		top, _, _ := strings.Cut(name, "/")
-		want[top] = path.Join(dataLink, top)
-	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if err := c.link(name, want[name]); err != nil {
-			return fmt.Errorf("show %q: %w", name, err)
-		}
-	}
-	err := podfile.Each(c.dir, ".", func(e fs.DirEntry) error {
-		name := e.Name()
-		switch {
-		case name == dataLink || name == current || want[name] != "":
-			return nil
-		case !strings.HasPrefix(name, "..") && e.Type()&fs.ModeSymlink == 0:
-			return nil // made for a subPath
-		}
-		return podfile.RemoveAll(c.dir, name)
-	})
-	if err != nil {
-		return fmt.Errorf("remove what is no longer in it: %w", err)
-	}
-	return nil
-}
-
-func (c content) link(name, target string) error {
-	at := filepath.Join(c.dir, name)
-	have, err := os.Readlink(at)
-	if err == nil && have == target {
-		return nil
-	}
-	// An empty directory may be there, made for a subPath before the key was.
-	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(target, at)
+	return at, err
 }

@@ -10,21 +10,23 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/volumekind"
 	"berth/internal/pods/csi"
 )
 
-// setupCSI makes a volume that a CSI driver makes for this pod alone.
+// setupCSI sets up an inline volume, which a CSI driver creates for this pod alone.
 func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	s := v.CSI
 	r := csi.Request{
 		Name: v.Name, Driver: s.Driver, Attributes: s.VolumeAttributes,
-		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ReadOnly: isTrue(s.ReadOnly),
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, ReadOnly: ptr.Deref(s.ReadOnly, false),
 	}
 	if s.FSType != nil {
 		r.FSType = *s.FSType
@@ -35,8 +37,7 @@ func setupCSI(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.csi(ctx, r)
 }
 
-// csiPersistent brings a persistent volume of a CSI driver.
-func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	s := pv.Spec.CSI
 	if s.VolumeHandle == "" {
 		return place{}, errors.New("its volumeHandle is empty")
@@ -49,31 +50,31 @@ func (j *job) csiPersistent(ctx context.Context, pv *v1.PersistentVolume, readOn
 }
 
 func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
-	r.Pod, r.Dir, r.Group, r.Say = j.pod, j.dataDir(dirCSI, r.Name), j.group, j.task.say
-	r.GiveToGroup = func(dir string) error {
+	r.Pod, r.Dir, r.Group, r.OnStep = j.pod, j.volumePath(volumekind.CSI.Dir(), r.Name), j.group, j.task.setStep
+	r.ApplyFSGroup = func(dir string) error {
 		root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return fmt.Errorf("give it to group %d: %w", j.group, err)
 		}
 		defer root.Close()
-		return j.giveToPod(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
+		return j.applyFSGroup(context.WithoutCancel(ctx), root, r.Name) // it is not broken off, like the calls to the driver
 	}
 	mounted, err := j.m.cfg.CSI.Mount(ctx, r)
 	var waiting *csi.Waiting
 	if errors.As(err, &waiting) {
-		j.renew(time.Now().Add(askAgain))
+		j.renew(time.Now().Add(pollInterval))
 	}
 	if err != nil && mounted.Path == "" {
 		return place{}, err
 	}
-	j.renew(mounted.Again)
-	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, owned: !r.ReadOnly, block: r.Block, again: !mounted.Again.IsZero()}, err
+	j.renew(mounted.RepublishAt)
+	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, relabel: !r.ReadOnly, block: r.Block, republish: !mounted.RepublishAt.IsZero()}, err
 }
 
-// unmountCSI has the drivers take away what they brought to a pod. What they made below
-// the directory of its volumes, only they know.
+// unmountCSI lets the CSI drivers unpublish the volumes of a pod. Only they know what they mounted
+// below the volumes directory.
 func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
-	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, dirCSI), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, volumekind.CSI.Dir()), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -87,7 +88,7 @@ func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *
 	}
 	var errs []error
 	for _, name := range names {
-		if err := m.cfg.CSI.Unmount(ctx, uid, filepath.Join(dir.Name(), name), t.say); err != nil {
+		if err := m.cfg.CSI.Unmount(ctx, uid, filepath.Join(dir.Name(), name), t.setStep); err != nil {
 			errs = append(errs, fmt.Errorf("volume %q: %w", name, err))
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Devices returns what a container of p is given of the pod's volumes that are devices,
-// after Setup.
+// Devices returns the block devices that a container of p gets from the pod's volumes, after Setup.
 func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]render.Device, error) {
 	if len(c.VolumeDevices) == 0 {
 		return nil, nil
@@ -20,7 +19,7 @@ func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]re
 	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) ([]render.Device, error) {
 		out := make([]render.Device, 0, len(c.VolumeDevices))
 		for _, vd := range c.VolumeDevices {
-			t.say(fmt.Sprintf("look at the device of volume %q", vd.Name))
+			t.setStep(fmt.Sprintf("look at the device of volume %q", vd.Name))
 			one, err := m.device(p, vd)
 			if err != nil {
 				return nil, &Error{Volume: vd.Name, Err: err}
@@ -31,10 +30,10 @@ func (m *Manager) Devices(ctx context.Context, p *v1.Pod, c *v1.Container) ([]re
 	})
 }
 
-// device is one line of volumeDevices. The device is looked at each time: a runtime
-// would show whatever is there.
+// device resolves one entry of volumeDevices. It checks the device each time, since a runtime would
+// pass on whatever is at the path.
 func (m *Manager) device(p *v1.Pod, vd v1.VolumeDevice) (render.Device, error) {
-	at, ok := m.known(p.UID, vd.Name)
+	at, ok := m.loadPlace(p.UID, vd.Name)
 	switch {
 	case !ok:
 		return render.Device{}, errNotSetUp
@@ -48,11 +47,10 @@ func (m *Manager) device(p *v1.Pod, vd v1.VolumeDevice) (render.Device, error) {
 	return render.Device{HostPath: path, ContainerPath: filepath.Join("/", vd.DevicePath), ReadOnly: at.readOnly}, nil
 }
 
-// localDevice is a device of this machine. Nothing has to be done to it, so nothing has
-// to be undone.
+// localDevice sets up a local volume of volumeMode Block. Nothing is mounted for it.
 func (j *job) localDevice(pv *v1.PersistentVolume) (place, error) {
 	source := pv.Spec.Local.Path
-	j.task.say(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
 	if !filepath.IsAbs(source) {
 		return place{}, fmt.Errorf("local path %q is not an absolute path", source)
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"berth/internal/lib/volumekind"
 )
 
 const (
@@ -14,16 +16,15 @@ const (
 	sourcesDir  = "volume-sources"
 )
 
-// dataDir is the directory of a volume, there or not.
-func (j *job) dataDir(kindDir, name string) string {
+// volumePath returns the directory of a volume, which may not exist.
+func (j *job) volumePath(kindDir, name string) string {
 	return filepath.Join(j.dir, volumesDir, kindDir, name)
 }
 
-// ownDir makes a directory that any user of the pod can write to. It appears
-// complete, so one that is there was finished, and may have been changed by a
-// container since: it is left alone.
-func (j *job) ownDir(kindDir, name string) (string, error) {
-	dir := j.dataDir(kindDir, name)
+// makeDir makes the directory of a volume, writable for all users of the pod. It appears by a rename,
+// so a directory that exists is complete, and is left as it is: a container may have changed it.
+func (j *job) makeDir(kind volumekind.Kind, name string) (string, error) {
+	dir := j.volumePath(kind.Dir(), name)
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 		return dir, nil
 	}
@@ -34,7 +35,7 @@ func (j *job) ownDir(kindDir, name string) (string, error) {
 	if err := os.Mkdir(fresh, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
-	if err := own(fresh, -1, j.group, openMode(j.group)); err != nil {
+	if err := setOwner(fresh, -1, j.group, volumeDirMode(j.group)); err != nil {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
 	if err := os.Rename(fresh, dir); err != nil {
@@ -43,9 +44,9 @@ func (j *job) ownDir(kindDir, name string) (string, error) {
 	return dir, nil
 }
 
-// memoryDir makes a directory with a file system of its own that is held in memory.
-func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
-	dir := j.dataDir(kindDir, name)
+// makeMemoryDir makes the directory of a volume, and mounts a file system in memory on it.
+func (j *job) makeMemoryDir(kind volumekind.Kind, name, fstype, options string) (string, error) {
+	dir := j.volumePath(kind.Dir(), name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("make its directory: %w", err)
 	}
@@ -53,7 +54,7 @@ func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
 	if err != nil || mounted {
 		return dir, err
 	}
-	mode := openMode(j.group)
+	mode := volumeDirMode(j.group)
 	text := fmt.Sprintf("mode=%04o", unixMode(mode))
 	if j.group >= 0 {
 		text += fmt.Sprintf(",gid=%d", j.group)
@@ -66,7 +67,7 @@ func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
 		return "", fmt.Errorf("mount %s on %s: %w", fstype, dir, err)
 	}
 	if swaps {
-		j.m.swapped.Do(func() {
+		j.m.swapWarned.Do(func() {
 			j.m.cfg.Log.Warn("swap is on, and this kernel can't keep volumes in memory out of it: secrets may be written to a disk; " +
 				"turn swap off, or use kernel 6.4 or newer")
 		})
@@ -74,16 +75,16 @@ func (j *job) memoryDir(kindDir, name, fstype, options string) (string, error) {
 	return dir, nil
 }
 
-// openMode is the mode of a volume's directory. With an fsGroup, what is made in
-// it belongs to that group.
-func openMode(group int) fs.FileMode {
+// volumeDirMode returns the mode of a volume's directory. With an fsGroup, new files in it get that
+// group.
+func volumeDirMode(group int) fs.FileMode {
 	if group >= 0 {
 		return 0o777 | fs.ModeSetgid
 	}
 	return 0o777
 }
 
-// unixMode writes a mode as the kernel does.
+// unixMode returns a mode as chmod(2) takes it.
 func unixMode(m fs.FileMode) uint32 {
 	out := uint32(m.Perm())
 	if m&fs.ModeSetgid != 0 {
@@ -92,9 +93,9 @@ func unixMode(m fs.FileMode) uint32 {
 	return out
 }
 
-// own gives a file that is ours, and no symbolic link, to a user and a group (-1:
-// as it is), and then its mode, since a change of owner takes bits of it away.
-func own(path string, uid, gid int, mode fs.FileMode) error {
+// setOwner sets user and group (-1: unchanged) and then the mode of a file, since chown clears bits of
+// the mode. The file must be one of the agent's, and no symbolic link.
+func setOwner(path string, uid, gid int, mode fs.FileMode) error {
 	if uid >= 0 || gid >= 0 {
 		if err := os.Lchown(path, uid, gid); err != nil {
 			return err

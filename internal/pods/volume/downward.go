@@ -8,16 +8,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/downward"
+	"berth/internal/lib/volumekind"
 )
 
 func setupDownwardAPI(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.DownwardAPI
-	return j.content(dirDownward, v.Name, onDisk, false, func(p payload) error {
+	return j.setupContent(volumekind.DownwardAPI, v.Name, onDisk, false, func(p payload) error {
 		return j.downward(p, source.Items, source.DefaultMode)
 	})
 }
 
-// downward adds files with what the pod may know of itself.
+// downward adds the files of a downward API volume.
 func (j *job) downward(p payload, items []v1.DownwardAPIVolumeFile, defaultMode *int32) error {
 	for i := range items {
 		item := &items[i]

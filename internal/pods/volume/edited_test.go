@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
 // edit is the same pod with another source of its volume.
@@ -25,10 +27,12 @@ func (w *world) mustBeEdited(p *v1.Pod, want bool) {
 }
 
 func TestAnEditedVolumeIsAnotherOne(t *testing.T) {
-	t.Run("while the agent runs", func(t *testing.T) { mustFollowEdits(newWorld(t), func() {}, dirEmptyDir, dirNFS) })
+	t.Run("while the agent runs", func(t *testing.T) {
+		mustFollowEdits(newWorld(t), func() {}, volumekind.EmptyDir.Dir(), volumekind.NFS.Dir())
+	})
 	t.Run("while it is away", func(t *testing.T) {
 		w := newWorld(t)
-		mustFollowEdits(w, w.restart, dirNFS) // a directory that nobody has goes with the pod
+		mustFollowEdits(w, w.restart, volumekind.NFS.Dir()) // a directory that nobody has goes with the pod
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
@@ -20,17 +22,17 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	var err error
 	switch medium := source.Medium; {
 	case medium == v1.StorageMediumDefault:
-		dir, err = j.ownDir(dirEmptyDir, v.Name)
+		dir, err = j.makeDir(volumekind.EmptyDir, v.Name)
 	case medium == v1.StorageMediumMemory:
 		options := ""
 		if size := memorySize(j.pod, source.SizeLimit, j.m.cfg.Allocatable()); size > 0 {
 			options = fmt.Sprintf("size=%d", size)
 		}
-		dir, err = j.memoryDir(dirEmptyDir, v.Name, "tmpfs", options)
+		dir, err = j.makeMemoryDir(volumekind.EmptyDir, v.Name, "tmpfs", options)
 	case medium == v1.StorageMediumHugePages || strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
 		var page int64
 		if page, err = pageSize(j.pod, medium); err == nil {
-			dir, err = j.memoryDir(dirEmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
+			dir, err = j.makeMemoryDir(volumekind.EmptyDir, v.Name, "hugetlbfs", fmt.Sprintf("pagesize=%d", page))
 		}
 	default:
 		err = fmt.Errorf("medium %q is not known: leave it out, or set Memory or HugePages", medium)
@@ -38,11 +40,17 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	return place{path: dir, dir: dir, owned: true}, nil
+	return place{path: dir, dir: dir, relabel: true}, nil
 }
 
-// memorySize is how large a volume in memory may grow: as its limit says, but
-// never beyond what the pod, or else the node, may use anyway. 0: not known.
+// emptyDirIdentity returns the medium. An edited sizeLimit does not make another volume.
+func emptyDirIdentity(s *v1.VolumeSource) string { return "emptyDir " + string(s.EmptyDir.Medium) }
+
+// isOnDisk tells whether a volume is a directory, and no mount.
+func isOnDisk(s *v1.VolumeSource) bool { return s.EmptyDir.Medium == v1.StorageMediumDefault }
+
+// memorySize returns the size limit of a volume in memory: its own, but at most the memory limit of
+// the pod or what the node can allocate. 0: unknown.
 func memorySize(p *v1.Pod, limit *resource.Quantity, allocatable v1.ResourceList) int64 {
 	size := allocatable.Memory().Value()
 	lower := func(n int64) {
@@ -60,8 +68,8 @@ func memorySize(p *v1.Pod, limit *resource.Quantity, allocatable v1.ResourceList
 	return size
 }
 
-// limitsMemory tells whether there is a limit for the whole pod: its own, or one
-// on each of its containers.
+// limitsMemory tells whether the memory of the whole pod is limited: by its own limit, or by one on
+// each container.
 func limitsMemory(p *v1.Pod) bool {
 	if p.Spec.Resources != nil && !p.Spec.Resources.Limits.Memory().IsZero() {
 		return true
@@ -79,8 +87,8 @@ func limitsMemory(p *v1.Pod) bool {
 	return true
 }
 
-// pageSize is the size of the huge pages that a medium stands for, in bytes. A pod
-// that has asked for no such pages could not use them.
+// pageSize returns the size in bytes of the huge pages of a medium. The pod must request pages of that
+// size.
 func pageSize(p *v1.Pod, medium v1.StorageMedium) (int64, error) {
 	asked := map[string]bool{}
 	note := func(list v1.ResourceList) {

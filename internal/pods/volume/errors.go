@@ -9,15 +9,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ErrMissing is what errors.Is finds in an error about something that a pod
-// requires and that is not there (yet): an object, a key in it, a bound claim.
+// ErrMissing marks errors about something that a pod requires and that does not exist yet: an object,
+// a key in it, a bound claim.
 var ErrMissing = errors.New("a required object is missing")
 
-// Error is a volume that could not be brought to what it should be.
+// Error is the failure to set up one volume.
 type Error struct {
 	Volume string
-	// Usable says that the volume is there with an earlier content, so that what runs
-	// can go on and may be started again.
+	// Usable says that the volume is set up with an earlier content, so containers may use it and
+	// start.
 	Usable bool
 	Err    error
 }
@@ -25,7 +25,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("volume %q: %v", e.Volume, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errors are all volumes of a pod that could not be brought to what they should be.
+// Errors are the failures to set up volumes of one pod.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -44,8 +44,7 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// Lacking are those that a container uses and that are not there at all, not even with
-// an earlier content.
+// Lacking returns the failures of volumes that a container uses and that are not usable.
 func (e Errors) Lacking(c *v1.Container) Errors {
 	used := map[string]bool{}
 	addUsed(used, c.VolumeMounts, c.VolumeDevices)
@@ -58,8 +57,7 @@ func (e Errors) Lacking(c *v1.Container) Errors {
 	return out
 }
 
-// missing is an error about something that is not there. It says so in the words
-// that users know, and keeps the cause, if there is one.
+// missing is an error for which errors.Is(err, ErrMissing) holds, with the usual text of Kubernetes.
 type missing struct {
 	text  string
 	cause error
@@ -73,7 +71,7 @@ func missingf(format string, args ...any) error {
 	return &missing{text: fmt.Sprintf(format, args...)}
 }
 
-// fetchError puts the failure to get an object into words.
+// fetchError wraps the failure to get an object.
 func fetchError(kind, name string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return &missing{text: fmt.Sprintf("%s %q not found", kind, name), cause: err}

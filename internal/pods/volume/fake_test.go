@@ -91,18 +91,18 @@ type fakeCSI struct {
 
 func (f *fakeCSI) Mount(_ context.Context, r csi.Request) (csi.Mounted, error) {
 	if f.fails != nil && f.keeps {
-		return csi.Mounted{Path: filepath.Join(r.Dir, "mount"), Again: f.again}, f.fails
+		return csi.Mounted{Path: filepath.Join(r.Dir, "mount"), RepublishAt: f.again}, f.fails
 	}
 	if f.fails != nil {
 		return csi.Mounted{}, f.fails
 	}
-	r.Say("mount it")
+	r.OnStep("mount it")
 	f.requests = append(f.requests, r)
 	path := filepath.Join(r.Dir, "mount")
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return csi.Mounted{}, err
 	}
-	return csi.Mounted{Path: path, Again: f.again}, nil
+	return csi.Mounted{Path: path, RepublishAt: f.again}, nil
 }
 
 func (f *fakeCSI) Unmount(_ context.Context, uid pod.UID, dir string, _ func(string)) error {
@@ -257,8 +257,8 @@ func newWorld(t *testing.T) *world {
 		Warn: func(p *v1.Pod, reason, message string) {
 			w.warned = append(w.warned, fmt.Sprintf("%s: %s: %s", p.UID, reason, message))
 		},
-		Patience: time.Minute,
-		Log:      slog.New(slog.DiscardHandler),
+		Timeout: time.Minute,
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	w.restart()
 	return w

@@ -18,7 +18,7 @@ func TestACallThatHangsBlocksOnlyItsPod(t *testing.T) {
 		call := func(uid pod.UID, hang bool) (string, error) {
 			return guarded(t.Context(), g, uid, func(_ context.Context, t *task) (string, error) {
 				calls++
-				t.say("look at /mnt/dead")
+				t.setStep("look at /mnt/dead")
 				if hang {
 					<-answer
 				}
@@ -26,7 +26,7 @@ func TestACallThatHangsBlocksOnlyItsPod(t *testing.T) {
 			})
 		}
 
-		want := "look at /mnt/dead: not done since " + clock(time.Now())
+		want := "look at /mnt/dead: not done since " + timestamp(time.Now())
 		for i := range 2 { // and says the same each time
 			_, err := call("a", true)
 			var hung *HungError
@@ -55,7 +55,7 @@ func TestWhoeverGivesUpIsNotKept(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := guarded(ctx, g, "a", func(ctx context.Context, t *task) (int, error) {
-			t.say("chown")
+			t.setStep("chown")
 			<-answer
 			return 0, ctx.Err()
 		})

@@ -10,24 +10,23 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// A pod holds a persistent volume from before it is mounted until nothing of it is. That
-// is written down, see record, so that an agent which was away knows who has a volume that
-// is for one pod (ReadWriteOncePod): not who asks first, but who has it.
+// A pod holds a persistent volume from before it is mounted until it is unmounted. The record says so,
+// so that after a restart the agent knows which pod has a volume of access mode ReadWriteOncePod.
 
-// isForOne tells whether only one pod may have a volume: in a cluster, claim and volume say
-// the same; without one, the claim may have been edited since.
-func isForOne(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) bool {
+// isReadWriteOncePod tells whether a volume is for one pod at a time. In a cluster, claim and volume
+// agree; without one, the claim may have been edited since.
+func isReadWriteOncePod(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) bool {
 	only := []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	return slices.Equal(claim.Spec.AccessModes, only) || slices.Equal(pv.Spec.AccessModes, only)
 }
 
-// hold makes the pod one that has a persistent volume, unless that is for one pod, and
-// another one has it. Who must wait is told when that one lets go. What a pod has, it
-// keeps, also if others have it from before it was for one.
+// hold makes the pod a holder of a persistent volume. If the volume is for one pod and another one
+// holds it, hold returns an error, and the pod is enqueued when the holder releases it. A pod that
+// holds a volume keeps it, even if the access mode was changed since.
 func (j *job) hold(v *v1.Volume, pv string, forOne bool) error {
-	j.m.holding.Lock()
-	defer j.m.holding.Unlock()
-	if known, _ := j.m.before(j.pod.UID, v.Name); forOne && known.persistent != pv {
+	j.m.holdMu.Lock()
+	defer j.m.holdMu.Unlock()
+	if known, _ := j.m.previousPlace(j.pod.UID, v.Name); forOne && known.pv != pv {
 		uid, has, err := j.m.holder(pv, j.pod.UID)
 		if err != nil {
 			return fmt.Errorf("find out whether another pod has it: %w", err)
@@ -40,10 +39,10 @@ func (j *job) hold(v *v1.Volume, pv string, forOne bool) error {
 			return fmt.Errorf("volume uses the ReadWriteOncePod access mode and is already in use by another pod: %s", has.Pod)
 		}
 	}
-	return j.write(v, place{source: sourceOf(v), persistent: pv})
+	return j.writeRecord(v, place{source: sourceOf(v), pv: pv})
 }
 
-// holder finds a pod that holds a volume, other than the one who asks.
+// holder returns another pod that holds a volume than the one that asks.
 func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
 	uids, _, err := m.holdersOf(pv)
 	if err != nil {
@@ -51,16 +50,16 @@ func (m *Manager) holder(pv string, asks pod.UID) (pod.UID, record, error) {
 	}
 	for _, uid := range uids {
 		if uid != asks {
-			return uid, m.holders.heldAs(uid, pv), nil
+			return uid, m.holders.recordOf(uid, pv), nil
 		}
 	}
 	return "", record{}, nil
 }
 
-// stopWaiting is told that a pod wants no volume any more.
+// stopWaiting removes a pod from those that wait for volumes.
 func (m *Manager) stopWaiting(uid pod.UID) {
-	m.holding.Lock()
-	defer m.holding.Unlock()
+	m.holdMu.Lock()
+	defer m.holdMu.Unlock()
 	for has, waiting := range m.waiting {
 		if delete(waiting, uid); len(waiting) == 0 {
 			delete(m.waiting, has)
@@ -68,12 +67,12 @@ func (m *Manager) stopWaiting(uid pod.UID) {
 	}
 }
 
-// letGo tells those who wait for a pod to let go of a volume.
-func (m *Manager) letGo(ctx context.Context, uid pod.UID) {
-	m.holding.Lock()
+// enqueueWaiting enqueues the pods that wait for a volume of a pod that released its volumes.
+func (m *Manager) enqueueWaiting(ctx context.Context, uid pod.UID) {
+	m.holdMu.Lock()
 	waiting := m.waiting[uid]
 	delete(m.waiting, uid)
-	m.holding.Unlock()
+	m.holdMu.Unlock()
 	for waits := range waiting {
 		m.cfg.Enqueue(ctx, waits)
 	}

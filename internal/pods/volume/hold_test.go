@@ -160,7 +160,7 @@ func TestAnEditLetsGoOfAVolumeForOnePod(t *testing.T) {
 func TestAVolumeForOnePodIsNotGivenAwayBlindly(t *testing.T) {
 	w, first, second := forOne(t, onHost(t.TempDir()))
 	w.setup(first)
-	record := w.m.recordOf(first.UID, "vol")
+	record := w.m.recordPath(first.UID, "vol")
 	if err := errors.Join(os.Remove(record), os.Mkdir(record, 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -196,12 +196,12 @@ func TestWhoHoldsAVolumeIsKnownAsItIsWrittenDown(t *testing.T) {
 		known := w.m
 		w.restart()
 		for _, m := range []*Manager{known, w.m} {
-			if err := m.fillHolders(); err != nil {
+			if err := m.loadHolders(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !reflect.DeepEqual(known.holders.pods, w.m.holders.pods) || !reflect.DeepEqual(known.holders.by, w.m.holders.by) {
-			t.Fatalf("known: %v, %v; on disk: %v, %v", known.holders.pods, known.holders.by, w.m.holders.pods, w.m.holders.by)
+		if !reflect.DeepEqual(known.holders.pods, w.m.holders.pods) || !reflect.DeepEqual(known.holders.users, w.m.holders.users) {
+			t.Fatalf("known: %v, %v; on disk: %v, %v", known.holders.pods, known.holders.users, w.m.holders.pods, w.m.holders.users)
 		}
 		w.m = known
 	}
@@ -210,7 +210,7 @@ func TestWhoHoldsAVolumeIsKnownAsItIsWrittenDown(t *testing.T) {
 func TestARecordThatWasBegunHoldsNothing(t *testing.T) {
 	w, first, second := forOne(t, onHost(t.TempDir()))
 	for _, text := range []string{"", `{"source":"x","persistentVolume":"disk","pod":"shop/web"}`} {
-		begun := w.m.recordOf(first.UID, "vol.new")
+		begun := w.m.recordPath(first.UID, "vol.new")
 		if err := errors.Join(os.MkdirAll(filepath.Dir(begun), 0o750), os.WriteFile(begun, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestAGroupIsNotGivenBlindly(t *testing.T) {
 	first, second := withGroup(podWith(claimVolume("data")), someGroup()), withGroup(podWith(claimVolume("data")), someGroup()+1)
 	second.UID = "u-2"
 	w.setup(first)
-	if err := os.WriteFile(w.m.recordOf(first.UID, "vol"), nil, 0o600); err != nil {
+	if err := os.WriteFile(w.m.recordPath(first.UID, "vol"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.restart()

@@ -13,23 +13,23 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// holders says which pods hold a persistent volume, in memory: to mount one for a pod, the
-// records of all others need not be read.
+// holders is an index in memory of the pods that hold persistent volumes. With it, a pod can be given
+// a volume without reading the records of all others.
 //
-// It is filled from the records on disk when it is first asked, and changes together with
-// them, see change: nobody else writes or removes records. While one can't be read or
-// understood, or could not be written, all are read each time.
+// It is loaded from the records when it is first needed, and updated together with them, see change:
+// only the Manager writes and removes records. While a record can't be read, parsed or written, all
+// records are read each time.
 type holders struct {
 	files sync.RWMutex // held for reading while one record changes, for writing while all are read
 
-	mu       sync.Mutex
-	filled   bool
-	doubtful bool                          // a file holds no record: a pod may hold something that is not known
-	pods     map[pod.UID]map[string]record // records of persistent volumes, by the volume of the pod
-	by       map[string]map[pod.UID]int    // how many volumes of a pod are the persistent volume
+	mu         sync.Mutex
+	filled     bool
+	incomplete bool                          // a record is not valid: a pod may hold a volume that is not in the index
+	pods       map[pod.UID]map[string]record // by the name of the volume in the pod
+	users      map[string]map[pod.UID]int    // by persistent volume: the number of volumes of the pod that are bound to it
 }
 
-// change changes the file of a record, and then what is known of its pod.
+// change writes or removes the file of a record, and then updates the index.
 func (h *holders) change(file func() error, entry func()) error {
 	h.files.RLock()
 	defer h.files.RUnlock()
@@ -46,14 +46,14 @@ func (h *holders) change(file func() error, entry func()) error {
 	return nil
 }
 
-// vanished is told that a pod has no directory, and so no records.
-func (h *holders) vanished(uid pod.UID) {
+// podDirGone removes a pod without a directory, and so without records, from the index.
+func (h *holders) podDirGone(uid pod.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetPod(uid)
 }
 
-// put is called with the lock held, like forget and forgetPod.
+// put requires that the lock is held, like forget and forgetPod.
 func (h *holders) put(uid pod.UID, volume string, r record) {
 	h.forget(uid, volume)
 	if r.Persistent == "" {
@@ -63,10 +63,10 @@ func (h *holders) put(uid pod.UID, volume string, r record) {
 		h.pods[uid] = map[string]record{}
 	}
 	h.pods[uid][volume] = r
-	if h.by[r.Persistent] == nil {
-		h.by[r.Persistent] = map[pod.UID]int{}
+	if h.users[r.Persistent] == nil {
+		h.users[r.Persistent] = map[pod.UID]int{}
 	}
-	h.by[r.Persistent][uid]++
+	h.users[r.Persistent][uid]++
 }
 
 func (h *holders) forget(uid pod.UID, volume string) {
@@ -77,12 +77,12 @@ func (h *holders) forget(uid pod.UID, volume string) {
 	if delete(h.pods[uid], volume); len(h.pods[uid]) == 0 {
 		delete(h.pods, uid)
 	}
-	of := h.by[r.Persistent]
+	of := h.users[r.Persistent]
 	if of[uid]--; of[uid] == 0 {
 		delete(of, uid)
 	}
 	if len(of) == 0 {
-		delete(h.by, r.Persistent)
+		delete(h.users, r.Persistent)
 	}
 }
 
@@ -92,20 +92,19 @@ func (h *holders) forgetPod(uid pod.UID) {
 	}
 }
 
-// holdersOf returns the pods that hold a persistent volume, sorted, and whether these are
-// all that hold it.
+// holdersOf returns the pods that hold a persistent volume, sorted, and whether the index is complete.
 func (m *Manager) holdersOf(pv string) (uids []pod.UID, all bool, err error) {
-	if err := m.fillHolders(); err != nil {
+	if err := m.loadHolders(); err != nil {
 		return nil, false, err
 	}
 	h := &m.holders
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(maps.Keys(h.by[pv])), !h.doubtful, nil
+	return slices.Sorted(maps.Keys(h.users[pv])), !h.incomplete, nil
 }
 
-// heldAs returns the record of a volume that a pod holds, or an empty one.
-func (h *holders) heldAs(uid pod.UID, pv string) record {
+// recordOf returns the record of a volume that a pod holds, or an empty one.
+func (h *holders) recordOf(uid pod.UID, pv string) record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.pods[uid] {
@@ -116,8 +115,8 @@ func (h *holders) heldAs(uid pod.UID, pv string) record {
 	return record{}
 }
 
-// fillHolders reads the records of all pods, unless that was done.
-func (m *Manager) fillHolders() error {
+// loadHolders reads the records of all pods, unless the index is loaded.
+func (m *Manager) loadHolders() error {
 	h := &m.holders
 	filled := func() bool {
 		h.mu.Lock()
@@ -129,33 +128,33 @@ func (m *Manager) fillHolders() error {
 	}
 	h.files.Lock()
 	defer h.files.Unlock()
-	if filled() { // by another one
+	if filled() { // by another goroutine
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.doubtful, h.pods, h.by = false, map[pod.UID]map[string]record{}, map[string]map[pod.UID]int{}
+	h.incomplete, h.pods, h.users = false, map[pod.UID]map[string]record{}, map[string]map[pod.UID]int{}
 	err := podfile.Each(m.cfg.PodsDir, ".", func(dir fs.DirEntry) error {
 		if !dir.IsDir() {
 			return nil
 		}
-		return m.readHolder(pod.UID(dir.Name()))
+		return m.loadHolder(pod.UID(dir.Name()))
 	})
-	h.filled = err == nil && !h.doubtful
+	h.filled = err == nil && !h.incomplete
 	return err
 }
 
-// readHolder reads the records of one pod.
-func (m *Manager) readHolder(uid pod.UID) error {
+// loadHolder reads the records of one pod.
+func (m *Manager) loadHolder(uid pod.UID) error {
 	err := podfile.Each(m.cfg.PodsDir, filepath.Join(string(uid), sourcesDir), func(file fs.DirEntry) error {
 		if strings.HasSuffix(file.Name(), ".new") { // see package atomicfile: its volume was not mounted yet
 			return nil
 		}
 		r, err := m.readRecord(m.cfg.PodsDir, uid, file.Name())
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it may go meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the pod may be removed at the same time
 		case errors.Is(err, errNoRecord):
-			m.holders.doubtful = true
+			m.holders.incomplete = true
 		case err != nil:
 			return err
 		default:

@@ -12,13 +12,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// setupHostPath checks a path once in the life of an agent: what runs already goes on
-// when, say, a socket of the host is away for a moment.
+// setupHostPath checks a path once in the life of an agent: running containers go on if, for instance,
+// a socket of the host is missing for a moment.
 func setupHostPath(_ context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	return j.hostPath(v.Name, v.HostPath)
+}
+
+func persistentHostPath(_ context.Context, j *job, volume string, pv *v1.PersistentVolume, _ bool) (place, error) {
+	if len(mountOptions(pv)) > 0 {
+		return place{}, errors.New("mount options are not supported for this volume type (hostPath)")
+	}
+	return j.hostPath(volume, pv.Spec.HostPath)
 }
 
 func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, error) {
@@ -26,7 +33,7 @@ func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, e
 		return place{}, fmt.Errorf("hostPath %q is not an absolute path", source.Path)
 	}
 	path := filepath.Clean(source.Path)
-	j.task.say(fmt.Sprintf("set up volume %q: look at %s", volume, path))
+	j.task.setStep(fmt.Sprintf("set up volume %q: look at %s", volume, path))
 	want := v1.HostPathUnset
 	if source.Type != nil {
 		want = *source.Type
@@ -37,7 +44,7 @@ func (j *job) hostPath(volume string, source *v1.HostPathVolumeSource) (place, e
 	return place{path: path}, nil
 }
 
-// hostTypes says what each type of hostPath has to be.
+// hostTypes are the checks for each type of hostPath.
 var hostTypes = map[v1.HostPathType]struct {
 	words string
 	is    func(fs.FileMode) bool
@@ -53,8 +60,8 @@ var hostTypes = map[v1.HostPathType]struct {
 	}},
 }
 
-// checkHostPath looks at a path even if anything may be there: should it hang, then
-// here, and not in the runtime.
+// checkHostPath checks a path, and stats it even if its type does not matter: if it hangs, it hangs
+// here and not in the runtime.
 func checkHostPath(path string, want v1.HostPathType) error {
 	rule, known := hostTypes[want]
 	if !known && want != v1.HostPathUnset {
@@ -92,8 +99,8 @@ func makeHostDir(path string) error {
 	return nil
 }
 
-// makeHostFile makes a file, but not the directory that it is in. If somebody has put a
-// pipe there meanwhile, it does not wait for a reader.
+// makeHostFile makes a file, but not its directory. O_NONBLOCK: a pipe that was put there meanwhile
+// would block the open.
 func makeHostFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
 	if err != nil {

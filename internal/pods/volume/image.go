@@ -6,10 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// setupImage makes an image be there, which the runtime itself shows to containers. It
-// can't be written to.
+// setupImage pulls the image of an image volume. The runtime mounts it into containers, read-only.
 func setupImage(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil // or it would be pulled in every round
 	}
 	ref, again, err := j.m.cfg.Image(ctx, j.pod, v.Name, v.Image)

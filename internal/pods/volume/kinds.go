@@ -8,62 +8,93 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/pods/csi"
+	"berth/internal/lib/volumekind"
 )
 
-// kind is one kind of volume. setup is called in every sync: it is idempotent, and
-// cheap if nothing is to be done. With an error, it returns the place nevertheless
-// if an earlier content can be used.
+// kind is what this package does for one kind of volume, in addition to the facts in package volumekind.
 type kind struct {
-	field string // of the volume, as users write it
-	is    func(*v1.VolumeSource) bool
+	// setup is called in every sync: it is idempotent, and cheap if nothing is to be done. With an
+	// error, it returns the place nevertheless if an earlier content can be used.
 	setup func(ctx context.Context, j *job, v *v1.Volume) (place, error)
+	// identity returns the part of the source that makes it another volume when it is edited. nil: all of
+	// it; of a volume with content, nothing but the kind.
+	identity func(*v1.VolumeSource) string
+	// unrecorded tells whether setup finds out by itself that a volume was edited, so that no record of it
+	// is needed. nil: only for a volume with content.
+	unrecorded func(*v1.VolumeSource) bool
 }
 
-// kinds is the only place that lists them.
-func kinds() []kind {
-	return []kind{
-		{"emptyDir", func(s *v1.VolumeSource) bool { return s.EmptyDir != nil }, setupEmptyDir},
-		{"hostPath", func(s *v1.VolumeSource) bool { return s.HostPath != nil }, setupHostPath},
-		{"configMap", func(s *v1.VolumeSource) bool { return s.ConfigMap != nil }, setupConfigMap},
-		{"secret", func(s *v1.VolumeSource) bool { return s.Secret != nil }, setupSecret},
-		{"downwardAPI", func(s *v1.VolumeSource) bool { return s.DownwardAPI != nil }, setupDownwardAPI},
-		{"projected", func(s *v1.VolumeSource) bool { return s.Projected != nil }, setupProjected},
-		{"persistentVolumeClaim", func(s *v1.VolumeSource) bool { return s.PersistentVolumeClaim != nil }, setupClaim},
-		{"ephemeral", func(s *v1.VolumeSource) bool { return s.Ephemeral != nil }, setupEphemeral},
-		{"csi", func(s *v1.VolumeSource) bool { return s.CSI != nil }, setupCSI},
-		{"nfs", func(s *v1.VolumeSource) bool { return s.NFS != nil }, setupNFS},
-		{"image", func(s *v1.VolumeSource) bool { return s.Image != nil }, setupImage},
+// kinds has the functions of every kind of volume. It has no entry for a kind that is not supported.
+func kinds() map[volumekind.Kind]kind {
+	return map[volumekind.Kind]kind{
+		volumekind.EmptyDir:    {setup: setupEmptyDir, identity: emptyDirIdentity, unrecorded: isOnDisk},
+		volumekind.HostPath:    {setup: setupHostPath},
+		volumekind.ConfigMap:   {setup: setupConfigMap},
+		volumekind.Secret:      {setup: setupSecret},
+		volumekind.DownwardAPI: {setup: setupDownwardAPI},
+		volumekind.Projected:   {setup: setupProjected},
+		volumekind.Claim:       {setup: setupClaim},
+		volumekind.Ephemeral:   {setup: setupEphemeral},
+		volumekind.CSI:         {setup: setupCSI},
+		volumekind.NFS:         {setup: setupNFS},
+		volumekind.Image:       {setup: setupImage},
 	}
 }
 
-// The directories below volumes/, named as the kubelet names them: tools look there.
-const (
-	dirEmptyDir  = "kubernetes.io~empty-dir"
-	dirConfigMap = "kubernetes.io~configmap"
-	dirSecret    = "kubernetes.io~secret"
-	dirDownward  = "kubernetes.io~downward-api"
-	dirProjected = "kubernetes.io~projected"
-	dirLocal     = "kubernetes.io~local-volume"
-	dirNFS       = "kubernetes.io~nfs"
-	dirCSI       = csi.VolumesDir
-)
+// persistentKind is one kind of persistent volume.
+type persistentKind struct {
+	field string // of the persistent volume, as users write it
+	is    func(*v1.PersistentVolumeSource) bool
+	setup func(ctx context.Context, j *job, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error)
+	block bool // it may be a device (volumeMode Block)
+}
+
+func persistentKinds() []persistentKind {
+	return []persistentKind{
+		{"hostPath", func(s *v1.PersistentVolumeSource) bool { return s.HostPath != nil }, persistentHostPath, false},
+		{"local", func(s *v1.PersistentVolumeSource) bool { return s.Local != nil }, persistentLocal, true},
+		{"csi", func(s *v1.PersistentVolumeSource) bool { return s.CSI != nil }, persistentCSI, true},
+		{"nfs", func(s *v1.PersistentVolumeSource) bool { return s.NFS != nil }, persistentNFS, false},
+	}
+}
 
 func (j *job) volume(ctx context.Context, v *v1.Volume) (place, error) {
 	if err := checkName(v.Name); err != nil {
 		return place{}, err
 	}
-	var names []string
-	for _, k := range kinds() {
-		if k.is(&v.VolumeSource) {
-			if err := j.dropEdited(ctx, v); err != nil {
-				return place{}, fmt.Errorf("take away what it was before an edit: %w", err)
-			}
-			at, err := k.setup(ctx, j, v)
-			at.source = sourceOf(v)
-			return at, errors.Join(err, j.write(v, at))
-		}
-		names = append(names, k.field)
+	k, supported := kinds()[volumekind.Of(&v.VolumeSource)]
+	if !supported {
+		return place{}, unsupported(volumekind.List(volumekind.All()))
 	}
-	return place{}, errors.New("its kind is not supported; these are: " + strings.Join(names, ", "))
+	if err := j.unmountEdited(ctx, v); err != nil {
+		return place{}, fmt.Errorf("take away what it was before an edit: %w", err)
+	}
+	at, err := k.setup(ctx, j, v)
+	at.source = sourceOf(v)
+	return at, errors.Join(err, j.writeRecord(v, at))
+}
+
+// persistent sets up the persistent volume behind a claim.
+func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	if err := checkName(pv.Name); err != nil {
+		return place{}, err
+	}
+	var fields, devices []string
+	for _, k := range persistentKinds() {
+		if k.is(&pv.Spec.PersistentVolumeSource) && (k.block || !isBlock(pv)) {
+			return k.setup(ctx, j, volume, pv, readOnly)
+		}
+		fields = append(fields, k.field)
+		if k.block {
+			devices = append(devices, k.field)
+		}
+	}
+	if isBlock(pv) {
+		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: " + strings.Join(devices, ", "))
+	}
+	return place{}, unsupported(strings.Join(fields, ", "))
+}
+
+func unsupported(supported string) error {
+	return errors.New("its kind is not supported; these are: " + supported)
 }

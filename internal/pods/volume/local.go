@@ -13,18 +13,29 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// local shows a directory of this machine in the directory of the pod. What is
-// mounted there has its group already, so after a restart nothing is walked again.
+// localDir is the directory below volumes/ that holds local persistent volumes, named as the kubelet names
+// it.
+const localDir = "kubernetes.io~local-volume"
+
+func persistentLocal(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	if isBlock(pv) {
+		return j.localDevice(pv)
+	}
+	return j.local(ctx, pv, readOnly)
+}
+
+// local bind-mounts a directory of this machine below the directory of the pod. A mount that exists
+// has its group already, so after a restart the files are not walked again.
 func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool) (place, error) {
 	options, others := bindOptions(mountOptions(pv))
-	at := place{path: j.dataDir(dirLocal, pv.Name), dir: j.dataDir(dirLocal, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
-	at.owned = !at.readOnly
+	at := place{path: j.volumePath(localDir, pv.Name), dir: j.volumePath(localDir, pv.Name), readOnly: readOnly || slices.Contains(options, "ro")}
+	at.relabel = !at.readOnly
 	mounted, err := j.m.cfg.Mounter.IsMount(at.path)
 	if err != nil || mounted {
 		return at, err
 	}
 	source := pv.Spec.Local.Path
-	j.task.say(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: look at %s", pv.Name, source))
 	if !filepath.IsAbs(source) {
 		return place{}, fmt.Errorf("local path %q is not an absolute path", source)
 	}
@@ -40,14 +51,15 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 		return place{}, fmt.Errorf("local path: %w", err)
 	}
 	defer dir.Close()
-	// From looking who has it to having it: of two pods, one gives it to its group.
-	j.task.say(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
-	release, err := j.m.locals.take(ctx, filepath.Clean(source))
+	// Held from the check for other users to the mount: of two pods, only the first one applies its
+	// fsGroup.
+	j.task.setStep(fmt.Sprintf("set up persistent volume %q: wait for another pod that sets it up", pv.Name))
+	release, err := j.m.localLocks.Lock(ctx, filepath.Clean(source))
 	if err != nil {
 		return place{}, fmt.Errorf("%s is being set up for another pod: %w", source, err)
 	}
 	defer release()
-	if err := j.giveLocal(ctx, pv.Name, dir, readOnly || at.readOnly); err != nil {
+	if err := j.applyLocalFSGroup(ctx, pv.Name, dir, readOnly || at.readOnly); err != nil {
 		return place{}, err
 	}
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
@@ -63,8 +75,8 @@ func (j *job) local(ctx context.Context, pv *v1.PersistentVolume, readOnly bool)
 	return at, nil
 }
 
-// giveLocal gives a volume that no pod has to the group of this one.
-func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
+// applyLocalFSGroup applies the fsGroup of the pod to a local volume that no other pod uses.
+func (j *job) applyLocalFSGroup(ctx context.Context, volume string, dir *os.File, readOnly bool) error {
 	if j.group < 0 || readOnly {
 		return nil
 	}
@@ -83,15 +95,15 @@ func (j *job) giveLocal(ctx context.Context, volume string, dir *os.File, readOn
 		}
 		return nil
 	}
-	j.task.say(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
-	return j.giveToPod(ctx, dir, volume)
+	j.task.setStep(fmt.Sprintf("give persistent volume %q to group %d", volume, j.group))
+	return j.applyFSGroup(ctx, dir, volume)
 }
 
-// usedByOthers tells whether some pod has the volume already: its group stays.
+// usedByOthers tells whether another pod has the volume mounted. Then its group stays as it is.
 func (j *job) usedByOthers(volume string) (bool, error) {
 	uids, all, err := j.m.holdersOf(volume)
 	for _, uid := range uids {
-		at := filepath.Join(j.m.cfg.PodsDir, string(uid), volumesDir, dirLocal, volume)
+		at := filepath.Join(j.m.cfg.PodsDir, string(uid), volumesDir, localDir, volume)
 		mounted, e := j.m.cfg.Mounter.IsMount(at)
 		if mounted {
 			return true, nil
@@ -101,13 +113,13 @@ func (j *job) usedByOthers(volume string) (bool, error) {
 	if err == nil && all {
 		return false, nil
 	}
-	// A pod may have it of which that is not known: the mounts of the machine tell.
+	// The index is not complete: the mount table tells which pods have the volume.
 	mounts, err := j.m.cfg.Mounter.Below(j.m.cfg.PodsDir)
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(mounts, func(m MountPoint) bool {
-		return filepath.Base(m.Path) == volume && filepath.Base(filepath.Dir(m.Path)) == dirLocal
+		return filepath.Base(m.Path) == volume && filepath.Base(filepath.Dir(m.Path)) == localDir
 	}), nil
 }
 

@@ -47,7 +47,7 @@ func TestOnePodAtATimeSetsUpALocalVolume(t *testing.T) {
 		w := newWorld(t)
 		disk := t.TempDir()
 		w.bind(localDisk(disk))
-		release, err := w.m.locals.take(t.Context(), disk) // as a pod does that walks through it
+		release, err := w.m.localLocks.Lock(t.Context(), disk) // as a pod does that walks through it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestOnePodAtATimeSetsUpALocalVolume(t *testing.T) {
 		if err := <-done; err != nil || len(w.mounter.done) != 1 {
 			t.Error(err, w.mounter.done)
 		}
-		if len(w.m.locals.taken) > 0 {
+		if w.m.localLocks.InUse() > 0 {
 			t.Error("somebody still has the turn")
 		}
 	})

@@ -44,7 +44,7 @@ func TestAVolumeThatADriverMakes(t *testing.T) {
 	}
 	// and it can be given to the group
 	file := filepath.Join(mounts[0].HostPath, "file")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), r.GiveToGroup(mounts[0].HostPath)); err != nil || mode(t, file) != 0o660 {
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), r.ApplyFSGroup(mounts[0].HostPath)); err != nil || mode(t, file) != 0o660 {
 		t.Error(err, mode(t, file))
 	}
 
@@ -100,7 +100,7 @@ func TestAClaimOfACSIVolume(t *testing.T) {
 	q := podWith(claimVolume("data"))
 	q.UID = "u-2"
 	due, err := w.m.Setup(t.Context(), q, nil)
-	if err == nil || !strings.Contains(err.Error(), `persistent volume "disk": waiting for the volume to be attached`) || time.Until(due) > askAgain || due.IsZero() {
+	if err == nil || !strings.Contains(err.Error(), `persistent volume "disk": waiting for the volume to be attached`) || time.Until(due) > pollInterval || due.IsZero() {
 		t.Error(due, err)
 	}
 	pv.Spec.CSI.VolumeHandle = ""

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// At asks the kernel about one path. That costs the same however many mounts there are,
-// unlike the mount table, which is read only for kernels that can't be asked (before 6.8).
-// It does not wait for whoever is behind the mount: no attribute is fetched anew.
+// At queries the kernel about one path. That costs the same however many mounts there are, unlike the
+// mount table, which is read only on kernels without statmount(2) (before 6.8). It does not wait for
+// the server behind a mount: no attribute is fetched anew.
 func (k Kernel) At(path string) (MountPoint, bool, error) {
-	for range 3 { // the mount may go, and others come, between the two questions
+	for range 3 { // the mount may be replaced between the two calls
 		id, mounted, err := mountID(path)
 		if err != nil || !mounted {
 			return MountPoint{}, false, err
@@ -31,7 +31,7 @@ func (k Kernel) At(path string) (MountPoint, bool, error) {
 	if err != nil {
 		return MountPoint{}, false, err
 	}
-	found := MountPoint{Path: path} // of a type that is not known, if the table does not tell
+	found := MountPoint{Path: path} // without a type, if it is not in the table
 	for _, m := range mounts {
 		if m.Path == path {
 			found = m // the last one is on top
@@ -40,8 +40,8 @@ func (k Kernel) At(path string) (MountPoint, bool, error) {
 	return found, true, nil
 }
 
-// mountID tells whether a path is a mount point, and the ID of the topmost mount on it; 0
-// if the kernel does not tell. A path that is not there is none.
+// mountID tells whether a path is a mount point, and the ID of the topmost mount on it, or 0 if the
+// kernel does not report it. A path that does not exist is no mount point.
 func mountID(path string) (id uint64, mounted bool, err error) {
 	var st unix.Statx_t
 	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID_UNIQUE, &st)
@@ -60,7 +60,7 @@ func mountID(path string) (id uint64, mounted bool, err error) {
 	return id, st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }
 
-// What statmount(2) is asked, and where its answer is. See linux/mount.h.
+// The request and the layout of the answer of statmount(2), see linux/mount.h.
 const (
 	statmountFSType = 0x20 // STATMOUNT_FS_TYPE
 
@@ -69,7 +69,7 @@ const (
 	statmountStrings = 512 // of the strings
 )
 
-// mountType returns the type of a mount's file system, without touching that.
+// mountType returns the file system type of a mount, without touching the file system.
 func mountType(id uint64) (string, error) {
 	request := struct {
 		size, spare uint32

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,54 +13,53 @@ import (
 	"strings"
 	"time"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/host/mounts"
 	"berth/internal/host/proc"
 )
 
-// MountPoint is a line of the mount table.
+// MountPoint is a mount: its path and its file system type.
 type MountPoint struct {
 	Path   string
 	FSType string
 }
 
-// Mounter is what volumes need of the kernel's mounts.
+// Mounter is the interface to the kernel's mounts.
 type Mounter interface {
-	// Mount puts a new file system in memory (tmpfs, hugetlbfs) on a directory. It tells
-	// whether the kernel may swap it out to a disk nevertheless.
+	// Mount mounts a new file system in memory (tmpfs, hugetlbfs) on a directory. swaps tells that the
+	// kernel may swap it out to a disk.
 	Mount(fstype, dir, options string) (swaps bool, err error)
-	// MountRemote mounts the file system of another machine. It gives up with the context.
+	// MountRemote mounts a network file system. It fails when the context ends.
 	MountRemote(ctx context.Context, fstype, source, dir string, options []string) error
-	// Bind shows what f is an open handle of at a path, too: a file or a directory of
-	// ours. What is mounted below it is not shown. The options are those of bindOptions.
+	// Bind mounts the file or directory behind an open handle on a path, too, without the mounts below
+	// it. The options are those of bindOptions.
 	Bind(f *os.File, path string, options []string) error
-	// Unmount takes the topmost mount away from a path. It never gives up data: a mount
-	// that is in use stays.
+	// Unmount unmounts the topmost mount of a path. A mount that is in use stays: there is no lazy
+	// unmount.
 	Unmount(ctx context.Context, m MountPoint) error
-	// IsMount tells whether something is mounted on a path. One that is not there has
-	// nothing on it.
+	// IsMount tells whether a path is a mount point. One that does not exist is none.
 	IsMount(path string) (bool, error)
-	// At returns the topmost mount on a path, and whether there is one. It costs the same
-	// however many mounts there are elsewhere.
+	// At returns the topmost mount on a path, and whether there is one. It does not read the mount
+	// table.
 	At(path string) (MountPoint, bool, error)
-	// BlockDevice returns the device to which a path leads, without symbolic links.
+	// BlockDevice returns the path of a block device with symbolic links resolved.
 	BlockDevice(path string) (string, error)
-	// Below lists what is mounted below a directory, the deepest first. It reads all mounts
-	// of the machine: whoever needs it only now and then, or for a pod that is odd, may.
+	// Below lists the mounts below a directory, the deepest first. It reads the whole mount table, so
+	// it is for rare cases only, not for each pod.
 	Below(dir string) ([]MountPoint, error)
 }
 
-// Kernel is the Mounter of this machine.
+// Kernel is the Mounter that makes system calls and runs mount helpers.
 type Kernel struct {
-	// Unmounter is a command that calls UnmountNow with one more argument, a path, and ends
-	// with what that returns: this program, in a process of its own.
+	// Unmounter is a command to which a path is appended, and that exits with the result of
+	// UnmountNow: this program, in a process of its own.
 	Unmounter []string
 }
 
 func (Kernel) Mount(fstype, dir, options string) (swaps bool, err error) {
 	if fstype == "tmpfs" {
-		// Memory that is swapped out is on a disk. Kernels before 6.4 don't know the word.
+		// Swapped memory is on a disk. Kernels before 6.4 don't know noswap.
 		err := unix.Mount(fstype, dir, fstype, 0, options+",noswap")
 		if err == nil {
 			return false, nil
@@ -78,7 +76,7 @@ func (Kernel) Bind(f *os.File, path string, options []string) error {
 		return fmt.Errorf("clone the mount: %w", err)
 	}
 	defer unix.Close(tree) //nolint:errcheck // the mount is in its place, or gone with it
-	// Before it is in its place: nobody finds it half done, not even after a crash.
+	// Set before the mount is attached, so that it never appears without its options.
 	if attr := bindAttr(options); attr != (unix.MountAttr{}) {
 		if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 			return fmt.Errorf("set the mount options %s (kernel 5.12 or newer has them): %w", strings.Join(options, ","), err)
@@ -87,25 +85,25 @@ func (Kernel) Bind(f *os.File, path string, options []string) error {
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// unmountLimit is how long the kernel may take for one mount.
-const unmountLimit = 10 * time.Second
+// unmountTimeout is how long the kernel may take to unmount one mount.
+const unmountTimeout = 10 * time.Second
 
-// ofThisMachine are file systems in memory and on disks. Who unmounts one is done at once,
-// or waits for a disk, and then nobody can end that.
-var ofThisMachine = []string{"tmpfs", "hugetlbfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs"}
+// localFilesystems are file systems in memory and on disks. Their unmount returns at once, or waits
+// for a disk that no signal would interrupt.
+var localFilesystems = []string{"tmpfs", "hugetlbfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "btrfs"}
 
-// Unmount of anything else may wait for somebody who does not answer. So another process
-// does it, which is killed when it takes too long. It is not umount(8): that of busybox
-// looks at what it unmounts, which hangs as well, and follows a symbolic link that a
-// container may have put there.
+// Unmount runs another process for all but local file systems: the unmount may wait for a server that
+// does not answer, and the process is killed after a timeout. It is not umount(8): that of busybox
+// stats the mount, which hangs as well, and follows a symbolic link that a container may have put
+// there.
 func (k Kernel) Unmount(ctx context.Context, m MountPoint) error {
-	if slices.Contains(ofThisMachine, m.FSType) {
+	if slices.Contains(localFilesystems, m.FSType) {
 		return unix.Unmount(m.Path, unix.UMOUNT_NOFOLLOW)
 	}
 	if len(k.Unmounter) == 0 {
 		return errors.New("there is no program that unmounts")
 	}
-	ctx, cancel := context.WithTimeout(ctx, unmountLimit)
+	ctx, cancel := context.WithTimeout(ctx, unmountTimeout)
 	defer cancel()
 	err := helper(ctx, "umount", append(slices.Clone(k.Unmounter), m.Path))
 	var ended *helperError
@@ -115,18 +113,17 @@ func (k Kernel) Unmount(ctx context.Context, m MountPoint) error {
 	return err
 }
 
-// UnmountNow takes the topmost mount away from a path. It returns the number of the
-// error, or 0, which a process can end with.
+// UnmountNow unmounts the topmost mount of a path. It returns the errno, or 0, as an exit code.
 func UnmountNow(path string) int {
 	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 	var number unix.Errno
-	errors.As(err, &number) // it is nothing else
+	errors.As(err, &number) // unmount(2) returns no other type
 	return int(number)
 }
 
-// MountRemote is done by a program, too: a server that does not answer keeps the one who
-// asks. It is the one that mount(8) would ask. That of busybox does not ask it before it has
-// tried by itself, and then not for all options.
+// MountRemote runs the mount helper of the file system (mount.nfs), which is killed if the server does
+// not answer. It does not run mount(8): that of busybox tries the system call first, and does not pass
+// on all options.
 func (Kernel) MountRemote(ctx context.Context, fstype, source, dir string, options []string) error {
 	return mountRemote(ctx, helperDirs, fstype, source, dir, options)
 }
@@ -138,7 +135,7 @@ func mountRemote(ctx context.Context, helpers []string, fstype, source, dir stri
 			continue
 		}
 		args := []string{program, source, dir}
-		// What begins so is for other programs: nobody asks a server for it.
+		// Options with this prefix are for user space: the helper would send them to the server.
 		options = slices.DeleteFunc(slices.Clone(options), func(o string) bool { return strings.HasPrefix(strings.ToLower(o), "x-") })
 		if len(options) > 0 {
 			args = append(args, "-o", strings.Join(options, ","))
@@ -148,12 +145,11 @@ func mountRemote(ctx context.Context, helpers []string, fstype, source, dir stri
 	return errNoHelper
 }
 
-// helperDirs are where mount(8) looks for those who know a file system.
+// helperDirs are the directories in which mount(8) looks for mount helpers.
 var helperDirs = []string{"/sbin", "/usr/sbin", "/sbin/fs.d", "/sbin/fs"}
 
-// helper runs a program that is killed when the context ends, with those that it has
-// started: mount(8) only waits for the one that knows the file system, which would go on
-// alone, and mount what nobody wants any more.
+// helper runs a program that is killed with its children when the context ends: a child that went on
+// alone would mount a volume that is not wanted any more.
 func helper(ctx context.Context, name string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	proc.InGroup(cmd)
@@ -175,7 +171,7 @@ func helper(ctx context.Context, name string, args []string) error {
 	}
 }
 
-// helperError is how a program ended that failed.
+// helperError is the exit code and the error output of a program that failed.
 type helperError struct {
 	code int
 	said string
@@ -204,18 +200,14 @@ func (Kernel) BlockDevice(path string) (string, error) {
 }
 
 func (Kernel) Below(dir string) ([]MountPoint, error) {
-	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(i.Mountpoint, dir+"/"), false
-	})
+	table, err := mounts.Read()
 	if err != nil {
-		return nil, fmt.Errorf("read the mount table: %w", err)
+		return nil, err
 	}
-	out := make([]MountPoint, 0, len(infos))
-	for _, i := range infos {
-		out = append(out, MountPoint{Path: i.Mountpoint, FSType: i.FSType})
+	below := table.Below(dir)
+	out := make([]MountPoint, 0, len(below))
+	for _, m := range below {
+		out = append(out, MountPoint{Path: m.Mountpoint, FSType: m.FSType})
 	}
-	slices.SortStableFunc(out, func(a, b MountPoint) int {
-		return cmp.Compare(strings.Count(b.Path, "/"), strings.Count(a.Path, "/"))
-	})
 	return out, nil
 }

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// mountOptions are those that a persistent volume asks for, each once. An annotation says
-// them for volumes that were made when there was no field for it.
+// mountOptions returns the mount options of a persistent volume, each once. Old volumes have them in
+// an annotation instead of the field.
 func mountOptions(pv *v1.PersistentVolume) []string {
 	options := pv.Spec.MountOptions
 	if old, ok := pv.Annotations[v1.MountOptionAnnotation]; ok {
@@ -24,13 +24,12 @@ func mountOptions(pv *v1.PersistentVolume) []string {
 	return out
 }
 
-// bindAttrs are the options that a single place can have where a file system is shown, as
-// the kernel names them. Those without a value allow what is allowed anyway: what the
-// machine does not allow in a directory, no volume allows there.
+// bindAttrs are the mount options that a bind mount can have on its own, with the kernel's flags.
+// Those without a flag are the defaults: they can't allow what the mount of the directory forbids.
 //
-// They hold where the pod has its volume. A runtime shows that to containers with options
-// of its own, and may drop some: runc from 1.2 on keeps those about times, and we tell it
-// what is read-only.
+// They hold for the mount below the pod's directory. A runtime mounts that into containers with
+// options of its own, and may drop some: runc from 1.2 on keeps those on access times, and read-only
+// is passed on through CRI.
 var bindAttrs = map[string]unix.MountAttr{
 	"ro":          {Attr_set: unix.MOUNT_ATTR_RDONLY},
 	"nosuid":      {Attr_set: unix.MOUNT_ATTR_NOSUID},
@@ -44,8 +43,8 @@ var bindAttrs = map[string]unix.MountAttr{
 	"defaults":    {}, "rw": {}, "suid": {}, "dev": {}, "exec": {}, "symfollow": {}, "diratime": {}, "bind": {},
 }
 
-// bindOptions tells those options that a place can have from those that only mean
-// something to a file system when it is mounted for the first time.
+// bindOptions splits options into those that a bind mount can have and those that only a new mount of
+// the file system can have.
 func bindOptions(options []string) (known, others []string) {
 	for _, o := range options {
 		if _, ok := bindAttrs[o]; ok {
@@ -57,8 +56,8 @@ func bindOptions(options []string) (known, others []string) {
 	return known, others
 }
 
-// bindAttr is all of the options in the kernel's words. Of those that exclude one another
-// the last one counts.
+// bindAttr merges options into one set of kernel flags. Of options that exclude one another the last
+// one counts.
 func bindAttr(options []string) unix.MountAttr {
 	var all unix.MountAttr
 	for _, o := range options {

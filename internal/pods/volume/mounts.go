@@ -14,8 +14,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Mounts returns what a container of p is shown of the pod's volumes, after Setup.
-// env are the container's variables, which subPathExpr may use.
+// Mounts returns the mounts of a container of p from the pod's volumes, after Setup. env are the
+// container's variables, for subPathExpr.
 func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env map[string]string) ([]render.Mount, error) {
 	if len(c.VolumeMounts) == 0 {
 		return nil, nil
@@ -31,7 +31,7 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 		out := make([]render.Mount, 0, len(c.VolumeMounts))
 		for i := range c.VolumeMounts {
 			vm := &c.VolumeMounts[i]
-			t.say(fmt.Sprintf("mount volume %q for container %q", vm.Name, c.Name))
+			t.setStep(fmt.Sprintf("mount volume %q for container %q", vm.Name, c.Name))
 			one, err := m.mount(ctx, t, p, vm, env, filepath.Join(dir, subPathsDir, vm.Name, c.Name, strconv.Itoa(i)))
 			if err != nil {
 				return nil, &Error{Volume: vm.Name, Err: err}
@@ -44,9 +44,9 @@ func (m *Manager) Mounts(ctx context.Context, p *v1.Pod, c *v1.Container, env ma
 
 var errNotSetUp = errors.New("it is not set up: the pod does not have it, or it failed")
 
-// mount is one line of volumeMounts. A subPath is mounted on target.
+// mount resolves one entry of volumeMounts. A subPath is mounted on target.
 func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMount, env map[string]string, target string) (render.Mount, error) {
-	at, ok := m.known(p.UID, vm.Name)
+	at, ok := m.loadPlace(p.UID, vm.Name)
 	if !ok {
 		return render.Mount{}, errNotSetUp
 	}
@@ -58,7 +58,7 @@ func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMo
 		ContainerPath:  filepath.Join("/", vm.MountPath),
 		ReadOnly:       at.readOnly || vm.ReadOnly,
 		Propagation:    v1.MountPropagationNone,
-		SELinuxRelabel: at.owned,
+		SELinuxRelabel: at.relabel,
 	}
 	if vm.MountPropagation != nil {
 		out.Propagation = *vm.MountPropagation
@@ -69,15 +69,15 @@ func (m *Manager) mount(ctx context.Context, t *task, p *v1.Pod, vm *v1.VolumeMo
 	}
 	sub, err := subPathOf(vm, env)
 	if at.image != "" {
-		out.HostPath, out.Image, out.SubPath = "", at.image, sub // the runtime finds the part
+		out.HostPath, out.Image, out.SubPath = "", at.image, sub // the runtime resolves the subPath
 		return out, err
 	}
 	if err != nil {
 		return out, err
 	}
-	t.say(fmt.Sprintf("mount volume %q: look at %s", vm.Name, filepath.Join(at.path, sub)))
+	t.setStep(fmt.Sprintf("mount volume %q: look at %s", vm.Name, filepath.Join(at.path, sub)))
 	if sub == "" {
-		_, _ = os.Stat(at.path) // the runtime will tell what is wrong with it, unless it hangs
+		_, _ = os.Stat(at.path) // only to hang here and not in the runtime, which reports all other errors
 		return out, nil
 	}
 	if err := m.subPath(ctx, at, sub, target); err != nil {
@@ -108,7 +108,7 @@ func (m *Manager) recursiveReadOnly(p *v1.Pod, vm *v1.VolumeMount) (bool, error)
 	}
 }
 
-// subPathOf is the part of a volume that a container wants, or "" for all of it.
+// subPathOf returns the subPath of a mount, or "" for the whole volume.
 func subPathOf(vm *v1.VolumeMount, env map[string]string) (string, error) {
 	sub := vm.SubPath
 	if vm.SubPathExpr != "" {
@@ -131,9 +131,8 @@ func subPathOf(vm *v1.VolumeMount, env map[string]string) (string, error) {
 	}
 }
 
-// expand puts variables in the place of $(NAME); $$ stands for a dollar sign.
-// Unlike in a command, a name that is not known is an error: the path would be
-// another one than was meant.
+// expand replaces $(NAME) by the variable; $$ is a dollar sign. Unlike in a command, an unknown name
+// is an error, since the path would be a wrong one.
 func expand(expr string, env map[string]string) (string, error) {
 	var out strings.Builder
 	for {

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/lib/volumekind"
 	"berth/internal/runtime/render"
 )
 
@@ -37,7 +38,7 @@ func TestMountsCarryWhatTheContainerAsksFor(t *testing.T) {
 	}
 	w.setup(p)
 	dir := filepath.Join(w.cfg.PodsDir, "u-1", "volumes")
-	vol, cfg := filepath.Join(dir, dirEmptyDir, "vol"), filepath.Join(dir, dirConfigMap, "cfg")
+	vol, cfg := filepath.Join(dir, volumekind.EmptyDir.Dir(), "vol"), filepath.Join(dir, volumekind.ConfigMap.Dir(), "cfg")
 	const none = v1.MountPropagationNone
 
 	got, err := w.m.Mounts(t.Context(), p, &p.Spec.Containers[0], nil)

@@ -10,23 +10,28 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/volumekind"
 )
 
 func setupNFS(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	if at, ok := j.settled(v.Name); ok {
+	if at, ok := j.alreadySetUp(v.Name); ok {
 		return at, nil
 	}
 	return j.nfs(ctx, v.Name, v.NFS, nil, v.NFS.ReadOnly)
 }
 
-// remoteLimit is how long a server may take. It is longer than anybody waits in one go:
-// a mount that was given up and begun anew in each round would never be done.
-const remoteLimit = 2 * time.Minute
+func persistentNFS(ctx context.Context, j *job, _ string, pv *v1.PersistentVolume, readOnly bool) (place, error) {
+	return j.nfs(ctx, pv.Name, pv.Spec.NFS, mountOptions(pv), readOnly)
+}
 
-// nfs mounts the export of a server. Who may read and write there is for the server
-// to say: it is not given to the pod's group.
+// remoteMountTimeout is how long a server may take. It is longer than Config.Timeout: a mount that was
+// canceled and begun anew in each sync might never succeed.
+const remoteMountTimeout = 2 * time.Minute
+
+// nfs mounts the export of a server. The fsGroup is not applied: permissions are up to the server.
 func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, options []string, readOnly bool) (place, error) {
-	at := place{path: j.dataDir(dirNFS, name), dir: j.dataDir(dirNFS, name), readOnly: s.ReadOnly || readOnly}
+	at := place{path: j.volumePath(volumekind.NFS.Dir(), name), dir: j.volumePath(volumekind.NFS.Dir(), name), readOnly: s.ReadOnly || readOnly}
 	source, err := nfsSource(s)
 	if err != nil {
 		return place{}, err
@@ -41,8 +46,8 @@ func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, optio
 	if err := os.MkdirAll(at.path, 0o750); err != nil {
 		return place{}, fmt.Errorf("make its directory: %w", err)
 	}
-	j.task.say(fmt.Sprintf("mount %s", source))
-	ctx, cancel := j.task.long(ctx, remoteLimit)
+	j.task.setStep(fmt.Sprintf("mount %s", source))
+	ctx, cancel := j.task.withLongTimeout(ctx, remoteMountTimeout)
 	defer cancel()
 	if err := j.m.cfg.Mounter.MountRemote(ctx, "nfs", source, at.path, options); err != nil {
 		return place{}, fmt.Errorf("mount %s: %w", source, err)
@@ -50,7 +55,7 @@ func (j *job) nfs(ctx context.Context, name string, s *v1.NFSVolumeSource, optio
 	return at, nil
 }
 
-// nfsSource is what to mount, as mount(8) wants it.
+// nfsSource returns the source argument of mount(8).
 func nfsSource(s *v1.NFSVolumeSource) (string, error) {
 	switch {
 	case s.Server == "" || strings.HasPrefix(s.Server, "-") || strings.ContainsAny(s.Server, "/ \t\n\x00"):

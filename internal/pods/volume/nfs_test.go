@@ -17,11 +17,11 @@ func nfsVolume(path string) v1.VolumeSource {
 func TestAServerMayTakeLongerThanAnybodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.mounter.remote = w.cfg.Patience + 30*time.Second
+		w.mounter.remote = w.cfg.Timeout + 30*time.Second
 		p := podWith(nfsVolume("/x"))
 
 		var hung *HungError
-		if err := w.failure(p, "mount files:/x: not done since "+clock(time.Now())); !errors.As(err, &hung) {
+		if err := w.failure(p, "mount files:/x: not done since "+timestamp(time.Now())); !errors.As(err, &hung) {
 			t.Error(err)
 		}
 
@@ -47,7 +47,7 @@ func TestNobodyWaitsForAServerOnceThePodIsToGo(t *testing.T) {
 		// one that never answers is given up in the end, and said to have been
 		w.setupFails(p, "not done since")
 		w.setupFails(p, "not done since")
-		time.Sleep(remoteLimit)
+		time.Sleep(remoteMountTimeout)
 		if synctest.Wait(); len(w.m.guard.busy) > 0 {
 			t.Error("it is waited for without end")
 		}

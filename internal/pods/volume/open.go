@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openDir opens a directory of ours.
+// openDir opens a directory in which only the agent makes entries.
 func openDir(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_DIRECTORY|os.O_RDONLY, 0)
 }

@@ -14,33 +14,32 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// What Linux allows a path and each of its components to be, in bytes.
+// The limits of Linux for a path and for each of its components, in bytes.
 const (
 	maxPath      = 4095
 	maxComponent = 255
 )
 
-// maxObject is how much the API server lets a ConfigMap or a Secret hold.
+// maxObject is the API server's limit for the data of a ConfigMap or a Secret.
 const maxObject = v1.MaxSecretSize
 
-// file is one file that is to be in a volume.
+// file is one file of a payload.
 type file struct {
 	data []byte
 	mode fs.FileMode
 	uid  int // -1: root
 }
 
-// payload is all that is to be in a volume: files by their path, which is clean
-// and stays within the volume.
+// payload is the content of a volume: files by their path, which is clean and stays within the volume.
 type payload map[string]file
 
-// add puts a file in. The path comes from outside; a later file of the same path wins.
+// add adds a file. The path is untrusted; a later file of the same path wins.
 func (p payload) add(at string, f file) error {
 	clean, err := cleanPath(at)
-	if err == nil && (clean == "." || strings.HasPrefix(clean, "..")) { // see content
+	if err == nil && (clean == "." || strings.HasPrefix(clean, "..")) { // names that the atomicWriter uses
 		err = errors.New("it must not begin with '..', nor be the folder itself")
 	}
-	if err == nil && strings.Count(clean, "/") >= podfile.MaxDepth { // it could not be compared with what is there
+	if err == nil && strings.Count(clean, "/") >= podfile.MaxDepth { // deeper files could not be compared, see atomicWriter.contains
 		err = fmt.Errorf("it has more than %d folders", podfile.MaxDepth)
 	}
 	if err != nil {
@@ -50,7 +49,7 @@ func (p payload) add(at string, f file) error {
 	return nil
 }
 
-// check refuses a path that would have to be a file and a folder.
+// check returns an error if a path would have to be a file and a folder.
 func (p payload) check() error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -62,8 +61,8 @@ func (p payload) check() error {
 	return nil
 }
 
-// cleanPath accepts a path that leads to something within the folder it is joined
-// to, or to that folder itself ("."), if no symbolic link is in the way.
+// cleanPath returns a relative path in its shortest form. It refuses paths that lead out of the folder
+// that they are joined to.
 func cleanPath(at string) (string, error) {
 	switch {
 	case at == "":
@@ -86,8 +85,8 @@ func cleanPath(at string) (string, error) {
 	return path.Clean(at), nil
 }
 
-// keys turns the data of an object into files: all keys under their own names, or
-// those that items ask for. what names the object.
+// keys adds the data of an object as files: all keys under their own names, or those in items. what
+// names the object in errors.
 func (p payload) keys(what string, data map[string][]byte, items []v1.KeyToPath, defaultMode *int32, optional *bool) error {
 	size := 0
 	for _, value := range data {
@@ -120,7 +119,7 @@ func (p payload) keys(what string, data map[string][]byte, items []v1.KeyToPath,
 	return nil
 }
 
-// fileMode is the first of modes that is set.
+// fileMode returns the first mode that is set, or 0644.
 func fileMode(modes ...*int32) (fs.FileMode, error) {
 	for _, m := range modes {
 		if m == nil {

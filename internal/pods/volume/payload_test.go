@@ -70,7 +70,7 @@ func FuzzKeys(f *testing.F) {
 		for _, items := range [][]v1.KeyToPath{nil, {{Key: key, Path: first}}, {{Key: key, Path: second}}} {
 			_ = p.keys("it", data, items, nil, nil)
 		}
-		c := content{dir: dir, group: -1}
+		c := atomicWriter{dir: dir, group: -1}
 		if _, err := c.write(p); err == nil {
 			for at := range p {
 				if got, err := os.ReadFile(filepath.Join(dir, at)); string(got) != "text" || err != nil {

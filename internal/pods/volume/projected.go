@@ -7,18 +7,21 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"berth/internal/lib/volumekind"
 )
 
-// defaultTokenLife is how many seconds a token is good for if the pod does not say.
+// defaultTokenLife is the default of expirationSeconds of a token.
 const defaultTokenLife = int64(3600)
 
 func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	source := v.Projected
 	optional := slices.ContainsFunc(source.Sources, func(s v1.VolumeProjection) bool {
-		return (s.Secret != nil && isTrue(s.Secret.Optional)) || (s.ConfigMap != nil && isTrue(s.ConfigMap.Optional)) ||
-			(s.ClusterTrustBundle != nil && isTrue(s.ClusterTrustBundle.Optional))
+		return (s.Secret != nil && ptr.Deref(s.Secret.Optional, false)) || (s.ConfigMap != nil && ptr.Deref(s.ConfigMap.Optional, false)) ||
+			(s.ClusterTrustBundle != nil && ptr.Deref(s.ClusterTrustBundle.Optional, false))
 	})
-	return j.content(dirProjected, v.Name, inMemory, optional, func(p payload) error {
+	return j.setupContent(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {
 			if err := j.projection(ctx, p, &source.Sources[i], source.DefaultMode); err != nil {
 				return err
@@ -28,7 +31,7 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	})
 }
 
-// projection adds the files of one source.
+// projection adds the files of one source of a projected volume.
 func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection, mode *int32) error {
 	switch {
 	case s.Secret != nil:
@@ -48,8 +51,8 @@ func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection,
 	}
 }
 
-// token adds a token of the pod's service account. If it is known who is to read
-// it, nobody else can.
+// token adds a token of the pod's service account. If all containers run as one user, only that user
+// can read it.
 func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenProjection, defaultMode *int32) error {
 	life := defaultTokenLife
 	if s.ExpirationSeconds != nil {
@@ -64,7 +67,7 @@ func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenPro
 	if err != nil {
 		return err
 	}
-	user := oneUser(j.pod)
+	user := commonUser(j.pod)
 	if user >= 0 || j.group >= 0 {
 		mode = 0o600
 	}

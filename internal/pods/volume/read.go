@@ -11,14 +11,14 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// maxRead is how large a file may be that others read variables from.
+// maxRead bounds the files that environment variables are read from (fileKeyRef).
 const maxRead = 64 << 10
 
-// File returns what a file in a volume of p holds, after Setup. A container may have
-// written it: whatever leads out of the volume, and whatever is not a plain file, is
-// refused. For one that is not there, errors.Is(err, fs.ErrNotExist) holds.
+// File returns the content of a file in a volume of p, after Setup. A container may have written it: a
+// path that leads out of the volume, and all but regular files, are refused. If the file does not
+// exist, errors.Is(err, fs.ErrNotExist) holds.
 func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (string, error) {
-	at, ok := m.known(p.UID, volume)
+	at, ok := m.loadPlace(p.UID, volume)
 	if !ok {
 		return "", &Error{Volume: volume, Err: errors.New("it is not set up: the pod does not have it, or it failed")}
 	}
@@ -30,7 +30,7 @@ func (m *Manager) File(ctx context.Context, p *v1.Pod, volume, path string) (str
 		return "", &Error{Volume: volume, Err: fmt.Errorf("path %q: %w", path, err)}
 	}
 	return guarded(ctx, m.guard, p.UID, func(_ context.Context, t *task) (string, error) {
-		t.say(fmt.Sprintf("read %s in volume %q", clean, volume))
+		t.setStep(fmt.Sprintf("read %s in volume %q", clean, volume))
 		return readIn(at.path, clean)
 	})
 }

@@ -6,34 +6,34 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/host/mounts"
 )
 
-// What is mounted in a volume travels between the machine and those containers that ask
-// for it (mountPropagation) only if the directory of pods is on a shared mount, and that of
-// plugins, where drivers mount what pods share. Where / is private, such a directory is
-// made a mount of its own, on itself. It stays while the agent is away, since containers
-// have a part in it.
+// Mount propagation (mountPropagation of a container) needs a shared mount below the directory of
+// pods, and below that of plugins, where CSI drivers stage volumes. Where / is a private mount,
+// ShareMounts mounts such a directory on itself. The mount stays while the agent is not running, since
+// containers are peers of it.
 
-// ShareMounts lets mounts in a directory travel.
+// ShareMounts makes sure that a directory is on a shared mount.
 func ShareMounts(given string) error {
 	dir, err := realDir(given)
 	if err != nil {
 		return fmt.Errorf("share mounts in %s: %w", given, err)
 	}
-	table, err := mountinfo.GetMounts(nil)
+	table, err := mounts.Read()
 	if err != nil {
-		return fmt.Errorf("share mounts in %s: read the mount table: %w", dir, err)
+		return fmt.Errorf("share mounts in %s: %w", dir, err)
 	}
-	under := mountOf(table, dir)
+	under := table.Under(dir)
 	switch {
 	case under == nil:
 		return fmt.Errorf("share mounts in %s: the mount table does not tell what it is on", dir)
 	case strings.Contains(under.Optional, "shared:"):
 		return nil
-	case under.Mountpoint == dir: // somebody's disk, or ours, not shared yet
-	case anyBelow(table, dir): // they would be hidden
+	case under.Mountpoint == dir: // a mount of the administrator, or of ShareMounts, that is not shared yet
+	case len(table.Below(dir)) > 0: // a mount on dir would hide them
 		return fmt.Errorf("share mounts in %s: something is mounted there already: it will be done at a start without that", dir)
 	default:
 		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
@@ -46,8 +46,7 @@ func ShareMounts(given string) error {
 	return nil
 }
 
-// UnshareMounts undoes ShareMounts, once there are no pods. It is fine if nothing is to
-// be undone.
+// UnshareMounts unmounts what ShareMounts mounted, once there are no pods.
 func UnshareMounts(given string) error {
 	dir, err := filepath.EvalSymlinks(given)
 	if errors.Is(err, unix.ENOENT) {
@@ -56,11 +55,11 @@ func UnshareMounts(given string) error {
 	if err != nil {
 		return fmt.Errorf("unshare mounts in %s: %w", given, err)
 	}
-	table, err := mountinfo.GetMounts(nil)
+	table, err := mounts.Read()
 	if err != nil {
-		return fmt.Errorf("unshare mounts in %s: read the mount table: %w", dir, err)
+		return fmt.Errorf("unshare mounts in %s: %w", dir, err)
 	}
-	under := mountOf(table, dir)
+	under := table.Under(dir)
 	if under == nil || under.Mountpoint != dir || !onItself(table, under) {
 		return nil
 	}
@@ -70,30 +69,8 @@ func UnshareMounts(given string) error {
 	return nil
 }
 
-// mountOf returns the mount that a directory is on: the deepest, and of those in one
-// place the last.
-func mountOf(table []*mountinfo.Info, dir string) *mountinfo.Info {
-	var found *mountinfo.Info
-	for _, m := range table {
-		above := m.Mountpoint == dir || m.Mountpoint == "/" || strings.HasPrefix(dir, m.Mountpoint+"/")
-		if above && (found == nil || len(m.Mountpoint) >= len(found.Mountpoint)) {
-			found = m
-		}
-	}
-	return found
-}
-
-func anyBelow(table []*mountinfo.Info, dir string) bool {
-	for _, m := range table {
-		if strings.HasPrefix(m.Mountpoint, dir+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// onItself tells whether a mount shows just what would be there without it.
-func onItself(table []*mountinfo.Info, m *mountinfo.Info) bool {
+// onItself tells whether a mount shows the same directory as its mount point.
+func onItself(table mounts.Table, m *mounts.Mount) bool {
 	for _, on := range table {
 		if on.ID != m.Parent {
 			continue

@@ -8,18 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/host/mounts"
 )
 
 // sharedBy returns the mount that a directory is on, and whether it is shared.
 func sharedBy(t *testing.T, dir string) (at string, shared bool) {
 	t.Helper()
-	table, err := mountinfo.GetMounts(nil)
+	table, err := mounts.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := mountOf(table, dir)
+	m := table.Under(dir)
 	return m.Mountpoint, strings.Contains(m.Optional, "shared:")
 }
 

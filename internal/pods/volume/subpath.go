@@ -14,9 +14,9 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// subPath shows a part of a volume at target, which is ours. The part is opened
-// first, in a way that can't leave the volume, and what was opened is mounted: a
-// container that moves things about between the two changes nothing.
+// subPath bind-mounts a part of a volume on target. The part is opened first, such that the path can't
+// leave the volume, and the open handle is mounted: a container that replaces directories in between
+// changes nothing.
 func (m *Manager) subPath(ctx context.Context, at place, sub, target string) error {
 	root, err := os.OpenFile(at.path, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -25,7 +25,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 	defer root.Close()
 	part, err := podfile.OpenIn(root, sub, unix.O_PATH, podfile.Within)
 	if errors.Is(err, fs.ErrNotExist) && !at.fixed {
-		part, err = makePart(root, sub)
+		part, err = makeSubPath(root, sub)
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
@@ -36,7 +36,7 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 		return err
 	}
 	defer part.Close()
-	done, err := m.shows(ctx, part, target)
+	done, err := m.isMountOf(ctx, part, target)
 	if err != nil || done {
 		return err
 	}
@@ -49,9 +49,8 @@ func (m *Manager) subPath(ctx context.Context, at place, sub, target string) err
 	return nil
 }
 
-// makePart makes the directories that are missing on the way, as open to users as
-// the volume itself.
-func makePart(root *os.File, sub string) (*os.File, error) {
+// makeSubPath makes the missing directories of a subPath, with the permissions of the volume.
+func makeSubPath(root *os.File, sub string) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &st); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: root.Name(), Err: err}
@@ -60,7 +59,7 @@ func makePart(root *os.File, sub string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each step begins at the root again: a link on the way may go up and down.
+	// Each component is opened from the root again: a link on the way may go up and down.
 	parts := strings.Split(filepath.Clean(sub), "/")
 	for i, name := range parts {
 		path := filepath.Join(parts[:i+1]...)
@@ -85,7 +84,7 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 	path := filepath.Join(dir.Name(), name)
 	err := unix.Mkdirat(int(dir.Fd()), name, mode)
 	if errors.Is(err, unix.EEXIST) {
-		return nil // whatever it is, opening it will tell
+		return nil // the open that follows checks what it is
 	}
 	if err != nil {
 		return &os.PathError{Op: "mkdir", Path: path, Err: err}
@@ -95,15 +94,15 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 		return err
 	}
 	defer made.Close()
-	if err := unix.Fchmod(int(made.Fd()), mode); err != nil { // mkdir has obeyed the umask
+	if err := unix.Fchmod(int(made.Fd()), mode); err != nil { // mkdir applies the umask
 		return &os.PathError{Op: "chmod", Path: path, Err: err}
 	}
 	return nil
 }
 
-// shows tells whether a mount on target, from an earlier container, shows part
-// already. One that shows something else is taken away.
-func (m *Manager) shows(ctx context.Context, part *os.File, target string) (bool, error) {
+// isMountOf tells whether target, from an earlier container, is a mount of part. A mount of something
+// else is unmounted.
+func (m *Manager) isMountOf(ctx context.Context, part *os.File, target string) (bool, error) {
 	mounted, err := m.cfg.Mounter.IsMount(target)
 	if err != nil || !mounted {
 		return false, err
@@ -118,8 +117,7 @@ func (m *Manager) shows(ctx context.Context, part *os.File, target string) (bool
 	return false, m.unmountAt(ctx, func(string) {}, target)
 }
 
-// makeTarget makes what part can be mounted on: a directory on a directory, a file
-// on a file.
+// makeTarget makes the mount point for part: a directory for a directory, a file for a file.
 func makeTarget(part *os.File, target string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(part.Fd()), &st); err != nil {

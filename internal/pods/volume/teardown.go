@@ -18,22 +18,22 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// Teardown unmounts and removes the volumes of a pod whose containers are gone. It
-// may be called again, and for a pod that is not known. Nothing is removed while
-// any volume is mounted, and nothing ever behind a mount.
+// Teardown unmounts and removes the volumes of a pod whose containers are gone. It may be called
+// again, and for a pod that the Manager does not know. Nothing is removed while any volume is mounted,
+// and nothing is ever removed behind a mount point.
 //
-// It looks at the places where volumes of a pod are mounted, and not at the mounts of the
-// machine: those of all pods are thousands. Only if something is mounted where it does
-// not look (a container can do that in its volumes) is the mount table read.
+// It checks the paths at which volumes of a pod are mounted, and does not read the mount table: that
+// has thousands of lines for all pods. The table is read only if something is mounted elsewhere, which
+// a container can do in its volumes.
 func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 	if _, err := m.podDir(uid); err != nil {
 		return err
 	}
-	m.guard.giveUp(uid)
+	m.guard.abandon(uid)
 	_, err := guarded(ctx, m.guard, uid, func(ctx context.Context, t *task) (struct{}, error) {
 		err := m.teardown(ctx, t, uid)
 		if err == nil {
-			m.letGo(ctx, uid)
+			m.enqueueWaiting(ctx, uid)
 		}
 		return struct{}{}, err
 	})
@@ -41,7 +41,7 @@ func (m *Manager) Teardown(ctx context.Context, uid pod.UID) error {
 }
 
 func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
-	m.forget(uid)
+	m.deletePlaces(uid)
 	m.stopWaiting(uid)
 	m.cfg.CSI.Forget(uid)
 	pods, err := openDir(m.cfg.PodsDir)
@@ -54,27 +54,27 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	defer pods.Close()
 	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
 	if errors.Is(err, fs.ErrNotExist) {
-		m.holders.vanished(uid)
+		m.holders.podDirGone(uid)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	// Parts of volumes first: they hold the volumes. What drivers have brought they take
-	// away before anybody else does: they know what is behind it.
-	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
+	// SubPaths first: they keep their volumes busy. Then the CSI drivers, which know what is behind
+	// their mounts.
+	if err := m.unmountToDepth(ctx, t, pods, filepath.Join(dir.Name(), subPathsDir), subPathDepth); err != nil {
 		return err
 	}
 	if err := m.unmountCSI(ctx, t, uid, dir); err != nil {
 		return err
 	}
-	if err := m.unmountPlaces(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
+	if err := m.unmountToDepth(ctx, t, pods, filepath.Join(dir.Name(), volumesDir), volumeDepth); err != nil {
 		return err
 	}
 	for _, part := range []string{subPathsDir, volumesDir, sourcesDir} {
 		path := filepath.Join(dir.Name(), part)
-		t.say("remove " + path)
+		t.setStep("remove " + path)
 		remove := func() error { return podfile.RemoveTree(dir, part) }
 		if part == sourcesDir {
 			files := remove
@@ -82,8 +82,8 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 		}
 		err := remove()
 		if errors.Is(err, podfile.ErrMountPoint) || errors.Is(err, unix.EBUSY) {
-			if err = m.unmountIn(ctx, t, pods, path, every); err == nil {
-				t.say("remove " + path)
+			if err = m.unmountListed(ctx, t, pods, path, anyPath); err == nil {
+				t.setStep("remove " + path)
 				err = remove()
 			}
 		}
@@ -91,34 +91,34 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 			return err
 		}
 	}
-	m.settle(dir.Name())
+	m.clearStuck(dir.Name())
 	return nil
 }
 
-// How deep in their directories volumes (by kind and name), and parts of them (by volume,
-// container and number) are mounted.
+// The depth of mount points below volumes/ (kind, name) and volume-subpaths/ (volume, container,
+// number).
 const (
 	volumeDepth  = 2
 	subPathDepth = 3
 )
 
-// unmountPlaces unmounts what is mounted in a directory of ours, down to a depth. What is
-// in use because of mounts below it, which only the mount table tells, goes after these.
-func (m *Manager) unmountPlaces(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
-	err := m.unmountWithin(ctx, t, pods, path, depth)
+// unmountToDepth unmounts all mount points in a directory down to a depth. If one is busy because of
+// mounts below it, all mounts in the mount table go, the deepest first.
+func (m *Manager) unmountToDepth(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+	err := m.unmountLevel(ctx, t, pods, path, depth)
 	if errors.Is(err, errInUse) {
-		return m.unmountIn(ctx, t, pods, path, every)
+		return m.unmountListed(ctx, t, pods, path, anyPath)
 	}
 	return err
 }
 
-func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
+func (m *Manager) unmountLevel(ctx context.Context, t *task, pods *os.File, path string, depth int) error {
 	rel, err := filepath.Rel(pods.Name(), path)
 	if err != nil {
 		return err
 	}
 	dir, err := podfile.OpenIn(pods, rel, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // part of a volume may be a file
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // a subPath may be a file
 		return nil
 	}
 	if err != nil {
@@ -132,23 +132,23 @@ func (m *Manager) unmountWithin(ctx context.Context, t *task, pods *os.File, pat
 	var errs []error
 	for _, name := range names {
 		at := filepath.Join(path, name)
-		err := m.unmountAt(ctx, t.say, at)
+		err := m.unmountAt(ctx, t.setStep, at)
 		if err == nil && depth > 1 {
-			err = m.unmountWithin(ctx, t, pods, at, depth-1)
+			err = m.unmountLevel(ctx, t, pods, at, depth-1)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// unmountAt takes away what is mounted on one path: all of it, if several mounts are.
-func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) error {
+// unmountAt unmounts all mounts that are stacked on one path.
+func (m *Manager) unmountAt(ctx context.Context, onStep func(string), path string) error {
 	for range unmountRounds {
 		at, mounted, err := m.cfg.Mounter.At(path)
 		if err != nil || !mounted {
 			return err
 		}
-		say("unmount " + path)
+		onStep("unmount " + path)
 		if err := m.unmount(ctx, at); err != nil {
 			return err
 		}
@@ -156,22 +156,22 @@ func (m *Manager) unmountAt(ctx context.Context, say func(string), path string) 
 	return fmt.Errorf("unmount %s: new mounts keep appearing", path)
 }
 
-// unmountRounds is how often it is looked for mounts that others hid.
+// unmountRounds is the number of attempts to find mounts that were hidden by others.
 const unmountRounds = 10
 
-// settle forgets what did not go in a directory, now that it has.
-func (m *Manager) settle(dir string) {
+// clearStuck forgets the failed unmounts in a directory, after all have succeeded.
+func (m *Manager) clearStuck(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.stuck, func(at string, _ time.Time) bool { return strings.HasPrefix(at, dir+"/") })
 }
 
-// every is said of mount points.
-func every(string) bool { return true }
+// anyPath selects all mount points.
+func anyPath(string) bool { return true }
 
-// unmountIn unmounts what is mounted in a directory, as far as it is meant. It looks
-// until nothing is left, since a mount may hide another one of the same place.
-func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
+// unmountListed unmounts the selected mounts below a directory that are in the mount table. It reads
+// the table again until there are none, since a mount may hide another one on the same path.
+func (m *Manager) unmountListed(ctx context.Context, t *task, pods *os.File, dir string, meant func(path string) bool) error {
 	for range unmountRounds {
 		mounts, err := m.cfg.Mounter.Below(dir)
 		if err != nil {
@@ -183,8 +183,8 @@ func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir str
 		}
 		var errs []error
 		for _, at := range mounts {
-			t.say("unmount " + at.Path)
-			if err := isStraight(pods, at.Path); err != nil {
+			t.setStep("unmount " + at.Path)
+			if err := checkNoSymlinks(pods, at.Path); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -197,9 +197,9 @@ func (m *Manager) unmountIn(ctx context.Context, t *task, pods *os.File, dir str
 	return fmt.Errorf("unmount below %s: new mounts keep appearing", dir)
 }
 
-// isStraight makes sure that the way to a mount point has no symbolic link: the
-// mount table was read before, and a container may have changed the way since.
-func isStraight(pods *os.File, path string) error {
+// checkNoSymlinks returns an error if the path of a mount point has a symbolic link in it: a container
+// may have made one since the mount table was read.
+func checkNoSymlinks(pods *os.File, path string) error {
 	rel, err := filepath.Rel(pods.Name(), filepath.Dir(path))
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func isStraight(pods *os.File, path string) error {
 
 var errInUse = errors.New("it is in use")
 
-// unmount says since when a mount does not go. The text stays the same meanwhile.
+// unmount unmounts a mount. The error says since when it fails, so that its text stays the same.
 func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 	began := time.Now()
 	err := m.cfg.Mounter.Unmount(ctx, at)
@@ -232,5 +232,5 @@ func (m *Manager) unmount(ctx context.Context, at MountPoint) error {
 	if errors.Is(err, unix.EBUSY) {
 		err = errInUse
 	}
-	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, clock(since), err)
+	return fmt.Errorf("unmount %s (%s), since %s: %w", at.Path, at.FSType, timestamp(since), err)
 }

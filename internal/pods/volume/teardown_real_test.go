@@ -140,7 +140,7 @@ func hang(t *testing.T, dir string) (end func()) {
 
 func TestRealHungFileSystemBlocksItsPodOnly(t *testing.T) {
 	w := newRealWorld(t)
-	w.cfg.Patience = 300 * time.Millisecond
+	w.cfg.Timeout = 300 * time.Millisecond
 	w.restart()
 	dead := t.TempDir()
 	end := hang(t, dead)
@@ -175,7 +175,7 @@ func TestRealHungFileSystemBlocksItsPodOnly(t *testing.T) {
 // Unmounting must not look at what is mounted: that would hang as well.
 func TestRealUnmountOfAHungFileSystem(t *testing.T) {
 	w := newRealWorld(t)
-	w.cfg.Patience = 5 * time.Second
+	w.cfg.Timeout = 5 * time.Second
 	w.restart()
 	p := podWith(emptyDir("", ""))
 	w.setup(p)

@@ -63,7 +63,7 @@ func TestAMountThatIsInUseKeepsEverything(t *testing.T) {
 
 	for range 2 {
 		err := w.m.Teardown(t.Context(), p.UID)
-		want := fmt.Sprintf("unmount %s (tmpfs), since %s: it is in use", dir, clock(w.m.stuck[dir]))
+		want := fmt.Sprintf("unmount %s (tmpfs), since %s: it is in use", dir, timestamp(w.m.stuck[dir]))
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -92,7 +92,7 @@ func TestAnUnmountThatHangsBlocksOnlyItsPod(t *testing.T) {
 		dir := w.dir(p)
 		w.mounter.block = make(chan struct{})
 
-		want := "unmount " + dir + ": not done since " + clock(time.Now())
+		want := "unmount " + dir + ": not done since " + timestamp(time.Now())
 		for range 2 {
 			if err := w.m.Teardown(t.Context(), p.UID); err == nil || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)

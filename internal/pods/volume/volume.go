@@ -1,31 +1,30 @@
-// Package volume makes the volumes of pods: it is the only writer below
-// <pods>/<uid>/volumes, <pods>/<uid>/volume-subpaths and <pods>/<uid>/volume-sources.
+// Package volume sets up the volumes of pods: it is the only writer below <pods>/<uid>/volumes,
+// <pods>/<uid>/volume-subpaths and <pods>/<uid>/volume-sources.
 //
-// Setup brings every volume of a pod to what it should be, and is called in every
-// sync: it compares, and writes only what differs. Mounts and Devices say what one
-// container is shown. Teardown undoes everything; it knows nothing but the disk and the
-// mounts there, so it works after a restart and for pods that nobody remembers.
+// Setup is called in every sync: it compares each volume of a pod with its source, and writes only
+// what differs. Mounts and Devices return what one container gets. Teardown unmounts and removes
+// everything; it needs nothing but the disk and the mounts there, so it works after a restart and for
+// orphans.
 //
 // What always holds:
-//   - A directory is there before something is mounted on it, so whatever is
-//     mounted is found again below the pod's directory.
-//   - The files of a configMap, secret, downwardAPI or projected volume change all
-//     at once: readers go through one symbolic link, which is swapped.
-//   - Secrets and tokens are held in memory, never on the disk. Where the kernel may swap
-//     them out nevertheless, that is told.
-//   - A name from outside becomes a path only after it was checked, and a path in a
-//     volume is opened by the kernel such that it can't leave the volume.
+//   - A directory exists before something is mounted on it, so every mount is found again below the pod's
+//     directory.
+//   - The files of a configMap, secret, downwardAPI or projected volume change all at once: readers go
+//     through one symbolic link, which is replaced.
+//   - Secrets and tokens are in memory, never on the disk. If the kernel may swap them out nevertheless, the
+//     log says so.
+//   - A name from a manifest becomes a path only after it was checked, and a path in a volume is opened such
+//     that it can't leave the volume.
 //   - Nothing is removed across a mount point or through a symbolic link.
-//   - Whatever touches a file system runs in a guard: one that hangs keeps its own
-//     pod waiting, and nobody else. Before the runtime is shown a path, it is looked
-//     at here, so that it hangs here.
-//   - A volume of which the source was edited is another one, see edited.go.
-//   - A volume that is for one pod is had by one, see hold.go.
+//   - Every access to a file system runs in a guard: one that hangs blocks its own pod, and no other. A
+//     path is accessed here before the runtime gets it, so that it hangs here.
+//   - A volume whose source was edited is another volume, see edited.go.
+//   - A volume of access mode ReadWriteOncePod has one holder, see hold.go.
 //
-// Volumes of CSI drivers are brought and taken away by the drivers, see package csi;
-// images are shown by the runtime.
+// Volumes of CSI drivers are mounted and unmounted by the drivers, see package csi; image volumes are
+// mounted by the runtime.
 //
-// A kind of volume is a file and a line in the table kinds.
+// A kind of volume is a file here, a line in the table kinds and one in package volumekind.
 package volume
 
 import (
@@ -42,12 +41,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/downward"
+	"berth/internal/lib/keyedmutex"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/csi"
 )
 
-// Objects are what pods refer to. An object that is not there is an error for
-// which apierrors.IsNotFound holds.
+// Objects fetches the API objects that volumes refer to. If one does not exist, apierrors.IsNotFound
+// holds for the error.
 type Objects interface {
 	ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error)
 	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
@@ -59,69 +59,67 @@ type Objects interface {
 	TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error)
 }
 
-// CSI brings volumes by the drivers of this machine.
+// CSI mounts volumes of the CSI drivers of this machine.
 type CSI interface {
-	// Mount may be called again, and does nothing if there is nothing to be done.
+	// Mount is idempotent.
 	Mount(ctx context.Context, r csi.Request) (csi.Mounted, error)
-	// Unmount takes away what is in the directory of a volume. It knows nothing but
-	// the disk, and is fine if nothing is there.
-	Unmount(ctx context.Context, uid pod.UID, dir string, say func(string)) error
-	// Forget is told that a pod wants no volume any more.
+	// Unmount unmounts the volume in a directory. It needs nothing but the disk, and is idempotent.
+	Unmount(ctx context.Context, uid pod.UID, dir string, onStep func(string)) error
+	// Forget removes a pod from those that wait for drivers and volumes.
 	Forget(uid pod.UID)
 }
 
-// Config is what volumes need of the world.
+// Config is checked by New.
 type Config struct {
 	PodsDir string // a pod's directory is <PodsDir>/<uid>
 	Objects Objects
 	Mounter Mounter
 	CSI     CSI
-	// Image returns the name by which the runtime knows the image of a volume. If it is
-	// not there, it says why, and when to ask again; zero: somebody will tell the pod.
+	// Image returns the runtime's reference of the image of a volume. If the image is not there, the
+	// error says why, and again when to call again; zero: the pod is enqueued.
 	Image func(ctx context.Context, p *v1.Pod, volume string, s *v1.ImageVolumeSource) (ref string, again time.Time, err error)
 
 	NodeName    string
-	NodeLabels  func() map[string]string // of this node; a local volume may be bound to some
-	Allocatable func() v1.ResourceList   // what the node has to give
+	NodeLabels  func() map[string]string // for the node affinity of local volumes
+	Allocatable func() v1.ResourceList   // of the node
 	HostIPs     func() []string
 
-	// RecursiveReadOnly tells whether the runtime of a pod can make a mount read-only
-	// with all that is below it.
+	// RecursiveReadOnly tells whether the runtime of a pod can make a mount and all mounts below it
+	// read-only.
 	RecursiveReadOnly func(*v1.Pod) bool
 
-	// Enqueue is told the pods that need not wait for a volume any more.
+	// Enqueue asks for a sync of a pod that does not have to wait for a volume any more.
 	Enqueue func(context.Context, pod.UID)
-	// Warn tells the users of a pod of something that is not as they may expect.
+	// Warn records a warning event of a pod.
 	Warn func(p *v1.Pod, reason, message string)
-	// SetUp is told of each attempt to set up a volume that was not there. It may be nil.
-	SetUp func(v *v1.Volume, took time.Duration, err error)
+	// OnSetUp is called after each attempt to set up a volume that was not set up. It may be nil.
+	OnSetUp func(v *v1.Volume, took time.Duration, err error)
 
-	// Patience is how long a call waits for a file system before it says that it
-	// hangs. Zero: 20 s.
-	Patience time.Duration
-	Log      *slog.Logger
+	// Timeout is how long a call waits for a file system before it fails with a HungError. Zero: 20 s.
+	Timeout time.Duration
+	Log     *slog.Logger
 }
 
-const defaultPatience = 20 * time.Second
+const defaultTimeout = 20 * time.Second
 
-// Manager makes and removes volumes. It may be used from several goroutines; what
-// is done to one pod is done one after the other.
+// Manager sets up and removes volumes. It may be used from several goroutines; calls for one pod run
+// one after the other.
 type Manager struct {
 	cfg   Config
 	guard *guard
 
-	// How a record is read. Tests count it.
+	// Replaced by tests that count reads.
 	readRecord func(podsDir string, uid pod.UID, volume string) (record, error)
 
 	mu    sync.Mutex
 	pods  map[pod.UID]map[string]place // the volumes that are set up, by name
-	stuck map[string]time.Time         // mounts that did not go, and since when
+	stuck map[string]time.Time         // mount points whose unmount fails, and since when
 
-	holding sync.Mutex                   // held from looking who has a volume to writing down who has it now
-	waiting map[pod.UID]map[pod.UID]bool // for a pod to let go of a volume: others
-	holders holders                      // of persistent volumes
-	locals  turns                        // at directories of the machine that are volumes
-	swapped sync.Once                    // it was told that memory may be swapped out
+	holdMu     sync.Mutex                   // held from looking up the holder of a volume to recording the new one
+	waiting    map[pod.UID]map[pod.UID]bool // by holder: the pods that wait for one of its volumes
+	holders    holders                      // of persistent volumes
+	localLocks keyedmutex.Mutex[string]     // by the path of a local volume
+	swapWarned sync.Once                    // for the warning that memory may be swapped out
 }
 
 // New checks the configuration.
@@ -143,7 +141,7 @@ func New(c Config) (*Manager, error) {
 		{c.RecursiveReadOnly != nil, "it is not known whether the runtime can mount recursively read-only"},
 		{c.Enqueue != nil, "nobody is told that a volume can be had"},
 		{c.Warn != nil, "users can't be warned"},
-		{c.Patience >= 0, "patience is negative"},
+		{c.Timeout >= 0, "the timeout is negative"},
 		{c.Log != nil, "there is no log"},
 	} {
 		if !need.ok {
@@ -153,20 +151,20 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the manager of volumes: %w", err)
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
 	}
 	if c.PodsDir, err = realDir(c.PodsDir); err != nil {
 		return nil, fmt.Errorf("make the manager of volumes: %w", err)
 	}
 	return &Manager{
-		cfg: c, guard: newGuard(c.Patience),
+		cfg: c, guard: newGuard(c.Timeout),
 		pods: map[pod.UID]map[string]place{}, stuck: map[string]time.Time{}, waiting: map[pod.UID]map[pod.UID]bool{},
-		locals: turns{taken: map[string]chan struct{}{}}, readRecord: readRecord,
+		readRecord: readRecord,
 	}, nil
 }
 
-// realDir makes a directory and returns it as the mount table names it.
+// realDir makes a directory and returns its path without symbolic links, as in the mount table.
 func realDir(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
@@ -174,40 +172,38 @@ func realDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// place is where a volume is, and what containers may do there.
+// place is a volume that is set up: where it is, and its attributes for containers.
 type place struct {
-	path     string // of the machine; empty if it is an image
-	image    string // as the runtime names it
-	readOnly bool   // whatever the container asks for
-	owned    bool   // made for this pod, and written to, or by us: it may be given the pod's SELinux label
-	fixed    bool   // its content is given: a subPath that is not there is a mistake
-	block    bool   // a device, without a file system
-	again    bool   // whoever made it wants to be asked in each round
-	dir      string // of the pod, to be taken away with it; empty: there is nothing of it there
-	source   string // what it was made of, see sourceOf
+	path      string // on this machine; empty for an image
+	image     string // the runtime's reference
+	readOnly  bool   // even if the mount of a container is not
+	relabel   bool   // the runtime may give it the SELinux label of the pod
+	fixed     bool   // containers can't add files: a subPath that does not exist is an error
+	block     bool   // volumeMode Block
+	republish bool   // the CSI driver requires NodePublishVolume in every sync
+	dir       string // below the pod's directory, to be unmounted with it; may be empty
+	source    string // see sourceOf
 
-	persistent string // the persistent volume that it is
-	group      *int64 // that may use it, and in which containers have to be
+	pv    string // name of the PersistentVolume, if it is one
+	group *int64 // supplemental group that containers need
 }
 
-// there tells whether there is anything.
-func (p place) there() bool { return p.path != "" || p.image != "" }
+func (p place) isSetUp() bool { return p.path != "" || p.image != "" }
 
-// job is one round of setting up the volumes of one pod.
+// job is one run of Setup, for one pod.
 type job struct {
 	m     *Manager
 	pod   *v1.Pod
-	dir   string // of the pod
+	dir   string // <PodsDir>/<uid>
 	group int    // fsGroup, or -1
 	facts downward.Facts
 	task  *task
-	due   time.Time // the earliest moment at which something wants to be renewed
+	due   time.Time // the earliest time at which a volume needs another Setup
 }
 
-// Setup makes all volumes of p be there, with their newest content. ips are the
-// addresses of the pod, as far as they are known. due is when to call it again
-// even if nothing happens; zero is never. An error is of type Errors, or tells that
-// a file system hangs.
+// Setup sets up all volumes of p that a container uses, with their current content. ips are the known
+// addresses of the pod. due is when to call Setup again even if nothing changes; zero: never. An error
+// is of type Errors or HungError.
 func (m *Manager) Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error) {
 	dir, err := m.podDir(p.UID)
 	if err != nil {
@@ -232,20 +228,20 @@ func (j *job) run(ctx context.Context) error {
 	for i := range j.pod.Spec.Volumes {
 		v := &j.pod.Spec.Volumes[i]
 		if !used[v.Name] {
-			continue // nobody would see it, so nothing should wait for it
+			continue // no container mounts it
 		}
-		j.task.say(fmt.Sprintf("set up volume %q", v.Name))
-		_, there := j.m.known(j.pod.UID, v.Name)
+		j.task.setStep(fmt.Sprintf("set up volume %q", v.Name))
+		_, there := j.m.loadPlace(j.pod.UID, v.Name)
 		began := time.Now()
 		at, err := j.volume(ctx, v)
-		if !there && j.m.cfg.SetUp != nil {
-			j.m.cfg.SetUp(v, time.Since(began), err)
+		if !there && j.m.cfg.OnSetUp != nil {
+			j.m.cfg.OnSetUp(v, time.Since(began), err)
 		}
 		if err != nil {
-			failed = append(failed, &Error{Volume: v.Name, Usable: at.there(), Err: err})
+			failed = append(failed, &Error{Volume: v.Name, Usable: at.isSetUp(), Err: err})
 		}
-		if at.there() {
-			j.m.remember(j.pod.UID, v.Name, at)
+		if at.isSetUp() {
+			j.m.storePlace(j.pod.UID, v.Name, at)
 		}
 	}
 	if len(failed) > 0 {
@@ -254,7 +250,7 @@ func (j *job) run(ctx context.Context) error {
 	return nil
 }
 
-// renew asks for another round at a time.
+// renew asks for another Setup at a time.
 func (j *job) renew(at time.Time) {
 	if !at.IsZero() && (j.due.IsZero() || at.Before(j.due)) {
 		j.due = at
@@ -284,8 +280,8 @@ func addUsed(used map[string]bool, mounts []v1.VolumeMount, devices []v1.VolumeD
 	}
 }
 
-// podDir is where everything of a pod is. The UID of an orphan comes from the
-// runtime or from the disk, and nobody has checked it.
+// podDir returns the directory of a pod. The UID of an orphan, from the runtime or from the disk, was
+// not checked before.
 func (m *Manager) podDir(uid pod.UID) (string, error) {
 	if err := checkName(string(uid)); err != nil {
 		return "", fmt.Errorf("the UID of a pod can't name a directory: %w", err)
@@ -293,7 +289,7 @@ func (m *Manager) podDir(uid pod.UID) (string, error) {
 	return filepath.Join(m.cfg.PodsDir, string(uid)), nil
 }
 
-// checkName accepts what is one component of a path and nothing else.
+// checkName returns an error unless a name is a single component of a path.
 func checkName(name string) error {
 	switch {
 	case name == "":

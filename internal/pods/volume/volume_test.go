@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/volumekind"
 )
 
 func TestNewTellsWhatIsMissing(t *testing.T) {
@@ -175,6 +176,17 @@ func TestAnObjectThatVanishesLeavesItsContent(t *testing.T) {
 		t.Error("the volume can still be used")
 	}
 	w.must(w.dir(p), map[string]string{"a": "1"})
+}
+
+func TestEveryKindCanBeSetUp(t *testing.T) {
+	for _, k := range volumekind.All() {
+		if kinds()[k].setup == nil {
+			t.Errorf("%s can't be set up", k)
+		}
+	}
+	if len(kinds()) != len(volumekind.All()) {
+		t.Error("a kind that is not in the table can be set up")
+	}
 }
 
 func TestOneBadVolumeDoesNotHinderTheOthers(t *testing.T) {

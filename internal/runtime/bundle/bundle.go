@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"berth/internal/host/roots"
+	"berth/internal/host/selinux"
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/statefile"
 )
@@ -229,8 +230,8 @@ func (r *Runtime) render() (network, config []byte, err error) {
 	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
 		return nil, nil, err
 	}
-	err = CanLabel()
-	if can.label = err == nil; !can.label && !errors.Is(err, ErrNoSELinux) {
+	err = selinux.CanLabel()
+	if can.label = err == nil; !can.label && !errors.Is(err, selinux.ErrDisabled) {
 		r.log.Warn("containers have no SELinux labels", "err", err)
 	}
 	config, err = renderConfig(r.paths, can, r.cfg.PullPatience)

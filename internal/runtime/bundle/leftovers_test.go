@@ -88,29 +88,6 @@ func TestNothingToRemoveIsNothingToDo(t *testing.T) {
 	}
 }
 
-func TestMountsAreFoundDeepestFirst(t *testing.T) {
-	const mountinfo = `27 1 254:0 / / rw - ext4 /dev/vda rw
-40 27 0:1 / /var/lib/berth/run rw - tmpfs tmpfs rw
-41 27 0:1 / /var/lib/berth/run/a rw shared:2 - tmpfs tmpfs rw
-42 27 0:1 / /var/lib/berth/run/a/b\040c rw - tmpfs tmpfs rw
-43 27 0:1 / /var/lib/berth/running rw - tmpfs tmpfs rw
-44 27 0:1 / /var/lib/berth/run/a rw - tmpfs tmpfs rw
-short line
-`
-	want := []string{"/var/lib/berth/run/a/b c", "/var/lib/berth/run/a", "/var/lib/berth/run/a"}
-	if got := parseMounts(mountinfo, "/var/lib/berth/run"); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestEscapesInMountPoints(t *testing.T) {
-	for in, want := range map[string]string{`a\040b`: "a b", `a\134`: `a\`, `a\`: `a\`, `\09x`: `\09x`, `\011\012`: "\t\n"} {
-		if got := unescapeMount(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestStateIsKeptFromNothing(t *testing.T) {
 	p := testPaths(t, mkShort(t))
 	for _, dir := range p.dirs() {

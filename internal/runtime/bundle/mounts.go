@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/host/mounts"
 	"berth/internal/host/roots"
 )
 
@@ -28,13 +26,13 @@ func unmountAll(ctx context.Context, owner roots.Owner) error {
 	root := owner.Root()
 	// A mount may hide another one of the same place, so look until nothing is left.
 	for range 10 {
-		mounts, err := mountsInFolders(root)
-		if err != nil || len(mounts) == 0 {
+		points, err := mountsInFolders(root)
+		if err != nil || len(points) == 0 {
 			return err
 		}
 		var errs []error
-		for _, m := range mounts {
-			errs = append(errs, unmount(ctx, m))
+		for _, p := range points {
+			errs = append(errs, unmount(ctx, p))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
@@ -73,60 +71,41 @@ func mountsInFolders(root string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
+	table, err := mounts.Read()
+	if err != nil {
+		return nil, err
+	}
 	var all []string
 	for _, f := range folders {
-		mounts, err := mountsBelow(filepath.Join(root, f.Name()))
+		found, err := pointsBelow(table, filepath.Join(root, f.Name()))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, mounts...)
+		all = append(all, found...)
 	}
 	return all, nil
 }
 
-// mountsBelow returns the mount points within dir, the deepest first.
+// mountsBelow returns the mount points below a directory, the deepest first.
 func mountsBelow(dir string) ([]string, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := mounts.Read()
 	if err != nil {
-		return nil, fmt.Errorf("list mounts: %w", err)
+		return nil, err
 	}
-	dir, err = filepath.EvalSymlinks(dir) // as the kernel names them
+	return pointsBelow(table, dir)
+}
+
+func pointsBelow(table mounts.Table, dir string) ([]string, error) {
+	dir, err := filepath.EvalSymlinks(dir) // as the kernel names them
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	return parseMounts(string(info), dir), nil
-}
-
-func parseMounts(mountinfo, dir string) []string {
-	var found []string
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		if point := unescapeMount(fields[4]); strings.HasPrefix(point, dir+"/") {
-			found = append(found, point)
-		}
+	var points []string
+	for _, m := range table.Below(dir) {
+		points = append(points, m.Mountpoint)
 	}
-	slices.SortStableFunc(found, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
-	return found
-}
-
-// unescapeMount undoes the kernel's writing of spaces and the like as \040.
-func unescapeMount(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return points, nil
 }

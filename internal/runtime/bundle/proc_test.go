@@ -3,6 +3,7 @@ package bundle
 import (
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -168,5 +169,27 @@ func TestEnvironmentLooksForOurProgramsFirst(t *testing.T) {
 	want := []string{"A=1", "HTTPS_PROXY=p", "PATH=/libexec:/opt/bin:/usr/bin:/usr/local/sbin:/usr/sbin:/sbin:/bin"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAProcessThatHasEndedNeedNotBeKilled(t *testing.T) {
+	// given a process that has ended, and was let go of
+	cat := exec.Command("cat")
+	in, err := cat.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := proc.Table{Dir: "/proc"}.Start(cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &handle{child}
+	_ = in.Close()
+	if err := h.wait(t.Context()); t.Context().Err() != nil {
+		t.Fatal(err)
+	}
+	// when somebody is about to kill it, then there is nothing to do
+	if err := h.kill(); err != nil {
+		t.Errorf("got %v", err)
 	}
 }

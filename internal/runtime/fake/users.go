@@ -20,7 +20,7 @@ func (u *UserNamespaces) Taken(uid pod.UID) bool {
 	return u.taken[uid]
 }
 
-// Allocate implements execute.Users.
+// Allocate implements execute.UserNamespaces.
 func (u *UserNamespaces) Allocate(uid pod.UID) (render.IDs, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -31,7 +31,7 @@ func (u *UserNamespaces) Allocate(uid pod.UID) (render.IDs, error) {
 	return render.IDs{First: 65536, Count: 65536}, nil
 }
 
-// Release implements execute.Users.
+// Release implements execute.UserNamespaces.
 func (u *UserNamespaces) Release(uid pod.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

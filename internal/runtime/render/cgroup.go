@@ -11,8 +11,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// The cgroups of pods stand in a tree, in which a pod that was promised more goes
-// before one that was promised less:
+// The cgroups of pods are in a tree by QoS class:
 //
 //	<root>/pod<uid>             Guaranteed
 //	<root>/burstable/pod<uid>
@@ -22,20 +21,19 @@ const (
 	bestEffortDir = "besteffort"
 )
 
-// Cgroup is a cgroup with its limits: that of a pod, for all of its containers
-// together, or that of all pods. Zero means no limit.
+// Cgroup is a cgroup with its limits: for all containers of a pod together, or for
+// all pods. Zero means no limit.
 type Cgroup struct {
 	Path          string
 	Shares        int64 // of the processors
 	Quota, Period int64 // of their time, in microseconds
 	Memory        int64
 	Pids          int64
-	// HugePages are bytes by the size of pages, such as 2MB. Of all other sizes it may
-	// have none.
+	// HugePages are bytes by the size of pages, such as 2MB. The limit of other sizes is 0.
 	HugePages map[string]int64
 }
 
-// Cgroup is the path of the cgroup that holds all containers of a pod.
+// Cgroup is the path of a pod's cgroup.
 func (n Node) Cgroup(p *v1.Pod) string {
 	name := "pod" + string(p.UID)
 	switch pod.QOSClass(p) {
@@ -48,8 +46,8 @@ func (n Node) Cgroup(p *v1.Pod) string {
 	}
 }
 
-// Cgroups are all paths at which a pod of that UID can have its cgroup. Of a pod that
-// only the runtime knows, nobody can say which one it is.
+// Cgroups are all paths at which a pod of that UID can have its cgroup. The QoS class of a pod that
+// only the runtime knows is not known.
 func (n Node) Cgroups(uid pod.UID) []string {
 	name := "pod" + string(uid)
 	return []string{
@@ -59,8 +57,8 @@ func (n Node) Cgroups(uid pod.UID) []string {
 	}
 }
 
-// PodCgroup says what a pod gets and may use, its overhead included. CPU time and
-// memory are limited only if each of its containers is, or the pod says so itself.
+// PodCgroup is the cgroup of a pod with its limits, its overhead included. CPU time and
+// memory are limited only if each of its containers is, or the pod itself.
 func PodCgroup(p *v1.Pod, n Node) Cgroup {
 	counted := p.DeepCopy() // the helpers may add the overhead in place
 	requests := helper.PodRequests(counted, helper.PodResourcesOptions{})
@@ -95,26 +93,25 @@ func allLimited(p *v1.Pod, name v1.ResourceName) bool {
 	return true
 }
 
-// pids is what processes are called where they are reserved.
-const pids v1.ResourceName = "pid"
+// resourcePIDs is the name of process ids in systemReserved and kubeReserved.
+const resourcePIDs v1.ResourceName = "pid"
 
-// AllPods is the cgroup above those of all pods. They may have what the machine has,
-// but for what is reserved. Of the processors that is a share, not a limit: time that
-// nobody else wants is theirs.
+// AllPods is the cgroup above those of all pods. It is limited to the capacity of the machine minus
+// the reserved resources. CPU is a share, not a limit: pods may use idle CPU time.
 func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
 	left := func(name v1.ResourceName) resource.Quantity {
 		q := has[name].DeepCopy()
 		q.Sub(reserved[name])
 		return q
 	}
-	for _, name := range []v1.ResourceName{v1.ResourceMemory, pids} {
+	for _, name := range []v1.ResourceName{v1.ResourceMemory, resourcePIDs} {
 		if q := left(name); q.Sign() <= 0 {
 			all, kept := has[name], reserved[name]
 			return Cgroup{}, fmt.Errorf("of %s, %s are reserved and there are %s: nothing is left for pods", name, &kept, &all)
 		}
 	}
 	return Cgroup{
-		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(pids)),
+		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(resourcePIDs)),
 		HugePages: hugePageSizes(has),
 	}, nil
 }

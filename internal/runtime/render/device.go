@@ -2,7 +2,7 @@ package render
 
 import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-// Device is a device of the machine that a container is given.
+// Device is a device of the host that a container gets.
 type Device struct {
 	HostPath      string
 	ContainerPath string

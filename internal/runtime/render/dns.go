@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What the C library reads of a resolver configuration, and no more.
+// Limits of the C library for resolver configurations.
 const (
 	maxServers    = 3
 	maxSearches   = 32
@@ -17,7 +17,7 @@ const (
 	maxName       = 253
 )
 
-// Notice is what a user should be told: the making of an event.
+// Notice is the reason and message of an event for the pod.
 type Notice struct{ Reason, Message string }
 
 const (
@@ -25,15 +25,15 @@ const (
 	reasonDNSLimits    = "DNSConfigForming"
 )
 
-// Resolver renders how a pod finds names: by its policy, and then by what it adds
-// to it. What does not fit is left out, and said.
+// Resolver renders the DNS configuration of a pod from its dnsPolicy and dnsConfig. Entries beyond the
+// limits are left out, with a notice.
 func Resolver(p *v1.Pod, n Node) (*runtimeapi.DNSConfig, []Notice) {
 	var out runtimeapi.DNSConfig
 	var notices []Notice
 	policy := effectivePolicy(p)
 	if policy == v1.DNSClusterFirst && len(n.ClusterDNS) == 0 {
 		policy = v1.DNSDefault
-		if n.InCluster { // else nobody expects the names of one
+		if n.InCluster { // a standalone node has no cluster DNS
 			notices = append(notices, Notice{reasonNoClusterDNS, fmt.Sprintf(
 				"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
 				p.Name+"_"+p.Namespace+"("+string(p.UID)+")", p.Spec.DNSPolicy, v1.DNSDefault)})
@@ -56,11 +56,11 @@ func Resolver(p *v1.Pod, n Node) (*runtimeapi.DNSConfig, []Notice) {
 		out.Options = mergeOptions(out.Options, extra.Options)
 	}
 	out.Servers, out.Searches = unique(out.Servers), unique(out.Searches)
-	return &out, append(notices, fit(&out)...)
+	return &out, append(notices, applyLimits(&out)...)
 }
 
-// effectivePolicy is ClusterFirst, Default or None. On the network of the machine,
-// the names of the cluster have to be asked for explicitly.
+// effectivePolicy is ClusterFirst, Default or None. With hostNetwork, only ClusterFirstWithHostNet means
+// ClusterFirst.
 func effectivePolicy(p *v1.Pod) v1.DNSPolicy {
 	switch p.Spec.DNSPolicy {
 	case v1.DNSNone, v1.DNSDefault:
@@ -75,7 +75,7 @@ func effectivePolicy(p *v1.Pod) v1.DNSPolicy {
 	}
 }
 
-// mergeOptions lets what a pod says of an option take the place of what was said.
+// mergeOptions adds the options of dnsConfig, which replace those of the same name.
 func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
 	for _, o := range extra {
 		option := o.Name
@@ -87,8 +87,7 @@ func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
 	return options
 }
 
-// setOption adds an option of a resolver, such as ndots:5, in the place of what the
-// list says of it.
+// setOption adds a resolver option, such as ndots:5, or replaces the one of the same name.
 func setOption(options []string, option string) []string {
 	name, _, _ := strings.Cut(option, ":")
 	same := func(have string) bool { other, _, _ := strings.Cut(have, ":"); return other == name }
@@ -109,8 +108,8 @@ func unique(list []string) []string {
 	return out
 }
 
-// fit cuts a configuration down to what is read of it.
-func fit(c *runtimeapi.DNSConfig) []Notice {
+// applyLimits removes servers and search domains that the C library would not read.
+func applyLimits(c *runtimeapi.DNSConfig) []Notice {
 	var notices []Notice
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]

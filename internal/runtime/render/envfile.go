@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ParseFile reads the variables of a file that a container wrote for others, as a
+// ParseEnvFile reads the variables of a file that a container wrote for others, as a
 // shell would: NAME='value' on each line. The value may go over several lines, and
-// nothing in it is special. Blank lines and what follows a # outside of quotes are
-// left aside.
-func ParseFile(text string) (map[string]string, error) {
+// nothing in it is special. Blank lines and comments (# outside of quotes) are
+// ignored.
+func ParseEnvFile(text string) (map[string]string, error) {
 	out := map[string]string{}
 	line := 0
 	for text != "" {
@@ -29,7 +29,7 @@ func ParseFile(text string) (map[string]string, error) {
 		case strings.ContainsAny(name, " \t"):
 			return nil, fmt.Errorf("line %d has a space before the =", line)
 		case strings.HasPrefix(rest, " "), strings.HasPrefix(rest, "\t"):
-			keep(out, name, "") // to a shell, nothing is assigned
+			setFirst(out, name, "") // to a shell, nothing is assigned
 			continue
 		case !strings.HasPrefix(rest, "'"):
 			return nil, fmt.Errorf("line %d: the value of %s must be in single quotes", line, name)
@@ -51,13 +51,13 @@ func ParseFile(text string) (map[string]string, error) {
 			rest, text, _ = strings.Cut(text, "\n")
 			line++
 		}
-		keep(out, name, value)
+		setFirst(out, name, value)
 	}
 	return out, nil
 }
 
-// keep lets the first of a name count.
-func keep(out map[string]string, name, value string) {
+// setFirst sets a variable unless an earlier line did.
+func setFirst(out map[string]string, name, value string) {
 	if _, known := out[name]; !known {
 		out[name] = value
 	}

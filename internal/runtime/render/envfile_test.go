@@ -19,7 +19,7 @@ func TestVariablesOfAFile(t *testing.T) {
 		"A='x=y'":                         {"A": "x=y"},
 		"A='1'\r\nB='2'\r\n":              {"A": "1", "B": "2"},
 	} {
-		got, err := ParseFile(text)
+		got, err := ParseEnvFile(text)
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
@@ -37,7 +37,7 @@ func TestVariablesOfAFile(t *testing.T) {
 		"A='1' B='2'":    "line 1 has more after the closing quote",
 		"A='1\n'x":       "line 2 has more after",
 	} {
-		if got, err := ParseFile(text); err == nil || !strings.Contains(err.Error(), says) {
+		if got, err := ParseEnvFile(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, %v, want %s", text, got, err, says)
 		}
 	}
@@ -47,7 +47,7 @@ func FuzzAnyFileIsReadOrRefused(f *testing.F) {
 	f.Add("A='1'\n")
 	f.Add("A='\n'\n#")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := ParseFile(text)
+		got, err := ParseEnvFile(text)
 		for name := range got {
 			if err != nil || name == "" || !strings.Contains(text, name+"=") {
 				t.Errorf("%q: %q, %v", text, name, err)

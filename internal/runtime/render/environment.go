@@ -13,23 +13,23 @@ import (
 	"berth/internal/lib/downward"
 )
 
-// References is what the variables of a container are taken from. What does not
-// exist is not in it.
+// References has the objects, files and facts that the variables of a container refer to. Objects
+// that do not exist are left out.
 type References struct {
 	ConfigMaps map[string]*v1.ConfigMap // by name
 	Secrets    map[string]*v1.Secret    // by name
 	Services   []*v1.Service
-	Files      map[File]map[string]string // the variables in files of the pod's volumes
+	Files      map[EnvFile]map[string]string // the variables in files of the pod's volumes
 	Facts      downward.Facts
-	// Allocatable is what pods may have of the machine: the limit of a container that
+	// Allocatable are the resources that pods may use: the limit of a container that
 	// has none.
 	Allocatable v1.ResourceList
 }
 
-// File is a file in a volume of a pod.
-type File struct{ Volume, Path string }
+// EnvFile is a file in a volume of a pod.
+type EnvFile struct{ Volume, Path string }
 
-// Variable is one variable of a container.
+// Variable is an environment variable of a container.
 type Variable struct{ Name, Value string }
 
 // Environment resolves the variables of a container: those of services first, then
@@ -61,8 +61,8 @@ func Environment(p *v1.Pod, c *v1.Container, r References) ([]Variable, error) {
 	return out, nil
 }
 
-// source returns all variables of a ConfigMap or Secret. Keys that can't be names
-// of variables are left out, as everybody is used to.
+// source returns all variables of an envFrom entry. Keys that can't be names
+// of variables are left out, as the kubelet does it.
 func (r References) source(from *v1.EnvFromSource) ([]Variable, error) {
 	var values map[string]string
 	switch {
@@ -124,7 +124,7 @@ func (r References) value(p *v1.Pod, c *v1.Container, from *v1.EnvVarSource) (va
 		return string(data), found, err
 	case from.FileKeyRef != nil:
 		ref := from.FileKeyRef
-		value, found = r.Files[File{ref.VolumeName, ref.Path}][ref.Key]
+		value, found = r.Files[EnvFile{ref.VolumeName, ref.Path}][ref.Key]
 		if !found {
 			err = unlessOptional(ref.Optional, "couldn't find key %s in file %s of volume %s", ref.Key, ref.Path, ref.VolumeName)
 		}
@@ -141,7 +141,7 @@ func unlessOptional(optional *bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// canBeName tells whether a program can be given a variable of that name.
+// canBeName tells whether name is valid for an environment variable.
 func canBeName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r == '=' || r < ' ' || r > '~' })
 }
@@ -160,8 +160,8 @@ func keyValues(vars []Variable) []*runtimeapi.KeyValue {
 	return out
 }
 
-// ExpandCommand fills in the variables that a container has by its spec alone. It is
-// for commands that are run beside the container's own.
+// ExpandCommand expands the variables with literal values in the spec of a container. It is
+// for the commands of exec probes.
 func ExpandCommand(c *v1.Container, command []string) []string {
 	var vars []Variable
 	for _, e := range c.Env {

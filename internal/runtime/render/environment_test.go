@@ -100,7 +100,7 @@ func TestVariablesComeFromServicesSourcesAndKeysInThatOrder(t *testing.T) {
 		Services: []*v1.Service{
 			service("shop", "db", "10.0.0.9"), service("other", "db2", "10.0.0.8"), service("default", "kubernetes", "10.0.0.1"), service("shop", "headless", "None"),
 		},
-		Files: map[File]map[string]string{{"v", "p"}: {"f": "from a file"}},
+		Files: map[EnvFile]map[string]string{{"v", "p"}: {"f": "from a file"}},
 		Facts: downward.Facts{PodIPs: []string{"10.1.0.7"}},
 	}
 	env, err := Environment(p, c, r)

@@ -2,8 +2,7 @@ package render
 
 import v1 "k8s.io/api/core/v1"
 
-// Mount is what a container sees of a volume: something of the host, at a place
-// in the container.
+// Mount is a mount of a container: a path of the host, or an image, at a path in the container.
 type Mount struct {
 	HostPath      string
 	ContainerPath string

@@ -1,7 +1,7 @@
-// Package render turns a pod into the messages of the Container Runtime
-// Interface: what a sandbox and its containers are to be made of.
+// Package render turns a pod into messages of the Container Runtime
+// Interface: the configurations of its sandbox and its containers.
 //
-// It is pure. What has to be looked up elsewhere is handed in, and the same input
+// It is pure: objects, mounts and ids that have to be looked up are arguments, and the same input
 // gives the same message.
 package render
 
@@ -19,27 +19,27 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// SandboxConfig is the runtime's word for what a sandbox is made of.
+// SandboxConfig is the CRI message that a sandbox is created from.
 type SandboxConfig = runtimeapi.PodSandboxConfig
 
-// ContainerConfig is the runtime's word for what a container is made of.
+// ContainerConfig is the CRI message that a container is created from.
 type ContainerConfig = runtimeapi.ContainerConfig
 
-// Node is what a pod takes over from the machine it runs on.
+// Node has the settings of the node that sandboxes and containers are rendered with.
 type Node struct {
 	Name    string
-	Root    string // id of the root directory, with which all that it makes is labelled
-	LogsDir string // the directory that holds a directory of logs for each pod
+	Root    string // id of the agent's root directory: a label of all sandboxes and containers
+	LogsDir string // holds a directory of logs for each pod
 
 	DNS           DNS      // the machine's own resolver settings
-	InCluster     bool     // pods expect to find the names of a cluster
-	ClusterDNS    []string // the servers that know them
+	InCluster     bool     // pods expect cluster DNS
+	ClusterDNS    []string // addresses of the cluster's DNS servers
 	ClusterDomain string
 
-	SeccompDir     string // holds the profiles that pods can name
-	SeccompDefault bool   // a container that names none has the runtime's
+	SeccompDir     string // holds the Localhost profiles of pods
+	SeccompDefault bool   // containers without a profile get RuntimeDefault
 
-	Hidden []string // paths that tell of this machine what containers must not know
+	MaskedPaths []string // of this machine, besides the usual ones
 
 	CgroupRoot string
 	CgroupV2   bool
@@ -61,8 +61,7 @@ func (n Node) LogDir(namespace, name string, uid pod.UID) string {
 	return filepath.Join(n.LogsDir, namespace+"_"+name+"_"+string(uid))
 }
 
-// Sandbox renders the sandbox that a says is to be made for p. With ids, the users
-// in it are others than those of the machine.
+// Sandbox renders the sandbox of a pod. The ids are for a pod with hostUsers: false.
 func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, error) {
 	host, err := hostname(p, n)
 	if err != nil {
@@ -100,19 +99,19 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 	}, nil
 }
 
-// Resolved is what a container needs and its spec can't tell.
+// Resolved are the inputs of a container that had to be looked up.
 type Resolved struct {
-	ImageRef    string
-	Environment []Variable
-	Mounts      []Mount
-	Devices     []Device
-	LastWords   TerminationMessage
-	// Hosts is the file that the container is shown as /etc/hosts, or "".
+	ImageRef           string
+	Environment        []Variable
+	Mounts             []Mount
+	Devices            []Device
+	TerminationMessage TerminationMessage
+	// Hosts is the path of the pod's hosts file, mounted as /etc/hosts, or "".
 	Hosts string
-	// User is who the image wants its processes to be. Nil: nobody asked, see NeedsUser.
+	// User is the user of the image. Nil: it is not needed, see NeedsUser.
 	User *User
 	IDs  IDs
-	// TargetID is the container whose processes an ephemeral one is to see.
+	// TargetID is the container whose process namespace an ephemeral container joins.
 	TargetID string
 }
 
@@ -164,16 +163,16 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 	}, nil
 }
 
-// hostsPath is where a container looks for the names that it need not ask for.
+// hostsPath is where the hosts file is mounted.
 const hostsPath = "/etc/hosts"
 
-// mounts renders what is mounted into a container. What is on the machine belongs
-// to users of the machine: a container with users of its own sees them mapped.
+// mounts renders the mounts of a container. In a user namespace, the owners of files on the host are
+// mapped to its ids.
 func mounts(r Resolved, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	var out []*runtimeapi.Mount
 	hosts := r.Hosts != ""
 	for _, m := range r.Mounts {
-		hosts = hosts && filepath.Clean(m.ContainerPath) != hostsPath // it brings its own
+		hosts = hosts && filepath.Clean(m.ContainerPath) != hostsPath // the container mounts its own
 		mount := &runtimeapi.Mount{
 			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
 			SelinuxRelabel: m.SELinuxRelabel, Propagation: propagation(m.Propagation),
@@ -186,8 +185,8 @@ func mounts(r Resolved, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	if hosts {
 		out = append(out, &runtimeapi.Mount{HostPath: r.Hosts, ContainerPath: hostsPath, SelinuxRelabel: true})
 	}
-	if r.LastWords.HostPath != "" {
-		out = append(out, &runtimeapi.Mount{HostPath: r.LastWords.HostPath, ContainerPath: r.LastWords.ContainerPath, SelinuxRelabel: true})
+	if r.TerminationMessage.HostPath != "" {
+		out = append(out, &runtimeapi.Mount{HostPath: r.TerminationMessage.HostPath, ContainerPath: r.TerminationMessage.ContainerPath, SelinuxRelabel: true})
 	}
 	for _, m := range out {
 		m.UidMappings, m.GidMappings = users.GetUids(), users.GetGids()
@@ -206,8 +205,8 @@ func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
 	}
 }
 
-// stopSignal is what a container wants to be told to end with. Most leave that to
-// their image.
+// stopSignal is the stop signal in the spec of a container. Without one, the runtime uses that of the
+// image.
 func stopSignal(c *v1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT
@@ -216,7 +215,7 @@ func stopSignal(c *v1.Container) runtimeapi.Signal {
 	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
-// LogFile is where a container logs to, within the log directory of its pod.
+// LogFile is the path of a container's log below the log directory of its pod.
 func LogFile(container string, attempt int32) string {
 	return filepath.Join(container, strconv.Itoa(int(attempt))+".log")
 }
@@ -245,7 +244,7 @@ func sandboxAnnotations(p *v1.Pod, a plan.CreateSandbox) map[string]string {
 	return annotations
 }
 
-// sysctls are the kernel settings of a pod, by the names that the kernel knows.
+// sysctls returns the sysctls of a pod by their kernel names.
 func sysctls(p *v1.Pod) map[string]string {
 	if p.Spec.SecurityContext == nil || len(p.Spec.SecurityContext.Sysctls) == 0 {
 		return nil

@@ -161,7 +161,7 @@ func TestAPodOnTheMachinesNetworkMapsNoPorts(t *testing.T) {
 func TestLastWordsAreMounted(t *testing.T) {
 	p := webPod()
 	words := TerminationMessage{HostPath: "/pods/1/words", ContainerPath: "/dev/termination-log"}
-	got := container(t, p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{LastWords: words})
+	got := container(t, p, &p.Spec.Containers[0], plan.StartContainer{Name: "app"}, Resolved{TerminationMessage: words})
 	if len(got.Mounts) != 1 || got.Mounts[0].HostPath != words.HostPath || got.Mounts[0].ContainerPath != words.ContainerPath || got.Mounts[0].Readonly {
 		t.Errorf("mounts %v", got.Mounts)
 	}

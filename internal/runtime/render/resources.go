@@ -28,8 +28,8 @@ const (
 	defaultPeriod = 100 * time.Millisecond
 )
 
-// resources renders what a container is promised and what it may use at most.
-// Zero means no limit. Where a container has no limit, that of its pod is the one.
+// resources renders the requests and limits of a container.
+// Zero means no limit. A container without a limit has that of its pod.
 func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerResources {
 	var pod v1.ResourceList
 	if p.Spec.Resources != nil {
@@ -62,8 +62,7 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 	return out
 }
 
-// milli is an amount of processors in thousandths. What is too large to be counted
-// is the largest.
+// milli is an amount of CPUs in thousandths, at most maxMilliCPU.
 func milli(cpu resource.Quantity) int64 {
 	if cpu.CmpInt64(maxMilliCPU/milliPerCPU) > 0 {
 		return maxMilliCPU
@@ -92,8 +91,8 @@ func quota(cpu resource.Quantity, n Node) (quota, period int64) {
 	return max(minQuota, milli(cpu)*period/milliPerCPU), period
 }
 
-// hugePages lists the limit of every size that the machine has. A container without
-// one has that of its pod. What neither asks for is for others.
+// hugePages lists the limit of every page size of the machine. A container without
+// one has that of its pod, and 0 if that has none either.
 func hugePages(sizes []string, ofPod, own v1.ResourceList) []*runtimeapi.HugepageLimit {
 	limits := hugePageSizes(ofPod)
 	maps.Copy(limits, hugePageSizes(own))
@@ -140,9 +139,9 @@ const (
 	oomBurstable = 3 // at least: later than those that use what they were promised
 )
 
-// oomScore lets go first who was promised nothing, and last who was promised all
-// that it may use. In between, whoever uses more than it was promised goes before
-// those who do not.
+// oomScore is the oom_score_adj of a container: BestEffort pods are killed first, Guaranteed ones
+// last. Of Burstable pods, a container that uses more than its request is killed before
+// those that do not.
 func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
 	if pod.IsCritical(p) && p.Spec.PriorityClassName == systemNodeCritical {
 		return oomLast
@@ -157,10 +156,10 @@ func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
 		return oomFirst - 1
 	}
 	promised := bytes(c.Resources.Requests[v1.ResourceMemory])
-	if isSidecar(p, c) { // the others can't do without it
-		promised = max(promised, leastMemory(p))
+	if isSidecar(p, c) { // the main containers depend on it
+		promised = max(promised, smallestMemoryRequest(p))
 	}
-	promised = min(min(promised, capacity)+min(memoryLeft(p), capacity), capacity)
+	promised = min(min(promised, capacity)+min(unassignedMemory(p), capacity), capacity)
 	return min(max(oomBurstable, oomFirst-oomFirst*promised/capacity), oomFirst-1)
 }
 
@@ -168,8 +167,8 @@ const systemNodeCritical = "system-node-critical"
 
 func isSidecar(p *v1.Pod, c *v1.Container) bool { return pod.IsInit(p, c.Name) && pod.IsSidecar(c) }
 
-// leastMemory is the smallest promise to a main container.
-func leastMemory(p *v1.Pod) int64 {
+// smallestMemoryRequest is the smallest memory request of a main container.
+func smallestMemoryRequest(p *v1.Pod) int64 {
 	least := int64(-1)
 	for i := range p.Spec.Containers {
 		if m := bytes(p.Spec.Containers[i].Resources.Requests[v1.ResourceMemory]); least < 0 || m < least {
@@ -179,9 +178,9 @@ func leastMemory(p *v1.Pod) int64 {
 	return max(0, least)
 }
 
-// memoryLeft is what a pod as a whole was promised beyond its containers, shared
-// among them.
-func memoryLeft(p *v1.Pod) int64 {
+// unassignedMemory is the part of the pod's own memory request that its containers do not request,
+// divided by their number.
+func unassignedMemory(p *v1.Pod) int64 {
 	if p.Spec.Resources == nil {
 		return 0
 	}
@@ -199,23 +198,23 @@ func memoryLeft(p *v1.Pod) int64 {
 	return left / sharing
 }
 
-// overhead is what a pod costs beside its containers, for runtimes that make a
-// machine for it.
+// overhead are the resources that a pod uses besides its containers, for runtimes that run it in a
+// virtual machine.
 func overhead(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	if len(p.Spec.Overhead) == 0 {
 		return nil
 	}
-	return listed(p.Spec.Overhead, p.Spec.Overhead, n)
+	return sandboxLimits(p.Spec.Overhead, p.Spec.Overhead, n)
 }
 
-// sandboxResources is how large such a machine should be.
+// sandboxResources are the resources of such a virtual machine.
 func sandboxResources(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	plain := p.DeepCopy()
 	plain.Spec.Overhead = nil
-	return listed(helper.PodRequests(plain, helper.PodResourcesOptions{}), helper.PodLimits(plain, helper.PodResourcesOptions{}), n)
+	return sandboxLimits(helper.PodRequests(plain, helper.PodResourcesOptions{}), helper.PodLimits(plain, helper.PodResourcesOptions{}), n)
 }
 
-func listed(requests, limits v1.ResourceList, n Node) *runtimeapi.LinuxContainerResources {
+func sandboxLimits(requests, limits v1.ResourceList, n Node) *runtimeapi.LinuxContainerResources {
 	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(requests[v1.ResourceCPU]), MemoryLimitInBytes: bytes(limits[v1.ResourceMemory])}
 	out.CpuQuota, out.CpuPeriod = quota(limits[v1.ResourceCPU], n)
 	return out

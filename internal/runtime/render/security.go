@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// namespaces renders what of the machine a pod shares.
+// namespaces renders which namespaces of the host a pod shares.
 func namespaces(p *v1.Pod, ids IDs) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace {
@@ -37,11 +37,11 @@ func namespaces(p *v1.Pod, ids IDs) (*runtimeapi.NamespaceOption, error) {
 	return out, nil
 }
 
-// OwnUsers tells whether the users of a pod are others than those of the machine.
+// OwnUsers tells whether a pod has a user namespace of its own.
 func OwnUsers(p *v1.Pod) bool { return p.Spec.HostUsers != nil && !*p.Spec.HostUsers }
 
-// IDs are those of users and groups on the machine that a pod has to itself. Its
-// own are counted from 0.
+// IDs is the range of user and group ids of the host that the user namespace of a pod maps. In
+// the pod they begin at 0.
 type IDs struct{ First, Count uint32 }
 
 func (i IDs) render() *runtimeapi.UserNamespace {
@@ -55,8 +55,8 @@ func privileged(c *v1.Container) bool {
 	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
-// anyPrivileged tells whether any container of a pod is: a runtime lets none in to a
-// sandbox that was not announced as such.
+// anyPrivileged tells whether a container of a pod is privileged: runtimes refuse it in a
+// sandbox that is not.
 func anyPrivileged(p *v1.Pod) bool {
 	for _, c := range p.Spec.EphemeralContainers {
 		if privileged((*v1.Container)(&c.EphemeralContainerCommon)) {
@@ -66,8 +66,8 @@ func anyPrivileged(p *v1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c v1.Container) bool { return privileged(&c) })
 }
 
-// maskedPaths and readonlyPaths are the parts of /proc and /sys that tell or
-// change too much about the machine.
+// maskedPaths and readonlyPaths are the parts of /proc and /sys that reveal or
+// change too much of the machine.
 var (
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -77,8 +77,8 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// security renders who a container is and what it may do. What the container
-// says wins over what its pod says.
+// security renders the security context of a container. Its own settings win over those of
+// its pod.
 func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	namespaces, err := namespaces(p, r.IDs)
 	if err != nil {
@@ -96,23 +96,23 @@ func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.Linux
 		own = &v1.SecurityContext{}
 	}
 	if !out.Privileged && (own.ProcMount == nil || *own.ProcMount != v1.UnmaskedProcMount) {
-		out.MaskedPaths, out.ReadonlyPaths = slices.Concat(maskedPaths, n.Hidden), slices.Clone(readonlyPaths)
+		out.MaskedPaths, out.ReadonlyPaths = slices.Concat(maskedPaths, n.MaskedPaths), slices.Clone(readonlyPaths)
 	}
 	user(out, p, c, r.User)
-	out.RunAsGroup = number(runAsGroup(p, c))
+	out.RunAsGroup = int64Value(runAsGroup(p, c))
 	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 	out.ReadonlyRootfs = own.ReadOnlyRootFilesystem != nil && *own.ReadOnlyRootFilesystem
 	out.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
 	out.Capabilities = capabilities(own.Capabilities)
-	out.SelinuxOptions = seLinux(first(own.SELinuxOptions, pod.SELinuxOptions))
-	if out.Seccomp, err = seccomp(first(own.SeccompProfile, pod.SeccompProfile), n); err != nil {
+	out.SelinuxOptions = seLinux(firstSet(own.SELinuxOptions, pod.SELinuxOptions))
+	if out.Seccomp, err = seccomp(firstSet(own.SeccompProfile, pod.SeccompProfile), n); err != nil {
 		return nil, err
 	}
-	out.Apparmor, err = appArmor(first(own.AppArmorProfile, pod.AppArmorProfile))
+	out.Apparmor, err = appArmor(firstSet(own.AppArmorProfile, pod.AppArmorProfile))
 	return out, err
 }
 
-func first[T any](values ...*T) *T {
+func firstSet[T any](values ...*T) *T {
 	for _, v := range values {
 		if v != nil {
 			return v
@@ -178,7 +178,7 @@ func seccomp(profile *v1.SeccompProfile, n Node) (*runtimeapi.SecurityProfile, e
 
 func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) {
 	if profile == nil {
-		return nil, nil // it is left to the runtime
+		return nil, nil // the runtime's default
 	}
 	switch profile.Type {
 	case v1.AppArmorProfileTypeRuntimeDefault:
@@ -195,7 +195,7 @@ func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) 
 	}
 }
 
-func number(n *int64) *runtimeapi.Int64Value {
+func int64Value(n *int64) *runtimeapi.Int64Value {
 	if n == nil {
 		return nil
 	}

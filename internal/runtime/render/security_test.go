@@ -87,10 +87,10 @@ func TestAPrivilegedContainerSeesAll(t *testing.T) {
 func TestWhatTheMachineHidesIsHidden(t *testing.T) {
 	p := webPod()
 	n := node
-	n.Hidden = []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"}
+	n.MaskedPaths = []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"}
 	for range 2 { // the list is nobody's to add to
 		got, err := security(p, &p.Spec.Containers[0], Resolved{}, n)
-		if want := append(slices.Clone(maskedPaths), n.Hidden...); err != nil || !slices.Equal(got.GetMaskedPaths(), want) {
+		if want := append(slices.Clone(maskedPaths), n.MaskedPaths...); err != nil || !slices.Equal(got.GetMaskedPaths(), want) {
 			t.Errorf("got %v, %v, want %v", got.GetMaskedPaths(), err, want)
 		}
 	}

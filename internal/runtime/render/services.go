@@ -10,15 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// masterService is the API server as pods of every namespace know it.
+// masterService is the Service of the API server, for which pods of all namespaces get variables.
 const (
 	masterService   = "kubernetes"
 	masterNamespace = v1.NamespaceDefault
 )
 
-// serviceVariables are the addresses of services, in the form that programs have
-// looked for since there are containers: NAME_SERVICE_HOST and its kin. Pods that
-// want no links still learn where the API server is.
+// serviceVariables are the variables of service links: NAME_SERVICE_HOST, NAME_PORT and so on. Pods with
+// enableServiceLinks: false get only those of the API server.
 func serviceVariables(p *v1.Pod, services []*v1.Service) []Variable {
 	links := p.Spec.EnableServiceLinks == nil || *p.Spec.EnableServiceLinks
 	chosen := map[string]*v1.Service{}
@@ -29,7 +28,7 @@ func serviceVariables(p *v1.Pod, services []*v1.Service) []Variable {
 		master := s.Namespace == masterNamespace && s.Name == masterService
 		switch {
 		case links && s.Namespace == p.Namespace:
-			chosen[s.Name] = s // a service of its own goes before the master of that name
+			chosen[s.Name] = s // a service of its namespace hides the API server's of the same name
 		case master && chosen[s.Name] == nil:
 			chosen[s.Name] = s
 		}
@@ -85,7 +84,7 @@ func portProtocol(port *v1.ServicePort) string {
 	return string(cmp.Or(port.Protocol, v1.ProtocolTCP))
 }
 
-// variableName makes the name of a variable out of that of a service or port.
+// variableName turns the name of a service or port into that of a variable.
 func variableName(s string) string {
 	return strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 }

@@ -8,20 +8,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// User is who an image wants its processes to be: a number or a name. With neither,
-// they are root.
+// User is the user in the configuration of an image: a number or a name. Without either,
+// it is root.
 type User struct {
 	UID  *int64
 	Name string
 }
 
 // NeedsUser tells whether the user of its image has to be known before a container
-// is made: a group goes only with a user, and whoever must not be root is checked.
+// is created: CRI takes a group only together with a user, and runAsNonRoot is checked.
 func NeedsUser(p *v1.Pod, c *v1.Container) bool {
 	return runAsUser(p, c) == nil && (mustNotBeRoot(p, c) || runAsGroup(p, c) != nil)
 }
 
-// CheckNonRoot refuses a container that must not run as root, and would, or might.
+// CheckNonRoot refuses a container with runAsNonRoot that would run as root, or might.
 func CheckNonRoot(p *v1.Pod, c *v1.Container, image *User) error {
 	if !mustNotBeRoot(p, c) {
 		return nil
@@ -43,15 +43,15 @@ func CheckNonRoot(p *v1.Pod, c *v1.Container, image *User) error {
 	}
 }
 
-// user renders who the processes of a container are.
+// user renders the user of a container.
 func user(out *runtimeapi.LinuxContainerSecurityContext, p *v1.Pod, c *v1.Container, image *User) {
-	out.RunAsUser = number(runAsUser(p, c))
+	out.RunAsUser = int64Value(runAsUser(p, c))
 	if out.RunAsUser != nil || image == nil {
 		return
 	}
 	switch {
 	case image.UID != nil:
-		out.RunAsUser = number(image.UID)
+		out.RunAsUser = int64Value(image.UID)
 	case image.Name != "":
 		out.RunAsUsername = image.Name
 	default:
@@ -59,11 +59,10 @@ func user(out *runtimeapi.LinuxContainerSecurityContext, p *v1.Pod, c *v1.Contai
 	}
 }
 
-// groups renders which groups the processes of a pod are in besides their own, and
-// whether those that an image names are among them.
+// groups renders the supplemental groups of a pod, and whether those of the image are added.
 func groups(pod *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsPolicy) {
 	out := slices.Clone(pod.SupplementalGroups)
-	if pod.FSGroup != nil { // or they could not use what their volumes hold
+	if pod.FSGroup != nil { // it owns the files in the volumes
 		out = append(out, *pod.FSGroup)
 	}
 	if pod.SupplementalGroupsPolicy != nil && *pod.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
@@ -72,16 +71,15 @@ func groups(pod *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsP
 	return out, runtimeapi.SupplementalGroupsPolicy_Merge
 }
 
-// sandboxUser renders who the sandbox of a pod runs as: nobody who may do more than
-// the pod. Without a user that is left to its image, and so is the group: runtimes
-// refuse one that goes with no user.
+// sandboxUser renders the user of the sandbox: that of the pod. Without one it is that of the pause
+// image, and the group is left out, too: runtimes refuse a group without a user.
 func sandboxUser(out *runtimeapi.LinuxSandboxSecurityContext, pod *v1.PodSecurityContext) {
 	if pod == nil {
 		return
 	}
-	out.RunAsUser = number(pod.RunAsUser)
+	out.RunAsUser = int64Value(pod.RunAsUser)
 	if pod.RunAsUser != nil {
-		out.RunAsGroup = number(pod.RunAsGroup)
+		out.RunAsGroup = int64Value(pod.RunAsGroup)
 	}
 	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod)
 }

@@ -10,7 +10,7 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// These are the watcher of execute.Config.
+// These methods implement execute.Telemetry.
 
 // Step begins a step of a sync.
 func (w *Recorder) Step(ctx context.Context, _ *v1.Pod, step string) (context.Context, func(error)) {

@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/host/mounts"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/cgroup"
 )
@@ -46,7 +48,11 @@ func benchmarkRead(b *testing.B, pods int, scope Scope) {
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("memory"), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	counters, err := cgroup.NewCounters("1 1 0:1 / " + dir + " rw - cgroup2 cgroup2 rw\n")
+	table, err := mounts.Parse(strings.NewReader("1 1 0:1 / " + dir + " rw - cgroup2 cgroup2 rw\n"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	counters, err := cgroup.NewCounters(table)
 	if err != nil {
 		b.Fatal(err)
 	}

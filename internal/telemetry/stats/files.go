@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/volumekind"
 	"berth/internal/runtime/cri"
 )
 
@@ -170,16 +171,17 @@ func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
 func (r *Reader) askForVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
 	told := Volume{Name: v.Name}
 	at := place{}
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		told.Claim = v.PersistentVolumeClaim.ClaimName
-	case v.EmptyDir != nil && v.EmptyDir.Medium != v1.StorageMediumDefault: // a file system of its own
-	case v.EmptyDir != nil, v.ConfigMap != nil:
-		at.count, told.Disk = true, true
-	case v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil:
-		at.count = true
-	default:
+	switch volumekind.UsageOf(&v.VolumeSource) {
+	case volumekind.NotMeasured:
 		return
+	case volumekind.Filesystem:
+	case volumekind.Files:
+		at.count = true
+	case volumekind.EphemeralFiles:
+		at.count, told.Disk = true, true
+	}
+	if v.PersistentVolumeClaim != nil {
+		told.Claim = v.PersistentVolumeClaim.ClaimName
 	}
 	path, ok := r.Volume(p.UID, v.Name)
 	if !ok {

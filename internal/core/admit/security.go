@@ -1,0 +1,61 @@
+package admit
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// checkAppArmor rejects a pod with an AppArmor profile if the kernel has no AppArmor.
+func checkAppArmor(p *v1.Pod, node Node) *Rejection {
+	if node.AppArmor || !slices.ContainsFunc(appArmorProfiles(&p.Spec), isConfined) {
+		return nil
+	}
+	return &Rejection{Reason: reasonAppArmor, Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host"}
+}
+
+// checkSELinux rejects a pod with SELinux options if the runtime does not apply them.
+func checkSELinux(p *v1.Pod, node Node) *Rejection {
+	if node.SELinux || !asksForLabel(&p.Spec) {
+		return nil
+	}
+	return &Rejection{Reason: reasonSELinux, Message: "Cannot enforce SELinux: the host has it not enabled, or its runtime does not label containers"}
+}
+
+// asksForLabel tells whether a pod or any of its containers wants a label of its own.
+func asksForLabel(s *v1.PodSpec) bool {
+	if s.SecurityContext != nil && s.SecurityContext.SELinuxOptions != nil {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers, ephemeral(s)), func(c v1.Container) bool {
+		return c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil
+	})
+}
+
+// appArmorProfiles are those of the pod and of all of its containers.
+func appArmorProfiles(s *v1.PodSpec) []*v1.AppArmorProfile {
+	var out []*v1.AppArmorProfile
+	if s.SecurityContext != nil {
+		out = append(out, s.SecurityContext.AppArmorProfile)
+	}
+	for _, c := range slices.Concat(s.InitContainers, s.Containers, ephemeral(s)) {
+		if c.SecurityContext != nil {
+			out = append(out, c.SecurityContext.AppArmorProfile)
+		}
+	}
+	return out
+}
+
+func isConfined(p *v1.AppArmorProfile) bool {
+	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
+}
+
+// checkGroups rejects a pod with the Strict supplementalGroupsPolicy if the runtime does not
+// support it.
+func checkGroups(p *v1.Pod, node Node) *Rejection {
+	s := p.Spec.SecurityContext
+	if node.StrictGroups || s == nil || s.SupplementalGroupsPolicy == nil || *s.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+		return nil
+	}
+	return &Rejection{Reason: reasonGroupsPolicy, Message: "SupplementalGroupsPolicy=Strict is not supported in this node"}
+}

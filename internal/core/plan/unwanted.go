@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+// stopSandboxes stops every ready sandbox but the one in use. A sandbox that
+// died still holds its address and its host ports: it is stopped
+// before it is replaced.
+func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
+	var out []Action
+	for i, s := range have.Sandboxes {
+		switch {
+		case i == 0 && usable:
+		case s.Past && s.State == pod.SandboxReady:
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is of an earlier life of the pod"})
+		case i == 0 && s.State == pod.SandboxReady:
+			out = append(out, StopSandbox{ID: s.ID, Reason: "its spec changed"})
+		case s.State == pod.SandboxReady:
+			out = append(out, StopSandbox{ID: s.ID, Reason: "a newer one took its place"})
+		case alive(have, s.ID):
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, but containers of it are not"})
+		case i == 0 && replaced:
+			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, and another takes its place"})
+		}
+	}
+	return out
+}
+
+func alive(have pod.Observed, sandboxID string) bool {
+	return slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
+		return c.SandboxID == sandboxID && mayRun(c)
+	})
+}
+
+// mayRun tells whether a container runs, or its state is unknown.
+func mayRun(c pod.Container) bool {
+	return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown
+}
+
+// stopUnwanted stops containers of the sandbox in use that the spec no longer
+// has, all but the newest of those that run twice, and those that were asked to
+// restart with all others.
+func (v *view) stopUnwanted() []Action {
+	var out []Action
+	newest := map[string]bool{}
+	for _, c := range v.have.Containers {
+		first := !newest[c.Name]
+		newest[c.Name] = true
+		if c.SandboxID != v.have.Sandboxes[0].ID || !mayRun(c) {
+			continue
+		}
+		switch {
+		case pod.ContainerSpec(v.want, c.Name) == nil:
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: "the spec no longer has it"})
+		case !first:
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: "a newer one took its place"})
+		case v.outdated(&c):
+			out = append(out, StopContainer{ID: c.ID, Name: c.Name, Reason: v.restartAllReason()})
+		}
+	}
+	return out
+}
+
+func isEphemeral(p *v1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
+}
+
+// garbage removes dead containers but for the newest of each name, whose state and log users
+// ask for, containers that were created and will never be started, and dead sandboxes without
+// containers.
+func (v *view) garbage() []Action {
+	var out []Action
+	keptDead := map[string]bool{}
+	left := map[string]int{}
+	seen := map[string]bool{}
+	for _, c := range v.have.Containers {
+		first := !seen[c.Name]
+		seen[c.Name] = true
+		wanted := pod.ContainerSpec(v.want, c.Name) != nil
+		stillborn := c.State == pod.ContainerCreated && (!first || !wanted)
+		dead := c.State == pod.ContainerExited && (keptDead[c.Name] || !wanted)
+		if stillborn || dead {
+			out = append(out, RemoveContainer{ID: c.ID, LogPath: c.LogPath})
+			continue
+		}
+		if c.State == pod.ContainerExited {
+			keptDead[c.Name] = true
+		}
+		left[c.SandboxID]++
+	}
+	for i, s := range v.have.Sandboxes {
+		inUse := i == 0 && v.usable
+		if !inUse && s.State == pod.SandboxNotReady && left[s.ID] == 0 {
+			out = append(out, RemoveSandbox{ID: s.ID})
+		}
+	}
+	return out
+}
+
+func nextAttempt(have pod.Observed) uint32 {
+	var next uint32
+	for _, s := range have.Sandboxes {
+		next = max(next, s.Attempt+1)
+	}
+	return next
+}
+
+// firstSeen is when the agent first saw the pod, as the oldest sandbox of this life says. A restarted
+// agent saw it later.
+func firstSeen(have pod.Observed) time.Time {
+	for _, s := range slices.Backward(have.Sandboxes) {
+		if !s.Past {
+			return s.FirstSeen
+		}
+	}
+	return time.Time{}
+}

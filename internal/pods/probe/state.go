@@ -1,0 +1,201 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/pod"
+	"berth/internal/lib/salvage"
+)
+
+const (
+	// saveInterval is the time between two writes in the background, saveRetryInterval the time after
+	// a failed one.
+	saveInterval      = time.Second
+	saveRetryInterval = 10 * time.Second
+	// unclaimedTTL is how long results from before a restart are kept for containers that are not
+	// watched.
+	unclaimedTTL = time.Hour
+
+	stateVersion = 1 // incremented when the format of the file changes
+	maxState     = 16 << 20
+)
+
+// entry is the saved health of one container.
+type entry struct {
+	Pod     pod.UID `json:"pod"`
+	Started *bool   `json:"started,omitempty"`
+	Ready   *bool   `json:"ready,omitempty"`
+	Dead    string  `json:"dead,omitempty"`
+	Grace   *int64  `json:"grace,omitempty"`
+}
+
+func (e entry) health() pod.Health {
+	return pod.Health{Started: e.Started, Ready: e.Ready, Dead: e.Dead, Grace: e.Grace}
+}
+
+// state is the content of the state file.
+type state struct {
+	Version    int              `json:"version"`
+	Containers map[string]entry `json:"containers"`
+}
+
+// saveLoop writes the state file in the background when it is out of date, once per saveInterval.
+func (m *Manager) saveLoop(ctx context.Context) {
+	for {
+		select {
+		case <-m.saveNeeded:
+		case <-ctx.Done():
+			return
+		}
+		pause := saveInterval
+		if !m.commit() {
+			pause = saveRetryInterval
+			m.markStale()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// commit writes the state file if it is out of date, and then lets Health return the new values. It
+// returns whether the file is up to date. If the write fails, Health returns the new values
+// nevertheless: a full disk must not keep pods from becoming ready. Of concurrent calls, one writes
+// for all.
+func (m *Manager) commit() bool {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	if !m.stale.Swap(false) {
+		return !m.file.failing
+	}
+	saved := m.save()
+	if !saved {
+		m.stale.Store(true)
+	}
+	return saved
+}
+
+// save writes the state file, and tells whether it succeeded.
+func (m *Manager) save() bool {
+	s := m.state(time.Now())
+	err := m.file.write(s)
+	m.setShown(s)
+	switch failed := err != nil; {
+	case failed && !m.file.failing:
+		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
+	case !failed && m.file.failing:
+		m.config.Log.Info("the results of probes are written down again")
+	}
+	m.file.failing = err != nil
+	return err == nil
+}
+
+// state returns the content that the state file should have.
+func (m *Manager) state(now time.Time) state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.startedAt) > unclaimedTTL {
+		clear(m.saved)
+	}
+	s := state{Version: stateVersion, Containers: make(map[string]entry, len(m.saved)+len(m.containers))}
+	for id, e := range m.saved {
+		s.Containers[id] = e
+	}
+	for id, c := range m.containers {
+		h := c.health
+		s.Containers[id] = entry{Pod: c.uid, Started: h.Started, Ready: h.Ready, Dead: h.Dead, Grace: h.Grace}
+	}
+	return s
+}
+
+// setShown lets Health return what the state file holds.
+func (m *Manager) setShown(s state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range s.Containers {
+		if c := m.containers[id]; c != nil {
+			c.shown = fitToSpec(e.health(), c.spec)
+		}
+	}
+}
+
+// stateFile reads and writes the state file.
+type stateFile struct {
+	path    string // empty: no state is kept
+	wrote   []byte // its content
+	failing bool   // the last write failed
+}
+
+// load reads the file. Invalid entries are skipped; the next write replaces them.
+func (f *stateFile) load() (map[string]entry, error) {
+	none := map[string]entry{}
+	if f.path == "" {
+		return none, nil
+	}
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxState))
+	if err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	var s struct {
+		Version    int             `json:"version"`
+		Containers json.RawMessage `json:"containers"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return none, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	containers := none
+	if len(s.Containers) > 0 {
+		containers, err = salvage.Entries[string, entry](s.Containers)
+	}
+	if err == nil && s.Version > stateVersion {
+		err = fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
+	}
+	if err != nil {
+		return containers, fmt.Errorf("read %s: %w", f.path, err)
+	}
+	f.wrote = raw
+	return containers, nil
+}
+
+// write replaces the file if its content differs. It is not synced to disk, since neither it nor any
+// container has to survive a crash of the machine.
+func (f *stateFile) write(s state) error {
+	if f.path == "" {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", f.path, err)
+	}
+	if bytes.Equal(raw, f.wrote) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Replace(f.path, raw, 0o600); err != nil {
+		return err
+	}
+	f.wrote = raw
+	return nil
+}
