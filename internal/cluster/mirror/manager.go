@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 )
@@ -184,7 +184,7 @@ func (m *Manager) Run(ctx context.Context) {
 		m.enqueue(name)
 		m.mu.Unlock()
 		select {
-		case <-time.After(pause(failures, firstPause, longestPause)):
+		case <-time.After(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(failures)):
 		case <-ctx.Done():
 			return
 		}
@@ -216,7 +216,7 @@ func (m *Manager) settle(name string, w wish, err error) {
 		}
 		t.said = err.Error()
 		t.refusals++
-		t.retry = time.AfterFunc(pause(t.refusals, firstRetry, longestRetry), func() { m.again(name, t) })
+		t.retry = time.AfterFunc(backoff.Exponential{First: firstRetry, Max: longestRetry}.Jittered(t.refusals), func() { m.again(name, t) })
 	}
 }
 
@@ -227,13 +227,4 @@ func (m *Manager) again(name string, t *task) {
 		t.retry = nil
 		m.enqueue(name)
 	}
-}
-
-// pause is how long to wait after so many failures in a row.
-func pause(failures int, first, longest time.Duration) time.Duration {
-	full := longest
-	if failures < 16 {
-		full = min(first<<(failures-1), longest)
-	}
-	return full/2 + rand.N(full/2)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 )
@@ -21,15 +21,6 @@ const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 4 * time.Second
 )
-
-// pause is how long to wait after so many failures in a row.
-func pause(failures int) time.Duration {
-	full := longestPause
-	if failures < 5 {
-		full = firstPause << (failures - 1)
-	}
-	return full/2 + rand.N(full/2)
-}
 
 // settle takes in how a request went, and tells whether to go on with the pod.
 func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error, done func()) bool {
@@ -52,7 +43,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 		e.failures++
 		e.urgent = true // it waits since before the others
 		w.faults.begin(uid, e.namespace+"/"+e.name, err)
-		e.waiting = time.AfterFunc(pause(e.failures), func() { w.again(uid, e) })
+		e.waiting = time.AfterFunc(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(e.failures), func() { w.again(uid, e) })
 		return false
 	}
 	e.failures = 0

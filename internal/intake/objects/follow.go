@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/lib/backoff"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -123,7 +125,7 @@ func (f *follower) run(ctx context.Context) {
 		failures++
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause(failures, firstRetry, longestRetry)):
+		case <-time.After(backoff.Exponential{First: firstRetry, Max: longestRetry}.Jittered(failures)):
 		}
 	}
 }

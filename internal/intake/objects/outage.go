@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 )
 
@@ -59,7 +59,7 @@ func (o *outage) note(err error) {
 		o.since, o.back = now, make(chan struct{})
 	}
 	o.failures++
-	o.next = now.Add(pause(o.failures, firstProbe, longestProbe))
+	o.next = now.Add(backoff.Exponential{First: firstProbe, Max: longestProbe}.Jittered(o.failures))
 	if now.Sub(o.since) >= sayAfter && o.row.Failed(now) {
 		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "why", err)
 	}
@@ -95,14 +95,4 @@ func isAway(err error) bool {
 	}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return !ok || status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
-}
-
-// pause is how long to wait after so many failures in a row. It is cut by up to a half
-// by chance, so that the nodes of a cluster do not come all at once.
-func pause(failures int, first, longest time.Duration) time.Duration {
-	full := longest
-	if failures < 16 {
-		full = min(first<<(failures-1), longest)
-	}
-	return full/2 + rand.N(full/2)
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/pod"
 )
 
@@ -86,7 +87,7 @@ func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int
 			a.Log.Warn("a token could not be refreshed; the old one is used as long as it is good",
 				"pod", pod.Ref(p), "until", t.expires, "why", err)
 		}
-		t.refresh = asked.Add(pause(t.failures, firstTokenRetry, longestTokenRetry))
+		t.refresh = asked.Add(backoff.Exponential{First: firstTokenRetry, Max: longestTokenRetry}.Jittered(t.failures))
 		return t.value, t.expires, t.refresh, nil
 	}
 	if t.failures > 0 {
