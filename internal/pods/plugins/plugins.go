@@ -213,7 +213,7 @@ const (
 func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 	pause, said := minBackoff, ""
 	for {
-		p, held, err := w.register(ctx, socket)
+		p, held, err := w.register(ctx, whole, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
 			pause, said = minBackoff, ""
@@ -245,8 +245,9 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 	}
 }
 
-// register asks a plugin for its properties, registers it, and notifies it of the result.
-func (w *Watcher) register(ctx context.Context, socket string) (plugin, *registeredSocket, error) {
+// register asks a plugin for its properties, registers it, and notifies it of the result. A plugin stays
+// registered if it was not notified because whole, the context of the agent, has ended.
+func (w *Watcher) register(ctx, whole context.Context, socket string) (plugin, *registeredSocket, error) {
 	c, err := dial(socket)
 	if err != nil {
 		return plugin{}, nil, err
@@ -269,7 +270,9 @@ func (w *Watcher) register(ctx context.Context, socket string) (plugin, *registe
 		err = fmt.Errorf("%s %q: %w", p.kind, p.name, err)
 	}
 	if told := c.notify(ctx, err); told != nil && err == nil {
-		w.registry.remove(held)
+		if whole.Err() == nil {
+			w.registry.remove(held)
+		}
 		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, told)
 	}
 	return p, held, err

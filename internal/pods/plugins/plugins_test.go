@@ -33,16 +33,25 @@ func (d *driver) GetInfo(context.Context, *registration.InfoRequest) (*registrat
 	return d.info, nil
 }
 
-func (d *driver) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
-	d.told <- s
+func (d *driver) NotifyRegistrationStatus(ctx context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	select {
+	case d.told <- s:
+	case <-ctx.Done(): // the agent has gone
+	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
 func serve(t *testing.T, socket, kind, name string) *driver {
 	t.Helper()
+	return serveWith(t, socket, kind, name, make(chan *registration.RegistrationStatus, 100))
+}
+
+// serveWith serves a plugin whose answer to a notification waits until told has room for it.
+func serveWith(t *testing.T, socket, kind, name string, told chan *registration.RegistrationStatus) *driver {
+	t.Helper()
 	d := &driver{
 		info: &registration.PluginInfo{Type: kind, Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{"1.0.0"}},
-		told: make(chan *registration.RegistrationStatus, 100), server: grpc.NewServer(),
+		told: told, server: grpc.NewServer(),
 	}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -163,6 +172,27 @@ func TestPluginsComeAndGo(t *testing.T) {
 	h.expect(t, "unregister b2.example.com")
 
 	// then at our end the rest stays
+	stop()
+	select {
+	case got := <-h.calls:
+		t.Error(got)
+	default:
+	}
+}
+
+func TestAPluginStaysRegisteredIfTheAgentEndsBeforeItsAnswer(t *testing.T) {
+	// given a plugin that does not answer that it knows of its registration
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan *registration.RegistrationStatus)
+	serveWith(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "a.example.com", told)
+	h := &handler{calls: make(chan string, 100)}
+	_, stop := watch(t, dir, h)
+	h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
+
+	// when the agent ends, then the plugin is still registered
 	stop()
 	select {
 	case got := <-h.calls:
