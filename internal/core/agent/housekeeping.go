@@ -30,7 +30,7 @@ func (a *Agent) housekeep(group *run.Group) {
 }
 
 // minSweepInterval is the least time between two searches that events ask for.
-const minSweepInterval = 5 * time.Second
+const minSweepInterval = time.Second
 
 // housekeepSoon starts a search after an event of a pod that has no worker. Most such events are
 // late: the pod is gone. A search goes through all pods, so there is one for all events of a
