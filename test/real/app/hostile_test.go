@@ -186,8 +186,9 @@ var tricks = []trick{
 		return []*v1.Pod{p}
 	}, played: func(n *kit.Node) {
 		waitDone(n, "swap", kit.StartTimeout)
-		n.WaitPod("swap", "has mounted the folder some times", kit.StartTimeout, func(p v1.Pod) string {
-			return kit.MissingUnless(len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[1].RestartCount > 1)
+		// Each attempt meets the folder or the link by chance, and those that meet the link are repeated after growing pauses.
+		n.WaitPod("swap", "has mounted the folder twice", 3*kit.StartTimeout, func(p v1.Pod) string {
+			return kit.MissingUnless(len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[1].RestartCount > 0)
 		})
 		if got := n.Berth("logs", "swap", "-c", "into"); strings.Contains(got.Out, "escaped") {
 			n.T.Errorf("a container got a folder of the machine")
