@@ -78,14 +78,14 @@ func (m LogMark) TimeOf(t *testing.T, text string) time.Time {
 	return time.Time{}
 }
 
-// MustComplainRarely fails the test if the agent has warned more than once a second since
+// MustComplainRarely fails the test if the agent has warned more than once, and once more in each second, since
 // the mark was made.
 func (m LogMark) MustComplainRarely(t *testing.T) {
 	t.Helper()
 	text, since := m.Since(t), time.Since(m.time)
 	warnings := strings.Count(text, " level=WARN ") + strings.Count(text, " level=ERROR ")
 	t.Logf("%d warnings were logged in %s", warnings, since.Round(time.Second))
-	if float64(warnings) > since.Seconds() {
+	if float64(warnings) > 1+since.Seconds() {
 		t.Errorf("that is too much:\n%s", text)
 	}
 }
