@@ -54,14 +54,9 @@ type written struct {
 	version string       // the resource version at which that was so
 	shown   string       // the one that the source had last
 
-	want   *v1.PodStatus // never changed in place; nil: nothing was asked for
-	dirty  bool          // want is still to be written
-	since  time.Time     // it is dirty
-	urgent bool          // others wait for it
-
-	remove    bool // the object is to be deleted, once nothing is dirty
-	gone      bool // the object is no longer there
-	forgotten bool // drop this as soon as the object is deleted
+	want  *v1.PodStatus // never changed in place; nil: nothing was asked for
+	since time.Time     // want is to be patched; zero: it is not
+	state writeState
 
 	failures int
 	waiting  *time.Timer // until the next attempt; nil if it need not wait
@@ -108,15 +103,15 @@ func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 	w.mu.Lock()
 	e := w.entry(p)
 	overwritten := e.see(p)
-	if e.gone || (!overwritten && e.want != nil && equality.Semantic.DeepEqual(*e.want, s)) {
+	if e.state.phase.isGone() || (!overwritten && e.want != nil && equality.Semantic.DeepEqual(*e.want, s)) {
 		w.mu.Unlock()
 		return
 	}
-	if !e.dirty {
+	if e.since.IsZero() {
 		e.since = time.Now()
 	}
-	e.want, e.dirty = &s, true
-	e.urgent = e.urgent || isUrgent(e.held, s)
+	e.want = &s
+	e.state = e.state.on(write{urgent: isUrgent(e.held, s)})
 	waits := e.waiting != nil
 	w.mu.Unlock()
 	if !waits {
@@ -133,11 +128,11 @@ func (w *Writer) Delete(p *v1.Pod) {
 	if e.version == "" { // else Write is told what there is to see
 		e.see(p)
 	}
-	if e.gone || e.remove {
+	if e.state.phase.isGone() || e.state.phase.isDeleting() {
 		w.mu.Unlock()
 		return
 	}
-	e.remove, e.urgent = true, true
+	e.state = e.state.on(deletion{})
 	waits := e.waiting != nil
 	w.mu.Unlock()
 	if !waits {
@@ -151,11 +146,10 @@ func (w *Writer) Forget(uid pod.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.pods[uid]
-	switch {
-	case e == nil:
-	case e.remove && !e.gone:
-		e.forgotten = true
-	default:
+	if e == nil {
+		return
+	}
+	if e.state = e.state.on(forget{}); !e.state.phase.isDeleting() {
 		w.drop(uid, e)
 	}
 }
@@ -196,8 +190,8 @@ func (e *written) see(p *v1.Pod) bool {
 	if e.version != "" && !isNewer(p.ResourceVersion, e.version) && !wentBack {
 		return false
 	}
-	news := e.gone || !equality.Semantic.DeepEqual(e.held, p.Status)
-	e.held, e.version, e.gone = p.Status, p.ResourceVersion, false
+	news := e.state.phase.isGone() || !equality.Semantic.DeepEqual(e.held, p.Status)
+	e.held, e.version, e.state = p.Status, p.ResourceVersion, e.state.on(seen{})
 	return news
 }
 
@@ -215,7 +209,7 @@ func (w *Writer) isUrgent(uid pod.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.pods[uid]
-	return e != nil && e.urgent
+	return e != nil && e.state.urgent
 }
 
 // work writes one pod after the other.
@@ -234,15 +228,15 @@ func (w *Writer) work(ctx context.Context) {
 func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 	w.mu.Lock()
 	e := w.pods[uid]
-	if e == nil || e.gone || e.waiting != nil || (!e.dirty && !e.remove) {
+	if e == nil || e.waiting != nil || !e.state.phase.hasWork() {
 		w.mu.Unlock()
 		return
 	}
 	sent := *e
-	e.urgent = false
+	e.state = e.state.on(begun{})
 	w.mu.Unlock()
 
-	if sent.dirty {
+	if sent.state.phase.isDirty() {
 		fields, updated, err := w.patch(ctx, uid, &sent)
 		overwritten := false
 		if !w.settle(ctx, uid, e, err, func() { overwritten = w.wrote(e, &sent, fields, updated) }) {
@@ -252,9 +246,9 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 			w.queue.Add(uid) // without the lock, which the queue asks for
 		}
 	}
-	if sent.remove {
+	if sent.state.phase.isDeleting() {
 		err := w.delete(ctx, e, uid)
-		w.settle(ctx, uid, e, err, func() { e.gone = true })
+		w.settle(ctx, uid, e, err, func() { e.state = e.state.on(gone{}) })
 	}
 }
 
@@ -266,14 +260,15 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 // An answer that is older than what was known is taken in as well, for the reason that
 // see has, but not if the source has shown more meanwhile.
 func (w *Writer) wrote(e, sent *written, fields map[string]any, updated *v1.Pod) bool {
+	since := e.since
 	if e.want == sent.want {
-		e.dirty = false
+		e.since, e.state = time.Time{}, e.state.on(patched{})
 	}
 	if updated == nil {
 		return false
 	}
 	if w.Synced != nil {
-		w.Synced(time.Since(e.since))
+		w.Synced(time.Since(since))
 	}
 	if e.version != sent.version && !isNewer(updated.ResourceVersion, e.version) {
 		return false
@@ -282,6 +277,6 @@ func (w *Writer) wrote(e, sent *written, fields map[string]any, updated *v1.Pod)
 	if e.want != sent.want || !isOverwritten(e.held, *e.want, fields) {
 		return false
 	}
-	e.dirty, e.since = true, time.Now()
+	e.since, e.state = time.Now(), e.state.on(write{})
 	return true
 }

@@ -32,7 +32,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 	case err == nil:
 		done()
 	case isGone(err):
-		e.gone = true // what we have to say is about a pod that is no longer there
+		e.state = e.state.on(gone{}) // the status and the deletion are about an object that is no longer there
 	case isRefused(err):
 		// It would be refused each time. The next status may be taken, and a pod that
 		// is to be deleted is deleted all the same.
@@ -41,17 +41,17 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 		return true
 	default:
 		e.failures++
-		e.urgent = true // it waits since before the others
+		e.state = e.state.on(failed{})
 		w.faults.begin(uid, e.namespace+"/"+e.name, err)
 		e.waiting = time.AfterFunc(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(e.failures), func() { w.again(uid, e) })
 		return false
 	}
 	e.failures = 0
 	w.faults.end(uid)
-	if e.gone && e.forgotten {
+	if e.state.phase == deleted && e.state.forgotten {
 		w.drop(uid, e)
 	}
-	return !e.gone
+	return !e.state.phase.isGone()
 }
 
 // again makes another attempt.
