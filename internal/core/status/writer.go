@@ -43,16 +43,16 @@ type Writer struct {
 	faults *faults
 
 	mu   sync.Mutex
-	pods map[pod.UID]*written
+	pods map[pod.UID]*podEntry
 }
 
-// written is what the writer knows of one pod. Writer.mu guards it.
-type written struct {
+// podEntry is what the writer knows of one pod. Writer.mu guards it.
+type podEntry struct {
 	namespace, name string
 
-	held    v1.PodStatus // by the API server, as far as we know
-	version string       // the resource version at which that was so
-	shown   string       // the one that the source had last
+	held          v1.PodStatus // by the API server, as far as we know
+	version       string       // the resource version at which that was so
+	sourceVersion string       // the one that the source had last
 
 	want  *v1.PodStatus // never changed in place; nil: nothing was asked for
 	since time.Time     // want is to be patched; zero: it is not
@@ -71,7 +71,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 	if c.Workers < 1 {
 		return nil, fmt.Errorf("status writer: %d workers can't write anything", c.Workers)
 	}
-	w := &Writer{WriterConfig: c, pods: map[pod.UID]*written{}, faults: newFaults(c.Log)}
+	w := &Writer{WriterConfig: c, pods: map[pod.UID]*podEntry{}, faults: newFaults(c.Log)}
 	w.queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[pod.UID]{Queue: &lanes{isUrgent: w.isUrgent}})
 	return w, nil
 }
@@ -102,7 +102,7 @@ func (w *Writer) Run(ctx context.Context) {
 func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 	w.mu.Lock()
 	e := w.entry(p)
-	overwritten := e.see(p)
+	overwritten := e.observe(p)
 	if e.state.phase.isGone() || (!overwritten && e.want != nil && equality.Semantic.DeepEqual(*e.want, s)) {
 		w.mu.Unlock()
 		return
@@ -126,7 +126,7 @@ func (w *Writer) Delete(p *v1.Pod) {
 	w.mu.Lock()
 	e := w.entry(p)
 	if e.version == "" { // else Write is told what there is to see
-		e.see(p)
+		e.observe(p)
 	}
 	if e.state.phase.isGone() || e.state.phase.isDeleting() {
 		w.mu.Unlock()
@@ -155,13 +155,13 @@ func (w *Writer) Forget(uid pod.UID) {
 }
 
 // drop is called with the lock held.
-func (w *Writer) drop(uid pod.UID, e *written) {
+func (w *Writer) drop(uid pod.UID, e *podEntry) {
 	e.stopWaiting()
 	w.faults.end(uid)
 	delete(w.pods, uid)
 }
 
-func (e *written) stopWaiting() {
+func (e *podEntry) stopWaiting() {
 	if e.waiting != nil {
 		e.waiting.Stop()
 		e.waiting = nil
@@ -169,24 +169,24 @@ func (e *written) stopWaiting() {
 }
 
 // entry is called with the lock held.
-func (w *Writer) entry(p *v1.Pod) *written {
+func (w *Writer) entry(p *v1.Pod) *podEntry {
 	e := w.pods[p.UID]
 	if e == nil {
-		e = &written{namespace: p.Namespace, name: p.Name}
+		e = &podEntry{namespace: p.Namespace, name: p.Name}
 		w.pods[p.UID] = e
 	}
 	return e
 }
 
-// see takes in what the source shows, unless something newer is known. It tells
+// observe takes in what the source shows, unless something newer is known. It tells
 // whether that is news: another status than the one that was known, or a pod that was
 // taken for gone.
 //
 // A source that shows an older version than before has a server that went back to the
 // data of a backup. What is known of the time after that is void.
-func (e *written) see(p *v1.Pod) bool {
-	wentBack := e.shown != "" && isNewer(e.shown, p.ResourceVersion)
-	e.shown = p.ResourceVersion
+func (e *podEntry) observe(p *v1.Pod) bool {
+	wentBack := e.sourceVersion != "" && isNewer(e.sourceVersion, p.ResourceVersion)
+	e.sourceVersion = p.ResourceVersion
 	if e.version != "" && !isNewer(p.ResourceVersion, e.version) && !wentBack {
 		return false
 	}
@@ -219,13 +219,13 @@ func (w *Writer) work(ctx context.Context) {
 		if ended || ctx.Err() != nil {
 			return
 		}
-		w.turn(ctx, uid)
+		w.writePod(ctx, uid)
 		w.queue.Done(uid)
 	}
 }
 
-// turn writes what there is to write of a pod: a status, a deletion, or both.
-func (w *Writer) turn(ctx context.Context, uid pod.UID) {
+// writePod writes what there is to write of a pod: a status, a deletion, or both.
+func (w *Writer) writePod(ctx context.Context, uid pod.UID) {
 	w.mu.Lock()
 	e := w.pods[uid]
 	if e == nil || e.waiting != nil || !e.state.phase.hasWork() {
@@ -239,7 +239,7 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 	if sent.state.phase.isDirty() {
 		fields, updated, err := w.patch(ctx, uid, &sent)
 		overwritten := false
-		if !w.settle(ctx, uid, e, err, func() { overwritten = w.wrote(e, &sent, fields, updated) }) {
+		if !w.settle(ctx, uid, e, err, func() { overwritten = w.recordPatch(e, &sent, fields, updated) }) {
 			return
 		}
 		if overwritten {
@@ -252,14 +252,14 @@ func (w *Writer) turn(ctx context.Context, uid pod.UID) {
 	}
 }
 
-// wrote takes in the answer to a patch that was made of what was known then, as sent;
+// recordPatch takes in the answer to a patch that was made of what was known then, as sent;
 // nil: there was nothing to patch. It tells whether somebody has overwritten what is
 // wanted: the source will show nothing newer than this answer, so nobody would notice
 // later. It is called with the lock held.
 //
 // An answer that is older than what was known is taken in as well, for the reason that
 // see has, but not if the source has shown more meanwhile.
-func (w *Writer) wrote(e, sent *written, fields map[string]any, updated *v1.Pod) bool {
+func (w *Writer) recordPatch(e, sent *podEntry, fields map[string]any, updated *v1.Pod) bool {
 	since := e.since
 	if e.want == sent.want {
 		e.since, e.state = time.Time{}, e.state.on(patched{})

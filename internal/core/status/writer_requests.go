@@ -17,7 +17,7 @@ import (
 const requestTimeout = 10 * time.Second
 
 // patch sends what differs, and returns that. It returns no pod if nothing does.
-func (w *Writer) patch(ctx context.Context, uid pod.UID, e *written) (map[string]any, *v1.Pod, error) {
+func (w *Writer) patch(ctx context.Context, uid pod.UID, e *podEntry) (map[string]any, *v1.Pod, error) {
 	fields, err := difference(e.held, *e.want)
 	if err != nil || len(fields) == 0 {
 		return nil, nil, err
@@ -35,7 +35,7 @@ func (w *Writer) patch(ctx context.Context, uid pod.UID, e *written) (map[string
 	return fields, updated, nil
 }
 
-func (w *Writer) delete(ctx context.Context, e *written, uid pod.UID) error {
+func (w *Writer) delete(ctx context.Context, e *podEntry, uid pod.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	now := int64(0)

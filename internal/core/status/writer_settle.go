@@ -23,7 +23,7 @@ const (
 )
 
 // settle takes in how a request went, and tells whether to go on with the pod.
-func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error, done func()) bool {
+func (w *Writer) settle(ctx context.Context, uid pod.UID, e *podEntry, err error, done func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -43,7 +43,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 		e.failures++
 		e.state = e.state.on(failed{})
 		w.faults.begin(uid, e.namespace+"/"+e.name, err)
-		e.waiting = time.AfterFunc(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(e.failures), func() { w.again(uid, e) })
+		e.waiting = time.AfterFunc(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(e.failures), func() { w.retry(uid, e) })
 		return false
 	}
 	e.failures = 0
@@ -54,8 +54,8 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *written, err error,
 	return !e.state.phase.isGone()
 }
 
-// again makes another attempt.
-func (w *Writer) again(uid pod.UID, e *written) {
+// retry makes another attempt.
+func (w *Writer) retry(uid pod.UID, e *podEntry) {
 	w.mu.Lock()
 	waited := e.waiting != nil
 	e.waiting = nil
@@ -101,14 +101,14 @@ func isRefused(err error) bool { return apierrors.IsInvalid(err) || apierrors.Is
 type faults struct {
 	log *slog.Logger
 
-	mu     sync.Mutex
-	kindOf map[pod.UID]string
-	hit    map[string]int // pods by kind
-	told   map[string]*logonce.Streak
+	mu      sync.Mutex
+	kindOf  map[pod.UID]string
+	hit     map[string]int // pods by kind
+	streaks map[string]*logonce.Streak
 }
 
 func newFaults(log *slog.Logger) *faults {
-	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, told: map[string]*logonce.Streak{}}
+	return &faults{log: log, kindOf: map[pod.UID]string{}, hit: map[string]int{}, streaks: map[string]*logonce.Streak{}}
 }
 
 func (f *faults) begin(uid pod.UID, ref string, err error) {
@@ -123,10 +123,10 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 		f.kindOf[uid] = kind
 		f.hit[kind]++
 	}
-	if f.told[kind] == nil { // there are few kinds
-		f.told[kind] = &logonce.Streak{}
+	if f.streaks[kind] == nil { // there are few kinds
+		f.streaks[kind] = &logonce.Streak{}
 	}
-	if f.told[kind].Failed(time.Now()) {
+	if f.streaks[kind].Failed(time.Now()) {
 		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
 	}
 }
@@ -150,7 +150,7 @@ func (f *faults) leave(uid pod.UID) {
 	delete(f.kindOf, uid)
 	if f.hit[kind]--; f.hit[kind] == 0 {
 		delete(f.hit, kind)
-		if f.told[kind].Recovered() {
+		if f.streaks[kind].Recovered() {
 			f.log.Info("statuses get to the API server again", "kind", kind)
 		}
 	}
