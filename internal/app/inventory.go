@@ -88,7 +88,7 @@ func (i *localInventory) askRuntime(ctx context.Context) (node.Runtime, node.Hea
 			health.Runtime, health.Network = info.Runtime, info.Network
 		}
 	}
-	patience := node.HangPatience
+	patience := node.HangTimeout
 	if err != nil {
 		health.Runtime, patience = err, askTimeout
 	}

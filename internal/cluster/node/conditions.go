@@ -68,14 +68,14 @@ func ourConditions(h Health) []v1.NodeCondition {
 		out = append(out, c)
 	}
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "berth runs pods here"}
-	if why := h.whyNot(); why != "" {
+	if why := h.notReadyReason(); why != "" {
 		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", why
 	}
 	return append(out, ready)
 }
 
-// whyNot says why no pods can run here, or nothing.
-func (h Health) whyNot() string {
+// notReadyReason says why no pods can run here, or nothing.
+func (h Health) notReadyReason() string {
 	var why []string
 	for _, part := range []struct {
 		name string
@@ -103,9 +103,9 @@ func transitions(before, after []v1.NodeCondition) []v1.NodeCondition {
 	return out
 }
 
-// tell is the reason of the event for a condition that came about, and what it
+// eventFor is the reason of the event for a condition that came about, and what it
 // says.
-func tell(node string, c v1.NodeCondition) (reason, message string) {
+func eventFor(node string, c v1.NodeCondition) (reason, message string) {
 	reason = "NodeNotReady"
 	if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
 		reason = "NodeReady"

@@ -62,7 +62,7 @@ func TestTheTimeOfATransitionStays(t *testing.T) {
 	if len(changed) != 1 || changed[0].Type != v1.NodeReady {
 		t.Fatalf("transitions %v", changed)
 	}
-	if reason, message := tell("box", changed[0]); reason != "NodeNotReady" || message != "Node box status is now: NodeNotReady" {
+	if reason, message := eventFor("box", changed[0]); reason != "NodeNotReady" || message != "Node box status is now: NodeNotReady" {
 		t.Errorf("told as %s: %s", reason, message)
 	}
 }
@@ -87,7 +87,7 @@ func TestEveryConditionHasItsEvent(t *testing.T) {
 	var got []string
 	for _, h := range []Health{{}, {Runtime: errors.New("x"), Pressure: Pressure{true, true, true}}} {
 		for _, c := range ourConditions(h) {
-			reason, _ := tell("box", c)
+			reason, _ := eventFor("box", c)
 			got = append(got, reason)
 		}
 	}

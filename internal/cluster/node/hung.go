@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// HangPatience is how long a call to the runtime that concerns the whole node, or the sync
+// HangTimeout is how long a call to the runtime that concerns the whole node, or the sync
 // loop, may take to answer. Both take milliseconds.
-const HangPatience = time.Minute
+const HangTimeout = time.Minute
 
 // HungCall is a call that has not been answered.
 type HungCall struct {
@@ -81,7 +81,7 @@ func (w *loopWatch) check(ctx context.Context) error {
 	if w.since.IsZero() {
 		w.since = asked
 	}
-	if silent := time.Since(w.since); silent >= HangPatience {
+	if silent := time.Since(w.since); silent >= HangTimeout {
 		return fmt.Errorf("it has not gone round for %s", coarse(silent))
 	}
 	return nil

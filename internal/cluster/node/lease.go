@@ -37,7 +37,7 @@ func (r *Reporter) keepLease(ctx context.Context) {
 			}
 		case trouble.over():
 			// The cluster may have given this node up meanwhile.
-			r.doubt()
+			r.markStale()
 		}
 		if !pause(ctx, wait, wake) {
 			return
@@ -62,7 +62,7 @@ func (r *Reporter) renew(ctx context.Context, held *coordination.Lease) (*coordi
 		}
 		// Servers call it a conflict if the lease is gone, and it goes with the Node
 		// that owns it.
-		r.doubt()
+		r.markStale()
 	}
 	found, err := leases.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -28,8 +28,8 @@ type outage struct {
 	what     string
 	failures int
 	since    time.Time
-	row      logonce.Streak
-	told     bool                // something of this run
+	streak   logonce.Streak
+	logged   bool                // something of this run
 	reason   metav1.StatusReason // as told
 }
 
@@ -40,11 +40,11 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 		o.since = now
 	}
 	if reason != o.reason {
-		o.row.Recovered() // this is another row
+		o.streak.Recovered() // this is another row
 	}
-	if ctx.Err() == nil && o.row.Failed(now) {
+	if ctx.Err() == nil && o.streak.Failed(now) {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
-		o.reason, o.told = reason, true
+		o.reason, o.logged = reason, true
 	}
 	wait := min(firstRetry<<min(o.failures, 10), longestRetry)
 	o.failures++
@@ -56,11 +56,11 @@ func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false
 	}
-	o.row.Recovered()
-	if o.told {
+	o.streak.Recovered()
+	if o.logged {
 		o.log.Info("can "+o.what+" again", "failures", o.failures, "after", time.Since(o.since).Round(time.Millisecond))
 	}
-	o.failures, o.told = 0, false
+	o.failures, o.logged = 0, false
 	return true
 }
 

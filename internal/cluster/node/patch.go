@@ -145,9 +145,9 @@ func timeless(s v1.NodeStatus) v1.NodeStatus {
 	return s
 }
 
-// weighs tells whether a difference matters to a scheduler or to somebody who
+// isUrgent tells whether a difference matters to a scheduler or to somebody who
 // waits for it. An image more or less does not.
-func weighs(have, want v1.NodeStatus) bool {
+func isUrgent(have, want v1.NodeStatus) bool {
 	return !same(have.Capacity, want.Capacity) || !same(have.Allocatable, want.Allocatable) ||
 		!same(have.Addresses, want.Addresses) || !same(have.NodeInfo, want.NodeInfo) ||
 		!same(have.VolumesInUse, want.VolumesInUse) ||

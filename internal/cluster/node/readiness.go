@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// askEvery is how often the runtime is asked how it is while nothing hints at a change.
-	askEvery = 5 * time.Second
-	// askSoon is how soon it is asked again after a hint: it may not have noticed yet what
+	// statusInterval is how often the runtime is asked how it is while nothing hints at a change.
+	statusInterval = 5 * time.Second
+	// recheckDelay is how soon it is asked again after a hint: it may not have noticed yet what
 	// we were told. Each pause after that is twice as long as the one before.
-	askSoon = 100 * time.Millisecond
-	// askSilent is how often one is asked, at the least, that does not answer.
-	askSilent = time.Second
-	// askPatience is how long a runtime may give no answer.
-	askPatience = 10 * time.Second
+	recheckDelay = 100 * time.Millisecond
+	// silentInterval is how often one is asked, at the least, that does not answer.
+	silentInterval = time.Second
+	// silenceTimeout is how long a runtime may give no answer.
+	silenceTimeout = 10 * time.Second
 )
 
 // ReadinessMonitor lets a node be as ready as its container runtime is.
@@ -54,63 +54,63 @@ func (r ReadinessMonitor) Run(ctx context.Context) {
 	var stuck error // the sync loop is, and the node shows it
 	loop := loopWatch{alive: r.Alive}
 	var silent time.Time // since when there is no answer; zero: there is
-	wait := askEvery
+	wait := statusInterval
 	for {
 		asked := time.Now()
-		answer, err := r.ask(ctx)
+		answer, err := r.readStatus(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		switch {
 		case err == nil:
 			silent = time.Time{}
-			if h := Hung(r.Unanswered(), time.Now(), HangPatience); h != nil {
+			if h := Hung(r.Unanswered(), time.Now(), HangTimeout); h != nil {
 				answer.Runtime = h
 			}
-			shown = r.tell(shown, answer)
+			shown = r.publish(shown, answer)
 		case silent.IsZero():
-			silent, wait = asked, askSoon
+			silent, wait = asked, recheckDelay
 		}
 		if err != nil {
-			wait = min(wait, askSilent)
-			if time.Since(silent) >= askPatience {
-				if h := Hung(r.Unanswered(), time.Now(), askPatience/2); h != nil {
+			wait = min(wait, silentInterval)
+			if time.Since(silent) >= silenceTimeout {
+				if h := Hung(r.Unanswered(), time.Now(), silenceTimeout/2); h != nil {
 					err = h // it names the call, and for how long
 				}
-				shown = r.tell(shown, RuntimeStatus{Runtime: err, Network: shown.Network})
+				shown = r.publish(shown, RuntimeStatus{Runtime: err, Network: shown.Network})
 			}
 		}
 		now := loop.check(ctx)
-		r.say("the sync loop", stuck, now)
+		r.logTransition("the sync loop", stuck, now)
 		r.Node.SetSyncLoop(now)
 		stuck = now
 		select {
 		case <-time.After(wait):
-			wait = min(2*wait, askEvery)
+			wait = min(2*wait, statusInterval)
 		case <-r.Recheck:
-			wait = askSoon
+			wait = recheckDelay
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (r ReadinessMonitor) ask(ctx context.Context) (RuntimeStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+func (r ReadinessMonitor) readStatus(ctx context.Context) (RuntimeStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, silenceTimeout)
 	defer cancel()
 	return r.Status(ctx)
 }
 
-// tell shows an answer, and logs what is news in it.
-func (r ReadinessMonitor) tell(before, now RuntimeStatus) RuntimeStatus {
-	r.say("the container runtime", before.Runtime, now.Runtime)
-	r.say("the network of pods", before.Network, now.Network)
+// publish shows an answer, and logs what is news in it.
+func (r ReadinessMonitor) publish(before, now RuntimeStatus) RuntimeStatus {
+	r.logTransition("the container runtime", before.Runtime, now.Runtime)
+	r.logTransition("the network of pods", before.Network, now.Network)
 	r.Node.SetRuntime(now.Runtime)
 	r.Node.SetNetwork(now.Network)
 	return now
 }
 
-func (r ReadinessMonitor) say(what string, before, now error) {
+func (r ReadinessMonitor) logTransition(what string, before, now error) {
 	switch {
 	case before == nil && now != nil:
 		r.Log.Warn(what+" is not ready", "err", now)

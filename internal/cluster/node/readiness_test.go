@@ -283,11 +283,11 @@ func TestHungNamesTheCallsAndForHowLong(t *testing.T) {
 		"ListPodSandbox, Status have not answered for 1h0m0s": {{Name: "Status", Since: now.Add(-time.Hour)}, {Name: "ListPodSandbox", Since: now.Add(-2 * time.Minute)}},
 		"Status has not answered for 5m0s: no connection":     {{Name: "Status", Since: now.Add(-5 * time.Minute), Err: errNoConnection}},
 	} {
-		if got := fmt.Sprint(Hung(calls, now, HangPatience)); got != want {
+		if got := fmt.Sprint(Hung(calls, now, HangTimeout)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	why := Health{SyncLoop: errors.New("it has not gone round for 1m0s")}.whyNot()
+	why := Health{SyncLoop: errors.New("it has not gone round for 1m0s")}.notReadyReason()
 	if why != "sync loop not ready: it has not gone round for 1m0s" {
 		t.Errorf("a node says %q", why)
 	}

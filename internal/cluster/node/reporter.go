@@ -30,14 +30,14 @@ const (
 	callTimeout = 8 * time.Second
 	// askTimeout bounds how long the runtime is asked for what it is and has.
 	askTimeout = 30 * time.Second
-	// factsEvery is how often the machine and its runtime are looked at.
-	factsEvery = time.Minute
+	// factsInterval is how often the machine and its runtime are looked at.
+	factsInterval = time.Minute
 	// factsSoon is how soon a runtime that has not told its name is asked again.
 	factsSoon = 5 * time.Second
-	// firstWord is how long a Node that exists keeps its status after a start
+	// firstStatusTimeout is how long a Node that exists keeps its status after a start
 	// while nothing is known of the runtime: a restarted agent is no news. It is longer than
-	// askPatience, so that the first word is what is wrong with the runtime.
-	firstWord = 15 * time.Second
+	// silenceTimeout, so that the first word is what is wrong with the runtime.
+	firstStatusTimeout = 15 * time.Second
 	// urgentGap is how long after a patch the next may follow. From so many urgent
 	// ones in a row on it doubles, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
@@ -113,7 +113,7 @@ type Reporter struct {
 	endWatch func()   // ends the watch that is open; nil: there is none yet
 	facts    Facts
 	health   Health
-	heard    struct{ runtime, network bool } // whether there was any word on them
+	reported struct{ runtime, network bool } // whether there was any word on them
 	volumes  volumes
 }
 
@@ -162,8 +162,8 @@ func (r *Reporter) Run(ctx context.Context) {
 func (r *Reporter) SetRuntime(err error) {
 	back := false
 	r.change(func(h *Health) {
-		back = err == nil && (h.Runtime != nil || !r.heard.runtime)
-		h.Runtime, r.heard.runtime = err, true
+		back = err == nil && (h.Runtime != nil || !r.reported.runtime)
+		h.Runtime, r.reported.runtime = err, true
 	})
 	if back {
 		nudge(r.wakeFacts) // it may have come back as another one
@@ -175,7 +175,7 @@ func (r *Reporter) Refresh() { nudge(r.wakeFacts) }
 
 // SetNetwork says whether the network of pods works: nil, or why not.
 func (r *Reporter) SetNetwork(err error) {
-	r.change(func(h *Health) { h.Network, r.heard.network = err, true })
+	r.change(func(h *Health) { h.Network, r.reported.network = err, true })
 }
 
 // SetSyncLoop says whether the sync loop goes round: nil, or that it does not.
@@ -197,10 +197,10 @@ func (r *Reporter) Pressure() []v1.NodeConditionType {
 // change wakes the writer of the Node if what it has to say is another.
 func (r *Reporter) change(f func(*Health)) {
 	r.mu.Lock()
-	before, heard := r.health, r.heard
+	before, heard := r.health, r.reported
 	f(&r.health)
 	after := r.health
-	if heard != r.heard || before.whyNot() != after.whyNot() || before.Pressure != after.Pressure {
+	if heard != r.reported || before.notReadyReason() != after.notReadyReason() || before.Pressure != after.Pressure {
 		nudge(r.wakeNode)
 	}
 	r.mu.Unlock()

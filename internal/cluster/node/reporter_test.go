@@ -221,7 +221,7 @@ func TestARuntimeThatNeverAnswersMakesARestartedNodeNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Build(someFacts(), Settings{Name: "box"}, Health{}, time.Now())
 		b := start(t, newCluster(t, n), nil)
-		after(firstWord)
+		after(firstStatusTimeout)
 		if b.ready() != v1.ConditionFalse {
 			t.Error("the node is ready")
 		}
@@ -245,7 +245,7 @@ func TestWhatOthersChangeIsSeen(t *testing.T) {
 		after(time.Minute)
 		b.take()
 		// A device is announced, and the node cordoned.
-		b.seen(b.put(func(n *v1.Node) {
+		b.observeNode(b.put(func(n *v1.Node) {
 			n.ResourceVersion = "2000"
 			n.Status.Capacity["example.com/dongle"] = n.Status.Capacity[v1.ResourceCPU]
 			n.Spec.Unschedulable = true
@@ -260,7 +260,7 @@ func TestWhatOthersChangeIsSeen(t *testing.T) {
 		}
 		old := b.shown().DeepCopy()
 		old.ResourceVersion, old.Status = "1", v1.NodeStatus{}
-		b.seen(old)
+		b.observeNode(old)
 		after(time.Second)
 		b.expect("when an old one is seen")
 	})

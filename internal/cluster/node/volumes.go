@@ -36,8 +36,8 @@ func lacks(have, want []v1.UniqueVolumeName) bool {
 
 // volumes is how far the server knows the volumes in use. Reporter.mu guards it.
 type volumes struct {
-	told, shown int           // which word of ours is the last, and which the server has
-	news        chan struct{} // closed and replaced when it has a later one
+	wanted, written int           // which word of ours is the last, and which the server has
+	news            chan struct{} // closed and replaced when it has a later one
 }
 
 // SetVolumesInUse says which volumes must not be detached from this machine. The list is
@@ -48,17 +48,17 @@ func (r *Reporter) SetVolumesInUse(inUse []v1.UniqueVolumeName, all bool) {
 	facts := r.facts
 	facts.Volumes = Volumes{InUse: inUse, All: all}
 	if !same(r.facts.Volumes, facts.Volumes) {
-		r.volumes.told++
+		r.volumes.wanted++
 		r.setFacts(facts)
 	}
 }
 
-// showedVolumes notes that the server has what we told.
-func (r *Reporter) showedVolumes(told int) {
+// recordVolumesWritten notes that the server has what we told.
+func (r *Reporter) recordVolumesWritten(told int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if told > r.volumes.shown {
-		r.volumes.shown = told
+	if told > r.volumes.written {
+		r.volumes.written = told
 		close(r.volumes.news)
 		r.volumes.news = make(chan struct{})
 	}
@@ -74,7 +74,7 @@ func (r *Reporter) Attached(ctx context.Context, volume v1.UniqueVolumeName) (bo
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for told := r.volumes.told; r.volumes.shown < told; {
+	for told := r.volumes.wanted; r.volumes.written < told; {
 		news := r.volumes.news
 		r.mu.Unlock()
 		select {

@@ -32,7 +32,7 @@ func TestAVolumeIsShownAsInUseBeforeItIsMounted(t *testing.T) {
 		b.expect("for three volumes", "patch nodes/status", "patch nodes/status", "patch nodes/status")
 
 		// What others attach is seen.
-		b.seen(b.put(func(n *v1.Node) {
+		b.observeNode(b.put(func(n *v1.Node) {
 			n.ResourceVersion = "2000"
 			n.Status.VolumesAttached = []v1.AttachedVolume{{Name: "b"}}
 		}))
@@ -60,7 +60,7 @@ func TestAVolumeThatIsTakenOffAndPutBackIsShownAgainFirst(t *testing.T) {
 		b := startReady(t, newCluster(t))
 		after(time.Minute)
 		b.SetVolumesInUse([]v1.UniqueVolumeName{"a"}, true)
-		b.seen(b.put(func(n *v1.Node) {
+		b.observeNode(b.put(func(n *v1.Node) {
 			n.ResourceVersion = "2000"
 			n.Status.VolumesInUse = []v1.UniqueVolumeName{"a"}
 			n.Status.VolumesAttached = []v1.AttachedVolume{{Name: "a"}}
@@ -114,7 +114,7 @@ func TestANewNodeShowsWhatIsInUse(t *testing.T) {
 		b.SetVolumesInUse([]v1.UniqueVolumeName{"a"}, true)
 		after(time.Second)
 		b.removeNode()
-		b.doubt()
+		b.markStale()
 		synctest.Wait()
 		if n := b.shown(); n.UID != "uid-2" || !slices.Equal(n.Status.VolumesInUse, []v1.UniqueVolumeName{"a"}) {
 			t.Error(n.UID, n.Status.VolumesInUse)

@@ -79,7 +79,7 @@ func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
 			case !open:
 				return nil
 			}
-			if err := r.notice(e); err != nil {
+			if err := r.handleEvent(e); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -99,15 +99,15 @@ func (r *Reporter) list(ctx context.Context, selector string) (string, error) {
 		return "", fmt.Errorf("list node %s: %w", r.config.Settings.Name, err)
 	}
 	if len(list.Items) == 0 {
-		r.missed(before)
+		r.observeDeletion(before)
 	}
 	for i := range list.Items {
-		r.seen(&list.Items[i])
+		r.observeNode(&list.Items[i])
 	}
 	return list.ResourceVersion, nil
 }
 
-func (r *Reporter) notice(e watch.Event) error {
+func (r *Reporter) handleEvent(e watch.Event) error {
 	node, isNode := e.Object.(*v1.Node)
 	switch {
 	case e.Type == watch.Error:
@@ -115,9 +115,9 @@ func (r *Reporter) notice(e watch.Event) error {
 	case !isNode:
 		return fmt.Errorf("watch node %s: a %T came", r.config.Settings.Name, e.Object)
 	case e.Type == watch.Deleted:
-		r.missed(node.UID)
+		r.observeDeletion(node.UID)
 	default:
-		r.seen(node)
+		r.observeNode(node)
 	}
 	return nil
 }

@@ -224,10 +224,10 @@ func TestAServerThatLostItsDataIsWatchedAnew(t *testing.T) {
 func TestAnExpiredWatchIsBegunAgain(t *testing.T) {
 	r := &Reporter{config: Config{Settings: Settings{Name: "box"}}}
 	gone := apierrors.NewResourceExpired("too old").Status()
-	if err := r.notice(watch.Event{Type: watch.Error, Object: &gone}); !apierrors.IsResourceExpired(err) {
+	if err := r.handleEvent(watch.Event{Type: watch.Error, Object: &gone}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := r.notice(watch.Event{Type: watch.Added, Object: &v1.Pod{}}); err == nil {
+	if err := r.handleEvent(watch.Event{Type: watch.Added, Object: &v1.Pod{}}); err == nil {
 		t.Error("a pod is no node")
 	}
 }
@@ -241,18 +241,18 @@ func TestTheNewestWins(t *testing.T) {
 	}
 	one, two, three := version("1"), version("2"), version("3")
 	r := &Reporter{known: make(chan struct{}), wakeNode: make(chan struct{}, 1)}
-	r.learn(one, nil)
-	r.seen(three)
-	r.learn(two, one) // the answer to a patch, which was overtaken
+	r.setNode(one, nil)
+	r.observeNode(three)
+	r.setNode(two, one) // the answer to a patch, which was overtaken
 	if r.Node() != three {
 		t.Errorf("version %s", r.Node().ResourceVersion)
 	}
-	r.seen(two)
+	r.observeNode(two)
 	if r.Node() != three {
 		t.Errorf("version %s after an old one was seen", r.Node().ResourceVersion)
 	}
 	// A server that was restored from a backup goes back.
-	r.learn(one, three)
+	r.setNode(one, three)
 	if r.Node() != one {
 		t.Errorf("version %s, of before the backup", r.Node().ResourceVersion)
 	}

@@ -14,11 +14,11 @@ import (
 // writer writes the Node. It belongs to the goroutine of keepNode.
 type writer struct {
 	*Reporter
-	started time.Time
-	last    time.Time     // when the status was last written
-	urgent  time.Time     // when it was last written out of turn
-	row     int           // how often that was, with little time between
-	gap     time.Duration // how long the next such patch has to wait after last
+	started     time.Time
+	last        time.Time     // when the status was last written
+	urgent      time.Time     // when it was last written out of turn
+	urgentCount int           // how often that was, with little time between
+	gap         time.Duration // how long the next such patch has to wait after last
 	// pending are our conditions that changed and that the server does not have
 	// yet. Their events are told, and their times stay.
 	pending []v1.NodeCondition
@@ -45,19 +45,19 @@ func (r *Reporter) keepNode(ctx context.Context) {
 
 // step does what is due, and returns how long nothing is if nothing changes.
 func (w *writer) step(ctx context.Context) (time.Duration, error) {
-	looked, err := w.look(ctx)
+	looked, err := w.ensureNode(ctx)
 	if err != nil {
 		return 0, err
 	}
 	now := time.Now()
 	w.mu.Lock()
-	node, facts, health, heard := w.node, w.facts, w.health, w.heard.runtime && w.heard.network
-	told := w.volumes.told
+	node, facts, health, heard := w.node, w.facts, w.health, w.reported.runtime && w.reported.network
+	told := w.volumes.wanted
 	w.mu.Unlock()
 	if same(node.Status.VolumesInUse, facts.Volumes.inUse(node.Status.VolumesInUse)) {
-		w.showedVolumes(told)
+		w.recordVolumesWritten(told)
 	}
-	if until := w.started.Add(firstWord); !heard && now.Before(until) {
+	if until := w.started.Add(firstStatusTimeout); !heard && now.Before(until) {
 		return until.Sub(now), nil
 	}
 
@@ -71,7 +71,7 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 		w.pending = put(w.pending, c)
 	}
 
-	differs, urgent := !sameStatus(node.Status, want), weighs(node.Status, want)
+	differs, urgent := !sameStatus(node.Status, want), isUrgent(node.Status, want)
 	awaited := lacks(node.Status.VolumesInUse, want.VolumesInUse)
 	due := w.last.Add(w.config.Report)
 	switch {
@@ -88,8 +88,8 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	if err := w.patch(ctx, node, &want); err != nil {
 		return 0, err
 	}
-	w.showedVolumes(told)
-	w.wrote(urgent && !awaited)
+	w.recordVolumesWritten(told)
+	w.recordWrite(urgent && !awaited)
 	return 0, nil
 }
 
@@ -106,27 +106,27 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 	answer, err := w.config.Client.CoreV1().Nodes().Patch(
 		ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	if err != nil {
-		w.doubt()
+		w.markStale()
 		return fmt.Errorf("patch the status of node %s: %w", node.Name, err)
 	}
 	w.pending = nil
-	w.learn(answer, node)
+	w.setNode(answer, node)
 	return nil
 }
 
-// wrote notes that the server has our status. Urgent news that keep coming have
+// recordWrite notes that the server has our status. Urgent news that keep coming have
 // to wait longer and longer, so that a flapping runtime is no load on the server. What
 // goes and comes back once or twice does not flap.
-func (w *writer) wrote(urgent bool) {
+func (w *writer) recordWrite(urgent bool) {
 	w.last = time.Now()
 	if !urgent {
 		return
 	}
 	switch {
 	case w.last.Sub(w.urgent) >= w.gap+w.config.Update:
-		w.row, w.gap = 1, urgentGap
-	case w.row < urgentRow:
-		w.row++
+		w.urgentCount, w.gap = 1, urgentGap
+	case w.urgentCount < urgentRow:
+		w.urgentCount++
 	default:
 		w.gap = min(2*w.gap, w.config.Update)
 	}
@@ -134,13 +134,13 @@ func (w *writer) wrote(urgent bool) {
 }
 
 func (w *writer) record(c v1.NodeCondition) {
-	reason, message := tell(w.config.Settings.Name, c)
+	reason, message := eventFor(w.config.Settings.Name, c)
 	w.config.Events.RecordNode(v1.EventTypeNormal, reason, message)
 }
 
-// look makes sure that the server has our Node and that we know it. It tells
+// ensureNode makes sure that the server has our Node and that we know it. It tells
 // whether it had to be read.
-func (w *writer) look(ctx context.Context) (bool, error) {
+func (w *writer) ensureNode(ctx context.Context) (bool, error) {
 	w.mu.Lock()
 	before := w.node
 	due := before == nil || w.stale
@@ -152,7 +152,7 @@ func (w *writer) look(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := w.read(ctx, before); err != nil {
-		w.doubt()
+		w.markStale()
 		return true, err
 	}
 	return true, nil
@@ -197,8 +197,8 @@ func (w *writer) register(ctx context.Context, before *v1.Node) error {
 		}
 	}
 	w.pending = nil
-	w.wrote(false)
-	w.learn(node, before)
+	w.recordWrite(false)
+	w.setNode(node, before)
 	return nil
 }
 
@@ -223,6 +223,6 @@ func (w *writer) adopt(ctx context.Context, node, before *v1.Node) error {
 		w.config.Events.RecordNode(v1.EventTypeWarning, "Rebooted",
 			fmt.Sprintf("Node %s has been rebooted, boot id: %s", node.Name, is))
 	}
-	w.learn(node, before)
+	w.setNode(node, before)
 	return nil
 }

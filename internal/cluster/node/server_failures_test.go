@@ -14,7 +14,7 @@ import (
 
 func TestADeletedNodeIsRegisteredAgain(t *testing.T) {
 	for name, notice := range map[string]func(*bench){
-		"seen by a watch":         func(b *bench) { b.missed("uid-1") },
+		"seen by a watch":         func(b *bench) { b.observeDeletion("uid-1") },
 		"as its lease went too":   func(b *bench) { b.removeLease() },
 		"by the next of its news": func(b *bench) { b.SetPressure(Pressure{Disk: true}) },
 	} {

@@ -10,21 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rereadPause is the time between two attempts to read the Node for somebody who waits.
-const rereadPause = 500 * time.Millisecond
+// reloadInterval is the time between two attempts to read the Node for somebody who waits.
+const reloadInterval = 500 * time.Millisecond
 
 // Reload takes in the Node as the server has it now, whatever the watch has shown of it.
 // It tries until ctx ends, and then says what was in the way.
 func (r *Reporter) Reload(ctx context.Context) error {
 	for {
-		err := r.reread(ctx)
-		if err == nil || !pause(ctx, rereadPause, nil) {
+		err := r.reloadOnce(ctx)
+		if err == nil || !pause(ctx, reloadInterval, nil) {
 			return err
 		}
 	}
 }
 
-func (r *Reporter) reread(ctx context.Context) error {
+func (r *Reporter) reloadOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	name, known := r.config.Settings.Name, r.uid()
@@ -34,11 +34,11 @@ func (r *Reporter) reread(ctx context.Context) error {
 	node, err := r.config.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
-			r.missed(known)
+			r.observeDeletion(known)
 		}
 		return fmt.Errorf("read node %s: %w", name, err)
 	}
-	r.seen(node)
+	r.observeNode(node)
 	if r.uid() != node.UID {
 		return fmt.Errorf("node %s was made anew, and is not ours yet", name)
 	}

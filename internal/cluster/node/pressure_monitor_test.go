@@ -38,15 +38,15 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 		}
 		expect("at first", false)
 		free.Store(9)
-		after(measureEvery)
+		after(sampleInterval)
 		expect("with little left", true)
 		free.Store(10)
-		after(time.Minute - measureEvery)
+		after(time.Minute - sampleInterval)
 		expect("with enough again", true)
 		if felt.Load() != (Pressure{}) {
 			t.Error("it is still felt")
 		}
-		after(2 * measureEvery)
+		after(2 * sampleInterval)
 		expect("a while later", false)
 		if lines := log.take(); len(lines) != 2 {
 			t.Errorf("logged %q", lines)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// measureEvery is how often it is measured what is left of the machine. It costs about
+// sampleInterval is how often it is measured what is left of the machine. It costs about
 // a tenth of a millisecond.
-const measureEvery = 2 * time.Second
+const sampleInterval = 2 * time.Second
 
 // PressureMonitor measures what is left of the machine, and tells what it runs out of.
 type PressureMonitor struct {
@@ -36,17 +36,17 @@ func (g PressureMonitor) Run(ctx context.Context) {
 			g.OnSample(felt)
 		}
 		now := relief.Of(felt, time.Now())
-		g.say(shown, now, left)
+		g.logTransitions(shown, now, left)
 		g.OnChange(now)
 		shown = now
-		if !pause(ctx, measureEvery, nil) {
+		if !pause(ctx, sampleInterval, nil) {
 			return
 		}
 	}
 }
 
-// say logs what is another than before.
-func (g PressureMonitor) say(before, now Pressure, left Available) {
+// logTransitions logs what is another than before.
+func (g PressureMonitor) logTransitions(before, now Pressure, left Available) {
 	for _, p := range pressures {
 		switch {
 		case p.of(now) && !p.of(before):

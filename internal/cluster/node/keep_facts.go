@@ -6,8 +6,8 @@ import "context"
 // Node when something is another than before.
 func (r *Reporter) keepFacts(ctx context.Context) {
 	for {
-		wait := factsEvery
-		if !r.askRuntime(ctx) {
+		wait := factsInterval
+		if !r.readRuntime(ctx) {
 			wait = factsSoon
 		}
 		if !pause(ctx, wait, r.wakeFacts) {
@@ -38,9 +38,9 @@ func (r *Reporter) readMachine() {
 	}
 }
 
-// askRuntime takes in what the runtime tells, and tells whether it ever did. A
+// readRuntime takes in what the runtime tells, and tells whether it ever did. A
 // runtime that fails is news for SetRuntime, which others call.
-func (r *Reporter) askRuntime(ctx context.Context) bool {
+func (r *Reporter) readRuntime(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	about, err := r.config.Runtime(ctx)

@@ -27,8 +27,8 @@ func (r *Reporter) uid() types.UID {
 	return ""
 }
 
-// seen takes in a Node of our name that a watch showed.
-func (r *Reporter) seen(node *v1.Node) {
+// observeNode takes in a Node of our name that a watch showed.
+func (r *Reporter) observeNode(node *v1.Node) {
 	r.mu.Lock()
 	known := r.node
 	ours := known.UID == node.UID
@@ -40,22 +40,22 @@ func (r *Reporter) seen(node *v1.Node) {
 	switch {
 	case !ours:
 		// Old news, or somebody made it anew. The one to find out is the writer.
-		r.doubt()
+		r.markStale()
 	case news:
-		r.tellOfChange(known, node)
+		r.publishChange(known, node)
 		nudge(r.wakeNode)
 	}
 }
 
-// missed takes in that a Node is gone.
-func (r *Reporter) missed(uid types.UID) {
+// observeDeletion takes in that a Node is gone.
+func (r *Reporter) observeDeletion(uid types.UID) {
 	if uid == r.uid() {
-		r.doubt()
+		r.markStale()
 	}
 }
 
-// doubt has the Node read again before it is written.
-func (r *Reporter) doubt() {
+// markStale has the Node read again before it is written.
+func (r *Reporter) markStale() {
 	r.mu.Lock()
 	r.stale = true
 	r.mu.Unlock()
@@ -68,10 +68,10 @@ func newer(a, b *v1.Node) bool {
 	return err != nil || order > 0
 }
 
-// learn takes in what the server answered to the writer, who knew the Node as
+// setNode takes in what the server answered to the writer, who knew the Node as
 // before. If the watch has seen more meanwhile, that stays. An older version is taken
 // in, too, if it has not: the server's data may be a backup's.
-func (r *Reporter) learn(node, before *v1.Node) {
+func (r *Reporter) setNode(node, before *v1.Node) {
 	r.mu.Lock()
 	known := r.node
 	if known != before && known.UID == node.UID && !newer(node, known) {
@@ -82,7 +82,7 @@ func (r *Reporter) learn(node, before *v1.Node) {
 	end := r.endWatch
 	r.mu.Unlock()
 	if known != nil && known.UID == node.UID {
-		r.tellOfChange(known, node)
+		r.publishChange(known, node)
 		return
 	}
 
@@ -100,11 +100,11 @@ func (r *Reporter) learn(node, before *v1.Node) {
 	if r.config.Registered != nil {
 		r.config.Registered(node.UID, again)
 	}
-	r.tellChanged()
+	r.notifyChanged()
 }
 
-// tellOfChange says what is new about a Node that is still the same.
-func (r *Reporter) tellOfChange(before, after *v1.Node) {
+// publishChange says what is new about a Node that is still the same.
+func (r *Reporter) publishChange(before, after *v1.Node) {
 	if before.Spec.Unschedulable != after.Spec.Unschedulable {
 		reason := "NodeSchedulable"
 		if after.Spec.Unschedulable {
@@ -114,11 +114,11 @@ func (r *Reporter) tellOfChange(before, after *v1.Node) {
 	}
 	if !same(before.Labels, after.Labels) || !same(before.Spec.Taints, after.Spec.Taints) ||
 		!same(before.Status.Allocatable, after.Status.Allocatable) || !same(before.Status.VolumesAttached, after.Status.VolumesAttached) {
-		r.tellChanged()
+		r.notifyChanged()
 	}
 }
 
-func (r *Reporter) tellChanged() {
+func (r *Reporter) notifyChanged() {
 	if r.config.Changed != nil {
 		r.config.Changed()
 	}
