@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	reloadPatience = 3 * time.Second
-	reloadLook     = 100 * time.Millisecond
+	reloadTimeout  = 3 * time.Second
+	reloadInterval = 100 * time.Millisecond
 )
 
 // lengthen sees to it that logind waits for as long as all periods take: if it does
@@ -59,14 +59,14 @@ func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duratio
 	if err := logind.Reload(ctx); err != nil {
 		return 0, err
 	}
-	patience := time.After(reloadPatience)
+	patience := time.After(reloadTimeout)
 	for {
 		have, err := logind.Delay(ctx)
 		if err != nil || have >= need {
 			return have, err
 		}
 		select {
-		case <-time.After(reloadLook):
+		case <-time.After(reloadInterval):
 		case <-patience:
 			return have, nil
 		case <-ctx.Done():

@@ -167,7 +167,7 @@ func (m *Manager) goDown() {
 // stopForShutdown stops all pods, if the machine still goes down when its turn has
 // come.
 func (m *Manager) stopForShutdown(ctx context.Context) (late []string, err error) {
-	if err := m.take(ctx); err != nil {
+	if err := m.acquireTurn(ctx); err != nil {
 		return nil, err
 	}
 	ctx, end, err := m.start(ctx, func() error {
@@ -212,8 +212,8 @@ func (m *Manager) change(why error, set func() error) error {
 	return nil
 }
 
-// take waits for the turn.
-func (m *Manager) take(ctx context.Context) error {
+// acquireTurn waits for the turn.
+func (m *Manager) acquireTurn(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
 		return nil
@@ -246,7 +246,7 @@ func (m *Manager) close(ctx context.Context, cause pod.Cause, why error) error {
 	if err := m.Gate.Hold(ctx, cause); err != nil {
 		return err
 	}
-	m.show(why)
+	m.setClosed(why)
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (m *Manager) open(ctx context.Context, why error, set func() error) error {
 	if err := m.change(why, set); err != nil {
 		return err
 	}
-	if err := m.take(ctx); err != nil {
+	if err := m.acquireTurn(ctx); err != nil {
 		return err
 	}
 	defer func() { <-m.turn }()
@@ -271,11 +271,11 @@ func (m *Manager) open(ctx context.Context, why error, set func() error) error {
 	if err := m.Gate.Resume(ctx); err != nil {
 		return err
 	}
-	m.show(nil)
+	m.setClosed(nil)
 	return nil
 }
 
-func (m *Manager) show(why error) {
+func (m *Manager) setClosed(why error) {
 	m.mu.Lock()
 	m.closed = why
 	m.mu.Unlock()

@@ -36,9 +36,9 @@ type Progress struct {
 // stopping is the state of one run.
 type stopping struct {
 	*Manager
-	cause pod.Cause
-	most  *int64 // seconds of grace
-	tell  func(Progress)
+	cause  pod.Cause
+	most   *int64 // seconds of grace
+	report func(Progress)
 
 	over  <-chan time.Time      // when nobody waits any longer; nil: never
 	watch *run.Group            // one goroutine for each pod that was told to stop
@@ -51,7 +51,7 @@ type stopping struct {
 // the one before have ended, or when its period is over.
 func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, o Order, tell func(Progress)) ([]string, error) {
 	s := &stopping{
-		Manager: m, cause: cause, most: o.Grace, tell: tell,
+		Manager: m, cause: cause, most: o.Grace, report: tell,
 		watch: run.NewGroup(ctx, m.Log), began: map[pod.UID]time.Time{}, names: map[pod.UID]string{},
 	}
 	defer s.watch.Stop()
@@ -95,12 +95,12 @@ func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error
 		select {
 		case p := <-s.ended: // it may be of a group before
 			delete(left, p.UID)
-			s.noteEnd(p)
+			s.recordEnd(p)
 		case <-period.C:
-			s.tellLate(left)
+			s.reportLate(left)
 			return true, nil
 		case <-s.over:
-			s.tellLate(left)
+			s.reportLate(left)
 			return false, nil
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
@@ -113,7 +113,7 @@ func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error
 func (s *stopping) stopPod(p *v1.Pod, grace int64) {
 	s.began[p.UID] = time.Now()
 	s.Pods.End(p.UID, &grace, s.cause)
-	s.tell(Progress{Step: Stopping, Pod: pod.Ref(p), Time: time.Duration(grace) * time.Second})
+	s.report(Progress{Step: Stopping, Pod: pod.Ref(p), Time: time.Duration(grace) * time.Second})
 	s.watch.Go("end of pod "+pod.Ref(p), func(ctx context.Context) {
 		select {
 		case <-s.Pods.Ended(p.UID):
@@ -123,19 +123,19 @@ func (s *stopping) stopPod(p *v1.Pod, grace int64) {
 	})
 }
 
-func (s *stopping) noteEnd(p *v1.Pod) {
-	s.tell(Progress{Step: Stopped, Pod: pod.Ref(p), Time: time.Since(s.began[p.UID])})
+func (s *stopping) recordEnd(p *v1.Pod) {
+	s.report(Progress{Step: Stopped, Pod: pod.Ref(p), Time: time.Since(s.began[p.UID])})
 	delete(s.names, p.UID)
 }
 
-func (s *stopping) tellLate(left map[pod.UID]bool) {
+func (s *stopping) reportLate(left map[pod.UID]bool) {
 	var names []string
 	for uid := range left {
 		names = append(names, s.names[uid])
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		s.tell(Progress{Step: Late, Pod: name})
+		s.report(Progress{Step: Late, Pod: name})
 	}
 }
 
