@@ -205,7 +205,7 @@ func request(ctx context.Context, api requests, node string, key *pendingKey) ([
 		}
 		return nil, err
 	}
-	api.report.asked(name)
+	api.report.requested(name)
 	answer, err := csr.WaitForCertificate(ctx, api, name, uid)
 	if err != nil {
 		err = fmt.Errorf("wait for certificate request %s: %w", name, err)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lookEvery is the shortest time between two looks at files.
-const lookEvery = time.Second
+// fileCheckInterval is the shortest time between two looks at files.
+const fileCheckInterval = time.Second
 
 // files is a serving certificate that somebody else puts there and renews. The files
 // are looked at when somebody connects, so nothing is done while nobody does.
@@ -19,15 +19,15 @@ type files struct {
 	cert, key string
 	log       *slog.Logger
 
-	mu     sync.Mutex
-	pair   *tls.Certificate // the last good one
-	seen   [2]os.FileInfo   // the files that it was read from
-	looked time.Time
-	broken bool // what is there now is of no use, and that was said
+	mu        sync.Mutex
+	pair      *tls.Certificate // the last good one
+	seen      [2]os.FileInfo   // the files that it was read from
+	checkedAt time.Time
+	broken    bool // what is there now is of no use, and that was said
 }
 
 func newFiles(c ServingConfig) (*files, error) {
-	f := &files{cert: c.CertFile, key: c.KeyFile, log: c.Log, looked: time.Now()}
+	f := &files{cert: c.CertFile, key: c.KeyFile, log: c.Log, checkedAt: time.Now()}
 	if err := f.load(); err != nil {
 		return nil, fmt.Errorf("read the serving certificate: %w", err)
 	}
@@ -41,10 +41,10 @@ func (f *files) run(ctx context.Context) { <-ctx.Done() }
 func (f *files) certificate() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.looked) < lookEvery {
+	if time.Since(f.checkedAt) < fileCheckInterval {
 		return f.pair, nil
 	}
-	f.looked = time.Now()
+	f.checkedAt = time.Now()
 	err := f.load()
 	switch {
 	case err != nil && !f.broken:

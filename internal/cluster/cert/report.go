@@ -16,9 +16,9 @@ import (
 const (
 	// patience is how long an approval takes that needs nobody to be told.
 	patience = 5 * time.Second
-	// remindEvery is the shortest time between two requests for an approval. One
+	// reminderInterval is the shortest time between two requests for an approval. One
 	// that was not met in time is followed by another of another name.
-	remindEvery = 10 * time.Minute
+	reminderInterval = 10 * time.Minute
 )
 
 // report says how it goes with one certificate: a failure once until it is another
@@ -69,12 +69,12 @@ func (r *report) got(leaf *x509.Certificate) {
 	r.log.Info("there is a new "+r.what, "until", leaf.NotAfter)
 }
 
-// asked takes note of a request. If it takes long, it is said how to help.
-func (r *report) asked(name string) {
+// requested takes note of a request. If it takes long, it is said how to help.
+func (r *report) requested(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopHint()
-	if r.closed || !r.reminded.IsZero() && time.Since(r.reminded) < remindEvery {
+	if r.closed || !r.reminded.IsZero() && time.Since(r.reminded) < reminderInterval {
 		return
 	}
 	r.hint = time.AfterFunc(patience, func() { r.remind(name) })

@@ -47,7 +47,7 @@ type notedRequests struct {
 func (n notedRequests) Create(ctx context.Context, r *certificates.CertificateSigningRequest, o metav1.CreateOptions) (*certificates.CertificateSigningRequest, error) {
 	made, err := n.CertificateSigningRequestInterface.Create(ctx, r, o)
 	if err == nil {
-		n.report.asked(made.Name)
+		n.report.requested(made.Name)
 	}
 	return made, err
 }

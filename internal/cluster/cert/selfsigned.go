@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// checkEvery is the shortest time between two looks at the names of the node.
-	checkEvery = time.Minute
+	// nameCheckInterval is the shortest time between two looks at the names of the node.
+	nameCheckInterval = time.Minute
 	// renewBefore is how long before its end a pair of our own is replaced.
 	renewBefore = 30 * 24 * time.Hour
 	ownLife     = 365 * 24 * time.Hour
@@ -70,7 +70,7 @@ func (s *selfSigned) run(ctx context.Context) { <-ctx.Done() }
 func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.checked) < checkEvery || s.good() {
+	if time.Since(s.checked) < nameCheckInterval || s.good() {
 		return s.pair, nil
 	}
 	err := s.renew()

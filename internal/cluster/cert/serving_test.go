@@ -110,7 +110,7 @@ func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		must(t, err)
 		is := func(name string) {
 			t.Helper()
-			time.Sleep(lookEvery)
+			time.Sleep(fileCheckInterval)
 			if got := shown(t, s).Leaf.Subject.CommonName; got != name {
 				t.Errorf("shows %s, want %s", got, name)
 			}
@@ -243,7 +243,7 @@ func TestANodeSignsForItself(t *testing.T) {
 			t.Error("a new one was made")
 		}
 		where.set(ip("10.0.0.1"))
-		time.Sleep(checkEvery)
+		time.Sleep(nameCheckInterval)
 		second := shown(t, s)
 		must(t, second.Leaf.VerifyHostname("10.0.0.1"))
 		must(t, second.Leaf.VerifyHostname("one"))
