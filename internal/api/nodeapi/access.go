@@ -50,18 +50,18 @@ func newAccess(c Access, node string, limits Limits, log *slog.Logger) (*access,
 	}
 	// Whoever asks with a hundred tokens a second must not keep the node from its own
 	// requests.
-	asks := newQuestions(limits.Reviews)
+	reviews := newReviewLimiter(limits.Reviews)
 	if c.Tokens != nil {
 		if c.TokenTTL <= 0 {
 			return nil, fmt.Errorf("node API: the answer to a token can't be good for %v", c.TokenTTL)
 		}
-		a.tokens = newTokens(c.Tokens, c.TokenTTL, asks)
+		a.tokens = newTokens(c.Tokens, c.TokenTTL, reviews)
 	}
 	if c.Reviews != nil {
 		if c.AllowedTTL <= 0 || c.DeniedTTL <= 0 {
 			return nil, errors.New("node API: AllowedTTL and DeniedTTL are needed with Reviews")
 		}
-		a.rights = newRights(c.Reviews, c.AllowedTTL, c.DeniedTTL, asks)
+		a.rights = newRights(c.Reviews, c.AllowedTTL, c.DeniedTTL, reviews)
 	}
 	return a, nil
 }

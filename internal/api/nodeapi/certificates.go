@@ -19,15 +19,15 @@ type clientCA struct {
 	path string
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	pool    *x509.CertPool
-	read    os.FileInfo // of what pool was made of
-	looked  time.Time
-	trouble bool // the file can't be used, which was told
+	mu        sync.Mutex
+	pool      *x509.CertPool
+	read      os.FileInfo // of what pool was made of
+	checkedAt time.Time
+	trouble   bool // the file can't be used, which was told
 }
 
-// lookEvery is how often the file is looked at.
-const lookEvery = time.Second
+// fileCheckInterval is how often the file is looked at.
+const fileCheckInterval = time.Second
 
 func newClientCA(path string, log *slog.Logger) (*clientCA, error) {
 	c := &clientCA{path: path, log: log}
@@ -55,10 +55,10 @@ func (c *clientCA) authorities() *x509.CertPool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if now.Sub(c.looked) < lookEvery {
+	if now.Sub(c.checkedAt) < fileCheckInterval {
 		return c.pool
 	}
-	c.looked = now
+	c.checkedAt = now
 	info, err := os.Stat(c.path)
 	if err == nil && os.SameFile(info, c.read) && info.ModTime().Equal(c.read.ModTime()) && info.Size() == c.read.Size() {
 		return c.pool

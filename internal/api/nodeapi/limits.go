@@ -79,13 +79,13 @@ func (a *API) answer(serve func(http.ResponseWriter, *http.Request) error) http.
 func (a *API) stream(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user := userOf(r.Context()).Name
-		if !a.streams.take(user) {
+		if !a.streams.acquire(user) {
 			w.Header().Set("Retry-After", "1")
 			fail(w, problemf(http.StatusTooManyRequests, "too many streams are open: end one and try again"))
 			return
 		}
-		defer a.streams.give(user)
-		if err := serve(&streamWriter{ResponseWriter: w, ctx: r.Context(), idle: a.StreamIdle}, a.quietly(r)); err != nil {
+		defer a.streams.release(user)
+		if err := serve(&streamWriter{ResponseWriter: w, ctx: r.Context(), idle: a.StreamIdle}, a.withDebugLog(r)); err != nil {
 			fail(w, err)
 		}
 	}
@@ -102,7 +102,7 @@ type streams struct {
 
 func newStreams(l Limits) *streams { return &streams{limits: l, byUser: map[string]int{}} }
 
-func (s *streams) take(user string) bool {
+func (s *streams) acquire(user string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all >= s.limits.Streams || s.byUser[user] >= s.limits.StreamsPerUser {
@@ -113,7 +113,7 @@ func (s *streams) take(user string) bool {
 	return true
 }
 
-func (s *streams) give(user string) {
+func (s *streams) release(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--

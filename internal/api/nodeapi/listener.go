@@ -36,14 +36,14 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetWriteBuffer(sendBuffer) // the kernel's own choice is only more memory
 		}
-		if l.take(ip) {
-			return &countedConn{Conn: conn, done: sync.OnceFunc(func() { l.give(ip) })}, nil
+		if l.acquire(ip) {
+			return &countedConn{Conn: conn, done: sync.OnceFunc(func() { l.release(ip) })}, nil
 		}
 		_ = conn.Close()
 	}
 }
 
-func (l *boundedListener) take(ip netip.Addr) bool {
+func (l *boundedListener) acquire(ip netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= l.limits.Connections || l.byIP[ip] >= l.limits.ConnectionsPerIP {
@@ -54,7 +54,7 @@ func (l *boundedListener) take(ip netip.Addr) bool {
 	return true
 }
 
-func (l *boundedListener) give(ip netip.Addr) {
+func (l *boundedListener) release(ip netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--

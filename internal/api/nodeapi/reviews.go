@@ -34,19 +34,19 @@ const (
 	addressTTL   = time.Minute
 )
 
-// questions bounds what is asked of the cluster on behalf of clients.
-type questions struct {
+// reviewLimiter bounds what is asked of the cluster on behalf of clients.
+type reviewLimiter struct {
 	perSecond int // for one address
 	open      chan struct{}
 	byAddress *cache.LRUExpireCache
 }
 
-func newQuestions(perSecond int) *questions {
-	return &questions{perSecond: perSecond, open: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
+func newReviewLimiter(perSecond int) *reviewLimiter {
+	return &reviewLimiter{perSecond: perSecond, open: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
 }
 
-// ask calls the cluster, unless there is too much of that.
-func (q *questions) ask(ctx context.Context, from netip.Addr, call func(context.Context) error) error {
+// do calls the cluster, unless there is too much of that.
+func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(context.Context) error) error {
 	limiter, ok := q.byAddress.Get(from)
 	if !ok {
 		// Two requests may both make one. That is a few more questions.
@@ -73,11 +73,11 @@ type tokens struct {
 	client  authenticationv1.TokenReviewInterface
 	ttl     time.Duration
 	answers *cache.LRUExpireCache // of *user, nil for a token of nobody
-	asks    *questions
+	limiter *reviewLimiter
 }
 
-func newTokens(client authenticationv1.TokenReviewInterface, ttl time.Duration, asks *questions) *tokens {
-	return &tokens{client: client, ttl: ttl, answers: cache.NewLRUExpireCache(maxAnswers), asks: asks}
+func newTokens(client authenticationv1.TokenReviewInterface, ttl time.Duration, limiter *reviewLimiter) *tokens {
+	return &tokens{client: client, ttl: ttl, answers: cache.NewLRUExpireCache(maxAnswers), limiter: limiter}
 }
 
 // bearer is the token in a header.
@@ -98,7 +98,7 @@ func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user,
 		return user{}, errTokenOfNobody
 	}
 	var review *authenticationapi.TokenReview
-	err := t.asks.ask(ctx, from, func(ctx context.Context) (err error) {
+	err := t.limiter.do(ctx, from, func(ctx context.Context) (err error) {
 		review, err = t.client.Create(ctx, &authenticationapi.TokenReview{Spec: authenticationapi.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		return err
 	})
@@ -126,11 +126,11 @@ type rights struct {
 	client          authorizationv1.SubjectAccessReviewInterface
 	allowed, denied time.Duration
 	answers         *cache.LRUExpireCache // of bool
-	asks            *questions
+	limiter         *reviewLimiter
 }
 
-func newRights(client authorizationv1.SubjectAccessReviewInterface, allowed, denied time.Duration, asks *questions) *rights {
-	return &rights{client: client, allowed: allowed, denied: denied, answers: cache.NewLRUExpireCache(maxAnswers), asks: asks}
+func newRights(client authorizationv1.SubjectAccessReviewInterface, allowed, denied time.Duration, limiter *reviewLimiter) *rights {
+	return &rights{client: client, allowed: allowed, denied: denied, answers: cache.NewLRUExpireCache(maxAnswers), limiter: limiter}
 }
 
 // may tells whether somebody may do that to a subresource of a node.
@@ -152,7 +152,7 @@ func (r *rights) may(ctx context.Context, u user, verb, node, subresource string
 		return isBool && may, nil
 	}
 	var review *authorizationapi.SubjectAccessReview
-	err = r.asks.ask(ctx, from, func(ctx context.Context) (err error) {
+	err = r.limiter.do(ctx, from, func(ctx context.Context) (err error) {
 		review, err = r.client.Create(ctx, &authorizationapi.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		return err
 	})

@@ -243,7 +243,7 @@ func TestTheAuthorityOfClientsIsReplaced(t *testing.T) {
 	// A broken file changes nothing.
 	must(t, os.WriteFile(w.caFile, []byte("no certificates"), 0o600))
 	w.api.access.clients.mu.Lock()
-	w.api.access.clients.looked = time.Time{}
+	w.api.access.clients.checkedAt = time.Time{}
 	w.api.access.clients.mu.Unlock()
 	if code, _ := ask(t, after, http.MethodGet, w.url+"/pods"); code != http.StatusOK {
 		t.Errorf("with a broken file, a good certificate gets %d", code)

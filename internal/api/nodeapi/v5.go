@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	pingEvery     = 5 * time.Second
+	pingInterval  = 5 * time.Second
 	statusTimeout = 10 * time.Second
 )
 
@@ -81,7 +81,7 @@ func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.UR
 
 // speakSPDY connects streams to the runtime until they end.
 func speakSPDY(ctx context.Context, location *url.URL, options remotecommand.StreamOptions) error {
-	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingEvery})
+	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingInterval})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (d *diary) String() string {
 func TestDetailsAreNotToldToEverybody(t *testing.T) {
 	t.Parallel()
 	var log diary
-	quiet := logr.FromSlogHandler(lowered{slog.NewTextHandler(&log, nil)})
+	quiet := logr.FromSlogHandler(debugHandler{slog.NewTextHandler(&log, nil)})
 	quiet.Error(io.EOF, "a stream broke off")
 	quiet.WithName("x").WithValues("a", 1).Info("something else")
 	if got := log.String(); got != "" {

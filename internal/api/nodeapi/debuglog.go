@@ -1,0 +1,45 @@
+package nodeapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// withDebugLog gives the libraries that carry a stream a log for their errors. Somebody who
+// goes in the middle of a stream is an error to them, and the usual end to us: it is
+// told to who wants to know everything. What goes wrong before a stream is there is
+// answered, and so not lost.
+func (a *API) withDebugLog(r *http.Request) *http.Request {
+	return r.WithContext(klog.NewContext(r.Context(), logr.FromSlogHandler(debugHandler{a.Log.Handler()})))
+}
+
+// debugHandler makes all that is logged a detail.
+type debugHandler struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (l debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
+}
+
+// Handle implements slog.Handler.
+func (l debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = min(r.Level, slog.LevelDebug)
+	if !l.Handler.Enabled(ctx, r.Level) { // logr does not ask before it tells of an error
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{l.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (l debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{l.Handler.WithGroup(name)}
+}
