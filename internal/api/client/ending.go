@@ -12,10 +12,10 @@ import (
 // a connection that broke for a process that ended well.
 type ending struct {
 	httpstream.UpgradeRoundTripper
-	connected, told atomic.Bool
+	connected, received atomic.Bool
 }
 
-func (e *ending) missing() bool { return e.connected.Load() && !e.told.Load() }
+func (e *ending) missing() bool { return e.connected.Load() && !e.received.Load() }
 
 // NewConnection implements httpstream.UpgradeRoundTripper.
 func (e *ending) NewConnection(r *http.Response) (httpstream.Connection, error) {
@@ -50,7 +50,7 @@ type endingStream struct {
 func (s endingStream) Read(b []byte) (int, error) {
 	n, err := s.Stream.Read(b)
 	if n > 0 {
-		s.ending.told.Store(true)
+		s.ending.received.Store(true)
 	}
 	return n, err
 }

@@ -16,9 +16,9 @@ import (
 	"berth/internal/api/find"
 )
 
-// pingEvery keeps streams open through what forgets silent connections, and finds
+// pingInterval keeps streams open through what forgets silent connections, and finds
 // out that the other end is gone.
-const pingEvery = 5 * time.Second
+const pingInterval = 5 * time.Second
 
 // NodeAPI is what every kubelet has, with streams into containers. It is
 // reached over the socket of a berth, or over the network.
@@ -43,7 +43,7 @@ func (c *Client) NodeAPI() *NodeAPI {
 		upgrade: func() (httpstream.UpgradeRoundTripper, error) {
 			// Proxies and WebSockets are for the network, and not for a socket.
 			return spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{
-				UpgradeTransport: &http.Transport{DialContext: c.dial}, PingPeriod: pingEvery,
+				UpgradeTransport: &http.Transport{DialContext: c.dial}, PingPeriod: pingInterval,
 			})
 		},
 		pods: func(ctx context.Context) ([]*v1.Pod, error) {

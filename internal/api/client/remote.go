@@ -74,7 +74,7 @@ func NewRemote(r Remote) (*RemoteNode, error) {
 		if err != nil {
 			return nil, err
 		}
-		return spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{TLS: tls, Proxier: http.ProxyFromEnvironment, PingPeriod: pingEvery})
+		return spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{TLS: tls, Proxier: http.ProxyFromEnvironment, PingPeriod: pingInterval})
 	}
 	n.pods = n.allPods
 	return n, nil

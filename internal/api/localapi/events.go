@@ -29,7 +29,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	case watch:
 		s.stream(func(w http.ResponseWriter, r *http.Request) *problem {
 			var was toldEvents
-			return tellChanges(w, r, s.events.Watch(r.Context()), func() (news []api.Event) {
+			return serveWatch(w, r, s.events.Watch(r.Context()), func() (news []api.Event) {
 				was, news = was.next(list())
 				return news
 			})

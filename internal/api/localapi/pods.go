@@ -46,7 +46,7 @@ func (s *Server) list(f find.Filter) (*api.List, *problem) {
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f find.Filter) *problem {
 	var was told
 	var version uint64
-	return tellChanges(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
+	return serveWatch(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
 		changes := s.pods.Since(version)
 		version = changes.Version
 		switch {

@@ -7,12 +7,12 @@ import (
 	"berth/internal/api"
 )
 
-// tellChanges serves a watch: the state, and then what changes of it. It looks
+// serveWatch serves a watch: the state, and then what changes of it. It looks
 // when the reader has taken all that came before, so that changes which come
 // faster are told as one, and nothing piles up. look returns what is new since
 // it was called before. The watch on changed has to be there already, so that
 // no change is missed.
-func tellChanges(w http.ResponseWriter, r *http.Request, changed <-chan struct{}, look func() []api.Event) *problem {
+func serveWatch(w http.ResponseWriter, r *http.Request, changed <-chan struct{}, look func() []api.Event) *problem {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	flush := http.NewResponseController(w).Flush
