@@ -23,8 +23,8 @@ const (
 	maxCounting = 2 * time.Minute
 )
 
-// look measures a place. It returns nil if that is gone, or too large.
-func look(ctx context.Context, p place) *Filesystem {
+// measurePlace measures a place. It returns nil if that is gone, or too large.
+func measurePlace(ctx context.Context, p place) *Filesystem {
 	out := statfs(p.path)
 	if out == nil || !p.count {
 		return out
@@ -103,13 +103,13 @@ func (t *tally) add(st *unix.Stat_t, isDir bool) {
 }
 
 // readFiles adds what is used of disks and volumes.
-func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told told) {
+func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told runtimeStats) {
 	var places []place
 	var give []func(*Filesystem)
 	ask := func(p place, to func(*Filesystem)) { places, give = append(places, p), append(give, to) }
 
 	ask(place{path: r.RootDir}, func(f *Filesystem) { s.Node.Root = f })
-	r.askForRuntimePlaces(s, told, ask)
+	r.requestRuntimePlaces(s, told, ask)
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		for j := range p.Containers {
@@ -119,7 +119,7 @@ func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told told) {
 			}
 		}
 		for j := range p.spec.Volumes {
-			r.askForVolume(p, &p.spec.Volumes[j], ask)
+			r.requestVolume(p, &p.spec.Volumes[j], ask)
 		}
 	}
 	for i, result := range r.files.measure(ctx, places) {
@@ -129,9 +129,9 @@ func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told told) {
 	}
 }
 
-// askForRuntimePlaces asks for where images and the layers of containers are. The
+// requestRuntimePlaces asks for where images and the layers of containers are. The
 // runtime knows how much is its own, and the file system how much there is.
-func (r *Reader) askForRuntimePlaces(s *Snapshot, told told, ask func(place, func(*Filesystem))) {
+func (r *Reader) requestRuntimePlaces(s *Snapshot, told runtimeStats, ask func(place, func(*Filesystem))) {
 	if len(told.places.Images) > 0 {
 		images := told.places.Images[0]
 		ask(place{path: images.Mountpoint}, func(f *Filesystem) { s.Node.Images = usedOf(f, images) })
@@ -166,9 +166,9 @@ func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
 	return &out
 }
 
-// askForVolume asks for a volume whose use can be told: not one that shows a
+// requestVolume asks for a volume whose use can be told: not one that shows a
 // directory of the machine, which is not the pod's alone.
-func (r *Reader) askForVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
+func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
 	told := Volume{Name: v.Name}
 	at := place{}
 	switch volumekind.UsageOf(&v.VolumeSource) {

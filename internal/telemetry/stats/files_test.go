@@ -79,7 +79,7 @@ func TestCountOfADeepTree(t *testing.T) {
 	if _, _, err := count(t.Context(), dir); !errors.Is(err, podfile.ErrTooDeep) {
 		t.Errorf("got %v", err)
 	}
-	if look(t.Context(), place{dir, true}) != nil {
+	if measurePlace(t.Context(), place{dir, true}) != nil {
 		t.Error("what was not counted is told of")
 	}
 }

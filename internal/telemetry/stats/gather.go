@@ -28,7 +28,7 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	}
 	s := &Snapshot{At: began, Node: node, Pods: r.running()}
 	r.readNode(&s.Node)
-	told := r.askRuntime(ctx, s.Pods, scope)
+	told := r.readRuntime(ctx, s.Pods, scope)
 	for i := range s.Pods {
 		r.readPod(&s.Pods[i], scope, told)
 	}
@@ -114,12 +114,12 @@ func (r *Reader) usage(path string) Usage {
 	return Usage{Usage: u, Rate: r.rates.add(path, u.At, u.CPU)}
 }
 
-func (r *Reader) readPod(p *Pod, scope Scope, told told) {
+func (r *Reader) readPod(p *Pod, scope Scope, told runtimeStats) {
 	p.Usage = r.usage(p.Cgroup)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Cgroup == "" {
-			c.Usage = r.usageTold(c.ID, told.containers[c.ID])
+			c.Usage = r.runtimeReported(c.ID, told.containers[c.ID])
 			continue
 		}
 		c.Usage = r.usage(c.Cgroup)

@@ -11,13 +11,13 @@ import (
 const (
 	// Files are counted at most this often, and never for more than a twentieth of
 	// the time. Asking a file system for its own numbers costs little.
-	countEvery  = time.Minute
-	countShare  = 20
-	statfsEvery = 5 * time.Second
+	countInterval  = time.Minute
+	countShare     = 20
+	statfsInterval = 5 * time.Second
 
-	// filePatience is how long a reader waits for what is being measured. What takes
+	// measureTimeout is how long a reader waits for what is being measured. What takes
 	// longer is told the next time.
-	filePatience = 300 * time.Millisecond
+	measureTimeout = 300 * time.Millisecond
 	// forgetAfter is how long what nobody asks for is kept.
 	forgetAfter = 10 * time.Minute
 	// countersAtOnce keeps the disk free for others.
@@ -27,9 +27,9 @@ const (
 // meter measures files and file systems, each in a goroutine of its own: one that
 // hangs holds up nobody, and is not asked again until it answers.
 type meter struct {
-	group *run.Group
-	look  func(context.Context, place) *Filesystem
-	slots chan struct{} // for counting
+	group      *run.Group
+	measureOne func(context.Context, place) *Filesystem
+	slots      chan struct{} // for counting
 
 	mu     sync.Mutex
 	places map[place]*measured
@@ -43,20 +43,20 @@ type place struct {
 
 // measured is what is known of a place.
 type measured struct {
-	asked  time.Time
+	usedAt time.Time
 	next   time.Time     // not before
 	busy   chan struct{} // closed when the measurement that runs is over; nil: none does
 	result *Filesystem   // nil: none yet
 }
 
 func newMeter(group *run.Group, look func(context.Context, place) *Filesystem) *meter {
-	return &meter{group: group, look: look, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
+	return &meter{group: group, measureOne: look, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
 }
 
 // measure returns what is known of some places, in their order, and waits a moment
 // for what is not known yet.
 func (m *meter) measure(ctx context.Context, places []place) []*Filesystem {
-	patience, cancel := context.WithTimeout(ctx, filePatience)
+	patience, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	for _, busy := range m.begin(places) {
 		select {
@@ -88,7 +88,7 @@ func (m *meter) begin(places []place) []<-chan struct{} {
 			known = &measured{}
 			m.places[p] = known
 		}
-		known.asked = now
+		known.usedAt = now
 		if known.busy == nil && !now.Before(known.next) {
 			busy := make(chan struct{})
 			known.busy = busy
@@ -99,7 +99,7 @@ func (m *meter) begin(places []place) []<-chan struct{} {
 		}
 	}
 	for p, known := range m.places {
-		if known.busy == nil && now.Sub(known.asked) > forgetAfter {
+		if known.busy == nil && now.Sub(known.usedAt) > forgetAfter {
 			delete(m.places, p)
 		}
 	}
@@ -115,10 +115,10 @@ func (m *meter) run(ctx context.Context, p place, known *measured, busy chan str
 		}
 	}
 	began := time.Now()
-	result := m.look(ctx, p)
-	pause := statfsEvery
+	result := m.measureOne(ctx, p)
+	pause := statfsInterval
 	if p.count {
-		pause = max(countEvery, countShare*time.Since(began))
+		pause = max(countInterval, countShare*time.Since(began))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -176,7 +176,7 @@ func TestWhatHangsHoldsUpNobody(t *testing.T) {
 		}
 
 		// then a reader waits for a moment only, and nobody asks the stuck one twice.
-		if waited := time.Since(began) - 3*time.Minute; waited > 3*filePatience {
+		if waited := time.Since(began) - 3*time.Minute; waited > 3*measureTimeout {
 			t.Errorf("waited %v", waited)
 		}
 		if looks.Load() != 1 {
@@ -232,7 +232,7 @@ func TestCount(t *testing.T) {
 	if err != nil || files != 4 || used < 3*4096 || used > 5*4096 {
 		t.Errorf("got %d bytes in %d files, %v", used, files, err)
 	}
-	if look(t.Context(), place{filepath.Join(dir, "gone"), true}) != nil {
+	if measurePlace(t.Context(), place{filepath.Join(dir, "gone"), true}) != nil {
 		t.Error("what is gone was measured")
 	}
 }

@@ -11,23 +11,23 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// told is what the runtime said of containers, by their ids, and of its own file
+// runtimeStats is what the runtime said of containers, by their ids, and of its own file
 // systems.
-type told struct {
+type runtimeStats struct {
 	at         time.Time
 	containers map[string]cri.ContainerStats
 	places     cri.Filesystems
 }
 
 const (
-	// toldOften is how old the runtime's word may be where it is all there is, and
-	// toldSeldom where it only adds what containers wrote.
-	toldOften  = 5 * time.Second
-	toldSeldom = 30 * time.Second
-	// toldPatience is how long a reader waits for it if there is none, and
-	// toldTimeout how long anybody does.
-	toldPatience = 2 * time.Second
-	toldTimeout  = 20 * time.Second
+	// usageMaxAge is how old the runtime's word may be where it is all there is, and
+	// filesMaxAge where it only adds what containers wrote.
+	usageMaxAge = 5 * time.Second
+	filesMaxAge = 30 * time.Second
+	// readerTimeout is how long a reader waits for it if there is none, and
+	// callTimeout how long anybody does.
+	readerTimeout = 2 * time.Second
+	callTimeout   = 20 * time.Second
 )
 
 // runtimeUsage asks the runtime, once at a time and beside whoever wants to know:
@@ -38,7 +38,7 @@ type runtimeUsage struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	last    told
+	last    runtimeStats
 	asking  chan struct{} // closed when it has answered; nil: nobody asks
 	failing bool
 }
@@ -49,19 +49,19 @@ func newRuntimeUsage(group *run.Group, r Runtime, log *slog.Logger) *runtimeUsag
 
 // get returns what the runtime said, and asks again if that is too long ago. It
 // waits for the answer only if there is none to tell meanwhile.
-func (u *runtimeUsage) get(ctx context.Context, atMost time.Duration) told {
+func (u *runtimeUsage) get(ctx context.Context, atMost time.Duration) runtimeStats {
 	u.mu.Lock()
 	age := time.Since(u.last.at)
 	if age > atMost && u.asking == nil {
 		u.asking = make(chan struct{})
-		u.group.Go("usage told by the runtime", u.ask)
+		u.group.Go("usage told by the runtime", u.refresh)
 	}
 	asking := u.asking
 	u.mu.Unlock()
 	if asking != nil && age > 2*atMost {
 		select {
 		case <-asking:
-		case <-time.After(toldPatience):
+		case <-time.After(readerTimeout):
 		case <-ctx.Done():
 		}
 	}
@@ -70,10 +70,10 @@ func (u *runtimeUsage) get(ctx context.Context, atMost time.Duration) told {
 	return u.last
 }
 
-func (u *runtimeUsage) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, toldTimeout)
+func (u *runtimeUsage) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	now := told{at: time.Now(), containers: map[string]cri.ContainerStats{}}
+	now := runtimeStats{at: time.Now(), containers: map[string]cri.ContainerStats{}}
 	pods, err := u.runtime.Stats(ctx)
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -100,23 +100,23 @@ func (u *runtimeUsage) ask(ctx context.Context) {
 	u.failing = err != nil
 }
 
-// askRuntime finds out what only the runtime knows.
-func (r *Reader) askRuntime(ctx context.Context, pods []Pod, scope Scope) told {
+// readRuntime finds out what only the runtime knows.
+func (r *Reader) readRuntime(ctx context.Context, pods []Pod, scope Scope) runtimeStats {
 	for _, p := range pods {
 		for _, c := range p.Containers {
 			if c.Cgroup == "" {
-				return r.runtime.get(ctx, toldOften)
+				return r.runtime.get(ctx, usageMaxAge)
 			}
 		}
 	}
 	if scope >= Full {
-		return r.runtime.get(ctx, toldSeldom)
+		return r.runtime.get(ctx, filesMaxAge)
 	}
-	return told{}
+	return runtimeStats{}
 }
 
-// usageTold is that of a container by the word of the runtime.
-func (r *Reader) usageTold(id string, c cri.ContainerStats) Usage {
+// runtimeReported is that of a container by the word of the runtime.
+func (r *Reader) runtimeReported(id string, c cri.ContainerStats) Usage {
 	u := Usage{Usage: cgroup.Usage{At: c.CPU.At, CPU: c.CPU.Total}, Rate: c.CPU.Rate}
 	if u.Rate == nil {
 		u.Rate = r.rates.add(id, c.CPU.At, c.CPU.Total)

@@ -123,7 +123,7 @@ func New(ctx context.Context, c Config) (*Reader, error) {
 	group := run.NewGroup(ctx, c.Log)
 	return &Reader{
 		Config: c, machine: machine{c.Proc}, group: group,
-		files: newMeter(group, look), runtime: newRuntimeUsage(group, c.Runtime, c.Log),
+		files: newMeter(group, measurePlace), runtime: newRuntimeUsage(group, c.Runtime, c.Log),
 		turn: make(chan struct{}, 1), rates: rates{},
 	}, nil
 }
