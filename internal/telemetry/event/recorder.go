@@ -81,7 +81,7 @@ func (r *Recorder) Recordf(p *v1.Pod, kind, reason, format string, args ...any) 
 
 // RecordContainer tells what happened to one container of a pod.
 func (r *Recorder) RecordContainer(p *v1.Pod, container, kind, reason, message string) {
-	r.tell(refer(p, container), kind, reason, message)
+	r.enqueue(refer(p, container), kind, reason, message)
 }
 
 // RecordContainerf is RecordContainer with a format for the message.
@@ -91,10 +91,10 @@ func (r *Recorder) RecordContainerf(p *v1.Pod, container, kind, reason, format s
 
 // RecordNode tells what happened to this node. It never blocks.
 func (r *Recorder) RecordNode(kind, reason, message string) {
-	r.tell(referNode(r.config.Node), kind, reason, message)
+	r.enqueue(referNode(r.config.Node), kind, reason, message)
 }
 
-func (r *Recorder) tell(about v1.ObjectReference, kind, reason, message string) {
+func (r *Recorder) enqueue(about v1.ObjectReference, kind, reason, message string) {
 	select {
 	case r.queue <- newEvent(r.config.Component, r.config.Node, about, kind, reason, message, time.Now()):
 	default:
@@ -111,19 +111,19 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
 		case e := <-r.queue:
-			r.take(e)
+			r.ingest(e)
 		case <-ctx.Done():
 			for range len(r.queue) {
-				r.take(<-r.queue)
+				r.ingest(<-r.queue)
 			}
 			return
 		}
 	}
 }
 
-// take puts one event where it belongs.
-func (r *Recorder) take(told *v1.Event) {
-	r.tellDropped()
+// ingest puts one event where it belongs.
+func (r *Recorder) ingest(told *v1.Event) {
+	r.logDropped()
 	result, err := r.correlator.EventCorrelate(told)
 	if err != nil {
 		// The event is good. It has no patch, so that for a sink it is a new one.
@@ -141,8 +141,8 @@ func (r *Recorder) take(told *v1.Event) {
 	}
 }
 
-// tellDropped logs when events begin to be dropped, and when that is over.
-func (r *Recorder) tellDropped() {
+// logDropped logs when events begin to be dropped, and when that is over.
+func (r *Recorder) logDropped() {
 	dropped := r.dropped.Load()
 	switch {
 	case !r.dropping && dropped > r.before:

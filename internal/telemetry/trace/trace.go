@@ -57,7 +57,7 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: reach the collector at %s: %w", c.Endpoint, err)
 	}
-	return newTracer(&teller{SpanExporter: exporter, endpoint: c.Endpoint, log: c.Log}, c), nil
+	return newTracer(&lossLogger{SpanExporter: exporter, endpoint: c.Endpoint, log: c.Log}, c), nil
 }
 
 func newTracer(exporter sdk.SpanExporter, c Config) *Tracer {
@@ -72,15 +72,15 @@ func newTracer(exporter sdk.SpanExporter, c Config) *Tracer {
 	return &Tracer{provider: provider, tracer: provider.Tracer("berth")}
 }
 
-// stopPatience is how long the last spans may take to be sent.
-const stopPatience = 2 * time.Second
+// stopTimeout is how long the last spans may take to be sent.
+const stopTimeout = 2 * time.Second
 
 // Stop sends what is left.
 func (t *Tracer) Stop() error {
 	if t == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)

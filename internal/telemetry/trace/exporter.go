@@ -7,10 +7,10 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// teller tells when spans begin to be lost, and when they are taken again: the
+// lossLogger tells when spans begin to be lost, and when they are taken again: the
 // library would complain of each batch, to a log that the whole process shares. It is
 // called by one goroutine at a time.
-type teller struct {
+type lossLogger struct {
 	sdk.SpanExporter
 	endpoint string
 	log      *slog.Logger
@@ -18,7 +18,7 @@ type teller struct {
 }
 
 // ExportSpans never fails, since nobody could do anything about it.
-func (t *teller) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (t *lossLogger) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := t.SpanExporter.ExportSpans(ctx, spans)
 	switch {
 	case err != nil && !t.losing:
