@@ -119,7 +119,7 @@ func (l *loader) age(setting string, value metav1.Duration, otherwise time.Durat
 }
 
 // The numbers were int32 when they were read.
-func (c Images) show(k *kubeletconfig.KubeletConfiguration) {
+func (c Images) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	k.RegistryPullQPS, k.RegistryBurst = new(int32(c.PullQPS)), int32(c.PullBurst)
 	k.ImageGCHighThresholdPercent, k.ImageGCLowThresholdPercent = new(int32(c.GCHigh)), new(int32(c.GCLow))
 	k.ImageMinimumGCAge.Duration, k.ImageMaximumGCAge.Duration = c.GCMinAge, c.GCMaxAge

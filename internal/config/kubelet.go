@@ -49,15 +49,15 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 			Priority: p.Priority, ShutdownGracePeriodSeconds: int64(p.For.Seconds()),
 		})
 	}
-	c.Images.show(k)
-	c.Pressure.show(k)
-	c.Cluster.show(k)
-	c.API.show(k)
+	c.Images.writeTo(k)
+	c.Pressure.writeTo(k)
+	c.Cluster.writeTo(k)
+	c.API.writeTo(k)
 	return k
 }
 
 // The numbers were int32 when they were read.
-func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
+func (c Cluster) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	k.RegisterNode, k.RegisterWithTaints, k.ProviderID = &c.Register, c.Taints, c.ProviderID
 	k.MaxPods, k.PodsPerCore, k.NodeStatusMaxImages = int32(c.MaxPods), int32(c.PodsPerCore), new(int32(c.MaxImages))
 	k.NodeLeaseDurationSeconds = int32(c.Lease.Seconds())
@@ -69,7 +69,7 @@ func (c Cluster) show(k *kubeletconfig.KubeletConfiguration) {
 }
 
 // The numbers were int32 when they were read.
-func (a API) show(k *kubeletconfig.KubeletConfiguration) {
+func (a API) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	k.EnableServer = new(a.Port != 0 || a.ReadOnlyPort != 0)
 	k.Address, k.Port, k.ReadOnlyPort = a.Address.String(), int32(a.Port), int32(a.ReadOnlyPort)
 	k.HealthzBindAddress, k.HealthzPort = a.HealthzAddress.String(), new(int32(a.HealthzPort))

@@ -151,8 +151,8 @@ func threshold(text string) (Threshold, error) {
 	return Threshold{Amount: q.Value()}, nil
 }
 
-// show names all signals, so that what has no threshold does not get the default.
-func (p Pressure) show(k *kubeletconfig.KubeletConfiguration) {
+// writeTo names all signals, so that what has no threshold does not get the default.
+func (p Pressure) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	k.EvictionPressureTransitionPeriod.Duration = p.Relief
 	k.EvictionHard = map[string]string{}
 	for _, s := range signals {
