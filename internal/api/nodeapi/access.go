@@ -102,7 +102,7 @@ func (a *access) authenticated(next http.Handler) http.Handler {
 				fail(w, err)
 				return
 			}
-			a.log.Debug("a request was refused", "from", r.RemoteAddr, "cause", err)
+			a.log.Debug("a request was refused", "from", r.RemoteAddr, "err", err)
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
@@ -162,7 +162,7 @@ func (a *access) authorized(needs route, next http.HandlerFunc) http.HandlerFunc
 				fail(w, err)
 				return
 			case err != nil:
-				a.log.Debug("the cluster did not say who may do what", "user", u.Name, "cause", err)
+				a.log.Debug("the cluster did not say who may do what", "user", u.Name, "err", err)
 				fail(w, problemf(http.StatusInternalServerError, "Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", u.Name, verb, subresource))
 				return
 			case may:

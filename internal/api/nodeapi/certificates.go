@@ -72,7 +72,7 @@ func (c *clientCA) authorities() *x509.CertPool {
 		c.log.Info("the authorities of clients have changed", "file", c.path)
 	case !c.trouble:
 		c.trouble = true
-		c.log.Warn("the authorities of clients can't be read again: those from before stay", "file", c.path, "cause", err)
+		c.log.Warn("the authorities of clients can't be read again: those from before stay", "file", c.path, "err", err)
 	}
 	return c.pool
 }

@@ -71,7 +71,7 @@ func (a *API) serveContainerLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := a.reader.Copy(r.Context(), w, path, options); err != nil && r.Context().Err() == nil {
 		// A part was sent already. That it breaks off is all that can be told.
-		a.Log.Debug("a log could not be sent to its end", "pod", p.Name, "container", name, "cause", err)
+		a.Log.Debug("a log could not be sent to its end", "pod", p.Name, "container", name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -29,7 +29,7 @@ func (a *API) serveHealth(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if err := check.Err(r.Context()); err != nil {
-			a.Log.Debug("a health check failed", "check", check.Name, "cause", err)
+			a.Log.Debug("a health check failed", "check", check.Name, "err", err)
 			failed = append(failed, check.Name)
 			fmt.Fprintf(&told, "[-]%s failed: reason withheld\n", check.Name)
 			continue

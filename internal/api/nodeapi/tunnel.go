@@ -35,7 +35,7 @@ func (a *API) tunnel(w http.ResponseWriter, r *http.Request, location *url.URL) 
 	}
 	socket, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		a.Log.Debug("a WebSocket could not be opened", "from", r.RemoteAddr, "cause", err)
+		a.Log.Debug("a WebSocket could not be opened", "from", r.RemoteAddr, "err", err)
 		return nil // the library has answered
 	}
 	client := portforward.NewTunnelingConnection("server", socket)

@@ -43,7 +43,7 @@ func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.UR
 	conn.SetIdleTimeout(a.StreamIdle)
 	_, client, err := conn.Open(w, r)
 	if err != nil {
-		a.Log.Debug("a WebSocket could not be opened", "from", r.RemoteAddr, "cause", err)
+		a.Log.Debug("a WebSocket could not be opened", "from", r.RemoteAddr, "err", err)
 		return // the library has answered
 	}
 	defer func() { _ = conn.Close() }()

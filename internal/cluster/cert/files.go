@@ -48,7 +48,7 @@ func (f *files) certificate() (*tls.Certificate, error) {
 	err := f.load()
 	switch {
 	case err != nil && !f.broken:
-		f.log.Warn("the serving certificate was changed and can't be used; the one before stays", "why", err)
+		f.log.Warn("the serving certificate was changed and can't be used; the one before stays", "err", err)
 	case err == nil && f.broken:
 		f.log.Info("the serving certificate can be used again")
 	}

@@ -50,7 +50,7 @@ func (r *report) failed(err error) {
 		return
 	}
 	r.failure = kind
-	r.log.Warn("no new "+r.what+" yet; trying again", "why", err)
+	r.log.Warn("no new "+r.what+" yet; trying again", "err", err)
 }
 
 // kindOf is what is the same in a failure that happens again: all but names, ports and

@@ -75,7 +75,7 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	}
 	err := s.renew()
 	if err != nil && !s.failing {
-		s.log.Warn("the node can't make a new serving certificate; the one before stays", "why", err)
+		s.log.Warn("the node can't make a new serving certificate; the one before stays", "err", err)
 	}
 	s.failing = err != nil
 	return s.pair, nil

@@ -70,7 +70,7 @@ func (s *store) Update(cert, key []byte) (*tls.Certificate, error) {
 	s.report.got(pair.Leaf)
 	s.updated(pair)
 	if err := s.prune(filepath.Base(pairFile(s.CurrentPath()))); err != nil {
-		s.report.log.Warn("an old "+s.report.what+" stays", "folder", s.dir, "why", err)
+		s.report.log.Warn("an old "+s.report.what+" stays", "dir", s.dir, "err", err)
 	}
 	return pair, nil
 }

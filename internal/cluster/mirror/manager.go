@@ -178,7 +178,7 @@ func (m *Manager) Run(ctx context.Context) {
 		}
 		failures++
 		if row.Failed(time.Now()) {
-			m.Log.Warn("mirror pods do not get to the API server; trying again", "why", err)
+			m.Log.Warn("mirror pods do not get to the API server; trying again", "err", err)
 		}
 		m.mu.Lock()
 		m.enqueue(name)
@@ -212,7 +212,7 @@ func (m *Manager) settle(name string, w wish, err error) {
 		delete(m.tasks, name)
 	default:
 		if t.said != err.Error() {
-			m.Log.Warn("the API server refuses a mirror pod; its static pod runs all the same", "why", err)
+			m.Log.Warn("the API server refuses a mirror pod; its static pod runs all the same", "err", err)
 		}
 		t.said = err.Error()
 		t.refusals++

@@ -64,12 +64,12 @@ func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, 
 	if o.Timeout > 0 {
 		s.over = time.After(o.Timeout)
 	}
-	m.Log.Info("stopping the pods of this node", "why", cause.Why, "pods", len(s.names), "groups", len(groups))
+	m.Log.Info("stopping the pods of this node", "reason", cause.Why, "pods", len(s.names), "groups", len(groups))
 	tell(Progress{Step: Began, Pods: len(s.names)})
 	for _, g := range groups {
 		goOn, err := s.stopGroup(ctx, g)
 		if err != nil {
-			m.Log.Info("pods are no longer stopped", "why", err, "not stopped", len(s.names))
+			m.Log.Info("pods are no longer stopped", "err", err, "not stopped", len(s.names))
 			return nil, err
 		}
 		if !goOn {

@@ -127,13 +127,13 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 		f.streaks[kind] = &logonce.Streak{}
 	}
 	if f.streaks[kind].Failed(time.Now()) {
-		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "why", err)
+		f.log.Warn("statuses do not get to the API server", "kind", kind, "pod", ref, "uid", uid, "err", err)
 	}
 }
 
 // refused is about a status that is not sent again. Each is told: nobody hears of it later.
 func (f *faults) refused(uid pod.UID, ref string, err error) {
-	f.log.Warn("the API server refuses a status", "pod", ref, "uid", uid, "why", err)
+	f.log.Warn("the API server refuses a status", "pod", ref, "uid", uid, "err", err)
 }
 
 func (f *faults) end(uid pod.UID) {
