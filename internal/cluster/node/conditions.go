@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxMessage is how much of an error a condition shows, in bytes.
+// maxMessage is the length, in bytes, to which the error in a condition's message is cut.
 const maxMessage = 1 << 10
 
-// outcome is what a condition says one way or the other. Reasons and events are
-// the kubelet's: alerts and dashboards look for them.
+// outcome is the text of a condition with one status. Reasons and events are the kubelet's:
+// alerts and dashboards look for them.
 type outcome struct{ reason, message, event string }
 
 // pressures are the conditions that are good when they are False.
@@ -40,8 +40,8 @@ var pressures = []struct {
 	},
 }
 
-// conditions are those of others as they are, and ours as the machine is doing.
-// The time of a transition stays for as long as the status does.
+// conditions returns shown, the present conditions of the Node, with ours set to what h says;
+// conditions of other programs are kept. The transition time stays for as long as the status does.
 func conditions(h Health, shown []v1.NodeCondition, now time.Time) []v1.NodeCondition {
 	out := slices.Clone(shown)
 	for _, ours := range ourConditions(h) {
@@ -55,7 +55,7 @@ func conditions(h Health, shown []v1.NodeCondition, now time.Time) []v1.NodeCond
 	return out
 }
 
-// stamp is a time as servers keep it: in whole seconds.
+// stamp returns a time as API servers store it: in whole seconds.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 func ourConditions(h Health) []v1.NodeCondition {
@@ -74,7 +74,7 @@ func ourConditions(h Health) []v1.NodeCondition {
 	return append(out, ready)
 }
 
-// notReadyReason says why no pods can run here, or nothing.
+// notReadyReason returns why no pods can run here, or "".
 func (h Health) notReadyReason() string {
 	var why []string
 	for _, part := range []struct {
@@ -92,7 +92,7 @@ func (h Health) notReadyReason() string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// transitions are our conditions whose status is another than before.
+// transitions returns our conditions whose status has changed.
 func transitions(before, after []v1.NodeCondition) []v1.NodeCondition {
 	var out []v1.NodeCondition
 	for _, c := range ours(after) {
@@ -103,8 +103,7 @@ func transitions(before, after []v1.NodeCondition) []v1.NodeCondition {
 	return out
 }
 
-// eventFor is the reason of the event for a condition that came about, and what it
-// says.
+// eventFor returns the reason and the message of the event for a condition that changed.
 func eventFor(node string, c v1.NodeCondition) (reason, message string) {
 	reason = "NodeNotReady"
 	if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
@@ -121,7 +120,7 @@ func eventFor(node string, c v1.NodeCondition) (reason, message string) {
 	return reason, fmt.Sprintf("Node %s status is now: %s", node, reason)
 }
 
-// ours leaves out the conditions that others look after.
+// ours returns the conditions that a kubelet writes, without those of other programs.
 func ours(conditions []v1.NodeCondition) []v1.NodeCondition {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c v1.NodeCondition) bool {
 		for _, p := range pressures {
@@ -142,7 +141,7 @@ func find(conditions []v1.NodeCondition, kind v1.NodeConditionType) *v1.NodeCond
 	return nil
 }
 
-// put returns conditions with c in the place of the one of its type.
+// put returns conditions with c in place of the condition of the same type.
 func put(conditions []v1.NodeCondition, c v1.NodeCondition) []v1.NodeCondition {
 	if at := find(conditions, c.Type); at != nil {
 		*at = c

@@ -4,16 +4,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Facts are what is known of this machine.
+// Facts are the properties of this machine that its Node shows.
 type Facts struct {
 	Machine   Machine
 	Runtime   Runtime
-	Addresses []string // the ones that others reach it by, the preferred one first
+	Addresses []string // by which other machines reach it, the preferred one first
 	Volumes   Volumes
 }
 
-// Machine is what the kernel and the files of the machine tell. What they do not
-// tell is left empty.
+// Machine holds the facts that come from the kernel and from files. A field of which they
+// say nothing is empty.
 type Machine struct {
 	CPUs      int
 	Memory    int64           // bytes
@@ -28,12 +28,12 @@ type Machine struct {
 	OSImage    string
 }
 
-// Runtime is what the container runtime tells of itself.
+// Runtime holds the facts that come from the container runtime.
 type Runtime struct {
 	Name     string
 	Version  string
 	Handlers []v1.NodeRuntimeHandler
-	Features *v1.NodeFeatures // nil: it does not tell
+	Features *v1.NodeFeatures // nil: the runtime does not report them
 	Images   []v1.ContainerImage
 }
 
@@ -46,10 +46,10 @@ type Health struct {
 	Pressure Pressure
 }
 
-// Pressure is what the machine runs out of.
+// Pressure says which resources the machine runs out of.
 type Pressure struct{ Memory, Disk, PIDs bool }
 
-// conditions are those that a Node then has.
+// conditions returns the types of the Node conditions that are True under this pressure.
 func (p Pressure) conditions() []v1.NodeConditionType {
 	var out []v1.NodeConditionType
 	for _, c := range pressures {

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is where the facts about a machine are read.
+// Host says where the facts about a machine are read.
 type Host struct {
 	Root    string // empty: /
 	Storage string // a directory on the file system that pods write to
-	Images  string // one on the file system that holds the images; empty: not known
+	Images  string // a directory on the file system that holds the images; empty: not known
 }
 
 // ReadResources reads the machine for its resources: memory and disk have to be known, and other facts,
@@ -32,8 +32,8 @@ func (h Host) ReadResources() (Machine, error) {
 	return m, nil
 }
 
-// Read gathers what the machine tells of itself. What can't be read is left
-// empty, and named in the error: a machine with a fact less is still a node.
+// Read reads the facts of the machine. A fact that can't be read is left empty and named in the
+// error: a machine with a fact less is still a node.
 func (h Host) Read() (Machine, error) {
 	// Only the CPUs that this process may use are there for pods.
 	m := Machine{CPUs: runtime.NumCPU()}
@@ -96,7 +96,7 @@ func meminfo(text string) map[string]int64 {
 	return out
 }
 
-// prettyName is what a system calls itself in its os-release file.
+// prettyName returns PRETTY_NAME of an os-release file.
 func prettyName(text string) string {
 	lines := bufio.NewScanner(bytes.NewBufferString(text))
 	for lines.Scan() {
@@ -138,7 +138,7 @@ func (h Host) hugePages() (map[int64]int64, error) {
 	return out, nil
 }
 
-// size is that of the file system that a path is on.
+// size returns the size in bytes of the file system that a path is on.
 func size(path string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

@@ -17,11 +17,11 @@ const HangTimeout = time.Minute
 type HungCall struct {
 	Name  string // such as ListContainers
 	Since time.Time
-	Err   error // why it is not even heard; nil: it is
+	Err   error // why the runtime can't be reached; nil: it can
 }
 
-// Hung says which calls have not been answered for longer than patience, and for how long:
-// nil if there are none.
+// Hung returns an error that names the calls without an answer for longer than patience, and for
+// how long; nil if there are none.
 func Hung(calls []HungCall, now time.Time, patience time.Duration) error {
 	var names []string
 	var longest time.Duration
@@ -50,7 +50,7 @@ func Hung(calls []HungCall, now time.Time, patience time.Duration) error {
 	return errors.New(text)
 }
 
-// coarse is a duration in steps, so that a condition that tells it is not another one each
+// coarse rounds a duration to steps, so that the message of a condition does not change each
 // second.
 func coarse(d time.Duration) string {
 	step := 10 * time.Second
@@ -60,16 +60,16 @@ func coarse(d time.Duration) string {
 	return d.Truncate(step).String()
 }
 
-// loopWatch watches the sync loop. It belongs to the goroutine that asks.
+// loopWatch checks that the sync loop goes round. It belongs to one goroutine.
 type loopWatch struct {
 	alive func(context.Context) error
-	since time.Time // when it was first asked in vain; zero: it answered
+	since time.Time // when the first check without an answer began; zero: the loop answers
 }
 
-// loopQuestion is how long the loop may take to answer one question.
+// loopQuestion is how long the loop may take to answer one check.
 const loopQuestion = time.Second
 
-// check asks the loop, and says so if it has not answered for long.
+// check waits for the loop to go round, and returns an error if it has not for HangTimeout.
 func (w *loopWatch) check(ctx context.Context) error {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, loopQuestion)

@@ -2,8 +2,8 @@ package node
 
 import "context"
 
-// keepFacts looks at the machine and its runtime, and wakes the writer of the
-// Node when something is another than before.
+// keepFacts reads the facts of the machine and its runtime, and wakes the writer of the
+// Node when one of them has changed.
 func (r *Reporter) keepFacts(ctx context.Context) {
 	for {
 		wait := factsInterval
@@ -17,7 +17,7 @@ func (r *Reporter) keepFacts(ctx context.Context) {
 	}
 }
 
-// readMachine takes in what the machine tells. What is missing is named once.
+// readMachine reads the facts of the machine. Facts that can't be read are logged once.
 func (r *Reporter) readMachine() {
 	machine, err := r.config.Machine()
 	addresses, addressErr := r.config.Addresses()
@@ -38,8 +38,8 @@ func (r *Reporter) readMachine() {
 	}
 }
 
-// readRuntime takes in what the runtime tells, and tells whether it ever did. A
-// runtime that fails is news for SetRuntime, which others call.
+// readRuntime reads the facts of the runtime, and returns whether they are known, from now or
+// from before. That the runtime fails is reported by the ReadinessMonitor, through SetRuntime.
 func (r *Reporter) readRuntime(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 // Synced is closed once the server has our Node.
 func (r *Reporter) Synced() <-chan struct{} { return r.known }
 
-// Node is our Node as the server last showed it, or nil. It must not be written to,
-// and stays as it is: asking costs nothing, and whoever needs the newest asks again.
+// Node returns our Node as the API server had it last, or nil. It must not be written to. A newer
+// version replaces it and does not change it, so a caller that needs the newest calls again.
 func (r *Reporter) Node() *v1.Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.node
 }
 
-// uid is that of our Node, once it is known.
+// uid returns the UID of our Node, or "" as long as the Node is not known.
 func (r *Reporter) uid() types.UID {
 	if node := r.Node(); node != nil {
 		return node.UID
@@ -27,7 +27,7 @@ func (r *Reporter) uid() types.UID {
 	return ""
 }
 
-// observeNode takes in a Node of our name that a watch showed.
+// observeNode stores a Node of our name that the watch delivered, if it is newer.
 func (r *Reporter) observeNode(node *v1.Node) {
 	r.mu.Lock()
 	known := r.node
@@ -39,7 +39,8 @@ func (r *Reporter) observeNode(node *v1.Node) {
 	r.mu.Unlock()
 	switch {
 	case !ours:
-		// Old news, or somebody made it anew. The one to find out is the writer.
+		// An event about a Node of the past, or the Node was deleted and created again: the
+		// writer reads the Node to find out.
 		r.markStale()
 	case news:
 		r.publishChange(known, node)
@@ -47,14 +48,14 @@ func (r *Reporter) observeNode(node *v1.Node) {
 	}
 }
 
-// observeDeletion takes in that a Node is gone.
+// observeDeletion handles the deletion of a Node of our name.
 func (r *Reporter) observeDeletion(uid types.UID) {
 	if uid == r.uid() {
 		r.markStale()
 	}
 }
 
-// markStale has the Node read again before it is written.
+// markStale makes the writer read the Node before the next patch.
 func (r *Reporter) markStale() {
 	r.mu.Lock()
 	r.stale = true
@@ -68,9 +69,10 @@ func newer(a, b *v1.Node) bool {
 	return err != nil || order > 0
 }
 
-// setNode takes in what the server answered to the writer, who knew the Node as
-// before. If the watch has seen more meanwhile, that stays. An older version is taken
-// in, too, if it has not: the server's data may be a backup's.
+// setNode stores the Node that the API server returned to the writer. before is the Node that
+// was known when the writer made its request. A newer version that the watch has delivered
+// meanwhile stays. Otherwise an older version is stored, too: the API server may have been
+// restored from a backup.
 func (r *Reporter) setNode(node, before *v1.Node) {
 	r.mu.Lock()
 	known := r.node
@@ -88,9 +90,9 @@ func (r *Reporter) setNode(node, before *v1.Node) {
 
 	again := known != nil
 	if again {
-		nudge(r.wakeLease) // its owner is another
-		// A server that lost all of its data is silent to whoever watches from a
-		// version that it has not got to yet.
+		nudge(r.wakeLease) // the owner of the Lease has changed
+		// An API server that lost all of its data sends nothing to a watch that begins at a
+		// version which the server has not reached yet.
 		if end != nil {
 			end()
 		}
@@ -103,7 +105,8 @@ func (r *Reporter) setNode(node, before *v1.Node) {
 	r.notifyChanged()
 }
 
-// publishChange says what is new about a Node that is still the same.
+// publishChange records an event if the Node was cordoned or uncordoned, and calls
+// Config.Changed if one of its fields changed that pods depend on.
 func (r *Reporter) publishChange(before, after *v1.Node) {
 	if before.Spec.Unschedulable != after.Spec.Unschedulable {
 		reason := "NodeSchedulable"

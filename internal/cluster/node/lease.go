@@ -14,8 +14,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// keepLease renews the Lease, by which the cluster knows that this node lives.
-// It has an owner, and so begins when the Node is known.
+// keepLease renews the Lease, by which the cluster knows that this node lives. The Node owns
+// the Lease, so renewals begin when the Node is known.
 func (r *Reporter) keepLease(ctx context.Context) {
 	select {
 	case <-r.known:
@@ -36,7 +36,7 @@ func (r *Reporter) keepLease(ctx context.Context) {
 				r.config.Reconnect()
 			}
 		case trouble.over():
-			// The cluster may have given this node up meanwhile.
+			// Controllers may have taken this node for dead meanwhile.
 			r.markStale()
 		}
 		if !pause(ctx, wait, wake) {
@@ -86,8 +86,8 @@ func (r *Reporter) renewal(held *coordination.Lease) *coordination.Lease {
 	return renewal(held, r.config.Settings.Name, r.uid(), r.config.Lease, time.Now())
 }
 
-// renewal is the lease that follows one that is held, or nil. Its time never goes
-// back: a controller takes a node whose clock was set back for dead.
+// renewal returns the lease that follows held, which may be nil. Its time never goes back: a
+// controller takes a node whose clock was set back for dead.
 func renewal(held *coordination.Lease, node string, owner types.UID, lasts time.Duration, now time.Time) *coordination.Lease {
 	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: v1.NamespaceNodeLease}}
 	if held != nil {

@@ -1,18 +1,18 @@
 // Package node shows this machine to a cluster: it registers it as a Node, keeps
 // the status of the Node true, and renews the Lease that says it lives.
 //
-// What the Node is to say is decided by pure functions: Build, Status and the
-// patches that lead there. A Reporter does the rest. Four goroutines of its own
-// look at the machine, write the Node, renew the Lease, and watch what others do to
-// the Node, so that a runtime or a server that hangs holds up nothing else. Readiness
-// asks the runtime how it is, and Gauge measures what is left of the machine: both tell
+// Pure functions decide on the contents of the Node: Build, Status, and statusPatch for the
+// difference. A Reporter does the rest. Four goroutines of its own read the facts of the machine,
+// write the Node, renew the Lease, and watch the Node for changes by other programs, so that a
+// runtime or a server that hangs holds up nothing else. A ReadinessMonitor checks the runtime,
+// and a PressureMonitor measures how much is left of the machine's resources: both report to
 // the Reporter.
 //
-// The Reporter is the only one here that writes the Node. It keeps what the
-// server last answered, and compares with that: a patch says what differs, the
-// answer shows what others changed meanwhile, and no read goes before a write. Only
-// after a write has failed, or when something hints at a change, is the Node read
-// again. Others read it from here (Node): it is never written to, but replaced. What others put on it (labels, taints, conditions, resources) stays.
+// Only the Reporter writes the Node. It keeps the API server's last answer, and compares with
+// that: a patch holds the difference, the answer shows what other programs changed meanwhile, and
+// no read goes before a write. Only after a write has failed, or when an event hints at a change,
+// is the Node read again. Other packages read it from here (Reporter.Node): it is never changed
+// in place, but replaced. Labels, taints, conditions and resources of other programs stay.
 package node
 
 import (
@@ -36,13 +36,13 @@ const (
 // attachAnnotation says that the cluster, and not the node, attaches volumes.
 const attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
-// Settings are what the owner of this machine wants its Node to be.
+// Settings configure the Node of this machine.
 type Settings struct {
 	Name    string
 	Version string // berth's own
 
-	// Labels, Taints and ProviderID are given to a Node when it is made. On one
-	// that exists they belong to the cluster.
+	// Labels, Taints and ProviderID are set when the Node is created. On a Node that exists
+	// they belong to the cluster.
 	Labels     map[string]string
 	Taints     []v1.Taint
 	ProviderID string
@@ -53,14 +53,14 @@ type Settings struct {
 
 	MaxPods     int64 // zero: 110
 	PodsPerCore int64 // zero: does not matter
-	// Reserved is what pods can't have: it is for the system and for berth.
+	// Reserved are the resources that pods can't request: they are for the system and for berth.
 	Reserved v1.ResourceList
 	// Limits are how much of memory and disk has to be left, and so can't be given
 	// out either.
 	Limits Thresholds
 }
 
-// check says what no API server would accept.
+// check returns an error for settings that no API server would accept.
 func (s Settings) check() error {
 	if problems := validation.IsDNS1123Subdomain(s.Name); len(problems) > 0 {
 		return fmt.Errorf("node name %q: %s", s.Name, problems[0])
@@ -96,7 +96,7 @@ func (s Settings) hostname() string {
 	return s.Name
 }
 
-// Build is the Node of a machine that the cluster does not know yet.
+// Build returns the Node of a machine that the cluster does not know yet.
 func Build(f Facts, s Settings, h Health, now time.Time) *v1.Node {
 	labels := map[string]string{
 		v1.LabelHostname:   s.hostname(),
@@ -117,13 +117,13 @@ func Build(f Facts, s Settings, h Health, now time.Time) *v1.Node {
 	}
 }
 
-// StandaloneLabels are the labels that a node without a cluster has: those that local volumes select by.
+// StandaloneLabels returns the labels of a node without a cluster: local volumes select by them.
 func StandaloneLabels(name string) map[string]string {
 	return map[string]string{v1.LabelHostname: name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
 }
 
-// kept are the labels that a node keeps to its own values while it exists. The
-// others are given once, and then belong to whoever manages the cluster.
+// kept are the labels that a node keeps to its own values while it exists. All other labels are
+// set once, and then belong to the administrator of the cluster.
 var kept = []string{
 	v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable, labelBetaOS, labelBetaArch,
 	v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelInstanceTypeStable,

@@ -12,16 +12,16 @@ import (
 	"berth/internal/lib/logonce"
 )
 
-// How long to wait after a failure. The longest is short, so that a server that
-// comes back is noticed at once; chance keeps many nodes from asking together.
+// How long to wait after a failure. The longest pause is short, so that an API server that comes
+// back is noticed at once; jitter keeps many nodes from asking together.
 const (
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 3 * time.Second
 	spread       = 0.2
 )
 
-// outage is a run of failures of one kind of work. It is logged when it begins,
-// when its cause becomes another, and when it ends, but not too often. It belongs to one
+// outage is a run of failures of one kind of work. It is logged when it begins, when the reason
+// in the API server's answer changes, and when it ends, but not too often. It belongs to one
 // goroutine.
 type outage struct {
 	log      *slog.Logger
@@ -29,18 +29,18 @@ type outage struct {
 	failures int
 	since    time.Time
 	streak   logonce.Streak
-	logged   bool                // something of this run
-	reason   metav1.StatusReason // as told
+	logged   bool                // whether this run was logged
+	reason   metav1.StatusReason // as it was logged
 }
 
-// failed takes note of a failure and returns how long to wait.
+// failed records a failure and returns how long to wait.
 func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	now, reason := time.Now(), apierrors.ReasonForError(err)
 	if o.failures == 0 {
 		o.since = now
 	}
 	if reason != o.reason {
-		o.streak.Recovered() // this is another row
+		o.streak.Recovered() // a failure with another reason begins a new streak
 	}
 	if ctx.Err() == nil && o.streak.Failed(now) {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
@@ -51,7 +51,7 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	return wait + time.Duration(rand.Float64()*spread*float64(wait))
 }
 
-// over takes note of a success, and tells whether there was an outage before it.
+// over records a success, and tells whether there was an outage before it.
 func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false
@@ -64,7 +64,7 @@ func (o *outage) over() bool {
 	return true
 }
 
-// pause waits until it is time or somebody wakes it, and tells whether to go on.
+// pause waits for d, or until wake receives. It returns false if ctx has ended.
 func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -76,7 +76,7 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// nudge wakes whoever pauses on c, now or when it next does.
+// nudge wakes the goroutine that pauses on c, now or when it next does.
 func nudge(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

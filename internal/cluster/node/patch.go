@@ -10,10 +10,10 @@ import (
 )
 
 // Patches are strategic merges. Each names the UID, so that a Node which was
-// deleted and made anew by somebody else is noticed and not written over.
+// deleted and created again by another program is noticed and not written over.
 
-// replace, in a list of a patch, makes the list take the place of what was there.
-// In an object it can't be used: servers drop one that was not there before.
+// replace, in a list of a patch, makes the list replace the present one. In an object it can't
+// be used: API servers drop an object that was not there before.
 const (
 	directive = "$patch"
 	replace   = "replace"
@@ -21,9 +21,9 @@ const (
 
 type object = map[string]any
 
-// statusPatch leads from what a Node shows to what it is to show. Our conditions
-// are in it in full even if they seem to be there: whoever changed them since we
-// looked is overruled. The rest is in it only if it differs.
+// statusPatch returns the patch that changes the status of shown into want. Our conditions are
+// in it in full even if they are equal, which overrules a program that has changed them since
+// shown was read. All other fields are in it only if they differ.
 func statusPatch(shown *v1.Node, want *v1.NodeStatus) ([]byte, error) {
 	have := &shown.Status
 	status := object{"conditions": ours(want.Conditions)}
@@ -73,8 +73,8 @@ func statusPatch(shown *v1.Node, want *v1.NodeStatus) ([]byte, error) {
 	return encode(object{"metadata": object{"uid": shown.UID}, "status": status})
 }
 
-// whole makes an object that names every field, so that nothing stays of what was
-// there. The optional one is null if the value has none.
+// whole encodes a value with all of its fields, so that a merge keeps nothing of the present
+// one. The optional field is null if the value has none.
 func whole(value any, optional string) (object, error) {
 	text, err := encode(value)
 	if err != nil {
@@ -87,8 +87,8 @@ func whole(value any, optional string) (object, error) {
 	return out, nil
 }
 
-// resources are those that differ, and null for those to be removed. One that
-// others announced is not repeated: they may have changed it since.
+// resources returns the entries that differ, and null for each entry to be removed. A resource
+// that another program announced is not repeated: it may have been changed since.
 func resources(have, want v1.ResourceList) object {
 	out := object{}
 	for name := range have {
@@ -104,8 +104,8 @@ func resources(have, want v1.ResourceList) object {
 	return out
 }
 
-// metadataPatch gives a Node that exists the labels and annotations that are
-// ours. It is nil if they are there.
+// metadataPatch returns the patch that sets our labels and annotations on a Node that exists. It
+// is nil if they are set.
 func metadataPatch(shown, built *v1.Node) ([]byte, error) {
 	labels, annotations := map[string]string{}, map[string]string{}
 	for _, key := range kept {
@@ -134,7 +134,7 @@ func encode(value any) ([]byte, error) {
 
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// sameStatus tells whether two statuses say the same, whenever they said it.
+// sameStatus tells whether two statuses are equal but for their heartbeat times.
 func sameStatus(a, b v1.NodeStatus) bool { return same(timeless(a), timeless(b)) }
 
 func timeless(s v1.NodeStatus) v1.NodeStatus {
@@ -145,8 +145,8 @@ func timeless(s v1.NodeStatus) v1.NodeStatus {
 	return s
 }
 
-// isUrgent tells whether a difference matters to a scheduler or to somebody who
-// waits for it. An image more or less does not.
+// isUrgent tells whether a difference matters to a scheduler, or to a pod that waits for it. An
+// image more or less does not.
 func isUrgent(have, want v1.NodeStatus) bool {
 	return !same(have.Capacity, want.Capacity) || !same(have.Allocatable, want.Allocatable) ||
 		!same(have.Addresses, want.Addresses) || !same(have.NodeInfo, want.NodeInfo) ||

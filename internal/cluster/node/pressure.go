@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Available is how much there is left, and in all, of what a machine can run out of.
+// Available is how much is left, and how much there is in all, of each resource that a machine
+// can run out of.
 type Available struct {
 	Memory                 Amount
 	Disk, Inodes           Amount // of the file system that pods write to
@@ -21,16 +22,17 @@ type Available struct {
 	PIDs                   Amount
 }
 
-// Amount is what is left of something. One of which there is nothing in all is not
-// known, or has no end.
+// Amount is how much is left of a resource. With an All of zero, the resource was not measured
+// or has no limit.
 type Amount struct{ Left, All int64 }
 
-// Thresholds are how much has to be left. Below one of them the machine is pressed.
+// Thresholds are how much of each resource has to be left. Below one of them the Node has a
+// pressure condition.
 type Thresholds struct {
 	Memory, Disk, Inodes, ImageDisk, ImageInodes, PIDs Threshold
 }
 
-// Threshold is an amount, or a part of what there is in all. With neither there is none.
+// Threshold is an absolute amount, or a percentage of the whole. The zero value is no threshold.
 type Threshold struct {
 	Amount  int64
 	Percent float64 // used if it is not zero
@@ -47,7 +49,7 @@ func (t Threshold) quantity(all resource.Quantity) resource.Quantity {
 	return *resource.NewQuantity(t.of(all.Value()), all.Format)
 }
 
-// Pressure is what a machine runs out of with so much left.
+// Pressure returns the resources of which less is left than their threshold.
 func (l Thresholds) Pressure(left Available) Pressure {
 	return Pressure{
 		Memory: left.Memory.below(l.Memory),
@@ -59,14 +61,14 @@ func (l Thresholds) Pressure(left Available) Pressure {
 
 func (a Amount) below(t Threshold) bool { return a.All > 0 && a.Left < t.of(a.All) }
 
-// Transition keeps a pressure up for a while after it is gone, so that a node does not
-// go back and forth.
+// Transition keeps a pressure condition True for a while after there is enough again, so that
+// it does not flap.
 type Transition struct {
 	After time.Duration
 	seen  [3]time.Time // when memory, disk and process numbers were last short
 }
 
-// Of returns the pressure to show at a time when p is felt.
+// Of returns the pressure that the Node shows at a time when p was measured.
 func (r *Transition) Of(p Pressure, now time.Time) Pressure {
 	out := [3]bool{}
 	for i, felt := range [3]bool{p.Memory, p.Disk, p.PIDs} {
@@ -78,7 +80,7 @@ func (r *Transition) Of(p Pressure, now time.Time) Pressure {
 	return Pressure{Memory: out[0], Disk: out[1], PIDs: out[2]}
 }
 
-// Available looks at what is left of the machine.
+// Available measures how much is left of the resources of the machine.
 func (h Host) Available() (Available, error) {
 	var out Available
 	var errs []error
@@ -97,7 +99,7 @@ func (h Host) Available() (Available, error) {
 	return out, errors.Join(append(errs, err)...)
 }
 
-// room is what is left of the file system that a path is on.
+// room returns the free bytes and inodes of the file system that a path is on.
 func room(path string) (space, inodes Amount, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
@@ -106,7 +108,7 @@ func room(path string) (space, inodes Amount, err error) {
 	return Amount{Left: int64(fs.Bavail) * fs.Bsize, All: int64(fs.Blocks) * fs.Bsize}, Amount{Left: int64(fs.Ffree), All: int64(fs.Files)}, nil
 }
 
-// pids is how many processes and threads may be started still. Two settings of the
+// pids returns how many more processes and threads may be started. Two settings of the
 // kernel bound them.
 func (h Host) pids() (Amount, error) {
 	all := int64(math.MaxInt64)

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// sampleInterval is how often it is measured what is left of the machine. It costs about
-// a tenth of a millisecond.
+// sampleInterval is the time between two measurements. One takes about a tenth of a millisecond.
 const sampleInterval = 2 * time.Second
 
-// PressureMonitor measures what is left of the machine, and tells what it runs out of.
+// PressureMonitor measures how much is left of the machine's resources, and reports the
+// resources that it runs out of.
 type PressureMonitor struct {
 	Thresholds       Thresholds
 	TransitionPeriod time.Duration // how long there must have been enough again
 	Sample           func(context.Context) (Available, error)
 	OnChange         func(Pressure)
-	// OnSample is told what is short at this moment, each time it is measured. May be nil.
+	// OnSample is called after each measurement with the resources that are short at this
+	// moment, without regard to TransitionPeriod. May be nil.
 	OnSample func(Pressure)
 	Log      *slog.Logger
 }
@@ -28,7 +29,7 @@ func (g PressureMonitor) Run(ctx context.Context) {
 	var shown Pressure
 	for {
 		left, err := g.Sample(ctx)
-		if err != nil { // what was not measured does not press
+		if err != nil { // a resource that was not measured is not short
 			g.Log.Debug("can't measure what is left of the machine", "err", err)
 		}
 		felt := g.Thresholds.Pressure(left)
@@ -45,7 +46,7 @@ func (g PressureMonitor) Run(ctx context.Context) {
 	}
 }
 
-// logTransitions logs what is another than before.
+// logTransitions logs each pressure condition that became true or false.
 func (g PressureMonitor) logTransitions(before, now Pressure, left Available) {
 	for _, p := range pressures {
 		switch {

@@ -7,35 +7,35 @@ import (
 )
 
 const (
-	// statusInterval is how often the runtime is asked how it is while nothing hints at a change.
+	// statusInterval is the time between two Status calls while nothing hints at a change.
 	statusInterval = 5 * time.Second
-	// recheckDelay is how soon it is asked again after a hint: it may not have noticed yet what
-	// we were told. Each pause after that is twice as long as the one before.
+	// recheckDelay is the time between two Status calls after a hint: the runtime may not have
+	// noticed the change yet. Each pause after that is twice as long as the one before.
 	recheckDelay = 100 * time.Millisecond
-	// silentInterval is how often one is asked, at the least, that does not answer.
+	// silentInterval is the longest time between two Status calls to a runtime that does not answer.
 	silentInterval = time.Second
-	// silenceTimeout is how long a runtime may give no answer.
+	// silenceTimeout is how long a runtime may give no answer before the node is not ready.
 	silenceTimeout = 10 * time.Second
 )
 
 // ReadinessMonitor lets a node be as ready as its container runtime is.
 //
-// A runtime that says that it or its network is not ready is believed at once. One that
+// A runtime that says that it or its network is not ready is believed at once. A runtime that
 // gives no answer may be restarting, which takes seconds and hurts no container: only
-// when it is silent for longer is the node not ready. What it last said of its network
-// stands until it says something else. One that answers this question may hang at others:
-// then the node is not ready either, and says which; and so if the sync loop is stuck.
+// when it is silent for longer is the node not ready. The last known state of its network
+// stands until the runtime reports another. A runtime that answers Status may hang at other calls:
+// then the node is not ready either, and names the call. Nor is it while the sync loop is stuck.
 type ReadinessMonitor struct {
-	// Status asks the runtime how it is. It fails if there is no answer.
+	// Status calls the runtime's Status. It fails if there is no answer.
 	Status func(context.Context) (RuntimeStatus, error)
 	// Unanswered are the calls that concern the whole node and have no answer yet.
 	Unanswered func() []HungCall
-	// Alive asks the sync loop whether it goes round. It fails if it does not before ctx ends.
-	// Nil: there is none.
+	// Alive waits for the sync loop to go round. It fails if it does not before ctx ends.
+	// Nil: there is no sync loop.
 	Alive func(ctx context.Context) error
-	// Recheck tell that another answer may be due.
+	// Recheck hints that the status of the runtime may have changed.
 	Recheck <-chan struct{}
-	// Node is told. It is a Reporter.
+	// Node receives the results. It is a Reporter.
 	Node interface {
 		SetRuntime(error)
 		SetNetwork(error)
@@ -44,16 +44,15 @@ type ReadinessMonitor struct {
 	Log *slog.Logger
 }
 
-// RuntimeStatus is what a runtime says of itself and of the network of pods: nil, or why they
-// are not ready.
+// RuntimeStatus says whether the runtime and the network of pods are ready: nil, or why not.
 type RuntimeStatus struct{ Runtime, Network error }
 
-// Run asks until ctx ends.
+// Run monitors the runtime and the sync loop until ctx ends.
 func (r ReadinessMonitor) Run(ctx context.Context) {
 	var shown RuntimeStatus
-	var stuck error // the sync loop is, and the node shows it
+	var stuck error // why the sync loop is not alive, as the Node shows it
 	loop := loopWatch{alive: r.Alive}
-	var silent time.Time // since when there is no answer; zero: there is
+	var silent time.Time // since when the runtime does not answer; zero: it answers
 	wait := statusInterval
 	for {
 		asked := time.Now()
@@ -101,7 +100,7 @@ func (r ReadinessMonitor) readStatus(ctx context.Context) (RuntimeStatus, error)
 	return r.Status(ctx)
 }
 
-// publish shows an answer, and logs what is news in it.
+// publish hands the status of the runtime to the Reporter, and logs what has changed since before.
 func (r ReadinessMonitor) publish(before, now RuntimeStatus) RuntimeStatus {
 	r.logTransition("the container runtime", before.Runtime, now.Runtime)
 	r.logTransition("the network of pods", before.Network, now.Network)

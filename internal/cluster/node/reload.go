@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reloadInterval is the time between two attempts to read the Node for somebody who waits.
+// reloadInterval is the time between two attempts of Reload to read the Node.
 const reloadInterval = 500 * time.Millisecond
 
-// Reload takes in the Node as the server has it now, whatever the watch has shown of it.
-// It tries until ctx ends, and then says what was in the way.
+// Reload reads the Node from the API server, without waiting for the watch.
+// It tries until ctx ends, and then returns the error of the last attempt.
 func (r *Reporter) Reload(ctx context.Context) error {
 	for {
 		err := r.reloadOnce(ctx)

@@ -17,7 +17,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Defaults, as those of the kubelet.
+// Defaults, the same as the kubelet's.
 const (
 	defaultUpdate = 10 * time.Second
 	defaultReport = 5 * time.Minute
@@ -28,37 +28,37 @@ const (
 	// callTimeout bounds one request. It is shorter than the time between two
 	// renewals of a lease.
 	callTimeout = 8 * time.Second
-	// askTimeout bounds how long the runtime is asked for what it is and has.
+	// askTimeout bounds one reading of the runtime's facts.
 	askTimeout = 30 * time.Second
-	// factsInterval is how often the machine and its runtime are looked at.
+	// factsInterval is the time between two readings of the facts of the machine and its runtime.
 	factsInterval = time.Minute
-	// factsSoon is how soon a runtime that has not told its name is asked again.
+	// factsSoon is the same as long as the runtime has not answered with its name.
 	factsSoon = 5 * time.Second
 	// firstStatusTimeout is how long a Node that exists keeps its status after a start
-	// while nothing is known of the runtime: a restarted agent is no news. It is longer than
-	// silenceTimeout, so that the first word is what is wrong with the runtime.
+	// while nothing is known of the runtime: a restart of the agent changes no condition. It is
+	// longer than silenceTimeout, so that the first status says what is wrong with the runtime.
 	firstStatusTimeout = 15 * time.Second
-	// urgentGap is how long after a patch the next may follow. From so many urgent
-	// ones in a row on it doubles, up to the usual interval.
+	// urgentGap is how long after a patch the next may follow. After urgentRow urgent patches
+	// in a row it doubles with each, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
 	urgentRow = 4
 	// stuckAfter is how many renewals in a row fail before the connection is
-	// blamed. One that gets no answer at all is enough.
+	// blamed. A single renewal that gets no answer at all is enough.
 	stuckAfter = 3
 )
 
-// Events takes in what happens to the Node. It must not block.
+// Events records events of the Node. It must not block.
 type Events interface {
 	RecordNode(kind, reason, message string)
 }
 
-// Client is what a Reporter needs of an API server.
+// Client is the part of a clientset that a Reporter calls.
 type Client interface {
 	CoreV1() corev1.CoreV1Interface
 	CoordinationV1() coordinationv1.CoordinationV1Interface
 }
 
-// Config is what a Reporter needs.
+// Config configures a Reporter.
 type Config struct {
 	Settings Settings
 	Client   Client // for heartbeats; nothing else should hold it up
@@ -70,35 +70,33 @@ type Config struct {
 	Addresses func() ([]string, error)
 	Runtime   func(context.Context) (Runtime, error)
 
-	// Watch is for a watch of the Node: what others do to it is seen as they do it.
-	// It must be a client without a timeout, which would end the watch again and
-	// again. nil: there is none, and what others do is noticed later.
+	// Watch is the client that watches the Node, so that changes by other programs are seen
+	// at once. It must be a client without a timeout, which would end the watch again and
+	// again. nil: the Node is not watched, and such changes are noticed with the next patch.
 	Watch corev1.NodesGetter
 
-	// Registered is called when the server has a Node of ours that is another than
-	// before: at first, and again after it was deleted or all of the server's data is
-	// gone. Whatever was shown there for the one before may have to be shown anew.
-	// It must not block. May be nil.
+	// Registered is called when the API server has a Node of ours with a new UID: at first, and
+	// again after it was deleted or all of the server's data is gone. Objects that belonged to
+	// the former Node may have to be written again. It must not block. May be nil.
 	Registered func(uid types.UID, again bool)
 	// Changed is called when Node has other labels, taints, allocatable resources or
 	// attached volumes, or another UID, than before. It must not block. May be nil.
 	Changed func()
 
 	// Reconnect is called when a renewal of the lease gets no answer, or renewals
-	// keep failing: the connection may be dead without anybody having said so. May be
-	// nil.
+	// keep failing: the connection may be dead without having been closed. May be nil.
 	Reconnect func()
 
-	// DontRegister waits for a Node that somebody else makes.
+	// DontRegister waits until another program has created the Node.
 	DontRegister bool
 
 	Update time.Duration // between two patches of a status that changes; zero: 10 s
-	Report time.Duration // between two patches of one that does not; zero: 5 min
+	Report time.Duration // between two patches of a status that does not change; zero: 5 min
 	Lease  time.Duration // for how long a lease is good; a quarter of it later it is renewed; zero: 40 s
 }
 
 // Reporter keeps the Node and the Lease of this machine. Its methods may be
-// called by anybody at any time, and do not block.
+// called by any goroutine at any time, and do not block.
 type Reporter struct {
 	config Config
 
@@ -108,19 +106,19 @@ type Reporter struct {
 	wakeLease chan struct{}
 
 	mu       sync.Mutex
-	node     *v1.Node // as the server showed it last, and never written to; nil: never yet
+	node     *v1.Node // as the API server had it last; replaced, never changed; nil: not known yet
 	stale    bool     // node may be out of date, or gone: to be read before the next patch
 	endWatch func()   // ends the watch that is open; nil: there is none yet
 	facts    Facts
 	health   Health
-	reported struct{ runtime, network bool } // whether there was any word on them
+	reported struct{ runtime, network bool } // whether SetRuntime and SetNetwork were called
 	volumes  volumes
 }
 
 var errNoWord = errors.New("nothing is known of it yet")
 
-// New returns a reporter, or what its config lacks. Until SetRuntime and
-// SetNetwork are called the node is not ready.
+// New returns a reporter, or an error that names the field that is missing in c. Until
+// SetRuntime and SetNetwork are called the node is not ready.
 func New(c Config) (*Reporter, error) {
 	if c.Client == nil || c.Events == nil || c.Log == nil || c.Machine == nil || c.Addresses == nil || c.Runtime == nil {
 		return nil, errors.New("node: Client, Events, Log, Machine, Addresses and Runtime are needed")
@@ -166,11 +164,11 @@ func (r *Reporter) SetRuntime(err error) {
 		h.Runtime, r.reported.runtime = err, true
 	})
 	if back {
-		nudge(r.wakeFacts) // it may have come back as another one
+		nudge(r.wakeFacts) // it may have come back in another version
 	}
 }
 
-// Refresh has the machine looked at again: something about it has changed.
+// Refresh makes keepFacts read the facts of the machine now: something about it has changed.
 func (r *Reporter) Refresh() { nudge(r.wakeFacts) }
 
 // SetNetwork says whether the network of pods works: nil, or why not.
@@ -184,17 +182,17 @@ func (r *Reporter) SetSyncLoop(err error) { r.change(func(h *Health) { h.SyncLoo
 // SetShutdown says why this machine goes down, or nil if it does not.
 func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdown = err }) }
 
-// SetPressure says what this machine runs out of.
+// SetPressure sets the resources that this machine runs out of.
 func (r *Reporter) SetPressure(p Pressure) { r.change(func(h *Health) { h.Pressure = p }) }
 
-// Pressure names the conditions of what this machine runs out of.
+// Pressure returns the pressure conditions that are True.
 func (r *Reporter) Pressure() []v1.NodeConditionType {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.health.Pressure.conditions()
 }
 
-// change wakes the writer of the Node if what it has to say is another.
+// change lets f change the health of the node, and wakes the writer of the Node if it did.
 func (r *Reporter) change(f func(*Health)) {
 	r.mu.Lock()
 	before, heard := r.health, r.reported

@@ -14,18 +14,18 @@ import (
 const (
 	defaultMaxPods   = 110
 	defaultMaxImages = 50
-	// maxNames is how many names of one image are shown.
+	// maxNames is how many names of one image the Node lists.
 	maxNames = 5
 )
 
-// Status is what a Node is to show, given what it shows now. What others put
-// there is kept. It reads no clock and touches nothing.
+// Status returns the status that the Node should have. Conditions and resources that other
+// programs put into shown, its present status, are kept. It reads no clock and touches nothing.
 func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v1.NodeStatus {
 	want := *shown.DeepCopy()
 	ours := capacity(f.Machine, s)
 	want.Capacity = overlay(announced(shown), ours)
-	// What others announced as capacity, pods may have: the cluster counts on the
-	// node to say so.
+	// Extended resources that other programs announced as capacity are allocatable, too: the
+	// cluster counts on the node to say so.
 	want.Allocatable = overlay(want.Capacity, allocatable(ours, s))
 	want.Conditions = conditions(h, shown.Conditions, now)
 	want.Addresses = addresses(f.Addresses, s)
@@ -38,10 +38,10 @@ func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v
 	return want
 }
 
-// Capacity is all that a machine has.
+// Capacity returns the resources that a machine has in all.
 func Capacity(m Machine, s Settings) v1.ResourceList { return capacity(m, s) }
 
-// Allocatable is what all pods may have together of a machine.
+// Allocatable returns the resources of a machine that all pods together may request.
 func Allocatable(m Machine, s Settings) v1.ResourceList { return allocatable(capacity(m, s), s) }
 
 func addresses(ips []string, s Settings) []v1.NodeAddress {
@@ -73,8 +73,8 @@ func nodeInfo(f Facts, s Settings) v1.NodeSystemInfo {
 	return info
 }
 
-// largest are the images that it would cost most to pull again: a scheduler
-// likes to know where they are.
+// largest returns the images that are largest, and so cost most to pull again: a scheduler
+// prefers nodes that have them.
 func largest(images []v1.ContainerImage, limit int) []v1.ContainerImage {
 	if limit == 0 {
 		limit = defaultMaxImages
@@ -100,7 +100,7 @@ func firstName(image v1.ContainerImage) string {
 	return image.Names[0]
 }
 
-// capacity is all that the machine has.
+// capacity returns the resources that the machine has in all.
 func capacity(m Machine, s Settings) v1.ResourceList {
 	pods := cmp.Or(s.MaxPods, defaultMaxPods)
 	if s.PodsPerCore > 0 {
@@ -123,7 +123,7 @@ func hugePages(size int64) v1.ResourceName {
 	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
 }
 
-// allocatable is what of the capacity pods may have.
+// allocatable returns the part of the capacity that pods may request.
 func allocatable(capacity v1.ResourceList, s Settings) v1.ResourceList {
 	out := v1.ResourceList{}
 	for name, all := range capacity {
@@ -153,8 +153,9 @@ func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// announced is what the Node shows beside what the machine has. What was there before us,
-// under another kubelet, were its devices: nobody hands them out any more.
+// announced returns the capacity that a Node shows, with the extended resources that other programs
+// announced. If another kubelet wrote the status, those were the devices of its plugins: they are
+// zero, since devices are no longer allocated.
 func announced(shown v1.NodeStatus) v1.ResourceList {
 	if isOurs(shown.NodeInfo.KubeletVersion) {
 		return shown.Capacity
@@ -169,8 +170,8 @@ func announced(shown v1.NodeStatus) v1.ResourceList {
 	return out
 }
 
-// overlay is what others announced and what is ours, which wins. Huge pages are
-// always ours: a size that the kernel no longer offers is gone.
+// overlay merges the resources that other programs announced with ours, which win. Huge pages
+// are always ours: a size that the kernel no longer offers is left out.
 func overlay(others, ours v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
 	for name, q := range others {

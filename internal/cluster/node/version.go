@@ -6,10 +6,10 @@ import "strings"
 // installers and kubectl compare it with that of the API server.
 const Kubernetes = "v1.36.3"
 
-// isOurs tells whether a Node that shows a version was written by berth, or by nobody yet.
+// isOurs tells whether a Node with this kubelet version was written by berth, or has no status yet.
 func isOurs(version string) bool { return version == "" || strings.Contains(version, "+berth") }
 
-// KubeletVersion is the version that a Node shows: that of Kubernetes, with
+// KubeletVersion returns the kubelet version of the Node: the version of Kubernetes, with
 // berth's own as build metadata, which comparisons leave out.
 func KubeletVersion(berth string) string {
 	own := strings.Map(func(r rune) rune {

@@ -9,19 +9,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A cluster attaches volumes to this machine and detaches them. Before it detaches one
-// it takes it off those that it shows as attached, and then reads which are in use. We
-// do it the other way round: one is shown as in use first, and then it is read whether
-// it is attached. So, whoever comes second sees what the other has done, and no volume
-// is detached that is being mounted.
+// The attach-detach controller attaches volumes to this machine and detaches them. Before it
+// detaches a volume, it removes the volume from status.volumesAttached, and then reads
+// status.volumesInUse. The agent does it the other way round: it writes volumesInUse first, and
+// then reads volumesAttached. So the second of the two sees what the first has done, and no
+// volume is detached that is being mounted.
 
-// Volumes are those that the cluster attaches to this machine.
+// Volumes are the attachable volumes that this machine uses.
 type Volumes struct {
-	InUse []v1.UniqueVolumeName // they must not be detached; sorted
-	All   bool                  // there are no others: what else is shown is no longer true
+	InUse []v1.UniqueVolumeName // must not be detached; sorted
+	All   bool                  // InUse is complete: other volumes in the Node's list are out of date
 }
 
-// inUse is what is to be shown.
+// inUse returns the list that the Node should have in place of shown.
 func (v Volumes) inUse(shown []v1.UniqueVolumeName) []v1.UniqueVolumeName {
 	if v.All {
 		return v.InUse
@@ -29,18 +29,19 @@ func (v Volumes) inUse(shown []v1.UniqueVolumeName) []v1.UniqueVolumeName {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(shown, v.InUse))))
 }
 
-// lacks tells whether something that is wanted is not there.
+// lacks tells whether have misses a volume of want.
 func lacks(have, want []v1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(want, func(v v1.UniqueVolumeName) bool { return !slices.Contains(have, v) })
 }
 
-// volumes is how far the server knows the volumes in use. Reporter.mu guards it.
+// volumes counts the lists of volumes in use, to find out whether the API server has the newest.
+// Reporter.mu guards it.
 type volumes struct {
-	wanted, written int           // which word of ours is the last, and which the server has
-	news            chan struct{} // closed and replaced when it has a later one
+	wanted, written int           // numbers of the newest list, and of the list that the API server has
+	news            chan struct{} // closed and replaced when written grows
 }
 
-// SetVolumesInUse says which volumes must not be detached from this machine. The list is
+// SetVolumesInUse sets the volumes that must not be detached from this machine. The list is
 // sorted; all says that nothing else is in use.
 func (r *Reporter) SetVolumesInUse(inUse []v1.UniqueVolumeName, all bool) {
 	r.mu.Lock()
@@ -53,22 +54,22 @@ func (r *Reporter) SetVolumesInUse(inUse []v1.UniqueVolumeName, all bool) {
 	}
 }
 
-// recordVolumesWritten notes that the server has what we told.
-func (r *Reporter) recordVolumesWritten(told int) {
+// recordVolumesWritten notes that the API server has the list of volumes with this number.
+func (r *Reporter) recordVolumesWritten(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if told > r.volumes.written {
-		r.volumes.written = told
+	if number > r.volumes.written {
+		r.volumes.written = number
 		close(r.volumes.news)
 		r.volumes.news = make(chan struct{})
 	}
 }
 
-// showTimeout bounds how long somebody waits until the server has the list.
+// showTimeout bounds how long Attached waits until the API server has the list.
 const showTimeout = 10 * time.Second
 
-// Attached tells whether a volume is attached to this machine. It waits until the server
-// has what SetVolumesInUse was told last: if the volume is in that, it stays attached.
+// Attached tells whether a volume is attached to this machine. It waits until the API server
+// has the newest list of SetVolumesInUse: a volume in that list stays attached.
 func (r *Reporter) Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, showTimeout)
 	defer cancel()

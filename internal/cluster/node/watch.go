@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// watchFor is how long a watch lasts at least. Chance makes it up to twice as
-	// long, so that many nodes do not begin anew together.
+	// watchFor is how long a watch lasts at least. Jitter makes it up to twice as long, so that
+	// many nodes do not begin new watches together.
 	watchFor = 5 * time.Minute
-	// tooShort is a watch that is a failure, and not to be begun again at once.
+	// tooShort is the length below which a watch counts as failed: the next does not begin at once.
 	tooShort = time.Second
 )
 
-// errWatchRenewed ends a watch of a Node that is no more.
+// errWatchRenewed ends the watch of a Node that was deleted.
 var errWatchRenewed = errors.New("the node is another")
 
-// keepWatch takes in what others do to the Node as they do it. Each watch begins
-// with a list: it is of one object, and so a place to go on from, which a server may
-// have forgotten, is nothing to keep.
+// keepWatch watches the Node for changes by other programs. Each watch begins with a list. The
+// list has one object, so it costs less than to resume from a resource version that the API
+// server may no longer have.
 func (r *Reporter) keepWatch(ctx context.Context) {
 	select {
 	case <-r.known:
@@ -88,8 +88,8 @@ func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
 	}
 }
 
-// list takes in the Node as it is, or that it is not, and returns where a watch has
-// to begin.
+// list reads the Node, or finds that there is none, and returns the resource version at which a
+// watch has to begin.
 func (r *Reporter) list(ctx context.Context, selector string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

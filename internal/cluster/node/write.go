@@ -19,8 +19,8 @@ type writer struct {
 	urgent      time.Time     // when it was last written out of turn
 	urgentCount int           // how often that was, with little time between
 	gap         time.Duration // how long the next such patch has to wait after last
-	// pending are our conditions that changed and that the server does not have
-	// yet. Their events are told, and their times stay.
+	// pending are our conditions that changed and that the API server does not have yet. Their
+	// events are recorded, and their transition times stay.
 	pending []v1.NodeCondition
 }
 
@@ -32,7 +32,7 @@ func (r *Reporter) keepNode(ctx context.Context) {
 		wait, err := w.step(ctx)
 		wake := r.wakeNode
 		if err != nil {
-			// What changes meanwhile is in the next attempt, and does not hurry it.
+			// A change that happens meanwhile is in the next attempt, and does not hurry it.
 			wait, wake = trouble.failed(ctx, err), nil
 		} else {
 			trouble.over()
@@ -43,7 +43,8 @@ func (r *Reporter) keepNode(ctx context.Context) {
 	}
 }
 
-// step does what is due, and returns how long nothing is if nothing changes.
+// step reads or patches the Node if that is due. It returns the time until the next patch is due
+// if nothing changes.
 func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	looked, err := w.ensureNode(ctx)
 	if err != nil {
@@ -52,10 +53,10 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	w.mu.Lock()
 	node, facts, health, heard := w.node, w.facts, w.health, w.reported.runtime && w.reported.network
-	told := w.volumes.wanted
+	wanted := w.volumes.wanted
 	w.mu.Unlock()
 	if same(node.Status.VolumesInUse, facts.Volumes.inUse(node.Status.VolumesInUse)) {
-		w.recordVolumesWritten(told)
+		w.recordVolumesWritten(wanted)
 	}
 	if until := w.started.Add(firstStatusTimeout); !heard && now.Before(until) {
 		return until.Sub(now), nil
@@ -88,14 +89,14 @@ func (w *writer) step(ctx context.Context) (time.Duration, error) {
 	if err := w.patch(ctx, node, &want); err != nil {
 		return 0, err
 	}
-	w.recordVolumesWritten(told)
+	w.recordVolumesWritten(wanted)
 	w.recordWrite(urgent && !awaited)
 	return 0, nil
 }
 
-// patch writes the status. If that fails, for whatever reason, the Node is read
-// before the next attempt: it may be gone, another one, or changed by those who
-// thought that we are.
+// patch writes the status. If that fails, for whatever reason, the Node is read before the next
+// attempt: it may be deleted, created again, or changed by a controller that took this node for
+// dead.
 func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) error {
 	body, err := statusPatch(node, want)
 	if err != nil {
@@ -114,9 +115,9 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 	return nil
 }
 
-// recordWrite notes that the server has our status. Urgent news that keep coming have
-// to wait longer and longer, so that a flapping runtime is no load on the server. What
-// goes and comes back once or twice does not flap.
+// recordWrite notes the time of a patch, and sets the gap before the next urgent one. Urgent
+// changes that keep coming wait longer and longer, so that a flapping runtime is no load on the
+// API server. The first few only wait for urgentGap.
 func (w *writer) recordWrite(urgent bool) {
 	w.last = time.Now()
 	if !urgent {
@@ -138,13 +139,12 @@ func (w *writer) record(c v1.NodeCondition) {
 	w.config.Events.RecordNode(v1.EventTypeNormal, reason, message)
 }
 
-// ensureNode makes sure that the server has our Node and that we know it. It tells
-// whether it had to be read.
+// ensureNode reads or registers the Node if it is not known or stale. It returns whether it did.
 func (w *writer) ensureNode(ctx context.Context) (bool, error) {
 	w.mu.Lock()
 	before := w.node
 	due := before == nil || w.stale
-	w.stale = false // a doubt that comes up while we read stays
+	w.stale = false // set again if an event comes while the Node is read
 	w.mu.Unlock()
 	if !due {
 		return false, nil
@@ -158,8 +158,8 @@ func (w *writer) ensureNode(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// read takes in the Node that the server has, or gives it one. before is the one
-// that was known when the read was decided on.
+// read fetches the Node from the API server, and registers it if there is none. before is the
+// Node that was known when the read was decided on.
 func (w *writer) read(ctx context.Context, before *v1.Node) error {
 	node, err := w.config.Client.CoreV1().Nodes().Get(ctx, w.config.Settings.Name, metav1.GetOptions{})
 	switch {
@@ -172,14 +172,14 @@ func (w *writer) read(ctx context.Context, before *v1.Node) error {
 	}
 }
 
-// build is the Node that the server should have.
+// build returns the Node that the API server should have.
 func (w *writer) build() *v1.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Build(w.facts, w.config.Settings, w.health, time.Now())
 }
 
-// register makes the Node.
+// register creates the Node at the API server.
 func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	built := w.build()
 	if w.config.DontRegister {
@@ -191,7 +191,7 @@ func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	}
 	w.config.Log.Info("registered the node", "node", node.Name)
 	for _, c := range transitions(w.pending, node.Status.Conditions) {
-		// That a new node is not ready yet is no news.
+		// A new node is never ready yet, so that gets no event.
 		if c.Type != v1.NodeReady || c.Status == v1.ConditionTrue {
 			w.record(c)
 		}
@@ -202,8 +202,8 @@ func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	return nil
 }
 
-// adopt takes over a Node that exists: our labels and annotations are put right,
-// and those of others stay.
+// adopt takes over a Node that exists: our labels and annotations are corrected, and all
+// others stay.
 func (w *writer) adopt(ctx context.Context, node, before *v1.Node) error {
 	built := w.build()
 	was, is := node.Status.NodeInfo.BootID, built.Status.NodeInfo.BootID
