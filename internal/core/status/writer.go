@@ -18,25 +18,25 @@ import (
 	"berth/internal/lib/run"
 )
 
-// WriterConfig is what a Writer is made of.
+// WriterConfig configures a Writer.
 type WriterConfig struct {
 	Client  corev1.PodsGetter // clientset.CoreV1()
 	Log     *slog.Logger
 	Workers int // how many requests are made at a time
-	// Synced is told how long it took until a status was written, if it is there.
+	// Synced is called after each patch with the time since the status was asked for. May be nil.
 	Synced func(time.Duration)
 }
 
 // Writer brings statuses to the API server. Nothing here waits for the server but
 // the goroutines of Run.
 //
-// For every pod it holds the status that is wanted and the one that the server is
-// known to hold: from the source, or from the answer to the last patch, whichever is
-// newer. What differs is patched, so nothing is read before it is written. Only the
-// newest status of a pod is kept, and tried until the server takes it.
+// For every pod it holds the desired status and the last known status at the API server: from the
+// source, or from the answer to the last patch, whichever is newer. A patch holds the difference,
+// so nothing is read before it is written. Only the newest desired status of a pod is kept, and
+// tried until the server takes it.
 //
 // The work queue hands a pod to one goroutine at a time: a pod's statuses arrive
-// in order, those of different pods at the same time.
+// in order, and statuses of different pods are written at the same time.
 type Writer struct {
 	WriterConfig
 	queue  *workqueue.Typed[pod.UID]
@@ -46,13 +46,13 @@ type Writer struct {
 	pods map[pod.UID]*podEntry
 }
 
-// podEntry is what the writer knows of one pod. Writer.mu guards it.
+// podEntry is the writer's state of one pod. Writer.mu guards it.
 type podEntry struct {
 	namespace, name string
 
 	held          v1.PodStatus // by the API server, as far as we know
 	version       string       // the resource version at which that was so
-	sourceVersion string       // the one that the source had last
+	sourceVersion string       // the resource version that the source had last
 
 	want  *v1.PodStatus // never changed in place; nil: nothing was asked for
 	since time.Time     // want is to be patched; zero: it is not
@@ -62,8 +62,8 @@ type podEntry struct {
 	waiting  *time.Timer // until the next attempt; nil if it need not wait
 }
 
-// NewWriter returns a writer. It writes while Run runs; what is asked for before
-// is kept.
+// NewWriter returns a writer. It writes while Run runs; statuses that are asked for before that
+// are kept.
 func NewWriter(c WriterConfig) (*Writer, error) {
 	if c.Client == nil || c.Log == nil {
 		return nil, errors.New("status writer: client and log are required")
@@ -76,8 +76,8 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 	return w, nil
 }
 
-// Run writes until the context ends. What is not written by then is derived and
-// written again by the next agent.
+// Run writes until the context ends. Statuses that are not written by then are derived and
+// written by the next agent.
 func (w *Writer) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, w.Log)
 	for range w.Workers {
@@ -94,11 +94,11 @@ func (w *Writer) Run(ctx context.Context) {
 }
 
 // Write asks for a status. p is the pod as the API server was last seen to have it,
-// or its mirror pod if it is a static one: whoever calls hands in the versions of a pod
-// in the order in which the source had them. Write never blocks.
+// or its mirror pod if it is a static one: the caller hands in the versions of a pod in the
+// order in which the source had them. Write never blocks.
 //
 // It costs nothing if there is nothing new: a status that is asked for again is
-// written again only if p says that somebody else has overwritten it.
+// written again only if p shows that another program has overwritten it.
 func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 	w.mu.Lock()
 	e := w.entry(p)
@@ -119,13 +119,13 @@ func (w *Writer) Write(p *v1.Pod, s v1.PodStatus) {
 	}
 }
 
-// Delete takes the object of a pod off the API server, at once and for good: it is
-// for a pod of which nothing is left on this node. The last status that was asked
-// for is written before.
+// Delete deletes the object of a pod from the API server, with a grace period of zero: it is for
+// a pod of which nothing is left on this node. The last status that was asked for is written
+// before.
 func (w *Writer) Delete(p *v1.Pod) {
 	w.mu.Lock()
 	e := w.entry(p)
-	if e.version == "" { // else Write is told what there is to see
+	if e.version == "" { // else Write observes newer versions
 		e.observe(p)
 	}
 	if e.state.phase.isGone() || e.state.phase.isDeleting() {
@@ -178,12 +178,11 @@ func (w *Writer) entry(p *v1.Pod) *podEntry {
 	return e
 }
 
-// observe takes in what the source shows, unless something newer is known. It tells
-// whether that is news: another status than the one that was known, or a pod that was
-// taken for gone.
+// observe stores the version of a pod that the source has, unless a newer one is known. It
+// returns whether the status differs from the last known one, or the object was taken for gone.
 //
-// A source that shows an older version than before has a server that went back to the
-// data of a backup. What is known of the time after that is void.
+// A source with an older version than before has an API server that was restored from a backup.
+// The older version is stored then.
 func (e *podEntry) observe(p *v1.Pod) bool {
 	wentBack := e.sourceVersion != "" && isNewer(e.sourceVersion, p.ResourceVersion)
 	e.sourceVersion = p.ResourceVersion
@@ -212,7 +211,7 @@ func (w *Writer) isUrgent(uid pod.UID) bool {
 	return e != nil && e.state.urgent
 }
 
-// work writes one pod after the other.
+// work makes the requests of one pod after the other.
 func (w *Writer) work(ctx context.Context) {
 	for {
 		uid, ended := w.queue.Get()
@@ -224,7 +223,7 @@ func (w *Writer) work(ctx context.Context) {
 	}
 }
 
-// writePod writes what there is to write of a pod: a status, a deletion, or both.
+// writePod makes the requests that are due for a pod: a patch of its status, a deletion, or both.
 func (w *Writer) writePod(ctx context.Context, uid pod.UID) {
 	w.mu.Lock()
 	e := w.pods[uid]
@@ -252,13 +251,13 @@ func (w *Writer) writePod(ctx context.Context, uid pod.UID) {
 	}
 }
 
-// recordPatch takes in the answer to a patch that was made of what was known then, as sent;
-// nil: there was nothing to patch. It tells whether somebody has overwritten what is
-// wanted: the source will show nothing newer than this answer, so nobody would notice
-// later. It is called with the lock held.
+// recordPatch stores the answer to a patch; nil: there was nothing to patch. sent is the state of
+// the pod when the patch was made. It returns whether the answer shows that another program has
+// overwritten the status: no event of the source follows this answer, so it has to be noticed
+// here. It is called with the lock held.
 //
-// An answer that is older than what was known is taken in as well, for the reason that
-// see has, but not if the source has shown more meanwhile.
+// An answer with an older version than the known one is stored as well, for the reason that
+// observe has, but not if the source has delivered another version meanwhile.
 func (w *Writer) recordPatch(e, sent *podEntry, fields map[string]any, updated *v1.Pod) bool {
 	since := e.since
 	if e.want == sent.want {

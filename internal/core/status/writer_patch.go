@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// ours are the conditions that a node writes. DisruptionTarget is not among them:
-// whoever disturbs a pod writes it, and the node only if nobody did.
+// ours are the conditions that a node writes. DisruptionTarget is not among them: the program
+// that disrupts a pod writes it, and the node only if it is missing.
 var ours = []v1.PodConditionType{
 	v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
 	v1.AllContainersRestarting, v1.PodResizePending, v1.PodResizeInProgress,
 }
 
-// difference is what turns the status that the API server holds into the one that we
-// want, as the fields of a strategic merge patch: none if it says that already.
+// difference returns the fields of a strategic merge patch that turns the status at the API
+// server into the desired one: none if they are equal.
 //
-// What others write stays out of it: their conditions, and the fields that carry
-// takes over. Conditions are merged by their type, so the server keeps those that
-// a patch does not name.
+// Conditions of other programs, and the fields that carry copies, are not in the patch.
+// Conditions are merged by their type, so the server keeps all conditions that a patch does not
+// name.
 func difference(held, want v1.PodStatus) (map[string]any, error) {
 	undisturbed := isUndisturbed(held, want)
 	want = carry(held, want)
@@ -47,15 +47,15 @@ func difference(held, want v1.PodStatus) (map[string]any, error) {
 	return fields, nil
 }
 
-// isUndisturbed tells whether a pod lives on that the node itself was said to disturb: the
-// drain that ended it was undone, and its mirror is the one that it had before.
+// isUndisturbed tells whether a DisruptionTarget condition of the node itself is out of date: the
+// drain that ended the pod was undone, and the mirror pod still has the condition.
 func isUndisturbed(held, want v1.PodStatus) bool {
 	c := conditionOf(&held, v1.DisruptionTarget)
 	return c != nil && c.Reason == v1.PodReasonTerminationByKubelet && !isOver(want.Phase) && conditionOf(&want, v1.DisruptionTarget) == nil
 }
 
-// encodePatch makes a patch of what differs. With the UID in it, the server refuses it
-// for another pod of the same name.
+// encodePatch encodes the patch of a status. With the UID in it, the API server refuses it for
+// another pod of the same name.
 func encodePatch(uid types.UID, fields map[string]any) ([]byte, error) {
 	out, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},
@@ -67,7 +67,7 @@ func encodePatch(uid types.UID, fields map[string]any) ([]byte, error) {
 	return out, nil
 }
 
-// carry returns the wanted status with all in it that is not ours to say.
+// carry returns the desired status with the fields of held that other programs write.
 func carry(held, want v1.PodStatus) v1.PodStatus {
 	want.NominatedNodeName = held.NominatedNodeName
 	want.ResourceClaimStatuses = held.ResourceClaimStatuses
@@ -94,7 +94,7 @@ func carry(held, want v1.PodStatus) v1.PodStatus {
 	return want
 }
 
-// fieldsPatch is the patch of all but the conditions.
+// fieldsPatch returns the patch of all fields but the conditions.
 func fieldsPatch(held, want v1.PodStatus) (map[string]any, error) {
 	heldJSON, err := json.Marshal(held)
 	if err != nil {
@@ -112,9 +112,9 @@ func fieldsPatch(held, want v1.PodStatus) (map[string]any, error) {
 	return fields, json.Unmarshal(raw, &fields)
 }
 
-// conditionsPatch names the conditions of ours that differ, and those that go. The
-// library would also set the order of all conditions, and take all away when we
-// have none.
+// conditionsPatch returns our conditions that differ, and a delete directive for each that is no
+// longer wanted. The library would also set the order of all conditions, and remove all of them
+// when the node has none.
 func conditionsPatch(held, want []v1.PodCondition) ([]any, error) {
 	var out []any
 	for _, c := range want {
@@ -157,8 +157,8 @@ func asMap(value any) (map[string]any, error) {
 	return out, json.Unmarshal(raw, &out)
 }
 
-// replaceAddresses makes a changed list of addresses stand for all of it. Lists of
-// addresses are merged by default, which would keep one that we never heard of.
+// replaceAddresses makes a changed list of addresses replace the present one. Lists of addresses
+// are merged by default, which would keep addresses that the writer does not know of.
 func replaceAddresses[T any](fields map[string]any, list string, want []T) {
 	_, changed := fields[list]
 	if _, reordered := fields["$setElementOrder/"+list]; !changed && !reordered {
@@ -172,10 +172,10 @@ func replaceAddresses[T any](fields map[string]any, list string, want []T) {
 	fields[list] = replaced
 }
 
-// isOverwritten tells whether the status that a server answered to a patch lacks
-// something of ours that was not in the patch, because we took the server to hold it.
-// What was in the patch and is not in the answer is the server's will: an old one leaves
-// out what it does not know.
+// isOverwritten tells whether the status in the answer to a patch lacks a field of the desired
+// status that was not in the patch, because the server was believed to have it. A field that was
+// in the patch and is not in the answer does not count: an old server drops fields that it does
+// not know.
 func isOverwritten(held, want v1.PodStatus, sent map[string]any) bool {
 	left, err := difference(held, want)
 	return err == nil && !covers(sent, left)

@@ -9,17 +9,17 @@ import (
 // fairShare is how many urgent pods go ahead before one of the others has its turn.
 const fairShare = 8
 
-// lanes is the order in which pods are written: the urgent ones first, and in turn
-// otherwise. It is called by the work queue only, under the queue's lock, and holds
-// a pod at most once. isUrgent asks the writer.
+// lanes is the order in which pods are written: urgent pods first, and otherwise first in, first
+// out. It is called by the work queue only, under the queue's lock, and holds a pod at most once.
+// isUrgent reads the state of the writer.
 type lanes struct {
 	isUrgent func(pod.UID) bool
 	urgent   []pod.UID
 	others   []pod.UID
-	ahead    int // urgent ones since one of the others had its turn
+	ahead    int // urgent pods since another one had its turn
 }
 
-// Touch is called for a pod that is in the queue and has news.
+// Touch is called for a pod that is in the queue and was added again.
 func (l *lanes) Touch(uid pod.UID) {
 	i := slices.Index(l.others, uid)
 	if i >= 0 && l.isUrgent(uid) {

@@ -16,7 +16,8 @@ import (
 // one of the writer's goroutines for no longer.
 const requestTimeout = 10 * time.Second
 
-// patch sends what differs, and returns that. It returns no pod if nothing does.
+// patch sends the difference between the known and the desired status. It returns the fields that
+// it sent, and the pod of the answer: nil if there was no difference.
 func (w *Writer) patch(ctx context.Context, uid pod.UID, e *podEntry) (map[string]any, *v1.Pod, error) {
 	fields, err := difference(e.held, *e.want)
 	if err != nil || len(fields) == 0 {

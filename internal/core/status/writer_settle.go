@@ -22,7 +22,8 @@ const (
 	longestPause = 4 * time.Second
 )
 
-// settle takes in how a request went, and tells whether to go on with the pod.
+// settle records the result of a request, and calls done if it succeeded or was refused. It
+// returns whether to go on with the pod's next request.
 func (w *Writer) settle(ctx context.Context, uid pod.UID, e *podEntry, err error, done func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +55,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *podEntry, err error
 	return !e.state.phase.isGone()
 }
 
-// retry makes another attempt.
+// retry puts a pod into the queue again after its pause.
 func (w *Writer) retry(uid pod.UID, e *podEntry) {
 	w.mu.Lock()
 	waited := e.waiting != nil
@@ -68,8 +69,8 @@ func (w *Writer) retry(uid pod.UID, e *podEntry) {
 // isGone tells whether the pod that a request is about is no longer there: nothing
 // has its name, or another pod does. The server has several ways to say the latter.
 //
-// Only an API server knows. A load balancer without one behind it says that nothing is
-// found, too, and in words of its own.
+// Only the answer of an API server counts. A load balancer without one behind it answers 404,
+// too, in words of its own.
 func isGone(err error) bool {
 	if apierrors.IsNotFound(err) {
 		return !apierrors.IsUnexpectedServerError(err)
@@ -93,11 +94,11 @@ func isGone(err error) bool {
 	return false
 }
 
-// isRefused tells whether the server will never take this.
+// isRefused tells whether the API server would refuse the same request each time.
 func isRefused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
-// faults says that pods can't be written when that begins, and when it is over:
-// once for each kind of failure, however many pods it hits.
+// faults logs when statuses begin to fail to be written, and when that is over: once for each
+// kind of failure, however many pods have it.
 type faults struct {
 	log *slog.Logger
 
@@ -131,7 +132,7 @@ func (f *faults) begin(uid pod.UID, ref string, err error) {
 	}
 }
 
-// refused is about a status that is not sent again. Each is told: nobody hears of it later.
+// refused logs a status that is not sent again. Each is logged, since no recovery is.
 func (f *faults) refused(uid pod.UID, ref string, err error) {
 	f.log.Warn("the API server refuses a status", "pod", ref, "uid", uid, "err", err)
 }
