@@ -21,12 +21,12 @@ const (
 	// up to a half by chance.
 	firstPause   = 250 * time.Millisecond
 	longestPause = 4 * time.Second
-	// What it refuses is tried again after these.
+	// A request that the API server refuses is made again after these pauses.
 	firstRetry   = time.Second
 	longestRetry = time.Minute
 )
 
-// Config is what a Manager is made of.
+// Config configures a Manager.
 type Config struct {
 	Client corev1.PodsGetter // clientset.CoreV1()
 	// Node returns this node as the API server has it, or nil if it does not. It
@@ -42,14 +42,14 @@ type Manager struct {
 	wake chan struct{} // capacity 1: there is something to do
 
 	mu    sync.Mutex
-	tasks map[string]*task // by full name: those that are not done
-	order []string         // whose turn it is; each name at most once
+	tasks map[string]*task // by full name: the wishes that are not met yet
+	order []string         // names of tasks, the next one first; each at most once
 }
 
-// wish is what is wanted of one mirror pod.
+// wish is the desired state of one mirror pod.
 type wish struct {
-	static *v1.Pod // what it is to be the mirror of; nil: there is to be none
-	mirror *v1.Pod // as it was last seen; nil: it was not
+	static *v1.Pod // the static pod to be mirrored; nil: the mirror pod is to be deleted
+	mirror *v1.Pod // the mirror pod as it was last seen; nil: it was not
 }
 
 // same tells whether two wishes lead to the same requests.
@@ -78,9 +78,9 @@ func New(c Config) (*Manager, error) {
 	return &Manager{Config: c, wake: make(chan struct{}, 1), tasks: map[string]*task{}}, nil
 }
 
-// Ensure asks that a static pod have the right mirror pod. mirror is the one that
-// it was last seen to have, or nil. It never blocks, and is idempotent: it is meant
-// to be called whenever something may have changed.
+// Ensure asks that a static pod have the right mirror pod. mirror is its mirror pod as it was
+// last seen, or nil. Ensure never blocks, and is idempotent: it is meant to be called whenever
+// something may have changed.
 //
 // While the node is not registered nothing is asked for; ask again when it is.
 func (m *Manager) Ensure(static, mirror *v1.Pod) {
@@ -136,7 +136,7 @@ func (m *Manager) drop(name string) {
 	}
 }
 
-// next returns whose turn it is.
+// next returns the name and the wish of the next task.
 func (m *Manager) next() (string, wish, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *Manager) next() (string, wish, bool) {
 	return "", wish{}, false
 }
 
-// Run does what was asked for until the context ends.
+// Run makes the requests that wishes need until the context ends.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.stop()
 	failures, row := 0, logonce.Streak{}
@@ -199,9 +199,9 @@ func (m *Manager) stop() {
 	}
 }
 
-// settle takes in what the server said to a wish. A refusal may pass (the namespace
-// is made later, the server gets to know the node), so it is tried again, rarely. It
-// is said once, until it is another one.
+// settle handles the API server's answer to a wish. A refusal may be temporary (the namespace is
+// created later, the node is registered later), so the request is made again, rarely. The same
+// refusal is logged once.
 func (m *Manager) settle(name string, w wish, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package mirror shows static pods at the API server.
+// Package mirror keeps the mirror pods of static pods at the API server.
 //
 // A static pod comes from a file or a URL, and the API server knows nothing of it.
 // Its mirror pod is a copy there, for people and tools to see. The static pod is
@@ -51,7 +51,7 @@ func Of(static *v1.Pod, node *v1.Node) *v1.Pod {
 	}
 }
 
-// hash is what an edit of a static pod changes.
+// hash returns a value that changes with each edit of a static pod.
 func hash(static *v1.Pod) string {
 	if h := static.Annotations[pod.AnnotationHash]; h != "" {
 		return h
@@ -59,7 +59,7 @@ func hash(static *v1.Pod) string {
 	return string(static.UID)
 }
 
-// Verdict is what is to be done about a mirror pod.
+// Verdict says whether a mirror pod is kept, created or renewed.
 type Verdict int
 
 const (
@@ -75,11 +75,11 @@ const (
 // Judge compares a static pod with its mirror pod; nil: it has none.
 //
 // Servers and their webhooks fill in a pod as it is created, so its spec is not
-// compared with ours. That somebody changed it later shows in its generation.
+// compared with ours. A later change of the spec shows in its generation.
 //
 // The kubelet goes by the hash in the annotation alone (and the deletion). Annotations
-// and labels that somebody added, or annotations that they changed, stay here as with
-// it: they are how people and tools leave notes on a pod, and nothing runs by them. The
+// and labels that were added at the API server, or annotations that were changed there, stay here
+// as with the kubelet: people and tools leave notes on a pod that way, and nothing runs by them. The
 // labels of the static pod have to be right, for services and policies select by them.
 func Judge(static, mirror *v1.Pod, node *v1.Node) Verdict {
 	if mirror == nil {

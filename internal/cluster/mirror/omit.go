@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// omit takes out of a spec what refers to other objects of the API server, and
-// returns what that was. A volume becomes an empty one, so that its mounts hold.
+// omit removes the references to other objects of the API server from a spec, and returns the
+// names of the parts that had one. A volume becomes an emptyDir, so that its mounts stay valid.
 func omit(spec *v1.PodSpec) []string {
 	var omitted []string
 	note := func(what string, is bool) {
@@ -43,8 +43,8 @@ func omit(spec *v1.PodSpec) []string {
 	return omitted
 }
 
-// standsAlone tells whether a volume needs no other object. Those that are not
-// known to are taken for ones that do.
+// standsAlone tells whether a volume refers to no other object. A kind of volume that is not
+// listed here counts as referring to one.
 func standsAlone(s *v1.VolumeSource) bool {
 	if s.Projected != nil {
 		return !slices.ContainsFunc(s.Projected.Sources, func(p v1.VolumeProjection) bool { return p.DownwardAPI == nil })

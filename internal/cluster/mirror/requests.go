@@ -48,15 +48,15 @@ func (m *Manager) create(ctx context.Context, mirror *v1.Pod) error {
 		m.Log.Info("mirror pod created", "pod", pod.Ref(mirror))
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		// We have not been told of it yet, or it is still on its way out. The source
-		// tells in either case, and then it is judged again.
+		// The watch has not delivered this mirror pod yet, or it is still being deleted. In
+		// either case an event follows, and then it is judged again.
 		return nil
 	default:
 		return fmt.Errorf("create mirror pod %s: %w", pod.Ref(mirror), err)
 	}
 }
 
-// delete takes away this very mirror pod, and no later one of its name.
+// delete deletes the mirror pod with this UID, and no later pod of the same name.
 func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 	now := int64(0)
 	err := m.Client.Pods(mirror.Namespace).Delete(ctx, mirror.Name, metav1.DeleteOptions{
@@ -73,8 +73,8 @@ func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 	}
 }
 
-// isAway tells whether the trouble is with the server, and not with this one pod:
-// there was no answer, or one that says to come later.
+// isAway tells whether an error is about the API server, and not about this pod: there was no
+// answer, or the answer says to try again later.
 func isAway(err error) bool {
 	if err == nil {
 		return false
