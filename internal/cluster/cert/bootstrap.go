@@ -34,7 +34,7 @@ const (
 	approvalLimit = 2 * time.Minute
 )
 
-// ClientConfig says who the node is, and where its credentials are.
+// ClientConfig has the name of the node, and the paths of its credentials.
 type ClientConfig struct {
 	Node    string
 	CertDir string // for keys and certificates
@@ -104,7 +104,8 @@ func Bootstrap(ctx context.Context, c ClientConfig) error {
 	})
 }
 
-// bootstrapClients speak for nobody in particular, who may ask for a certificate.
+// bootstrapClients returns clients with the credentials of the bootstrap kubeconfig, which may
+// only request a certificate.
 func (c ClientConfig) bootstrapClients() (*kubeclient.Clients, error) {
 	clients, err := kubeclient.New(kubeclient.Config{Kubeconfig: c.BootstrapKubeconfig, UserAgent: c.UserAgent})
 	if err != nil {
@@ -192,7 +193,7 @@ func request(ctx context.Context, api requests, node string, key *pendingKey) ([
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate request for %s: %w", user, err)
 	}
-	// What goes wrong while it waits is retried in there, and told through the report.
+	// Errors while it waits are retried in there, and logged through the report.
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(api.report))
 	ctx, cancel := context.WithTimeout(ctx, approvalLimit)
 	defer cancel()
@@ -210,7 +211,7 @@ func request(ctx context.Context, api requests, node string, key *pendingKey) ([
 	if err != nil {
 		err = fmt.Errorf("wait for certificate request %s: %w", name, err)
 		if ctx.Err() == nil {
-			err = finalError{err} // it was denied, it failed, or somebody deleted it
+			err = finalError{err} // the request was denied, failed, or was deleted
 		}
 		return nil, err
 	}

@@ -2,9 +2,9 @@
 //
 // There are two. With the client certificate the node shows the API server who it
 // is: Bootstrap gets the first one, with credentials that are good for nothing
-// else, and Client renews it. The serving certificate is what the node shows to
-// those who ask it for logs and metrics: Serving takes it from files, asks the
-// cluster for it, or makes one that only this node vouches for.
+// else, and Client renews it. The serving certificate is for the clients of the node's API,
+// which ask for logs and metrics: Serving takes it from files, requests it from the
+// cluster, or makes a self-signed one.
 //
 // This package is the only writer of the certificate folder, and there is one
 // writer per name in it. A file in use is never written to: a new one takes its
@@ -42,12 +42,12 @@ const (
 // nodeUser is whom the API server takes a node for.
 func nodeUser(node string) string { return "system:node:" + node }
 
-// subject is that of all certificates which a node asks the cluster for.
+// subject returns the subject of all certificates which a node requests from the cluster.
 func subject(node string) pkix.Name {
 	return pkix.Name{CommonName: nodeUser(node), Organization: []string{"system:nodes"}}
 }
 
-// names are what a serving certificate is to be good for.
+// names are the DNS names and IP addresses of a serving certificate.
 type names struct {
 	hosts     []string
 	addresses []net.IP

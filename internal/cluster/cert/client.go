@@ -19,7 +19,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// errNoCredentials says that nobody can be asked for a certificate.
+// errNoCredentials says that the node has no credentials to request a certificate with.
 var errNoCredentials = errors.New("the client certificate has expired, and there is no bootstrap kubeconfig: put a new kubeconfig in place and start again")
 
 // Client is the client certificate of a node, renewed while Run runs.
@@ -35,7 +35,7 @@ type Client struct {
 type asker func(current *tls.Certificate) (certificatesv1.CertificatesV1Interface, error)
 
 // NewClient returns the client certificate of the kubeconfig. It is nil if it is not to
-// be renewed: Rotate is off, or the kubeconfig has none, or that of somebody else.
+// be renewed: Rotate is off, or the kubeconfig has no certificate, or another user's.
 func NewClient(c ClientConfig) (*Client, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func newClient(c ClientConfig, files rest.TLSClientConfig, ask asker) (*Client, 
 	return out, err
 }
 
-// Certificate is what is to be shown to the API server. It may have expired: the server
-// then says so, which is clearer than to come as nobody.
+// Certificate returns the client certificate for the API server. It may have expired: the
+// server's error then says so, which is clearer than that of an anonymous request.
 func (c *Client) Certificate() *tls.Certificate { return c.current.Load() }
 
 // Run renews the certificate until the context ends. It calls changed after each new

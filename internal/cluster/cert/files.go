@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// fileCheckInterval is the shortest time between two looks at files.
+// fileCheckInterval is the shortest time between two checks whether the files have changed.
 const fileCheckInterval = time.Second
 
-// files is a serving certificate that somebody else puts there and renews. The files
-// are looked at when somebody connects, so nothing is done while nobody does.
+// files is a serving certificate in files that another program writes and renews. The files are
+// checked when a client connects, so that needs no goroutine.
 type files struct {
 	cert, key string
 	log       *slog.Logger
@@ -23,7 +23,7 @@ type files struct {
 	pair      *tls.Certificate // the last good one
 	seen      [2]os.FileInfo   // the files that it was read from
 	checkedAt time.Time
-	broken    bool // what is there now is of no use, and that was said
+	broken    bool // the present files can't be used, and that was logged
 }
 
 func newFiles(c ServingConfig) (*files, error) {
@@ -36,8 +36,8 @@ func newFiles(c ServingConfig) (*files, error) {
 
 func (f *files) run(ctx context.Context) { <-ctx.Done() }
 
-// certificate is the one of the files, or the last good one if they are broken: they
-// are replaced one after the other, and for a moment do not fit.
+// certificate returns the certificate of the files, or the last good one if they can't be used:
+// they are replaced one after the other, and for a moment do not fit.
 func (f *files) certificate() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

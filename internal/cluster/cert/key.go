@@ -27,7 +27,7 @@ type pendingKey struct {
 
 func pendingKeyPath(dir string) string { return filepath.Join(dir, clientName+".key.pending") }
 
-// openPendingKey returns the key that was kept, or a new one that is kept now.
+// openPendingKey returns the key of an unfinished request, or a new key that is saved for it.
 func openPendingKey(dir string) (*pendingKey, error) {
 	path := pendingKeyPath(dir)
 	text, err := os.ReadFile(path)
@@ -37,7 +37,7 @@ func openPendingKey(dir string) (*pendingKey, error) {
 	if key, err := parseKey(path, text); err == nil {
 		return key, nil
 	}
-	// There is none, or one of which only a part was written: nobody has seen it.
+	// There is no key, or only a part of it was written: then it was in no request yet.
 	if text, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}

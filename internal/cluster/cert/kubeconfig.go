@@ -15,9 +15,8 @@ import (
 	"berth/internal/cluster/kubeclient"
 )
 
-// usable tells whether there is a kubeconfig which the node can work with. One that
-// is there and makes no sense is an error: somebody wrote it, and it is not ours to
-// replace.
+// usable tells whether there is a kubeconfig which the node can work with. A kubeconfig that
+// can't be parsed is an error: a user may have written it, so the node does not replace it.
 func usable(path string, now time.Time) (bool, error) {
 	loaded, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,8 +36,8 @@ func usable(path string, now time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// certificateOf is the client certificate that a kubeconfig names. Unlike kubeclient.Load
-// it does not mind if that is not there.
+// certificateOf returns the client certificate that a kubeconfig names. Unlike kubeclient.Load
+// it does not fail if its file is not there.
 func certificateOf(loaded *clientcmdapi.Config) rest.TLSClientConfig {
 	context := loaded.Contexts[loaded.CurrentContext]
 	if context == nil || loaded.AuthInfos[context.AuthInfo] == nil {
@@ -74,8 +73,8 @@ func pairOf(c rest.TLSClientConfig) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// writeKubeconfig makes the kubeconfig of a node: the cluster is that of the
-// bootstrap kubeconfig, and the user shows the pair in a file.
+// writeKubeconfig writes the kubeconfig of a node: its cluster is taken from the bootstrap
+// kubeconfig, and its user has the certificate and the key in a file.
 func writeKubeconfig(path, bootstrap, pairFile string) error {
 	loaded, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: bootstrap}).Load()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// clockCheck is how often the clock is looked at.
+	// clockCheck is the time between two checks of the clock.
 	clockCheck = time.Minute
 	// clockJump is by how much it has to be off to have been set.
 	clockJump = 30 * time.Second

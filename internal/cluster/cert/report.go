@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// patience is how long an approval takes that needs nobody to be told.
+	// patience is how long an approval may take before a hint is logged.
 	patience = 5 * time.Second
 	// reminderInterval is the shortest time between two requests for an approval. One
 	// that was not met in time is followed by another of another name.
@@ -31,7 +31,7 @@ type report struct {
 	log  *slog.Logger
 
 	mu       sync.Mutex
-	failure  string // the one that was told; empty: all is well
+	failure  string // the failure that was logged; empty: none since the last success
 	reminded time.Time
 	hint     *time.Timer // runs while a request waits
 	closed   bool
@@ -53,14 +53,14 @@ func (r *report) failed(err error) {
 	r.log.Warn("no new "+r.what+" yet; trying again", "err", err)
 }
 
-// kindOf is what is the same in a failure that happens again: all but names, ports and
-// times, which have digits.
+// kindOf returns the part of an error that stays the same when the failure happens again: all
+// words but names, ports and times, which have digits.
 func kindOf(err error) string {
 	words := slices.DeleteFunc(strings.Fields(err.Error()), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
 	return strings.Join(words, " ")
 }
 
-// got takes note of a new certificate.
+// got logs a new certificate, and ends the hints.
 func (r *report) got(leaf *x509.Certificate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,8 @@ func (r *report) got(leaf *x509.Certificate) {
 	r.log.Info("there is a new "+r.what, "until", leaf.NotAfter)
 }
 
-// requested takes note of a request. If it takes long, it is said how to help.
+// requested begins to wait for the approval of a request. If that takes long, a hint is logged
+// how to approve it.
 func (r *report) requested(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// nameCheckInterval is the shortest time between two looks at the names of the node.
+	// nameCheckInterval is the shortest time between two checks of the names of the node.
 	nameCheckInterval = time.Minute
 	// renewBefore is how long before its end a pair of our own is replaced.
 	renewBefore = 30 * 24 * time.Hour
 	ownLife     = 365 * 24 * time.Hour
-	clockSkew   = time.Hour // that of others
+	clockSkew   = time.Hour // of clients
 )
 
-// selfSigned is a serving certificate that only the node itself vouches for. It is
-// looked at when somebody connects, so nothing is done while nobody does.
+// selfSigned is a self-signed serving certificate. It is checked when a client connects, so it
+// needs no goroutine.
 type selfSigned struct {
 	node      string
 	path      string // without .crt and .key
@@ -45,7 +45,7 @@ type selfSigned struct {
 	mu      sync.Mutex
 	pair    *tls.Certificate
 	checked time.Time
-	failing bool // to renew it, and that was said
+	failing bool // a renewal failed, and that was logged
 }
 
 func newSelfSigned(c ServingConfig) (*selfSigned, error) {
@@ -92,8 +92,8 @@ func (s *selfSigned) names() names {
 	return namesOf(slices.Concat(s.addresses(), []v1.NodeAddress{{Type: v1.NodeHostName, Address: s.node}}))
 }
 
-// renew makes another pair, and writes it down as soon as that can be. An agent that is
-// restarted before makes another one.
+// renew makes a new pair, and saves it as soon as the disk can be written. An agent that is
+// restarted before that makes another pair.
 func (s *selfSigned) renew() error {
 	cert, key, err := signOwn(s.node, s.names(), time.Now())
 	if err != nil {

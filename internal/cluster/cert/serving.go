@@ -28,8 +28,8 @@ type ServingConfig struct {
 	Bootstrap bool
 	CSRs      certificatesv1.CertificatesV1Interface // needed for Bootstrap
 
-	// Addresses are those of the node, as the API server has them. It is called
-	// about once a second, and must not ask anybody. None: they are not known yet.
+	// Addresses returns the addresses of the node, as the API server has them. It is called
+	// about once a second, and must make no request. None: they are not known yet.
 	Addresses func() []v1.NodeAddress
 	Log       *slog.Logger
 }
@@ -79,7 +79,7 @@ func NewServing(c ServingConfig) (*Serving, error) {
 // Run keeps the certificate good until the context ends.
 func (s *Serving) Run(ctx context.Context) { s.from.run(ctx) }
 
-// GetCertificate is for tls.Config: whoever connects is shown the newest certificate.
+// GetCertificate is for tls.Config: each new connection gets the newest certificate.
 func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.from.certificate()
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/certificate"
 )
 
-// errNotSigned is what somebody gets who connects too early.
+// errNotSigned ends a connection that comes before the certificate is signed.
 var errNotSigned = errors.New("the cluster has not given this node a serving certificate yet: see 'kubectl get csr'")
 
 // signed is a serving certificate that the cluster vouches for. The request has to be
@@ -54,7 +54,7 @@ func servingRequest(node string, n names) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: subject(node), DNSNames: n.hosts, IPAddresses: n.addresses}
 }
 
-// certificate may be one that has expired: who checks it is told so.
+// certificate may return a certificate that has expired: clients that check it see that.
 func (s *signed) certificate() (*tls.Certificate, error) {
 	if pair := s.current.Load(); pair != nil {
 		return pair, nil

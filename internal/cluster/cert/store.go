@@ -17,8 +17,8 @@ import (
 const keptPairs = 2
 
 // store keeps the pairs of one name in the certificate folder, each in a file with
-// the date in its name; NAME-current.pem leads to the newest. It tells its owner
-// about each new one.
+// the date in its name; the link NAME-current.pem leads to the newest. It calls its owner for
+// each new pair.
 type store struct {
 	certificate.FileStore
 	dir, name string
@@ -41,8 +41,8 @@ func newStore(dir, name string, fallback *tls.Certificate, r *report, updated fu
 	return &store{FileStore: files, dir: dir, name: name, fallback: fallback, report: r, updated: updated}, nil
 }
 
-// Current is the newest pair. One that can't be read is as good as none: another
-// one is asked for.
+// Current returns the newest pair. A pair that can't be read counts as missing: the certificate
+// manager then requests a new one.
 func (s *store) Current() (*tls.Certificate, error) {
 	pair, err := s.FileStore.Current()
 	if s.fallback != nil && expired(pair, time.Now()) {
@@ -55,7 +55,7 @@ func (s *store) Current() (*tls.Certificate, error) {
 	return nil, new(certificate.NoCertKeyError(err.Error()))
 }
 
-// Update keeps a new pair, and forgets old ones.
+// Update writes a new pair, and removes old ones.
 func (s *store) Update(cert, key []byte) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,7 @@ func (s *store) Update(cert, key []byte) (*tls.Certificate, error) {
 	return pair, nil
 }
 
-// close waits until nothing is written any more. After that nothing is, and nothing is
-// said.
+// close waits until no pair is being written. After that nothing is written or logged.
 func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,7 @@ func (s *store) awaitName() {
 	}
 }
 
-// pairFile is the file that the link at path leads to.
+// pairFile returns the file that the link at path leads to.
 func pairFile(path string) string {
 	target, err := os.Readlink(path)
 	if err != nil {
@@ -105,7 +104,7 @@ func pairFile(path string) string {
 	return target
 }
 
-// prune removes pairs that nobody uses any more.
+// prune removes all but the newest keptPairs pairs.
 func (s *store) prune(inUse string) error {
 	entries, err := os.ReadDir(s.dir) // sorted, and the date is in the name
 	if err != nil {
