@@ -69,10 +69,10 @@ func (c *Client) StorageV1() storagev1.StorageV1Interface { return c.storage }
 // CertificatesV1 is the group of certificate signing requests.
 func (c *Client) CertificatesV1() certificatesv1.CertificatesV1Interface { return c.certificates }
 
-// AuthenticationV1 is the group that tells whose a token is.
+// AuthenticationV1 is the group of token reviews.
 func (c *Client) AuthenticationV1() authenticationv1.AuthenticationV1Interface {
 	return c.authentication
 }
 
-// AuthorizationV1 is the group that tells who may do what.
+// AuthorizationV1 is the group of access reviews.
 func (c *Client) AuthorizationV1() authorizationv1.AuthorizationV1Interface { return c.authorization }

@@ -32,7 +32,7 @@ const (
 	JSON     = "application/json"
 )
 
-// Defaults, as those of the kubelet.
+// Defaults, the same as the kubelet's.
 const (
 	defaultQPS   = 50
 	defaultBurst = 100
@@ -158,7 +158,7 @@ func (c Config) httpClient(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Those of the kubeconfig would win.
+	// Without this, the credentials of the kubeconfig would win.
 	t.TLS.CertFile, t.TLS.CertData, t.TLS.KeyFile, t.TLS.KeyData = "", nil, "", nil
 	t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: func() (*tls.Certificate, error) {
 		return c.ClientCertificate(), nil
@@ -183,7 +183,7 @@ func limited(base *rest.Config, qps float32, burst int) *rest.Config {
 //   - certificate-authority every five minutes, for new connections
 //   - tokenFile every minute, and after the server refused the token
 //
-// What stands in the kubeconfig itself stays as it was when it was loaded.
+// Values in the kubeconfig itself stay as they were when it was loaded.
 func Load(path string) (*rest.Config, error) {
 	if path == "" {
 		return nil, errors.New("a kubeconfig is needed: say with --kubeconfig where it is")

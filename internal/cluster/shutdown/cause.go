@@ -6,7 +6,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// ReasonTerminated is why a pod is Failed that was stopped here.
+// ReasonTerminated is the status.reason of a pod that was stopped by a shutdown or a drain.
 const ReasonTerminated = "Terminated"
 
 const messageShutdown = "Pod was terminated in response to imminent node shutdown."
@@ -27,7 +27,7 @@ func drained() pod.Cause {
 }
 
 var (
-	// ErrBusy says that a drain was refused because something like it is under way.
+	// ErrBusy says that a drain was refused because another drain or a shutdown is under way.
 	ErrBusy = errors.New("another drain is under way: wait for its end, or end it with 'berth drain --undo'")
 	// ErrGoingDown says that the machine goes down, whatever is asked.
 	ErrGoingDown = errors.New("the machine is shutting down")

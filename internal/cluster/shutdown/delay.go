@@ -15,9 +15,8 @@ const (
 )
 
 // lengthen sees to it that logind waits for as long as all periods take: if it does
-// not, a file of ours tells it to, as the kubelet does. If that does not help, the
-// user is told what to do; a shutdown is held up all the same, for as long as
-// logind allows.
+// not, a drop-in file raises InhibitDelayMaxSec, as the kubelet does it. If that does not help,
+// a warning says what to do; a shutdown is held up all the same, for as long as logind allows.
 func (w *Watcher) lengthen(ctx context.Context, logind Logind) error {
 	need := total(w.Manager.Periods)
 	have, err := logind.Delay(ctx)
@@ -49,8 +48,8 @@ func (w *Watcher) lengthen(ctx context.Context, logind Logind) error {
 	return nil
 }
 
-// override writes the file, and waits until logind has read it. It returns for how
-// long logind waits then.
+// override writes the drop-in file, and waits until logind has read it. It returns for how long
+// logind waits then.
 func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duration) (time.Duration, error) {
 	text := fmt.Sprintf("# Written by berth, so that pods have the time to stop that its configuration gives them.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds(need))
 	if err := writeIfOther(w.DropIn, []byte(text)); err != nil {
@@ -75,10 +74,10 @@ func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duratio
 	}
 }
 
-// seconds is a duration in whole seconds, no shorter than it is.
+// seconds returns a duration in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// writeIfOther writes a file that all may read, unless it says so already.
+// writeIfOther writes a world-readable file, unless it has this content already.
 func writeIfOther(path string, content []byte) error {
 	if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, content) {
 		return nil

@@ -96,8 +96,8 @@ func Plan(pods []*v1.Pod, periods []Period) []Group {
 // priority is what counts for the order, as with the kubelet: the number in the
 // spec, and 0 without one, for static pods too. That they are critical for
 // admission does not matter here. In a cluster, the API server writes the number;
-// nobody does so for a static pod that only names its class, so the names of the
-// two classes that exist everywhere are understood.
+// a static pod that only names its class has no number, so the names of the two classes that
+// exist everywhere are understood.
 func priority(p *v1.Pod) int32 {
 	switch {
 	case p.Spec.Priority != nil:

@@ -47,8 +47,8 @@ func connect(ctx context.Context, dial func(...dbus.ConnOption) (*dbus.Conn, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// From here on no signal is missed: whoever asks for the state after this knows
-	// all that came before.
+	// From here on no signal is missed: the state that is read after this includes all
+	// earlier changes.
 	err = b.conn.AddMatchSignalContext(ctx,
 		dbus.WithMatchObjectPath(loginPath), dbus.WithMatchInterface(loginIface), dbus.WithMatchMember(loginSignal))
 	if err != nil {
@@ -71,7 +71,7 @@ func (s signals) DeliverSignal(iface, name string, signal *dbus.Signal) {
 		return
 	}
 	select {
-	case <-s: // nobody took it, and it is out of date
+	case <-s: // an older value that was not received
 	default:
 	}
 	s <- preparing

@@ -44,7 +44,7 @@ type Gate interface {
 	Resume(ctx context.Context) error
 }
 
-// Config is what a Manager is made of.
+// Config configures a Manager.
 type Config struct {
 	Pods Pods
 	Gate Gate
@@ -52,7 +52,8 @@ type Config struct {
 	// Periods are those of a shutdown of the machine, as of the function of that
 	// name. A drain takes their priorities, and waits for as long as it is told to.
 	Periods []Period
-	// Show is told why this node takes no pods, and nil when it does. May be nil.
+	// Show is called with the reason why this node takes no pods, and with nil when it does
+	// again. May be nil.
 	Show func(why error)
 }
 
@@ -62,7 +63,7 @@ type Manager struct {
 	turn chan struct{} // holds a value while something goes on
 
 	mu      sync.Mutex
-	drained bool                    // somebody asked for it
+	drained bool                    // a drain was requested, and not undone
 	down    bool                    // the machine goes down
 	stop    context.CancelCauseFunc // of the run that goes on; nil: none does
 	closed  error                   // why the node takes no pods; nil: it does
@@ -79,7 +80,7 @@ func New(c Config) (*Manager, error) {
 	return &Manager{Config: c, turn: make(chan struct{}, 1)}, nil
 }
 
-// Order is what is asked of a drain.
+// Order has the options of a drain.
 type Order struct {
 	Grace      *int64        // how many seconds a pod may take at most; nil: as many as it asks for
 	Timeout    time.Duration // how long to wait for all of them; 0: for as long as it takes
@@ -212,7 +213,7 @@ func (m *Manager) change(why error, set func() error) error {
 	return nil
 }
 
-// acquireTurn waits for the turn.
+// acquireTurn waits until no other drain or shutdown runs.
 func (m *Manager) acquireTurn(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -282,7 +283,7 @@ func (m *Manager) setClosed(why error) {
 	m.Show(why)
 }
 
-// Closed is why this node takes no pods, or nil if it does.
+// Closed returns why this node takes no pods, or nil if it does.
 func (m *Manager) Closed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Step is what a Progress tells.
+// Step is the kind of a Progress.
 type Step int
 
 const (
 	// Began comes first: so many pods are to be stopped.
 	Began Step = iota
-	// Stopping says that a pod was told to stop, and how long it has.
+	// Stopping says that the stop of a pod was requested, and how long the pod has.
 	Stopping
 	// Stopped says that nothing of a pod runs any more, and how long that took.
 	Stopped
@@ -40,11 +40,11 @@ type stopping struct {
 	most   *int64 // seconds of grace
 	report func(Progress)
 
-	over  <-chan time.Time      // when nobody waits any longer; nil: never
-	watch *run.Group            // one goroutine for each pod that was told to stop
+	over  <-chan time.Time      // the end of all waiting; nil: there is none
+	watch *run.Group            // one goroutine for each pod whose stop was requested
 	ended chan *v1.Pod          // has room for all
-	began map[pod.UID]time.Time // when they were told
-	names map[pod.UID]string    // of those that have not ended
+	began map[pod.UID]time.Time // when the stop was requested
+	names map[pod.UID]string    // of pods that have not ended
 }
 
 // stopAll stops one group after the other. The next one's turn comes when all of
@@ -81,8 +81,8 @@ func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, 
 	return late, nil
 }
 
-// stopGroup tells all pods of a group to stop, and waits for them. It does not go
-// on when nobody waits any longer.
+// stopGroup requests the stop of all pods of a group, and waits for them, until its period or
+// the time of the whole run is over.
 func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error) {
 	left := map[pod.UID]bool{}
 	for _, p := range g.Pods {
@@ -109,7 +109,7 @@ func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error
 	return true, nil
 }
 
-// stopPod tells a pod to stop, and does not wait.
+// stopPod requests the stop of a pod, and does not wait.
 func (s *stopping) stopPod(p *v1.Pod, grace int64) {
 	s.began[p.UID] = time.Now()
 	s.Pods.End(p.UID, &grace, s.cause)
@@ -139,7 +139,7 @@ func (s *stopping) reportLate(left map[pod.UID]bool) {
 	}
 }
 
-// late are the pods that have not ended, among them those whose turn never came.
+// late returns the pods that have not ended, also those of groups whose turn never came.
 func (s *stopping) late() []string {
 	var late []string
 	for uid, name := range s.names {

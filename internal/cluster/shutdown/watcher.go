@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Logind is what the Watcher needs of systemd's login manager.
+// Logind is the part of systemd's login manager that a Watcher calls.
 type Logind interface {
 	// Delay is for how long logind lets a shutdown be held up.
 	Delay(ctx context.Context) (time.Duration, error)
@@ -37,7 +37,7 @@ const (
 	lastRetry  = 5 * time.Minute
 )
 
-// WatcherConfig is what a Watcher is made of.
+// WatcherConfig configures a Watcher.
 type WatcherConfig struct {
 	Manager *Manager // with periods
 	Log     *slog.Logger
@@ -49,10 +49,10 @@ type WatcherConfig struct {
 	DropIn string
 }
 
-// Watcher hears of shutdowns, holds them up, and has the pods stopped.
+// Watcher watches logind for shutdowns, holds them up, and has the pods stopped.
 type Watcher struct {
 	WatcherConfig
-	short bool // it was said that logind does not wait for long enough
+	short bool // it was logged that logind does not wait for long enough
 }
 
 // NewWatcher returns a watcher. It does nothing until Run.
@@ -202,7 +202,7 @@ func (g *guard) stopPods(ctx context.Context, round int) {
 	}
 }
 
-// unlock ends what holds shutdowns up.
+// unlock closes the inhibitor lock.
 func (g *guard) unlock() {
 	if g.lock == nil {
 		return

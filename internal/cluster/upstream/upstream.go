@@ -33,7 +33,7 @@ type Mirrors interface {
 	Delete(mirror *v1.Pod)
 }
 
-// Config is what an Upstream is made of.
+// Config configures an Upstream.
 type Config struct {
 	Desired Desired
 	Writer  Writer
