@@ -13,30 +13,30 @@ import (
 	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// Access says who is let in, and what they may do.
+// Access configures how clients are authenticated and authorized.
 type Access struct {
 	ClientCA  string // a file, read again when it changes; empty: no certificates
-	Anonymous bool   // who shows nothing is system:anonymous
+	Anonymous bool   // a client without credentials is system:anonymous
 
-	// Tokens tells whose a token is. Nil: tokens are not taken.
+	// Tokens asks the cluster which user a token belongs to. Nil: tokens are not accepted.
 	Tokens   authenticationv1.TokenReviewInterface
 	TokenTTL time.Duration // of an answer
 
-	// Reviews tells who may do what. Nil: whoever is known may do everything.
+	// Reviews asks the cluster what a user may do. Nil: each authenticated user may do everything.
 	Reviews               authorizationv1.SubjectAccessReviewInterface
 	AllowedTTL, DeniedTTL time.Duration // of an answer
 }
 
-// known tells whether anybody can be let in.
+// known tells whether there is a way to authenticate clients.
 func (a Access) known() bool { return a.ClientCA != "" || a.Tokens != nil || a.Anonymous }
 
 // access decides on every request.
 type access struct {
 	node      string
 	anonymous bool
-	clients   *clientCA // nil: certificates are not taken
-	tokens    *tokens   // nil: tokens are not taken
-	rights    *rights   // nil: whoever is known may do everything
+	clients   *clientCA // nil: certificates are not accepted
+	tokens    *tokens   // nil: tokens are not accepted
+	rights    *rights   // nil: each authenticated user may do everything
 	log       *slog.Logger
 }
 
@@ -48,7 +48,7 @@ func newAccess(c Access, node string, limits Limits, log *slog.Logger) (*access,
 			return nil, err
 		}
 	}
-	// Whoever asks with a hundred tokens a second must not keep the node from its own
+	// A client that sends a hundred tokens a second must not keep the node from its own
 	// requests.
 	reviews := newReviewLimiter(limits.Reviews)
 	if c.Tokens != nil {
@@ -66,7 +66,7 @@ func newAccess(c Access, node string, limits Limits, log *slog.Logger) (*access,
 	return a, nil
 }
 
-// user is who makes a request.
+// user is the authenticated user of a request.
 type user struct {
 	Name   string
 	UID    string
@@ -84,7 +84,7 @@ const (
 
 type userKey struct{}
 
-// userOf is who makes the request of ctx.
+// userOf returns the authenticated user of the request of ctx.
 func userOf(ctx context.Context) user {
 	if u, ok := ctx.Value(userKey{}).(user); ok {
 		return u
@@ -92,7 +92,7 @@ func userOf(ctx context.Context) user {
 	return user{Name: localName}
 }
 
-// authenticated lets those pass who are known.
+// authenticated passes requests of authenticated users on to next, and refuses all others.
 func (a *access) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, err := a.identify(r)
@@ -106,7 +106,7 @@ func (a *access) authenticated(next http.Handler) http.Handler {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		// The runtime, to whom a stream is handed on, must not learn it.
+		// The runtime, to which a stream is handed on, must not see the token.
 		r.Header.Del(authorizationKey)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, u)))
 	})
@@ -114,8 +114,8 @@ func (a *access) authenticated(next http.Handler) http.Handler {
 
 var errNobody = errors.New("neither a certificate nor a token was shown")
 
-// identify returns who makes a request: by certificate, or else by token. Who shows
-// something that is not good is nobody, and not anonymous.
+// identify returns the user of a request: by certificate, or else by token. A request with
+// invalid credentials is an error, and not anonymous.
 func (a *access) identify(r *http.Request) (user, error) {
 	var refused error
 	if a.clients != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
@@ -141,7 +141,7 @@ func (a *access) identify(r *http.Request) (user, error) {
 	return user{}, errNobody
 }
 
-// authorized lets those pass who have the right that a route needs.
+// authorized passes requests of users with the right that a route needs on to next.
 func (a *access) authorized(needs route, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := needs.verb(r.Method)
@@ -174,7 +174,7 @@ func (a *access) authorized(needs route, next http.HandlerFunc) http.HandlerFunc
 	}
 }
 
-// authorities are those whose certificates are taken, nil if there are none.
+// authorities returns the CAs of client certificates, nil if there are none.
 func (a *access) authorities() *x509.CertPool {
 	if a.clients == nil {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// clientCA tells clients by the certificates that they show. The file with the
-// authorities is looked at when it is needed, at most once a second. One that can't
-// be used changes nothing: who was let in before goes on being let in.
+// clientCA authenticates clients by their certificates. The file with the CAs is checked for
+// changes when it is needed, at most once a second. A file that can't be used changes nothing:
+// the CAs from before stay.
 type clientCA struct {
 	path string
 	log  *slog.Logger
@@ -23,10 +23,10 @@ type clientCA struct {
 	pool      *x509.CertPool
 	read      os.FileInfo // of what pool was made of
 	checkedAt time.Time
-	trouble   bool // the file can't be used, which was told
+	trouble   bool // the file can't be used, which was logged
 }
 
-// fileCheckInterval is how often the file is looked at.
+// fileCheckInterval is the shortest time between two checks whether the file has changed.
 const fileCheckInterval = time.Second
 
 func newClientCA(path string, log *slog.Logger) (*clientCA, error) {
@@ -50,7 +50,7 @@ func (c *clientCA) load() error {
 	return nil
 }
 
-// authorities are those that are good now.
+// authorities returns the present CAs.
 func (c *clientCA) authorities() *x509.CertPool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *clientCA) authorities() *x509.CertPool {
 	return c.pool
 }
 
-// user is whose certificate it is. The first is the client's own.
+// user returns the user of a certificate chain. The first certificate is the client's own.
 func (c *clientCA) user(shown []*x509.Certificate) (user, error) {
 	own := shown[0]
 	between := x509.NewCertPool()

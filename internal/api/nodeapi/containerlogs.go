@@ -65,19 +65,19 @@ func (a *API) serveContainerLogs(w http.ResponseWriter, r *http.Request) error {
 
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	// Whoever follows a silent log is to see that it is there.
+	// The client of a log without new lines has to see that the stream is open.
 	if _, err := w.Write(nil); err != nil {
-		return nil //nolint:nilerr // nobody is there to be told
+		return nil //nolint:nilerr // the client is gone
 	}
 	if err := a.reader.Copy(r.Context(), w, path, options); err != nil && r.Context().Err() == nil {
-		// A part was sent already. That it breaks off is all that can be told.
+		// A part was sent already, so the status code can't be changed any more.
 		a.Log.Debug("a log could not be sent to its end", "pod", p.Name, "container", name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// logOptions reads what of a log is wanted.
+// logOptions parses the query of a request for a log.
 func logOptions(q url.Values, now time.Time) (crilog.Options, error) {
 	o := crilog.Options{Tail: -1}
 	var err error
@@ -120,7 +120,7 @@ func logOptions(q url.Values, now time.Time) (crilog.Options, error) {
 	return o, nil
 }
 
-// maxSeconds is as far back as anybody looks.
+// maxSeconds is the largest sinceSeconds: a century.
 const maxSeconds = int64(100 * 365 * 24 * time.Hour / time.Second)
 
 func boolParam(q url.Values, key string) (bool, error) {
@@ -135,7 +135,7 @@ func boolParam(q url.Values, key string) (bool, error) {
 	return b, nil
 }
 
-// numberParam is at least least, or otherwise if it is not given.
+// numberParam parses a number that has to be at least least; it is otherwise if it is missing.
 func numberParam(q url.Values, key string, least, otherwise int64) (int64, error) {
 	text := q.Get(key)
 	if text == "" {
@@ -151,7 +151,7 @@ func numberParam(q url.Values, key string, least, otherwise int64) (int64, error
 	return n, nil
 }
 
-// logOf is the runtime's id of that life of a container whose log is wanted: the
+// logOf returns the ID, in the runtime, of the container instance whose log is requested: the
 // present or the last one, or with previous the one before.
 func logOf(p *v1.Pod, name string, previous bool) (string, error) {
 	s := find.Status(p, name)

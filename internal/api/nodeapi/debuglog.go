@@ -9,15 +9,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withDebugLog gives the libraries that carry a stream a log for their errors. Somebody who
-// goes in the middle of a stream is an error to them, and the usual end to us: it is
-// told to who wants to know everything. What goes wrong before a stream is there is
-// answered, and so not lost.
+// withDebugLog gives the libraries that carry a stream a logger for their errors, at level Debug:
+// to them a client that leaves in the middle of a stream is an error, but streams usually end that
+// way. Errors before a stream is open are in the answer.
 func (a *API) withDebugLog(r *http.Request) *http.Request {
 	return r.WithContext(klog.NewContext(r.Context(), logr.FromSlogHandler(debugHandler{a.Log.Handler()})))
 }
 
-// debugHandler makes all that is logged a detail.
+// debugHandler lowers the level of all records to Debug.
 type debugHandler struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -28,7 +27,7 @@ func (l debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (l debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = min(r.Level, slog.LevelDebug)
-	if !l.Handler.Enabled(ctx, r.Level) { // logr does not ask before it tells of an error
+	if !l.Handler.Enabled(ctx, r.Level) { // logr does not check the level of errors
 		return nil
 	}
 	return l.Handler.Handle(ctx, r)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// pingCheck is always well: whoever gets an answer sees that.
+// pingCheck is the check that never fails: an answer at all is its proof.
 const pingCheck = "ping"
 
 func (a *API) checks() []Check {
@@ -16,8 +16,8 @@ func (a *API) checks() []Check {
 }
 
 // serveHealth tells whether all is well. The names of checks in ?exclude= do not
-// count; ?verbose tells of each. What is wrong is for the log alone: anybody may
-// read here.
+// count; ?verbose lists each check. The errors are only logged, since clients without
+// authentication may read here.
 func (a *API) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	excluded := query["exclude"]

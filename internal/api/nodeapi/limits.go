@@ -64,7 +64,8 @@ func (a *API) bounded(h http.Handler) http.Handler {
 	}), int64(a.Limits.BodyBytes))
 }
 
-// answer serves what is done soon. Who does not read it in time is cut off.
+// answer wraps the handler of a short request. A client that does not read the answer in time is
+// disconnected.
 func (a *API) answer(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		// The deadline goes with the request: net/http resets it for the next.
@@ -75,7 +76,7 @@ func (a *API) answer(serve func(http.ResponseWriter, *http.Request) error) http.
 	}
 }
 
-// stream serves what may take long, as many at a time as there may be.
+// stream wraps the handler of a stream, and refuses it if too many are open.
 func (a *API) stream(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user := userOf(r.Context()).Name
@@ -91,13 +92,13 @@ func (a *API) stream(serve func(http.ResponseWriter, *http.Request) error) http.
 	}
 }
 
-// streams counts the open ones.
+// streams counts the open streams.
 type streams struct {
 	limits Limits
 
 	mu     sync.Mutex
 	all    int
-	byUser map[string]int // only users who have one
+	byUser map[string]int // only users with an open stream
 }
 
 func newStreams(l Limits) *streams { return &streams{limits: l, byUser: map[string]int{}} }
@@ -122,9 +123,8 @@ func (s *streams) release(user string) {
 	}
 }
 
-// streamWriter sends on at once what is written to it. It ends a stream on which
-// nothing moves, and one that was made into a plain connection when ctx ends, which
-// net/http no longer does.
+// streamWriter flushes each write. It ends a stream that is idle, and a hijacked connection when
+// ctx ends, which net/http no longer does.
 type streamWriter struct {
 	http.ResponseWriter
 	ctx  context.Context

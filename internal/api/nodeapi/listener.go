@@ -7,7 +7,7 @@ import (
 )
 
 // boundedListener accepts no more connections than there may be, in all and from
-// one address. One that is too many is closed at once: the others are served.
+// one address. A connection beyond that is closed at once: the others are served.
 type boundedListener struct {
 	net.Listener
 	limits Limits

@@ -1,20 +1,20 @@
-// Package nodeapi is the API with which a node answers others, as the kubelet's:
-// kubectl's logs, exec and port-forward end here, by way of the API server, and
-// metrics-server and Prometheus read here.
+// Package nodeapi is the HTTP API of a node, the same as the kubelet's: kubectl's logs, exec
+// and port-forward end here, by way of the API server, and metrics-server and Prometheus read
+// here.
 //
 //	Serve ──▶ listener ──▶ authenticate ──▶ route ──▶ authorize ──▶ limit ──▶ handler
 //	          bounded      access.go        routes.go  access.go     limits.go
 //
 // routes.go has all paths in one table, with the right that each needs. A request
 // is held against the right of the very entry that serves it, so that no way of
-// writing a path gets around it. Whoever is not known learns nothing but 401.
+// writing a path gets around it. A client without valid credentials gets 401 for every path.
 //
-// Local returns the same paths without the questions, for the local socket: whoever
-// may open that may do everything.
+// Local returns the same paths without authentication and authorization, for the local socket:
+// a process that may open the socket may do everything.
 //
-// The package writes no state. It asks for what it needs when it is asked, and
-// what somebody can make it hold is bounded: connections, streams, headers, bodies,
-// caches, and the time that an answer may take.
+// The package writes no state. It reads what it needs with each request, and all that clients
+// can make it hold is bounded: connections, streams, headers, bodies, caches, and the time that
+// an answer may take.
 package nodeapi
 
 import (
@@ -32,17 +32,17 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// Pods is what the agent knows.
+// Pods are the pods of the agent.
 type Pods interface {
 	// List returns all pods with their present status. They are only read.
 	List() ([]*v1.Pod, []pod.Refusal)
 }
 
-// Runtime is where containers run. The URLs that it gives are good once.
+// Runtime is the container runtime. The streaming URLs that it returns can be used once.
 type Runtime interface {
 	// Observe returns what the runtime has of a pod now.
 	Observe(ctx context.Context, uid pod.UID) (pod.Observed, error)
-	// All returns that of all pods.
+	// All returns what the runtime has of all pods now.
 	All(ctx context.Context) (map[pod.UID]*pod.Observed, error)
 	ExecURL(ctx context.Context, containerID string, command []string, s cri.Streams) (string, error)
 	AttachURL(ctx context.Context, containerID string, s cri.Streams) (string, error)
@@ -59,21 +59,21 @@ type Logs interface {
 	LogPath(ctx context.Context, uid pod.UID, containerID string) (path string, done <-chan struct{}, err error)
 }
 
-// Stats are what pods use.
+// Stats measures the resource usage of pods.
 type Stats interface {
 	Summary(ctx context.Context, onlyCPUAndMemory bool) (*statsv1alpha1.Summary, error)
 }
 
-// Metrics are pages for Prometheus. One that is nil is not found.
+// Metrics are pages for Prometheus. A page that is nil is answered with 404.
 type Metrics struct{ Main, Cadvisor, Resource, Probes, SLIs http.Handler }
 
-// Check is a part of the agent that can be unwell.
+// Check is a health check of a part of the agent.
 type Check struct {
 	Name string
 	Err  func(context.Context) error // nil: it is well
 }
 
-// Config is what an API needs.
+// Config configures an API.
 type Config struct {
 	Node    string
 	Version string // of berth
@@ -84,13 +84,13 @@ type Config struct {
 	Logs    Logs
 	Stats   Stats // nil: there are none
 	Metrics Metrics
-	// Count is told of every request to a server (readwrite, readonly, healthz or local) on
-	// a path, and hands it on to next. May be nil.
+	// Count wraps the handler of a path on a server (readwrite, readonly, healthz or local), to
+	// count its requests. May be nil.
 	Count  func(server, path string, stream bool, next http.Handler) http.Handler
 	Checks []Check // beside ping, which is always well
 
 	// SandboxEnded returns a channel that is closed once a sandbox is no more, or ctx
-	// ends. Nil: nobody knows, and a port-forward is not told.
+	// ends. Nil: a port-forward does not notice the end of its sandbox.
 	SandboxEnded func(ctx context.Context, uid pod.UID, sandboxID string) <-chan struct{}
 
 	Configz       any                   // the configuration in force
@@ -100,25 +100,25 @@ type Config struct {
 	SystemLogDir  string                // what /logs/ shows; empty: nothing
 	Enabled       Enabled               // what is turned on
 	StreamIdle    time.Duration         // after which a silent stream is ended
-	Access        Access                // who may; not needed for Local
+	Access        Access                // not needed for Local
 	TLS           TLS                   // not needed for Local
 	Limits        Limits                // zero: the defaults
 	Log           *slog.Logger
 }
 
-// Enabled is what of the API is turned on.
+// Enabled says which optional parts of the API are on.
 type Enabled struct{ Debugging, SystemLogs, Profiling, DebugFlags bool }
 
-// API answers.
+// API answers the requests of clients of the node.
 type API struct {
 	Config
 
-	access  *access // nil: nobody but the local socket is answered
+	access  *access // nil: only the local socket is served
 	streams *streams
 	reader  logReader
 }
 
-// New returns an API, or what its config lacks. It is to be closed.
+// New returns an API, or an error that names what is missing in c. The API has to be closed.
 func New(c Config) (*API, error) {
 	switch {
 	case c.Node == "" || c.Pods == nil || c.Runtime == nil || c.Logs == nil || c.Log == nil:
@@ -142,8 +142,8 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
-// Close lets go of what is held to follow logs.
+// Close releases the watches that follow logs.
 func (a *API) Close() error { return a.reader.Close() }
 
-// Local returns all paths for clients who need not say who they are.
+// Local returns the handler of all paths, without authentication.
 func (a *API) Local() http.Handler { return a.bounded(a.mux("local", everything)) }

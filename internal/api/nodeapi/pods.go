@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// servePods tells of the pods that this node is to run.
+// servePods answers with the pods that this node is asked to run.
 func (a *API) servePods(w http.ResponseWriter, _ *http.Request) error {
 	pods, _ := a.Pods.List()
 	list := newPodList()
@@ -21,7 +21,7 @@ func (a *API) servePods(w http.ResponseWriter, _ *http.Request) error {
 	return sendJSON(w, list)
 }
 
-// serveRunningPods tells of what runs, as the runtime has it.
+// serveRunningPods answers with the running pods, as the runtime has them.
 func (a *API) serveRunningPods(w http.ResponseWriter, r *http.Request) error {
 	all, err := a.Runtime.All(r.Context())
 	if err != nil {
@@ -48,8 +48,8 @@ func newPodList() *v1.PodList {
 	return &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{}}
 }
 
-// findPod returns the pod that a path names. While one takes the place of another,
-// two have its name: the one that was made last is meant.
+// findPod returns the pod that a path names. While a pod replaces another, both have the same
+// name: the pod that was created last is meant.
 func (a *API) findPod(r *http.Request) (*v1.Pod, error) {
 	namespace, name, uid := r.PathValue("namespace"), r.PathValue("pod"), pod.UID(r.PathValue("uid"))
 	all, _ := a.Pods.List()

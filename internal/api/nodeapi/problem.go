@@ -36,7 +36,7 @@ func sendJSON(w http.ResponseWriter, value any) error {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // who does not read has no answer
+	_, _ = w.Write(body) // the client may be gone
 	return nil
 }
 

@@ -34,7 +34,7 @@ const (
 	addressTTL   = time.Minute
 )
 
-// reviewLimiter bounds what is asked of the cluster on behalf of clients.
+// reviewLimiter bounds the token and access reviews that clients cause at the API server.
 type reviewLimiter struct {
 	perSecond int // for one address
 	open      chan struct{}
@@ -45,7 +45,7 @@ func newReviewLimiter(perSecond int) *reviewLimiter {
 	return &reviewLimiter{perSecond: perSecond, open: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
 }
 
-// do calls the cluster, unless there is too much of that.
+// do makes a review, unless its address has made too many.
 func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(context.Context) error) error {
 	limiter, ok := q.byAddress.Get(from)
 	if !ok {
@@ -67,12 +67,12 @@ func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(conte
 	return call(ctx)
 }
 
-// tokens asks the cluster whose a token is, and remembers the answers. It keeps no
-// token, only what tells one from another.
+// tokens asks the cluster which user a token belongs to, and caches the answers. It keeps no
+// token, only its hash.
 type tokens struct {
 	client  authenticationv1.TokenReviewInterface
 	ttl     time.Duration
-	answers *cache.LRUExpireCache // of *user, nil for a token of nobody
+	answers *cache.LRUExpireCache // of user; nil for a token of no user
 	limiter *reviewLimiter
 }
 
@@ -80,7 +80,7 @@ func newTokens(client authenticationv1.TokenReviewInterface, ttl time.Duration, 
 	return &tokens{client: client, ttl: ttl, answers: cache.NewLRUExpireCache(maxAnswers), limiter: limiter}
 }
 
-// bearer is the token in a header.
+// bearer returns the token in an Authorization header.
 func bearer(header string) (string, bool) {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(header), " ")
 	token = strings.TrimSpace(token)
@@ -121,7 +121,7 @@ func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user,
 	return u, nil
 }
 
-// rights asks the cluster who may do what, and remembers the answers.
+// rights asks the cluster what users may do, and caches the answers.
 type rights struct {
 	client          authorizationv1.SubjectAccessReviewInterface
 	allowed, denied time.Duration
@@ -133,7 +133,7 @@ func newRights(client authorizationv1.SubjectAccessReviewInterface, allowed, den
 	return &rights{client: client, allowed: allowed, denied: denied, answers: cache.NewLRUExpireCache(maxAnswers), limiter: limiter}
 }
 
-// may tells whether somebody may do that to a subresource of a node.
+// may tells whether a user has the right to a verb on a subresource of a node.
 func (r *rights) may(ctx context.Context, u user, verb, node, subresource string, from netip.Addr) (bool, error) {
 	spec := authorizationapi.SubjectAccessReviewSpec{
 		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authorizationapi.ExtraValue{},

@@ -11,11 +11,11 @@ type route struct {
 	methods []string // none: GET
 	// needs are the subresources of the node of which a client must have one.
 	needs []string
-	// creates says that the right to create is needed by whatever method: what runs
-	// a command is no reading, and a WebSocket always begins with GET.
+	// creates says that the right to create is needed, with any method: to run a command is
+	// more than to read, and a WebSocket always begins with GET.
 	creates bool
 
-	readOnly bool // also on the port for everybody
+	readOnly bool // also on the read-only port, which has no authentication
 	debug    bool // only while debugging is enabled
 	stream   bool // may take as long as it likes, and is counted
 	serve    func(http.ResponseWriter, *http.Request) error
@@ -74,13 +74,13 @@ func everything(route) bool   { return true }
 func readable(r route) bool   { return r.readOnly }
 func healthOnly(r route) bool { return r.pattern == "/healthz" || r.pattern == "/healthz/{check}" }
 
-// verbs are what methods are to an authorizer.
+// verbs are the RBAC verbs of HTTP methods.
 var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create",
 	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// verb is the right that a request needs.
+// verb returns the RBAC verb that a request needs.
 func (r route) verb(method string) string {
 	if r.creates {
 		return "create"
@@ -95,7 +95,7 @@ func (r route) allows(method string) bool {
 	return slices.Contains(r.methods, method)
 }
 
-// mux serves the routes that are chosen, to whoever asks the server of that name.
+// mux serves the chosen routes without authorization. server is its name in metrics.
 func (a *API) mux(server string, chosen func(route) bool) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
@@ -106,8 +106,8 @@ func (a *API) mux(server string, chosen func(route) bool) http.Handler {
 	return mux
 }
 
-// guardedMux serves all routes, to those who may. A path that is not there needs
-// the right to all others, so that nobody can find out which there are.
+// guardedMux serves all routes to authorized users. A path that does not exist needs the right to
+// all others, so that a client without rights can't find out which paths exist.
 func (a *API) guardedMux() http.Handler {
 	mux := http.NewServeMux()
 	unknown := route{pattern: "/", methods: []string{get, http.MethodHead, post, http.MethodPut, http.MethodPatch, http.MethodDelete}, needs: []string{"proxy"}, serve: notFound}
@@ -117,7 +117,7 @@ func (a *API) guardedMux() http.Handler {
 	return a.access.authenticated(mux)
 }
 
-// counted lets somebody count what is asked for on a route.
+// counted wraps a route with Config.Count.
 func (a *API) counted(server string, r route, next http.Handler) http.Handler {
 	if a.Count == nil {
 		return next
@@ -147,7 +147,7 @@ func notFound(http.ResponseWriter, *http.Request) error {
 	return problemf(http.StatusNotFound, "404: Page Not Found")
 }
 
-// page serves what somebody else makes.
+// page makes a route's handler of an http.Handler.
 func page(h http.Handler) func(http.ResponseWriter, *http.Request) error {
 	if h == nil {
 		return notFound

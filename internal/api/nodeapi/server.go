@@ -16,7 +16,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// TLS is how connections are made safe.
+// TLS configures the secure port.
 type TLS struct {
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	MinVersion     uint16        // 0: TLS 1.2
@@ -34,7 +34,7 @@ type Addresses struct {
 	HealthzPort    int
 }
 
-// Listeners are open ports; nil is one that is not.
+// Listeners are the open ports; a port that is not open is nil.
 type Listeners struct{ Secure, ReadOnly, Healthz net.Listener }
 
 // Listen opens the ports, or none of them.
@@ -77,8 +77,8 @@ func (l Listeners) Close() error {
 // stopTimeout is how long requests may take to end when the agent does.
 const stopTimeout = 3 * time.Second
 
-// Serve answers on the ports until ctx ends, and closes them. An error is that of a
-// port which can't be served any more.
+// Serve answers on the ports until ctx ends, and closes them. It returns the error of a port
+// which can't be served any more.
 func (a *API) Serve(ctx context.Context, l Listeners) error {
 	servers := map[net.Listener]*http.Server{}
 	if l.Secure != nil {
@@ -111,15 +111,15 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 	defer cancel()
 	for _, s := range servers {
 		if s.Shutdown(stop) != nil {
-			_ = s.Close() // somebody does not read
+			_ = s.Close() // a client does not read its answer
 		}
 	}
 	group.Stop()
 	return err
 }
 
-// server is one with bounds. It speaks no HTTP/2: streams have to be taken over as
-// plain connections, and a connection is one request at a time.
+// server returns an HTTP server with the limits of the API. It speaks no HTTP/2: streams have to
+// be hijacked, and a connection is one request at a time.
 func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 	s := &http.Server{
 		Handler:           a.bounded(h),
@@ -127,7 +127,7 @@ func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 		IdleTimeout:       a.Limits.IdleTimeout,
 		MaxHeaderBytes:    a.Limits.HeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		// Who speaks no TLS, or no HTTP, is nothing to worry about, and can come often.
+		// Clients that speak no TLS, or no HTTP, are no fault of the node, and can come often.
 		ErrorLog:  slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 		Protocols: new(http.Protocols),
 	}
@@ -142,7 +142,7 @@ func (a *API) tlsConfig() *tls.Config {
 		CipherSuites:     a.TLS.Ciphers,
 		CurvePreferences: a.TLS.Curves,
 		NextProtos:       []string{"http/1.1"},
-		// A certificate is asked for, and looked at with the request: there may be a token.
+		// A certificate is requested, and verified with the request: there may be a token.
 		ClientAuth: tls.RequestClientCert,
 	}
 	// One config for each set of authorities: the keys of its sessions are its own.

@@ -32,8 +32,8 @@ func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 // hostPath can make any number.
 const maxListed = 10_000
 
-// plainFiles has files and folders alone: who opens a pipe waits for somebody to
-// write to it.
+// plainFiles is a file system with regular files and folders alone: to open a named pipe would
+// block until a process writes to it.
 type plainFiles struct {
 	root      *os.Root
 	maxListed int
@@ -51,7 +51,7 @@ func (p plainFiles) Open(name string) (fs.File, error) {
 	return p.openPlain(name)
 }
 
-// openPlain opens what may have been replaced since somebody looked, and waits for nobody.
+// openPlain opens a file without blocking: it may have been replaced by a pipe since it was checked.
 func (p plainFiles) openPlain(name string) (fs.File, error) {
 	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

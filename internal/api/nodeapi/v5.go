@@ -92,7 +92,8 @@ func speakSPDY(ctx context.Context, location *url.URL, options remotecommand.Str
 	return executor.StreamWithContext(ctx, options)
 }
 
-// statusOf is what a client is told at the end: an exit code is no mistake of ours.
+// statusOf returns the Status that ends a stream. An exit code other than 0 is a failure of the
+// command, and not of the node.
 func statusOf(err error) metav1.Status {
 	var exited exec.CodeExitError
 	var status *apierrors.StatusError
@@ -110,10 +111,10 @@ func statusOf(err error) metav1.Status {
 	return apierrors.NewInternalError(err).Status()
 }
 
-// sizes are those of a client's terminal, as they come.
+// sizes reads the sizes of a client's terminal from the resize stream.
 type sizes struct{ from *json.Decoder }
 
-// Next waits for one. Nil: there are no more.
+// Next waits for the next size. Nil: there are no more.
 func (s *sizes) Next() *remotecommand.TerminalSize {
 	var size remotecommand.TerminalSize
 	if err := s.from.Decode(&size); err != nil {
