@@ -69,7 +69,7 @@ var holders = map[string]string{
 
 	// Of one call or one reader.
 	"agent.leftovers.pods":      "one search",
-	"localapi.told.pods":        "one reader",
+	"localapi.watchState.pods":        "one reader",
 	"merge.judge.uids":          "one snapshot",
 	"metrics.Counts.UIDs":       "one page",
 	"status.Store.watchers":     "with their readers",

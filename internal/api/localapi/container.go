@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// pickLife returns the runtime's id of that life of a container whose log is
-// wanted: that of an id, or the present or the last one, or with previous the one before it.
+// pickLife returns the ID, in the runtime, of the container instance whose log is requested: the
+// instance with the given ID, or the present or the last one, or with previous the one before it.
 func pickLife(p *v1.Pod, container, id string, previous bool) (string, *problem) {
 	status := find.Status(p, container)
 	switch last := status.LastTerminationState.Terminated; {

@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// addDebug adds a container to a pod that runs. Who else has pods of an API server
-// has to hear of it there.
+// addDebug adds an ephemeral container to a static pod that runs. To a pod of an API server it
+// has to be added there.
 func (s *Server) addDebug(r *http.Request) (any, *problem) {
 	if s.debugs == nil {
 		return nil, problemf(http.StatusNotImplemented, "this node can't add containers to its pods")

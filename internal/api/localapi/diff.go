@@ -11,17 +11,17 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// told is what a watcher was told. It is no larger than the state itself,
-// however slowly the watcher reads.
-type told struct {
+// watchState is the state that was sent to a watcher. It is no larger than the agent's state, however
+// slowly the watcher reads.
+type watchState struct {
 	pods    map[pod.UID]*v1.Pod
 	refused map[pod.Refusal]bool
 }
 
-// next returns the events that bring a watcher from t to the given state, and
-// what it was told then. What went comes before what came.
-func (t told) next(pods []*v1.Pod, refused []pod.Refusal) (told, []api.Event) {
-	now := told{pods: make(map[pod.UID]*v1.Pod, len(pods)), refused: make(map[pod.Refusal]bool, len(refused))}
+// next returns the events that bring a watcher from t to the given state, and the watch state
+// after them. Deletions come before additions.
+func (t watchState) next(pods []*v1.Pod, refused []pod.Refusal) (watchState, []api.Event) {
+	now := watchState{pods: make(map[pod.UID]*v1.Pod, len(pods)), refused: make(map[pod.Refusal]bool, len(refused))}
 	var gone, came []api.Event
 	for _, p := range pods {
 		now.pods[p.UID] = p
@@ -43,8 +43,9 @@ func (t told) next(pods []*v1.Pod, refused []pod.Refusal) (told, []api.Event) {
 	return now, slices.Concat(gone, resolved, came, news)
 }
 
-// refuse takes in all refusals that stand, and returns what is new since before.
-func (t told) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, news []api.Event) {
+// refuse stores all present refusals, and returns the events for those that are new or resolved
+// since before.
+func (t watchState) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, news []api.Event) {
 	for _, r := range refused {
 		if !before[r] && !t.refused[r] {
 			news = append(news, api.Event{Type: api.Refused, Refusal: &r})
@@ -59,9 +60,9 @@ func (t told) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolv
 	return resolved, news
 }
 
-// apply brings a watcher who was told t, of all pods that f matches, on by some changes,
-// and returns the events of that. What went comes before what came.
-func (t *told) apply(c pod.Changes, f find.Filter) []api.Event {
+// apply changes t by some changes of the pods that f matches, and returns the events that bring
+// a watcher there. Deletions come before additions.
+func (t *watchState) apply(c pod.Changes, f find.Filter) []api.Event {
 	var gone, came, resolved, news []api.Event
 	for _, uid := range c.Gone {
 		if p := t.pods[uid]; p != nil {
@@ -89,8 +90,8 @@ func (t *told) apply(c pod.Changes, f find.Filter) []api.Event {
 	return slices.Concat(gone, resolved, came, news)
 }
 
-// concernedBy tells whether changes are about pods that f matches, or that were told.
-func (t told) concernedBy(c pod.Changes, f find.Filter) bool {
+// concernedBy tells whether changes are about pods that f matches, or that were sent to the watcher.
+func (t watchState) concernedBy(c pod.Changes, f find.Filter) bool {
 	return slices.ContainsFunc(c.Pods, f.Matches) ||
 		slices.ContainsFunc(c.Gone, func(uid pod.UID) bool { return t.pods[uid] != nil })
 }

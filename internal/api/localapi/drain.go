@@ -8,8 +8,8 @@ import (
 	"berth/internal/api"
 )
 
-// serveDrain stops the pods of this node, and tells how that goes. It ends when the
-// reader goes: what was told to stop does, and the node stays closed.
+// serveDrain stops the pods of this node, and answers with its progress. It ends when the client
+// goes: pods whose stop was requested do stop, and the node stays closed.
 func (s *Server) serveDrain(w http.ResponseWriter, r *http.Request) *problem {
 	q := &query{r: r}
 	request := api.DrainRequest{Timeout: q.duration(api.QueryTimeout), KeepStatic: q.flag(api.QueryKeepStatic)}

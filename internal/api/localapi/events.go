@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// noEvents is there if nobody records any.
+// noEvents is used if no events are recorded.
 type noEvents struct{}
 
 func (noEvents) List(string, string, pod.UID) []*v1.Event { return nil }
@@ -28,7 +28,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		fail(w, q.problem)
 	case watch:
 		s.stream(func(w http.ResponseWriter, r *http.Request) *problem {
-			var was toldEvents
+			var was eventWatchState
 			return serveWatch(w, r, s.events.Watch(r.Context()), func() (news []api.Event) {
 				was, news = was.next(list())
 				return news
@@ -47,15 +47,15 @@ func eventList(events []*v1.Event) *v1.EventList {
 	return list
 }
 
-// toldEvents is what a watcher was told of events.
-type toldEvents map[eventKey]*v1.Event
+// eventWatchState are the events that were sent to a watcher.
+type eventWatchState map[eventKey]*v1.Event
 
 type eventKey struct{ namespace, name string }
 
-// next returns what is new, and what the watcher was told then. That an old
-// event is no longer kept is no news.
-func (t toldEvents) next(events []*v1.Event) (toldEvents, []api.Event) {
-	now := make(toldEvents, len(events))
+// next returns the events that are new or changed, and the watch state after them. An old event
+// that the store has dropped is not sent.
+func (t eventWatchState) next(events []*v1.Event) (eventWatchState, []api.Event) {
+	now := make(eventWatchState, len(events))
 	var news []api.Event
 	for _, e := range events {
 		key := eventKey{e.Namespace, e.Name}

@@ -19,7 +19,7 @@ func problemf(code int, format string, args ...any) *problem {
 	return &problem{code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// notFound is what find could not tell, as an answer.
+// notFound returns the answer for an error of package find.
 func notFound(err *find.Error) *problem {
 	if err.Missing {
 		return problemf(http.StatusNotFound, "%v", err)

@@ -27,9 +27,8 @@ func (s *Server) answer(get func(*http.Request) (any, *problem)) http.HandlerFun
 	}
 }
 
-// stream serves what may take long, and no more of it at a time than is
-// allowed. A stream has no deadline: whoever pages through a log stops reading
-// for as long as they like.
+// stream wraps the handler of a stream, and refuses it if too many are open. A stream has no
+// deadline: a user who pages through a log stops reading for any time.
 func (s *Server) stream(serve func(http.ResponseWriter, *http.Request) *problem) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -11,16 +11,16 @@ import (
 	"berth/internal/lib/progress"
 )
 
-// Images is who pulls, loads and removes the images of this node.
+// Images pulls, loads and removes the images of this node.
 type Images interface {
-	// Pull returns when the image is here. It tells how that goes.
+	// Pull returns when the image is pulled. It calls tell with its progress.
 	Pull(ctx context.Context, image string, tell func(progress.Progress)) error
-	// Load takes in an archive and returns the names of its images. received is
-	// told when the archive was read.
+	// Load imports an archive and returns the names of its images. It calls received when the
+	// archive was read.
 	Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error)
 	// Remove removes an image. The error says why it may not be, for users.
 	Remove(ctx context.Context, image string) error
-	// Collect removes what nobody needs, or says what it would.
+	// Collect removes unused images, or with dryRun returns which it would remove.
 	Collect(ctx context.Context, dryRun, all bool) (api.GCReport, error)
 }
 
@@ -96,8 +96,8 @@ func lastEvent(names []string, err error) api.ImageEvent {
 	return api.ImageEvent{Step: api.ImageDone, Images: names}
 }
 
-// lines returns what writes one event per line. A reader that does not read must not
-// hold anybody up.
+// lines returns a function that writes one event per line. A client that does not read must not
+// hold up the pull.
 func lines(w http.ResponseWriter) func(api.ImageEvent) {
 	control := http.NewResponseController(w)
 	out := json.NewEncoder(w)

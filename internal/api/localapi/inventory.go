@@ -16,11 +16,11 @@ type Inventory interface {
 	Node(ctx context.Context) (*v1.Node, error)
 	Images(ctx context.Context) ([]api.Image, error)
 	Volumes(ctx context.Context) ([]api.Volume, error)
-	// Probes is what the probes of a pod found last.
+	// Probes returns the last results of the probes of a pod.
 	Probes(p *v1.Pod) []api.ProbeResult
 }
 
-// Waterfalls is who knows how the start of a pod went on.
+// Waterfalls returns the phases of a pod's start and their times.
 type Waterfalls interface {
 	Waterfall(uid pod.UID) (api.Waterfall, bool)
 }
@@ -38,8 +38,8 @@ func unknown(what string) *problem {
 	return problemf(http.StatusNotImplemented, "this agent does not know about %s", what)
 }
 
-// asked is the answer of somebody who was asked for a list.
-func asked[T, L any](r *http.Request, get func(context.Context) ([]T, error), list func([]T) L) (any, *problem) {
+// answerList answers with the list that get returns.
+func answerList[T, L any](r *http.Request, get func(context.Context) ([]T, error), list func([]T) L) (any, *problem) {
 	items, err := get(r.Context())
 	if err != nil {
 		return nil, problemf(http.StatusInternalServerError, "%v", err)
@@ -67,14 +67,14 @@ func (s *Server) images(r *http.Request) (any, *problem) {
 	if s.inventory == nil {
 		return nil, unknown("images")
 	}
-	return asked(r, s.inventory.Images, func(items []api.Image) api.ImageList { return api.ImageList{Items: items} })
+	return answerList(r, s.inventory.Images, func(items []api.Image) api.ImageList { return api.ImageList{Items: items} })
 }
 
 func (s *Server) volumes(r *http.Request) (any, *problem) {
 	if s.inventory == nil {
 		return nil, unknown("volumes")
 	}
-	return asked(r, s.inventory.Volumes, func(items []api.Volume) api.VolumeList { return api.VolumeList{Items: items} })
+	return answerList(r, s.inventory.Volumes, func(items []api.Volume) api.VolumeList { return api.VolumeList{Items: items} })
 }
 
 func (s *Server) probes(r *http.Request) (any, *problem) {

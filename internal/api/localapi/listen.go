@@ -23,8 +23,8 @@ const (
 )
 
 // Listen opens the socket at path. Only root and the members of the group, if
-// the system has one of that name, may talk to it. A socket that nobody answers
-// on is left from before and is replaced; if somebody does, that is an error.
+// the system has one of that name, may talk to it. A socket on which no process answers is left
+// from before and is replaced; if a process answers, that is an error.
 // Closing the listener removes the socket.
 //
 // Two processes that start at the same moment could both find the old socket
@@ -72,7 +72,7 @@ func removeStale(path string) error {
 	if err == nil {
 		_ = conn.Close()
 	}
-	// A full queue of connections, or no answer in time, is somebody too.
+	// A full queue of connections, or no answer in time, means that a process listens, too.
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return errors.New("another process answers there: is berth running already? Stop it, or give another --root-dir")
 	}
@@ -92,7 +92,7 @@ func grant(path, group string) error {
 	return os.Chmod(path, socketMode)
 }
 
-// groupID is the id of the group, or that of root's if there is no such group.
+// groupID returns the ID of the group, or 0 if there is no such group.
 func groupID(name string) (int, error) {
 	g, err := user.LookupGroup(name)
 	if unknown := user.UnknownGroupError(""); errors.As(err, &unknown) {

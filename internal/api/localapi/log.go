@@ -59,14 +59,14 @@ func (s *Server) serveLog(w http.ResponseWriter, r *http.Request, reader *crilog
 		w.Header().Set(api.HeaderContainers, strings.Join(find.Containers(p), ","))
 	}
 	out := flusher{w: w, flush: http.NewResponseController(w).Flush}
-	// Whoever follows a silent log is to see that it is there.
+	// The client of a log without new lines has to see that the stream is open.
 	if err := out.flush(); err != nil {
 		return nil
 	}
 	err = reader.Copy(r.Context(), out, path, o)
 	switch {
 	case errors.Is(err, context.Canceled):
-		// The reader went, which nobody reads, or berth stops.
+		// The client is gone, and does not see the trailer, or berth stops.
 		w.Header().Set(api.ErrorTrailer, "berth is stopping")
 	case err != nil:
 		w.Header().Set(api.ErrorTrailer, strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -42,9 +42,9 @@ type Pods interface {
 type Events interface {
 	// List returns the events of the pods of a namespace, a name and a UID, each
 	// of which may be empty. The newest comes last. The server does not write to
-	// what it is given, and nobody else does any more.
+	// these events, and neither does the provider any more.
 	List(namespace, name string, uid pod.UID) []*v1.Event
-	// Watch is to List as that of Pods is to theirs.
+	// Watch signals changes of List, as Pods.Watch does.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
@@ -57,16 +57,16 @@ type Logs interface {
 	LogPath(ctx context.Context, uid pod.UID, containerID string) (path string, done <-chan struct{}, err error)
 }
 
-// Drains is who stops the pods of this node, and lets them run again.
+// Drains stops the pods of this node, and lets them run again.
 type Drains interface {
-	// Drain stops pods until that is done, or ctx ends. It tells how that goes, one
+	// Drain stops pods until that is done, or ctx ends. It calls tell with its progress, one
 	// event at a time, beginning with api.DrainBegan, and returns the pods that have
-	// not ended. If it may not be, there is an error before anything is told.
+	// not ended. If a drain is not allowed now, it returns an error before the first event.
 	Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) (left []string, err error)
 	Undo(ctx context.Context) error
 }
 
-// EphemeralContainers is who adds containers to static pods that run, to look into them.
+// EphemeralContainers adds ephemeral containers to running static pods.
 type EphemeralContainers interface {
 	// AddContainer has one started. The error says why it may not be, for users.
 	AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error
@@ -82,18 +82,18 @@ const (
 	stopTimeout    = 3 * time.Second
 )
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	Pods                Pods
 	Logs                Logs
-	Events              Events              // nil if nobody records any
+	Events              Events              // nil if no events are recorded
 	Drains              Drains              // nil if this node can't be drained
-	Images              Images              // nil if nobody manages them
+	Images              Images              // nil if the agent does not manage images
 	EphemeralContainers EphemeralContainers // nil if no containers can be added
-	// Node is what the kubelet's API of this node answers to somebody who may do
-	// all: exec, attach, portForward and more. Nil: it answers nothing.
+	// Node is the kubelet's API of this node, without authentication: exec, attach, portForward
+	// and more. Nil: these paths are not found.
 	Node http.Handler
-	// Inventory and Waterfalls are nil if nobody knows.
+	// Inventory and Waterfalls may be nil.
 	Inventory  Inventory
 	Waterfalls Waterfalls
 	Version    string

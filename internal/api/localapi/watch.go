@@ -7,11 +7,10 @@ import (
 	"berth/internal/api"
 )
 
-// serveWatch serves a watch: the state, and then what changes of it. It looks
-// when the reader has taken all that came before, so that changes which come
-// faster are told as one, and nothing piles up. look returns what is new since
-// it was called before. The watch on changed has to be there already, so that
-// no change is missed.
+// serveWatch serves a watch: the state, and then its changes. It calls look when the client has
+// read all events before, so that changes which come faster are sent as one, and no events
+// queue up. look returns the events since its last call. changed has to be subscribed
+// already, so that no change is missed.
 func serveWatch(w http.ResponseWriter, r *http.Request, changed <-chan struct{}, look func() []api.Event) *problem {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
