@@ -36,7 +36,7 @@ const (
 type Client struct {
 	rootDir   string
 	socket    string
-	spare     string // a second socket, which is tried if nobody answers at the first
+	spare     string // a second socket, which is tried if no process answers at the first
 	transport *http.Transport
 }
 

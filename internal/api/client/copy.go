@@ -44,7 +44,7 @@ func (n *NodeAPI) CopyFrom(ctx context.Context, p *v1.Pod, container, from, to s
 	go func() {
 		err := unpack(out, root, base, name, warn)
 		if err != nil && !errors.Is(err, errEmpty) {
-			stop(err) // or tar would go on for nobody
+			stop(err) // or tar would go on without a reader
 		}
 		_, _ = io.Copy(io.Discard, out) // archives are padded
 		unpacked <- err
@@ -99,7 +99,7 @@ func (n *NodeAPI) CopyTo(ctx context.Context, p *v1.Pod, container, from, to str
 	return err
 }
 
-// errDone is what pack gets if tar has ended before.
+// errDone is the error of pack if tar has ended before it.
 var errDone = errors.New("tar has ended")
 
 // tar runs it, and explains how it failed.
@@ -166,8 +166,8 @@ func openDestination(to, name string) (*os.Root, string, error) {
 	return root, name, nil
 }
 
-// beginning keeps the beginning of what is written to it. Whoever writes may go on
-// for a moment after the streams were ended.
+// beginning keeps the first bytes that are written to it. Writes may come for a moment after the
+// streams have ended.
 type beginning struct {
 	most int
 	mu   sync.Mutex

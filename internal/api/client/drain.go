@@ -25,8 +25,8 @@ func drainQuery(r api.DrainRequest) url.Values {
 }
 
 // Drain has the pods of the node stopped, and calls tell as that goes on. It
-// returns those that have not ended in time. If ctx ends, no more pods are told to
-// stop, and the node stays closed.
+// returns the pods that have not ended in time. If ctx ends, no more pods are stopped, and the
+// node stays closed.
 func (c *Client) Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) (left []string, err error) {
 	answer, err := c.do(ctx, http.MethodPost, "/v1/drain", drainQuery(r))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// ending finds out whether the server told how a process ended. The library takes
-// a connection that broke for a process that ended well.
+// ending finds out whether the server sent the exit status of a process. The library takes a
+// connection that broke for a process that ended with exit code 0.
 type ending struct {
 	httpstream.UpgradeRoundTripper
 	connected, received atomic.Bool

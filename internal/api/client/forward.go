@@ -101,7 +101,7 @@ func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 	for range looks {
 		now, err := n.again(ctx, p)
 		switch {
-		case ctx.Err() != nil: // whoever watches the pod was faster
+		case ctx.Err() != nil: // the watch of the pod was faster
 			return whyEnded(ctx)
 		case err != nil:
 			return fmt.Errorf("lost connection to pod: %w", err)
@@ -118,7 +118,7 @@ func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 	return lost("the pod " + find.ManifestName(p) + " runs: does it listen on that port?")
 }
 
-// whyEnded is what became of the pod if that ended ctx, and else that it has ended.
+// whyEnded returns why the pod is lost if that ended ctx, and else the error of ctx.
 func whyEnded(ctx context.Context) error {
 	if why := lost(""); errors.As(context.Cause(ctx), &why) {
 		return why

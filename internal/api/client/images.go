@@ -50,7 +50,7 @@ func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader,
 	return names, err
 }
 
-// RemoveImage removes an image that nobody uses.
+// RemoveImage removes an unused image.
 func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	answer, err := c.do(ctx, http.MethodDelete, "/v1/images", url.Values{api.QueryImage: {image}})
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	return answer.Body.Close()
 }
 
-// CollectImages removes what nobody needs if the disk is full, or says what it would;
-// with all it is whatever can be spared.
+// CollectImages removes unused images if the disk is full, or with dryRun returns which it would
+// remove; with all it removes all unused images.
 func (c *Client) CollectImages(ctx context.Context, dryRun, all bool) (*api.GCReport, error) {
 	q := url.Values{api.QueryDryRun: {fmt.Sprint(dryRun)}, api.QueryAll: {fmt.Sprint(all)}}
 	answer, err := c.do(ctx, http.MethodPost, "/v1/images/gc", q)

@@ -17,7 +17,7 @@ import (
 type LogRequest struct {
 	Namespace  string // empty if the pod's name is enough
 	Pod        string
-	Container  string // empty for the one that is likely meant
+	Container  string // empty: the default container of the pod
 	Previous   bool   // the life before the present one
 	ID         string // of one life, as the status of the container has it; only for a berth over its socket
 	Follow     bool
@@ -84,8 +84,7 @@ func (c *Client) Log(ctx context.Context, l LogRequest) (*Log, error) {
 	return log, nil
 }
 
-// CopyTo writes the text to w until its end, or that of the context that it was
-// asked for with.
+// CopyTo writes the text to w until its end, or until the context of its request ends.
 func (l *Log) CopyTo(w io.Writer) error {
 	out := &remembering{w: w}
 	if _, err := io.Copy(out, l.answer.Body); err != nil {

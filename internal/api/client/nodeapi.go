@@ -20,8 +20,8 @@ import (
 // out that the other end is gone.
 const pingInterval = 5 * time.Second
 
-// NodeAPI is what every kubelet has, with streams into containers. It is
-// reached over the socket of a berth, or over the network.
+// NodeAPI is a client of the kubelet's API, with streams into containers. The API is reached over
+// the socket of a berth, or over the network.
 type NodeAPI struct {
 	base *url.URL
 	name string // for messages

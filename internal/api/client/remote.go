@@ -35,13 +35,13 @@ type Node interface {
 	Close()
 }
 
-// Remote is where a node is on the network, and who asks.
+// Remote is the address of a node on the network, and the client's credentials.
 type Remote struct {
 	Server   string // such as https://node-1:10250
 	CertFile string // of the client, with its key
 	KeyFile  string
-	CAFile   string // who signed the certificate of the server; empty: somebody whom this machine trusts
-	Insecure bool   // believe that the server is who it says
+	CAFile   string // the CA of the server's certificate; empty: the CAs that this machine trusts
+	Insecure bool   // do not verify the server's certificate
 }
 
 // RemoteNode is a node on the network.
@@ -83,7 +83,7 @@ func NewRemote(r Remote) (*RemoteNode, error) {
 // Close lets go of connections that are not in use.
 func (n *RemoteNode) Close() { n.plain.CloseIdleConnections() }
 
-// Pods implements Node. What was refused is not told over the network.
+// Pods implements Node. Refusals are not available over the network.
 func (n *RemoteNode) Pods(ctx context.Context, f Filter) (*api.List, error) {
 	all, err := n.pods(ctx)
 	if err != nil {
@@ -178,8 +178,8 @@ func (n *RemoteNode) read(ctx context.Context, what, right string, into any, pat
 // errSilent says that there was no answer in time.
 var errSilent = errors.New("it does not answer")
 
-// get returns an answer that is good. Its body is to be closed. What and right are for
-// who may not have it.
+// get returns a successful response. Its body has to be closed. what and right are for the error
+// of a user without the right.
 func (n *RemoteNode) get(ctx context.Context, at *url.URL, what, right string) (*http.Response, error) {
 	// Only the beginning has to come in time: a log goes on for as long as it likes.
 	begun, giveUp := context.WithCancelCause(ctx)

@@ -24,7 +24,7 @@ type ExitError struct{ Code int }
 // Error implements error.
 func (e *ExitError) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.Code) }
 
-// errLost says that streams ended and nobody told how the process did.
+// errLost says that streams ended without the exit status of the process.
 var errLost = errors.New("the connection was lost; whether the command goes on is not known")
 
 // Exec runs a command in a container until it ends, which an ExitError tells if
