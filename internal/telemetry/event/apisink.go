@@ -35,7 +35,7 @@ const (
 	longestPause = 3 * time.Second
 )
 
-// SinkConfig is what an APISink needs.
+// SinkConfig configures an APISink.
 type SinkConfig struct {
 	Client corev1.EventsGetter // clientset.CoreV1()
 	Log    *slog.Logger
@@ -52,7 +52,7 @@ type APISink struct {
 	order   []types.NamespacedName // of waiting: each once, the oldest first
 	dropped int                    // since events began to be dropped
 
-	forbidden bool // events are forbidden, and it was said; of Run alone
+	forbidden bool // events are forbidden, and that was logged; used by Run alone
 }
 
 // delivery is an event and how it gets to the server.
@@ -62,8 +62,8 @@ type delivery struct {
 	since time.Time // when it was handed in
 }
 
-// NewAPISink returns a sink, or what its config lacks. What it is sent waits until
-// Run runs.
+// NewAPISink returns a sink, or an error that names what is missing in its config. Events wait
+// until Run runs.
 func NewAPISink(c SinkConfig) (*APISink, error) {
 	if c.Client == nil || c.Log == nil {
 		return nil, errors.New("event: an API sink needs Client and Log")
@@ -71,7 +71,7 @@ func NewAPISink(c SinkConfig) (*APISink, error) {
 	return &APISink{SinkConfig: c, wake: make(chan struct{}, 1), waiting: map[types.NamespacedName]delivery{}}, nil
 }
 
-// Send takes in an event: see Config.Sink. It never blocks; if too many wait, the
+// Send queues an event: see Config.Sink. It never blocks; if too many wait, the
 // oldest is dropped.
 func (s *APISink) Send(e *v1.Event, patch []byte) {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
@@ -122,8 +122,8 @@ func (s *APISink) next() (delivery, bool) {
 	return delivery{}, false
 }
 
-// putBack has an event wait again, behind the others: one that the server can't
-// cope with must not hold them up. What happened meanwhile is newer.
+// putBack queues an event again, behind the others: an event that the server can't cope with must
+// not hold them up. A newer event of the same name that came meanwhile stays.
 func (s *APISink) putBack(d delivery) {
 	name := types.NamespacedName{Namespace: d.event.Namespace, Name: d.event.Name}
 	s.mu.Lock()
@@ -133,7 +133,7 @@ func (s *APISink) putBack(d delivery) {
 	}
 }
 
-// Run sends events until ctx ends, and then, for a moment, those that wait.
+// Run sends events until ctx ends, and then, for lastWords at most, the events that still wait.
 func (s *APISink) Run(ctx context.Context) {
 	failures, row := 0, logonce.Streak{}
 	for ctx.Err() == nil {
@@ -233,7 +233,7 @@ func (s *APISink) write(ctx context.Context, d delivery) error {
 	return err
 }
 
-// isFinal tells whether the server would say the same again.
+// isFinal tells whether the server would refuse the same event again.
 func isFinal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsMethodNotSupported(err)

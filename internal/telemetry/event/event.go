@@ -1,16 +1,15 @@
-// Package event tells what happens to pods and to the node: an image was pulled,
+// Package event records the events of pods and of the node: an image was pulled,
 // a container was started, a probe failed, memory runs out.
 //
-// Whoever does something to a pod hands a sentence about it to the Recorder,
-// and goes on at once. A goroutine counts repeated events as one, combines
-// similar ones and limits their rate, by the rules of client-go, and puts what
-// is left into the Store. The Store keeps the newest events in memory for
+// Callers hand an event to the Recorder, which never blocks. Its goroutine counts
+// repeated events as one, combines similar ones and limits their rate, by the rules
+// of client-go, and puts the rest into the Store. The Store keeps the newest events in memory for
 // readers, and in a file, from which a restarted agent goes on.
 //
 // In a cluster an APISink writes the same to the API server, at its own pace.
 //
 // The Recorder is the only writer of a Store. An event that was handed out is
-// never written to: one that happens again replaces it under the same name.
+// never changed: an event that happens again replaces it under the same name.
 package event
 
 import (
@@ -28,7 +27,7 @@ import (
 )
 
 const (
-	// defaultComponent is who tells of events.
+	// defaultComponent is the source.component of events.
 	defaultComponent = "berth"
 
 	maxMessage = 1 << 10 // bytes
@@ -50,7 +49,7 @@ func referNode(name string) v1.ObjectReference {
 	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
 
-// fieldPath is where a container stands in the spec of its pod.
+// fieldPath returns the path of a container in the spec of its pod.
 func fieldPath(p *v1.Pod, container string) string {
 	if container == "" {
 		return ""
@@ -69,12 +68,12 @@ func fieldPath(p *v1.Pod, container string) string {
 	return fmt.Sprintf("spec.%s{%s}", field, container)
 }
 
-// newEvent is an event that happened once, as told by a component of a node.
+// newEvent returns an event that happened once, reported by a component of a node.
 func newEvent(component, node string, about v1.ObjectReference, kind, reason, message string, now time.Time) *v1.Event {
 	at := metav1.NewTime(now)
 	return &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			// What is in no namespace has its events in the default one.
+			// Objects without a namespace have their events in the default one.
 			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
 			// Chance makes a name unique even if the clock is set back.
 			Name: util.GenerateEventName(about.Name, rand.Int64()),

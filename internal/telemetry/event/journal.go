@@ -54,7 +54,7 @@ func (j journal) append(line []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// isTorn tells whether f ends within a line: whoever wrote it was stopped.
+// isTorn tells whether f ends within a line: the agent was killed while it wrote.
 func isTorn(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

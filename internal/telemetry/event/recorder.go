@@ -15,16 +15,16 @@ import (
 	"berth/internal/lib/printable"
 )
 
-// queueLength is how many events may wait to be taken in.
+// queueLength is how many events may wait in the queue.
 const queueLength = 1000
 
-// Config is what a Recorder needs.
+// Config configures a Recorder.
 type Config struct {
-	Node  string // the name of this node, which events are told from
+	Node  string // the name of this node, the source.host of events
 	Store *Store
 	Log   *slog.Logger
-	// Component is who tells of events; empty: berth. In a cluster, people and alerts
-	// look for those of the kubelet.
+	// Component is the source.component of events; empty: berth. In a cluster, people and
+	// alerts look for kubelet.
 	Component string
 	// Sink is given what the store is given, if there is one: an event, and if it
 	// has happened before, the patch that makes the event of that name into this
@@ -33,7 +33,7 @@ type Config struct {
 	Sink func(e *v1.Event, patch []byte)
 }
 
-// Recorder takes in events. Its methods may be called by anybody at any time.
+// Recorder records events. Its methods may be called by any goroutine at any time.
 type Recorder struct {
 	config     Config
 	correlator *record.EventCorrelator
@@ -45,8 +45,8 @@ type Recorder struct {
 	before   uint64
 }
 
-// New returns a recorder, or what its config lacks. What it is told is taken in
-// once Run runs.
+// New returns a recorder, or an error that names what is missing in its config. Events wait in
+// the queue until Run runs.
 func New(c Config) (*Recorder, error) {
 	if c.Node == "" || c.Store == nil || c.Log == nil {
 		return nil, errors.New("event: Node, Store and Log are needed")
@@ -61,14 +61,14 @@ func New(c Config) (*Recorder, error) {
 			},
 		}),
 	}
-	// What happened before a restart goes on to be counted.
+	// Events from before a restart go on to be counted.
 	for _, e := range c.Store.List("", "", "") {
 		r.correlator.UpdateState(e)
 	}
 	return r, nil
 }
 
-// Record tells what happened to a pod. The kind is v1.EventTypeNormal or
+// Record records an event of a pod. The kind is v1.EventTypeNormal or
 // v1.EventTypeWarning. It never blocks, and keeps nothing of p but its names.
 func (r *Recorder) Record(p *v1.Pod, kind, reason, message string) {
 	r.RecordContainer(p, "", kind, reason, message)
@@ -79,7 +79,7 @@ func (r *Recorder) Recordf(p *v1.Pod, kind, reason, format string, args ...any) 
 	r.RecordContainer(p, "", kind, reason, fmt.Sprintf(format, args...))
 }
 
-// RecordContainer tells what happened to one container of a pod.
+// RecordContainer records an event of one container of a pod.
 func (r *Recorder) RecordContainer(p *v1.Pod, container, kind, reason, message string) {
 	r.enqueue(refer(p, container), kind, reason, message)
 }
@@ -89,7 +89,7 @@ func (r *Recorder) RecordContainerf(p *v1.Pod, container, kind, reason, format s
 	r.RecordContainer(p, container, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// RecordNode tells what happened to this node. It never blocks.
+// RecordNode records an event of this node. It never blocks.
 func (r *Recorder) RecordNode(kind, reason, message string) {
 	r.enqueue(referNode(r.config.Node), kind, reason, message)
 }
@@ -102,11 +102,10 @@ func (r *Recorder) enqueue(about v1.ObjectReference, kind, reason, message strin
 	}
 }
 
-// Dropped is how many events were lost because they came faster than they could
-// be taken in.
+// Dropped returns how many events were lost because the queue was full.
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
-// Run takes events in until ctx ends, and then those that wait already.
+// Run handles the events of the queue until ctx ends, and then those that still wait in it.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
 		select {
@@ -121,19 +120,19 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// ingest puts one event where it belongs.
-func (r *Recorder) ingest(told *v1.Event) {
+// ingest correlates an event with earlier ones, and hands the result to the store and the sink.
+func (r *Recorder) ingest(reported *v1.Event) {
 	r.logDropped()
-	result, err := r.correlator.EventCorrelate(told)
+	result, err := r.correlator.EventCorrelate(reported)
 	if err != nil {
 		// The event is good. It has no patch, so that for a sink it is a new one.
-		r.config.Log.Debug("an event has no patch", "event", told.Name, "err", err)
+		r.config.Log.Debug("an event has no patch", "event", reported.Name, "err", err)
 	}
 	if result == nil || result.Skip {
 		return // too many of this pod or node
 	}
 	e := result.Event
-	// What combines several events is made without these.
+	// The correlator makes events that combine several without these.
 	e.ReportingController, e.ReportingInstance = r.config.Component, r.config.Node
 	r.config.Store.Add(e)
 	if r.config.Sink != nil {

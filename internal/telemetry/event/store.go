@@ -20,7 +20,7 @@ const (
 	defaultPerPod = 100
 )
 
-// StoreConfig is what a Store needs.
+// StoreConfig configures a Store.
 type StoreConfig struct {
 	// Path is the file that events are written to, beside a second one whose name
 	// ends in .old. Empty: events are only in memory.
@@ -31,7 +31,7 @@ type StoreConfig struct {
 	PerPod int // how many events of one pod are kept; 0 means 100
 }
 
-// Store holds the newest events and tells readers when there are new ones.
+// Store holds the newest events and notifies readers of new ones.
 type Store struct {
 	max, perPod int
 	journal     journal
@@ -74,7 +74,7 @@ func OpenStore(c StoreConfig) (*Store, error) {
 	return s, nil
 }
 
-// restore reads what is written down. A line that was not written to its end,
+// restore reads the journal. A line that was not written to its end,
 // or that is damaged, is left out.
 func (s *Store) restore() {
 	lines, err := s.journal.read()
@@ -195,7 +195,7 @@ func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
 }
 
 // Watch returns a channel that says "list again" after every change, until ctx
-// ends. A reader that is slow is told once, not often.
+// ends. Several changes before a slow reader receives are one signal.
 func (s *Store) Watch(ctx context.Context) <-chan struct{} {
 	w := make(chan struct{}, 1)
 	s.mu.Lock()

@@ -29,7 +29,7 @@ func Count(desired []*v1.Pod, mirrored func(*v1.Pod) bool, lives map[pod.UID]wor
 		work := metrics.Work{Lifecycle: lifecycle(l.Phase), Config: "desired", Static: pod.IsStatic(l.Pod)}
 		switch {
 		case wanted[uid]:
-		case pod.Source(l.Pod) == "": // nobody ever told us of it
+		case pod.Source(l.Pod) == "": // no source ever had it
 			work.Config = "runtime_only"
 		default:
 			work.Config = "orphan"

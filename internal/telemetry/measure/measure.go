@@ -1,6 +1,6 @@
-// Package measure stands behind the hooks that the road of a pod has for those who
-// watch it, and hands what it sees to three who keep it: metrics, the waterfalls of
-// pods, and traces. It decides nothing, and no call of it blocks.
+// Package measure implements the telemetry hooks of the packages that run pods. It hands each
+// observation to metrics, the waterfalls of pods, and traces. It decides nothing, and no call of
+// it blocks.
 package measure
 
 import (
@@ -20,20 +20,20 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// Config is what a Watcher is made of.
+// Config configures a Recorder.
 type Config struct {
 	Metrics    *metrics.Metrics
 	Waterfalls *waterfall.Recorder
 	Tracer     *trace.Tracer // nil: nothing is traced
 }
 
-// Recorder is what the hooks call.
+// Recorder implements the telemetry hooks.
 type Recorder struct {
 	Config
 	relisted atomic.Int64 // when the last list began, in nanoseconds since 1970
 }
 
-// New returns a watcher.
+// New returns a Recorder.
 func New(c Config) (*Recorder, error) {
 	if c.Metrics == nil || c.Waterfalls == nil {
 		return nil, errors.New("measure: metrics and waterfalls are required")
@@ -131,11 +131,11 @@ func (w *Recorder) Updated(source string, op pod.Op, pods int) {
 	w.Metrics.Updated(source, op.String(), pods)
 }
 
-// Rejected is told of a pod that may not run here.
+// Rejected counts a pod that may not run here.
 func (w *Recorder) Rejected(reason string) { w.Metrics.Rejected(reason) }
 
-// Preempted is told how many pods make room for another.
+// Preempted counts pods that make room for another.
 func (w *Recorder) Preempted(victims int) { w.Metrics.Preempted(victims) }
 
-// Orphaned is told of a pod that nobody wants.
+// Orphaned counts a pod that no source has.
 func (w *Recorder) Orphaned() { w.Metrics.Orphaned() }

@@ -17,7 +17,7 @@ func (w *Recorder) Step(ctx context.Context, _ *v1.Pod, step string) (context.Co
 	return w.Tracer.Within(ctx, step)
 }
 
-// Starting is told of each sync that brings a pod up.
+// Starting is called for each sync that brings a pod up.
 func (w *Recorder) Starting(p *v1.Pod) {
 	seen := pod.FirstSeen(p)
 	if w.Waterfalls.Open(p.UID, seen) && !seen.IsZero() {
@@ -51,12 +51,12 @@ func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 	}
 }
 
-// StartFailed is told of a container that could not be started.
+// StartFailed is called for a container that could not be started.
 func (w *Recorder) StartFailed(p *v1.Pod, container, reason string) {
 	w.Metrics.ContainerFailed(kindOf(p, container), reason)
 }
 
-// kindOf is what the kubelet calls the kind of a container.
+// kindOf returns the kubelet's metric label for the kind of a container.
 func kindOf(p *v1.Pod, container string) string {
 	for i := range p.Spec.EphemeralContainers {
 		if p.Spec.EphemeralContainers[i].Name == container {
@@ -69,8 +69,8 @@ func kindOf(p *v1.Pod, container string) string {
 	return "container"
 }
 
-// Shown is told every status that is new. A pod that is ready, or has ended, has
-// come to the end of its start.
+// Shown is called with every new status. A pod that is ready, or has ended, has come to the end
+// of its start.
 func (w *Recorder) Shown(p *v1.Pod, s *v1.PodStatus) {
 	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
 	if !ended && !isReady(s) {
@@ -121,7 +121,7 @@ func isReady(s *v1.PodStatus) bool {
 	return false
 }
 
-// Gone is told that nothing of a pod is left.
+// Gone is called when nothing of a pod is left.
 func (w *Recorder) Gone(uid pod.UID) {
 	w.Waterfalls.Forget(uid)
 	w.Metrics.Forget(uid)

@@ -9,8 +9,8 @@
 //	/metrics/slis      how health checks went
 //
 // Metrics only counts: nothing is decided here, no call blocks, and only what is
-// really measured is told. What is told of pods is made of what there is when
-// somebody asks, or forgotten when the pod goes, so it does not grow.
+// really measured is exported. Metrics of pods are computed with each scrape, or dropped when the
+// pod goes, so they do not grow.
 package metrics
 
 import (

@@ -13,24 +13,24 @@ import (
 	"berth/internal/telemetry/stats"
 )
 
-// Stats is what pods use.
+// Stats measures the resource usage of pods.
 type Stats interface {
 	Read(ctx context.Context, scope stats.Scope) (*stats.Snapshot, error)
 	Claims(ctx context.Context) []stats.Claim
 }
 
-// PagesConfig is what Pages are made of.
+// PagesConfig configures Pages.
 type PagesConfig struct {
 	Metrics    *Metrics
 	NodeName   string
 	Version    string // of berth
 	Kubernetes string // the version that it stands in for, such as v1.36.3
 	Stats      Stats
-	// Counts is what there is at present.
+	// Counts returns the present numbers of pods and containers.
 	Counts func() Counts
 	// Slots tells how many start slots are taken and free, and how many pods wait.
 	Slots func() (taken, free, waiting int)
-	// Volumes counts those of pods. Nil: nobody does.
+	// Volumes counts the volumes of pods. Nil: they are not counted.
 	Volumes func() map[Volumes]int
 	// ClientExpiry and ServerExpiry are until when our certificates are good. Nil, or
 	// a zero time: there is none.

@@ -79,7 +79,7 @@ func counts(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// PodStarted is told of a pod whose containers run: how long after it was first seen
+// PodStarted observes a pod whose containers run: how long after it was first seen
 // that is, and how long after its creation without the time that nobody here could
 // make shorter. A negative one is not known.
 func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
@@ -89,23 +89,23 @@ func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
 	}
 }
 
-// PodBegun is told of a pod that a worker began with, so long after it was seen.
+// PodBegun observes how long after it was seen a worker began with a pod.
 func (m *Metrics) PodBegun(sinceSeen time.Duration) { m.pods.workerStart.Observe(sinceSeen.Seconds()) }
 
-// Turn is told of one turn of a pod's worker: sync, kill or terminated.
+// Turn observes one turn of a pod's worker: sync, kill or terminated.
 func (m *Metrics) Turn(operation string, took time.Duration) {
 	m.pods.worker.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// Phase is told of a phase of a pod's start.
+// Phase observes a phase of a pod's start.
 func (m *Metrics) Phase(phase string, took time.Duration) {
 	m.pods.phase.WithLabelValues(phase).Observe(took.Seconds())
 }
 
-// Waited is told how long a pod waited for a start slot.
+// Waited observes how long a pod waited for a start slot.
 func (m *Metrics) Waited(took time.Duration) { m.pods.wait.Observe(took.Seconds()) }
 
-// Sandbox is told of a sandbox that was made, or not.
+// Sandbox counts an attempt to create a sandbox.
 func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
 	m.pods.startedPods.Inc()
 	m.pods.sandbox.WithLabelValues(handler).Observe(took.Seconds())
@@ -115,28 +115,28 @@ func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
 	}
 }
 
-// ContainerBegun and ContainerFailed are told of containers: kind is container,
-// init_container or ephemeral_container, and the reason that of a status.
+// ContainerBegun and ContainerFailed count containers: kind is container, init_container or
+// ephemeral_container, and reason is a waiting reason.
 func (m *Metrics) ContainerBegun(kind string) { m.pods.startedContainers.WithLabelValues(kind).Inc() }
 
 func (m *Metrics) ContainerFailed(kind, reason string) {
 	m.pods.startedContainersErrors.WithLabelValues(kind, reason).Inc()
 }
 
-// ImagePulled is told of an image that was pulled. A size of 0 is not known.
+// ImagePulled observes the pull of an image. A size of 0 is not known.
 func (m *Metrics) ImagePulled(size uint64, took time.Duration) {
 	m.pods.pull.WithLabelValues(sizeRange(size)).Observe(took.Seconds())
 }
 
-// Cgroup is told of an operation on the cgroup of a pod: create, update or destroy.
+// Cgroup observes an operation on the cgroup of a pod: create, update or destroy.
 func (m *Metrics) Cgroup(operation string, took time.Duration) {
 	m.pods.cgroups.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// StatusWritten is told of a status that the API server has.
+// StatusWritten observes how long it took until the API server had a status.
 func (m *Metrics) StatusWritten(took time.Duration) { m.pods.statusSync.Observe(took.Seconds()) }
 
-// Restarted is told of a pod that comes again under the UID that it had.
+// Restarted counts a pod that was added again under the same UID.
 func (m *Metrics) Restarted(static bool) { m.pods.restarted.WithLabelValues(staticLabel(static)).Inc() }
 
 // Updated counts the updates of a source.

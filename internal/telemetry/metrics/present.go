@@ -10,29 +10,29 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Counts is what there is at a moment.
+// Counts are the numbers of pods and containers at a moment.
 type Counts struct {
 	Running    int            // pods of which something runs
 	Containers map[string]int // by state: created, running, exited, unknown
 	Desired    Kinds
 	Active     Kinds // desired, and not ended
 	Mirrors    int
-	Working    map[Work]int // pods that somebody works on
+	Working    map[Work]int // pods by the work that their workers do
 	UIDs       map[pod.UID]bool
 }
 
 // Kinds counts pods by where they come from.
 type Kinds struct{ Static, Regular int }
 
-// Work is what is done for a pod: Lifecycle is sync, terminating or terminated, and
+// Work is the state of a pod's worker: Lifecycle is sync, terminating or terminated, and
 // Config desired, orphan or runtime_only.
 type Work struct {
 	Lifecycle, Config string
 	Static            bool
 }
 
-// present tells what there is when it is asked. It describes nothing, since what it
-// tells depends on what there is.
+// present is a collector that computes its metrics with each scrape. It describes none, since
+// they depend on the present pods and containers.
 type present struct{ pages *Pages }
 
 func (p present) Describe(chan<- *prometheus.Desc) {}
@@ -77,9 +77,9 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	p.times(tell)
 }
 
-type tellFunc = func(name, help string, value float64, pairs ...string)
+type emitFunc = func(name, help string, value float64, pairs ...string)
 
-func (p present) versions(tell tellFunc) {
+func (p present) versions(tell emitFunc) {
 	c := p.pages
 	tell("berth_build_info", "What this binary is; always 1.", 1, "version", c.Version, "go_version", runtime.Version())
 	if c.Kubernetes == "" {
@@ -94,7 +94,7 @@ func (p present) versions(tell tellFunc) {
 		"compiler", runtime.Compiler, "platform", runtime.GOOS+"/"+runtime.GOARCH)
 }
 
-func (p present) times(tell tellFunc) {
+func (p present) times(tell emitFunc) {
 	ttl := func(name, help string, until func() time.Time) {
 		if until == nil {
 			return

@@ -39,7 +39,7 @@ type Probe struct {
 	Took                       time.Duration
 }
 
-// Probed is told of each check.
+// Probed counts a run of a probe.
 func (m *Metrics) Probed(p Probe) {
 	m.probed.mu.Lock()
 	m.probed.pods[p.UID] = probedPod{p.Namespace, p.Name}
@@ -48,7 +48,7 @@ func (m *Metrics) Probed(p Probe) {
 	m.probed.duration.WithLabelValues(p.Kind, p.Container, p.Name, p.Namespace).Observe(p.Took.Seconds())
 }
 
-// Forget drops what is told of a pod that is gone.
+// Forget drops the metrics of a pod that is gone.
 func (m *Metrics) Forget(uid pod.UID) {
 	m.probed.mu.Lock()
 	defer m.probed.mu.Unlock()
@@ -97,7 +97,7 @@ func newHealthMetrics() healthMetrics {
 	}
 }
 
-// Checked is told of each health check that was made for /healthz.
+// Checked counts a health check that was made for /healthz.
 func (m *Metrics) Checked(name string, err error) {
 	status, value := "success", 1.0
 	if err != nil {

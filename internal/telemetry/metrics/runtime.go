@@ -36,7 +36,7 @@ func (r runtimeMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{r.calls, r.failures, r.took, r.relists, r.podRelists, r.relistIntervals, r.relisted}
 }
 
-// Call is told of a call to the runtime.
+// Call counts a call to the runtime.
 func (m *Metrics) Call(operation string, took time.Duration, err error) {
 	m.runtime.calls.WithLabelValues(operation).Inc()
 	m.runtime.took.WithLabelValues(operation).Observe(took.Seconds())
@@ -45,8 +45,8 @@ func (m *Metrics) Call(operation string, took time.Duration, err error) {
 	}
 }
 
-// Relisted is told of a list of all that the runtime holds, and how long after the
-// one before it began; 0: it was the first.
+// Relisted observes a relist of all pods of the runtime, and the time since the relist before it
+// began; 0: it was the first.
 func (m *Metrics) Relisted(at time.Time, took, after time.Duration) {
 	m.runtime.relists.Observe(took.Seconds())
 	m.runtime.relisted.Set(seconds(at))
@@ -55,5 +55,5 @@ func (m *Metrics) Relisted(at time.Time, took, after time.Duration) {
 	}
 }
 
-// PodRelisted is told how long it took to read what the runtime holds of one pod.
+// PodRelisted observes how long it took to read one pod from the runtime.
 func (m *Metrics) PodRelisted(took time.Duration) { m.runtime.podRelists.Observe(took.Seconds()) }

@@ -12,13 +12,13 @@ type startup struct {
 	joined, registered atomic.Int64
 }
 
-// Joining and Registered are told when the agent begins to register its node, and
-// when the cluster has it. Only the first time counts.
+// Joining and Registered are called when the agent begins to register its node, and when the
+// cluster has it. Only the first call counts.
 func (m *Metrics) Joining(at time.Time) { m.startup.joined.CompareAndSwap(0, at.UnixNano()) }
 
 func (m *Metrics) Registered(at time.Time) { m.startup.registered.CompareAndSwap(0, at.UnixNano()) }
 
-func (p present) startup(tell tellFunc) {
+func (p present) startup(tell emitFunc) {
 	s := &p.pages.Metrics.startup
 	joined, registered := s.joined.Load(), s.registered.Load()
 	if joined != 0 {

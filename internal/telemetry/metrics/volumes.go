@@ -24,8 +24,8 @@ func (v volumeMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{v.operations, v.csi}
 }
 
-// VolumeSetUp is told of an attempt to set up a volume. The plugin is what the kubelet
-// calls the kind of it.
+// VolumeSetUp counts an attempt to set up a volume. The plugin is the kubelet's name for the
+// kind of the volume.
 func (m *Metrics) VolumeSetUp(plugin string, took time.Duration, err error) {
 	status := "success"
 	if err != nil {
@@ -34,18 +34,18 @@ func (m *Metrics) VolumeSetUp(plugin string, took time.Duration, err error) {
 	m.volumes.operations.WithLabelValues("volume_mount", plugin, status, "false").Observe(took.Seconds())
 }
 
-// CSICalled is told of a call to a CSI driver.
+// CSICalled observes a call to a CSI driver.
 func (m *Metrics) CSICalled(driver, method, code string, took time.Duration) {
 	m.volumes.csi.WithLabelValues(driver, "/csi.v1.Node/"+method, code, "false").Observe(took.Seconds())
 }
 
-// Volumes are those of one kind, wanted or there.
+// Volumes is the key of a count of volumes: their kind, and whether they are desired or set up.
 type Volumes struct {
 	Plugin string
 	There  bool
 }
 
-func (p present) volumes(tell tellFunc) {
+func (p present) volumes(tell emitFunc) {
 	if p.pages.Volumes == nil {
 		return
 	}

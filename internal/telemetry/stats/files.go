@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxFiles is where counting ends. A volume with more is not told of.
+	// maxFiles is where counting ends. A volume with more files has no stats.
 	maxFiles = 1_000_000
 	// maxLinked is how many files of several names are remembered while counting.
 	maxLinked = 1 << 16
@@ -23,7 +23,7 @@ const (
 	maxCounting = 2 * time.Minute
 )
 
-// measurePlace measures a place. It returns nil if that is gone, or too large.
+// measurePlace measures a place. It returns nil if the place is gone, or has too many files.
 func measurePlace(ctx context.Context, p place) *Filesystem {
 	out := statfs(p.path)
 	if out == nil || !p.count {
@@ -39,7 +39,7 @@ func measurePlace(ctx context.Context, p place) *Filesystem {
 	return out
 }
 
-// statfs is what a file system tells of itself.
+// statfs returns the numbers of a file system from statfs(2).
 func statfs(path string) *Filesystem {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -103,13 +103,13 @@ func (t *tally) add(st *unix.Stat_t, isDir bool) {
 }
 
 // readFiles adds what is used of disks and volumes.
-func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told runtimeStats) {
+func (r *Reader) readFiles(ctx context.Context, s *Snapshot, reported runtimeStats) {
 	var places []place
 	var give []func(*Filesystem)
 	ask := func(p place, to func(*Filesystem)) { places, give = append(places, p), append(give, to) }
 
 	ask(place{path: r.RootDir}, func(f *Filesystem) { s.Node.Root = f })
-	r.requestRuntimePlaces(s, told, ask)
+	r.requestRuntimePlaces(s, reported, ask)
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		for j := range p.Containers {
@@ -131,14 +131,14 @@ func (r *Reader) readFiles(ctx context.Context, s *Snapshot, told runtimeStats) 
 
 // requestRuntimePlaces asks for where images and the layers of containers are. The
 // runtime knows how much is its own, and the file system how much there is.
-func (r *Reader) requestRuntimePlaces(s *Snapshot, told runtimeStats, ask func(place, func(*Filesystem))) {
-	if len(told.places.Images) > 0 {
-		images := told.places.Images[0]
+func (r *Reader) requestRuntimePlaces(s *Snapshot, reported runtimeStats, ask func(place, func(*Filesystem))) {
+	if len(reported.places.Images) > 0 {
+		images := reported.places.Images[0]
 		ask(place{path: images.Mountpoint}, func(f *Filesystem) { s.Node.Images = usedOf(f, images) })
 	}
-	layers := told.places.Containers
+	layers := reported.places.Containers
 	if len(layers) == 0 {
-		layers = told.places.Images
+		layers = reported.places.Images
 	}
 	if len(layers) == 0 {
 		return
@@ -148,7 +148,7 @@ func (r *Reader) requestRuntimePlaces(s *Snapshot, told runtimeStats, ask func(p
 		for i := range s.Pods {
 			for j := range s.Pods[i].Containers {
 				c := &s.Pods[i].Containers[j]
-				if t, ok := told.containers[c.ID]; ok && t.Writable.Used != nil {
+				if t, ok := reported.containers[c.ID]; ok && t.Writable.Used != nil {
 					c.Writable = usedOf(f, t.Writable)
 				}
 			}
@@ -169,7 +169,7 @@ func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
 // requestVolume asks for a volume whose use can be told: not one that shows a
 // directory of the machine, which is not the pod's alone.
 func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
-	told := Volume{Name: v.Name}
+	out := Volume{Name: v.Name}
 	at := place{}
 	switch volumekind.UsageOf(&v.VolumeSource) {
 	case volumekind.NotMeasured:
@@ -178,10 +178,10 @@ func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Files
 	case volumekind.Files:
 		at.count = true
 	case volumekind.EphemeralFiles:
-		at.count, told.Disk = true, true
+		at.count, out.Disk = true, true
 	}
 	if v.PersistentVolumeClaim != nil {
-		told.Claim = v.PersistentVolumeClaim.ClaimName
+		out.Claim = v.PersistentVolumeClaim.ClaimName
 	}
 	path, ok := r.Volume(p.UID, v.Name)
 	if !ok {
@@ -189,7 +189,7 @@ func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Files
 	}
 	at.path = path
 	ask(at, func(f *Filesystem) {
-		told.Filesystem = *f
-		p.Volumes = append(p.Volumes, told)
+		out.Filesystem = *f
+		p.Volumes = append(p.Volumes, out)
 	})
 }

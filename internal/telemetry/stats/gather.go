@@ -28,14 +28,14 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	}
 	s := &Snapshot{At: began, Node: node, Pods: r.running()}
 	r.readNode(&s.Node)
-	told := r.readRuntime(ctx, s.Pods, scope)
+	reported := r.readRuntime(ctx, s.Pods, scope)
 	for i := range s.Pods {
-		r.readPod(&s.Pods[i], scope, told)
+		r.readPod(&s.Pods[i], scope, reported)
 	}
 	if scope >= Full {
 		s.Node.Detail, s.Node.Disks = r.Counters.Detail(nodeKey), named(r.Counters.Disks(nodeKey))
 		r.machine.pressure(&s.Node.Detail)
-		r.readFiles(ctx, s, told)
+		r.readFiles(ctx, s, reported)
 	}
 	s.hasRates = s.Node.Rate != nil && !slices.ContainsFunc(s.Pods, Pod.lacksRates)
 	r.rates.prune(began.Add(-rateWithin))
@@ -114,12 +114,12 @@ func (r *Reader) usage(path string) Usage {
 	return Usage{Usage: u, Rate: r.rates.add(path, u.At, u.CPU)}
 }
 
-func (r *Reader) readPod(p *Pod, scope Scope, told runtimeStats) {
+func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats) {
 	p.Usage = r.usage(p.Cgroup)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Cgroup == "" {
-			c.Usage = r.runtimeReported(c.ID, told.containers[c.ID])
+			c.Usage = r.runtimeReported(c.ID, reported.containers[c.ID])
 			continue
 		}
 		c.Usage = r.usage(c.Cgroup)

@@ -15,17 +15,17 @@ const (
 	countShare     = 20
 	statfsInterval = 5 * time.Second
 
-	// measureTimeout is how long a reader waits for what is being measured. What takes
-	// longer is told the next time.
+	// measureTimeout is how long a reader waits for measurements. The result of one that takes
+	// longer is in the next answer.
 	measureTimeout = 300 * time.Millisecond
-	// forgetAfter is how long what nobody asks for is kept.
+	// forgetAfter is how long the result of a place that is not read any more is kept.
 	forgetAfter = 10 * time.Minute
 	// countersAtOnce keeps the disk free for others.
 	countersAtOnce = 2
 )
 
-// meter measures files and file systems, each in a goroutine of its own: one that
-// hangs holds up nobody, and is not asked again until it answers.
+// meter measures files and file systems, each in a goroutine of its own: a file system that
+// hangs holds up no other, and is not measured again until it answers.
 type meter struct {
 	group      *run.Group
 	measureOne func(context.Context, place) *Filesystem
@@ -35,13 +35,13 @@ type meter struct {
 	places map[place]*measured
 }
 
-// place is something to be measured.
+// place is a directory or a file system to be measured.
 type place struct {
 	path  string
 	count bool // the files below it; else the file system that it is on
 }
 
-// measured is what is known of a place.
+// measured is the state of one place.
 type measured struct {
 	usedAt time.Time
 	next   time.Time     // not before
@@ -53,8 +53,8 @@ func newMeter(group *run.Group, look func(context.Context, place) *Filesystem) *
 	return &meter{group: group, measureOne: look, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
 }
 
-// measure returns what is known of some places, in their order, and waits a moment
-// for what is not known yet.
+// measure returns the newest results for some places, in their order, and waits a moment for
+// places that have no result yet.
 func (m *meter) measure(ctx context.Context, places []place) []*Filesystem {
 	patience, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
@@ -75,8 +75,8 @@ func (m *meter) measure(ctx context.Context, places []place) []*Filesystem {
 	return out
 }
 
-// begin starts what is due, and returns what to wait for: that of which nothing
-// is known yet.
+// begin starts the measurements that are due, and returns the channels of those that run for
+// places without a result.
 func (m *meter) begin(places []place) []<-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// runtimeStats is what the runtime said of containers, by their ids, and of its own file
-// systems.
+// runtimeStats are the runtime's stats of containers, by their IDs, and of its file systems.
 type runtimeStats struct {
 	at         time.Time
 	containers map[string]cri.ContainerStats
@@ -20,18 +19,18 @@ type runtimeStats struct {
 }
 
 const (
-	// usageMaxAge is how old the runtime's word may be where it is all there is, and
-	// filesMaxAge where it only adds what containers wrote.
+	// usageMaxAge is how old the runtime's stats may be if the usage of containers is taken from
+	// them, and filesMaxAge if only the size of their writable layers is.
 	usageMaxAge = 5 * time.Second
 	filesMaxAge = 30 * time.Second
-	// readerTimeout is how long a reader waits for it if there is none, and
-	// callTimeout how long anybody does.
+	// readerTimeout is how long a reader waits for stats if there are none, and callTimeout
+	// how long the calls to the runtime may take.
 	readerTimeout = 2 * time.Second
 	callTimeout   = 20 * time.Second
 )
 
-// runtimeUsage asks the runtime, once at a time and beside whoever wants to know:
-// with many containers it takes its time.
+// runtimeUsage reads the runtime's stats in a goroutine, one call at a time: with many containers
+// a call takes long.
 type runtimeUsage struct {
 	runtime Runtime
 	group   *run.Group
@@ -39,7 +38,7 @@ type runtimeUsage struct {
 
 	mu      sync.Mutex
 	last    runtimeStats
-	asking  chan struct{} // closed when it has answered; nil: nobody asks
+	asking  chan struct{} // closed when the call that runs is over; nil: none does
 	failing bool
 }
 
@@ -47,8 +46,8 @@ func newRuntimeUsage(group *run.Group, r Runtime, log *slog.Logger) *runtimeUsag
 	return &runtimeUsage{runtime: r, group: group, log: log}
 }
 
-// get returns what the runtime said, and asks again if that is too long ago. It
-// waits for the answer only if there is none to tell meanwhile.
+// get returns the newest stats, and begins to read them again if they are older than atMost. It
+// waits for that only if they are older than twice atMost.
 func (u *runtimeUsage) get(ctx context.Context, atMost time.Duration) runtimeStats {
 	u.mu.Lock()
 	age := time.Since(u.last.at)
@@ -100,7 +99,8 @@ func (u *runtimeUsage) refresh(ctx context.Context) {
 	u.failing = err != nil
 }
 
-// readRuntime finds out what only the runtime knows.
+// readRuntime returns the runtime's stats if the scope, or a container without a known cgroup,
+// needs them.
 func (r *Reader) readRuntime(ctx context.Context, pods []Pod, scope Scope) runtimeStats {
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -115,7 +115,7 @@ func (r *Reader) readRuntime(ctx context.Context, pods []Pod, scope Scope) runti
 	return runtimeStats{}
 }
 
-// runtimeReported is that of a container by the word of the runtime.
+// runtimeReported returns the usage of a container from the runtime's stats.
 func (r *Reader) runtimeReported(id string, c cri.ContainerStats) Usage {
 	u := Usage{Usage: cgroup.Usage{At: c.CPU.At, CPU: c.CPU.Total}, Rate: c.CPU.Rate}
 	if u.Rate == nil {

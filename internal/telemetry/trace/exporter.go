@@ -7,9 +7,9 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// lossLogger tells when spans begin to be lost, and when they are taken again: the
-// library would complain of each batch, to a log that the whole process shares. It is
-// called by one goroutine at a time.
+// lossLogger is an exporter that logs when spans begin to be lost, and when the collector takes
+// them again: the library would log each batch, to a global logger. It is called by one goroutine
+// at a time.
 type lossLogger struct {
 	sdk.SpanExporter
 	endpoint string
@@ -17,7 +17,7 @@ type lossLogger struct {
 	losing   bool
 }
 
-// ExportSpans never fails, since nobody could do anything about it.
+// ExportSpans logs an error and never returns one: the library would log it again.
 func (t *lossLogger) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := t.SpanExporter.ExportSpans(ctx, spans)
 	switch {

@@ -1,7 +1,6 @@
-// Package trace tells where the time of a pod goes, step by step, to whoever
-// collects OpenTelemetry spans.
+// Package trace sends OpenTelemetry spans of the steps of a pod's sync to a collector.
 //
-// A Tracer that nobody configured is nil, and all of its methods do nothing: no
+// Without a configuration the Tracer is nil, and all of its methods do nothing: no
 // span is made, and nothing is sent. Spans are sent in the background and dropped
 // when the collector can't keep up: no pod ever waits for one.
 package trace
@@ -28,12 +27,12 @@ type Config struct {
 	Endpoint          string // host:port of a collector that speaks OTLP over gRPC; "" is localhost:4317
 	PerMillion        int32  // how many of a million syncs are traced; 0: none begun here
 	NodeName, Version string
-	Log               *slog.Logger // is told when spans are lost
+	Log               *slog.Logger // logs when spans are lost
 }
 
 const defaultEndpoint = "localhost:4317"
 
-// Tracer makes spans. A nil one makes none.
+// Tracer makes spans. A nil Tracer makes none.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -75,7 +74,7 @@ func newTracer(exporter sdk.SpanExporter, c Config) *Tracer {
 // stopTimeout is how long the last spans may take to be sent.
 const stopTimeout = 2 * time.Second
 
-// Stop sends what is left.
+// Stop sends the spans that are left.
 func (t *Tracer) Stop() error {
 	if t == nil {
 		return nil
@@ -90,7 +89,7 @@ func (t *Tracer) Stop() error {
 
 func nothing(error) {}
 
-// Begin begins a span, and what it returns ends it. The pairs are names and values
+// Begin begins a span. The function that it returns ends the span. The pairs are names and values
 // of attributes.
 func (t *Tracer) Begin(ctx context.Context, name string, pairs ...string) (context.Context, func(error)) {
 	if t == nil {
