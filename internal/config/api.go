@@ -14,7 +14,7 @@ import (
 type API struct {
 	Address netip.Addr
 	Port    int // HTTPS, with all paths
-	// ReadOnlyPort is plain HTTP: a few paths, for whoever asks.
+	// ReadOnlyPort is plain HTTP: a few paths, without authentication.
 	ReadOnlyPort   int
 	HealthzAddress netip.Addr
 	HealthzPort    int // plain HTTP: is the agent well?
@@ -23,15 +23,15 @@ type API struct {
 	Ciphers []uint16      // of TLS 1.2; empty: Go's choice
 	Curves  []tls.CurveID // empty: Go's choice
 
-	// ClientCA is a file with the certificates that sign those of clients. Empty:
-	// nobody is known by a certificate.
+	// ClientCA is a file with the CAs of client certificates. Empty: client certificates are
+	// not accepted.
 	ClientCA  string
-	Anonymous bool // who shows nothing is let in, as system:anonymous
-	// Tokens says that the cluster is asked whose a token is, and TokenTTL for how
-	// long its answer is good.
+	Anonymous bool // a client without credentials is system:anonymous
+	// Tokens says that the cluster is asked which user a token belongs to, and TokenTTL for how
+	// long its answer is cached.
 	Tokens   bool
 	TokenTTL time.Duration
-	// AlwaysAllow says that whoever is known may do everything. Without it, the
+	// AlwaysAllow says that each authenticated user may do everything. Without it, the
 	// cluster is asked.
 	AlwaysAllow           bool
 	AllowedTTL, DeniedTTL time.Duration
@@ -101,8 +101,8 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 	return a
 }
 
-// onLoopback refuses, on a machine without a cluster, what others could read there
-// without saying who they are.
+// onLoopback refuses, on a machine without a cluster, ports that other machines could read
+// without authentication.
 func (l *loader) onLoopback(a *API) {
 	for _, open := range []struct {
 		setting string
@@ -119,7 +119,7 @@ func (l *loader) onLoopback(a *API) {
 	}
 }
 
-// access refuses a port that nobody watches over.
+// access refuses a port without authentication or authorization.
 func (l *loader) access(a *API, inCluster bool) {
 	if a.Port == 0 {
 		return
@@ -146,7 +146,7 @@ func (l *loader) access(a *API, inCluster bool) {
 	}
 }
 
-// authorization tells whether whoever is known may do everything.
+// authorization tells whether each authenticated user may do everything.
 func (l *loader) authorization(mode string, inCluster bool) bool {
 	switch kubeletconfig.KubeletAuthorizationMode(mode) {
 	case "":
@@ -207,8 +207,8 @@ func (l *loader) minTLS(name string) uint16 {
 	return v
 }
 
-// ciphers are those of TLS 1.2. The ones of TLS 1.3 can't be chosen from: naming
-// them is no mistake, and changes nothing.
+// ciphers returns the cipher suites for TLS 1.2. Those of TLS 1.3 can't be configured: to name
+// one is no error, and has no effect.
 func (l *loader) ciphers(names []string) []uint16 {
 	known := map[string]*tls.CipherSuite{}
 	for _, s := range tls.CipherSuites() {
@@ -238,7 +238,7 @@ func (l *loader) ciphers(names []string) []uint16 {
 func (l *loader) curves(numbers []int32) []tls.CurveID {
 	var out []tls.CurveID
 	for _, n := range numbers {
-		id := tls.CurveID(n) // one that does not fit is not among the known
+		id := tls.CurveID(n) // a number that does not fit is not among the known ones
 		known := []tls.CurveID{tls.CurveP256, tls.CurveP384, tls.CurveP521, tls.X25519, tls.X25519MLKEM768, tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024}
 		if int32(id) != n || !slices.Contains(known, id) {
 			l.fail("tlsCurvePreferences", fmt.Sprint(n), "not the number of a curve: want one of %d", known)

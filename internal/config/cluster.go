@@ -65,13 +65,13 @@ func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster
 	return c
 }
 
-// certificates reads how the node shows who it is.
+// certificates reads the settings of the node's certificates.
 func (l *loader) certificates(c *Cluster, f Flags, k *kubeletconfig.KubeletConfiguration) {
 	c.CertDir = l.path("--cert-dir", first(f.CertDir, filepath.Join(l.rootDir, "pki")))
 	c.TLSCert = l.path("tlsCertFile", k.TLSCertFile)
 	c.TLSKey = l.path("tlsPrivateKeyFile", k.TLSPrivateKeyFile)
 	c.ServingBootstrap = k.ServerTLSBootstrap
-	// Who was given a certificate for a year expects the node to live longer.
+	// A node that bootstraps its certificate has to live longer than the first one.
 	c.Rotate = k.RotateCertificates || c.Bootstrap != ""
 	if c.Bootstrap != "" && c.Kubeconfig == "" {
 		l.fail("--bootstrap-kubeconfig", c.Bootstrap, "give --kubeconfig, too: it says where the kubeconfig is to be written")
@@ -123,8 +123,8 @@ func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList
 	return out
 }
 
-// enforce reads who is held back from what is reserved for others. Without a word that
-// is pods. The system and the agent are not: that is said, and no mistake.
+// enforce reads enforceNodeAllocatable: pods by default. Limits for the system and the agent are
+// not enforced: that is reported, and no error.
 func (l *loader) enforce(c *Config, whom []string) {
 	const setting, none, pods = "enforceNodeAllocatable", "none", "pods"
 	c.LendReserved = whom != nil && !slices.Contains(whom, pods)

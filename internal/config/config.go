@@ -1,9 +1,9 @@
 // Package config turns flags and a KubeletConfiguration file into one value that
-// has been checked, and that nobody changes afterwards.
+// has been checked, and is never changed afterwards.
 //
-// The file is the kubelet's, so that what people have goes on working. A field
-// that does not exist is an error; one that exists and berth does not honour yet
-// is named in Config.NotHonoured, so that nobody believes in vain.
+// The file is the kubelet's, so that existing files go on working. A field that does not exist is
+// an error; a field that exists and that berth does not honour yet is named in Config.NotHonoured,
+// so that users learn of it.
 package config
 
 import (
@@ -36,12 +36,12 @@ type Config struct {
 	RuntimeTimeout  time.Duration
 	RuntimeSilence  time.Duration // how long the bundled one may answer nothing; 0: as long as it decides by itself
 
-	// What follows from the root directory unless it is set. Load leaves that empty: only
-	// together with the other roots of the machine it can be told.
+	// These follow from the root directory unless they are set. Load leaves them empty: they
+	// depend on the other roots of the machine.
 	PodCIDR    netip.Prefix // of the bundled network
 	Bridge     string       // of the bundled network; it can't be set
 	CgroupRoot string       // holds the cgroups of all pods, and has their limits
-	Names      roots.Names  // those of the root, whether they are set or not
+	Names      roots.Names  // of the root, whether they are set or not
 
 	PodLogsDir    string // holds a directory of logs for each pod
 	LogLinksDir   string // holds a link to the log of each container
@@ -50,11 +50,11 @@ type Config struct {
 	Images        Images
 	Backoff       plan.Backoff
 
-	// Reserved is what pods can't have of the machine: it is for the system and
-	// for the agent.
+	// Reserved are the resources of the machine that pods can't request: they are for the
+	// system and for the agent.
 	Reserved v1.ResourceList
-	// LendReserved says that pods may use it while nobody else does: they are only
-	// held back from what the machine does not have.
+	// LendReserved says that pods may use the reserved resources while these are idle: the limits
+	// of all pods together are those of the machine.
 	LendReserved bool
 	// UnsafeSysctls are the kernel settings that pods may change although others
 	// may feel it, as names or as beginnings that end in *.
@@ -63,7 +63,7 @@ type Config struct {
 	NoCPUQuota     bool
 	CPUPeriod      time.Duration // of a quota; zero: the kernel's
 	PodPIDs        int64         // how many processes a pod may have; zero: as many as it likes
-	SeccompDefault bool          // the runtime's profile goes for those that name none
+	SeccompDefault bool          // containers without a seccomp profile get the runtime's default
 	IDsPerPod      uint32        // in user namespaces; zero: 65536
 	ResolvConf     string        // the resolver settings that pods take over; empty: none
 	ClusterDNS     []string      // the name servers of pods that want the cluster's
@@ -72,7 +72,7 @@ type Config struct {
 	// (never) to 1000.
 	OOMScore int
 	// Shutdown says how long pods may take to end when the machine goes down, from
-	// the lowest priority to the highest. Empty: nobody waits for them.
+	// the lowest priority to the highest. Empty: a shutdown does not wait for pods.
 	Shutdown []shutdown.Period
 	Pressure Pressure
 
@@ -90,10 +90,10 @@ type Config struct {
 	Warnings []string
 }
 
-// Tracing says where the steps of syncs are told to.
+// Tracing configures the collector that gets the spans of syncs.
 type Tracing struct {
 	Endpoint   string // host:port of a collector; empty: on this machine
-	PerMillion int32  // how many of a million syncs are told
+	PerMillion int32  // how many of a million syncs are traced
 }
 
 // Cluster is how a node joins one. Without a kubeconfig it does not.
@@ -106,8 +106,8 @@ type Cluster struct {
 	// Rotate says that the client certificate is renewed before it runs out.
 	Rotate bool
 	// ServingBootstrap says that the cluster is asked for the certificate of the
-	// node's own API. Without it, TLSCert and TLSKey are used, or else one that the
-	// node signed itself.
+	// node's own API. Without it, TLSCert and TLSKey are used, or else a self-signed
+	// certificate.
 	ServingBootstrap bool
 	TLSCert, TLSKey  string
 

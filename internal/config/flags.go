@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags are what a command line gives. One that was not given is empty.
+// Flags are the flags of the command line. A flag that was not given is empty.
 type Flags struct {
 	Manifests       string
 	ManifestURL     string

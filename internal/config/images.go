@@ -20,7 +20,7 @@ type Images struct {
 	GCMinAge, GCMaxAge time.Duration // GCMaxAge 0: however old
 	// Verify says which images that are there have to be asked for anew.
 	Verify kubeletconfig.ImagePullCredentialsVerificationPolicy
-	// Preloaded are those that Verify makes exceptions for.
+	// Preloaded are the images that Verify makes exceptions for.
 	Preloaded []string
 	// ProviderConfig and ProviderBin are of the credential provider plugins. Empty: none.
 	ProviderConfig, ProviderBin string
@@ -41,7 +41,7 @@ const (
 func (f *Flags) addImages(set *pflag.FlagSet) {
 	set.StringVar(&f.ProviderConfig, "image-credential-provider-config", "", "file with a CredentialProviderConfig, or folder of such files: plugins that know credentials for registries")
 	set.StringVar(&f.ProviderBin, "image-credential-provider-bin-dir", "", "folder with the programs of those plugins")
-	// The name is that of an old flag of the kubelet, which did the same.
+	// An old flag of the kubelet had the same name and meaning.
 	set.DurationVar(&f.PullPatience, "image-pull-progress-deadline", 0,
 		"how long nothing may come of an image before the bundled runtime gives up the pull, to try again later (default 1m)")
 }

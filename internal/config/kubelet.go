@@ -7,9 +7,9 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 )
 
-// Kubelet is what is in force, in the kubelet's words: what /configz answers with.
-// Fields that berth does not honour are not in it, so that nobody believes in them,
-// nor are the secrets in the manifest URL, and the headers for it.
+// Kubelet returns the configuration in force as a KubeletConfiguration, for /configz. Fields that
+// berth does not honour are not in it, nor are the secrets in the manifest URL, and the headers
+// for it.
 func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 	k := &kubeletconfig.KubeletConfiguration{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},

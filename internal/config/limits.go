@@ -13,7 +13,7 @@ const (
 	minCPUPeriod, maxCPUPeriod = time.Millisecond, time.Second
 	// The agent goes after all pods, and before what the machine can't do without.
 	defaultOOMScore = -999
-	// idsStep is what the ids of a pod in a user namespace come in.
+	// idsStep is the unit of the number of IDs of a pod in a user namespace.
 	idsStep = 65536
 )
 

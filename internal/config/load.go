@@ -19,7 +19,7 @@ import (
 	"berth/internal/lib/secret"
 )
 
-// Machine is what the defaults depend on.
+// Machine has the facts of the machine that the defaults depend on.
 type Machine struct {
 	Hostname   string
 	Processors int
@@ -295,7 +295,7 @@ func (l *loader) backoff(k *kubeletconfig.KubeletConfiguration) plan.Backoff {
 	return b
 }
 
-// minSilence is what a busy machine needs at the least to answer.
+// minSilence is the smallest limit for the silence of the runtime: a busy runtime answers late.
 const minSilence = 5 * time.Second
 
 func (l *loader) silence(limit time.Duration, endpoint string) time.Duration {

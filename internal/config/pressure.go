@@ -79,7 +79,7 @@ func (f *Flags) addPressure(set *pflag.FlagSet) {
 
 const hardSetting = "--eviction-hard (evictionHard)"
 
-// pressure reads the thresholds. Those that are given replace all of the defaults,
+// pressure reads the thresholds. Configured thresholds replace all of the defaults,
 // unless they are to be merged.
 func (l *loader) pressure(f Flags, k *kubeletconfig.KubeletConfiguration) Pressure {
 	given := k.EvictionHard
@@ -106,7 +106,7 @@ func (l *loader) pressure(f Flags, k *kubeletconfig.KubeletConfiguration) Pressu
 	return p
 }
 
-// signals refuses what nobody knows, and says what to expect of the rest.
+// signals refuses unknown eviction signals, and warns of signals without effect.
 func (l *loader) signals(given map[string]string) {
 	var known []string
 	for _, s := range signals {
