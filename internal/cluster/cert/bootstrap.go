@@ -114,8 +114,8 @@ func (c ClientConfig) bootstrapClients() (*kubeclient.Clients, error) {
 	return clients, nil
 }
 
-// connector says whom to ask. It is asked for each attempt: the token in a bootstrap
-// kubeconfig may expire while nobody answers, and be replaced.
+// connector returns the client for one attempt. It is called for each: the token in a bootstrap
+// kubeconfig may expire while the API server does not answer, and be replaced.
 type connector func() (certificatesv1.CertificatesV1Interface, error)
 
 func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {

@@ -104,7 +104,7 @@ func pairFile(path string) string {
 	return target
 }
 
-// prune removes all but the newest keptPairs pairs.
+// prune removes old pairs: keptPairs stay, among them the pair in use.
 func (s *store) prune(inUse string) error {
 	entries, err := os.ReadDir(s.dir) // sorted, and the date is in the name
 	if err != nil {

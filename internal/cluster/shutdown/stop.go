@@ -81,8 +81,8 @@ func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, 
 	return late, nil
 }
 
-// stopGroup requests the stop of all pods of a group, and waits for them, until its period or
-// the time of the whole run is over.
+// stopGroup requests the stop of all pods of a group, and waits for them, until the period of the
+// group or the time of the whole run is over. In the second case goOn is false.
 func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error) {
 	left := map[pod.UID]bool{}
 	for _, p := range g.Pods {
