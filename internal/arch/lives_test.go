@@ -69,7 +69,7 @@ var holders = map[string]string{
 
 	// Of one call or one reader.
 	"agent.leftovers.pods":      "one search",
-	"localapi.watchState.pods":        "one reader",
+	"localapi.sent.pods":        "one reader",
 	"merge.judge.uids":          "one snapshot",
 	"metrics.Counts.UIDs":       "one page",
 	"status.Store.watchers":     "with their readers",

@@ -11,17 +11,17 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// watchState is the state that was sent to a watcher. It is no larger than the agent's state, however
+// sent is the state that was sent to a watcher. It is no larger than the agent's state, however
 // slowly the watcher reads.
-type watchState struct {
+type sent struct {
 	pods    map[pod.UID]*v1.Pod
 	refused map[pod.Refusal]bool
 }
 
-// next returns the events that bring a watcher from t to the given state, and the watch state
+// next returns the events that bring a watcher from t to the given state, and the state
 // after them. Deletions come before additions.
-func (t watchState) next(pods []*v1.Pod, refused []pod.Refusal) (watchState, []api.Event) {
-	now := watchState{pods: make(map[pod.UID]*v1.Pod, len(pods)), refused: make(map[pod.Refusal]bool, len(refused))}
+func (t sent) next(pods []*v1.Pod, refused []pod.Refusal) (sent, []api.Event) {
+	now := sent{pods: make(map[pod.UID]*v1.Pod, len(pods)), refused: make(map[pod.Refusal]bool, len(refused))}
 	var gone, came []api.Event
 	for _, p := range pods {
 		now.pods[p.UID] = p
@@ -45,7 +45,7 @@ func (t watchState) next(pods []*v1.Pod, refused []pod.Refusal) (watchState, []a
 
 // refuse stores all present refusals, and returns the events for those that are new or resolved
 // since before.
-func (t watchState) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, news []api.Event) {
+func (t sent) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, news []api.Event) {
 	for _, r := range refused {
 		if !before[r] && !t.refused[r] {
 			news = append(news, api.Event{Type: api.Refused, Refusal: &r})
@@ -62,7 +62,7 @@ func (t watchState) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (
 
 // apply changes t by some changes of the pods that f matches, and returns the events that bring
 // a watcher there. Deletions come before additions.
-func (t *watchState) apply(c pod.Changes, f find.Filter) []api.Event {
+func (t *sent) apply(c pod.Changes, f find.Filter) []api.Event {
 	var gone, came, resolved, news []api.Event
 	for _, uid := range c.Gone {
 		if p := t.pods[uid]; p != nil {
@@ -91,7 +91,7 @@ func (t *watchState) apply(c pod.Changes, f find.Filter) []api.Event {
 }
 
 // concernedBy tells whether changes are about pods that f matches, or that were sent to the watcher.
-func (t watchState) concernedBy(c pod.Changes, f find.Filter) bool {
+func (t sent) concernedBy(c pod.Changes, f find.Filter) bool {
 	return slices.ContainsFunc(c.Pods, f.Matches) ||
 		slices.ContainsFunc(c.Gone, func(uid pod.UID) bool { return t.pods[uid] != nil })
 }

@@ -19,7 +19,7 @@ func TestDiff(t *testing.T) {
 	bad := pod.Refusal{Origin: "bad.yaml", Message: "no name"}
 	worse := pod.Refusal{Origin: "bad.yaml", Message: "no kind"}
 
-	var was watchState
+	var was sent
 	steps := []struct {
 		name    string
 		pods    []*v1.Pod
@@ -68,7 +68,7 @@ func TestChangesBecomeEvents(t *testing.T) {
 	changed := b.DeepCopy()
 	changed.Status.Phase = v1.PodFailed
 	bad := pod.Refusal{Origin: "bad.yaml", Message: "no name"}
-	was, _ := watchState{}.next([]*v1.Pod{a, b}, nil)
+	was, _ := sent{}.next([]*v1.Pod{a, b}, nil)
 	for _, s := range []struct {
 		name    string
 		changes pod.Changes

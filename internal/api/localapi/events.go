@@ -28,7 +28,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		fail(w, q.problem)
 	case watch:
 		s.stream(func(w http.ResponseWriter, r *http.Request) *problem {
-			var was eventWatchState
+			var was sentEvents
 			return serveWatch(w, r, s.events.Watch(r.Context()), func() (news []api.Event) {
 				was, news = was.next(list())
 				return news
@@ -47,15 +47,15 @@ func eventList(events []*v1.Event) *v1.EventList {
 	return list
 }
 
-// eventWatchState are the events that were sent to a watcher.
-type eventWatchState map[eventKey]*v1.Event
+// sentEvents are the events that were sent to a watcher.
+type sentEvents map[eventKey]*v1.Event
 
 type eventKey struct{ namespace, name string }
 
-// next returns the events that are new or changed, and the watch state after them. An old event
+// next returns the events that are new or changed, and the sent events after them. An old event
 // that the store has dropped is not sent.
-func (t eventWatchState) next(events []*v1.Event) (eventWatchState, []api.Event) {
-	now := make(eventWatchState, len(events))
+func (t sentEvents) next(events []*v1.Event) (sentEvents, []api.Event) {
+	now := make(sentEvents, len(events))
 	var news []api.Event
 	for _, e := range events {
 		key := eventKey{e.Namespace, e.Name}

@@ -105,7 +105,7 @@ func TestEventsOfNobody(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), `"items":[]`) {
 		t.Errorf("got %s (%v), want an empty list", body, err)
 	}
-	var was eventWatchState
+	var was sentEvents
 	if _, news := was.next(server.events.List("", "", "")); len(news) > 0 {
 		t.Errorf("got news %v", news)
 	}

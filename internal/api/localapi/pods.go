@@ -44,7 +44,7 @@ func (s *Server) list(f find.Filter) (*api.List, *problem) {
 // serveWatch tells the pods, and then what changes of them. It looks only at what changed:
 // many watchers and many pods must not be many times many comparisons.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f find.Filter) *problem {
-	var was watchState
+	var was sent
 	var version uint64
 	return serveWatch(w, r, s.pods.Watch(r.Context()), func() (events []api.Event) {
 		changes := s.pods.Since(version)
