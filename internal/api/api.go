@@ -28,8 +28,8 @@
 // so on, as the node's HTTPS port has them.
 //
 // Pods are chosen with ?namespace= and ?name=, and events by the pod that they
-// are of, with ?namespace=, ?pod= and ?uid=. A name is that of the pod, or that of
-// its manifest, without the node's name at the end. An answer other than 200 has a
+// are of, with ?namespace=, ?pod= and ?uid=. A name is the pod's, or the manifest's,
+// without the node's name at the end. An answer other than 200 has a
 // body of one line of text that says what is wrong.
 package api
 
@@ -73,8 +73,8 @@ const (
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"
 	Deleted  EventType = "DELETED"
-	// Refused tells of a manifest that could not be taken in, and Resolved that
-	// this refusal no longer stands.
+	// Refused says that a manifest could not be used, and Resolved that this refusal no
+	// longer stands.
 	Refused  EventType = "REFUSED"
 	Resolved EventType = "RESOLVED"
 	// Synced comes once, after the events that tell the state at the beginning.
@@ -82,7 +82,7 @@ const (
 )
 
 // Event is one line of a watch. A watch tells the state as it is, not each step
-// to it: changes that come faster than they are read are told as one.
+// to it: changes that come faster than they are read are sent as one.
 type Event struct {
 	Type    EventType    `json:"type"`
 	Pod     *v1.Pod      `json:"pod,omitempty"`
@@ -90,7 +90,7 @@ type Event struct {
 	Event   *v1.Event    `json:"event,omitempty"`
 }
 
-// Version is what a binary of berth is.
+// Version is the build information of a berth binary.
 type Version struct {
 	Version   string `json:"version"`
 	GoVersion string `json:"goVersion"`
@@ -107,7 +107,7 @@ const (
 	QueryContainer  = "container"
 	QueryFollow     = "follow"
 	QueryPrevious   = "previous"
-	QueryID         = "id"    // that of one life of the container, as its status has it
+	QueryID         = "id"    // of one instance of the container, as its status has it
 	QueryTail       = "tail"  // a number of lines
 	QuerySince      = "since" // a time as of RFC 3339, or an age such as 5m
 	QueryTimestamps = "timestamps"

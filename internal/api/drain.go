@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// DrainRequest is what is asked of a drain. It is in the query of the request.
+// DrainRequest has the options of a drain. They are in the query of the request.
 type DrainRequest struct {
 	Grace      *int64        // how many seconds a pod may take at most; nil: as many as it asks for
 	Timeout    time.Duration // how long to wait for all of them; 0: for as long as it takes
@@ -21,11 +21,11 @@ type DrainStep string
 
 const (
 	DrainBegan    DrainStep = "BEGAN"    // with the number of pods
-	DrainStopping DrainStep = "STOPPING" // a pod was told to, and has so much time
+	DrainStopping DrainStep = "STOPPING" // the stop of a pod was requested, and it has so much time
 	DrainStopped  DrainStep = "STOPPED"  // a pod has ended, and took so much time
 	DrainLate     DrainStep = "LATE"     // the time of a pod is over, and it has not ended
-	DrainDone     DrainStep = "DONE"     // the last one, with those that have not ended
-	DrainFailed   DrainStep = "FAILED"   // the last one: the drain did not come to its end
+	DrainDone     DrainStep = "DONE"     // the last event, with the pods that have not ended
+	DrainFailed   DrainStep = "FAILED"   // the last event: the drain did not come to its end
 )
 
 // DrainEvent is one line of the answer to a drain.

@@ -6,11 +6,11 @@ import (
 	"berth/internal/lib/progress"
 )
 
-// What can be done with the images of a node.
+// The paths of the images of a node.
 //
 //	POST /v1/images/pull?image=NAME     a stream of ImageEvent, one per line
 //	POST /v1/images/load?name=NAME      the body is an archive; a stream of ImageEvent
-//	DELETE /v1/images?image=NAME        removes an image that nobody uses
+//	DELETE /v1/images?image=NAME        removes an unused image
 //	POST /v1/images/gc                  GCReport, of what was removed to make room
 //	POST /v1/images/gc?dryRun=1         GCReport, of what would be
 
@@ -39,20 +39,20 @@ type ImageEvent struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-// GCReport is what a round of garbage collection came to.
+// GCReport is the result of a round of garbage collection.
 type GCReport struct {
 	DryRun    bool     `json:"dryRun,omitempty"`
 	Capacity  int64    `json:"capacity"` // of the file system of the images, in bytes
 	Available int64    `json:"available"`
 	High      int      `json:"high"` // percent
 	Low       int      `json:"low"`
-	Items     []GCItem `json:"items"` // those that go come first, in that order
+	Items     []GCItem `json:"items"` // images to be removed come first, in the order of removal
 	Freed     int64    `json:"freed"` // bytes; what would be, if nothing was done
 	Missing   int64    `json:"missing,omitempty"`
 	Error     string   `json:"error,omitempty"` // why there is nothing else
 }
 
-// GCItem is what becomes of an image, and why.
+// GCItem says whether an image is removed, and why.
 type GCItem struct {
 	ID       string     `json:"id"`
 	Name     string     `json:"name"`

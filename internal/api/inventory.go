@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// What there is on a node beside its pods. The node itself is a v1.Node.
+// The paths of the objects on a node beside its pods. The node itself is a v1.Node.
 //
 //	GET /v1/node                                    v1.Node
 //	GET /v1/images                                  ImageList
@@ -15,7 +15,7 @@ type ImageList struct {
 	Items []Image `json:"items"`
 }
 
-// Image is one that the runtime has.
+// Image is an image of the runtime.
 type Image struct {
 	ID      string   `json:"id"`
 	Tags    []string `json:"tags,omitempty"`
@@ -45,12 +45,12 @@ type Volume struct {
 	Used      *int64     `json:"used,omitempty"`
 }
 
-// ProbeList is what the probes of a pod found last.
+// ProbeList has the last results of the probes of a pod.
 type ProbeList struct {
 	Items []ProbeResult `json:"items"`
 }
 
-// ProbeResult is what one probe found last.
+// ProbeResult is the last result of a probe.
 type ProbeResult struct {
 	Container string    `json:"container"`
 	Kind      string    `json:"kind"` // Startup, Liveness or Readiness

@@ -13,8 +13,7 @@ import (
 // name none. The key is kubectl's.
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// Containers are the names of the containers of p, those that are likely meant
-// first.
+// Containers returns the names of the containers of p, the most likely meant first.
 func Containers(p *v1.Pod) []string {
 	var names []string
 	for _, c := range p.Spec.Containers {
@@ -47,7 +46,7 @@ func Container(p *v1.Pod, name string) (string, *Error) {
 	return names[0], nil
 }
 
-// Status is that of a container of p.
+// Status returns the status of a container of p.
 func Status(p *v1.Pod, container string) v1.ContainerStatus {
 	for _, statuses := range [][]v1.ContainerStatus{
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses,

@@ -32,12 +32,12 @@ type Filter struct {
 	Name      string // of the pod, or of its manifest
 }
 
-// Matches tells whether p can be among those that f wants.
+// Matches tells whether p has the namespace and the name of f.
 func (f Filter) Matches(p *v1.Pod) bool {
 	return (f.Namespace == "" || f.Namespace == p.Namespace) && (f.Name == "" || f.Name == p.Name || f.Name == ManifestName(p))
 }
 
-// Choose returns the pods that f wants. A pod of exactly the wanted name goes
+// Choose returns the pods that f matches. A pod of exactly the wanted name goes
 // before one whose manifest has that name.
 func (f Filter) Choose(pods []*v1.Pod) []*v1.Pod {
 	var exact, all []*v1.Pod
@@ -56,7 +56,8 @@ func (f Filter) Choose(pods []*v1.Pod) []*v1.Pod {
 	return all
 }
 
-// One returns the only pod that f wants.
+// One returns the pod that Choose finds: the newest, if several have the same namespace and name. It is
+// an error if their names differ.
 func (f Filter) One(pods []*v1.Pod) (*v1.Pod, *Error) {
 	found := f.Choose(pods)
 	if len(found) == 0 {

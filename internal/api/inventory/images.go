@@ -70,7 +70,7 @@ func ImagesOf(p *v1.Pod) map[string]bool {
 	return names
 }
 
-// Name is what an image is called: by its first tag, or else its first digest.
+// Name returns the name of an image: its first tag, or else its first digest.
 func Name(i api.Image) string {
 	for _, names := range [][]string{i.Tags, i.Digests} {
 		if len(names) > 0 {

@@ -11,12 +11,11 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-// Place is what the disk tells of the directory of a volume. What it does not tell
-// is zero.
+// Place has the facts of the directory of a volume from the disk. An unknown one is zero.
 type Place struct {
 	There bool
 	Since time.Time
-	// Capacity and Used are those of a volume that has a file system of its own.
+	// Capacity and Used are set for a volume that has a file system of its own.
 	Capacity, Used *int64
 }
 
