@@ -32,8 +32,8 @@ func (r requestMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{r.total, r.duration, r.inflight}
 }
 
-// Request is what is counted of a request. Path must be one of a few: the pattern
-// that matched, and not what the client wrote.
+// Request has the labels of a request. Path must be one of a few: the pattern that matched, and
+// not the path that the client sent.
 type Request struct {
 	Path        string
 	LongRunning bool // a stream
@@ -90,8 +90,8 @@ func (c clientMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{c.total, c.duration, c.limited}
 }
 
-// ClientGo is what client-go has to be told, by its metrics.Register, to count its
-// requests here.
+// ClientGo returns the options for client-go's metrics.Register, so that its requests are counted
+// here.
 func (m *Metrics) ClientGo() clientgo.RegisterOpts {
 	return clientgo.RegisterOpts{
 		RequestLatency: latency{m.client.duration}, RateLimiterLatency: latency{m.client.limited}, RequestResult: results{m.client.total},

@@ -8,8 +8,8 @@ import (
 	"berth/internal/telemetry/stats"
 )
 
-// resourceFamilies is what autoscalers and `kubectl top` live on. Each line bears
-// the time at which it was measured, so that rates are right.
+// resourceFamilies returns the metrics that autoscalers and `kubectl top` read. Each line has the
+// time at which it was measured, so that rates are right.
 func resourceFamilies(s *stats.Snapshot, err error) []*dto.MetricFamily {
 	failed := gauge("resource_scrape_error", "Whether usage could not be read (1) or could (0).")
 	if err != nil {

@@ -12,8 +12,8 @@ type Claim struct {
 	Filesystem
 }
 
-// Claims measures the claims that are mounted, and nothing else. One that several
-// pods have is told once.
+// Claims measures the claims that are mounted, and nothing else. A claim of several pods is
+// returned once.
 func (r *Reader) Claims(ctx context.Context) []Claim {
 	type name struct{ namespace, claim string }
 	seen := map[name]bool{}

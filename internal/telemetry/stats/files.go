@@ -166,8 +166,8 @@ func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
 	return &out
 }
 
-// requestVolume asks for a volume whose use can be told: not one that shows a
-// directory of the machine, which is not the pod's alone.
+// requestVolume requests the measurement of a volume, unless it is a directory of the machine,
+// which is not the pod's alone.
 func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
 	out := Volume{Name: v.Name}
 	at := place{}

@@ -42,7 +42,7 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	return s, nil
 }
 
-// sample only takes in how much CPU time was used, for the rates that follow.
+// sample only reads the CPU time, for the rates that follow.
 func (r *Reader) sample() {
 	if node, err := r.machine.read(); err == nil {
 		r.readNode(&node)

@@ -17,7 +17,7 @@ import (
 	"berth/internal/pods/cgroup"
 )
 
-// machine reads what the kernel tells of the machine as a whole.
+// machine reads the kernel's counters of the machine as a whole.
 type machine struct{ proc string }
 
 // ticks is how many of the kernel's units of CPU time make a second, on every
@@ -120,8 +120,8 @@ func (m machine) processes() (running, most *uint64) {
 	return running, most
 }
 
-// pressure is that of the machine as a whole, which is counted even where that of
-// cgroups is not.
+// pressure reads the pressure stall information of the machine as a whole, which the kernel has
+// even where cgroups have none.
 func (m machine) pressure(into *cgroup.Detail) {
 	for name, to := range map[string]*cgroup.Pressure{"cpu": &into.CPUPressure, "memory": &into.MemoryPressure, "io": &into.IOPressure} {
 		*to = cgroup.ReadPressure(filepath.Join(m.proc, "pressure", name))
@@ -139,7 +139,7 @@ func named(disks []cgroup.Disk) []cgroup.Disk {
 	return disks
 }
 
-// agentUsage is that of this process.
+// agentUsage returns the usage of this process.
 func agentUsage() *Usage {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -168,8 +168,8 @@ func (m machine) networkOf(pid int) *Network {
 	return m.network(strconv.Itoa(pid))
 }
 
-// maxNetwork is how much is read of interfaces and routes. Who may administer the network
-// of a pod can make any number of them; those of a pod with more are not told.
+// maxNetwork is how many bytes are read of interfaces and routes. A container with NET_ADMIN can
+// make any number of them; a pod with more has no network stats.
 const maxNetwork = 1 << 20
 
 func (m machine) network(process string) *Network {

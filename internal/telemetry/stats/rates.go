@@ -15,8 +15,8 @@ type sample struct {
 // shortest is the time between two samples that makes a rate.
 const shortest = 100 * time.Millisecond
 
-// add takes in a sample and returns the rate since the one before, or nil if there
-// is none of late. A counter that went back is one that began anew.
+// add stores a sample and returns the rate since the sample before, or nil if there is no recent
+// one. A counter that went back has been reset.
 func (r rates) add(key string, at time.Time, total *uint64) *uint64 {
 	if total == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"berth/internal/pods/cgroup"
 )
 
-// Snapshot is what is used at a moment. What is nil was not measured.
+// Snapshot is the resource usage of the node and its pods at a moment. A nil field was not measured.
 type Snapshot struct {
 	At   time.Time
 	Node Node
@@ -67,7 +67,7 @@ func (p Pod) lacksRates() bool {
 
 func (u Usage) lacksRate() bool { return u.CPU != nil && u.Rate == nil }
 
-// Container is one that runs.
+// Container is the usage of a running container.
 type Container struct {
 	ID, Name, Image string
 	Cgroup          string
@@ -81,7 +81,7 @@ type Container struct {
 	logDir string
 }
 
-// Volume is one of a pod whose use can be told.
+// Volume is the usage of a volume of a pod.
 type Volume struct {
 	Name  string
 	Claim string // the name of the PersistentVolumeClaim, or ""
@@ -96,7 +96,7 @@ type Filesystem struct {
 	InodesUsed, InodesFree, Inodes *uint64
 }
 
-// Network is what went through network interfaces since they were made.
+// Network has the counters of network interfaces.
 type Network struct {
 	At         time.Time
 	Default    string // the interface of the default route, or ""

@@ -1,16 +1,16 @@
 // Package stats knows what the pods of this node, and the node itself, use.
 //
-// Nothing is measured until somebody asks, and what was measured is told again for
-// a moment to whoever else asks: many readers cost as much as one. CPU, memory and
+// Nothing is measured before the first request, and the result is reused for a moment for
+// further requests: many readers cost as much as one. CPU, memory and
 // processes come from cgroups, a pod's network from the kernel, and what a container
 // wrote from the runtime, as does all of it for a container that has no cgroup
 // here, such as one in a virtual machine.
 //
-// What can block (a file system that hangs) or takes long (counting the files of a
-// volume) is measured beside, seldom, and told as of the last time. What was not
-// measured is missing: there are no zeros in its place.
+// Measurements that can block (a file system that hangs) or take long (counting the files of a
+// volume) are made in the background, seldom, and answers have their last results. A value that
+// was not measured is missing: there are no zeros in its place.
 //
-// Only the Reader writes a Snapshot. Once it was handed out, nobody does.
+// Only the Reader writes a Snapshot. A Snapshot that was returned is never changed.
 package stats
 
 import (
@@ -28,7 +28,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// Counters are what the kernel counts for cgroups.
+// Counters reads the kernel's counters of cgroups.
 type Counters interface {
 	Usage(path string) cgroup.Usage
 	Detail(path string) cgroup.Detail
@@ -37,17 +37,17 @@ type Counters interface {
 	Process(path string) int
 }
 
-// Runtime is what is asked of a container runtime.
+// Runtime is the part of a container runtime that a Reader calls.
 type Runtime interface {
 	Stats(ctx context.Context) ([]cri.PodStats, error)
 	Filesystems(ctx context.Context) (cri.Filesystems, error)
 }
 
-// Config is what a Reader is made of.
+// Config configures a Reader.
 type Config struct {
 	NodeName string
-	// Pods are those of which something may run, and Known is what was last seen of
-	// them. Neither asks anybody.
+	// Pods returns the pods of which something may run, and Known their last observed state.
+	// Neither calls the runtime or the API server.
 	Pods  func() []*v1.Pod
 	Known func() []pod.Observed
 	// Cgroup is the path of a pod's, and AllPods that of the one that holds all of
@@ -73,7 +73,7 @@ const (
 )
 
 const (
-	// fresh is for how long a snapshot is told again.
+	// fresh is for how long a snapshot is reused.
 	fresh = time.Second
 	// rateWithin is how old an earlier sample of CPU time may be for a rate that
 	// people can believe, and pause how long to wait for a second one otherwise.
@@ -88,7 +88,7 @@ type Reader struct {
 	files    *meter
 	runtime  *runtimeUsage
 	group    *run.Group
-	turn     chan struct{} // holds a value while somebody measures
+	turn     chan struct{} // holds a value while a measurement runs
 	rates    rates
 	snapshot *Snapshot // the last one
 	scope    Scope     // of it
@@ -136,8 +136,7 @@ func (r *Reader) Read(ctx context.Context, scope Scope) (*Snapshot, error) {
 	return r.read(ctx, scope, false)
 }
 
-// ReadRates is Read, and waits a moment if that is what it takes to tell how much
-// CPU is used at present.
+// ReadRates is Read, and waits a moment if a second sample is needed for the rate of CPU usage.
 func (r *Reader) ReadRates(ctx context.Context, scope Scope) (*Snapshot, error) {
 	return r.read(ctx, scope, true)
 }

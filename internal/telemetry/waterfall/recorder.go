@@ -39,7 +39,7 @@ func (r *Recorder) Open(uid pod.UID, seen time.Time) bool {
 	return true
 }
 
-// Begin says that a phase begins. One that lasts already goes on.
+// Begin records the begin of a phase. A phase that lasts already goes on.
 func (r *Recorder) Begin(uid pod.UID, phase, container string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

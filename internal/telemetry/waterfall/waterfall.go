@@ -33,7 +33,7 @@ const (
 // maxSpans is more than the start of any sane pod has.
 const maxSpans = 256
 
-// Span is one phase. One that could not be ended is begun again, and is the same.
+// Span is one phase. A phase that is begun again before it has ended is the same span.
 type Span struct {
 	Phase     string
 	Container string // "" for what is of the pod as a whole
@@ -48,7 +48,7 @@ type Waterfall struct {
 	Done  bool      // the pod is ready, or has ended: nothing is added any more
 }
 
-// begin notes that a phase begins. One that lasts already goes on.
+// begin records the begin of a phase. A phase that lasts already goes on.
 func (w *Waterfall) begin(phase, container string, at time.Time) {
 	if w.Done || len(w.Spans) >= maxSpans || w.open(phase, container) >= 0 {
 		return
@@ -56,7 +56,7 @@ func (w *Waterfall) begin(phase, container string, at time.Time) {
 	w.Spans = append(w.Spans, Span{Phase: phase, Container: container, Start: at})
 }
 
-// end notes that a phase is over, and tells how long it took.
+// end records the end of a phase, and returns how long it took.
 func (w *Waterfall) end(phase, container string, at time.Time) (took time.Duration, ok bool) {
 	i := w.open(phase, container)
 	if w.Done || i < 0 {
@@ -72,7 +72,7 @@ func (w *Waterfall) open(phase, container string) int {
 	})
 }
 
-// finish ends what still lasts. Nobody will say so any more.
+// finish ends the phases that still last: no further event of them comes.
 func (w *Waterfall) finish(at time.Time) {
 	for i := range w.Spans {
 		if w.Spans[i].End.IsZero() {
