@@ -164,7 +164,7 @@ func (f *follower) note(ctx context.Context, err error) error {
 	defer f.mu.Unlock()
 	if err == nil {
 		if f.said {
-			f.log.Info("the API server lets this node watch again", "what", f.what)
+			f.log.Info("the API server lets this node watch again", "resource", f.what)
 		}
 		f.refused, f.said = time.Time{}, false
 		return nil
@@ -174,7 +174,7 @@ func (f *follower) note(ctx context.Context, err error) error {
 	}
 	if !f.said && time.Since(f.refused) >= sayAfter {
 		f.said = true
-		f.log.Warn("the API server does not let this node watch; trying again, rarely", "what", f.what, "why", err)
+		f.log.Warn("the API server does not let this node watch; trying again, rarely", "resource", f.what, "err", err)
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func NewLocal(c LocalConfig) (*Local, error) {
 	l := &Local{LocalConfig: c, memory: bindingFile{file: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
 	var err error
 	if l.bound, err = l.memory.load(); err != nil {
-		c.Log.Warn("of some claims it is not known any more which volume they have: they get one as if they were new", "why", err)
+		c.Log.Warn("of some claims it is not known any more which volume they have: they get one as if they were new", "err", err)
 	}
 	return l, nil
 }
@@ -124,7 +124,7 @@ func (l *Local) bindAll(objects map[ref]object) map[ref]string {
 	}
 	bound, refused := bind(l.bound, claims, volumes, l.onThisNode)
 	if err := l.memory.save(bound); err != nil {
-		l.Log.Warn("which claim has which volume is not remembered over a restart", "why", err)
+		l.Log.Warn("which claim has which volume is not remembered over a restart", "err", err)
 	}
 	l.bound = bound
 

@@ -61,7 +61,7 @@ func (o *outage) note(err error) {
 	o.failures++
 	o.next = now.Add(backoff.Exponential{First: firstProbe, Max: longestProbe}.Jittered(o.failures))
 	if now.Sub(o.since) >= sayAfter && o.row.Failed(now) {
-		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "why", err)
+		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "err", err)
 	}
 }
 

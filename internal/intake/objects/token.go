@@ -85,7 +85,7 @@ func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int
 		t.failures++
 		if t.failures == 1 {
 			a.Log.Warn("a token could not be refreshed; the old one is used as long as it is good",
-				"pod", pod.Ref(p), "until", t.expires, "why", err)
+				"pod", pod.Ref(p), "until", t.expires, "err", err)
 		}
 		t.refresh = asked.Add(backoff.Exponential{First: firstTokenRetry, Max: longestTokenRetry}.Jittered(t.failures))
 		return t.value, t.expires, t.refresh, nil

@@ -44,7 +44,7 @@ func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, er
 		o.since = began
 	}
 	if o.row.Failed(time.Now()) {
-		log.Warn("the API server does not tell of pods; those that are known stay as they are", "why", err)
+		log.Warn("the API server does not tell of pods; those that are known stay as they are", "err", err)
 	}
 	return time.Since(o.since)
 }

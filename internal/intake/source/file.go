@@ -62,13 +62,13 @@ func NewFile(c FileConfig) (*File, error) {
 func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	w, err := newInotify()
 	if err != nil {
-		f.Log.Warn("changes to manifests will be seen late", "every", f.Every, "why", err)
+		f.Log.Warn("changes to manifests will be seen late", "every", f.Every, "err", err)
 		f.run(ctx, out, blind{})
 		return
 	}
 	defer func() {
 		if err := w.Close(); err != nil {
-			f.Log.Warn("could not stop watching files", "why", err)
+			f.Log.Warn("could not stop watching files", "err", err)
 		}
 	}()
 	f.run(ctx, out, w)

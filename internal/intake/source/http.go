@@ -133,7 +133,7 @@ type httpLoop struct {
 func (l *httpLoop) restore(ctx context.Context) bool {
 	m, err := l.store.load()
 	if err != nil {
-		l.Log.Warn("not all of the last good pods are known", "why", err)
+		l.Log.Warn("not all of the last good pods are known", "err", err)
 	}
 	l.held, l.refused = m.held[l.origin], m.refused[l.origin]
 	return l.report(ctx)

@@ -52,7 +52,7 @@ type fileLoop struct {
 func (l *fileLoop) restore(ctx context.Context) bool {
 	m, err := l.store.load()
 	if err != nil {
-		l.Log.Warn("not all of the last good pods are known", "why", err)
+		l.Log.Warn("not all of the last good pods are known", "err", err)
 	}
 	l.mounted = m.mounted
 	for path, inForce := range m.held {

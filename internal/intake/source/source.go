@@ -202,7 +202,7 @@ type fault struct{ on bool }
 
 func (f *fault) begin(log *slog.Logger, what string, err error) {
 	if !f.on {
-		log.Warn(what, "why", err)
+		log.Warn(what, "err", err)
 	}
 	f.on = true
 }

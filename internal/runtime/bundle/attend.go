@@ -23,13 +23,13 @@ func (r *Runtime) attend(group *run.Group) <-chan struct{} {
 	group.Go("containerd-log", func(ctx context.Context) { boundLog(ctx, r.paths.log, r.log) })
 	group.Go("images-watch", func(ctx context.Context) {
 		if err := watchFolder(ctx, r.paths.images, notices); err != nil {
-			r.log.Warn("new image archives are noticed late", "after", auditTick, "error", err)
+			r.log.Warn("new image archives are noticed late", "after", auditTick, "err", err)
 		}
 	})
 	network := make(chan struct{}, 1)
 	group.Go("network-watch", func(ctx context.Context) {
 		if err := watchFolder(ctx, r.paths.cniConf, network); err != nil {
-			r.log.Debug("a change of the network is noticed late", "error", err)
+			r.log.Debug("a change of the network is noticed late", "err", err)
 		}
 	})
 	group.Go("network-tell", func(context.Context) {
@@ -40,7 +40,7 @@ func (r *Runtime) attend(group *run.Group) <-chan struct{} {
 	group.Go("images", func(ctx context.Context) {
 		c, err := r.newClient()
 		if err != nil {
-			r.log.Error("images can not be imported", "error", err)
+			r.log.Error("images can not be imported", "err", err)
 			return
 		}
 		defer c.close()
@@ -58,7 +58,7 @@ func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
 			return
 		}
 		if !failing {
-			r.log.Error("sandbox image is not there: no pod can start; trying again", "error", err)
+			r.log.Error("sandbox image is not there: no pod can start; trying again", "err", err)
 		}
 		if wait(ctx, retryAfter) != nil {
 			return

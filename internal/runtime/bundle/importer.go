@@ -69,7 +69,7 @@ const (
 func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func()) {
 	taken, err := readRecord(i.record.Path())
 	if err != nil {
-		i.log.Warn("which archives were imported is not known: importing them again", "error", err)
+		i.log.Warn("which archives were imported is not known: importing them again", "err", err)
 	}
 	i.taken = taken
 
@@ -112,7 +112,7 @@ func (i *importer) pass(ctx context.Context) time.Duration {
 	present := map[string]bool{}
 	entries, err := os.ReadDir(i.dir)
 	if err != nil && !i.unreadable {
-		i.log.Warn("folder of image archives can not be read", "error", err)
+		i.log.Warn("folder of image archives can not be read", "err", err)
 	}
 	i.unreadable = err != nil
 	if err != nil {
@@ -174,7 +174,7 @@ func (i *importer) look(ctx context.Context, name string, is stamp) time.Duratio
 		return retryAfter
 	case err != nil:
 		i.refused[name] = is
-		i.log.Error("image archive is not imported: it is tried again when the file changes", "file", name, "error", err)
+		i.log.Error("image archive is not imported: it is tried again when the file changes", "file", name, "err", err)
 		return 0
 	}
 	i.checked[name] = is
@@ -188,7 +188,7 @@ func (i *importer) look(ctx context.Context, name string, is stamp) time.Duratio
 func (i *importer) writeRecord() {
 	content, err := json.MarshalIndent(i.taken, "", "  ")
 	if err != nil {
-		i.log.Warn("which archives were imported is not on record: they will be imported again", "error", err)
+		i.log.Warn("which archives were imported is not on record: they will be imported again", "err", err)
 		return
 	}
 	_ = i.record.Save(append(content, '\n')) // which tries again

@@ -26,7 +26,7 @@ func boundLog(ctx context.Context, path string, log *slog.Logger) {
 	for {
 		err := trimLog(path, maxLog)
 		if err != nil && !failing {
-			log.Warn("containerd's log is not kept small", "error", err)
+			log.Warn("containerd's log is not kept small", "err", err)
 		}
 		failing = err != nil
 		select {

@@ -61,9 +61,9 @@ func (s *supervisor) run(ctx context.Context) {
 		}
 		switch {
 		case wasUp:
-			s.log.Error("containerd ended: starting it again; its containers go on", "cause", err)
+			s.log.Error("containerd ended: starting it again; its containers go on", "err", err)
 		case !failing:
-			s.log.Error("containerd does not come up: trying again, at longer and longer intervals; its log says more", "cause", err)
+			s.log.Error("containerd does not come up: trying again, at longer and longer intervals; its log says more", "err", err)
 		}
 		failing = true
 		select {
@@ -157,7 +157,7 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 		}
 		if !said && time.Now().After(late) {
 			said = true
-			s.log.Warn("containerd runs, but is not ready", "for", readyPatience, "error", err)
+			s.log.Warn("containerd runs, but is not ready", "for", readyPatience, "err", err)
 		}
 		select {
 		case <-life.Done():

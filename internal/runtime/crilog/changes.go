@@ -60,7 +60,7 @@ func (c *changes) unsubscribe(folder string, subscriber chan struct{}) {
 	}
 	// A folder that is gone took its watch with it.
 	if err := c.inotify.Remove(folder); err != nil && !errors.Is(err, fsnotify.ErrNonExistentWatch) {
-		c.log.Debug("end the watch of a log folder", "folder", folder, "error", err)
+		c.log.Debug("end the watch of a log folder", "folder", folder, "err", err)
 	}
 }
 

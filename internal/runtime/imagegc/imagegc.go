@@ -268,7 +268,7 @@ func (c *Collector) remove(ctx context.Context, r *Report) {
 		}
 		r.Freed += v.Size
 		delete(c.memory.Images, v.ID)
-		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "why", v.Why)
+		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "reason", v.Why)
 	}
 }
 
