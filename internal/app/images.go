@@ -66,11 +66,11 @@ func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collect
 		GaveUp: cri.GaveUp,
 	}
 	if b := d.bundle; b != nil {
-		settings.Arrived = func(ctx context.Context, repository string) (done, total int64) {
+		settings.PullProgress = func(ctx context.Context, repository string) (done, total int64) {
 			p, _ := b.Progress(ctx, repository) // it is asked again soon
 			return p.Done, p.Total
 		}
-		settings.Patience = b.PullPatience()
+		settings.PullTimeout = b.PullTimeout()
 	}
 	return image.New(ctx, settings)
 }

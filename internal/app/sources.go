@@ -48,7 +48,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	state := filepath.Join(c.RootDir, "sources")
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
-			Path: c.ManifestDir, Node: c.NodeName, Every: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
+			Path: c.ManifestDir, Node: c.NodeName, Interval: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
 			Objects: collector.From(pod.SourceFile), Fill: local.WithOverhead,
 		})
 		if err != nil {
@@ -58,7 +58,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	}
 	if c.ManifestURL != (secret.URL{}) {
 		s, err := source.NewHTTP(source.HTTPConfig{
-			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Every: c.URLCheck,
+			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Interval: c.URLCheck,
 			State: filepath.Join(state, "http.json"), Log: log, Objects: collector.From(pod.SourceHTTP), Fill: local.WithOverhead,
 		})
 		if err != nil {

@@ -38,7 +38,7 @@ func (m machine) canLabel() error {
 	for _, of := range []string{"process", "file"} {
 		label, err := m.defaultLabel(of)
 		if err == nil {
-			err = m.known(label)
+			err = m.checkLabel(label)
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (m machine) check(l Label) error {
 	for i, asked := range []string{l.User, l.Role, l.Type, l.Level} {
 		parts[i] = cmp.Or(asked, parts[i])
 	}
-	return m.known(strings.TrimRight(strings.Join(parts[:4], ":"), ":"))
+	return m.checkLabel(strings.TrimRight(strings.Join(parts[:4], ":"), ":"))
 }
 
 // defaultLabel returns the default label of a process or file of a container. The file of container tools takes
@@ -81,8 +81,8 @@ func (m machine) defaultLabel(of string) (string, error) {
 	return label, nil
 }
 
-// known asks the kernel whether the loaded policy knows a label.
-func (m machine) known(label string) error {
+// checkLabel asks the kernel whether the loaded policy knows a label.
+func (m machine) checkLabel(label string) error {
 	if err := os.WriteFile(m.at("sys/fs/selinux/context"), []byte(label), 0); err != nil {
 		return fmt.Errorf("the SELinux policy does not know the label %s", label)
 	}

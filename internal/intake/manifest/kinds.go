@@ -47,8 +47,8 @@ var kinds = map[string]kind{
 	}},
 }
 
-// taken names the kinds in messages.
-const taken = "Pod, ConfigMap, Secret, RuntimeClass, PersistentVolume, PersistentVolumeClaim, and lists of these"
+// acceptedKinds names the kinds in messages.
+const acceptedKinds = "Pod, ConfigMap, Secret, RuntimeClass, PersistentVolume, PersistentVolumeClaim, and lists of these"
 
 // listKind is a kind of list: of anything, or of one kind, which item names then.
 type listKind struct{ version, item string }

@@ -94,7 +94,7 @@ func Remembered(data []byte) (Object, []Problem) {
 	k, known := kinds[name]
 	switch {
 	case !known:
-		return nil, []Problem{{Line: 1, Message: fmt.Sprintf("kind %.63s is not known: berth takes %s", name, taken)}}
+		return nil, []Problem{{Line: 1, Message: fmt.Sprintf("kind %.63s is not known: berth takes %s", name, acceptedKinds)}}
 	case version != k.version:
 		return nil, []Problem{{Line: 1, Message: wrongVersion(name, k.version, version)}}
 	}
@@ -133,15 +133,15 @@ func (r *Result) object(d strict.Document, inList bool) {
 	k, known := kinds[name]
 	switch {
 	case name == "":
-		r.problem(d.Line(), "kind is missing: berth takes "+taken)
+		r.problem(d.Line(), "kind is missing: berth takes "+acceptedKinds)
 	case known && version != k.version:
 		r.refuse(d, name, []Problem{{Line: d.LineOf("apiVersion"), Message: wrongVersion(name, k.version, version)}})
 	case known:
 		r.read(d, name)
 	case isOfCluster(version, name):
-		r.refuse(d, name, []Problem{{Line: d.LineOf("kind"), Message: name + " is for a cluster: berth takes " + taken}})
+		r.refuse(d, name, []Problem{{Line: d.LineOf("kind"), Message: name + " is for a cluster: berth takes " + acceptedKinds}})
 	default:
-		r.problem(d.LineOf("kind"), fmt.Sprintf("kind %.63s is not known: berth takes %s", name, taken))
+		r.problem(d.LineOf("kind"), fmt.Sprintf("kind %.63s is not known: berth takes %s", name, acceptedKinds))
 	}
 }
 

@@ -105,21 +105,21 @@ func TestABadItemLeavesTheGoodOnes(t *testing.T) {
 
 func TestWhatIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"of a cluster":   {"apiVersion: apps/v1\nkind: Deployment\n", "2 / Deployment is for a cluster: berth takes " + taken},
-		"likewise":       {"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n", "2 shop/web Service is for a cluster: berth takes " + taken},
-		"custom":         {"apiVersion: a.b/v1\nkind: Thing\nmetadata: {name: web}\n", "2 /web Thing is for a cluster: berth takes " + taken},
-		"unknown":        {"apiVersion: v1\nkind: ConfigMpa\n", "2 / kind ConfigMpa is not known: berth takes " + taken},
+		"of a cluster":   {"apiVersion: apps/v1\nkind: Deployment\n", "2 / Deployment is for a cluster: berth takes " + acceptedKinds},
+		"likewise":       {"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n", "2 shop/web Service is for a cluster: berth takes " + acceptedKinds},
+		"custom":         {"apiVersion: a.b/v1\nkind: Thing\nmetadata: {name: web}\n", "2 /web Thing is for a cluster: berth takes " + acceptedKinds},
+		"unknown":        {"apiVersion: v1\nkind: ConfigMpa\n", "2 / kind ConfigMpa is not known: berth takes " + acceptedKinds},
 		"class of old":   {"apiVersion: node.k8s.io/v1beta1\nkind: RuntimeClass\n", `1 / apiVersion of a RuntimeClass must be node.k8s.io/v1, but is "node.k8s.io/v1beta1"`},
-		"other list":     {"apiVersion: v1\nkind: ServiceList\nitems: []\n", "2 / kind ServiceList is not known: berth takes " + taken},
+		"other list":     {"apiVersion: v1\nkind: ServiceList\nitems: []\n", "2 / kind ServiceList is not known: berth takes " + acceptedKinds},
 		"other version":  {"kind: Pod\napiVersion: v2\n", `2 / apiVersion of a Pod must be v1, but is "v2"`},
 		"no version":     {"kind: Pod\n", `1 / apiVersion of a Pod must be v1, but is ""`},
-		"no kind":        {"apiVersion: v1\n", "1 / kind is missing: berth takes " + taken},
+		"no kind":        {"apiVersion: v1\n", "1 / kind is missing: berth takes " + acceptedKinds},
 		"no object":      {"hello\n", "1 / this is not a Kubernetes object: it needs apiVersion, kind and metadata"},
 		"no items":       {"apiVersion: v1\nkind: List\n", "1 / items: a List needs a list of objects; an empty one is written []"},
 		"items no list":  {"apiVersion: v1\nkind: List\nitems: {}\n", "3 / items: a List needs a list of objects; an empty one is written []"},
 		"list in a list": {"apiVersion: v1\nkind: List\nitems: &a\n- {apiVersion: v1, kind: List, items: *a}\n", "4 / a list can't hold another list"},
 		"bad list":       {"apiVersion: v1\nkind: List\nitem: []\nitems: []\n", "3 / item: unknown field"},
-		"bare in a List": {"apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n", "4 / kind is missing: berth takes " + taken},
+		"bare in a List": {"apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n", "4 / kind is missing: berth takes " + acceptedKinds},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Parse([]byte(c.text))

@@ -129,13 +129,13 @@ func (j *judge) comesIn(e *entry) bool {
 // contest lets one pod have each name: a known one, else the first.
 func (j *judge) contest() {
 	for i, p := range j.s.Pods {
-		if j.refusal[i] != "" || !j.knows(p) {
+		if j.refusal[i] != "" || !j.hasPod(p) {
 			continue
 		}
 		j.names[nameOf(p)] = i
 	}
 	for i, p := range j.s.Pods {
-		if j.refusal[i] != "" || j.knows(p) {
+		if j.refusal[i] != "" || j.hasPod(p) {
 			continue
 		}
 		name := nameOf(p)
@@ -153,7 +153,7 @@ func (j *judge) contest() {
 	}
 }
 
-func (j *judge) knows(p *v1.Pod) bool { return j.src.known.byUID[p.UID] != nil }
+func (j *judge) hasPod(p *v1.Pod) bool { return j.src.known.byUID[p.UID] != nil }
 
 // keepByName keeps the known version of a static pod that came broken under
 // another UID: static pods get a new one with every edit. A good pod of that

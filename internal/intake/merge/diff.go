@@ -22,7 +22,7 @@ type difference struct {
 
 // diff compares what is known with what was accepted, and returns what is known
 // from now on.
-func diff(old known, a accepted, s pod.Snapshot, now time.Time) (known, difference) {
+func diff(old podSet, a accepted, s pod.Snapshot, now time.Time) (podSet, difference) {
 	if s.Op == pod.Restore {
 		return restore(old, a, s.Source, now)
 	}
@@ -43,11 +43,11 @@ func diff(old known, a accepted, s pod.Snapshot, now time.Time) (known, differen
 			entries = append(entries, was)
 		default:
 			e := newEntry(c.given, s.Source, pod.FirstSeen(was.pod))
-			d.note(was.pod, e.pod)
+			d.add(was.pod, e.pod)
 			entries = append(entries, e)
 		}
 	}
-	next := newKnown(entries)
+	next := newPodSet(entries)
 	for _, e := range old.entries {
 		if next.byUID[e.pod.UID] == nil {
 			d.removed = append(d.removed, e.pod)
@@ -58,7 +58,7 @@ func diff(old known, a accepted, s pod.Snapshot, now time.Time) (known, differen
 
 // restore adds the remembered pods that are not known. They were seen before the
 // restart, and keep that time.
-func restore(old known, a accepted, source string, now time.Time) (known, difference) {
+func restore(old podSet, a accepted, source string, now time.Time) (podSet, difference) {
 	var d difference
 	entries := append([]*entry{}, old.entries...)
 	for _, c := range a.pods {
@@ -73,11 +73,11 @@ func restore(old known, a accepted, source string, now time.Time) (known, differ
 		d.restored = append(d.restored, e.pod)
 		entries = append(entries, e)
 	}
-	return newKnown(entries), d
+	return newPodSet(entries), d
 }
 
-// note files a new version under what it changed, if that matters.
-func (d *difference) note(was, is *v1.Pod) {
+// add files a new version under what it changed, if that matters.
+func (d *difference) add(was, is *v1.Pod) {
 	same := sameOrder(was, is)
 	switch {
 	case !same && is.DeletionTimestamp != nil:

@@ -73,7 +73,7 @@ type Merger struct {
 type source struct {
 	name    string
 	ready   bool // had its first Set
-	known   known
+	known   podSet
 	refused []pod.Refusal
 	// unreadable is what the newest snapshot said.
 	unreadable bool
@@ -102,7 +102,7 @@ func (m *Merger) Merge(s pod.Snapshot, now time.Time) []pod.Update {
 	if s.Op != pod.Set && (s.Op != pod.Restore || src.ready) {
 		return nil
 	}
-	return append(m.take(src, s, now), m.retry(now)...)
+	return append(m.apply(src, s, now), m.retry(now)...)
 }
 
 // retry looks again at the pods that waited for another source. One that comes
@@ -117,23 +117,23 @@ func (m *Merger) retry(now time.Time) []pod.Update {
 				continue
 			}
 			before := src.known
-			updates = append(updates, m.take(src, *src.waiting, now)...)
+			updates = append(updates, m.apply(src, *src.waiting, now)...)
 			again = again || before.lost(src.known)
 		}
 	}
 	return updates
 }
 
-// take brings one source up to its snapshot.
-func (m *Merger) take(src *source, s pod.Snapshot, now time.Time) []pod.Update {
+// apply brings one source up to its snapshot.
+func (m *Merger) apply(src *source, s pod.Snapshot, now time.Time) []pod.Update {
 	if d, ok := m.quick(src, s, now); ok {
 		return m.deliver(src, d)
 	}
-	return m.takeAll(src, s, now)
+	return m.applyFull(src, s, now)
 }
 
-// takeAll is take for any snapshot.
-func (m *Merger) takeAll(src *source, s pod.Snapshot, now time.Time) []pod.Update {
+// applyFull brings one source up to its snapshot by comparing all of its pods.
+func (m *Merger) applyFull(src *source, s pod.Snapshot, now time.Time) []pod.Update {
 	accepted := m.accept(src, s)
 	next, d := diff(src.known, accepted, s, now)
 	d.first = s.Op == pod.Set && !src.ready

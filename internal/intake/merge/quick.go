@@ -46,7 +46,7 @@ func (m *Merger) quick(src *source, s pod.Snapshot, now time.Time) (difference, 
 			d.added = append(d.added, e.pod)
 		case was.given != p:
 			e = newEntry(p, s.Source, pod.FirstSeen(was.pod))
-			d.note(was.pod, e.pod)
+			d.add(was.pod, e.pod)
 		}
 		entries = append(entries, e)
 	}
@@ -82,7 +82,7 @@ func (m *Merger) unquestioned(src *source, gone []*entry, come []*v1.Pod) bool {
 }
 
 // replace puts entries in the place of others, which begin at an index.
-func (k *known) replace(at int, gone, entries []*entry) {
+func (k *podSet) replace(at int, gone, entries []*entry) {
 	for _, e := range gone {
 		delete(k.byUID, e.pod.UID)
 		if k.byName[nameOf(e.pod)] == e {

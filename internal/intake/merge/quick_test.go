@@ -26,7 +26,7 @@ func TestTheQuickWayTellsTheSame(t *testing.T) {
 			pods = nextPods(random, pods, step)
 			s := pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: slices.Clone(pods)}
 			was := quick.source(pod.SourceAPI).known.byUID
-			got, want := quick.Merge(s, now), all.takeAll(all.source(pod.SourceAPI), s, now)
+			got, want := quick.Merge(s, now), all.applyFull(all.source(pod.SourceAPI), s, now)
 			if step > 0 && reflect.ValueOf(was).Pointer() == reflect.ValueOf(quick.source(pod.SourceAPI).known.byUID).Pointer() {
 				quicks++
 			}

@@ -43,7 +43,7 @@ func bind(
 		b.volumes[v.Name] = v
 	}
 	claims = slices.SortedFunc(slices.Values(claims), func(x, y *v1.PersistentVolumeClaim) int { return cmp.Compare(nameOf(x), nameOf(y)) })
-	for _, step := range []func(*v1.PersistentVolumeClaim){b.namedAgain, b.named, b.reserved, b.before} {
+	for _, step := range []func(*v1.PersistentVolumeClaim){b.bindNamedAgain, b.bindNamed, b.bindReserved, b.bindPrevious} {
 		for _, c := range claims {
 			if b.isOpen(c) {
 				step(c)
@@ -53,7 +53,7 @@ func bind(
 	b.keepForAbsent(claims)
 	for _, c := range claims {
 		if b.isOpen(c) {
-			b.smallest(c)
+			b.bindSmallest(c)
 		}
 	}
 	return b.got, b.refused
@@ -75,19 +75,19 @@ func (b *binder) isOpen(c *v1.PersistentVolumeClaim) bool {
 	return b.got[nameOf(c)] == "" && b.refused[nameOf(c)] == ""
 }
 
-func (b *binder) give(claim, volume string) {
+func (b *binder) assign(claim, volume string) {
 	b.got[claim], b.holder[volume] = volume, claim
 }
 
-// namedAgain lets a claim that names the volume it had go before others that name it.
-func (b *binder) namedAgain(c *v1.PersistentVolumeClaim) {
+// bindNamedAgain lets a claim that names the volume it had go before others that name it.
+func (b *binder) bindNamedAgain(c *v1.PersistentVolumeClaim) {
 	if b.had[nameOf(c)] == c.Spec.VolumeName {
-		b.named(c)
+		b.bindNamed(c)
 	}
 }
 
-// named serves the claims that name their volume.
-func (b *binder) named(c *v1.PersistentVolumeClaim) {
+// bindNamed serves the claims that name their volume.
+func (b *binder) bindNamed(c *v1.PersistentVolumeClaim) {
 	name := c.Spec.VolumeName
 	if name == "" {
 		return
@@ -101,25 +101,25 @@ func (b *binder) named(c *v1.PersistentVolumeClaim) {
 		b.refused[nameOf(c)] = fmt.Sprintf("persistentvolume %q can't be used: %s", name, why)
 		return
 	}
-	b.give(nameOf(c), name)
+	b.assign(nameOf(c), name)
 }
 
-// reserved serves the claims that a volume names.
-func (b *binder) reserved(c *v1.PersistentVolumeClaim) {
+// bindReserved serves the claims that a volume names.
+func (b *binder) bindReserved(c *v1.PersistentVolumeClaim) {
 	for _, v := range b.bySize {
 		if v.Spec.ClaimRef != nil && b.misfit(c, v) == "" {
-			b.give(nameOf(c), v.Name)
+			b.assign(nameOf(c), v.Name)
 			return
 		}
 	}
 }
 
-// before lets claims have what they had. What was asked for and what there is may have
+// bindPrevious lets claims have what they had. What was asked for and what there is may have
 // been edited since: the data are there.
-func (b *binder) before(c *v1.PersistentVolumeClaim) {
+func (b *binder) bindPrevious(c *v1.PersistentVolumeClaim) {
 	v := b.volumes[b.had[nameOf(c)]]
 	if v != nil && b.holder[v.Name] == "" && isFor(v, c) {
-		b.give(nameOf(c), v.Name)
+		b.assign(nameOf(c), v.Name)
 	}
 }
 
@@ -138,7 +138,7 @@ func (b *binder) keepForAbsent(claims []*v1.PersistentVolumeClaim) {
 		case !there[claim] && !isThere: // nobody remembers it
 		case isOpen && isThere: // the volume names another claim now
 		default:
-			b.give(claim, volume)
+			b.assign(claim, volume)
 			if isOpen {
 				b.refused[claim] = fmt.Sprintf("its persistentvolume %q is gone: put it back into a manifest, or name another one in spec.volumeName", volume)
 			}
@@ -146,13 +146,13 @@ func (b *binder) keepForAbsent(claims []*v1.PersistentVolumeClaim) {
 	}
 }
 
-// smallest serves the claims that take what they get.
-func (b *binder) smallest(c *v1.PersistentVolumeClaim) {
+// bindSmallest serves the claims that take what they get.
+func (b *binder) bindSmallest(c *v1.PersistentVolumeClaim) {
 	why := "there is no persistentvolume in the manifests"
 	for _, v := range b.bySize {
 		wrong := b.misfit(c, v)
 		if wrong == "" {
-			b.give(nameOf(c), v.Name)
+			b.assign(nameOf(c), v.Name)
 			return
 		}
 		why = fmt.Sprintf("no persistentvolume in the manifests can be used, as for %q: %s", v.Name, wrong)

@@ -19,7 +19,7 @@ type collection[T object] struct {
 	lean func(T) T
 	same func(a, b T) bool // nil: nobody wants to know of changes
 
-	known chan struct{} // closed when all of them were read for the first time
+	synced chan struct{} // closed when all of them were read for the first time
 
 	mu     sync.Mutex
 	missed bool                    // a getter did not want to wait for that
@@ -27,7 +27,7 @@ type collection[T object] struct {
 }
 
 func newCollection[T object](lean func(T) T, same func(a, b T) bool) *collection[T] {
-	return &collection[T]{lean: lean, same: same, known: make(chan struct{}), items: map[string]map[string]T{}}
+	return &collection[T]{lean: lean, same: same, synced: make(chan struct{}), items: map[string]map[string]T{}}
 }
 
 // sink takes in what a follower learns, and tells the names of what is another one now.
@@ -105,10 +105,10 @@ func (c *collection[T]) replace(list []T) []string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, first := c.items, !isClosed(c.known)
+	was, first := c.items, !isClosed(c.synced)
 	c.items = next
 	if first {
-		close(c.known)
+		close(c.synced)
 	}
 	if c.same == nil || first && !c.missed {
 		return nil // those who want to know wait for it
@@ -146,28 +146,28 @@ func store[T object](in map[string]map[string]T, o T) {
 
 // wait returns when the objects were read once. It does not wait for ever.
 func (c *collection[T]) wait(ctx context.Context, what string) error {
-	bound, cancel := context.WithTimeout(ctx, patience)
+	bound, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	select {
-	case <-c.known:
+	case <-c.synced:
 		return nil
 	case <-bound.Done():
 	}
-	if !c.miss() {
+	if !c.recordMiss() {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait until the %s of the cluster are read: %w", what, context.Cause(ctx))
 	}
-	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, patience)
+	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, getTimeout)
 }
 
-// miss tells whether the objects were not read yet. Then those who want to know of changes
+// recordMiss tells whether the objects were not read yet. Then those who want to know of changes
 // are told when they are.
-func (c *collection[T]) miss() bool {
+func (c *collection[T]) recordMiss() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if isClosed(c.known) {
+	if isClosed(c.synced) {
 		return false
 	}
 	c.missed = true
@@ -193,7 +193,7 @@ func (c *collection[T]) in(namespace string) []T {
 
 func (a *API) followClasses(ctx context.Context) {
 	f := newFollower(a, "runtime classes", &nodev1.RuntimeClass{}, a.Client.NodeV1().RuntimeClasses(), "")
-	f.sink = a.classes.sink(func(name string) { a.tell(ctx, a.ofClass(name)) })
+	f.sink = a.classes.sink(func(name string) { a.enqueueAll(ctx, a.ofClass(name)) })
 	f.run(ctx)
 }
 

@@ -37,21 +37,21 @@ const (
 // it was lost, and ends when the server no longer knows that place or does not answer.
 // When the next round begins is decided here.
 type follower struct {
-	what    string // for people to read
-	client  Client
-	outage  *outage
-	log     *slog.Logger
-	example runtime.Object
-	get     func(ctx context.Context, name string) (object, error)
-	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	resource string // for people to read
+	client   Client
+	outage   *outage
+	log      *slog.Logger
+	example  runtime.Object
+	get      func(ctx context.Context, name string) (object, error)
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
 	sink   sink
 	failed func(error) // told every failure; nil: nobody wants to know
 
 	mu      sync.Mutex
 	refused time.Time // the first time in a row; zero: it is not
-	said    bool
+	logged  bool
 }
 
 // reader is the part of a client that reads objects of one kind. L is a list of them.
@@ -64,7 +64,7 @@ type reader[T object, L runtime.Object] interface {
 // newFollower follows what a field selector selects; empty: all. It needs a sink to run.
 func newFollower[T object, L runtime.Object](a *API, what string, example T, c reader[T, L], selector string) *follower {
 	return &follower{
-		what: what, client: a.Client, outage: a.outage, log: a.Log, example: example,
+		resource: what, client: a.Client, outage: a.outage, log: a.Log, example: example,
 		get: func(ctx context.Context, name string) (object, error) { return get(ctx, c, name) },
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
@@ -79,7 +79,7 @@ func newFollower[T object, L runtime.Object](a *API, what string, example T, c r
 
 // get reads one object, straight from the server, and does not wait for ever.
 func get[T object, L runtime.Object](ctx context.Context, c reader[T, L], name string) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	return c.Get(ctx, name, metav1.GetOptions{})
 }
@@ -106,7 +106,7 @@ func (e awayError) Error() string { return e.text }
 // run follows until the context ends.
 func (f *follower) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(f.listWatch(), f.example, f.sink, cache.ReflectorOptions{
-		Name:    f.what,
+		Name:    f.resource,
 		Backoff: &wait.Backoff{Duration: firstProbe, Factor: 2, Jitter: 1, Cap: longestProbe / 2, Steps: 8},
 	})
 	// It would log every failure, and watch events that it does not understand.
@@ -116,7 +116,7 @@ func (f *follower) run(ctx context.Context) {
 		err := reflector.ListAndWatchWithContext(quiet)
 		if _, away := errors.AsType[awayError](err); away {
 			failures = 0
-			f.outage.turn(ctx)
+			f.outage.awaitTurn(ctx)
 			continue
 		}
 		if time.Since(began) >= steady {
@@ -139,21 +139,21 @@ func (f *follower) listWatch() cache.ListerWatcher {
 				o.ResourceVersion = "" // any version may be older than what was read before
 			}
 			list, err := f.list(timed, o)
-			return list, f.note(ctx, err)
+			return list, f.recordResult(ctx, err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := f.watch(ctx, o)
-			return w, f.note(ctx, err)
+			return w, f.recordResult(ctx, err)
 		},
 	}, f.client)
 }
 
-// note takes in how a request ended, and returns what the reflector is to know of it.
-func (f *follower) note(ctx context.Context, err error) error {
+// recordResult takes in how a request ended, and returns what the reflector is to know of it.
+func (f *follower) recordResult(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err // because it was ended, or too late to matter
 	}
-	f.outage.note(err)
+	f.outage.recordResult(err)
 	if err != nil && f.failed != nil {
 		f.failed(err)
 	}
@@ -163,18 +163,18 @@ func (f *follower) note(ctx context.Context, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
-		if f.said {
-			f.log.Info("the API server lets this node watch again", "resource", f.what)
+		if f.logged {
+			f.log.Info("the API server lets this node watch again", "resource", f.resource)
 		}
-		f.refused, f.said = time.Time{}, false
+		f.refused, f.logged = time.Time{}, false
 		return nil
 	}
 	if f.refused.IsZero() {
 		f.refused = time.Now()
 	}
-	if !f.said && time.Since(f.refused) >= sayAfter {
-		f.said = true
-		f.log.Warn("the API server does not let this node watch; trying again, rarely", "resource", f.what, "err", err)
+	if !f.logged && time.Since(f.refused) >= logAfter {
+		f.logged = true
+		f.log.Warn("the API server does not let this node watch; trying again, rarely", "resource", f.resource, "err", err)
 	}
 	return err
 }

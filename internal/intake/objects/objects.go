@@ -39,8 +39,8 @@ import (
 	"berth/internal/lib/run"
 )
 
-// patience is how long a getter waits for the API server.
-const patience = 10 * time.Second
+// getTimeout is how long a getter waits for the API server.
+const getTimeout = 10 * time.Second
 
 // Client is what API needs of a set of clients.
 type Client interface {
@@ -71,7 +71,7 @@ type API struct {
 	pods    map[pod.UID]*registration
 	objects map[ref]*watched // those that a registered pod refers to
 
-	trusting trusting
+	trustWatch trustWatch
 }
 
 // registration is what is kept of a pod while it is registered.
@@ -87,13 +87,13 @@ func NewAPI(c APIConfig) (*API, error) {
 		return nil, errors.New("references to objects of the API server: client, log and changed are required")
 	}
 	return &API{
-		APIConfig: c,
-		outage:    newOutage(c.Log),
-		classes:   newCollection(leanClass, sameClass),
-		services:  newCollection(leanService, nil),
-		pods:      map[pod.UID]*registration{},
-		objects:   map[ref]*watched{},
-		trusting:  trusting{pods: map[pod.UID]bool{}},
+		APIConfig:  c,
+		outage:     newOutage(c.Log),
+		classes:    newCollection(leanClass, sameClass),
+		services:   newCollection(leanService, nil),
+		pods:       map[pod.UID]*registration{},
+		objects:    map[ref]*watched{},
+		trustWatch: trustWatch{pods: map[pod.UID]bool{}},
 	}, nil
 }
 
@@ -107,7 +107,7 @@ func (a *API) Run(ctx context.Context) {
 	for _, w := range a.objects {
 		a.start(w)
 	}
-	a.startTrust()
+	a.startTrustWatch()
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
@@ -122,7 +122,7 @@ func (a *API) Run(ctx context.Context) {
 
 // Synced is closed once the Services were read for the first time. A container that
 // starts before would lack their variables.
-func (a *API) Synced() <-chan struct{} { return a.services.known }
+func (a *API) Synced() <-chan struct{} { return a.services.synced }
 
 // Register takes note of what a pod refers to. It is called with every new version of
 // a pod that is to run, is idempotent, and never waits.
@@ -137,16 +137,16 @@ func (a *API) Register(p *v1.Pod) {
 	}
 	for to := range wanted {
 		if !r.refs[to] {
-			a.join(p.UID, to)
+			a.addReference(p.UID, to)
 		}
 	}
 	for to := range r.refs {
 		if !wanted[to] {
-			a.leave(p.UID, to)
+			a.dropReference(p.UID, to)
 		}
 	}
 	r.refs, r.class = wanted, RuntimeClassOf(p)
-	a.trust(p.UID, trusts(p))
+	a.updateTrustWatch(p.UID, usesTrustBundles(p))
 }
 
 // Unregister forgets a pod, and drops its tokens.
@@ -159,9 +159,9 @@ func (a *API) Unregister(uid pod.UID) {
 	}
 	delete(a.pods, uid)
 	for to := range r.refs {
-		a.leave(uid, to)
+		a.dropReference(uid, to)
 	}
-	a.trust(uid, false)
+	a.updateTrustWatch(uid, false)
 }
 
 // watchedRefsOf returns what of a pod's references is watched by name.
@@ -176,8 +176,8 @@ func watchedRefsOf(p *v1.Pod) map[ref]bool {
 	return out
 }
 
-// tell calls Changed for some pods. No lock is held: it may block.
-func (a *API) tell(ctx context.Context, uids []pod.UID) {
+// enqueueAll calls Changed for some pods. No lock is held: it may block.
+func (a *API) enqueueAll(ctx context.Context, uids []pod.UID) {
 	for _, uid := range uids {
 		a.Enqueue(ctx, uid)
 	}

@@ -20,8 +20,8 @@ const (
 	firstProbe   = 100 * time.Millisecond
 	longestProbe = 2 * time.Second
 
-	// sayAfter is how long trouble must have lasted to be worth a line in the log.
-	sayAfter = time.Second
+	// logAfter is how long trouble must have lasted to be worth a line in the log.
+	logAfter = time.Second
 )
 
 // outage is what all watches know together of an API server that does not answer.
@@ -40,8 +40,8 @@ type outage struct {
 
 func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
 
-// note takes in how a request ended.
-func (o *outage) note(err error) {
+// recordResult takes in how a request ended.
+func (o *outage) recordResult(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !isAway(err) {
@@ -60,13 +60,13 @@ func (o *outage) note(err error) {
 	}
 	o.failures++
 	o.next = now.Add(backoff.Exponential{First: firstProbe, Max: longestProbe}.Jittered(o.failures))
-	if now.Sub(o.since) >= sayAfter && o.row.Failed(now) {
+	if now.Sub(o.since) >= logAfter && o.row.Failed(now) {
 		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "err", err)
 	}
 }
 
-// turn waits until the server is back, or until it is the caller's turn to find out.
-func (o *outage) turn(ctx context.Context) {
+// awaitTurn waits until the server is back, or until it is the caller's turn to find out.
+func (o *outage) awaitTurn(ctx context.Context) {
 	for {
 		o.mu.Lock()
 		now := time.Now()

@@ -31,7 +31,7 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 				n.Register(podWith("p", "a"))
 				began := time.Now()
 				_, err := n.ConfigMap(t.Context(), "default", "a")
-				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) != patience {
+				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) != getTimeout {
 					t.Errorf("after %s: %v", time.Since(began), err)
 				}
 				// The pod was told that it could not be read, so it is told when it is.

@@ -114,7 +114,7 @@ func (a *API) tokenOf(uid pod.UID, key tokenKey) *token {
 }
 
 func (a *API) requestToken(ctx context.Context, p *v1.Pod, audience string, seconds int64) (*authenticationv1.TokenRequest, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &seconds,

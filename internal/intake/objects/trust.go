@@ -47,28 +47,28 @@ func (a *API) TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjecti
 // trustBundle returns a bundle. One that the watch has not told of is asked for: it may
 // be as new as the pod.
 func (a *API) trustBundle(ctx context.Context, name string) (*certificatesv1beta1.ClusterTrustBundle, error) {
-	if known := a.trusted(); known != nil {
+	if known := a.watchedTrustBundles(); known != nil {
 		if b, ok := known.get("", name); ok {
 			return b, nil
 		}
 	}
 	b, err := get(ctx, a.trustReader(), name)
 	if err != nil {
-		return nil, a.noTrust(ctx, ref{kind: trustBundle, name: name}, err)
+		return nil, a.trustBundleError(ctx, ref{kind: trustBundle, name: name}, err)
 	}
 	return b, nil
 }
 
 // trustBundlesOf returns at least those of a signer.
 func (a *API) trustBundlesOf(ctx context.Context, signer string) ([]*certificatesv1beta1.ClusterTrustBundle, error) {
-	if known := a.trusted(); known != nil {
+	if known := a.watchedTrustBundles(); known != nil {
 		return known.in(""), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	list, err := a.trustReader().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
 	if err != nil {
-		return nil, a.noTrust(ctx, ref{kind: trustBundle, name: "of signer " + signer}, err)
+		return nil, a.trustBundleError(ctx, ref{kind: trustBundle, name: "of signer " + signer}, err)
 	}
 	out := make([]*certificatesv1beta1.ClusterTrustBundle, 0, len(list.Items))
 	for i := range list.Items {
@@ -77,12 +77,12 @@ func (a *API) trustBundlesOf(ctx context.Context, signer string) ([]*certificate
 	return out, nil
 }
 
-// noTrust tells a bundle that is not there from a server that knows of none at all.
-func (a *API) noTrust(ctx context.Context, r ref, err error) error {
+// trustBundleError tells a bundle that is not there from a server that knows of none at all.
+func (a *API) trustBundleError(ctx context.Context, r ref, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read %s: %w", r, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	if _, err := a.trustReader().List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsNotFound(err) {
 		return errNoTrustBundles

@@ -14,16 +14,16 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// trusting is the watch of all clustertrustbundles. There is one for as long as a
+// trustWatch is the watch of all clustertrustbundles. There is one for as long as a
 // registered pod has any in a volume. API.mu guards it.
-type trusting struct {
+type trustWatch struct {
 	pods map[pod.UID]bool
 	all  *collection[*certificatesv1beta1.ClusterTrustBundle] // nil: no pod has any
 	stop context.CancelFunc                                   // nil: there is no watch
 }
 
-// trusts tells whether a pod has clustertrustbundles in a volume.
-func trusts(p *v1.Pod) bool {
+// usesTrustBundles tells whether a pod has clustertrustbundles in a volume.
+func usesTrustBundles(p *v1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		if s := p.Spec.Volumes[i].Projected; s != nil {
 			for j := range s.Sources {
@@ -36,15 +36,15 @@ func trusts(p *v1.Pod) bool {
 	return false
 }
 
-// trust takes note whether a pod has any. The lock is held.
-func (a *API) trust(uid pod.UID, has bool) {
-	t := &a.trusting
+// updateTrustWatch takes note whether a pod has any. The lock is held.
+func (a *API) updateTrustWatch(uid pod.UID, has bool) {
+	t := &a.trustWatch
 	if has {
 		if t.all == nil {
-			t.all = newCollection(leanTrust, sameTrust)
+			t.all = newCollection(leanTrustBundle, sameTrustBundle)
 		}
 		t.pods[uid] = true
-		a.startTrust()
+		a.startTrustWatch()
 		return
 	}
 	if delete(t.pods, uid); len(t.pods) > 0 {
@@ -56,9 +56,9 @@ func (a *API) trust(uid pod.UID, has bool) {
 	t.stop, t.all = nil, nil
 }
 
-// startTrust begins to watch if somebody needs it. The lock is held.
-func (a *API) startTrust() {
-	t := &a.trusting
+// startTrustWatch begins to watch if somebody needs it. The lock is held.
+func (a *API) startTrustWatch() {
+	t := &a.trustWatch
 	if a.group == nil || t.stop != nil || t.all == nil {
 		return
 	}
@@ -71,44 +71,44 @@ func (a *API) startTrust() {
 		f := newFollower(a, "clustertrustbundles", &certificatesv1beta1.ClusterTrustBundle{}, a.trustReader(), "")
 		f.sink = all.sink(func(string) {
 			if ctx.Err() == nil {
-				a.tell(whole, a.whoTrusts())
+				a.enqueueAll(whole, a.podsWithTrustBundles())
 			}
 		})
 		f.run(ctx)
 	})
 }
 
-func (a *API) whoTrusts() []pod.UID {
+func (a *API) podsWithTrustBundles() []pod.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return sorted(a.trusting.pods)
+	return sorted(a.trustWatch.pods)
 }
 
-// trusted returns what the watch has told; nil: nothing yet. Whoever finds nothing is
+// watchedTrustBundles returns what the watch has told; nil: nothing yet. Whoever finds nothing is
 // told when there is something.
-func (a *API) trusted() *collection[*certificatesv1beta1.ClusterTrustBundle] {
+func (a *API) watchedTrustBundles() *collection[*certificatesv1beta1.ClusterTrustBundle] {
 	a.mu.Lock()
-	all := a.trusting.all
+	all := a.trustWatch.all
 	a.mu.Unlock()
-	if all == nil || all.miss() {
+	if all == nil || all.recordMiss() {
 		return nil
 	}
 	return all
 }
 
-func leanTrust(given *certificatesv1beta1.ClusterTrustBundle) *certificatesv1beta1.ClusterTrustBundle {
+func leanTrustBundle(given *certificatesv1beta1.ClusterTrustBundle) *certificatesv1beta1.ClusterTrustBundle {
 	kept := *given
 	leanMeta(&kept.ObjectMeta)
 	return &kept
 }
 
-// sameTrust tells whether the same is trusted, and the same volumes select it.
-func sameTrust(a, b *certificatesv1beta1.ClusterTrustBundle) bool {
+// sameTrustBundle tells whether the same is trusted, and the same volumes select it.
+func sameTrustBundle(a, b *certificatesv1beta1.ClusterTrustBundle) bool {
 	return a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels)
 }
 
-// trustBundles is where API servers have them, if they do: most do not yet.
-const trustBundles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
+// trustBundlesPath is where API servers have them, if they do: most do not yet.
+const trustBundlesPath = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
 
 // trustReader reads them. It goes past the typed clients, which have only what every
 // server has.
@@ -118,17 +118,17 @@ func (a *API) trustReader() trustReader { return trustReader{a.Client.Certificat
 
 func (r trustReader) Get(ctx context.Context, name string, o metav1.GetOptions) (*certificatesv1beta1.ClusterTrustBundle, error) {
 	out := &certificatesv1beta1.ClusterTrustBundle{}
-	err := r.client.Get().AbsPath(trustBundles).Name(name).VersionedParams(&o, scheme.ParameterCodec).Do(ctx).Into(out)
+	err := r.client.Get().AbsPath(trustBundlesPath).Name(name).VersionedParams(&o, scheme.ParameterCodec).Do(ctx).Into(out)
 	return out, err
 }
 
 func (r trustReader) List(ctx context.Context, o metav1.ListOptions) (*certificatesv1beta1.ClusterTrustBundleList, error) {
 	out := &certificatesv1beta1.ClusterTrustBundleList{}
-	err := r.client.Get().AbsPath(trustBundles).VersionedParams(&o, scheme.ParameterCodec).Do(ctx).Into(out)
+	err := r.client.Get().AbsPath(trustBundlesPath).VersionedParams(&o, scheme.ParameterCodec).Do(ctx).Into(out)
 	return out, err
 }
 
 func (r trustReader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	return r.client.Get().AbsPath(trustBundles).VersionedParams(&o, scheme.ParameterCodec).Watch(ctx)
+	return r.client.Get().AbsPath(trustBundlesPath).VersionedParams(&o, scheme.ParameterCodec).Watch(ctx)
 }

@@ -24,14 +24,14 @@ type watched struct {
 	pods map[pod.UID]bool
 	stop context.CancelFunc // ends reading and watching; nil: it is at rest, or Run does not run
 
-	known   chan struct{} // closed when it was read, and when nobody refers to it any more
+	synced  chan struct{} // closed when it was read, and when nobody refers to it any more
 	object  object        // nil: it does not exist, or was not read yet
 	failure error         // why it was not read yet, if anything went wrong
 	missed  bool          // a getter did not want to wait until it was read
 }
 
-// isKnown tells whether it was read.
-func (w *watched) isKnown() bool { return isClosed(w.known) }
+// isSynced tells whether it was read.
+func (w *watched) isSynced() bool { return isClosed(w.synced) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
@@ -42,23 +42,23 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// join adds a pod to those that refer to an object. The lock is held.
-func (a *API) join(uid pod.UID, to ref) {
+// addReference adds a pod to those that refer to an object. The lock is held.
+func (a *API) addReference(uid pod.UID, to ref) {
 	w := a.objects[to]
 	switch {
 	case w == nil:
-		w = &watched{ref: to, pods: map[pod.UID]bool{}, known: make(chan struct{})}
+		w = &watched{ref: to, pods: map[pod.UID]bool{}, synced: make(chan struct{})}
 		a.objects[to] = w
 		a.start(w)
-	case w.stop == nil && w.isKnown():
-		w.known = make(chan struct{})
+	case w.stop == nil && w.isSynced():
+		w.synced = make(chan struct{})
 		a.start(w)
 	}
 	w.pods[uid] = true
 }
 
-// leave takes a pod off those that refer to an object. The lock is held.
-func (a *API) leave(uid pod.UID, to ref) {
+// dropReference takes a pod off those that refer to an object. The lock is held.
+func (a *API) dropReference(uid pod.UID, to ref) {
 	w := a.objects[to]
 	delete(w.pods, uid)
 	if len(w.pods) > 0 {
@@ -66,8 +66,8 @@ func (a *API) leave(uid pod.UID, to ref) {
 	}
 	delete(a.objects, to)
 	w.end()
-	if !w.isKnown() {
-		close(w.known)
+	if !w.isSynced() {
+		close(w.synced)
 	}
 }
 
@@ -96,9 +96,9 @@ func (a *API) start(w *watched) {
 // one: the list that a watch begins with can take the server a tenth of a second, and
 // an immutable object needs no watch at all.
 func (a *API) follow(ctx, whole context.Context, w *watched) {
-	learn := func(o any) error { return a.learn(ctx, whole, w, o) }
+	learn := func(o any) error { return a.receive(ctx, whole, w, o) }
 	f := w.follower(a)
-	f.failed = func(err error) { a.lag(ctx, w, err) }
+	f.failed = func(err error) { a.recordFailure(ctx, w, err) }
 	f.sink = sink{
 		put:  learn,
 		drop: func(any) error { return learn(nil) },
@@ -117,9 +117,9 @@ func (a *API) follow(ctx, whole context.Context, w *watched) {
 	case apierrors.IsNotFound(err):
 		err = nil
 	}
-	if f.note(ctx, err) == nil {
+	if f.recordResult(ctx, err) == nil {
 		if err := learn(given); err != nil {
-			a.lag(ctx, w, err)
+			a.recordFailure(ctx, w, err)
 		}
 	}
 	f.run(ctx)
@@ -135,9 +135,9 @@ func (r ref) follower(a *API) *follower {
 	return newFollower(a, r.String(), &v1.ConfigMap{}, a.Client.CoreV1().ConfigMaps(r.namespace), only)
 }
 
-// learn takes in what an object is now; nil: it does not exist. ctx is that of the
+// receive takes in what an object is now; nil: it does not exist. ctx is that of the
 // watch that tells, whole that of all of them.
-func (a *API) learn(ctx, whole context.Context, w *watched, given any) error {
+func (a *API) receive(ctx, whole context.Context, w *watched, given any) error {
 	var now object
 	if given != nil {
 		var err error
@@ -148,24 +148,24 @@ func (a *API) learn(ctx, whole context.Context, w *watched, given any) error {
 			return fmt.Errorf("asked for %s, and was told of %s", w, now.GetName())
 		}
 	}
-	a.tell(whole, a.take(ctx, w, now))
+	a.enqueueAll(whole, a.setObject(ctx, w, now))
 	return nil
 }
 
-// take keeps what an object is now, and returns the pods that are to know.
-func (a *API) take(ctx context.Context, w *watched, now object) []pod.UID {
+// setObject keeps what an object is now, and returns the pods that are to know.
+func (a *API) setObject(ctx context.Context, w *watched, now object) []pod.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil // it is not this watch any more that tells
 	}
 	news := w.missed
-	if w.isKnown() || w.object != nil {
+	if w.isSynced() || w.object != nil {
 		news = news || !same(w.object, now)
 	}
 	w.object, w.failure, w.missed = now, nil, false
-	if !w.isKnown() {
-		close(w.known)
+	if !w.isSynced() {
+		close(w.synced)
 	}
 	if now != nil && immutable(now) {
 		w.end()
@@ -176,16 +176,16 @@ func (a *API) take(ctx context.Context, w *watched, now object) []pod.UID {
 	return sorted(w.pods)
 }
 
-// lag notes that an object could not be read. What was known before is used again.
-func (a *API) lag(ctx context.Context, w *watched, err error) {
+// recordFailure notes that an object could not be read. What was known before is used again.
+func (a *API) recordFailure(ctx context.Context, w *watched, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
 	w.failure = err
-	if w.object != nil && !w.isKnown() {
-		close(w.known)
+	if w.object != nil && !w.isSynced() {
+		close(w.synced)
 	}
 }
 
@@ -195,14 +195,14 @@ func (a *API) read(ctx context.Context, r ref) (object, error) {
 	w := a.objects[r]
 	var known chan struct{}
 	if w != nil {
-		known = w.known
+		known = w.synced
 	}
 	a.mu.Unlock()
 	if w == nil {
 		return a.readNow(ctx, r)
 	}
 
-	bound, cancel := context.WithTimeout(ctx, patience)
+	bound, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	select {
 	case <-known:
@@ -215,7 +215,7 @@ func (a *API) read(ctx context.Context, r ref) (object, error) {
 		return w.object, nil
 	case len(w.pods) == 0:
 		return nil, fmt.Errorf("read %s: no pod refers to it any more", r)
-	case w.isKnown():
+	case w.isSynced():
 		return nil, r.notFound("")
 	}
 	w.missed = true
@@ -223,9 +223,9 @@ func (a *API) read(ctx context.Context, r ref) (object, error) {
 		return nil, fmt.Errorf("wait until %s is read: %w", r, errors.Join(context.Cause(ctx), w.failure))
 	}
 	if w.failure == nil {
-		return nil, fmt.Errorf("%s was not read yet: the API server has not answered within %s", r, patience)
+		return nil, fmt.Errorf("%s was not read yet: the API server has not answered within %s", r, getTimeout)
 	}
-	return nil, fmt.Errorf("%s was not read yet, after %s: %w", r, patience, w.failure)
+	return nil, fmt.Errorf("%s was not read yet, after %s: %w", r, getTimeout, w.failure)
 }
 
 // readNow asks for an object that no registered pod refers to.

@@ -95,7 +95,7 @@ func NewAPI(c APIConfig) (*API, error) {
 // Run sends snapshots until the context ends. The first one goes out when all pods
 // were listed once and Ready is closed.
 func (a *API) Run(ctx context.Context, out chan<- pod.Snapshot) {
-	pods := newGathered()
+	pods := newPodStore()
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
 	group.Go("reflector of pods", func(ctx context.Context) { a.reflect(ctx, pods) })
@@ -115,7 +115,7 @@ func (a *API) Relist() {
 }
 
 // reflect keeps pods as the server has them, until the context ends.
-func (a *API) reflect(ctx context.Context, pods *gathered) {
+func (a *API) reflect(ctx context.Context, pods *podStore) {
 	for ctx.Err() == nil {
 		one, end := context.WithCancel(ctx)
 		a.mu.Lock()
@@ -128,7 +128,7 @@ func (a *API) reflect(ctx context.Context, pods *gathered) {
 }
 
 // reflector makes one that knows of no version yet.
-func (a *API) reflector(pods *gathered) *cache.Reflector {
+func (a *API) reflector(pods *podStore) *cache.Reflector {
 	return cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
 		Name: "pods of " + a.Node,
 		Backoff: &wait.Backoff{
@@ -140,7 +140,7 @@ func (a *API) reflector(pods *gathered) *cache.Reflector {
 
 // deliver sends what was gathered. A snapshot that nobody took yet is replaced by
 // a newer one.
-func (a *API) deliver(ctx context.Context, pods *gathered, out chan<- pod.Snapshot) {
+func (a *API) deliver(ctx context.Context, pods *podStore, out chan<- pod.Snapshot) {
 	if a.Ready != nil {
 		select {
 		case <-a.Ready:
@@ -167,7 +167,7 @@ func (a *API) deliver(ctx context.Context, pods *gathered, out chan<- pod.Snapsh
 			changed, gap = pods.changed, nil
 		case offer <- snapshot:
 			offer = nil
-			if pods.taken(snapshot.Pods) {
+			if pods.markRead(snapshot.Pods) {
 				changed, gap = pods.changed, nil
 			}
 		}
@@ -196,7 +196,7 @@ func (a *API) listWatch() cache.ListerWatcher {
 			o.FieldSelector = ours
 			began := time.Now()
 			list, err := client.List(ctx, o)
-			a.outage.note(ctx, a.Log, began, err)
+			a.outage.recordResult(ctx, a.Log, began, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -204,7 +204,7 @@ func (a *API) listWatch() cache.ListerWatcher {
 			began := time.Now()
 			w, err := client.Watch(ctx, o)
 			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself
-			if away := a.outage.note(ctx, a.Log, began, err); err == nil && away > apiLongOutage && !streamed {
+			if away := a.outage.recordResult(ctx, a.Log, began, err); err == nil && away > apiLongOutage && !streamed {
 				// A server whose database was wiped or restored meanwhile would keep
 				// silent until it gets to the version at which we want to go on.
 				w.Stop()

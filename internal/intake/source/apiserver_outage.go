@@ -20,9 +20,9 @@ type outage struct {
 	row   logonce.Streak
 }
 
-// note takes in the result of a request, and returns for how long they have failed by
+// recordResult takes in the result of a request, and returns for how long they have failed by
 // now: if this one went well, for how long until it did.
-func (o *outage) note(ctx context.Context, log *slog.Logger, began time.Time, err error) time.Duration {
+func (o *outage) recordResult(ctx context.Context, log *slog.Logger, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {

@@ -17,11 +17,11 @@ import (
 
 // FileConfig says where the manifests are.
 type FileConfig struct {
-	Path  string        // a folder, or a single file; absolute
-	Node  string        // the name of this node
-	Every time.Duration // how often to look without being told of a change
-	State string        // where what was last good is remembered; empty for nowhere
-	Log   *slog.Logger
+	Path     string        // a folder, or a single file; absolute
+	Node     string        // the name of this node
+	Interval time.Duration // how often to look without being told of a change
+	State    string        // where what was last good is remembered; empty for nowhere
+	Log      *slog.Logger
 
 	// Objects is told all that pods may refer to: at the start, and when it changed.
 	// It is called before the pods are sent. nil: nobody wants to know.
@@ -44,8 +44,8 @@ func NewFile(c FileConfig) (*File, error) {
 	if !filepath.IsAbs(c.Path) {
 		err = errors.Join(err, fmt.Errorf("the path %q is not absolute", c.Path))
 	}
-	if c.Every <= 0 {
-		err = errors.Join(err, fmt.Errorf("looking every %s is not possible", c.Every))
+	if c.Interval <= 0 {
+		err = errors.Join(err, fmt.Errorf("looking every %s is not possible", c.Interval))
 	}
 	if c.Log == nil {
 		err = errors.Join(err, errors.New("there is no log"))
@@ -62,8 +62,8 @@ func NewFile(c FileConfig) (*File, error) {
 func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	w, err := newInotify()
 	if err != nil {
-		f.Log.Warn("changes to manifests will be seen late", "every", f.Every, "err", err)
-		f.run(ctx, out, blind{})
+		f.Log.Warn("changes to manifests will be seen late", "every", f.Interval, "err", err)
+		f.run(ctx, out, noWatcher{})
 		return
 	}
 	defer func() {
@@ -80,13 +80,13 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 		store:   lastGood{path: f.State, in: f.in},
 		files:   map[string]*file{},
 		writing: map[string]time.Time{}, progress: make(chan struct{}, 1),
-		missing: map[string]time.Time{},
-		pace:    pace{every: f.Every},
+		missing:  map[string]time.Time{},
+		schedule: schedule{interval: f.Interval},
 	}
-	if !l.restore(ctx) || !l.lookFirst(ctx) {
+	if !l.restore(ctx) || !l.firstScan(ctx) {
 		return
 	}
-	timer := time.NewTimer(time.Until(l.pace.next))
+	timer := time.NewTimer(time.Until(l.schedule.next))
 	defer timer.Stop()
 	for {
 		select {
@@ -96,14 +96,14 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 			if !l.concerns(e.Name) {
 				continue
 			}
-			l.pace.event(time.Now())
+			l.schedule.event(time.Now())
 		case <-w.Errors():
 			// Events were lost: something happened.
-			l.pace.event(time.Now())
+			l.schedule.event(time.Now())
 		case <-timer.C:
 			now := time.Now()
 			select {
-			case again := <-l.beginLook(now):
+			case again := <-l.startScan(now):
 				if !l.finish(ctx, now, again) {
 					return
 				}
@@ -111,6 +111,6 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 				return
 			}
 		}
-		timer.Reset(time.Until(l.pace.next))
+		timer.Reset(time.Until(l.schedule.next))
 	}
 }

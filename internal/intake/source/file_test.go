@@ -113,7 +113,7 @@ func (r *rig) start() (<-chan pod.Snapshot, func()) { return r.startAt(r.dir) }
 
 func (r *rig) startAt(path string) (<-chan pod.Snapshot, func()) {
 	r.t.Helper()
-	f, err := NewFile(FileConfig{Path: path, Node: "N", Every: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil))})
+	f, err := NewFile(FileConfig{Path: path, Node: "N", Interval: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil))})
 	must(r.t, err)
 	return start(func(ctx context.Context, out chan<- pod.Snapshot) { f.run(ctx, out, r.watch) })
 }
@@ -184,10 +184,10 @@ func TestABurstIsOneSnapshot(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			write(t, r.file(name+".yaml"), web(name, "1"))
 			r.event(name + ".yaml")
-			time.Sleep(quiet / 2)
+			time.Sleep(quietInterval / 2)
 		}
 		wantNext(t, out, "SET a-n=1 b-n=1 c-n=1")
-		if took := time.Since(began); took > 3*quiet {
+		if took := time.Since(began); took > 3*quietInterval {
 			t.Errorf("it took %s", took)
 		}
 		// Other files are nobody's business.
@@ -207,7 +207,7 @@ func TestLostEventsAreALook(t *testing.T) {
 		r.watch.errs <- fsnotify.ErrEventOverflow
 		began := time.Now()
 		wantNext(t, out, "SET a-n=1")
-		if took := time.Since(began); took > quiet {
+		if took := time.Since(began); took > quietInterval {
 			t.Errorf("it took %s", took)
 		}
 	})
@@ -223,7 +223,7 @@ func TestAReplacedFileIsNoRemoval(t *testing.T) {
 		// The file is away for a moment, and comes back.
 		must(t, os.Remove(r.file("a.yaml")))
 		r.event("a.yaml")
-		time.Sleep(quiet + doubt/2)
+		time.Sleep(quietInterval + recheckInterval/2)
 		write(t, r.file("a.yaml"), web("a", "2"))
 		r.event("a.yaml")
 		second := wantNext(t, out, "SET a-n=2")
@@ -236,7 +236,7 @@ func TestAReplacedFileIsNoRemoval(t *testing.T) {
 		r.event("a.yaml")
 		began := time.Now()
 		wantNext(t, out, "SET ")
-		if took := time.Since(began); took < doubt || took > time.Second {
+		if took := time.Since(began); took < recheckInterval || took > time.Second {
 			t.Errorf("it took %s", took)
 		}
 	})
@@ -310,12 +310,12 @@ func TestAFileThatIsBeingWrittenIsNotActedOn(t *testing.T) {
 			_, err := file.WriteString(line)
 			must(t, err)
 			r.event("a.yaml")
-			wantNone(t, out, writerPatience/10)
+			wantNone(t, out, writerTimeout/10)
 		}
 		must(t, file.Close())
 		began := time.Now()
 		s := wantNext(t, out, "SET a-n=1")
-		if took := time.Since(began); took > writerLook {
+		if took := time.Since(began); took > maxWriterInterval {
 			t.Errorf("it took %s after the file was closed", took)
 		}
 		if c := s.Pods[0].Spec.Containers[0].SecurityContext; c == nil || *c.RunAsUser != 1000 {
@@ -339,7 +339,7 @@ func TestAFileThatStaysOpenIsRefusedAndKeepsItsPod(t *testing.T) {
 		r.event("a.yaml")
 		began := time.Now()
 		s := wantNext(t, out, "SET a-n=1 !a.yaml:0  kept=true")
-		if took := time.Since(began); took < writerPatience || !strings.Contains(s.Refused[0].Message, "open for writing") {
+		if took := time.Since(began); took < writerTimeout || !strings.Contains(s.Refused[0].Message, "open for writing") {
 			t.Errorf("after %s: %q", took, s.Refused[0].Message)
 		}
 		wantNone(t, out, time.Hour)
@@ -377,9 +377,9 @@ func TestAFileRestsWhereTheKernelKnowsNoWriters(t *testing.T) {
 	}{
 		{closed, 0, nil},
 		{written, time.Hour, errWriting},
-		{notKnown, settle - 1, errUnsettled},
-		{notKnown, settle, nil},
-		{notKnown, 1 - settle, errUnsettled},
+		{notKnown, settleTime - 1, errUnsettled},
+		{notKnown, settleTime, nil},
+		{notKnown, 1 - settleTime, errUnsettled},
 		{notKnown, -time.Hour, nil}, // by the clock of another machine
 	} {
 		if have := c.open.check(now.Add(-c.age), now); !errors.Is(have, c.want) {
@@ -591,7 +591,7 @@ func TestAFolderThatDoesNotAnswerIsUnreadable(t *testing.T) {
 		out, stop = r.start()
 		defer stop()
 		wantNext(t, out, "RESTORE a-n=1")
-		wantNone(t, out, firstLook-time.Second)
+		wantNone(t, out, firstScanTimeout-time.Second)
 		wantNext(t, out, "RESTORE a-n=1 (unreadable)")
 		close(answer)
 		wantNext(t, out, "SET a-n=1")
@@ -629,7 +629,7 @@ func TestAnUnmountedFolderIsNotEmpty(t *testing.T) {
 		{listing{mounted: false}, true},
 		{listing{mounted: false, files: []string{"/m/a.yaml"}}, false},
 	} {
-		if err := l.doubtful(c.found); (err != nil) != c.doubts {
+		if err := l.checkMount(c.found); (err != nil) != c.doubts {
 			t.Errorf("%+v: %v", c.found, err)
 		}
 	}
@@ -701,24 +701,24 @@ func TestStoppingWhileNobodyReads(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	start := time.Unix(1000, 0)
-	p := pace{every: time.Minute}
-	p.looked(start, 0)
+	p := schedule{interval: time.Minute}
+	p.scanned(start, 0)
 	if p.next != start.Add(time.Minute) {
 		t.Errorf("without an event: %v", p.next.Sub(start))
 	}
-	p.looked(start, doubt)
-	if p.next != start.Add(doubt) {
+	p.scanned(start, recheckInterval)
+	if p.next != start.Add(recheckInterval) {
 		t.Errorf("in doubt: %v", p.next.Sub(start))
 	}
 	// Events that do not end are not waited for any longer than that.
 	for i := range 100 {
-		p.event(start.Add(time.Duration(i) * quiet / 2))
+		p.event(start.Add(time.Duration(i) * quietInterval / 2))
 	}
-	if p.next != start.Add(patience) {
+	if p.next != start.Add(burstTimeout) {
 		t.Errorf("in a long burst: %v", p.next.Sub(start))
 	}
-	p = pace{every: time.Millisecond}
-	p.looked(start, doubt)
+	p = schedule{interval: time.Millisecond}
+	p.scanned(start, recheckInterval)
 	if p.next != start.Add(time.Millisecond) {
 		t.Errorf("doubt put off a look: %v", p.next.Sub(start))
 	}

@@ -187,7 +187,7 @@ func (s openState) check(modified, now time.Time) error {
 	switch {
 	case s == written:
 		return errWriting
-	case s == notKnown && now.Sub(modified).Abs() < settle:
+	case s == notKnown && now.Sub(modified).Abs() < settleTime:
 		return errUnsettled
 	default:
 		return nil

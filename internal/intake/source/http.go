@@ -24,12 +24,12 @@ const httpTimeout = 10 * time.Second
 
 // HTTPConfig says where the manifests are.
 type HTTPConfig struct {
-	URL    secret.URL
-	Header secret.Header // sent with every request, to that host only
-	Node   string        // the name of this node
-	Every  time.Duration // how often to ask
-	State  string        // where what was last good is remembered; empty for nowhere
-	Log    *slog.Logger
+	URL      secret.URL
+	Header   secret.Header // sent with every request, to that host only
+	Node     string        // the name of this node
+	Interval time.Duration // how often to ask
+	State    string        // where what was last good is remembered; empty for nowhere
+	Log      *slog.Logger
 
 	// Objects is told what pods may refer to, as in FileConfig.
 	Objects func(ctx context.Context, objects []runtime.Object)
@@ -55,8 +55,8 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
 		err = errors.Join(err, fmt.Errorf("the URL %q must begin with http:// or https:// and name a host", c.URL))
 	}
-	if c.Every <= 0 {
-		err = errors.Join(err, fmt.Errorf("asking every %s is not possible", c.Every))
+	if c.Interval <= 0 {
+		err = errors.Join(err, fmt.Errorf("asking every %s is not possible", c.Interval))
 	}
 	if c.Log == nil {
 		err = errors.Join(err, errors.New("there is no log"))
@@ -98,10 +98,10 @@ func (h *HTTP) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	if !l.restore(ctx) {
 		return
 	}
-	ticker := time.NewTicker(h.Every)
+	ticker := time.NewTicker(h.Interval)
 	defer ticker.Stop()
 	for {
-		l.ask(ctx)
+		l.poll(ctx)
 		if ctx.Err() != nil || !l.report(ctx) {
 			return
 		}
@@ -119,13 +119,13 @@ type httpLoop struct {
 	send  sender
 	store lastGood
 
-	asked   bool // since the start
-	ready   bool // it answered with a manifest at least once
-	unsaved bool // what is held is perhaps not in the state file
-	sum     [sha256.Size]byte
-	held    []held // in force
-	refused []pod.Refusal
-	failing string // the kind of failure that lasts, see fail
+	polled   bool // since the start
+	ready    bool // it answered with a manifest at least once
+	unsaved  bool // what is held is perhaps not in the state file
+	sum      [sha256.Size]byte
+	accepted []acceptedObject // in force
+	refused  []pod.Refusal
+	failing  string // the kind of failure that lasts, see fail
 
 	storeFault fault
 }
@@ -135,14 +135,14 @@ func (l *httpLoop) restore(ctx context.Context) bool {
 	if err != nil {
 		l.Log.Warn("not all of the last good pods are known", "err", err)
 	}
-	l.held, l.refused = m.held[l.origin], m.refused[l.origin]
+	l.accepted, l.refused = m.accepted[l.origin], m.refused[l.origin]
 	return l.report(ctx)
 }
 
-// ask fetches the manifest and takes in what is new.
-func (l *httpLoop) ask(ctx context.Context) {
+// poll fetches the manifest and takes in what is new.
+func (l *httpLoop) poll(ctx context.Context) {
 	data, kind, err := l.fetch(ctx)
-	l.asked = true
+	l.polled = true
 	if err != nil {
 		l.fail(kind, err)
 		return
@@ -153,8 +153,8 @@ func (l *httpLoop) ask(ctx context.Context) {
 	}
 	l.failing = ""
 	l.sum, l.unsaved = sum, true
-	good, problems := l.in.read(l.origin, data, l.held)
-	l.held, l.refused = l.in.keep(l.origin, good, problems, l.held)
+	good, problems := l.in.read(l.origin, data, l.accepted)
+	l.accepted, l.refused = l.in.keep(l.origin, good, problems, l.accepted)
 	// An answer with nothing good in it says nothing about what should run.
 	l.ready = l.ready || len(problems) == 0 || len(good) > 0
 }
@@ -166,7 +166,7 @@ func (l *httpLoop) fail(kind string, err error) {
 		return
 	}
 	l.failing = kind
-	l.refused = l.in.refuseAll(l.origin, err.Error(), l.held)
+	l.refused = l.in.refuseAll(l.origin, err.Error(), l.accepted)
 }
 
 // fetch returns what the URL answers, or a failure and its kind.
@@ -202,13 +202,13 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 // report remembers what is good, and then sends it if it is new. Until the URL
 // has answered once, that is a Restore: nobody knows yet what should run.
 func (l *httpLoop) report(ctx context.Context) bool {
-	c := l.in.sortOut([]manifests{{l.origin, l.held, l.refused}})
-	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused, Unreadable: l.asked && !l.ready}
+	c := l.in.collect([]manifests{{l.origin, l.accepted, l.refused}})
+	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused, Unreadable: l.polled && !l.ready}
 	if l.ready {
 		s.Op = pod.Set
 		l.remember()
 	} else if len(s.Pods) == 0 && len(s.Refused) == 0 {
-		l.send.hand(ctx, c.objects)
+		l.send.sendObjects(ctx, c.objects)
 		return true
 	}
 	return l.send.send(ctx, s, c.objects)
@@ -219,7 +219,7 @@ func (l *httpLoop) remember() {
 	if !l.unsaved {
 		return
 	}
-	err := l.store.save(memory{held: map[string][]held{l.origin: l.held}})
+	err := l.store.save(memory{accepted: map[string][]acceptedObject{l.origin: l.accepted}})
 	if l.unsaved = err != nil; l.unsaved {
 		l.storeFault.begin(l.Log, "the last good pods are not remembered over a restart", err)
 	} else {

@@ -47,7 +47,7 @@ func (s *site) answer(status int, body string) {
 // startURL asks every few milliseconds: servers can't live in fake time.
 func startURL(t *testing.T, c HTTPConfig) (<-chan pod.Snapshot, func()) {
 	t.Helper()
-	c.Node, c.Every, c.Log = "n", 2*time.Millisecond, quietLog()
+	c.Node, c.Interval, c.Log = "n", 2*time.Millisecond, quietLog()
 	h, err := NewHTTP(c)
 	must(t, err)
 	return start(h.Run)
@@ -204,11 +204,11 @@ func TestStoppingWhileAServerHangs(t *testing.T) {
 
 func TestURLsAreChecked(t *testing.T) {
 	for _, u := range []string{"", "pods", "ftp://host/", "http://", "http://a b/", "unix:///x"} {
-		if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL(u), Node: "n", Every: time.Second, Log: quietLog()}); err == nil {
+		if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL(u), Node: "n", Interval: time.Second, Log: quietLog()}); err == nil {
 			t.Errorf("%q was taken", u)
 		}
 	}
-	if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL("http://user:secret@/"), Node: "n", Every: time.Second, Log: quietLog()}); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := NewHTTP(HTTPConfig{URL: secret.NewURL("http://user:secret@/"), Node: "n", Interval: time.Second, Log: quietLog()}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("have %v", err)
 	}
 }

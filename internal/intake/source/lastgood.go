@@ -31,9 +31,9 @@ type lastGood struct {
 
 // memory is what a lastGood holds.
 type memory struct {
-	mounted bool // the folder was a mount point
-	held    map[string][]held
-	refused map[string][]pod.Refusal // why this version of berth would not take in some of it
+	mounted  bool // the folder was a mount point
+	accepted map[string][]acceptedObject
+	refused  map[string][]pod.Refusal // why this version of berth would not take in some of it
 }
 
 // stateFile is the form of a memory on disk. The objects are manifests.
@@ -52,7 +52,7 @@ type stateFile struct {
 // load reads what was remembered. What can't be used is left out, and a copy of the whole
 // file is set aside then.
 func (l *lastGood) load() (memory, error) {
-	empty := memory{held: map[string][]held{}}
+	empty := memory{accepted: map[string][]acceptedObject{}}
 	if l.path == "" {
 		return empty, nil
 	}
@@ -148,7 +148,7 @@ func delimiter(d *json.Decoder, want json.Delim) error {
 
 // decode turns a state file into what is in force, and says what of it can't be used.
 func (l *lastGood) decode(s stateFile) (memory, error) {
-	m := memory{held: map[string][]held{}, refused: map[string][]pod.Refusal{}}
+	m := memory{accepted: map[string][]acceptedObject{}, refused: map[string][]pod.Refusal{}}
 	if s.Node != l.in.node {
 		return m, nil // the pods of another node: this one was renamed
 	}
@@ -156,29 +156,29 @@ func (l *lastGood) decode(s stateFile) (memory, error) {
 	var unusable error
 	for origin, objects := range s.Origins {
 		for _, text := range objects {
-			h, refused, err := l.in.remembered(origin, text)
+			h, refused, err := l.in.restoreObject(origin, text)
 			if err != nil {
 				unusable = errors.Join(unusable, fmt.Errorf("an object of %s: %w", origin, err))
 				continue
 			}
 			h.digest = s.Digests[h.GetUID()]
-			m.held[origin] = append(m.held[origin], h)
+			m.accepted[origin] = append(m.accepted[origin], h)
 			m.refused[origin] = append(m.refused[origin], refused...)
 		}
 	}
 	return m, unusable
 }
 
-// remembered reads an object that was good when it was written down. What this version of
+// restoreObject reads an object that was good when it was written down. What this version of
 // berth would refuse stays in force if every field of it can be read, and is shown as
 // refused. Else nothing is known of it but its name and UID.
-func (in intake) remembered(origin string, text []byte) (held, []pod.Refusal, error) {
+func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []pod.Refusal, error) {
 	o, problems := manifest.Remembered(text)
 	p, isPod := o.(*v1.Pod)
 	if isPod {
 		static, err := manifest.Static(p, in.node, in.source, origin)
 		if err != nil {
-			return held{}, nil, err
+			return acceptedObject{}, nil, err
 		}
 		o = static
 	}
@@ -191,21 +191,21 @@ func (in intake) remembered(origin string, text []byte) (held, []pod.Refusal, er
 		}
 	}
 	if o != nil {
-		return held{object: o}, refused, nil
+		return acceptedObject{object: o}, refused, nil
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(text); err != nil {
-		return held{}, nil, err
+		return acceptedObject{}, nil, err
 	}
 	if u.GetName() == "" || kindOf(u) == kindPod && u.GetUID() == "" {
-		return held{}, nil, errors.New("it has no name, or no UID")
+		return acceptedObject{}, nil, errors.New("it has no name, or no UID")
 	}
-	return held{object: u}, nil, nil
+	return acceptedObject{object: u}, nil, nil
 }
 
 // refuseUnreadable is the refusal of what an earlier version of berth took in, and this one
 // can't read.
-func (in intake) refuseUnreadable(origin string, h held) pod.Refusal {
+func (in intake) refuseUnreadable(origin string, h acceptedObject) pod.Refusal {
 	message := "this version of berth can't read what an earlier one took in"
 	if text, err := json.Marshal(h.object); err == nil {
 		if _, problems := manifest.Remembered(text); len(problems) > 0 {
@@ -248,7 +248,7 @@ func (l *lastGood) encode(m memory) ([]byte, error) {
 	s := stateFile{
 		Version: stateVersion, Node: l.in.node, Mounted: m.mounted, Digests: map[pod.UID]string{}, Origins: map[string][]json.RawMessage{},
 	}
-	for origin, inForce := range m.held {
+	for origin, inForce := range m.accepted {
 		for _, h := range inForce {
 			raw, err := json.Marshal(h.object)
 			if err != nil {

@@ -87,7 +87,7 @@ func newStory(t *testing.T) *story { return &story{t: t, said: make(chan string,
 func (r *rig) tellFolder(s *story) func() {
 	r.t.Helper()
 	f, err := NewFile(FileConfig{
-		Path: r.dir, Node: "n", Every: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)), Objects: s.objects,
+		Path: r.dir, Node: "n", Interval: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)), Objects: s.objects,
 	})
 	must(r.t, err)
 	return s.follow(func(ctx context.Context, out chan<- pod.Snapshot) { f.run(ctx, out, r.watch) })
@@ -146,7 +146,7 @@ func TestAPodIsCompletedByWhatItRefersTo(t *testing.T) {
 		s := newStory(t)
 		known := 0
 		f, err := NewFile(FileConfig{
-			Path: r.dir, Node: "n", Every: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+			Path: r.dir, Node: "n", Interval: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 			Objects: func(ctx context.Context, objects []runtime.Object) {
 				known = len(objects)
 				s.objects(ctx, objects)
@@ -208,7 +208,7 @@ func TestObjectsOfAURL(t *testing.T) {
 	site := newSite(t, web("a", "1")+"---\n"+settings("c", "x"))
 	state := filepath.Join(t.TempDir(), "http.json")
 	follow := func(s *story) func() {
-		h, err := NewHTTP(HTTPConfig{URL: secret.NewURL(site.URL), State: state, Node: "n", Every: 2 * time.Millisecond, Log: quietLog(), Objects: s.objects})
+		h, err := NewHTTP(HTTPConfig{URL: secret.NewURL(site.URL), State: state, Node: "n", Interval: 2 * time.Millisecond, Log: quietLog(), Objects: s.objects})
 		must(t, err)
 		return s.follow(h.Run)
 	}

@@ -14,9 +14,9 @@ import (
 
 // manifests is what a source holds of one file or URL.
 type manifests struct {
-	origin  string
-	held    []held
-	refused []pod.Refusal
+	origin   string
+	accepted []acceptedObject
+	refused  []pod.Refusal
 }
 
 // content is everything that a source holds, sorted out.
@@ -26,16 +26,16 @@ type content struct {
 	refused []pod.Refusal
 }
 
-// sortOut puts the manifests of a source together. Of several objects of the same
+// collect puts the manifests of a source together. Of several objects of the same
 // kind and name the first one counts, and the others are refused. With pods that is
 // left to whoever compares the pods of all sources.
-func (in intake) sortOut(all []manifests) content {
+func (in intake) collect(all []manifests) content {
 	var c content
 	type name struct{ kind, ref string }
 	definedIn := map[name]string{}
 	for _, m := range all {
 		c.refused = append(c.refused, m.refused...)
-		for _, o := range m.held {
+		for _, o := range m.accepted {
 			if p, isPod := o.object.(*v1.Pod); isPod {
 				c.pods = append(c.pods, p)
 				continue
@@ -66,22 +66,22 @@ type sender struct {
 	objects func(context.Context, []runtime.Object) // nil: nobody wants them
 	fill    func(*v1.Pod) *v1.Pod                   // nil: pods are complete
 
-	last    *pod.Snapshot
-	handed  []runtime.Object
-	started bool // something was handed on, if only nothing
+	last        *pod.Snapshot
+	sentObjects []runtime.Object
+	objectsSent bool // something was handed on, if only nothing
 }
 
-// hand hands on what pods refer to.
-func (s *sender) hand(ctx context.Context, objects []runtime.Object) {
-	if s.objects == nil || s.started && equality.Semantic.DeepEqual(s.handed, objects) {
+// sendObjects hands on what pods refer to.
+func (s *sender) sendObjects(ctx context.Context, objects []runtime.Object) {
+	if s.objects == nil || s.objectsSent && equality.Semantic.DeepEqual(s.sentObjects, objects) {
 		return
 	}
-	s.started, s.handed = true, objects
+	s.objectsSent, s.sentObjects = true, objects
 	s.objects(ctx, slices.Clone(objects))
 }
 
-// knows tells whether a snapshot says nothing new.
-func (s *sender) knows(snapshot pod.Snapshot) bool {
+// unchanged tells whether a snapshot says nothing new.
+func (s *sender) unchanged(snapshot pod.Snapshot) bool {
 	return s.last != nil && s.last.Op == snapshot.Op && s.last.Unreadable == snapshot.Unreadable && slices.Equal(s.last.Refused, snapshot.Refused) &&
 		equality.Semantic.DeepEqual(s.last.Pods, snapshot.Pods)
 }
@@ -89,14 +89,14 @@ func (s *sender) knows(snapshot pod.Snapshot) bool {
 // send hands on the objects and then the snapshot. It returns false if the context
 // ended first.
 func (s *sender) send(ctx context.Context, snapshot pod.Snapshot, objects []runtime.Object) bool {
-	s.hand(ctx, objects)
+	s.sendObjects(ctx, objects)
 	if s.fill != nil {
 		snapshot.Pods = slices.Clone(snapshot.Pods)
 		for i, p := range snapshot.Pods {
 			snapshot.Pods[i] = s.fill(p)
 		}
 	}
-	if s.knows(snapshot) {
+	if s.unchanged(snapshot) {
 		return true
 	}
 	select {

@@ -47,16 +47,16 @@ const MaxManifest = 10 << 20
 // object is a pod, or something that pods refer to.
 type object = manifest.Object
 
-// held is an object as it is in force, and the digest of what its manifest says. An
+// acceptedObject is an object as it is in force, and the digest of what its manifest says. An
 // unreadable one is an *unstructured.Unstructured.
-type held struct {
+type acceptedObject struct {
 	object
 	digest string // of a pod; empty: not known
 }
 
 // unreadable tells whether this version of berth can't read an object that another one
 // took in.
-func (h held) unreadable() bool {
+func (h acceptedObject) unreadable() bool {
 	_, yes := h.object.(*unstructured.Unstructured)
 	return yes
 }
@@ -67,24 +67,24 @@ type intake struct {
 	source string
 }
 
-// take reads a manifest of which last are the objects that were in force so far.
+// ingest reads a manifest of which last are the objects that were in force so far.
 // It returns those that are in force now, and what was refused.
-func (in intake) take(origin string, data []byte, last []held) ([]held, []pod.Refusal) {
+func (in intake) ingest(origin string, data []byte, last []acceptedObject) ([]acceptedObject, []pod.Refusal) {
 	good, problems := in.read(origin, data, last)
 	return in.keep(origin, good, problems, last)
 }
 
 // read reads a manifest: what is good in it, and what is wrong.
-func (in intake) read(origin string, data []byte, last []held) ([]held, []manifest.Problem) {
+func (in intake) read(origin string, data []byte, last []acceptedObject) ([]acceptedObject, []manifest.Problem) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		// Most likely it is being written. Who wants the pods gone removes it.
 		return nil, []manifest.Problem{{Message: "the manifest is empty: remove it if its pods are to go"}}
 	}
 	result := manifest.Parse(data)
 	problems := result.Problems
-	var good []held
+	var good []acceptedObject
 	for _, o := range result.Objects {
-		good = append(good, held{object: o})
+		good = append(good, acceptedObject{object: o})
 	}
 	for i, p := range result.Pods {
 		static, err := manifest.Static(p, in.node, in.source, origin)
@@ -92,7 +92,7 @@ func (in intake) read(origin string, data []byte, last []held) ([]held, []manife
 			problems = append(problems, manifest.Problem{Kind: kindOf(p), Namespace: p.Namespace, Name: p.Name, Message: err.Error()})
 			continue
 		}
-		good = append(good, sameAs(last, held{static, result.Digests[i]}))
+		good = append(good, sameAs(last, acceptedObject{static, result.Digests[i]}))
 	}
 	return good, problems
 }
@@ -100,8 +100,8 @@ func (in intake) read(origin string, data []byte, last []held) ([]held, []manife
 // sameAs returns a pod as it was, if its manifest says the same as then. This version of
 // berth may fill in other defaults than the one that took it in, and a pod that nobody
 // edited must not be replaced for that.
-func sameAs(last []held, is held) held {
-	i := slices.IndexFunc(last, func(h held) bool { return same(h, is) })
+func sameAs(last []acceptedObject, is acceptedObject) acceptedObject {
+	i := slices.IndexFunc(last, func(h acceptedObject) bool { return same(h, is) })
 	if i < 0 || is.digest == "" || last[i].digest != is.digest {
 		return is
 	}
@@ -118,10 +118,10 @@ func sameAs(last []held, is held) held {
 
 // keep adds to the good objects of a manifest the last good versions of those that
 // were refused: by kind and name, or where these can't be read, all that are left.
-func (in intake) keep(origin string, good []held, problems []manifest.Problem, last []held) ([]held, []pod.Refusal) {
+func (in intake) keep(origin string, good []acceptedObject, problems []manifest.Problem, last []acceptedObject) ([]acceptedObject, []pod.Refusal) {
 	inForce := slices.Clone(good)
 	var refusals []pod.Refusal
-	spare := slices.DeleteFunc(slices.Clone(last), func(h held) bool { return contains(good, h) })
+	spare := slices.DeleteFunc(slices.Clone(last), func(h acceptedObject) bool { return contains(good, h) })
 	for _, problem := range problems {
 		ref := in.ref(problem)
 		kept := false
@@ -176,15 +176,15 @@ func join(namespace, name string) string {
 }
 
 // contains tells whether an object of the same kind and name is in a list.
-func contains(list []held, h held) bool {
-	return slices.ContainsFunc(list, func(other held) bool { return same(other, h) })
+func contains(list []acceptedObject, h acceptedObject) bool {
+	return slices.ContainsFunc(list, func(other acceptedObject) bool { return same(other, h) })
 }
 
 // same tells whether two objects have the same kind and name.
 func same(a, b object) bool { return kindOf(a) == kindOf(b) && refOf(a) == refOf(b) }
 
 // refuseAll is the refusal of a manifest as a whole.
-func (in intake) refuseAll(origin, message string, last []held) []pod.Refusal {
+func (in intake) refuseAll(origin, message string, last []acceptedObject) []pod.Refusal {
 	return []pod.Refusal{{Source: in.source, Origin: origin, Message: message, Kept: len(last) > 0}}
 }
 

@@ -132,14 +132,14 @@ func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestABadDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	in := intake{node: "n", source: pod.SourceFile}
-	hold := func(documents ...string) []held {
-		out, refused := in.take("m.yaml", []byte(strings.Join(documents, "---\n")), nil)
+	hold := func(documents ...string) []acceptedObject {
+		out, refused := in.ingest("m.yaml", []byte(strings.Join(documents, "---\n")), nil)
 		if len(refused) > 0 {
 			t.Fatalf("unexpected: %v", refused)
 		}
 		return out
 	}
-	pods := func(names ...string) []held {
+	pods := func(names ...string) []acceptedObject {
 		var text []string
 		for _, name := range names {
 			text = append(text, web(name, "old"))
@@ -149,7 +149,7 @@ func TestABadDocumentKeepsItsLastGoodVersion(t *testing.T) {
 	both := hold(web("a", "old"), settings("a", "old"), hush("a", "old"))
 	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
 	for name, c := range map[string]struct {
-		last []held
+		last []acceptedObject
 		text string
 		want string
 	}{
@@ -179,8 +179,8 @@ func TestABadDocumentKeepsItsLastGoodVersion(t *testing.T) {
 		"defined twice": {nil, settings("a", "x") + "---\n" + settings("a", "y"), "SET map:a=x !m.yaml:0 ConfigMap default/a kept=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			held, refused := in.take("m.yaml", []byte(c.text), c.last)
-			all := in.sortOut([]manifests{{"m.yaml", held, refused}})
+			held, refused := in.ingest("m.yaml", []byte(c.text), c.last)
+			all := in.collect([]manifests{{"m.yaml", held, refused}})
 			if have := tellAll(pod.Snapshot{Pods: all.pods, Refused: all.refused}, all.objects); have != c.want {
 				t.Errorf("have %q\nwant %q", have, c.want)
 			}
@@ -208,19 +208,21 @@ items:
 func TestLastGoodComesBackTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sources", "file.json")
 	in := intake{node: "n", source: pod.SourceFile}
-	inForce, _ := in.take("/m/a.yaml", []byte(web("a", "x:1")+"---\n"+web("b", "x:2")+"---\n"+everyKind), nil)
+	inForce, _ := in.ingest("/m/a.yaml", []byte(web("a", "x:1")+"---\n"+web("b", "x:2")+"---\n"+everyKind), nil)
 	if len(inForce) != 7 {
 		t.Fatalf("have %v", inForce)
 	}
 	first := lastGood{path: path, in: in}
-	must(t, first.save(memory{mounted: true, held: map[string][]held{"/m/a.yaml": inForce}}))
+	must(t, first.save(memory{mounted: true, accepted: map[string][]acceptedObject{"/m/a.yaml": inForce}}))
 
 	second := lastGood{path: path, in: in}
 	m, err := second.load()
 	must(t, err)
-	equal := func(x, y held) bool { return x.digest == y.digest && equality.Semantic.DeepEqual(x.object, y.object) }
-	if !m.mounted || !slices.EqualFunc(m.held["/m/a.yaml"], inForce, equal) {
-		t.Errorf("have %+v\nwant %+v", m.held["/m/a.yaml"], inForce)
+	equal := func(x, y acceptedObject) bool {
+		return x.digest == y.digest && equality.Semantic.DeepEqual(x.object, y.object)
+	}
+	if !m.mounted || !slices.EqualFunc(m.accepted["/m/a.yaml"], inForce, equal) {
+		t.Errorf("have %+v\nwant %+v", m.accepted["/m/a.yaml"], inForce)
 	}
 
 	info, err := os.Stat(path)
@@ -241,7 +243,7 @@ func TestLastGoodComesBackTheSame(t *testing.T) {
 	// A renamed node has no use for it.
 	must(t, first.save(memory{}))
 	other := lastGood{path: path, in: intake{node: "other", source: pod.SourceFile}}
-	if m, err := other.load(); err != nil || len(m.held) > 0 {
+	if m, err := other.load(); err != nil || len(m.accepted) > 0 {
 		t.Errorf("have %v, %v", m, err)
 	}
 }
@@ -289,7 +291,7 @@ func TestAStateFileIsReadAsFarAsItGoes(t *testing.T) {
 			l := lastGood{path: path, in: intake{node: "n", source: pod.SourceFile}}
 			m, err := l.load()
 			var have []string
-			for _, h := range m.held["/m/a"] {
+			for _, h := range m.accepted["/m/a"] {
 				if h.unreadable() {
 					have = append(have, "("+h.GetName()+")")
 				} else {
@@ -310,8 +312,8 @@ func TestAStateFileIsReadAsFarAsItGoes(t *testing.T) {
 			must(t, l.save(m))
 			again, err := l.load()
 			must(t, err)
-			if len(again.held["/m/a"]) != len(m.held["/m/a"]) {
-				t.Errorf("have %v, and then %v", m.held, again.held)
+			if len(again.accepted["/m/a"]) != len(m.accepted["/m/a"]) {
+				t.Errorf("have %v, and then %v", m.accepted, again.accepted)
 			}
 		})
 	}
@@ -319,7 +321,7 @@ func TestAStateFileIsReadAsFarAsItGoes(t *testing.T) {
 
 func TestNodeNamesAreChecked(t *testing.T) {
 	for _, node := range []string{"", "a/b", "a_b"} {
-		if _, err := NewFile(FileConfig{Path: "/m", Node: node, Every: time.Second, Log: quietLog()}); err == nil {
+		if _, err := NewFile(FileConfig{Path: "/m", Node: node, Interval: time.Second, Log: quietLog()}); err == nil {
 			t.Errorf("%q was taken", node)
 		}
 	}

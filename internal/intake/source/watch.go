@@ -47,14 +47,14 @@ func (w inotify) Watch(dir string) error {
 	return nil
 }
 
-// blind sees no events, for a machine that has no watches left. What changes is
+// noWatcher sees no events, for a machine that has no watches left. What changes is
 // found by looking now and then.
-type blind struct{}
+type noWatcher struct{}
 
-func (blind) Events() <-chan fsnotify.Event { return nil }
+func (noWatcher) Events() <-chan fsnotify.Event { return nil }
 
-func (blind) Errors() <-chan error { return nil }
+func (noWatcher) Errors() <-chan error { return nil }
 
-func (blind) Watches(string) bool { return true }
+func (noWatcher) Watches(string) bool { return true }
 
-func (blind) Watch(string) error { return nil }
+func (noWatcher) Watch(string) error { return nil }

@@ -12,7 +12,7 @@ import (
 func TestRealEdits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Interval: time.Hour, Log: quietLog()})
 	must(t, err)
 	out, stop := start(f.Run)
 	defer stop()
@@ -39,7 +39,7 @@ func TestRealEdits(t *testing.T) {
 func TestARealCopyIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Interval: time.Hour, Log: quietLog()})
 	must(t, err)
 	out, stop := start(f.Run)
 	defer stop()
@@ -47,7 +47,7 @@ func TestARealCopyIsSeenAtOnce(t *testing.T) {
 	began := time.Now()
 	must(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(web("a", "1")), 0o600))
 	wantNext(t, out, "SET a-n=1")
-	if took := time.Since(began); took > settle {
+	if took := time.Since(began); took > settleTime {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -57,7 +57,7 @@ func TestARealFolderThatIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "m")
 	must(t, os.Mkdir(dir, 0o700))
 	write(t, filepath.Join(dir, "a.yaml"), web("a", "1"))
-	f, err := NewFile(FileConfig{Path: dir, Node: "n", Every: time.Hour, Log: quietLog()})
+	f, err := NewFile(FileConfig{Path: dir, Node: "n", Interval: time.Hour, Log: quietLog()})
 	must(t, err)
 	out, stop := start(f.Run)
 	defer stop()

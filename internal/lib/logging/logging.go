@@ -66,8 +66,8 @@ func (l *Logger) SetVerbosity(verbosity int) error {
 }
 
 const (
-	// writePatience is how long a line may take to be written before that is unwell.
-	writePatience = 10 * time.Second
+	// writeTimeout is how long a line may take to be written before that is unwell.
+	writeTimeout = 10 * time.Second
 	// writeWait is for how long somebody who logs waits until the line is written. It is
 	// nearly always written at once, and then nothing is lost if the agent ends just
 	// after. Who had to wait in vain goes on, and for writePause nobody waits.
@@ -198,7 +198,7 @@ func (o *Output) Flush(patience time.Duration) {
 func (o *Output) Check(now time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if took := now.Sub(o.began); !o.began.IsZero() && took > writePatience {
+	if took := now.Sub(o.began); !o.began.IsZero() && took > writeTimeout {
 		return fmt.Errorf("a line of the log could not be written for %s", took.Round(time.Second))
 	}
 	if o.err != nil {

@@ -11,24 +11,24 @@ const Pause = time.Minute
 // Streak is a row of failures of one kind. The zero value is one that has not begun. It is
 // not for use by several goroutines at a time.
 type Streak struct {
-	told bool      // and not over
-	last time.Time // when one was told, be it over or not
+	logged bool      // and not over
+	last   time.Time // when one was told, be it over or not
 }
 
 // Failed takes in a failure, and tells whether it is worth a line. A row of which the
 // beginning was not told, since another was told shortly before, is told if it lasts.
 func (r *Streak) Failed(now time.Time) bool {
-	if r.told || (!r.last.IsZero() && now.Sub(r.last) < Pause) {
+	if r.logged || (!r.last.IsZero() && now.Sub(r.last) < Pause) {
 		return false
 	}
-	r.told, r.last = true, now
+	r.logged, r.last = true, now
 	return true
 }
 
 // Recovered takes in a success, and tells whether it is worth a line: somebody was told that
 // there is trouble.
 func (r *Streak) Recovered() bool {
-	told := r.told
-	r.told = false
+	told := r.logged
+	r.logged = false
 	return told
 }

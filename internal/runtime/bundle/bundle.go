@@ -42,8 +42,8 @@ import (
 const SandboxImage = "localhost/berth-pause:1"
 
 const (
-	defaultPullPatience = time.Minute
-	defaultSilence      = 3 * time.Minute
+	defaultPullTimeout = time.Minute
+	defaultSilence     = 3 * time.Minute
 )
 
 // Config says where the runtime lives and whom it tells.
@@ -52,9 +52,9 @@ type Config struct {
 	// Teardown may remove.
 	Owner   roots.Owner
 	Libexec string // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
-	// PullPatience is how long nothing may come of an image before its pull is given up; 0
+	// PullTimeout is how long nothing may come of an image before its pull is given up; 0
 	// for a minute.
-	PullPatience time.Duration
+	PullTimeout time.Duration
 
 	// Silence is how long containerd may answer nothing before it is killed and another one
 	// is started in its place; 0 for three minutes. Containers outlive it.
@@ -87,13 +87,13 @@ type Config struct {
 
 // Runtime is the managed containerd of one root directory.
 type Runtime struct {
-	cfg      Config
-	paths    paths
-	launcher *launcher
-	imported *statefile.File // which archives were imported
-	reserve  *statefile.Entry
-	log      *slog.Logger
-	looks    looks
+	cfg          Config
+	paths        paths
+	launcher     *launcher
+	imported     *statefile.File // which archives were imported
+	reserve      *statefile.Entry
+	log          *slog.Logger
+	contentCache contentCache
 }
 
 // New checks the configuration. It touches nothing.
@@ -114,11 +114,11 @@ func New(cfg Config) (*Runtime, error) {
 	if err := checkLinkName(bridge); err != nil {
 		return nil, err
 	}
-	if cfg.PullPatience == 0 {
-		cfg.PullPatience = defaultPullPatience
+	if cfg.PullTimeout == 0 {
+		cfg.PullTimeout = defaultPullTimeout
 	}
-	if cfg.PullPatience < 0 {
-		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullPatience)
+	if cfg.PullTimeout < 0 {
+		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullTimeout)
 	}
 	if cfg.Silence == 0 {
 		cfg.Silence = defaultSilence
@@ -156,25 +156,25 @@ func EndpointOf(root string) string { return "unix://" + filepath.Join(root, "ru
 // Endpoint is where the runtime answers CRI calls.
 func (r *Runtime) Endpoint() string { return EndpointOf(r.paths.root) }
 
-// PullPatience is how long nothing may come of an image before its pull is given up.
-func (r *Runtime) PullPatience() time.Duration { return r.cfg.PullPatience }
+// PullTimeout is how long nothing may come of an image before its pull is given up.
+func (r *Runtime) PullTimeout() time.Duration { return r.cfg.PullTimeout }
 
 // Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
 // only where trying again would not help: programs or rights that are missing.
 func (r *Runtime) Run(ctx context.Context) error {
-	defer r.looks.close()
+	defer r.contentCache.close()
 	if err := r.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	s := supervisor{
-		launcher: r.launcher,
-		ready:    func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
-		answers:  func(ctx context.Context) error { return r.cfg.Answers(ctx, r.Endpoint()) },
-		silence:  r.cfg.Silence,
-		attend:   r.attend,
-		up:       r.cfg.Up,
-		down:     r.cfg.Down,
-		log:      r.log,
+		launcher:      r.launcher,
+		ready:         func(ctx context.Context) error { return r.cfg.Ready(ctx, r.Endpoint()) },
+		answers:       func(ctx context.Context) error { return r.cfg.Answers(ctx, r.Endpoint()) },
+		silence:       r.cfg.Silence,
+		startServices: r.startServices,
+		up:            r.cfg.Up,
+		down:          r.cfg.Down,
+		log:           r.log,
 	}
 	s.run(ctx)
 	return nil
@@ -191,7 +191,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return err
 	}
 	for delay := firstRestartDelay; ; delay = min(2*delay, maxRestartDelay) {
-		err := r.place(network, config)
+		err := r.writeFiles(network, config)
 		if err == nil || !statefile.CantWrite(err) {
 			return err
 		}
@@ -202,7 +202,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		}
 		if delay == firstRestartDelay {
 			r.log.Error("the files of the runtime can't be written, and no containerd runs: trying again, at longer and longer intervals", "err", err)
-			r.freeOwn()
+			r.freeSpace()
 		}
 		if wait(ctx, delay) != nil {
 			return nil //nolint:nilerr // we are told to end
@@ -210,9 +210,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	}
 }
 
-// freeOwn makes room with what the runtime itself can spare: its reserve, an old log, and
+// freeSpace makes room with what the runtime itself can spare: its reserve, an old log, and
 // archives that nobody waits for any more.
-func (r *Runtime) freeOwn() {
+func (r *Runtime) freeSpace() {
 	_ = os.Remove(r.paths.reserve)
 	_ = os.Remove(oldLog(r.paths.log))
 	parts, _ := filepath.Glob(filepath.Join(r.paths.tmp, loadPattern))
@@ -226,7 +226,7 @@ func (r *Runtime) render() (network, config []byte, err error) {
 	if network, err = renderNetwork(r.paths, r.cfg.Owner); err != nil {
 		return nil, nil, err
 	}
-	var can able
+	var can capabilities
 	if can.lowerOOM, err = mayLowerOOMScore(); err != nil {
 		return nil, nil, err
 	}
@@ -234,13 +234,13 @@ func (r *Runtime) render() (network, config []byte, err error) {
 	if can.label = err == nil; !can.label && !errors.Is(err, selinux.ErrDisabled) {
 		r.log.Warn("containers have no SELinux labels", "err", err)
 	}
-	config, err = renderConfig(r.paths, can, r.cfg.PullPatience)
+	config, err = renderConfig(r.paths, can, r.cfg.PullTimeout)
 	return network, config, err
 }
 
-// place makes the directories and puts both configurations there. Nothing is written that is
+// writeFiles makes the directories and puts both configurations there. Nothing is written that is
 // there already, because containerd watches the network's, and a disk may be read-only.
-func (r *Runtime) place(network, config []byte) error {
+func (r *Runtime) writeFiles(network, config []byte) error {
 	for _, dir := range r.paths.dirs() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make directory of the runtime: %w", err)
@@ -277,14 +277,14 @@ func writeIfChanged(path string, content []byte) error {
 
 // Waits of the supervision, in one place.
 const (
-	firstRestartDelay = time.Second
-	maxRestartDelay   = 30 * time.Second
-	healthyAfter      = time.Minute // of health: then a death counts as the first again
-	readyPoll         = 50 * time.Millisecond
-	readyTimeout      = 5 * time.Second  // of one question
-	readyPatience     = 30 * time.Second // then the log says that it takes long
-	firstImportWait   = 30 * time.Second // for the images of the folder, before Up
-	healthPoll        = 10 * time.Second // between two questions whether it answers
-	minFailures       = 3                // questions without an answer, before it is killed
-	maxSilences       = 8                // so many times the silence for one that never answered
+	firstRestartDelay  = time.Second
+	maxRestartDelay    = 30 * time.Second
+	healthyAfter       = time.Minute // of health: then a death counts as the first again
+	readyPollInterval  = 50 * time.Millisecond
+	readyTimeout       = 5 * time.Second  // of one question
+	readyWarnAfter     = 30 * time.Second // then the log says that it takes long
+	firstImportTimeout = 30 * time.Second // for the images of the folder, before Up
+	healthPollInterval = 10 * time.Second // between two questions whether it answers
+	minFailures        = 3                // questions without an answer, before it is killed
+	maxSilences        = 8                // so many times the silence for one that never answered
 )

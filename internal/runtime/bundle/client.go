@@ -26,7 +26,7 @@ type client struct {
 	images    images.ImagesClient
 	namespace string
 	log       *slog.Logger
-	hasImage  func(ctx context.Context, name string) (bool, error) // as CRI knows it; needed by awaitNoticed
+	hasImage  func(ctx context.Context, name string) (bool, error) // as CRI knows it; needed by awaitImages
 }
 
 func newClient(socket string, log *slog.Logger) (*client, error) {
@@ -48,7 +48,7 @@ func (c *client) inNamespace(ctx context.Context) context.Context {
 func (c *client) makeNamespace(ctx context.Context) error {
 	_, err := namespaces.NewNamespacesClient(c.conn).Create(ctx, &namespaces.CreateNamespaceRequest{Namespace: &namespaces.Namespace{Name: c.namespace}})
 	if err != nil && status.Code(err) != codes.AlreadyExists {
-		return fmt.Errorf("make namespace %s: %w", c.namespace, plain(err))
+		return fmt.Errorf("make namespace %s: %w", c.namespace, unwrapStatus(err))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (c *client) labels(ctx context.Context, name string) (map[string]string, bo
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("look up image %s: %w", name, plain(err))
+		return nil, false, fmt.Errorf("look up image %s: %w", name, unwrapStatus(err))
 	}
 	return resp.GetImage().GetLabels(), true, nil
 }
@@ -76,13 +76,13 @@ func (c *client) present(ctx context.Context, names []string) (bool, error) {
 }
 
 const (
-	noticePoll  = 50 * time.Millisecond
-	noticeLimit = 30 * time.Second
+	imagePollInterval = 50 * time.Millisecond
+	imageTimeout      = 30 * time.Second
 )
 
-// awaitNoticed returns when CRI knows the images: it hears of them by an event.
-func (c *client) awaitNoticed(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+// awaitImages returns when CRI knows the images: it hears of them by an event.
+func (c *client) awaitImages(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
 	for _, name := range names {
 		for {
@@ -93,7 +93,7 @@ func (c *client) awaitNoticed(ctx context.Context, names []string) error {
 			if knows {
 				break
 			}
-			if err := wait(ctx, noticePoll); err != nil {
+			if err := wait(ctx, imagePollInterval); err != nil {
 				return fmt.Errorf("wait until CRI knows image %s: %w", name, err)
 			}
 		}
@@ -101,9 +101,9 @@ func (c *client) awaitNoticed(ctx context.Context, names []string) error {
 	return nil
 }
 
-// plain takes the wrapping of the transport off an error that containerd sent. One
+// unwrapStatus takes the wrapping of the transport off an error that containerd sent. One
 // that says that containerd is not there keeps it.
-func plain(err error) error {
+func unwrapStatus(err error) error {
 	if s, ok := status.FromError(err); ok && !isUnavailable(err) && s.Message() != "" {
 		return errors.New(s.Message())
 	}

@@ -99,15 +99,15 @@ Root = {{quote .Runc}}
 SystemdCgroup = false
 `
 
-// able is what containerd can do on this machine.
-type able struct {
+// capabilities is what containerd can do on this machine.
+type capabilities struct {
 	lowerOOM bool // make less of the score by which the kernel chooses what to kill
 	label    bool // give containers their SELinux labels
 }
 
 // renderConfig is containerd's configuration. patience is how long it waits for a
 // registry that says nothing.
-func renderConfig(p paths, can able, patience time.Duration) ([]byte, error) {
+func renderConfig(p paths, can capabilities, patience time.Duration) ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"quote": quoteTOML}).Parse(containerdConfig)
 	if err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)

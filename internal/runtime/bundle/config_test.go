@@ -58,7 +58,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"long bridge":      {func(c *Config) { c.Owner = ownerOf(t, "/r", "a-bridge-too-far", "10.88.0.0/16") }, "15 bytes"},
 		"odd bridge":       {func(c *Config) { c.Owner = ownerOf(t, "/r", "a/b", "10.88.0.0/16") }, "slashes"},
 		"no bridge":        {func(c *Config) { c.Owner = ownerOf(t, "/r", "", "10.88.0.0/16") }, "not a link name"},
-		"no patience":      {func(c *Config) { c.PullPatience = -1 }, "patience"},
+		"no patience":      {func(c *Config) { c.PullTimeout = -1 }, "patience"},
 		"no silence":       {func(c *Config) { c.Silence = time.Millisecond }, "silent for longer"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
 		"no images":        {func(c *Config) { c.HasImage = nil }, "one for images"},
@@ -93,11 +93,11 @@ func TestEndpointIsBelowTheRoot(t *testing.T) {
 func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 	p := testPaths(t, `/srv/be"rth`)
 	for _, test := range []struct {
-		can        able
+		can        capabilities
 		want, less []string
 	}{
-		{able{lowerOOM: true, label: true}, []string{"oom_score = -999", "restrict_oom_score_adj = false", "enable_selinux = true"}, nil},
-		{able{}, []string{"restrict_oom_score_adj = true"}, []string{"oom_score =", "enable_selinux"}},
+		{capabilities{lowerOOM: true, label: true}, []string{"oom_score = -999", "restrict_oom_score_adj = false", "enable_selinux = true"}, nil},
+		{capabilities{}, []string{"restrict_oom_score_adj = true"}, []string{"oom_score =", "enable_selinux"}},
 	} {
 		out, err := renderConfig(p, test.can, 90*time.Second)
 		if err != nil {

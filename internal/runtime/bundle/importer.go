@@ -20,7 +20,7 @@ import (
 // imageStore is the part of the runtime that the importer needs.
 type imageStore interface {
 	importArchive(ctx context.Context, archive io.Reader, prefix string, labels map[string]string) ([]string, error)
-	awaitNoticed(ctx context.Context, names []string) error
+	awaitImages(ctx context.Context, names []string) error
 	present(ctx context.Context, names []string) (bool, error)
 }
 
@@ -36,16 +36,16 @@ type importer struct {
 	imported func(names []string)
 	log      *slog.Logger
 
-	settling settling
-	taken    map[string]taken // on record
-	checked  map[string]stamp // taken, and the images were seen to be there
-	refused  map[string]stamp // broken
+	settling settleTracker
+	recorded map[string]importedArchive // on record
+	checked  map[string]stamp           // taken, and the images were seen to be there
+	refused  map[string]stamp           // broken
 
 	unreadable bool // the folder, and the log says so
 }
 
-// taken is an archive that the runtime has.
-type taken struct {
+// importedArchive is an archive that the runtime has.
+type importedArchive struct {
 	Stamp  stamp    `json:"stamp"`
 	Images []string `json:"images"`
 }
@@ -53,15 +53,15 @@ type taken struct {
 func newImporter(p paths, record *statefile.File, store imageStore, imported func([]string), log *slog.Logger) *importer {
 	return &importer{
 		dir: p.images, record: record, store: store, imported: imported, log: log,
-		settling: settling{seen: map[string]sighting{}},
+		settling: settleTracker{seen: map[string]observation{}},
 		checked:  map[string]stamp{},
 		refused:  map[string]stamp{},
 	}
 }
 
 const (
-	auditTick = 5 * time.Minute // in case that a notice was lost
-	gatherFor = 200 * time.Millisecond
+	auditInterval = 5 * time.Minute // in case that a notice was lost
+	batchInterval = 200 * time.Millisecond
 )
 
 // run looks through the folder now and after each notice. It calls first when it has
@@ -71,7 +71,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 	if err != nil {
 		i.log.Warn("which archives were imported is not known: importing them again", "err", err)
 	}
-	i.taken = taken
+	i.recorded = taken
 
 	wait := i.pass(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -81,7 +81,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		if first != nil && wait == auditTick { // no file keeps us waiting
+		if first != nil && wait == auditInterval { // no file keeps us waiting
 			first()
 			first = nil
 		}
@@ -98,9 +98,9 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 				continue
 			}
 			// A file that is being written sends many: look once for all of them.
-			if soon := time.Now().Add(gatherFor); next.After(soon) {
+			if soon := time.Now().Add(batchInterval); next.After(soon) {
 				next = soon
-				timer.Reset(gatherFor)
+				timer.Reset(batchInterval)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 
 // pass looks at each file once, and says when to look again.
 func (i *importer) pass(ctx context.Context) time.Duration {
-	next := auditTick
+	next := auditInterval
 	present := map[string]bool{}
 	entries, err := os.ReadDir(i.dir)
 	if err != nil && !i.unreadable {
@@ -130,55 +130,55 @@ func (i *importer) pass(ctx context.Context) time.Duration {
 			continue
 		}
 		present[e.Name()] = true
-		if wait := i.look(ctx, e.Name(), stampOf(info)); wait > 0 {
+		if wait := i.handleFile(ctx, e.Name(), stampOf(info)); wait > 0 {
 			next = min(next, wait)
 		}
 	}
-	maps.DeleteFunc(i.settling.seen, func(name string, _ sighting) bool { return !present[name] })
+	maps.DeleteFunc(i.settling.seen, func(name string, _ observation) bool { return !present[name] })
 	maps.DeleteFunc(i.checked, func(name string, _ stamp) bool { return !present[name] })
 	maps.DeleteFunc(i.refused, func(name string, _ stamp) bool { return !present[name] })
-	before := len(i.taken)
-	maps.DeleteFunc(i.taken, func(name string, _ taken) bool { return !present[name] })
-	if len(i.taken) < before { // their images need not be kept any more
+	before := len(i.recorded)
+	maps.DeleteFunc(i.recorded, func(name string, _ importedArchive) bool { return !present[name] })
+	if len(i.recorded) < before { // their images need not be kept any more
 		i.writeRecord()
 	}
 	return next
 }
 
-// look deals with one file. It returns how long to wait before another look, or 0.
-func (i *importer) look(ctx context.Context, name string, is stamp) time.Duration {
+// handleFile deals with one file. It returns how long to wait before another look, or 0.
+func (i *importer) handleFile(ctx context.Context, name string, is stamp) time.Duration {
 	if s, ok := i.checked[name]; ok && s.equal(is) {
 		return 0
 	}
 	if s, ok := i.refused[name]; ok && s.equal(is) {
 		return 0
 	}
-	if t, ok := i.taken[name]; ok && t.Stamp.equal(is) {
+	if t, ok := i.recorded[name]; ok && t.Stamp.equal(is) {
 		if there, err := i.store.present(ctx, t.Images); err != nil {
-			return retryAfter
+			return retryInterval
 		} else if there {
 			i.checked[name] = is
 			return 0
 		}
 	}
-	if wait := i.settling.look(name, time.Now(), is); wait > 0 {
+	if wait := i.settling.remaining(name, time.Now(), is); wait > 0 {
 		return wait
 	}
 	began := time.Now()
-	names, err := i.take(ctx, name)
+	names, err := i.importFile(ctx, name)
 	if now, statErr := os.Stat(filepath.Join(i.dir, name)); statErr != nil || !stampOf(now).equal(is) {
 		return settleFor // it changed under our hands: whatever came out says nothing
 	}
 	switch {
 	case err != nil && isUnavailable(err):
-		return retryAfter
+		return retryInterval
 	case err != nil:
 		i.refused[name] = is
 		i.log.Error("image archive is not imported: it is tried again when the file changes", "file", name, "err", err)
 		return 0
 	}
 	i.checked[name] = is
-	i.taken[name] = taken{Stamp: is, Images: names}
+	i.recorded[name] = importedArchive{Stamp: is, Images: names}
 	i.writeRecord()
 	i.log.Info("imported image archive", "file", name, "images", names, "took", time.Since(began).Round(time.Millisecond))
 	i.imported(names)
@@ -186,7 +186,7 @@ func (i *importer) look(ctx context.Context, name string, is stamp) time.Duratio
 }
 
 func (i *importer) writeRecord() {
-	content, err := json.MarshalIndent(i.taken, "", "  ")
+	content, err := json.MarshalIndent(i.recorded, "", "  ")
 	if err != nil {
 		i.log.Warn("which archives were imported is not on record: they will be imported again", "err", err)
 		return
@@ -194,11 +194,11 @@ func (i *importer) writeRecord() {
 	_ = i.record.Save(append(content, '\n')) // which tries again
 }
 
-// retryAfter is for a runtime that is away: most likely, this importer ends with it.
-const retryAfter = 5 * time.Second
+// retryInterval is for a runtime that is away: most likely, this importer ends with it.
+const retryInterval = 5 * time.Second
 
-// take imports one archive, and returns when CRI knows its images.
-func (i *importer) take(ctx context.Context, name string) ([]string, error) {
+// importFile imports one archive, and returns when CRI knows its images.
+func (i *importer) importFile(ctx context.Context, name string) ([]string, error) {
 	f, err := os.Open(filepath.Join(i.dir, name))
 	if err != nil {
 		return nil, err
@@ -208,11 +208,11 @@ func (i *importer) take(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	stem, _ := archiveName(name)
-	return takeIn(ctx, i.store, stem, f)
+	return importImages(ctx, i.store, stem, f)
 }
 
-func readRecord(path string) (map[string]taken, error) {
-	record := map[string]taken{}
+func readRecord(path string) (map[string]importedArchive, error) {
+	record := map[string]importedArchive{}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record, nil
@@ -220,7 +220,7 @@ func readRecord(path string) (map[string]taken, error) {
 	if err != nil {
 		return record, err
 	}
-	if record, err = salvage.Entries[string, taken](content); err != nil {
+	if record, err = salvage.Entries[string, importedArchive](content); err != nil {
 		return record, fmt.Errorf("read %s: %w", path, err)
 	}
 	return record, nil

@@ -49,7 +49,7 @@ func (s *fakeStore) importArchive(_ context.Context, r io.Reader, prefix string,
 	return names, nil
 }
 
-func (s *fakeStore) awaitNoticed(context.Context, []string) error { return nil }
+func (s *fakeStore) awaitImages(context.Context, []string) error { return nil }
 
 func (s *fakeStore) present(_ context.Context, names []string) (bool, error) {
 	return !slices.ContainsFunc(names, func(n string) bool { return !s.images[n] }), nil
@@ -261,7 +261,7 @@ func TestRuntimeThatIsAwayDoesNotMakeAnArchiveBroken(t *testing.T) {
 		store.awayUntil = time.Now().Add(10 * time.Second)
 		f := importing(t, p, store)
 		f.put("hello.tar", "archive:localhost/hello:1")
-		f.pass(10*time.Second + 2*retryAfter)
+		f.pass(10*time.Second + 2*retryInterval)
 		if len(f.imported) != 1 || strings.Contains(f.log.String(), "not imported") {
 			t.Errorf("imported %v; log: %s", f.imported, f.log)
 		}

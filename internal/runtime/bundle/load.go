@@ -47,7 +47,7 @@ func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, rece
 		return nil, err
 	}
 	defer c.close()
-	return takeIn(ctx, c, name, f)
+	return importImages(ctx, c, name, f)
 }
 
 // newClient returns a client that takes in images.
@@ -60,8 +60,8 @@ func (r *Runtime) newClient() (*client, error) {
 	return c, nil
 }
 
-// takeIn imports an archive that was checked, and returns when CRI knows its images.
-func takeIn(ctx context.Context, store imageStore, stem string, archive io.Reader) ([]string, error) {
+// importImages imports an archive that was checked, and returns when CRI knows its images.
+func importImages(ctx context.Context, store imageStore, stem string, archive io.Reader) ([]string, error) {
 	names, err := store.importArchive(ctx, archive, localPrefix(stem), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
@@ -69,7 +69,7 @@ func takeIn(ctx context.Context, store imageStore, stem string, archive io.Reade
 	if len(names) == 0 {
 		return nil, errors.New("no image in it has a name: tag the image before it is saved")
 	}
-	return names, store.awaitNoticed(ctx, names)
+	return names, store.awaitImages(ctx, names)
 }
 
 // Archived are the images whose archives are in the folder of a root directory: they

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	maxLog       = 10 << 20
-	logCheckTick = time.Minute
+	maxLog           = 10 << 20
+	logCheckInterval = time.Minute
 )
 
 // boundLog keeps containerd's log small, without containerd taking part in it: it
 // writes to the file by itself, and goes on doing so.
 func boundLog(ctx context.Context, path string, log *slog.Logger) {
-	tick := time.NewTicker(logCheckTick)
+	tick := time.NewTicker(logCheckInterval)
 	defer tick.Stop()
 	failing := false
 	for {

@@ -21,24 +21,24 @@ const (
 	sourceLabel = "containerd.io/distribution.source."
 	// maxManifest is more than a manifest needs; layers of that size do no harm.
 	maxManifest = 256 << 10
-	// maxLooks bounds how much is read at a time to find manifests. The rest has to wait
+	// maxReads bounds how much is read at a time to find manifests. The rest has to wait
 	// for the next time.
-	maxLooks = 50
-	// maxKnown bounds what is remembered of what was read.
-	maxKnown = 10_000
+	maxReads = 50
+	// maxCached bounds what is remembered of what was read.
+	maxCached = 10_000
 )
 
-// looks is what is known of the content that was looked at. Content never changes: each
+// contentCache is what is known of the content that was looked at. Content never changes: each
 // is read once.
-type looks struct {
-	mu     sync.Mutex
-	client *client            // nil until somebody asks
-	closed bool               // nobody may ask any more
-	known  map[string][]layer // by digest; nothing, if it is no manifest
+type contentCache struct {
+	mu       sync.Mutex
+	client   *client            // nil until somebody asks
+	closed   bool               // nobody may ask any more
+	layersOf map[string][]layer // by digest; nothing, if it is no manifest
 }
 
 // connect returns the connection that all looks share.
-func (l *looks) connect(socket string, log *slog.Logger) (c *client, err error) {
+func (l *contentCache) connect(socket string, log *slog.Logger) (c *client, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -51,7 +51,7 @@ func (l *looks) connect(socket string, log *slog.Logger) (c *client, err error) 
 }
 
 // close ends the connection for good.
-func (l *looks) close() {
+func (l *contentCache) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -66,7 +66,7 @@ func (l *looks) close() {
 // CRI has no words for it. containerd knows what it is fetching by digest only, so
 // the manifest says which of that belongs together.
 func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, error) {
-	c, err := r.looks.connect(r.paths.socket, r.log)
+	c, err := r.contentCache.connect(r.paths.socket, r.log)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -74,7 +74,7 @@ func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, er
 	ctx = c.inNamespace(ctx)
 	active, err := store.ListStatuses(ctx, &content.ListStatusesRequest{})
 	if err != nil {
-		return Progress{}, fmt.Errorf("ask for progress: %w", plain(err))
+		return Progress{}, fmt.Errorf("ask for progress: %w", unwrapStatus(err))
 	}
 	coming := map[string]int64{} // by digest
 	for _, s := range active.GetStatuses() {
@@ -89,7 +89,7 @@ func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, er
 	if err != nil {
 		return Progress{}, err
 	}
-	return sum(r.looks.manifests(ctx, store, here), coming, here), nil
+	return sum(r.contentCache.manifests(ctx, store, here), coming, here), nil
 }
 
 // layer is one of a manifest.
@@ -104,7 +104,7 @@ func fetched(ctx context.Context, store content.ContentClient, repository string
 	host, _, _ = strings.Cut(host, ":") // containerd leaves out the port
 	list, err := store.List(ctx, &content.ListContentRequest{Filters: []string{fmt.Sprintf("labels.%q==%q", sourceLabel+host, path)}})
 	if err != nil {
-		return nil, fmt.Errorf("ask for progress: %w", plain(err))
+		return nil, fmt.Errorf("ask for progress: %w", unwrapStatus(err))
 	}
 	here := map[string]int64{}
 	for {
@@ -113,7 +113,7 @@ func fetched(ctx context.Context, store content.ContentClient, repository string
 			return here, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ask for progress: %w", plain(err))
+			return nil, fmt.Errorf("ask for progress: %w", unwrapStatus(err))
 		}
 		for _, info := range page.GetInfo() {
 			here[info.GetDigest()] = info.GetSize()
@@ -122,12 +122,12 @@ func fetched(ctx context.Context, store content.ContentClient, repository string
 }
 
 // manifests returns those among what is here. It reads a few that were not read yet.
-func (l *looks) manifests(ctx context.Context, store content.ContentClient, here map[string]int64) [][]layer {
+func (l *contentCache) manifests(ctx context.Context, store content.ContentClient, here map[string]int64) [][]layer {
 	var out [][]layer
 	read := 0
 	for digest, size := range here {
 		layers, known := l.recall(digest)
-		if !known && size <= maxManifest && read < maxLooks {
+		if !known && size <= maxManifest && read < maxReads {
 			read++
 			var err error
 			if layers, err = readLayers(ctx, store, digest); err == nil {
@@ -141,21 +141,21 @@ func (l *looks) manifests(ctx context.Context, store content.ContentClient, here
 	return out
 }
 
-func (l *looks) recall(digest string) ([]layer, bool) {
+func (l *contentCache) recall(digest string) ([]layer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	layers, known := l.known[digest]
+	layers, known := l.layersOf[digest]
 	return layers, known
 }
 
 // remember notes what was read. When that is too much, it begins anew.
-func (l *looks) remember(digest string, layers []layer) {
+func (l *contentCache) remember(digest string, layers []layer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known == nil || len(l.known) >= maxKnown {
-		l.known = map[string][]layer{}
+	if l.layersOf == nil || len(l.layersOf) >= maxCached {
+		l.layersOf = map[string][]layer{}
 	}
-	l.known[digest] = layers
+	l.layersOf[digest] = layers
 }
 
 // readLayers returns the layers of a manifest, or nothing if it is none.

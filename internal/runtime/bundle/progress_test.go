@@ -44,14 +44,14 @@ func (b *blob) Recv() (*content.ReadContentResponse, error) {
 func TestContentIsReadOnceAndAFewAtATime(t *testing.T) {
 	// given a repository of many small layers, with one manifest among them
 	s, here := &shelf{blobs: map[string]string{"manifest": `{"layers":[{"digest":"a","size":10}]}`}, reads: map[string]int{}}, map[string]int64{"manifest": 100, "large": maxManifest + 1}
-	for i := range 3 * maxLooks {
+	for i := range 3 * maxReads {
 		here[fmt.Sprint(i)] = 1
 	}
-	var l looks
+	var l contentCache
 
 	// when it is looked for, then a few are read at a time, and none twice
 	for round := range 10 {
-		if l.manifests(t.Context(), s, here); len(s.reads) > (round+1)*maxLooks {
+		if l.manifests(t.Context(), s, here); len(s.reads) > (round+1)*maxReads {
 			t.Fatalf("%d were read in %d rounds", len(s.reads), round+1)
 		}
 	}
@@ -60,7 +60,7 @@ func TestContentIsReadOnceAndAFewAtATime(t *testing.T) {
 			t.Errorf("%s was read %d times", digest, times)
 		}
 	}
-	if got := l.manifests(t.Context(), s, here); len(got) != 1 || len(got[0]) != 1 || len(s.reads) != 3*maxLooks+1 {
+	if got := l.manifests(t.Context(), s, here); len(got) != 1 || len(got[0]) != 1 || len(s.reads) != 3*maxReads+1 {
 		t.Errorf("got %v after %d reads", got, len(s.reads))
 	}
 
@@ -74,11 +74,11 @@ func TestContentIsReadOnceAndAFewAtATime(t *testing.T) {
 	}
 
 	// and what is remembered has an end
-	for i := range 2 * maxKnown {
+	for i := range 2 * maxCached {
 		l.remember(fmt.Sprint("more", i), nil)
 	}
-	if len(l.known) > maxKnown {
-		t.Errorf("%d are remembered", len(l.known))
+	if len(l.layersOf) > maxCached {
+		t.Errorf("%d are remembered", len(l.layersOf))
 	}
 }
 

@@ -19,23 +19,23 @@ func (s stamp) equal(o stamp) bool { return s.Size == o.Size && s.ModTime.Equal(
 // settleFor is how long a file must stay as it is before it counts as complete.
 const settleFor = time.Second
 
-// settling decides when a file is complete. Nothing in a folder says so: a copy
+// settleTracker decides when a file is complete. Nothing in a folder says so: a copy
 // that is under way looks like a small file. But it changes.
-type settling struct {
-	seen map[string]sighting
+type settleTracker struct {
+	seen map[string]observation
 }
 
-type sighting struct {
+type observation struct {
 	stamp stamp
 	since time.Time
 }
 
-// look says how long to wait before the file is worth another look; 0 means that
+// remaining says how long to wait before the file is worth another look; 0 means that
 // it is complete.
-func (s *settling) look(name string, now time.Time, is stamp) time.Duration {
+func (s *settleTracker) remaining(name string, now time.Time, is stamp) time.Duration {
 	was, ok := s.seen[name]
 	if !ok || !was.stamp.equal(is) {
-		was = sighting{stamp: is, since: now}
+		was = observation{stamp: is, since: now}
 		s.seen[name] = was
 	}
 	// A file that was moved here may have been complete for long. One from the future

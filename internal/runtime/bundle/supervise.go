@@ -30,12 +30,12 @@ type supervisor struct {
 	answers func(context.Context) error
 	silence time.Duration // without any answer: then containerd is killed
 
-	// attend starts what goes along with one life of containerd; it closes what
+	// startServices starts what goes along with one life of containerd; it closes what
 	// it returns when pods may start.
-	attend func(*run.Group) <-chan struct{}
-	up     func()
-	down   func(cause error)
-	log    *slog.Logger
+	startServices func(*run.Group) <-chan struct{}
+	up            func()
+	down          func(cause error)
+	log           *slog.Logger
 }
 
 func (s *supervisor) run(ctx context.Context) {
@@ -43,7 +43,7 @@ func (s *supervisor) run(ctx context.Context) {
 	silence := s.silence
 	failing := false // said once when it begins, once when it ends
 	for {
-		wasUp, healthy, err := s.live(ctx, silence, func() {
+		wasUp, healthy, err := s.runOnce(ctx, silence, func() {
 			if failing {
 				s.log.Info("containerd is up again")
 			}
@@ -74,9 +74,9 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// live goes through one life of containerd. It returns whether and for how long it
+// runOnce goes through one life of containerd. It returns whether and for how long it
 // was up, and what ended it.
-func (s *supervisor) live(ctx context.Context, silence time.Duration, cameUp func()) (wasUp bool, healthy time.Duration, err error) {
+func (s *supervisor) runOnce(ctx context.Context, silence time.Duration, cameUp func()) (wasUp bool, healthy time.Duration, err error) {
 	p, err := s.obtain()
 	if err != nil {
 		return false, 0, err
@@ -109,10 +109,10 @@ func (s *supervisor) live(ctx context.Context, silence time.Duration, cameUp fun
 	})
 
 	if s.awaitReady(life) {
-		patience := time.NewTimer(firstImportWait)
+		patience := time.NewTimer(firstImportTimeout)
 		defer patience.Stop()
 		select {
-		case <-s.attend(group):
+		case <-s.startServices(group):
 		case <-patience.C:
 			s.log.Warn("images take long to import: pods may start before they are there")
 		case <-life.Done():
@@ -143,7 +143,7 @@ func (s *supervisor) obtain() (process, error) {
 
 // awaitReady returns false if the life ended before it was ready.
 func (s *supervisor) awaitReady(life context.Context) bool {
-	late := time.Now().Add(readyPatience)
+	late := time.Now().Add(readyWarnAfter)
 	said := false
 	for {
 		check, cancel := context.WithTimeout(life, readyTimeout)
@@ -157,12 +157,12 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 		}
 		if !said && time.Now().After(late) {
 			said = true
-			s.log.Warn("containerd runs, but is not ready", "for", readyPatience, "err", err)
+			s.log.Warn("containerd runs, but is not ready", "for", readyWarnAfter, "err", err)
 		}
 		select {
 		case <-life.Done():
 			return false
-		case <-time.After(readyPoll):
+		case <-time.After(readyPollInterval):
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 		} else if failures++; failures >= minFailures && time.Since(answered) >= silence {
 			return fmt.Errorf("%w for %s: %w", errSilent, time.Since(answered).Round(time.Second), err)
 		}
-		if err := wait(ctx, min(healthPoll, silence/minFailures)); err != nil {
+		if err := wait(ctx, min(healthPollInterval, silence/minFailures)); err != nil {
 			return err
 		}
 	}

@@ -111,14 +111,14 @@ func (w *told) Write(p []byte) (int, error) {
 
 func supervised(l *fakeLauncher, w *told) supervisor {
 	return supervisor{
-		launcher: l,
-		ready:    func(context.Context) error { return nil },
-		answers:  func(context.Context) error { return nil },
-		silence:  3 * time.Minute,
-		attend:   func(*run.Group) <-chan struct{} { return closed() },
-		up:       func() { w.say("up") },
-		down:     func(error) { w.say("down") },
-		log:      slog.New(slog.DiscardHandler),
+		launcher:      l,
+		ready:         func(context.Context) error { return nil },
+		answers:       func(context.Context) error { return nil },
+		silence:       3 * time.Minute,
+		startServices: func(*run.Group) <-chan struct{} { return closed() },
+		up:            func() { w.say("up") },
+		down:          func(error) { w.say("down") },
+		log:           slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -249,7 +249,7 @@ func TestUpWaitsForReadinessAndImages(t *testing.T) {
 			return nil
 		}
 		images := make(chan struct{})
-		s.attend = func(*run.Group) <-chan struct{} { return images }
+		s.startServices = func(*run.Group) <-chan struct{} { return images }
 		stop := within(t, s)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -257,7 +257,7 @@ func TestUpWaitsForReadinessAndImages(t *testing.T) {
 			t.Errorf("told before the images are there: %s", w)
 		}
 		// images that take for ever do not keep everything else from starting
-		time.Sleep(firstImportWait)
+		time.Sleep(firstImportTimeout)
 		synctest.Wait()
 		if w.String() != "up" {
 			t.Errorf("told: %s", w)

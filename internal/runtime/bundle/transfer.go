@@ -80,7 +80,7 @@ func (c *client) importArchive(ctx context.Context, archive io.Reader, prefix st
 		// containerd closes the stream when it is done: nothing of it may be missed.
 		select {
 		case <-saved:
-		case <-time.After(progressWait):
+		case <-time.After(progressTimeout):
 			err = errors.New("containerd did not name the images that it took in")
 		}
 	}
@@ -89,12 +89,12 @@ func (c *client) importArchive(ctx context.Context, archive io.Reader, prefix st
 		return nil, readErr
 	}
 	if err != nil {
-		return nil, plain(err)
+		return nil, unwrapStatus(err)
 	}
 	return names, nil
 }
 
-const progressWait = 10 * time.Second
+const progressTimeout = 10 * time.Second
 
 type stream = streaming.Streaming_StreamClient
 

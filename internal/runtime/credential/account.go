@@ -58,10 +58,10 @@ func (i identity) key(kind kubeletconfig.ServiceAccountTokenCacheType) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// whoAsks finds the account for which a plugin is asked, without its token. wanted is
+// identityFor finds the account for which a plugin is asked, without its token. wanted is
 // false if the plugin does not want to be asked for such a pod. p is nil if nobody in
 // particular asks.
-func (n *Node) whoAsks(ctx context.Context, plugin *provider, p *v1.Pod) (id identity, wanted bool, err error) {
+func (n *Node) identityFor(ctx context.Context, plugin *provider, p *v1.Pod) (id identity, wanted bool, err error) {
 	want := plugin.TokenAttributes
 	if want == nil {
 		return identity{}, true, nil
@@ -93,7 +93,7 @@ func (n *Node) whoAsks(ctx context.Context, plugin *provider, p *v1.Pod) (id ide
 
 // askFor asks a plugin on behalf of a pod.
 func (n *Node) askFor(ctx context.Context, plugin *provider, repository string, p *v1.Pod) (keyring.Ring, error) {
-	id, wanted, err := n.whoAsks(ctx, plugin, p)
+	id, wanted, err := n.identityFor(ctx, plugin, p)
 	if id.lacks != "" { // it names no account: pods of others may read it, who wait for the same pull
 		return nil, fmt.Errorf("it is not asked for pods whose service account lacks the annotation %s", id.lacks)
 	}
@@ -129,7 +129,7 @@ func (n *Node) Account(ctx context.Context, repository string, p *v1.Pod) (*keyr
 		if !plugin.isFor(repository) {
 			continue
 		}
-		id, _, err := n.whoAsks(ctx, plugin, p)
+		id, _, err := n.identityFor(ctx, plugin, p)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			return &keyring.Account{Namespace: p.Namespace, Name: p.Spec.ServiceAccountName}, nil
 		}

@@ -192,7 +192,7 @@ func TestAPluginThatHangsGoesWithAllThatItStarted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.list[0].patience = 2 * time.Second // enough for the shell to start, on a busy machine, too
+			p.list[0].timeout = 2 * time.Second // enough for the shell to start, on a busy machine, too
 			n, _ := newKeyring(t, Config{Plugins: p})
 
 			// when it does not answer

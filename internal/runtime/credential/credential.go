@@ -69,7 +69,7 @@ func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyr
 			problems = append(problems, err)
 		}
 		if ofAll { // the trouble of one pod is told by its status
-			n.note(what, err)
+			n.logProblem(what, err)
 		}
 		ring = append(ring, more...)
 	}
@@ -92,8 +92,8 @@ func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyr
 	return ring.Lookup(repository), errors.Join(problems...)
 }
 
-// note tells the log of a problem that is new, and of one that is gone.
-func (n *Node) note(what string, err error) {
+// logProblem tells the log of a problem that is new, and of one that is gone.
+func (n *Node) logProblem(what string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before, failing := n.broken[what]

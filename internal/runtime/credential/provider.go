@@ -32,13 +32,13 @@ const (
 // provider is one plugin.
 type provider struct {
 	kubeletconfig.CredentialProvider
-	program  string
-	patience time.Duration // how long it may take to answer
-	answers  *answers
+	program string
+	timeout time.Duration // how long it may take to answer
+	answers *answers
 }
 
 func newProvider(p kubeletconfig.CredentialProvider, program string) *provider {
-	return &provider{CredentialProvider: p, program: program, patience: execTimeout, answers: newAnswers()}
+	return &provider{CredentialProvider: p, program: program, timeout: execTimeout, answers: newAnswers()}
 }
 
 func (p *provider) isFor(repository string) bool {
@@ -99,7 +99,7 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	out, complaints := &bounded{most: maxAnswer}, &bounded{most: maxComplaint}
 	cmd := exec.CommandContext(ctx, p.program, p.Args...) // the administrator names the program
@@ -115,7 +115,7 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 			_ = proc.KillGroup(cmd) // they have its output open, so there are some
 		}
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = silentError{p.patience}
+			err = silentError{p.timeout}
 		}
 		if text := strings.TrimSpace(complaints.text.String()); text != "" {
 			err = fmt.Errorf("%w: %q", err, text)

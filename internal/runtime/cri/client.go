@@ -106,7 +106,7 @@ func dial(endpoint string, calls *callTable, call callFunc) (*grpc.ClientConn, e
 	// would keep us waiting for up to two minutes.
 	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	conn, err := grpc.NewClient(endpoint,
-		grpc.WithChainUnaryInterceptor(append(watched(call), calls.intercept, boundedOutput())...),
+		grpc.WithChainUnaryInterceptor(append(callInterceptors(call), calls.intercept, boundedOutput())...),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),

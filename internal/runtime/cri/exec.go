@@ -15,10 +15,10 @@ import (
 // maxOutput is how much of a command's output is handed on.
 const maxOutput = 16 << 10
 
-// lateAnswer is how much later than its timeout the end of a command may be told. The
+// maxAnswerDelay is how much later than its timeout the end of a command may be told. The
 // runtime has to kill the command first; one that takes longer did not run itself
 // meanwhile, and so can't know whether the command was late.
-const lateAnswer = 10 * time.Second
+const maxAnswerDelay = 10 * time.Second
 
 // Exec runs a command in a container and waits for its end. The runtime kills the
 // command after timeout, and the error then is a context.DeadlineExceeded; without a
@@ -52,7 +52,7 @@ func (c *Client) Exec(
 	r, err := c.runtime.ExecSync(call, &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: seconds})
 	switch {
 	case err == nil:
-		return joined(r.Stdout, r.Stderr), r.ExitCode, nil
+		return truncateOutput(r.Stdout, r.Stderr), r.ExitCode, nil
 	case ctx.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, ctx.Err())
 	case code(err) == codes.DeadlineExceeded && timeIsOver(ctx):
@@ -61,7 +61,7 @@ func (c *Client) Exec(
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, pod.ErrNoAnswer)
 	case call.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, context.Cause(call))
-	case code(err) == codes.DeadlineExceeded && timeout > 0 && time.Since(began) > timeout+lateAnswer:
+	case code(err) == codes.DeadlineExceeded && timeout > 0 && time.Since(began) > timeout+maxAnswerDelay:
 		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was told after %s", containerID, pod.ErrNoAnswer, time.Since(began).Round(time.Second))
 	case code(err) == codes.DeadlineExceeded:
 		return nil, 0, fmt.Errorf("exec in container %s: the command did not end: %w", containerID, context.DeadlineExceeded)
@@ -72,9 +72,9 @@ func (c *Client) Exec(
 	}
 }
 
-// joined returns the beginnings of both streams. A flood on one of them leaves
+// truncateOutput returns the beginnings of both streams. A flood on one of them leaves
 // the other its half: the reason of a failure is often a single line on stderr.
-func joined(stdout, stderr []byte) []byte {
+func truncateOutput(stdout, stderr []byte) []byte {
 	stdout = stdout[:min(len(stdout), maxOutput-min(len(stderr), maxOutput/2))]
 	stderr = stderr[:min(len(stderr), maxOutput-len(stdout))]
 	return slices.Concat(stdout, stderr)

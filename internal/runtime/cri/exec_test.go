@@ -146,7 +146,7 @@ func TestJoinedLeavesBothStreamsTheirShare(t *testing.T) {
 		"nothing":      {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := joined(bytes.Repeat([]byte("o"), tc.out), bytes.Repeat([]byte("e"), tc.err))
+			got := truncateOutput(bytes.Repeat([]byte("o"), tc.out), bytes.Repeat([]byte("e"), tc.err))
 			if o, e := bytes.Count(got, []byte("o")), bytes.Count(got, []byte("e")); o != tc.wantOut || e != tc.wantErr {
 				t.Errorf("got %d and %d bytes, want %d and %d", o, e, tc.wantOut, tc.wantErr)
 			}

@@ -21,8 +21,8 @@ const (
 	// streamWindow is how much of an answer a runtime may send before it is read. A fixed window
 	// also keeps gRPC from making it larger by itself.
 	streamWindow = 64 << 10
-	// outputWait is how long the output of one command may keep that of the next waiting.
-	outputWait = 5 * time.Second
+	// outputTimeout is how long the output of one command may keep that of the next waiting.
+	outputTimeout = 5 * time.Second
 )
 
 // boundedOutput receives the answers of ExecSync. An answer holds all that the command has
@@ -58,7 +58,7 @@ func execSync(ctx context.Context, conn *grpc.ClientConn, request, reply any, tu
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
-	case <-time.After(outputWait): // by a runtime that sends the header first, and the answer late
+	case <-time.After(outputTimeout): // by a runtime that sends the header first, and the answer late
 	case <-ctx.Done(): // which RecvMsg tells
 	}
 	return stream.RecvMsg(reply)
@@ -105,7 +105,7 @@ func parseOutput(r *mem.Reader, reply *runtimeapi.ExecSyncResponse) error {
 		case fixed64:
 			_, err = r.Discard(8)
 		case chars:
-			text, err = beginning(r)
+			text, err = readTruncated(r)
 		case fixed32:
 			_, err = r.Discard(4)
 		default:
@@ -126,8 +126,8 @@ func parseOutput(r *mem.Reader, reply *runtimeapi.ExecSyncResponse) error {
 	return nil
 }
 
-// beginning reads a field of bytes, and keeps as much of it as is ever handed on.
-func beginning(r *mem.Reader) ([]byte, error) {
+// readTruncated reads a field of bytes, and keeps as much of it as is ever handed on.
+func readTruncated(r *mem.Reader) ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {
 		return nil, err

@@ -67,9 +67,9 @@ type methodCalls struct {
 	err     error
 }
 
-// forgotten is how long a call that was given up, and was not made again, counts. Nobody knows
+// forgetAfter is how long a call that was given up, and was not made again, counts. Nobody knows
 // whether it would be answered now.
-const forgotten = 2 * time.Minute
+const forgetAfter = 2 * time.Minute
 
 func newCallTable() *callTable { return &callTable{methods: map[string]*methodCalls{}} }
 
@@ -122,7 +122,7 @@ func (t *callTable) unanswered() []Unanswered {
 	var out []Unanswered
 	for method, m := range t.methods {
 		since := slices.Collect(maps.Values(m.underWay))
-		if !m.silent.IsZero() && (len(since) > 0 || time.Since(m.givenUp) < forgotten) {
+		if !m.silent.IsZero() && (len(since) > 0 || time.Since(m.givenUp) < forgetAfter) {
 			since = append(since, m.silent)
 		}
 		if len(since) > 0 {

@@ -53,7 +53,7 @@ func TestWhatTheRuntimeDoesNotAnswerIsKnown(t *testing.T) {
 		end(canceled)
 		expect("ListContainers 2m10s")
 		// one that is not made again does not count for ever
-		time.Sleep(forgotten)
+		time.Sleep(forgetAfter)
 		expect()
 		end = calls.begin("ListContainers")
 		expect("ListContainers 4m10s")

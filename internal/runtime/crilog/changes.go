@@ -102,27 +102,27 @@ func (c *changes) dispatch(inotify *fsnotify.Watcher) {
 			if !ok {
 				return
 			}
-			c.tell(filepath.Dir(event.Name))
+			c.notify(filepath.Dir(event.Name))
 			if event.Has(fsnotify.Remove) {
-				c.tell(event.Name) // the folder itself
+				c.notify(event.Name) // the folder itself
 			}
 		case _, ok := <-inotify.Errors:
 			if !ok {
 				return
 			}
 			// Events were lost: everybody looks again.
-			c.tellAll()
+			c.notifyAll()
 		}
 	}
 }
 
-func (c *changes) tell(folder string) {
+func (c *changes) notify(folder string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wake(c.folders[folder])
 }
 
-func (c *changes) tellAll() {
+func (c *changes) notifyAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, subscribers := range c.folders {

@@ -32,7 +32,7 @@ func newDecoder(out *bufio.Writer, o Options) *decoder {
 func (d *decoder) decode(b []byte) {
 	for len(b) > 0 {
 		if !d.inText {
-			b = b[d.takeHead(b):]
+			b = b[d.parseHead(b):]
 			continue
 		}
 		text, rest, ended := bytes.Cut(b, []byte{'\n'})
@@ -44,8 +44,8 @@ func (d *decoder) decode(b []byte) {
 	}
 }
 
-// takeHead goes on reading a head, and returns how much of b was of it.
-func (d *decoder) takeHead(b []byte) int {
+// parseHead goes on reading a head, and returns how much of b was of it.
+func (d *decoder) parseHead(b []byte) int {
 	held := len(d.pending)
 	room := min(len(b), maxHead-held)
 	d.pending = append(d.pending, b[:room]...)

@@ -187,10 +187,10 @@ func (r *Runtime) Exit(uid pod.UID, name string, code int32) error {
 
 func (r *Runtime) end(c *containerRecord, code int32) {
 	c.State, c.ExitCode, c.FinishedAt = pod.ContainerExited, code, time.Now()
-	r.tell(c.uid)
+	r.sendEvent(c.uid)
 }
 
-func (r *Runtime) tell(uid pod.UID) {
+func (r *Runtime) sendEvent(uid pod.UID) {
 	if r.mute {
 		return
 	}
@@ -262,7 +262,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig, 
 		r.pods[uid] = &podRecords{map[string]*sandboxRecord{}, map[string]*containerRecord{}}
 	}
 	r.pods[uid].sandboxes[s.ID] = s
-	r.tell(uid)
+	r.sendEvent(uid)
 	return s.ID, nil
 }
 
@@ -283,7 +283,7 @@ func (r *Runtime) StopSandbox(ctx context.Context, id string) error {
 		}
 	}
 	s.State = pod.SandboxNotReady
-	r.tell(s.uid)
+	r.sendEvent(s.uid)
 	return nil
 }
 
@@ -354,7 +354,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	}
 	r.containers[c.ID] = c
 	r.pods[s.uid].containers[c.ID] = c
-	r.tell(s.uid)
+	r.sendEvent(s.uid)
 	return c.ID, nil
 }
 
@@ -370,7 +370,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 		return status.Errorf(codes.NotFound, "no container %s", id)
 	}
 	c.State, c.StartedAt = pod.ContainerRunning, time.Now()
-	r.tell(c.uid)
+	r.sendEvent(c.uid)
 	if r.loseStart {
 		r.loseStart = false
 		return fmt.Errorf("start container %s: %w", id, pod.ErrNoAnswer)

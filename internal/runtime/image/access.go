@@ -17,8 +17,8 @@ type Policy struct {
 	Allowed []string
 }
 
-// asks tells whether the policy wants to know more about an image.
-func (p Policy) asks(repository string, pulledByUs bool) bool {
+// needsVerification tells whether the policy wants to know more about an image.
+func (p Policy) needsVerification(repository string, pulledByUs bool) bool {
 	switch p.Verify {
 	case kubelet.NeverVerify:
 		return false
@@ -60,7 +60,7 @@ func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) b
 	if by.NodePodsAccessible {
 		return true
 	}
-	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isOf(known, shown.Account) }) {
+	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isAccount(known, shown.Account) }) {
 		return true
 	}
 	for _, c := range shown.List {
@@ -103,9 +103,9 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 	return record
 }
 
-// isOf tells whether an account is the one that a pod shows. While the cluster can't be
+// isAccount tells whether an account is the one that a pod shows. While the cluster can't be
 // asked, pods show a name without a UID: what ran before an outage goes on.
-func isOf(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
+func isAccount(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
 	return shown != nil && known.Namespace == shown.Namespace && known.Name == shown.Name && (shown.UID == "" || known.UID == shown.UID)
 }
 

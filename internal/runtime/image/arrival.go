@@ -9,33 +9,33 @@ import (
 	"berth/internal/lib/run"
 )
 
-// lookEvery is between two looks at how much of an image has come.
-const lookEvery = time.Second
+// progressInterval is between two looks at how much of an image has come.
+const progressInterval = time.Second
 
 // arrival is an image that comes just now.
 type arrival struct {
-	meter *progress.Meter // nil while there is nothing to tell
-	came  bool            // something of it
+	meter   *progress.Meter // nil while there is nothing to tell
+	started bool            // something of it
 }
 
-// note takes in how much is here. If nothing is known although something came, all
+// update takes in how much is here. If nothing is known although something came, all
 // of it may be here, and be unpacked: that is no silence.
-func (a *arrival) note(done, total int64, now time.Time) {
+func (a *arrival) update(done, total int64, now time.Time) {
 	switch {
 	case total > 0:
 		if a.meter == nil {
 			a.meter = progress.NewMeter(now)
 		}
-		a.came = true
+		a.started = true
 		a.meter.Add(done, total, now)
-	case a.came:
+	case a.started:
 		a.meter = nil
 	}
 }
 
 // watch looks how an image comes, if the runtime tells, until it is told to stop.
 func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
-	if m.Arrived == nil {
+	if m.PullProgress == nil {
 		return func() {}
 	}
 	a := &arrival{meter: progress.NewMeter(time.Now())}
@@ -46,13 +46,13 @@ func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
 	looks.Go("look at pull of "+what.image, func(ctx context.Context) {
 		for {
 			select {
-			case <-time.After(lookEvery):
+			case <-time.After(progressInterval):
 			case <-ctx.Done():
 				return
 			}
-			done, total := m.Arrived(ctx, what.repository)
+			done, total := m.PullProgress(ctx, what.repository)
 			m.mu.Lock()
-			a.note(done, total, time.Now())
+			a.update(done, total, time.Now())
 			m.mu.Unlock()
 		}
 	})

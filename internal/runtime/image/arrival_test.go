@@ -18,7 +18,7 @@ func TestAPullTellsHowItComes(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		// given an image of 100 bytes that comes within five seconds, and is unpacked for another five
 		var came int64
-		w.Arrived = func(_ context.Context, repository string) (done, total int64) {
+		w.PullProgress = func(_ context.Context, repository string) (done, total int64) {
 			if repository != "localhost/app" {
 				t.Errorf("asked for %s", repository)
 			}
@@ -63,11 +63,11 @@ func TestSilence(t *testing.T) {
 	now := time.Unix(1000, 0)
 	later := now.Add(20 * time.Second)
 	a := arrival{meter: progress.NewMeter(now)}
-	a.note(0, 0, now)
+	a.update(0, 0, now)
 	if got := a.meter.Progress(later); got.Silent != 20*time.Second {
 		t.Errorf("a registry that says nothing at all: %+v", got)
 	}
-	a.note(5, 10, later)
+	a.update(5, 10, later)
 	if got := a.meter.Progress(later.Add(20 * time.Second)); got.Silent != 20*time.Second || got.Done != 5 {
 		t.Errorf("a registry that stops: %+v", got)
 	}
@@ -96,7 +96,7 @@ func TestARegistryThatFallsSilent(t *testing.T) {
 	} {
 		inWorld(t, 1, func(w *world) {
 			// given a runtime that gives up, and three logins
-			w.Runtime, w.Patience = silentRuntime{w.registry}, c.patience
+			w.Runtime, w.PullTimeout = silentRuntime{w.registry}, c.patience
 			w.GaveUp = func(err error) bool { return errors.Is(err, errSilent) }
 			w.Keyring = machine{"alice", "bob", "carol"}
 

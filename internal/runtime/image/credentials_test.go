@@ -239,7 +239,7 @@ func TestPolicies(t *testing.T) {
 		{Policy{Verify: kubelet.NeverVerifyAllowlistedImages, Allowed: []string{"localhost/app"}}, true, false},
 		{Policy{Verify: kubelet.NeverVerifyAllowlistedImages, Allowed: []string{"localhost/ap", "localhost/app/*"}}, true, true},
 	} {
-		if c.policy.asks("localhost/app", true) != c.pulled || c.policy.asks("localhost/app", false) != c.loose {
+		if c.policy.needsVerification("localhost/app", true) != c.pulled || c.policy.needsVerification("localhost/app", false) != c.loose {
 			t.Errorf("%+v decides otherwise", c.policy)
 		}
 	}

@@ -71,13 +71,13 @@ type Config struct {
 	Explain func(error) string
 	// Pulled is told of each pull that was made, and how long it took, if it is there.
 	Pulled func(ctx context.Context, image string, took time.Duration, err error)
-	// Arrived is how many bytes of what is pulled from a repository just now are here, of
+	// PullProgress is how many bytes of what is pulled from a repository just now are here, of
 	// how many. A total of 0: that is not known. Nil: the runtime does not tell.
-	Arrived func(ctx context.Context, repository string) (done, total int64)
+	PullProgress func(ctx context.Context, repository string) (done, total int64)
 	// GaveUp tells whether the runtime ended a pull because nothing came, as it does after
 	// Patience; 0: it is not known how long that is. Nil: it never does.
-	GaveUp   func(error) bool
-	Patience time.Duration
+	GaveUp      func(error) bool
+	PullTimeout time.Duration
 }
 
 const (
@@ -159,7 +159,7 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	allowed := ref != "" && (m.Records == nil ||
 		m.Records.Allows(image, repository, ref, func() Shown { return shown().Shown }))
 	if allowed && c.ImagePullPolicy != v1.PullAlways {
-		m.leaveAll(who)
+		m.stopWaitingAll(who)
 		return State{Ref: ref}
 	}
 	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown(), pod: p}, ref)
@@ -172,19 +172,19 @@ func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State 
 	defer m.mu.Unlock()
 	for other := range m.images {
 		if other != k {
-			m.leave(other, who) // its spec was edited, or its secrets
+			m.stopWaiting(other, who) // its spec was edited, or its secrets
 		}
 	}
 	e := m.images[k]
 	if ref != "" && e != nil && e.waiters[who] == served {
-		m.leave(k, who)
+		m.stopWaiting(k, who)
 		return State{Ref: ref}
 	}
 	if e == nil {
-		e = &entry{waiters: map[waiter]stand{}}
+		e = &entry{waiters: map[waiter]waitState{}}
 		m.images[k] = e
 	}
-	e.waiters[who] = asked
+	e.waiters[who] = requested
 	if c.ImagePullPolicy == v1.PullNever {
 		return never(what, ref)
 	}
@@ -202,7 +202,7 @@ func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State 
 // pulling is what is told of an image that is to come.
 func pulling(what pull, e *entry, now time.Time) State {
 	s := State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", what.image), NoSecrets: what.problem}
-	switch late := e.askedAt.Add(askPatience); {
+	switch late := e.askedAt.Add(credentialsTimeout); {
 	case e.askedAt.IsZero():
 	case now.Before(late):
 		s.Until = late

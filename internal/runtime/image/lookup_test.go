@@ -34,7 +34,7 @@ func TestCredentialsThatAreLongInComingKeepNobodyElseWaiting(t *testing.T) {
 		ask := func() State { return w.askFor("a", "c", "localhost/slow:1", v1.PullIfNotPresent) }
 		got := ask()
 		w.expect(got, pod.ReasonContainerCreating)
-		if time.Until(got.Until) != askPatience {
+		if time.Until(got.Until) != credentialsTimeout {
 			t.Errorf("got %+v", got)
 		}
 
@@ -43,7 +43,7 @@ func TestCredentialsThatAreLongInComingKeepNobodyElseWaiting(t *testing.T) {
 		w.expectPulls(1)
 
 		// and it says why it waits
-		time.Sleep(askPatience)
+		time.Sleep(credentialsTimeout)
 		if got := ask(); !got.Until.IsZero() || !strings.Contains(got.Message, "credential provider plugin does not answer") {
 			t.Errorf("got %+v", got)
 		}

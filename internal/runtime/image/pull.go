@@ -59,15 +59,15 @@ func (m *Manager) Pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// askPatience is how long credentials may take before pods say that they wait for them.
-const askPatience = 5 * time.Second
+// credentialsTimeout is how long credentials may take before pods say that they wait for them.
+const credentialsTimeout = 5 * time.Second
 
 // answered takes note that credentials were found, or not. Pods that say that they wait
 // for them are told.
 func (m *Manager) answered(ctx context.Context, e *entry) {
 	m.mu.Lock()
 	var late []pod.UID
-	if time.Since(e.askedAt) >= askPatience {
+	if time.Since(e.askedAt) >= credentialsTimeout {
 		late = e.pods(nil)
 	}
 	e.askedAt = time.Time{}
@@ -87,10 +87,10 @@ const freshFor = time.Minute
 // fetch finds what can be shown, waits for its turn, and tries all of it. Nobody else
 // waits for a turn because credentials are long in coming.
 func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) error {
-	show, hint := m.lookUp(ctx, what)
+	show, hint := m.findCredentials(ctx, what)
 	found()
 	looked := time.Now()
-	release, err := m.queue.take(ctx, t)
+	release, err := m.queue.acquire(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) e
 		return err
 	}
 	if time.Since(looked) > freshFor {
-		show, hint = m.lookUp(ctx, what)
+		show, hint = m.findCredentials(ctx, what)
 	}
 	began := time.Now()
 	defer m.watch(ctx, what)()
@@ -110,9 +110,9 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) e
 	return err
 }
 
-// lookUp finds what can be shown for an image: what the pod has, what the machine has,
+// findCredentials finds what can be shown for an image: what the pod has, what the machine has,
 // or nothing if there is nothing. hint says why there may be more.
-func (m *Manager) lookUp(ctx context.Context, what pull) (show []keyring.Credential, hint error) {
+func (m *Manager) findCredentials(ctx context.Context, what pull) (show []keyring.Credential, hint error) {
 	show = slices.Clone(what.List)
 	if m.Keyring != nil {
 		var more []keyring.Credential
@@ -120,7 +120,7 @@ func (m *Manager) lookUp(ctx context.Context, what pull) (show []keyring.Credent
 		for _, c := range more {
 			// Others may wait for this pull who can't show that account: it was not known
 			// yet when they came together. Its pod asks again, and is told apart then.
-			if c.Account == nil || isOf(accountOf(c.Account), what.Account) {
+			if c.Account == nil || isAccount(accountOf(c.Account), what.Account) {
 				show = append(show, c)
 			}
 		}
@@ -160,7 +160,7 @@ func (m *Manager) tryAll(ctx context.Context, what pull, show []keyring.Credenti
 			return ctx.Err()
 		}
 		if m.GaveUp != nil && m.GaveUp(err) {
-			failed.all = append(failed.all, silentError{m.Patience})
+			failed.all = append(failed.all, silentError{m.PullTimeout})
 			break // the next one would wait as long
 		}
 		failed.all = append(failed.all, err)

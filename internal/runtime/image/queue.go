@@ -29,8 +29,8 @@ func newTurn(priority int32, size int64) *turn {
 	return &turn{priority: priority, size: size, ready: make(chan struct{})}
 }
 
-// take waits until it is this one's turn, and returns what ends it.
-func (q *queue) take(ctx context.Context, t *turn) (release func(), err error) {
+// acquire waits until it is this one's turn, and returns what ends it.
+func (q *queue) acquire(ctx context.Context, t *turn) (release func(), err error) {
 	q.mu.Lock()
 	q.last++
 	t.number = q.last
@@ -77,8 +77,8 @@ func (q *queue) next() {
 }
 
 func before(a, b *turn) int {
-	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.known(), b.known()), cmp.Compare(a.number, b.number))
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.sortSize(), b.sortSize()), cmp.Compare(a.number, b.number))
 }
 
-// known is the size to compare by: what is not known counts as large.
-func (t *turn) known() int64 { return cmp.Or(t.size, math.MaxInt64) }
+// sortSize is the size to compare by: what is not known counts as large.
+func (t *turn) sortSize() int64 { return cmp.Or(t.size, math.MaxInt64) }

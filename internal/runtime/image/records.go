@@ -36,12 +36,12 @@ type Records struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	pulls  map[string]*begun // by their files in pulling
-	broken map[string]bool   // files in pulled that can't be read, and the log says so
+	pulls  map[string]*openPull // by their files in pulling
+	broken map[string]bool      // files in pulled that can't be read, and the log says so
 }
 
-// begun is a pull that began, and whose end is not on record.
-type begun struct {
+// openPull is a pull that began, and whose end is not on record.
+type openPull struct {
 	running int      // how many pull that image just now
 	before  string   // what was there by its name
 	owed    []string // what came, and is not on record
@@ -52,7 +52,7 @@ type begun struct {
 func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 	r := &Records{
 		policy: p, pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled"), log: log,
-		pulls: map[string]*begun{}, broken: map[string]bool{},
+		pulls: map[string]*openPull{}, broken: map[string]bool{},
 	}
 	for _, d := range []string{r.pulling, r.pulled} {
 		_ = os.MkdirAll(d, 0o700)
@@ -89,7 +89,7 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 // settle ends a pull that was cut off. If it can't, nothing that is there by that name
 // counts as preloaded.
 func (r *Records) settle(ctx context.Context, file string, refOf func(ctx context.Context, image string) (string, error)) error {
-	p := &begun{}
+	p := &openPull{}
 	r.pulls[file] = p
 	i, err := readIntent(filepath.Join(r.pulling, file))
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *Records) settle(ctx context.Context, file string, refOf func(ctx contex
 }
 
 // finish forgets a pull when all that came of it is on record. The caller holds the lock.
-func (r *Records) finish(file string, p *begun) error {
+func (r *Records) finish(file string, p *openPull) error {
 	for len(p.owed) > 0 {
 		if err := r.touch(p.owed[0]); err != nil {
 			return err
@@ -136,17 +136,17 @@ func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool
 	}
 	r.mu.Lock()
 	record := r.read(ref)
-	pulled := record != nil || r.came(image, ref)
+	pulled := record != nil || r.pulledUnrecorded(image, ref)
 	r.mu.Unlock() // to find out what is shown may take its time
-	if !r.policy.asks(repository, pulled) || covers(record, repository, Shown{}) {
+	if !r.policy.needsVerification(repository, pulled) || covers(record, repository, Shown{}) {
 		return true
 	}
 	return covers(record, repository, shown())
 }
 
-// came tells whether an image came by a pull that is not on record yet. The caller
+// pulledUnrecorded tells whether an image came by a pull that is not on record yet. The caller
 // holds the lock.
-func (r *Records) came(image, ref string) bool {
+func (r *Records) pulledUnrecorded(image, ref string) bool {
 	p := r.pulls[fileOf(image)]
 	return p != nil && ref != p.before || r.owes(ref)
 }
@@ -171,7 +171,7 @@ func (r *Records) Begin(image, before string) error {
 		if r.owes(before) { // it came by another name, and nobody knows for whom
 			before = ""
 		}
-		p = &begun{before: before}
+		p = &openPull{before: before}
 		if err := writeIntent(filepath.Join(r.pulling, file), image, before); err != nil {
 			return fmt.Errorf("take note of the pull of %s: %w", image, err)
 		}
@@ -204,10 +204,10 @@ func (r *Records) End(image, repository, ref string, by keyring.Credential) erro
 	return nil
 }
 
-func (r *Records) add(p *begun, repository, ref string, by keyring.Credential) error {
+func (r *Records) add(p *openPull, repository, ref string, by keyring.Credential) error {
 	record := r.read(ref)
 	if record == nil {
-		if ref == p.before && !r.policy.asks(repository, false) {
+		if ref == p.before && !r.policy.needsVerification(repository, false) {
 			return nil // it was preloaded, and stays so
 		}
 		record = &kubelet.ImagePulledRecord{ImageRef: ref}

@@ -15,7 +15,7 @@ type key struct{ image, secrets string }
 
 // entry is an image that somebody waits for. It is there as long as they do.
 type entry struct {
-	waiters  map[waiter]stand
+	waiters  map[waiter]waitState
 	turn     *turn              // of the pull that runs
 	cancel   context.CancelFunc // of the pull that runs; nil if none does
 	askedAt  time.Time          // since when it waits for credentials; zero: it does not
@@ -30,12 +30,12 @@ type waiter struct {
 	container string
 }
 
-// stand is how things stand with a waiter.
-type stand int
+// waitState is how things stand with a waiter.
+type waitState int
 
 const (
-	asked  stand = iota
-	served       // the pull that it asked for succeeded
+	requested waitState = iota
+	served              // the pull that it asked for succeeded
 )
 
 // pods adds those who wait for the image to uids, each once.
@@ -55,23 +55,23 @@ func (m *Manager) Release(uid pod.UID) {
 	for k, e := range m.images {
 		for who := range e.waiters {
 			if who.uid == uid {
-				m.leave(k, who)
+				m.stopWaiting(k, who)
 			}
 		}
 	}
 }
 
-// leaveAll ends the wait of one who has what it wants.
-func (m *Manager) leaveAll(who waiter) {
+// stopWaitingAll ends the wait of one who has what it wants.
+func (m *Manager) stopWaitingAll(who waiter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.images {
-		m.leave(k, who)
+		m.stopWaiting(k, who)
 	}
 }
 
-// leave ends the wait of one, if it waits. The caller holds the lock.
-func (m *Manager) leave(k key, who waiter) {
+// stopWaiting ends the wait of one, if it waits. The caller holds the lock.
+func (m *Manager) stopWaiting(k key, who waiter) {
 	e := m.images[k]
 	if e == nil {
 		return

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// every is between two rounds.
-	every = 5 * time.Minute
-	// freeEvery is between two that are made because the disk is short of something.
-	freeEvery = 30 * time.Second
+	// collectInterval is between two rounds.
+	collectInterval = 5 * time.Minute
+	// freeInterval is between two that are made because the disk is short of something.
+	freeInterval = 30 * time.Second
 )
 
 // Found is an image as the runtime has it.
@@ -111,7 +111,7 @@ func (c *Collector) Run(ctx context.Context) {
 	for look != nil {
 		report, err := look(ctx)
 		if ctx.Err() == nil {
-			c.tell(report, err)
+			c.reportRound(report, err)
 		}
 		look, freed = c.next(ctx, freed)
 	}
@@ -120,7 +120,7 @@ func (c *Collector) Run(ctx context.Context) {
 // next waits for the next round and returns what it does, or nil at the end. The last one
 // that was made for lack of room was at freed.
 func (c *Collector) next(ctx context.Context, freed time.Time) (look func(context.Context) (Report, error), _ time.Time) {
-	regular, rested, known := time.After(every), time.After(time.Until(freed.Add(freeEvery))), c.Known
+	regular, rested, known := time.After(collectInterval), time.After(time.Until(freed.Add(freeInterval))), c.Known
 	for {
 		short := c.Short
 		if rested != nil || known != nil {
@@ -141,10 +141,10 @@ func (c *Collector) next(ctx context.Context, freed time.Time) (look func(contex
 	}
 }
 
-// tell says what came of a round. The log is told once that there is no room, and once
+// reportRound says what came of a round. The log is told once that there is no room, and once
 // that there is again. Users are warned from the second time on: the first look takes
 // nothing away, and what fails once may be well a moment later.
-func (c *Collector) tell(r Report, err error) {
+func (c *Collector) reportRound(r Report, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && r.Missing > 0 {
@@ -203,7 +203,7 @@ func (c *Collector) round(ctx context.Context, all, remove bool) (Report, error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	began := time.Now()
-	images, err := c.look(ctx, began)
+	images, err := c.listImages(ctx, began)
 	if err != nil {
 		return Report{}, err
 	}
@@ -219,8 +219,8 @@ func (c *Collector) round(ctx context.Context, all, remove bool) (Report, error)
 	return r, nil
 }
 
-// look asks the runtime, and remembers. The caller holds the lock.
-func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
+// listImages asks the runtime, and remembers. The caller holds the lock.
+func (c *Collector) listImages(ctx context.Context, now time.Time) ([]Image, error) {
 	// Who uses what is asked first: an image that is pulled meanwhile is too young to go.
 	used, err := c.InUse(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
 		}
 		images = append(images, i)
 	}
-	if c.memory.learn(images, sizes, now) {
+	if c.memory.update(images, sizes, now) {
 		if err := c.memory.save(c.File); err != nil {
 			return nil, err
 		}

@@ -89,7 +89,7 @@ func TestRoomIsMadeAsTimeGoesOn(t *testing.T) {
 			t.Fatalf("removed %v", w.removed)
 		}
 		c.mu.Unlock()
-		time.Sleep(every)
+		time.Sleep(collectInterval)
 		synctest.Wait()
 		if !slices.Equal(w.removed, []string{"1"}) || w.rounds != 1 || len(w.warned) != 0 {
 			t.Fatalf("removed %v in %d rounds, warned %v", w.removed, w.rounds, w.warned)
@@ -157,7 +157,7 @@ func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 			w.warned = nil
 			change()
 			c.mu.Unlock()
-			time.Sleep(rounds * every)
+			time.Sleep(rounds * collectInterval)
 			synctest.Wait()
 			c.mu.Lock()
 			defer c.mu.Unlock()

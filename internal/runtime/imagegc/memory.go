@@ -79,8 +79,8 @@ func (m memory) save(file *statefile.File) error {
 	return nil
 }
 
-// learn takes note of what is there now, and tells whether that is news for the disk.
-func (m *memory) learn(images []Image, names map[string]int64, now time.Time) (changed bool) {
+// update takes note of what is there now, and tells whether that is news for the disk.
+func (m *memory) update(images []Image, names map[string]int64, now time.Time) (changed bool) {
 	there := map[string]bool{}
 	for _, i := range images {
 		there[i.ID] = true

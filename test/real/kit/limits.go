@@ -23,7 +23,7 @@ func ExecHook(args ...string) *v1.LifecycleHandler {
 // What berth may add to the time that the removal of a pod takes the runtime.
 const (
 	// VanishDelay is how long the agent waits after a file vanished before it
-	// believes that: see internal/intake/source/pace.go.
+	// believes that: see internal/intake/source/schedule.go.
 	VanishDelay = 200 * time.Millisecond
 	// OverheadLimit is what the agent itself may add.
 	OverheadLimit = 150 * time.Millisecond

@@ -45,11 +45,11 @@ func (w *walker) pairs(n *yaml.Node, at *field.Path, depth int) []pair {
 		key, value := resolve(n.Content[i]), n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode || key.ShortTag() == tagNull:
-			w.note(n.Content[i], at, "a field name must be text, but is %s", w.describe(key))
+			w.addProblem(n.Content[i], at, "a field name must be text, but is %s", w.describe(key))
 		case key.ShortTag() == tagMerge:
 			merges = append(merges, value)
 		case seen[key.Value]:
-			w.note(n.Content[i], at.Child(key.Value), "duplicate field: it is already set above")
+			w.addProblem(n.Content[i], at.Child(key.Value), "duplicate field: it is already set above")
 		default:
 			seen[key.Value] = true
 			own = append(own, pair{key, value})
@@ -72,7 +72,7 @@ func (w *walker) merged(n *yaml.Node, at *field.Path, depth int) []pair {
 	from := n
 	n = resolve(n)
 	if depth > maxDepth || !w.spend(1+len(n.Content)) {
-		w.note(from, at, "the merge keys in the text expand to too many values")
+		w.addProblem(from, at, "the merge keys in the text expand to too many values")
 		return nil
 	}
 	switch n.Kind {
@@ -85,7 +85,7 @@ func (w *walker) merged(n *yaml.Node, at *field.Path, depth int) []pair {
 		}
 		return all
 	default:
-		w.note(n, at, "a merge key needs a mapping, but has %s", w.describe(n))
+		w.addProblem(n, at, "a merge key needs a mapping, but has %s", w.describe(n))
 		return nil
 	}
 }

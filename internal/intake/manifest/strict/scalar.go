@@ -87,7 +87,7 @@ func (w *walker) number(n *yaml.Node, at *field.Path) {
 	}
 	var number any
 	if err := n.Decode(&number); err != nil {
-		w.refuse(n, at, "%s is not a number: %s", w.quote(n.Value), w.told(err))
+		w.refuse(n, at, "%s is not a number: %s", w.quote(n.Value), w.messageOf(err))
 		return
 	}
 	raw, err := json.Marshal(number)
@@ -170,8 +170,8 @@ func (w *walker) quote(s string) string {
 	return shorten(s)
 }
 
-// told is the text of an error of somebody else, which may repeat a value.
-func (w *walker) told(err error) string {
+// messageOf is the text of an error of somebody else, which may repeat a value.
+func (w *walker) messageOf(err error) string {
 	if w.hide {
 		return "it does not fit"
 	}

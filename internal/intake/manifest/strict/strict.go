@@ -177,7 +177,7 @@ func (d Document) decode(into any, hide bool) []Error {
 		return w.errs
 	}
 	if err := json.Unmarshal(w.out.Bytes(), into); err != nil {
-		return []Error{{Line: d.Line(), Message: "decode: " + w.told(err)}}
+		return []Error{{Line: d.Line(), Message: "decode: " + w.messageOf(err)}}
 	}
 	return nil
 }

@@ -44,11 +44,11 @@ type walker struct {
 // refuse notes a mistake and leaves a null in the place of the value, which
 // keeps the JSON well formed.
 func (w *walker) refuse(n *yaml.Node, at *field.Path, format string, args ...any) {
-	w.note(n, at, format, args...)
+	w.addProblem(n, at, format, args...)
 	w.out.WriteString("null")
 }
 
-func (w *walker) note(n *yaml.Node, at *field.Path, format string, args ...any) {
+func (w *walker) addProblem(n *yaml.Node, at *field.Path, format string, args ...any) {
 	if len(w.errs) >= maxErrors {
 		return
 	}
@@ -90,7 +90,7 @@ func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) 
 			ft, ok := w.fieldsOf(t)[p.key.Value]
 			path := at.Child(p.key.Value)
 			if !ok {
-				w.note(p.key, path, "unknown field%s", nearMiss(w.fieldsOf(t), p.key.Value))
+				w.addProblem(p.key, path, "unknown field%s", nearMiss(w.fieldsOf(t), p.key.Value))
 			}
 			return ft, path, ok
 		})
@@ -159,7 +159,7 @@ func (w *walker) own(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
 	}
 	raw := w.out.Bytes()[begin:]
 	if err := json.Unmarshal(raw, reflect.New(t).Interface()); err != nil {
-		w.note(n, at, "invalid value %s: %s", w.quote(string(raw)), w.told(err))
+		w.addProblem(n, at, "invalid value %s: %s", w.quote(string(raw)), w.messageOf(err))
 	}
 }
 

@@ -17,16 +17,16 @@ type fullName struct{ namespace, name string }
 
 func nameOf(p *v1.Pod) fullName { return fullName{p.Namespace, p.Name} }
 
-// known is an ordered set of accepted pods. It is built anew for each snapshot, unless
+// podSet is an ordered set of accepted pods. It is built anew for each snapshot, unless
 // quick brings it on.
-type known struct {
+type podSet struct {
 	entries []*entry
 	byUID   map[pod.UID]*entry
 	byName  map[fullName]*entry // of no use for the API's pods, whose names may repeat
 }
 
-func newKnown(entries []*entry) known {
-	k := known{
+func newPodSet(entries []*entry) podSet {
+	k := podSet{
 		entries: entries,
 		byUID:   make(map[pod.UID]*entry, len(entries)),
 		byName:  make(map[fullName]*entry, len(entries)),
@@ -39,7 +39,7 @@ func newKnown(entries []*entry) known {
 }
 
 // lost tells whether a pod of k is no longer in next.
-func (k known) lost(next known) bool {
+func (k podSet) lost(next podSet) bool {
 	for _, e := range k.entries {
 		if next.byUID[e.pod.UID] == nil {
 			return true

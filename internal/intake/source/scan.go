@@ -19,28 +19,28 @@ import (
 
 // file is what is known of one manifest.
 type file struct {
-	read    bool // since the start, and without an error
-	sum     [sha256.Size]byte
-	held    []held // in force
-	refused []pod.Refusal
+	read     bool // since the start, and without an error
+	sum      [sha256.Size]byte
+	accepted []acceptedObject // in force
+	refused  []pod.Refusal
 }
 
 // fileLoop is the state of a running File.
 type fileLoop struct {
 	*File
-	watch watcher
-	send  sender
-	store lastGood
-	pace  pace
+	watch    watcher
+	send     sender
+	store    lastGood
+	schedule schedule
 
 	files   map[string]*file
 	writing map[string]time.Time // files that are open for writing, since when that is known
-	// progress holds a value if a file was read and lookFirst has not noticed yet.
+	// progress holds a value if a file was read and firstScan has not noticed yet.
 	progress chan struct{}
 	missing  map[string]time.Time // files that were not there at the last look, since when
 	mounted  bool                 // the folder was a mount point when it was last believed
 	ready    bool                 // the folder was read at least once
-	told     bool                 // what was read was sent at least once
+	reported bool                 // what was read was sent at least once
 	dirty    bool                 // something is to be reported
 	watched  folderID
 
@@ -55,9 +55,9 @@ func (l *fileLoop) restore(ctx context.Context) bool {
 		l.Log.Warn("not all of the last good pods are known", "err", err)
 	}
 	l.mounted = m.mounted
-	for path, inForce := range m.held {
+	for path, inForce := range m.accepted {
 		if path == l.Path || filepath.Dir(path) == l.Path {
-			l.files[path] = &file{held: inForce, refused: m.refused[path]}
+			l.files[path] = &file{accepted: inForce, refused: m.refused[path]}
 		}
 	}
 	return l.sendRestored(ctx, false)
@@ -68,27 +68,27 @@ func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 	s, objects := l.snapshot(pod.Restore)
 	s.Unreadable = unreadable
 	if len(s.Pods)+len(s.Refused) == 0 {
-		l.send.hand(ctx, objects)
+		l.send.sendObjects(ctx, objects)
 		return true
 	}
 	return l.send.send(ctx, s, objects)
 }
 
-// lookFirst is the first look at the folder. It may be on a server that does not answer:
+// firstScan is the first look at the folder. It may be on a server that does not answer:
 // then the folder counts as unreadable after a while in which no file was read.
-func (l *fileLoop) lookFirst(ctx context.Context) bool {
+func (l *fileLoop) firstScan(ctx context.Context) bool {
 	restored, objects := l.snapshot(pod.Restore)
 	restored.Unreadable = true
 	now := time.Now()
-	looked := l.beginLook(now)
-	silence := time.NewTimer(firstLook)
+	looked := l.startScan(now)
+	silence := time.NewTimer(firstScanTimeout)
 	defer silence.Stop()
 	for {
 		select {
 		case again := <-looked:
 			return l.finish(ctx, now, again)
 		case <-l.progress:
-			silence.Reset(firstLook)
+			silence.Reset(firstScanTimeout)
 		case <-silence.C:
 			if len(restored.Pods)+len(restored.Refused) > 0 && !l.send.send(ctx, restored, objects) {
 				return false
@@ -99,12 +99,12 @@ func (l *fileLoop) lookFirst(ctx context.Context) bool {
 	}
 }
 
-// beginLook looks at the folder in a goroutine that has l to itself, but for the sender, until
+// startScan looks at the folder in a goroutine that has l to itself, but for the sender, until
 // it sends how soon to look again. The folder may be on a server that never answers: the end
 // of the source does not wait for it.
-func (l *fileLoop) beginLook(now time.Time) <-chan time.Duration {
+func (l *fileLoop) startScan(now time.Time) <-chan time.Duration {
 	looked := make(chan time.Duration, 1)
-	go func() { looked <- l.look(now) }()
+	go func() { looked <- l.scan(now) }()
 	return looked
 }
 
@@ -116,16 +116,16 @@ func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duratio
 		if !l.sendRestored(ctx, true) {
 			return false
 		}
-	case !l.told && len(l.missing) > 0:
+	case !l.reported && len(l.missing) > 0:
 		// A file that is gone since before a restart is not sent once more, as one
 		// would be that vanished just now.
 	case l.dirty:
 		if !l.report(ctx) {
 			return false
 		}
-		l.told = true
+		l.reported = true
 	}
-	l.pace.looked(now, again)
+	l.schedule.scanned(now, again)
 	return true
 }
 
@@ -136,21 +136,21 @@ func (l *fileLoop) concerns(name string) bool {
 	return name == l.Path || isManifest(base) || strings.HasPrefix(base, "..")
 }
 
-// look reads the folder once. It returns how soon to look again, or zero if
+// scan reads the folder once. It returns how soon to look again, or zero if
 // there is no hurry.
-func (l *fileLoop) look(now time.Time) time.Duration {
+func (l *fileLoop) scan(now time.Time) time.Duration {
 	found, err := list(l.Path)
 	if err == nil && l.keepWatch(found) {
 		// What happened between the list and the watch was told to nobody.
 		found, err = list(l.Path)
 	}
 	if err == nil {
-		err = l.doubtful(found)
+		err = l.checkMount(found)
 	}
 	if err != nil {
 		l.folderFault.begin(l.Log, "manifests can't be read: nothing changes until they can", err)
 		clear(l.missing)
-		return retry
+		return folderRetryInterval
 	}
 	l.folderFault.end(l.Log, "manifests can be read again")
 	l.dirty = l.dirty || !l.ready || l.mounted != found.mounted
@@ -167,7 +167,7 @@ func (l *fileLoop) look(now time.Time) time.Duration {
 		switch {
 		case errors.Is(err, errUnsettled):
 			there[path] = true
-			again = doubt
+			again = recheckInterval
 		case errors.Is(err, errWriting):
 			there[path] = true
 			if wait := l.waitForWriter(path, now); again == 0 {
@@ -178,11 +178,11 @@ func (l *fileLoop) look(now time.Time) time.Duration {
 		default:
 			there[path] = true
 			delete(l.writing, path)
-			l.take(path, data, err)
+			l.ingestFile(path, data, err)
 		}
 	}
 	if l.forget(there, now) {
-		again = doubt
+		again = recheckInterval
 	}
 	return again
 }
@@ -195,15 +195,15 @@ func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
 		l.writing[path], since = now, now
 	}
 	open := now.Sub(since)
-	if open >= writerPatience {
-		l.take(path, nil, errWriting)
+	if open >= writerTimeout {
+		l.ingestFile(path, nil, errWriting)
 	}
-	return min(max(doubt, open/4), writerLook)
+	return min(max(recheckInterval, open/4), maxWriterInterval)
 }
 
-// doubtful refuses to believe that a folder is empty if it used to be a mount
+// checkMount refuses to believe that a folder is empty if it used to be a mount
 // point and is none now: most likely it is just not mounted.
-func (l *fileLoop) doubtful(found listing) error {
+func (l *fileLoop) checkMount(found listing) error {
 	if l.mounted && !found.mounted && len(found.files) == 0 {
 		return fmt.Errorf("%s used to be a mount point, and is an empty folder now: mount it, or put a manifest there", l.Path)
 	}
@@ -226,15 +226,15 @@ func (l *fileLoop) keepWatch(found listing) bool {
 	return true
 }
 
-// take takes in what reading a file gave, if that is new.
-func (l *fileLoop) take(path string, data []byte, err error) {
+// ingestFile takes in what reading a file gave, if that is new.
+func (l *fileLoop) ingestFile(path string, data []byte, err error) {
 	known := l.files[path]
 	if known == nil {
 		known = &file{}
 		l.files[path] = known
 	}
 	if err != nil {
-		refused := l.in.refuseAll(path, err.Error(), known.held)
+		refused := l.in.refuseAll(path, err.Error(), known.accepted)
 		l.dirty = l.dirty || !slices.Equal(refused, known.refused)
 		known.read, known.refused = false, refused
 		return
@@ -244,7 +244,7 @@ func (l *fileLoop) take(path string, data []byte, err error) {
 		return
 	}
 	known.read, known.sum = true, sum
-	known.held, known.refused = l.in.take(path, data, known.held)
+	known.accepted, known.refused = l.in.ingest(path, data, known.accepted)
 	l.dirty = true
 }
 
@@ -260,7 +260,7 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 			delete(l.missing, path)
 		case !away:
 			l.missing[path] = now
-		case now.Sub(since) >= doubt:
+		case now.Sub(since) >= recheckInterval:
 			delete(l.files, path)
 			delete(l.missing, path)
 			l.dirty = true
@@ -272,10 +272,10 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 // report remembers what is good, and then sends it. It returns false if the
 // context ended first.
 func (l *fileLoop) report(ctx context.Context) bool {
-	m := memory{mounted: l.mounted, held: map[string][]held{}}
+	m := memory{mounted: l.mounted, accepted: map[string][]acceptedObject{}}
 	for path, f := range l.files {
-		if len(f.held) > 0 {
-			m.held[path] = f.held
+		if len(f.accepted) > 0 {
+			m.accepted[path] = f.accepted
 		}
 	}
 	err := l.store.save(m)
@@ -293,8 +293,8 @@ func (l *fileLoop) report(ctx context.Context) bool {
 func (l *fileLoop) snapshot(op pod.Op) (pod.Snapshot, []runtime.Object) {
 	var all []manifests
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
-		all = append(all, manifests{path, l.files[path].held, l.files[path].refused})
+		all = append(all, manifests{path, l.files[path].accepted, l.files[path].refused})
 	}
-	c := l.in.sortOut(all)
+	c := l.in.collect(all)
 	return pod.Snapshot{Source: pod.SourceFile, Op: op, Pods: c.pods, Refused: c.refused}, c.objects
 }

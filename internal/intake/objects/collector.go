@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// CollectorConfig is what Gather is made of.
+// CollectorConfig configures a Collector.
 type CollectorConfig struct {
 	Sources []string // the names of all that have objects; the earlier ones go first
 	Set     func(context.Context, []runtime.Object)
@@ -26,9 +26,9 @@ type Collector struct {
 	CollectorConfig
 	complete chan struct{} // closed when all sources have told
 
-	mu    sync.Mutex
-	has   map[string][]runtime.Object
-	twice map[ref]string // what a source has that an earlier one has, too: which source
+	mu         sync.Mutex
+	bySource   map[string][]runtime.Object
+	duplicates map[ref]string // what a source has that an earlier one has, too: which source
 }
 
 // NewCollector checks the configuration.
@@ -36,14 +36,14 @@ func NewCollector(c CollectorConfig) (*Collector, error) {
 	if c.Set == nil || c.Log == nil {
 		return nil, errors.New("gather the objects of manifests: set and log are required")
 	}
-	return &Collector{CollectorConfig: c, complete: make(chan struct{}), has: map[string][]runtime.Object{}, twice: map[ref]string{}}, nil
+	return &Collector{CollectorConfig: c, complete: make(chan struct{}), bySource: map[string][]runtime.Object{}, duplicates: map[ref]string{}}, nil
 }
 
 // From returns what a source is to call with all objects that it has. It returns when
 // those who ask for them get them.
 func (g *Collector) From(source string) func(context.Context, []runtime.Object) {
 	return func(ctx context.Context, objects []runtime.Object) {
-		if g.take(ctx, source, objects) {
+		if g.setSource(ctx, source, objects) {
 			return
 		}
 		select {
@@ -53,13 +53,13 @@ func (g *Collector) From(source string) func(context.Context, []runtime.Object) 
 	}
 }
 
-// take returns false if some source has not told yet.
-func (g *Collector) take(ctx context.Context, source string, objects []runtime.Object) bool {
+// setSource returns false if some source has not told yet.
+func (g *Collector) setSource(ctx context.Context, source string, objects []runtime.Object) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.has[source] = objects
+	g.bySource[source] = objects
 	for _, name := range g.Sources {
-		if _, told := g.has[name]; !told {
+		if _, told := g.bySource[name]; !told {
 			return false
 		}
 	}
@@ -77,11 +77,11 @@ func (g *Collector) all() []runtime.Object {
 	of := map[ref]string{}
 	twice := map[ref]string{}
 	for _, source := range g.Sources {
-		for _, given := range g.has[source] {
+		for _, given := range g.bySource[source] {
 			r, _ := localObject(given)
 			if first, taken := of[r]; taken && first != source {
 				twice[r] = source
-				if g.twice[r] != source {
+				if g.duplicates[r] != source {
 					g.Log.Warn("an object is in two sources: rename one of the two, or remove it", "object", r.String(), "used", first, "left out", source)
 				}
 				continue
@@ -90,11 +90,11 @@ func (g *Collector) all() []runtime.Object {
 			out = append(out, given)
 		}
 	}
-	for r := range g.twice {
+	for r := range g.duplicates {
 		if _, still := twice[r]; !still {
 			g.Log.Info("an object is no longer in two sources", "object", r.String())
 		}
 	}
-	g.twice = twice
+	g.duplicates = twice
 	return out
 }

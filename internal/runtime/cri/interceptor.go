@@ -11,8 +11,8 @@ import (
 // callFunc begins a call and returns what ends it.
 type callFunc = func(ctx context.Context, operation string) (context.Context, func(error))
 
-// watched lets somebody see every call that is not a stream.
-func watched(call callFunc) []grpc.UnaryClientInterceptor {
+// callInterceptors lets somebody see every call that is not a stream.
+func callInterceptors(call callFunc) []grpc.UnaryClientInterceptor {
 	if call == nil {
 		return nil
 	}

@@ -11,61 +11,61 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// gathered is where the reflector puts the pods. It is never slow: changes only
+// podStore is where the reflector puts the pods. It is never slow: changes only
 // leave a mark, and whoever reads gets all that is there by then.
 //
 // Nothing is lost by that but what lies between two looks, and one such thing matters:
 // a pod that is deleted by force is given its short grace and removed in one go. So it
 // stays among the pods, as it was at its end, until the reader had it once.
-type gathered struct {
+type podStore struct {
 	changed chan struct{} // capacity 1: there is something new to read
 
-	mu      sync.Mutex
-	listed  bool // all pods were there once; before that, nothing is told
-	pods    map[string]*v1.Pod
-	leaving map[pod.UID]*v1.Pod // the server has them no more, and the reader is to see them once
-	told    []*v1.Pod           // what the reader had last
+	mu            sync.Mutex
+	listed        bool // all pods were there once; before that, nothing is told
+	pods          map[string]*v1.Pod
+	unreadDeleted map[pod.UID]*v1.Pod // the server has them no more, and the reader is to see them once
+	lastRead      []*v1.Pod           // what the reader had last
 }
 
-func newGathered() *gathered {
-	return &gathered{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}, leaving: map[pod.UID]*v1.Pod{}}
+func newPodStore() *podStore {
+	return &podStore{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}, unreadDeleted: map[pod.UID]*v1.Pod{}}
 }
 
-// taken says that the reader has pods, and tells whether there is more to read because
+// markRead says that the reader has pods, and tells whether there is more to read because
 // some of them are gone.
-func (g *gathered) taken(pods []*v1.Pod) bool {
+func (g *podStore) markRead(pods []*v1.Pod) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = pods
-	before := len(g.leaving)
+	g.lastRead = pods
+	before := len(g.unreadDeleted)
 	for _, p := range pods {
-		if last := g.leaving[p.UID]; last != nil && pod.Grace(p) <= pod.Grace(last) {
-			delete(g.leaving, p.UID)
+		if last := g.unreadDeleted[p.UID]; last != nil && pod.Grace(p) <= pod.Grace(last) {
+			delete(g.unreadDeleted, p.UID)
 		}
 	}
-	if len(g.leaving) == before {
+	if len(g.unreadDeleted) == before {
 		return false
 	}
-	g.tell()
+	g.signalChange()
 	return true
 }
 
-// leave keeps a pod that is gone if the reader does not know how soon it has to stop.
+// keepUntilRead keeps a pod that is gone if the reader does not know how soon it has to stop.
 // The caller holds the lock.
-func (g *gathered) leave(p *v1.Pod) {
-	i := slices.IndexFunc(g.told, func(known *v1.Pod) bool { return known.UID == p.UID })
-	if i >= 0 && p.DeletionTimestamp != nil && pod.Grace(p) < pod.Grace(g.told[i]) {
-		g.leaving[p.UID] = p
+func (g *podStore) keepUntilRead(p *v1.Pod) {
+	i := slices.IndexFunc(g.lastRead, func(known *v1.Pod) bool { return known.UID == p.UID })
+	if i >= 0 && p.DeletionTimestamp != nil && pod.Grace(p) < pod.Grace(g.lastRead[i]) {
+		g.unreadDeleted[p.UID] = p
 	}
 }
 
 // all returns the pods by namespace and name. Who comes under the name of one that is
 // leaving comes after it.
-func (g *gathered) all() []*v1.Pod {
+func (g *podStore) all() []*v1.Pod {
 	g.mu.Lock()
-	pods := make([]*v1.Pod, 0, len(g.pods)+len(g.leaving))
+	pods := make([]*v1.Pod, 0, len(g.pods)+len(g.unreadDeleted))
 	taken := map[string]bool{}
-	for _, p := range g.leaving {
+	for _, p := range g.unreadDeleted {
 		pods = append(pods, p)
 		taken[pod.Ref(p)] = true
 	}
@@ -81,8 +81,8 @@ func (g *gathered) all() []*v1.Pod {
 	return pods
 }
 
-// tell marks that something changed. The caller holds the lock.
-func (g *gathered) tell() {
+// signalChange marks that something changed. The caller holds the lock.
+func (g *podStore) signalChange() {
 	if !g.listed {
 		return
 	}
@@ -106,10 +106,10 @@ func lean(object any) (*v1.Pod, error) {
 }
 
 // Add is called by the reflector.
-func (g *gathered) Add(object any) error { return g.Update(object) }
+func (g *podStore) Add(object any) error { return g.Update(object) }
 
 // Update is called by the reflector.
-func (g *gathered) Update(object any) error {
+func (g *podStore) Update(object any) error {
 	p, err := lean(object)
 	if err != nil {
 		return err
@@ -117,12 +117,12 @@ func (g *gathered) Update(object any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pods[pod.Ref(p)] = p
-	g.tell()
+	g.signalChange()
 	return nil
 }
 
 // Delete is called by the reflector.
-func (g *gathered) Delete(object any) error {
+func (g *podStore) Delete(object any) error {
 	p, err := lean(object)
 	if err != nil {
 		return err
@@ -130,15 +130,15 @@ func (g *gathered) Delete(object any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.pods, pod.Ref(p))
-	g.leave(p)
-	g.tell()
+	g.keepUntilRead(p)
+	g.signalChange()
 	return nil
 }
 
 // Replace is called by the reflector with a complete list. Pods that did not
 // change stay the objects that they were, so a list that brings no news costs
 // nobody anything.
-func (g *gathered) Replace(list []any, _ string) error {
+func (g *podStore) Replace(list []any, _ string) error {
 	next := make(map[string]*v1.Pod, len(list))
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,10 +157,10 @@ func (g *gathered) Replace(list []any, _ string) error {
 	}
 	g.pods, g.listed = next, true
 	if news {
-		g.tell()
+		g.signalChange()
 	}
 	return nil
 }
 
 // Resync is called by the reflector. There is nothing to do: nobody lags behind.
-func (g *gathered) Resync() error { return nil }
+func (g *podStore) Resync() error { return nil }

@@ -13,17 +13,17 @@ import (
 	"berth/internal/runtime/ociarchive"
 )
 
-// attend does what one life of containerd needs besides itself: the sandbox image, the
+// startServices does what one life of containerd needs besides itself: the sandbox image, the
 // image archives, and a log that stays small. What it returns is closed when the
 // images that are there now have been taken in.
-func (r *Runtime) attend(group *run.Group) <-chan struct{} {
+func (r *Runtime) startServices(group *run.Group) <-chan struct{} {
 	_ = r.reserve.Save() // which tries again
 	prepared := make(chan struct{})
 	notices := make(chan struct{}, 1)
 	group.Go("containerd-log", func(ctx context.Context) { boundLog(ctx, r.paths.log, r.log) })
 	group.Go("images-watch", func(ctx context.Context) {
 		if err := watchFolder(ctx, r.paths.images, notices); err != nil {
-			r.log.Warn("new image archives are noticed late", "after", auditTick, "err", err)
+			r.log.Warn("new image archives are noticed late", "after", auditInterval, "err", err)
 		}
 	})
 	network := make(chan struct{}, 1)
@@ -60,7 +60,7 @@ func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
 		if !failing {
 			r.log.Error("sandbox image is not there: no pod can start; trying again", "err", err)
 		}
-		if wait(ctx, retryAfter) != nil {
+		if wait(ctx, retryInterval) != nil {
 			return
 		}
 	}
@@ -82,7 +82,7 @@ func (r *Runtime) ensureSandboxImage(ctx context.Context, c *client) error {
 		return err
 	}
 	if there && labels[sandboxLabel] == digest {
-		return c.awaitNoticed(ctx, []string{SandboxImage})
+		return c.awaitImages(ctx, []string{SandboxImage})
 	}
 	var archive bytes.Buffer
 	if err := ociarchive.Write(&archive, sandboxImage(program)); err != nil {
@@ -92,7 +92,7 @@ func (r *Runtime) ensureSandboxImage(ctx context.Context, c *client) error {
 	if err != nil {
 		return fmt.Errorf("import sandbox image: %w", err)
 	}
-	return c.awaitNoticed(ctx, names)
+	return c.awaitImages(ctx, names)
 }
 
 func sandboxImage(program []byte) ociarchive.Image {
