@@ -26,7 +26,7 @@ import (
 
 const (
 	// apiGap is the least time between two snapshots. The first change after a
-	// quiet time goes out at once; those of a burst go out together.
+	// quiet time goes out at once; the changes of a burst go out together.
 	apiGap = 20 * time.Millisecond
 
 	// An API server that is away is asked again after these pauses, each made up to
@@ -43,7 +43,7 @@ const (
 	apiLongOutage = time.Second
 )
 
-// APIClient is what the source needs of a set of clients.
+// APIClient is the part of a clientset that the source uses.
 type APIClient interface {
 	CoreV1() corev1.CoreV1Interface
 }
@@ -54,26 +54,26 @@ type APIConfig struct {
 	Node   string // the name of this node
 	Log    *slog.Logger
 
-	// Ready is closed when node and services are known. No pod is handed on before;
-	// nil: they are known.
+	// Ready is closed when the Node and the Services are known. No snapshot is sent
+	// before that; nil: they are known from the start.
 	Ready <-chan struct{}
-	// Remember, if given, is called with each snapshot before it is sent: whoever
-	// keeps pods on disk does it there. A failure is logged and the snapshot is sent
-	// all the same, as with the other sources.
+	// Remember, if set, is called with each snapshot before it is sent, so that the
+	// pods can be kept on disk. A failure is logged and the snapshot is sent all the
+	// same, as with the other sources.
 	Remember func(context.Context, pod.Snapshot) error
 }
 
 // API is the pods that an API server has bound to this node.
 //
 // client-go's reflector lists and watches, resumes a watch where it was lost, and
-// lists again when the server no longer knows that place. What it brings is
-// gathered (see gathered), and sent as a whole.
+// lists again when the server no longer knows that resource version. The pods are kept
+// in a podStore, and sent as a whole.
 type API struct {
 	APIConfig
 	outage outage
 
 	mu       sync.Mutex
-	endWatch context.CancelFunc // of what is watched now; nil: nothing is yet
+	endWatch context.CancelFunc // of the reflector that runs; nil: none was started yet
 }
 
 // NewAPI checks the configuration.
@@ -102,10 +102,10 @@ func (a *API) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	a.deliver(group.Context(), pods, out)
 }
 
-// Relist has the pods listed and watched from anew. It is for whoever knows that the
-// server has other data than before: such a server is silent to those who watch from a
-// version that it has not got to yet. Until the list is there, the pods stay as they
-// are. It does not block.
+// Relist starts a new list and watch. It is called when the server is known to have
+// other data than before, such as a restored backup: the server sends no events to a
+// watch from a resource version that it has not reached yet. Until the new list is
+// there, the pods stay as they are. Relist does not block.
 func (a *API) Relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,13 +121,13 @@ func (a *API) reflect(ctx context.Context, pods *podStore) {
 		a.mu.Lock()
 		a.endWatch = end
 		a.mu.Unlock()
-		// It would log every failure. That is done where the requests are made: once.
+		// The reflector would log every failure; outage logs the first one of a row.
 		a.reflector(pods).RunWithContext(klog.NewContext(one, klog.Logger{}))
 		end()
 	}
 }
 
-// reflector makes one that knows of no version yet.
+// reflector makes a reflector that starts with a list.
 func (a *API) reflector(pods *podStore) *cache.Reflector {
 	return cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
 		Name: "pods of " + a.Node,
@@ -138,8 +138,8 @@ func (a *API) reflector(pods *podStore) *cache.Reflector {
 	})
 }
 
-// deliver sends what was gathered. A snapshot that nobody took yet is replaced by
-// a newer one.
+// deliver sends a snapshot of the store after each change. A snapshot that was not
+// received yet is replaced by a newer one.
 func (a *API) deliver(ctx context.Context, pods *podStore, out chan<- pod.Snapshot) {
 	if a.Ready != nil {
 		select {
@@ -152,7 +152,7 @@ func (a *API) deliver(ctx context.Context, pods *podStore, out chan<- pod.Snapsh
 		remembering fault
 		snapshot    pod.Snapshot
 		offer       chan<- pod.Snapshot // out while there is something to send, else nil
-		changed     = pods.changed      // nil during the gap after the last look
+		changed     = pods.changed      // nil during the gap after the last snapshot
 		gap         <-chan time.Time
 	)
 	for {
@@ -185,7 +185,7 @@ func (a *API) remember(ctx context.Context, s pod.Snapshot, failing *fault) {
 	failing.end(a.Log, "the pods of the API server are remembered again")
 }
 
-// listWatch makes the reflector's requests, and takes note of how they go.
+// listWatch makes the reflector's requests, and records their results in outage.
 func (a *API) listWatch() cache.ListerWatcher {
 	client := a.Client.CoreV1().Pods(metav1.NamespaceAll)
 	ours := fields.OneTermEqualSelector("spec.nodeName", a.Node).String()
@@ -206,7 +206,7 @@ func (a *API) listWatch() cache.ListerWatcher {
 			streamed := o.SendInitialEvents != nil && *o.SendInitialEvents // the list itself
 			if away := a.outage.recordResult(ctx, a.Log, began, err); err == nil && away > apiLongOutage && !streamed {
 				// A server whose database was wiped or restored meanwhile would keep
-				// silent until it gets to the version at which we want to go on.
+				// silent until it reaches the resource version that the watch resumes at.
 				w.Stop()
 				a.Relist()
 				return nil, apierrors.NewResourceExpired("the API server was away for " + away.String())

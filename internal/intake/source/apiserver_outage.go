@@ -12,16 +12,16 @@ import (
 	"berth/internal/lib/logonce"
 )
 
-// outage notes how requests to the API server go. That they fail is said once, and
-// once that they no longer do, if not too often.
+// outage records the results of requests to the API server. It logs the first failure of
+// a row and the recovery, at most one pair of lines per logonce.Pause.
 type outage struct {
 	mu    sync.Mutex
-	since time.Time // the first request began that failed, of those in a row; zero if the last one went well
+	since time.Time // when the first failed request of the row began; zero if the last one succeeded
 	row   logonce.Streak
 }
 
-// recordResult takes in the result of a request, and returns for how long they have failed by
-// now: if this one went well, for how long until it did.
+// recordResult records the result of a request that began at that time. It returns how
+// long requests have failed so far or, after a success, how long they failed before it.
 func (o *outage) recordResult(ctx context.Context, log *slog.Logger, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,28 +11,28 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// podStore is where the reflector puts the pods. It is never slow: changes only
-// leave a mark, and whoever reads gets all that is there by then.
+// podStore is the cache.Store of the reflector: the pods of this node by name. It never
+// blocks: a change only sends a signal, and the reader gets all pods of that moment.
 //
-// Nothing is lost by that but what lies between two looks, and one such thing matters:
-// a pod that is deleted by force is given its short grace and removed in one go. So it
-// stays among the pods, as it was at its end, until the reader had it once.
+// States between two reads are lost, and one of them matters: a pod that is deleted by
+// force gets its short grace period and is removed in one go. So it stays among the
+// pods, in its last version, until it was read once.
 type podStore struct {
-	changed chan struct{} // capacity 1: there is something new to read
+	changed chan struct{} // capacity 1: the store differs from the last read
 
 	mu            sync.Mutex
-	listed        bool // all pods were there once; before that, nothing is told
+	listed        bool // a first list is complete; before that, changed gets no value
 	pods          map[string]*v1.Pod
-	unreadDeleted map[pod.UID]*v1.Pod // the server has them no more, and the reader is to see them once
-	lastRead      []*v1.Pod           // what the reader had last
+	unreadDeleted map[pod.UID]*v1.Pod // deleted on the server, and to be read once more
+	lastRead      []*v1.Pod           // the pods of the last snapshot that was received
 }
 
 func newPodStore() *podStore {
 	return &podStore{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}, unreadDeleted: map[pod.UID]*v1.Pod{}}
 }
 
-// markRead says that the reader has pods, and tells whether there is more to read because
-// some of them are gone.
+// markRead records that a snapshot of pods was received. It returns true if the snapshot
+// held deleted pods, which are dropped now, so that there is a change to read.
 func (g *podStore) markRead(pods []*v1.Pod) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,7 +50,7 @@ func (g *podStore) markRead(pods []*v1.Pod) bool {
 	return true
 }
 
-// keepUntilRead keeps a pod that is gone if the reader does not know how soon it has to stop.
+// keepUntilRead keeps a deleted pod if its last read version had a longer grace period.
 // The caller holds the lock.
 func (g *podStore) keepUntilRead(p *v1.Pod) {
 	i := slices.IndexFunc(g.lastRead, func(known *v1.Pod) bool { return known.UID == p.UID })
@@ -59,8 +59,8 @@ func (g *podStore) keepUntilRead(p *v1.Pod) {
 	}
 }
 
-// all returns the pods by namespace and name. Who comes under the name of one that is
-// leaving comes after it.
+// all returns the pods sorted by namespace and name. A new pod with the name of an
+// unread deleted one is left out until the deleted one was read.
 func (g *podStore) all() []*v1.Pod {
 	g.mu.Lock()
 	pods := make([]*v1.Pod, 0, len(g.pods)+len(g.unreadDeleted))
@@ -81,20 +81,20 @@ func (g *podStore) all() []*v1.Pod {
 	return pods
 }
 
-// signalChange marks that something changed. The caller holds the lock.
+// signalChange signals the reader that the store changed. The caller holds the lock.
 func (g *podStore) signalChange() {
 	if !g.listed {
 		return
 	}
 	select {
 	case g.changed <- struct{}{}:
-	default: // the mark is there
+	default: // a signal is pending
 	}
 }
 
-// lean returns a pod as it is kept. Who manages which field is of no use to a
-// node, and often half of the object. The given object belongs to the client and
-// is left as it is.
+// lean returns a copy of a pod without its managedFields, which a node does not need
+// and which are often half of the object. The given object belongs to the client and
+// is not changed.
 func lean(object any) (*v1.Pod, error) {
 	given, ok := object.(*v1.Pod)
 	if !ok {
@@ -136,8 +136,7 @@ func (g *podStore) Delete(object any) error {
 }
 
 // Replace is called by the reflector with a complete list. Pods that did not
-// change stay the objects that they were, so a list that brings no news costs
-// nobody anything.
+// change stay the objects that they were, so a list without changes sends no signal.
 func (g *podStore) Replace(list []any, _ string) error {
 	next := make(map[string]*v1.Pod, len(list))
 	g.mu.Lock()
@@ -162,5 +161,5 @@ func (g *podStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync is called by the reflector. There is nothing to do: nobody lags behind.
+// Resync is called by the reflector. There is nothing to do.
 func (g *podStore) Resync() error { return nil }

@@ -19,15 +19,15 @@ import (
 type FileConfig struct {
 	Path     string        // a folder, or a single file; absolute
 	Node     string        // the name of this node
-	Interval time.Duration // how often to look without being told of a change
-	State    string        // where what was last good is remembered; empty for nowhere
+	Interval time.Duration // between two scans of the folder without an event
+	State    string        // the file that keeps the last good objects; empty for none
 	Log      *slog.Logger
 
-	// Objects is told all that pods may refer to: at the start, and when it changed.
-	// It is called before the pods are sent. nil: nobody wants to know.
+	// Objects is called with all objects that pods may refer to, at the start and after
+	// each change, before the pods are sent. It may be nil.
 	Objects func(ctx context.Context, objects []runtime.Object)
-	// Fill returns a pod with what the objects say of it, which Objects was told before.
-	// It leaves the given one as it is. nil: nothing.
+	// Fill returns a copy of a pod that is completed from the objects, such as with the
+	// overhead of its RuntimeClass. nil: pods are complete.
 	Fill func(*v1.Pod) *v1.Pod
 }
 

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listing is what a folder was seen to hold.
+// listing is the result of listing a folder of manifests.
 type listing struct {
 	dir     string   // the folder to watch
-	id      folderID // which one it was: another may take its name
+	id      folderID // device and inode: another folder may take the name
 	mounted bool     // it is where a filesystem is mounted
 	files   []string // paths of manifests, sorted
 }
 
 type folderID struct{ device, inode uint64 }
 
-// list looks into a folder, or at a single file.
+// list lists the manifests of a folder, or a single manifest.
 func list(path string) (listing, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -78,8 +78,8 @@ func Manifests(dir string) ([]string, error) {
 	return files, nil
 }
 
-// isFolder also follows links. One that leads nowhere is no folder: reading it
-// will tell what is wrong.
+// isFolder follows symbolic links. A dangling link is no folder: reading it fails with
+// an error that says what is wrong.
 func isFolder(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
@@ -93,8 +93,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// isManifest tells by its name whether a file is a manifest. Hidden files and
-// what editors leave behind are not.
+// isManifest tells by its name whether a file is a manifest. Hidden files and the
+// backups of editors are not.
 func isManifest(name string) bool {
 	switch filepath.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -122,23 +122,23 @@ func isMounted(dir string) bool {
 }
 
 var (
-	// errUnsettled says that a file changed while it was read, or just before.
+	// errUnsettled: the file changed while it was read, or just before.
 	errUnsettled = errors.New("the file is being written")
-	// errWriting says that somebody has a file open to write to it.
+	// errWriting: a process has the file open for writing.
 	errWriting = errors.New("the file is open for writing: it is read when whoever writes it has closed it")
 )
 
-// openState is what the kernel tells of those who have a file open.
+// openState tells whether a process has a file open for writing.
 type openState int
 
 const (
-	closed   openState = iota // nobody has it open for writing
-	written                   // somebody has
-	notKnown                  // on this filesystem, or to this user
+	closed   openState = iota // no process has it open for writing
+	written                   // some process has
+	notKnown                  // the filesystem does not tell, or not this user
 )
 
-// stateOf asks for a read lease, which nobody gets while a file is open for writing, and
-// gives it back at once.
+// stateOf asks the kernel for a read lease, which is refused while a file is open for
+// writing, and gives it back at once.
 func stateOf(f *os.File) (openState, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -160,8 +160,8 @@ func stateOf(f *os.File) (openState, error) {
 	return state, err
 }
 
-// refusedLease is what a refused lease tells on a filesystem of that type. NFS and SMB refuse one
-// also if nobody has the file open, whenever their server has not delegated it to this machine.
+// refusedLease returns the state that a refused lease means on a type of filesystem. NFS and SMB
+// also refuse a lease of a closed file, whenever their server has not delegated it to this machine.
 func refusedLease(filesystem uint32) openState {
 	switch filesystem {
 	case unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
@@ -180,9 +180,10 @@ func CheckWriters(f *os.File) error {
 	return nil
 }
 
-// check says why the content of a file is not to be acted on yet. The beginning of a
-// manifest is often a good manifest, of another pod. Where the kernel does not tell, a file
-// has to rest, by the clocks of two machines, perhaps.
+// check returns why the content of a file must not be used yet: the beginning of a
+// manifest is often a good manifest, of another pod. Where the kernel does not tell whether
+// the file is open, its modification time has to be settleTime away from now. The two times
+// may come from the clocks of two machines.
 func (s openState) check(modified, now time.Time) error {
 	switch {
 	case s == written:
@@ -216,7 +217,7 @@ func readManifest(path string) (data []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Asked after the read: who began to write during it is noticed, too.
+	// The state is read after the content, so that a writer that came in between is noticed.
 	state, err := stateOf(f)
 	if err == nil {
 		err = state.check(before.ModTime(), time.Now())

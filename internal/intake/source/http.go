@@ -27,11 +27,11 @@ type HTTPConfig struct {
 	URL      secret.URL
 	Header   secret.Header // sent with every request, to that host only
 	Node     string        // the name of this node
-	Interval time.Duration // how often to ask
-	State    string        // where what was last good is remembered; empty for nowhere
+	Interval time.Duration // between two requests
+	State    string        // the file that keeps the last good objects; empty for none
 	Log      *slog.Logger
 
-	// Objects is told what pods may refer to, as in FileConfig.
+	// Objects is called with the objects that pods may refer to, as in FileConfig.
 	Objects func(ctx context.Context, objects []runtime.Object)
 	// Fill completes a pod, as in FileConfig.
 	Fill func(*v1.Pod) *v1.Pod
@@ -76,7 +76,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	return h, nil
 }
 
-// mayFollow keeps the headers from being handed to another host.
+// mayFollow refuses redirects that would send the headers to another host.
 func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	next.Header.Del("Referer") // it would tell the query
@@ -119,9 +119,9 @@ type httpLoop struct {
 	send  sender
 	store lastGood
 
-	polled   bool // since the start
-	ready    bool // it answered with a manifest at least once
-	unsaved  bool // what is held is perhaps not in the state file
+	polled   bool // a first request was made
+	ready    bool // the URL answered with a manifest at least once
+	unsaved  bool // the accepted objects may differ from the state file
 	sum      [sha256.Size]byte
 	accepted []acceptedObject // in force
 	refused  []pod.Refusal
@@ -139,7 +139,7 @@ func (l *httpLoop) restore(ctx context.Context) bool {
 	return l.report(ctx)
 }
 
-// poll fetches the manifest and takes in what is new.
+// poll fetches the manifest and ingests it if it changed.
 func (l *httpLoop) poll(ctx context.Context) {
 	data, kind, err := l.fetch(ctx)
 	l.polled = true
@@ -159,8 +159,8 @@ func (l *httpLoop) poll(ctx context.Context) {
 	l.ready = l.ready || len(problems) == 0 || len(good) > 0
 }
 
-// fail notes that the URL gave nothing. The message of a failure may differ each
-// time (it names ports, for one), so it is kept as long as the kind is the same.
+// fail records a failed request as a refusal. The message of a failure may differ each
+// time (it names ports, for one), so the first is kept as long as the kind is the same.
 func (l *httpLoop) fail(kind string, err error) {
 	if l.failing == kind {
 		return
@@ -169,7 +169,7 @@ func (l *httpLoop) fail(kind string, err error) {
 	l.refused = l.in.refuseAll(l.origin, err.Error(), l.accepted)
 }
 
-// fetch returns what the URL answers, or a failure and its kind.
+// fetch returns the body of the answer, or an error and the kind of the failure.
 func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL.Reveal(), nil)
 	if err != nil {
@@ -185,7 +185,7 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 	if err != nil {
 		return nil, "request", fmt.Errorf("ask for manifests: %w", secret.Clean(err, h.URL, h.Header))
 	}
-	defer func() { _ = response.Body.Close() }() // reading it has told what there is to tell
+	defer func() { _ = response.Body.Close() }() // a failure was returned by the read
 	if response.StatusCode != http.StatusOK {
 		return nil, response.Status, fmt.Errorf("ask for manifests: the server answers %q", response.Status)
 	}
@@ -199,8 +199,9 @@ func (h *HTTP) fetch(ctx context.Context) (data []byte, kind string, err error) 
 	return data, "", nil
 }
 
-// report remembers what is good, and then sends it if it is new. Until the URL
-// has answered once, that is a Restore: nobody knows yet what should run.
+// report saves the accepted objects, and then sends a snapshot if it differs from the
+// last one. Until the URL has answered once, the snapshot is a Restore: it is not known
+// yet which pods should run.
 func (l *httpLoop) report(ctx context.Context) bool {
 	c := l.in.collect([]manifests{{l.origin, l.accepted, l.refused}})
 	s := pod.Snapshot{Source: pod.SourceHTTP, Op: pod.Restore, Pods: c.pods, Refused: c.refused, Unreadable: l.polled && !l.ready}
@@ -214,7 +215,7 @@ func (l *httpLoop) report(ctx context.Context) bool {
 	return l.send.send(ctx, s, c.objects)
 }
 
-// remember writes down what is good, if that is new.
+// remember writes the accepted objects to the state file, if they changed.
 func (l *httpLoop) remember() {
 	if !l.unsaved {
 		return

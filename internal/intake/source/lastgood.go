@@ -17,19 +17,19 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// stateVersion is raised when what an older berth reads of the state file would mean
-// something else to it. A new field does not.
+// stateVersion is raised when an older berth would misread the state file. A new field
+// is no reason for that.
 const stateVersion = 1
 
-// lastGood is the memory of a source: the pods and other objects that were good, by
-// origin. It is the only writer of its file.
+// lastGood keeps the last good pods and other objects of a source, by origin, in a state
+// file. It is the only writer of that file.
 type lastGood struct {
 	path  string // empty to remember nothing
 	in    intake
-	wrote []byte // what the file holds
+	wrote []byte // the content of the file
 }
 
-// memory is what a lastGood holds.
+// memory is the decoded content of a state file.
 type memory struct {
 	mounted  bool // the folder was a mount point
 	accepted map[string][]acceptedObject
@@ -49,8 +49,8 @@ type stateFile struct {
 	Origins map[string][]json.RawMessage `json:"origins"`
 }
 
-// load reads what was remembered. What can't be used is left out, and a copy of the whole
-// file is set aside then.
+// load reads the state file. Entries that can't be used are left out, and a copy of the
+// whole file is set aside then.
 func (l *lastGood) load() (memory, error) {
 	empty := memory{accepted: map[string][]acceptedObject{}}
 	if l.path == "" {
@@ -74,7 +74,7 @@ func (l *lastGood) load() (memory, error) {
 	return m, nil
 }
 
-// decodeState reads a state file as far as it goes.
+// decodeState decodes a state file up to the first syntax error.
 func decodeState(raw []byte) (stateFile, error) {
 	var s stateFile
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -146,7 +146,8 @@ func delimiter(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
-// decode turns a state file into what is in force, and says what of it can't be used.
+// decode turns a state file into accepted objects. The error names the entries that can't
+// be used.
 func (l *lastGood) decode(s stateFile) (memory, error) {
 	m := memory{accepted: map[string][]acceptedObject{}, refused: map[string][]pod.Refusal{}}
 	if s.Node != l.in.node {
@@ -169,9 +170,9 @@ func (l *lastGood) decode(s stateFile) (memory, error) {
 	return m, unusable
 }
 
-// restoreObject reads an object that was good when it was written down. What this version of
-// berth would refuse stays in force if every field of it can be read, and is shown as
-// refused. Else nothing is known of it but its name and UID.
+// restoreObject decodes an object of the state file. An object that this version of berth
+// would refuse stays in force if every field of it can be read, and is shown as refused.
+// Else it is kept as an unstructured object, of which only name and UID are used.
 func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []pod.Refusal, error) {
 	o, problems := manifest.Remembered(text)
 	p, isPod := o.(*v1.Pod)
@@ -185,7 +186,7 @@ func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []po
 	var refused []pod.Refusal
 	for _, problem := range problems {
 		if o != nil {
-			problem.Line = 0 // of a text that nobody sees
+			problem.Line = 0 // of the state file, not of the manifest
 			problem.Message = "this version of berth refuses what an earlier one took in: " + problem.Message
 			refused = append(refused, in.refuse(origin, problem, refOf(o), true))
 		}
@@ -203,8 +204,8 @@ func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []po
 	return acceptedObject{object: u}, nil, nil
 }
 
-// refuseUnreadable is the refusal of what an earlier version of berth took in, and this one
-// can't read.
+// refuseUnreadable is the refusal of an object that an earlier version of berth accepted and
+// that this version can't read.
 func (in intake) refuseUnreadable(origin string, h acceptedObject) pod.Refusal {
 	message := "this version of berth can't read what an earlier one took in"
 	if text, err := json.Marshal(h.object); err == nil {

@@ -17,9 +17,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// file is what is known of one manifest.
+// file is the state of one manifest of the folder.
 type file struct {
-	read     bool // since the start, and without an error
+	read     bool // it was read since the start, and the last time without an error
 	sum      [sha256.Size]byte
 	accepted []acceptedObject // in force
 	refused  []pod.Refusal
@@ -34,21 +34,21 @@ type fileLoop struct {
 	schedule schedule
 
 	files   map[string]*file
-	writing map[string]time.Time // files that are open for writing, since when that is known
+	writing map[string]time.Time // files that are open for writing, by when that was first seen
 	// progress holds a value if a file was read and firstScan has not noticed yet.
 	progress chan struct{}
-	missing  map[string]time.Time // files that were not there at the last look, since when
-	mounted  bool                 // the folder was a mount point when it was last believed
+	missing  map[string]time.Time // files that the last scan did not find, by when they were first missed
+	mounted  bool                 // the folder was a mount point when it was last listed
 	ready    bool                 // the folder was read at least once
-	reported bool                 // what was read was sent at least once
-	dirty    bool                 // something is to be reported
+	reported bool                 // a snapshot of the folder was sent at least once
+	dirty    bool                 // there is a change to be reported
 	watched  folderID
 
-	// What is wrong at present, so that it is logged once.
+	// Faults that last, each of which is logged once.
 	folderFault, watchFault, storeFault fault
 }
 
-// restore sends what was remembered from before a restart.
+// restore sends the pods of the state file, from before a restart.
 func (l *fileLoop) restore(ctx context.Context) bool {
 	m, err := l.store.load()
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *fileLoop) restore(ctx context.Context) bool {
 	return l.sendRestored(ctx, false)
 }
 
-// sendRestored sends what is remembered, if that is any pod at all.
+// sendRestored sends a Restore of the known files, if there is any pod or refusal in it.
 func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 	s, objects := l.snapshot(pod.Restore)
 	s.Unreadable = unreadable
@@ -74,8 +74,8 @@ func (l *fileLoop) sendRestored(ctx context.Context, unreadable bool) bool {
 	return l.send.send(ctx, s, objects)
 }
 
-// firstScan is the first look at the folder. It may be on a server that does not answer:
-// then the folder counts as unreadable after a while in which no file was read.
+// firstScan scans the folder for the first time. The folder may be on a server that does not
+// answer: it counts as unreadable after firstScanTimeout in which no file was read.
 func (l *fileLoop) firstScan(ctx context.Context) bool {
 	restored, objects := l.snapshot(pod.Restore)
 	restored.Unreadable = true
@@ -99,16 +99,16 @@ func (l *fileLoop) firstScan(ctx context.Context) bool {
 	}
 }
 
-// startScan looks at the folder in a goroutine that has l to itself, but for the sender, until
-// it sends how soon to look again. The folder may be on a server that never answers: the end
-// of the source does not wait for it.
+// startScan scans the folder in a goroutine that has l to itself, but for the sender, until it
+// sends how soon the next scan is due. The folder may be on a server that never answers: the
+// end of the source does not wait for the goroutine.
 func (l *fileLoop) startScan(now time.Time) <-chan time.Duration {
 	looked := make(chan time.Duration, 1)
 	go func() { looked <- l.scan(now) }()
 	return looked
 }
 
-// finish sends what a look found, and plans the next one. It returns false if the
+// finish sends the result of a scan, and schedules the next one. It returns false if the
 // context ended first.
 func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duration) bool {
 	switch {
@@ -117,8 +117,8 @@ func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duratio
 			return false
 		}
 	case !l.reported && len(l.missing) > 0:
-		// A file that is gone since before a restart is not sent once more, as one
-		// would be that vanished just now.
+		// A file that vanished before the restart is not sent once more; one that
+		// vanished just now would be.
 	case l.dirty:
 		if !l.report(ctx) {
 			return false
@@ -136,12 +136,12 @@ func (l *fileLoop) concerns(name string) bool {
 	return name == l.Path || isManifest(base) || strings.HasPrefix(base, "..")
 }
 
-// scan reads the folder once. It returns how soon to look again, or zero if
-// there is no hurry.
+// scan reads the folder once. It returns how soon the next scan is due, or zero if
+// the usual interval will do.
 func (l *fileLoop) scan(now time.Time) time.Duration {
 	found, err := list(l.Path)
 	if err == nil && l.keepWatch(found) {
-		// What happened between the list and the watch was told to nobody.
+		// A change between the list and the watch sent no event.
 		found, err = list(l.Path)
 	}
 	if err == nil {
@@ -174,7 +174,7 @@ func (l *fileLoop) scan(now time.Time) time.Duration {
 				again = wait // else there is something more urgent
 			}
 		case errors.Is(err, fs.ErrNotExist) && !isLink(path):
-			// It went away just now.
+			// The file was removed after it was listed.
 		default:
 			there[path] = true
 			delete(l.writing, path)
@@ -187,8 +187,8 @@ func (l *fileLoop) scan(now time.Time) time.Duration {
 	return again
 }
 
-// waitForWriter leaves a file alone that is open for writing: what it held before stays in
-// force. It returns how soon to look again, since no event tells that it is closed.
+// waitForWriter leaves a file alone that is open for writing: its last good objects stay in
+// force. It returns how soon the next scan is due, since no event tells that the file is closed.
 func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
 	since, known := l.writing[path]
 	if !known {
@@ -201,8 +201,8 @@ func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
 	return min(max(recheckInterval, open/4), maxWriterInterval)
 }
 
-// checkMount refuses to believe that a folder is empty if it used to be a mount
-// point and is none now: most likely it is just not mounted.
+// checkMount fails for an empty folder that used to be a mount point and is none now:
+// most likely it is just not mounted.
 func (l *fileLoop) checkMount(found listing) error {
 	if l.mounted && !found.mounted && len(found.files) == 0 {
 		return fmt.Errorf("%s used to be a mount point, and is an empty folder now: mount it, or put a manifest there", l.Path)
@@ -226,7 +226,7 @@ func (l *fileLoop) keepWatch(found listing) bool {
 	return true
 }
 
-// ingestFile takes in what reading a file gave, if that is new.
+// ingestFile updates the state of a manifest by its content, or by the error of reading it.
 func (l *fileLoop) ingestFile(path string, data []byte, err error) {
 	known := l.files[path]
 	if known == nil {
@@ -248,9 +248,8 @@ func (l *fileLoop) ingestFile(path string, data []byte, err error) {
 	l.dirty = true
 }
 
-// forget drops the files that are no longer there, once they were away long
-// enough: many editors replace a file by removing it first. It returns true if
-// that is still open for some.
+// forget drops files that were missing for recheckInterval: many editors replace a file by
+// removing it first. It returns true if some are missing for less than that.
 func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 	maps.DeleteFunc(l.writing, func(path string, _ time.Time) bool { return !there[path] })
 	for path := range l.files {
@@ -269,8 +268,8 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 	return len(l.missing) > 0
 }
 
-// report remembers what is good, and then sends it. It returns false if the
-// context ended first.
+// report writes the accepted objects to the state file, and then sends a snapshot. It
+// returns false if the context ended first.
 func (l *fileLoop) report(ctx context.Context) bool {
 	m := memory{mounted: l.mounted, accepted: map[string][]acceptedObject{}}
 	for path, f := range l.files {
@@ -284,12 +283,12 @@ func (l *fileLoop) report(ctx context.Context) bool {
 	} else {
 		l.storeFault.end(l.Log, "the last good pods are remembered again")
 	}
-	l.dirty = err != nil // to be tried again at the next look
+	l.dirty = err != nil // to be tried again after the next scan
 	s, objects := l.snapshot(pod.Set)
 	return l.send.send(ctx, s, objects)
 }
 
-// snapshot is all that the folder holds, by the names of its files.
+// snapshot returns the pods and refusals of the folder, and the other objects, sorted by file.
 func (l *fileLoop) snapshot(op pod.Op) (pod.Snapshot, []runtime.Object) {
 	var all []manifests
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {

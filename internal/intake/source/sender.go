@@ -12,14 +12,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// manifests is what a source holds of one file or URL.
+// manifests are the accepted and refused objects of one file or URL.
 type manifests struct {
 	origin   string
 	accepted []acceptedObject
 	refused  []pod.Refusal
 }
 
-// content is everything that a source holds, sorted out.
+// content is all that a source has, by what becomes of it.
 type content struct {
 	pods    []*v1.Pod
 	objects []runtime.Object
@@ -27,8 +27,8 @@ type content struct {
 }
 
 // collect puts the manifests of a source together. Of several objects of the same
-// kind and name the first one counts, and the others are refused. With pods that is
-// left to whoever compares the pods of all sources.
+// kind and name the first one counts, and the others are refused. Pods of the same name
+// are left to package merge, which compares those of all sources.
 func (in intake) collect(all []manifests) content {
 	var c content
 	type name struct{ kind, ref string }
@@ -60,18 +60,18 @@ func (in intake) collect(all []manifests) content {
 	return c
 }
 
-// sender sends what differs from the last time.
+// sender sends objects and snapshots that differ from the last ones.
 type sender struct {
 	out     chan<- pod.Snapshot
-	objects func(context.Context, []runtime.Object) // nil: nobody wants them
+	objects func(context.Context, []runtime.Object) // nil: objects are not sent
 	fill    func(*v1.Pod) *v1.Pod                   // nil: pods are complete
 
 	last        *pod.Snapshot
 	sentObjects []runtime.Object
-	objectsSent bool // something was handed on, if only nothing
+	objectsSent bool // sentObjects were sent, also if there are none
 }
 
-// sendObjects hands on what pods refer to.
+// sendObjects sends the objects that pods refer to, if they changed.
 func (s *sender) sendObjects(ctx context.Context, objects []runtime.Object) {
 	if s.objects == nil || s.objectsSent && equality.Semantic.DeepEqual(s.sentObjects, objects) {
 		return
@@ -80,14 +80,14 @@ func (s *sender) sendObjects(ctx context.Context, objects []runtime.Object) {
 	s.objects(ctx, slices.Clone(objects))
 }
 
-// unchanged tells whether a snapshot says nothing new.
+// unchanged tells whether a snapshot equals the last one that was sent.
 func (s *sender) unchanged(snapshot pod.Snapshot) bool {
 	return s.last != nil && s.last.Op == snapshot.Op && s.last.Unreadable == snapshot.Unreadable && slices.Equal(s.last.Refused, snapshot.Refused) &&
 		equality.Semantic.DeepEqual(s.last.Pods, snapshot.Pods)
 }
 
-// send hands on the objects and then the snapshot. It returns false if the context
-// ended first.
+// send sends the objects and then the snapshot, each if it changed. It returns false if
+// the context ended first.
 func (s *sender) send(ctx context.Context, snapshot pod.Snapshot, objects []runtime.Object) bool {
 	s.sendObjects(ctx, objects)
 	if s.fill != nil {

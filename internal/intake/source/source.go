@@ -3,25 +3,25 @@
 // objects that pods refer to, such as ConfigMaps.
 //
 // A source sends snapshots: all of its pods, each time anew, when something
-// changed. The other objects it hands on before the pods that may refer to them, all
-// of them each time, too. Its promise is that a mistake never takes a running pod
-// down:
+// changed. The other objects are sent before the pods that may refer to them, all of
+// them each time, too. The promise of a source is that a mistake never takes a running
+// pod down:
 //
 //   - A manifest that can't be read or is wrong leaves the last good version of
 //     its pods and objects in force, and a pod.Refusal in the snapshot that says why.
-//   - A file that somebody has open for writing is left alone until it is closed: the
-//     beginning of a manifest is often a good one, of another pod.
+//   - A file that is open for writing is left alone until it is closed: the beginning of
+//     a manifest is often a good manifest, of another pod.
 //   - A folder that is gone or unreadable, or a URL that fails, removes nothing.
-//   - What was good stays good: a version of berth that fills in other defaults, or refuses
-//     what an earlier one took in, replaces and ends no pod whose manifest is the same. A
-//     pod that it can't even read goes on untouched (pod.Refusal.UID).
-//   - What was good is written to a state file before it is sent, so all of that
-//     also holds if the agent is restarted meanwhile. At start the source sends
-//     it as a pod.Restore, ahead of its first real snapshot. There may be Secrets in
-//     that file: nobody but root can read it.
+//   - An accepted manifest stays accepted: a version of berth that fills in other defaults,
+//     or refuses a manifest that an earlier version accepted, replaces and ends no pod whose
+//     manifest is the same. A pod that it can't even read goes on untouched (pod.Refusal.UID).
+//   - Accepted objects are written to a state file before they are sent, so all of that
+//     also holds if the agent is restarted meanwhile. At start the source sends their
+//     pods as a pod.Restore, ahead of its first real snapshot. There may be Secrets in
+//     the state file: only root can read it.
 //
-// Refusals travel in the snapshots, and whoever receives them logs them. A source
-// logs only what is in no snapshot, once when it begins and once when it ends.
+// Refusals travel in the snapshots, and the receiver logs them. A source logs only
+// faults that are in no snapshot, once when they begin and once when they end.
 //
 // A source is one goroutine, which owns all of its state: the caller's, in Run.
 package source
@@ -41,43 +41,43 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// MaxManifest is how many bytes a manifest may have.
+// MaxManifest is the largest size of a manifest, in bytes.
 const MaxManifest = 10 << 20
 
-// object is a pod, or something that pods refer to.
+// object is a pod, or an object that pods refer to.
 type object = manifest.Object
 
-// acceptedObject is an object as it is in force, and the digest of what its manifest says. An
-// unreadable one is an *unstructured.Unstructured.
+// acceptedObject is an object that is in force, with the digest of its manifest. An object
+// that this version of berth can't read is an *unstructured.Unstructured.
 type acceptedObject struct {
 	object
 	digest string // of a pod; empty: not known
 }
 
-// unreadable tells whether this version of berth can't read an object that another one
-// took in.
+// unreadable tells whether this version of berth can't read an object that another version
+// accepted.
 func (h acceptedObject) unreadable() bool {
 	_, yes := h.object.(*unstructured.Unstructured)
 	return yes
 }
 
-// intake turns manifests into pods of this node and what they refer to.
+// intake turns manifests into static pods of this node and the objects that they refer to.
 type intake struct {
 	node   string
 	source string
 }
 
-// ingest reads a manifest of which last are the objects that were in force so far.
-// It returns those that are in force now, and what was refused.
+// ingest reads a manifest. last are its objects that were in force so far. It returns the
+// objects that are in force now, and the refusals.
 func (in intake) ingest(origin string, data []byte, last []acceptedObject) ([]acceptedObject, []pod.Refusal) {
 	good, problems := in.read(origin, data, last)
 	return in.keep(origin, good, problems, last)
 }
 
-// read reads a manifest: what is good in it, and what is wrong.
+// read parses a manifest. It returns the good objects, and the problems with the others.
 func (in intake) read(origin string, data []byte, last []acceptedObject) ([]acceptedObject, []manifest.Problem) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		// Most likely it is being written. Who wants the pods gone removes it.
+		// Most likely it is being written. To end its pods, users remove the file.
 		return nil, []manifest.Problem{{Message: "the manifest is empty: remove it if its pods are to go"}}
 	}
 	result := manifest.Parse(data)
@@ -97,9 +97,9 @@ func (in intake) read(origin string, data []byte, last []acceptedObject) ([]acce
 	return good, problems
 }
 
-// sameAs returns a pod as it was, if its manifest says the same as then. This version of
-// berth may fill in other defaults than the one that took it in, and a pod that nobody
-// edited must not be replaced for that.
+// sameAs returns the last accepted version of a pod if its manifest has the same digest.
+// This version of berth may fill in other defaults than the version that accepted it, and
+// a pod whose manifest was not edited must not be replaced for that.
 func sameAs(last []acceptedObject, is acceptedObject) acceptedObject {
 	i := slices.IndexFunc(last, func(h acceptedObject) bool { return same(h, is) })
 	if i < 0 || is.digest == "" || last[i].digest != is.digest {
@@ -117,7 +117,7 @@ func sameAs(last []acceptedObject, is acceptedObject) acceptedObject {
 }
 
 // keep adds to the good objects of a manifest the last good versions of those that
-// were refused: by kind and name, or where these can't be read, all that are left.
+// were refused: by kind and name, or all others of the manifest where these can't be read.
 func (in intake) keep(origin string, good []acceptedObject, problems []manifest.Problem, last []acceptedObject) ([]acceptedObject, []pod.Refusal) {
 	inForce := slices.Clone(good)
 	var refusals []pod.Refusal
@@ -152,7 +152,8 @@ func (in intake) refuse(origin string, problem manifest.Problem, ref string, kep
 
 const kindPod = "Pod"
 
-// ref names what a problem is about, as it is named on this node.
+// ref returns the namespace and name of the object of a problem. A pod's name has the
+// node's name in it.
 func (in intake) ref(p manifest.Problem) string {
 	switch {
 	case p.Name == "":
@@ -175,7 +176,7 @@ func join(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// contains tells whether an object of the same kind and name is in a list.
+// contains tells whether a list has an object of the same kind and name.
 func contains(list []acceptedObject, h acceptedObject) bool {
 	return slices.ContainsFunc(list, func(other acceptedObject) bool { return same(other, h) })
 }
@@ -196,8 +197,8 @@ func checkNode(node string) error {
 	return nil
 }
 
-// fault is something that is wrong for a while. It is logged when it begins and
-// when it ends.
+// fault is a failure that lasts for a while. It is logged when it begins and when it
+// ends.
 type fault struct{ on bool }
 
 func (f *fault) begin(log *slog.Logger, what string, err error) {

@@ -7,8 +7,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watcher tells of events in a folder. They are hints: the folder is always
-// looked at itself.
+// watcher watches a folder. Its events are hints: each leads to a scan of the folder.
 type watcher interface {
 	Events() <-chan fsnotify.Event
 	Errors() <-chan error
@@ -19,7 +18,7 @@ type watcher interface {
 	Watch(dir string) error
 }
 
-// inotify is the watcher of the kernel.
+// inotify is a watcher by the kernel's inotify.
 type inotify struct{ *fsnotify.Watcher }
 
 func newInotify() (inotify, error) {
@@ -38,7 +37,7 @@ func (w inotify) Watches(dir string) bool { return slices.Contains(w.WatchList()
 
 func (w inotify) Watch(dir string) error {
 	for _, old := range w.WatchList() {
-		// It may have ended between the two calls, which is as good.
+		// The watch may have ended between the two calls: the error does not matter.
 		_ = w.Remove(old)
 	}
 	if err := w.Add(dir); err != nil {
@@ -47,8 +46,8 @@ func (w inotify) Watch(dir string) error {
 	return nil
 }
 
-// noWatcher sees no events, for a machine that has no watches left. What changes is
-// found by looking now and then.
+// noWatcher sends no events, for a machine that has no inotify instances left. Changes
+// are found by the periodic scans.
 type noWatcher struct{}
 
 func (noWatcher) Events() <-chan fsnotify.Event { return nil }
