@@ -11,24 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// bindings are the volumes of claims, by namespace/name.
+// bindings are the names of the volumes that claims are bound to, by namespace/name of
+// the claim.
 type bindings map[string]string
 
 func nameOf(c *v1.PersistentVolumeClaim) string { return c.Namespace + "/" + c.Name }
 
 // bind decides which claim gets which volume, as a cluster would:
 //
-//  1. a claim gets the volume that it names, unless that names another claim,
+//  1. a claim gets the volume that it names, unless the volume names another claim,
 //  2. else the volume that names it,
-//  3. else the one that it had,
-//  4. else, in the order of their names, the smallest that fits and that nobody has.
+//  3. else the volume that it had,
+//  4. else, in the order of the claims' names, the smallest free volume that fits.
 //
 // A volume stays with its claim also when the claim is gone: there are data on it, and
-// the claim may come back. It is forgotten when both are gone, and whoever wants to
-// have it before names it. That is why before and after a restart claims find the same
-// data, and why what was decided is written down.
+// the claim may come back. The binding is forgotten when both are gone; another claim gets
+// the volume earlier by naming it. Bindings are written to disk, so that claims find the
+// same data after a restart.
 //
-// bind returns who has what, and why claims got nothing. It is pure.
+// bind returns the bindings, and for each claim without a volume the reason. It is pure.
 func bind(
 	had bindings, claims []*v1.PersistentVolumeClaim, volumes []*v1.PersistentVolume, onThisNode func(*v1.PersistentVolume) bool,
 ) (bindings, map[string]string) {
@@ -66,11 +67,11 @@ type binder struct {
 	bySize     []*v1.PersistentVolume
 
 	got     bindings
-	holder  map[string]string // of a volume: the other way round
-	refused map[string]string // claims that get nothing, and why
+	holder  map[string]string // claim by volume: the inverse of got
+	refused map[string]string // claims that get no volume, with the reason
 }
 
-// isOpen tells whether it is still to be decided about a claim.
+// isOpen tells whether a claim was neither bound nor refused yet.
 func (b *binder) isOpen(c *v1.PersistentVolumeClaim) bool {
 	return b.got[nameOf(c)] == "" && b.refused[nameOf(c)] == ""
 }
@@ -79,14 +80,15 @@ func (b *binder) assign(claim, volume string) {
 	b.got[claim], b.holder[volume] = volume, claim
 }
 
-// bindNamedAgain lets a claim that names the volume it had go before others that name it.
+// bindNamedAgain binds a claim that names the volume it had. Such claims come before others
+// that name the same volume.
 func (b *binder) bindNamedAgain(c *v1.PersistentVolumeClaim) {
 	if b.had[nameOf(c)] == c.Spec.VolumeName {
 		b.bindNamed(c)
 	}
 }
 
-// bindNamed serves the claims that name their volume.
+// bindNamed binds a claim that names its volume.
 func (b *binder) bindNamed(c *v1.PersistentVolumeClaim) {
 	name := c.Spec.VolumeName
 	if name == "" {
@@ -104,7 +106,7 @@ func (b *binder) bindNamed(c *v1.PersistentVolumeClaim) {
 	b.assign(nameOf(c), name)
 }
 
-// bindReserved serves the claims that a volume names.
+// bindReserved binds a claim to a volume whose claimRef names it.
 func (b *binder) bindReserved(c *v1.PersistentVolumeClaim) {
 	for _, v := range b.bySize {
 		if v.Spec.ClaimRef != nil && b.misfit(c, v) == "" {
@@ -114,8 +116,8 @@ func (b *binder) bindReserved(c *v1.PersistentVolumeClaim) {
 	}
 }
 
-// bindPrevious lets claims have what they had. What was asked for and what there is may have
-// been edited since: the data are there.
+// bindPrevious binds a claim to the volume that it had, also if claim or volume were edited
+// since so that they do not match any more: the data are there.
 func (b *binder) bindPrevious(c *v1.PersistentVolumeClaim) {
 	v := b.volumes[b.had[nameOf(c)]]
 	if v != nil && b.holder[v.Name] == "" && isFor(v, c) {
@@ -123,8 +125,8 @@ func (b *binder) bindPrevious(c *v1.PersistentVolumeClaim) {
 	}
 }
 
-// keepForAbsent keeps volume and claim together while one of them is not there, or the
-// claim asks for something that it can't get.
+// keepForAbsent keeps the binding of a volume and a claim while one of them is not there,
+// or the claim asks for a volume that it can't get.
 func (b *binder) keepForAbsent(claims []*v1.PersistentVolumeClaim) {
 	there := map[string]bool{}
 	for _, c := range claims {
@@ -135,7 +137,7 @@ func (b *binder) keepForAbsent(claims []*v1.PersistentVolumeClaim) {
 		isThere, isOpen := b.volumes[volume] != nil, there[claim] && b.refused[claim] == ""
 		switch {
 		case b.got[claim] != "" || b.holder[volume] != "": // one of them has moved on
-		case !there[claim] && !isThere: // nobody remembers it
+		case !there[claim] && !isThere: // both are gone: the binding is forgotten
 		case isOpen && isThere: // the volume names another claim now
 		default:
 			b.assign(claim, volume)
@@ -146,7 +148,7 @@ func (b *binder) keepForAbsent(claims []*v1.PersistentVolumeClaim) {
 	}
 }
 
-// bindSmallest serves the claims that take what they get.
+// bindSmallest binds a claim to the smallest volume that fits.
 func (b *binder) bindSmallest(c *v1.PersistentVolumeClaim) {
 	why := "there is no persistentvolume in the manifests"
 	for _, v := range b.bySize {
@@ -160,7 +162,7 @@ func (b *binder) bindSmallest(c *v1.PersistentVolumeClaim) {
 	b.refused[nameOf(c)] = why
 }
 
-// misfit says why a volume is not for a claim, or nothing.
+// misfit returns why a volume can't be bound to a claim, or "" if it can.
 func (b *binder) misfit(c *v1.PersistentVolumeClaim, v *v1.PersistentVolume) string {
 	want, have := c.Spec.Resources.Requests.Storage(), v.Spec.Capacity.Storage()
 	wantClass := ""
@@ -192,7 +194,7 @@ func (b *binder) misfit(c *v1.PersistentVolumeClaim, v *v1.PersistentVolume) str
 	return ""
 }
 
-// isFor tells whether a volume leaves its claim open, or names this one.
+// isFor tells whether a volume has no claimRef, or one that names this claim.
 func isFor(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) bool {
 	to := v.Spec.ClaimRef
 	return to == nil || to.Namespace == c.Namespace && to.Name == c.Name

@@ -13,9 +13,9 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// bindingFile remembers bindings over a restart. Local is its only writer.
+// bindingFile keeps bindings over a restart. Local is its only writer.
 type bindingFile struct {
-	file  *statefile.File // nil to remember nothing
+	file  *statefile.File // nil to keep nothing
 	saved bindings
 }
 
@@ -27,8 +27,8 @@ type bindingState struct {
 
 const bindingVersion = 1
 
-// load reads the file. If something in it can't be used, a copy of it is set aside, and the
-// rest is returned with the error.
+// load reads the file. If an entry can't be used, a copy of the file is set aside, and the
+// other entries are returned with the error.
 func (f *bindingFile) load() (bindings, error) {
 	if f.file == nil {
 		return nil, nil
@@ -60,8 +60,8 @@ func (f *bindingFile) load() (bindings, error) {
 	return claims, nil
 }
 
-// save writes the file if it would be another one, in one step and for good: a power
-// cut must not give a claim the data of another. What can't be written is tried again.
+// save writes the file if the bindings changed, atomically and synced to disk: a power cut
+// must not give a claim the data of another. A failed write is tried again by statefile.
 func (f *bindingFile) save(b bindings) error {
 	if f.file == nil || maps.Equal(f.saved, b) {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// collection is all objects of one kind that the cluster has.
+// collection holds all objects of one kind that the cluster has.
 type collection[T object] struct {
 	lean func(T) T
-	same func(a, b T) bool // nil: nobody wants to know of changes
+	same func(a, b T) bool // tells whether a change matters; nil: no change does
 
 	synced chan struct{} // closed when all of them were read for the first time
 
@@ -30,7 +30,8 @@ func newCollection[T object](lean func(T) T, same func(a, b T) bool) *collection
 	return &collection[T]{lean: lean, same: same, synced: make(chan struct{}), items: map[string]map[string]T{}}
 }
 
-// sink takes in what a follower learns, and tells the names of what is another one now.
+// sink returns the sink of a follower. It calls tell with the name of each object that
+// changed.
 func (c *collection[T]) sink(tell func(name string)) sink {
 	told := func(names []string) {
 		for _, name := range names {
@@ -111,12 +112,12 @@ func (c *collection[T]) replace(list []T) []string {
 		close(c.synced)
 	}
 	if c.same == nil || first && !c.missed {
-		return nil // those who want to know wait for it
+		return nil // the getters wait for this first list
 	}
 	return differing(was, next, c.same)
 }
 
-// differing returns the names of what is not the same in both.
+// differing returns the names of objects that are in one of two maps only, or differ.
 func differing[T object](a, b map[string]map[string]T, same func(a, b T) bool) []string {
 	var out []string
 	for namespace, items := range a {
@@ -144,7 +145,7 @@ func store[T object](in map[string]map[string]T, o T) {
 	in[o.GetNamespace()][o.GetName()] = o
 }
 
-// wait returns when the objects were read once. It does not wait for ever.
+// wait returns when the first list was read, or fails after getTimeout.
 func (c *collection[T]) wait(ctx context.Context, what string) error {
 	bound, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
@@ -162,8 +163,8 @@ func (c *collection[T]) wait(ctx context.Context, what string) error {
 	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, getTimeout)
 }
 
-// recordMiss tells whether the objects were not read yet. Then those who want to know of changes
-// are told when they are.
+// recordMiss returns true if the first list was not read yet. Then all objects of that list
+// count as changed, so that the pods are enqueued.
 func (c *collection[T]) recordMiss() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +198,7 @@ func (a *API) followClasses(ctx context.Context) {
 	f.run(ctx)
 }
 
-// ofClass returns the pods of a RuntimeClass.
+// ofClass returns the registered pods of a RuntimeClass.
 func (a *API) ofClass(name string) []pod.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,8 +211,8 @@ func (a *API) ofClass(name string) []pod.UID {
 	return sorted(uids)
 }
 
-// RuntimeClass returns a RuntimeClass. One that the watch has not told of yet is asked
-// for: it may be as new as the pod.
+// RuntimeClass returns a RuntimeClass. If the watch has not brought it yet, it is read from
+// the server: it may be as new as the pod.
 func (a *API) RuntimeClass(ctx context.Context, name string) (*nodev1.RuntimeClass, error) {
 	if err := a.classes.wait(ctx, "runtime classes"); err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", runtimeClass, name, err)
@@ -232,10 +233,11 @@ func (a *API) followServices(ctx context.Context) {
 	f.run(ctx)
 }
 
-// Services returns the Services that containers of a namespace are told of, by name:
-// its own, and that of the API server, unless it has one of the same name.
+// Services returns the Services that containers of a namespace get variables of, by name:
+// those of the namespace, and that of the API server, unless the namespace has one of the
+// same name.
 //
-// Of each there is only what variables are made of.
+// They have only the fields that variables are made of.
 func (a *API) Services(ctx context.Context, namespace string) ([]*v1.Service, error) {
 	if err := a.services.wait(ctx, "services"); err != nil {
 		return nil, err

@@ -11,20 +11,20 @@ import (
 
 // CollectorConfig configures a Collector.
 type CollectorConfig struct {
-	Sources []string // the names of all that have objects; the earlier ones go first
+	Sources []string // the names of all sources that have objects, in order of precedence
 	Set     func(context.Context, []runtime.Object)
 	Log     *slog.Logger
 }
 
-// Collector puts the objects of several sources of manifests together. Each source tells
-// all that it has, at its start and whenever that changes.
+// Collector puts the objects of several sources of manifests together. Each source sends
+// all of its objects, at its start and after each change.
 //
-// A source that tells first waits for the others: before all have told what they
-// remember, nobody knows which volumes and claims there are. None of them waits for
-// a network before it does so.
+// The first sources wait for the others: before all have sent the objects of their state
+// files, it is not known which volumes and claims there are. No source waits for a network
+// before it does so.
 type Collector struct {
 	CollectorConfig
-	complete chan struct{} // closed when all sources have told
+	complete chan struct{} // closed when all sources have sent their objects
 
 	mu         sync.Mutex
 	bySource   map[string][]runtime.Object
@@ -39,8 +39,8 @@ func NewCollector(c CollectorConfig) (*Collector, error) {
 	return &Collector{CollectorConfig: c, complete: make(chan struct{}), bySource: map[string][]runtime.Object{}, duplicates: map[ref]string{}}, nil
 }
 
-// From returns what a source is to call with all objects that it has. It returns when
-// those who ask for them get them.
+// From returns the function that a source calls with all of its objects. The function
+// returns when Set was called with them.
 func (g *Collector) From(source string) func(context.Context, []runtime.Object) {
 	return func(ctx context.Context, objects []runtime.Object) {
 		if g.setSource(ctx, source, objects) {
@@ -53,7 +53,8 @@ func (g *Collector) From(source string) func(context.Context, []runtime.Object) 
 	}
 }
 
-// setSource returns false if some source has not told yet.
+// setSource replaces the objects of a source, and passes those of all sources to Set. It
+// returns false if some source has not sent its objects yet.
 func (g *Collector) setSource(ctx context.Context, source string, objects []runtime.Object) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +71,7 @@ func (g *Collector) setSource(ctx context.Context, source string, objects []runt
 	return true
 }
 
-// all returns the objects of all sources. Of two of the same kind and name the one of
+// all returns the objects of all sources. Of two objects of the same kind and name that of
 // the earlier source counts.
 func (g *Collector) all() []runtime.Object {
 	var out []runtime.Object

@@ -19,23 +19,23 @@ import (
 
 const (
 	// A watch that the server refuses is tried again after these pauses. The first is
-	// short: a server may tell of a pod a moment before it lets the node read what the
-	// pod refers to.
+	// short: a server may send a pod a moment before it lets the node read the objects that
+	// the pod refers to.
 	firstRetry   = 50 * time.Millisecond
 	longestRetry = 10 * time.Second
 
-	// steady is how long a watch must have lasted to be one that works.
+	// steady is how long a watch must have lasted to count as a success.
 	steady = time.Minute
 
 	// listTimeout ends a list that a server accepted and never answers.
 	listTimeout = time.Minute
 )
 
-// follower lists and watches, and puts what it learns into a sink.
+// follower lists and watches objects, and puts them into a sink.
 //
-// client-go's reflector does one round of it: it lists, watches, resumes a watch where
-// it was lost, and ends when the server no longer knows that place or does not answer.
-// When the next round begins is decided here.
+// client-go's reflector does one round: it lists, watches, resumes a watch where it was
+// lost, and ends when the server no longer knows that resource version or does not answer.
+// The follower decides when the next round begins.
 type follower struct {
 	resource string // for people to read
 	client   Client
@@ -47,7 +47,7 @@ type follower struct {
 	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
 	sink   sink
-	failed func(error) // told every failure; nil: nobody wants to know
+	failed func(error) // called with every failure; may be nil
 
 	mu      sync.Mutex
 	refused time.Time // the first time in a row; zero: it is not
@@ -61,7 +61,8 @@ type reader[T object, L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// newFollower follows what a field selector selects; empty: all. It needs a sink to run.
+// newFollower returns a follower of the objects that a field selector selects; empty: of
+// all. Its sink has to be set before it runs.
 func newFollower[T object, L runtime.Object](a *API, what string, example T, c reader[T, L], selector string) *follower {
 	return &follower{
 		resource: what, client: a.Client, outage: a.outage, log: a.Log, example: example,
@@ -77,14 +78,14 @@ func newFollower[T object, L runtime.Object](a *API, what string, example T, c r
 	}
 }
 
-// get reads one object, straight from the server, and does not wait for ever.
+// get reads one object from the server, within getTimeout.
 func get[T object, L runtime.Object](ctx context.Context, c reader[T, L], name string) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	return c.Get(ctx, name, metav1.GetOptions{})
 }
 
-// sink is where a reflector puts objects.
+// sink is the cache.Store of a reflector.
 type sink struct {
 	put     func(any) error
 	drop    func(any) error
@@ -109,7 +110,7 @@ func (f *follower) run(ctx context.Context) {
 		Name:    f.resource,
 		Backoff: &wait.Backoff{Duration: firstProbe, Factor: 2, Jitter: 1, Cap: longestProbe / 2, Steps: 8},
 	})
-	// It would log every failure, and watch events that it does not understand.
+	// The reflector would log every failure, and watch events that it does not understand.
 	quiet := klog.NewContext(ctx, klog.Logger{})
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
@@ -148,10 +149,11 @@ func (f *follower) listWatch() cache.ListerWatcher {
 	}, f.client)
 }
 
-// recordResult takes in how a request ended, and returns what the reflector is to know of it.
+// recordResult records the result of a request, logs a watch that is refused for long, and
+// returns the error for the reflector.
 func (f *follower) recordResult(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return err // because it was ended, or too late to matter
+		return err // the follower was stopped
 	}
 	f.outage.recordResult(err)
 	if err != nil && f.failed != nil {

@@ -19,38 +19,37 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// LocalConfig is what Local is made of.
+// LocalConfig configures a Local.
 type LocalConfig struct {
 	Log *slog.Logger
-	// Enqueue is told the pods that refer to an object which is another one now.
+	// Enqueue is called for each pod that refers to an object that changed.
 	Enqueue func(context.Context, pod.UID)
 
-	// State is the file that remembers which claim has which volume; nil for none. It is to
-	// survive a power cut.
+	// State is the file that keeps the bindings of claims to volumes; nil for none. It has
+	// to survive a power cut.
 	State *statefile.File
-	// NodeName and NodeLabels tell which volumes are on this machine. Without
-	// NodeLabels it has no labels.
+	// NodeName and NodeLabels decide which volumes are on this machine. Without
+	// NodeLabels the node has no labels.
 	NodeName   string
 	NodeLabels func() map[string]string
 }
 
-// Local has the objects of manifests. Nothing is fetched, so no getter waits. It is
-// the one who gives volumes to claims, see bind.
+// Local provides the objects of manifests. Nothing is fetched, so no getter waits. It
+// binds volumes to claims, see bind.
 type Local struct {
 	LocalConfig
 	memory bindingFile
 
 	mu      sync.Mutex
 	objects map[ref]object
-	unbound map[ref]string           // claims that have no volume, and why
-	pods    map[pod.UID]map[ref]bool // what they refer to
+	unbound map[ref]string           // claims that have no volume, with the reason
+	pods    map[pod.UID]map[ref]bool // the references of registered pods
 
-	setting sync.Mutex // held by Set: one after the other
+	setting sync.Mutex // serializes Set
 	bound   bindings
 }
 
-// NewLocal checks the configuration, and reads which claim has which volume. There
-// is no object before Set.
+// NewLocal checks the configuration, and reads the bindings. There is no object before Set.
 func NewLocal(c LocalConfig) (*Local, error) {
 	if c.Log == nil || c.Enqueue == nil {
 		return nil, errors.New("references to objects of manifests: log and changed are required")
@@ -63,11 +62,10 @@ func NewLocal(c LocalConfig) (*Local, error) {
 	return l, nil
 }
 
-// Set replaces all objects by those that there are now: ConfigMaps, Secrets,
-// RuntimeClasses, PersistentVolumes and PersistentVolumeClaims, each with its
-// defaults. It calls Changed for the registered pods that find something else now. Of
-// two objects of the same kind and name the later one counts; whoever reads manifests
-// refuses such a thing before.
+// Set replaces all objects: ConfigMaps, Secrets, RuntimeClasses, PersistentVolumes and
+// PersistentVolumeClaims, each with its defaults. It calls Enqueue for the registered
+// pods that refer to a changed object. Of two objects of the same kind and name the later
+// one counts; sources and Collector leave out such duplicates before.
 func (l *Local) Set(ctx context.Context, objects []runtime.Object) {
 	l.setting.Lock()
 	defer l.setting.Unlock()
@@ -90,7 +88,8 @@ func (l *Local) Set(ctx context.Context, objects []runtime.Object) {
 	}
 }
 
-// localObject tells which object one is.
+// localObject returns an object of a manifest with its reference, or nil if its kind is
+// none that pods can refer to.
 func localObject(given runtime.Object) (ref, object) {
 	switch o := given.(type) {
 	case *v1.ConfigMap:
@@ -108,9 +107,9 @@ func localObject(given runtime.Object) (ref, object) {
 	}
 }
 
-// bindAll gives volumes to the claims among objects: from now on each names its
-// volume. It returns why some have none. What was decided is on disk before anybody
-// gets to know it, unless the disk can't be written.
+// bindAll binds the claims among objects: their copies in objects name their volumes. It
+// returns the reasons of claims that have none. The bindings are on disk before a getter
+// returns them, unless the disk can't be written.
 func (l *Local) bindAll(objects map[ref]object) map[ref]string {
 	var claims []*v1.PersistentVolumeClaim
 	var volumes []*v1.PersistentVolume
@@ -158,8 +157,8 @@ func (l *Local) onThisNode(v *v1.PersistentVolume) bool {
 	return selector.Match(this)
 }
 
-// affected returns the pods that find something else in what is to come. The lock is
-// held.
+// affected returns the registered pods that refer to an object that differs in next. The
+// lock is held.
 func (l *Local) affected(next map[ref]object, unbound map[ref]string) []pod.UID {
 	changed := map[ref]bool{}
 	for _, objects := range []map[ref]object{l.objects, next} {
@@ -185,7 +184,7 @@ func (l *Local) affected(next map[ref]object, unbound map[ref]string) []pod.UID 
 	return sorted(uids)
 }
 
-// Register takes note of what a pod refers to.
+// Register records the references of a pod.
 func (l *Local) Register(p *v1.Pod) {
 	refs := watchedRefsOf(p)
 	for _, name := range ClaimsOf(p) {
@@ -255,22 +254,22 @@ func (l *Local) PersistentVolume(_ context.Context, name string) (*v1.Persistent
 	return typed[*v1.PersistentVolume](l.read(ref{kind: volume, name: name}))
 }
 
-// ServiceAccount finds none: there are none without a cluster.
+// ServiceAccount fails: there are no service accounts without a cluster.
 func (l *Local) ServiceAccount(_ context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	return nil, ref{account, namespace, name}.notFound(": service accounts need a cluster")
 }
 
-// Services returns none: there are none without a cluster.
+// Services returns an empty list: there are no Services without a cluster.
 func (l *Local) Services(context.Context, string) ([]*v1.Service, error) { return nil, nil }
 
-// Token fails: only an API server can make one.
+// Token fails: only an API server can issue tokens.
 func (l *Local) Token(_ context.Context, p *v1.Pod, _ string, _ int64) (value string, expires, refreshAt time.Time, err error) {
 	return "", time.Time{}, time.Time{}, fmt.Errorf(
 		"a token of service account %s/%s needs a cluster: join one with --kubeconfig, or do without the token", p.Namespace, ServiceAccountOf(p))
 }
 
-// CSIDriver says how drivers are treated without a cluster: nobody attaches volumes, and
-// a driver is told all that there is to know.
+// CSIDriver returns the same settings for all drivers, since there is no cluster that has
+// others: volumes are not attached, and a driver gets the information about the pod.
 func (l *Local) CSIDriver(_ context.Context, name string) (*storagev1.CSIDriver, error) {
 	return &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -281,12 +280,12 @@ func (l *Local) CSIDriver(_ context.Context, name string) (*storagev1.CSIDriver,
 	}, nil
 }
 
-// VolumeAttachment finds none: nobody attaches volumes without a cluster.
+// VolumeAttachment fails: volumes are not attached without a cluster.
 func (l *Local) VolumeAttachment(_ context.Context, name string) (*storagev1.VolumeAttachment, error) {
 	return nil, ref{kind: attachment, name: name}.notFound(": volumes are attached by a cluster")
 }
 
-// TrustBundles fails: only a cluster has them.
+// TrustBundles fails: only a cluster has clustertrustbundles.
 func (l *Local) TrustBundles(context.Context, *v1.ClusterTrustBundleProjection) ([]string, error) {
 	return nil, errors.New("a clusterTrustBundle needs a cluster: take the bundle from a configMap")
 }

@@ -44,15 +44,15 @@ func (r ref) String() string {
 	return r.kind + " " + r.namespace + "/" + r.name
 }
 
-// notFound is the error for an object that does not exist. A hint may say what to do
-// about it.
+// notFound is the error for an object that does not exist. The hint is appended to its
+// message.
 func (r ref) notFound(hint string) error {
 	err := apierrors.NewNotFound(schema.GroupResource{Resource: r.kind}, r.name)
 	err.ErrStatus.Message += hint
 	return err
 }
 
-// failed says that an object could not be read.
+// failed wraps the error of reading an object.
 func (r ref) failed(err error) error {
 	if apierrors.IsNotFound(err) {
 		return r.notFound("")
@@ -63,8 +63,8 @@ func (r ref) failed(err error) error {
 // lastApplied is where kubectl keeps a second copy of the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// leanMeta leaves out of an object's metadata what nobody here reads and what is often
-// larger than the rest.
+// leanMeta drops managedFields and kubectl's annotation from metadata: berth does not read
+// them, and they are often larger than the rest.
 func leanMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields = nil
 	if _, there := m.Annotations[lastApplied]; there {
@@ -73,8 +73,8 @@ func leanMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// lean returns a ConfigMap or Secret as it is kept. The given object belongs to the
-// client and is left as it is.
+// lean returns a copy of a ConfigMap or Secret with lean metadata. The given object belongs
+// to the client and is not changed.
 func lean(given any) (object, error) {
 	switch given := given.(type) {
 	case *v1.ConfigMap:
@@ -102,7 +102,8 @@ func immutable(o object) bool {
 	return promise != nil && *promise
 }
 
-// same tells whether a pod finds the same in both. Either may be nil: it does not exist.
+// same tells whether two versions of an object are the same for a pod. nil is an object
+// that does not exist.
 func same(a, b object) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -128,8 +129,8 @@ func same(a, b object) bool {
 	}
 }
 
-// sameClass tells whether a pod runs in the same way in both. Whom a class schedules
-// where is of no concern to a node.
+// sameClass tells whether a pod runs in the same way with two versions of its RuntimeClass.
+// The scheduling part of a class is of no concern to a node.
 func sameClass(a, b *nodev1.RuntimeClass) bool {
 	return a.Handler == b.Handler && apiequality.Semantic.DeepEqual(a.Overhead, b.Overhead)
 }
@@ -140,7 +141,8 @@ func leanClass(given *nodev1.RuntimeClass) *nodev1.RuntimeClass {
 	return &kept
 }
 
-// leanService keeps what variables are made of. There may be thousands of Services.
+// leanService keeps the fields that variables are made of. There may be thousands of
+// Services.
 func leanService(given *v1.Service) *v1.Service {
 	return &v1.Service{
 		ObjectMeta: metav1.ObjectMeta{

@@ -1,22 +1,22 @@
-// Package objects fetches what pods refer to: ConfigMaps, Secrets, tokens of service
+// Package objects fetches the objects that pods refer to: ConfigMaps, Secrets, tokens of service
 // accounts, RuntimeClasses, Services, persistent volumes with their claims, and the
 // certificates that a cluster trusts.
 //
-// There are two providers with the same getters. API asks an API server. Local has
-// what lies beside the manifests of pods, for a machine without a cluster, and gives
-// volumes to claims there; Gather brings it the objects of all sources.
+// There are two providers with the same getters. API reads from an API server. Local has
+// the objects of manifests, for static pods, and binds volumes to claims there; Collector
+// brings it the objects of all sources. Provider chooses between the two by pod.
 //
-// Whoever runs a pod registers it, and is told through Changed when an object that
-// it refers to is another one now. That says only "look at this pod again": the
-// getters have the news. What has not changed in content is not told.
+// Execution registers each pod that runs. When an object that a registered pod refers to
+// has changed in content, the provider calls Enqueue with the pod's UID; the getters
+// return the new version.
 //
 // A node may not watch all ConfigMaps and Secrets of a cluster, only those that its
 // pods refer to, each by its name. So API has a watch for each of them, which begins
 // with the first pod that refers to the object and ends with the last one.
 //
-// Only the providers write what they hold. The objects that they hand out are shared:
-// nobody writes to them. The content of a Secret, and a token, go to those who ask,
-// and never into an error or a log.
+// Only the providers write to their tables. The objects that getters return are shared and
+// must not be changed. The content of a Secret, and a token, are returned by getters only,
+// and are never part of an error or a log.
 package objects
 
 import (
@@ -42,7 +42,7 @@ import (
 // getTimeout is how long a getter waits for the API server.
 const getTimeout = 10 * time.Second
 
-// Client is what API needs of a set of clients.
+// Client is the part of a clientset that API uses.
 type Client interface {
 	CoreV1() corev1.CoreV1Interface
 	NodeV1() nodev1client.NodeV1Interface
@@ -50,16 +50,16 @@ type Client interface {
 	CertificatesV1() certificatesv1client.CertificatesV1Interface
 }
 
-// APIConfig is what API is made of.
+// APIConfig configures an API.
 type APIConfig struct {
 	Client Client
 	Log    *slog.Logger
-	// Enqueue is told the pods that refer to an object which is another one now. It
-	// may block while the loop is busy, and must return when its context ends.
+	// Enqueue is called for each pod that refers to an object that changed. It may block
+	// while the loop is busy, and must return when its context ends.
 	Enqueue func(context.Context, pod.UID)
 }
 
-// API has the objects of an API server.
+// API provides the objects of an API server.
 type API struct {
 	APIConfig
 	outage   *outage
@@ -69,19 +69,19 @@ type API struct {
 	mu      sync.Mutex
 	group   *run.Group // of the watches; nil while Run does not run
 	pods    map[pod.UID]*registration
-	objects map[ref]*watched // those that a registered pod refers to
+	objects map[ref]*watched // ConfigMaps and Secrets that a registered pod refers to
 
 	trustWatch trustWatch
 }
 
-// registration is what is kept of a pod while it is registered.
+// registration holds the references and the tokens of a registered pod.
 type registration struct {
 	refs   map[ref]bool
 	class  string // its RuntimeClass, or ""
 	tokens map[tokenKey]*token
 }
 
-// NewAPI checks the configuration. Nothing is asked for before Run.
+// NewAPI checks the configuration. No request is made before Run.
 func NewAPI(c APIConfig) (*API, error) {
 	if c.Client == nil || c.Log == nil || c.Enqueue == nil {
 		return nil, errors.New("references to objects of the API server: client, log and changed are required")
@@ -97,7 +97,7 @@ func NewAPI(c APIConfig) (*API, error) {
 	}, nil
 }
 
-// Run watches what is referred to until the context ends.
+// Run watches the objects that registered pods refer to, until the context ends.
 func (a *API) Run(ctx context.Context) {
 	group := run.NewGroup(ctx, a.Log)
 	defer group.Stop()
@@ -111,7 +111,7 @@ func (a *API) Run(ctx context.Context) {
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
-		a.group = nil // whoever registers from now on starts nothing
+		a.group = nil // Register starts no watch from now on
 		a.mu.Unlock()
 	}()
 
@@ -124,8 +124,8 @@ func (a *API) Run(ctx context.Context) {
 // starts before would lack their variables.
 func (a *API) Synced() <-chan struct{} { return a.services.synced }
 
-// Register takes note of what a pod refers to. It is called with every new version of
-// a pod that is to run, is idempotent, and never waits.
+// Register watches the objects that a pod refers to. It is called with every new version
+// of a pod that is to run, is idempotent, and never waits.
 func (a *API) Register(p *v1.Pod) {
 	wanted := watchedRefsOf(p)
 	a.mu.Lock()
@@ -164,7 +164,8 @@ func (a *API) Unregister(uid pod.UID) {
 	a.updateTrustWatch(uid, false)
 }
 
-// watchedRefsOf returns what of a pod's references is watched by name.
+// watchedRefsOf returns the ConfigMaps and Secrets that a pod refers to: they are watched
+// by name.
 func watchedRefsOf(p *v1.Pod) map[ref]bool {
 	out := map[ref]bool{}
 	for _, name := range ConfigMapsOf(p) {
@@ -176,12 +177,12 @@ func watchedRefsOf(p *v1.Pod) map[ref]bool {
 	return out
 }
 
-// enqueueAll calls Changed for some pods. No lock is held: it may block.
+// enqueueAll calls Enqueue for some pods. The caller holds no lock: it may block.
 func (a *API) enqueueAll(ctx context.Context, uids []pod.UID) {
 	for _, uid := range uids {
 		a.Enqueue(ctx, uid)
 	}
 }
 
-// sorted gives an order to a set of pods.
+// sorted returns the members of a set of UIDs, sorted.
 func sorted(uids map[pod.UID]bool) []pod.UID { return slices.Sorted(maps.Keys(uids)) }

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// While the API server is away, one watch after the other asks whether it is back,
-	// with these pauses in between.
+	// While the API server is away, one watch after the other sends a request to find out
+	// whether it is back, with these pauses in between.
 	firstProbe   = 100 * time.Millisecond
 	longestProbe = 2 * time.Second
 
-	// logAfter is how long trouble must have lasted to be worth a line in the log.
+	// logAfter is how long failures must have lasted to be logged.
 	logAfter = time.Second
 )
 
-// outage is what all watches know together of an API server that does not answer.
-// There can be hundreds of them. If each tried again on its own, they would use up
+// outage coordinates the retries of all watches while the API server does not answer.
+// There can be hundreds of watches. If each tried again on its own, they would use up
 // the requests that the node is allowed to make, and more urgent ones would wait.
 type outage struct {
 	log *slog.Logger
@@ -40,7 +40,8 @@ type outage struct {
 
 func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
 
-// recordResult takes in how a request ended.
+// recordResult records the result of a request. It logs the beginning of an outage that
+// lasts, and its end.
 func (o *outage) recordResult(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +66,7 @@ func (o *outage) recordResult(err error) {
 	}
 }
 
-// awaitTurn waits until the server is back, or until it is the caller's turn to find out.
+// awaitTurn waits until the server is back, or until it is the caller's turn to try.
 func (o *outage) awaitTurn(ctx context.Context) {
 	for {
 		o.mu.Lock()
@@ -87,8 +88,8 @@ func (o *outage) awaitTurn(ctx context.Context) {
 	}
 }
 
-// isAway tells whether the trouble is with the server as a whole: there was no
-// answer, or one that says to come later, or that it is broken.
+// isAway tells whether an error concerns the server as a whole: there was no answer, or
+// one with status 429 or 5xx.
 func isAway(err error) bool {
 	if err == nil {
 		return false

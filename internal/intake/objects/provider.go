@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// provider has the getters that both providers share.
+// provider has the getters that Local and API share.
 type provider interface {
 	Register(p *v1.Pod)
 	Unregister(uid pod.UID)
@@ -28,10 +28,10 @@ type provider interface {
 	TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]string, error)
 }
 
-// Provider asks the provider that a pod belongs to: a static pod finds what lies beside
-// its manifest, every other one what the API server has. A static pod that could
-// read from the API server would stop to work when it is away, and API servers take
-// no mirror of such a pod.
+// Provider chooses the provider by the kind of pod: a static pod gets the objects that lie
+// beside its manifest, every other pod the objects of the API server. A static pod that
+// could read from the API server would stop to work while the server is away, and API
+// servers accept no mirror of such a pod.
 type Provider struct {
 	Local *Local
 	API   *API // nil without a cluster
@@ -44,10 +44,10 @@ func (b Provider) of(p *v1.Pod) provider {
 	return b.API
 }
 
-// Register sees to it that what a pod refers to is at hand.
+// Register begins to watch the objects that a pod refers to.
 func (b Provider) Register(p *v1.Pod) { b.of(p).Register(p) }
 
-// Unregister ends that.
+// Unregister forgets a pod in both providers.
 func (b Provider) Unregister(uid pod.UID) {
 	b.Local.Unregister(uid)
 	if b.API != nil {
@@ -55,62 +55,63 @@ func (b Provider) Unregister(uid pod.UID) {
 	}
 }
 
-// ConfigMap returns one that a pod refers to.
+// ConfigMap returns a ConfigMap of the pod's namespace.
 func (b Provider) ConfigMap(ctx context.Context, p *v1.Pod, name string) (*v1.ConfigMap, error) {
 	return b.of(p).ConfigMap(ctx, p.Namespace, name)
 }
 
-// Secret returns one that a pod refers to.
+// Secret returns a Secret of the pod's namespace.
 func (b Provider) Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error) {
 	return b.of(p).Secret(ctx, p.Namespace, name)
 }
 
-// Token returns one of a pod's service account, and when to ask again.
+// Token returns a token of a pod's service account, and when to ask for a new one.
 func (b Provider) Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error) {
 	return b.of(p).Token(ctx, p, audience, seconds)
 }
 
-// RuntimeClass returns the one of a pod.
+// RuntimeClass returns the RuntimeClass of a pod.
 func (b Provider) RuntimeClass(ctx context.Context, p *v1.Pod, name string) (*nodev1.RuntimeClass, error) {
 	return b.of(p).RuntimeClass(ctx, name)
 }
 
-// Services returns those that a pod is told of.
+// Services returns the Services that get variables in the environment of a pod.
 func (b Provider) Services(ctx context.Context, p *v1.Pod) ([]*v1.Service, error) {
 	return b.of(p).Services(ctx, p.Namespace)
 }
 
-// PersistentVolumeClaim returns one that a pod refers to.
+// PersistentVolumeClaim returns a claim of the pod's namespace.
 func (b Provider) PersistentVolumeClaim(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolumeClaim, error) {
 	return b.of(p).PersistentVolumeClaim(ctx, p.Namespace, name)
 }
 
-// PersistentVolume returns the one that a claim of a pod is bound to.
+// PersistentVolume returns the volume that a claim of a pod is bound to.
 func (b Provider) PersistentVolume(ctx context.Context, p *v1.Pod, name string) (*v1.PersistentVolume, error) {
 	return b.of(p).PersistentVolume(ctx, name)
 }
 
-// ServiceAccount returns that of a pod.
+// ServiceAccount returns a service account of the pod's namespace.
 func (b Provider) ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error) {
 	return b.of(p).ServiceAccount(ctx, p.Namespace, name)
 }
 
-// SecretIn returns a secret of any namespace, for those who act on behalf of a pod.
+// SecretIn returns a Secret of any namespace, such as one that the volume of a pod's claim
+// names.
 func (b Provider) SecretIn(ctx context.Context, p *v1.Pod, namespace, name string) (*v1.Secret, error) {
 	return b.of(p).Secret(ctx, namespace, name)
 }
 
-// CSIDriver returns what is said of a driver of a pod's volumes.
+// CSIDriver returns the CSIDriver object of a driver of a pod's volumes.
 func (b Provider) CSIDriver(ctx context.Context, p *v1.Pod, name string) (*storagev1.CSIDriver, error) {
 	return b.of(p).CSIDriver(ctx, name)
 }
 
-// VolumeAttachment tells whether a volume of a pod is attached.
+// VolumeAttachment returns the VolumeAttachment of a volume of a pod.
 func (b Provider) VolumeAttachment(ctx context.Context, p *v1.Pod, name string) (*storagev1.VolumeAttachment, error) {
 	return b.of(p).VolumeAttachment(ctx, name)
 }
 
-// TrustBundles returns the certificates that a volume of a pod is to have.
+// TrustBundles returns the certificates that a projected volume of a pod selects.
 func (b Provider) TrustBundles(ctx context.Context, p *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]string, error) {
 	return b.of(p).TrustBundles(ctx, s)
 }

@@ -63,7 +63,7 @@ func objectsOf(p *v1.Pod) (configMaps, secrets []string) {
 	return configMaps, secrets
 }
 
-// secretsOfVolume names those that one kind of volume or another needs by itself.
+// secretsOfVolume names the Secrets that a volume source refers to directly.
 func secretsOfVolume(v *v1.VolumeSource) []string {
 	var out []string
 	if v.Secret != nil {
@@ -137,13 +137,13 @@ func ServiceAccountOf(p *v1.Pod) string {
 	return p.Spec.ServiceAccountName
 }
 
-// environment is what a container's environment is made of.
+// environment holds env and envFrom of a container.
 type environment struct {
 	env  []v1.EnvVar
 	from []v1.EnvFromSource
 }
 
-// environments returns those of all containers, of whatever kind.
+// environments returns env and envFrom of all init, main and ephemeral containers.
 func environments(p *v1.Pod) []environment {
 	var out []environment
 	for i := range p.Spec.InitContainers {
@@ -161,7 +161,7 @@ func environments(p *v1.Pod) []environment {
 	return out
 }
 
-// names sorts, and leaves out what is there twice or has no name.
+// names sorts a list of names, without duplicates and empty ones.
 func names(all []string) []string {
 	slices.Sort(all)
 	all = slices.Compact(all)

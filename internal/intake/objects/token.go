@@ -20,25 +20,25 @@ const (
 	defaultTokenLife = 3600 // seconds, as the API server's
 	// maxTokenAge is when a token is refreshed at the latest, however long it lives.
 	maxTokenAge = 24 * time.Hour
-	// A refresh comes up to so much earlier, by chance: tokens of pods that started
-	// together are not refreshed together.
+	// maxTokenJitter is by how much a refresh may come earlier, at random, so that tokens of
+	// pods that started together are not refreshed together.
 	maxTokenJitter = 10 * time.Second
 
-	// A refresh that failed is tried again after these pauses. The token at hand goes on
-	// being handed out while it is good.
+	// A refresh that failed is tried again after these pauses. The old token is returned
+	// while it is good.
 	firstTokenRetry   = time.Second
 	longestTokenRetry = time.Minute
 )
 
-// tokenKey says which of its tokens a pod asks for.
+// tokenKey identifies a token among those of a pod.
 type tokenKey struct {
 	account  string
 	audience string // empty: that of the API server
 	seconds  int64
 }
 
-// token is a token of one pod. turn guards it: whoever has put something into it may
-// read and write.
+// token is a token of one pod. turn is its lock: the goroutine that has sent a value to it
+// may read and write the other fields.
 type token struct {
 	turn     chan struct{} // capacity 1
 	value    string        // empty: there is none yet
@@ -47,17 +47,17 @@ type token struct {
 	failures int       // to refresh it, in a row
 }
 
-// A server's own knowledge of a pod lags behind for a moment: for about a second in
-// all, a refusal is not taken for an answer.
+// The caches of an API server lag behind for a moment: a refused token request is repeated
+// for about a second in all, after these pauses.
 const (
 	firstLag   = 50 * time.Millisecond
 	longestLag = 400 * time.Millisecond
 )
 
 // Token returns a token of the pod's service account that is good for one audience. It
-// is bound to the pod: when the pod is gone from the API server, so is its worth.
+// is bound to the pod: it is invalid once the pod is gone from the API server.
 //
-// The token stays the same until refreshAt. Whoever keeps it somewhere asks again then.
+// The token stays the same until refreshAt. Callers that store it ask again then.
 func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (value string, expires, refreshAt time.Time, err error) {
 	if seconds <= 0 {
 		seconds = defaultTokenLife
@@ -154,15 +154,15 @@ func lifeOf(answer *authenticationv1.TokenRequest, asked time.Time) (time.Durati
 	return life, nil
 }
 
-// refreshAfter is when a token of that life is to be refreshed: after four fifths of it,
-// or a day.
+// refreshAfter returns the age at which a token of that lifetime is refreshed: four fifths
+// of the lifetime, or a day.
 func refreshAfter(life time.Duration) time.Duration {
 	after := min(life/5*4, maxTokenAge)
 	return after - rand.N(min(maxTokenJitter, after/20)+1)
 }
 
-// isPast tells whether a moment of this process has come, be it by the time that went
-// by or by what the clock shows now: clocks are set, and machines sleep.
+// isPast tells whether a time has come, by the monotonic clock or by the wall clock: clocks
+// are set, and machines sleep.
 func isPast(t time.Time) bool {
 	now := time.Now()
 	return !now.Before(t) || !now.Round(0).Before(t)

@@ -14,8 +14,8 @@ import (
 
 var errNoTrustBundles = errors.New("the API server has no clustertrustbundles (certificates.k8s.io/v1beta1): switch them on there, or take the bundle from a configMap")
 
-// TrustBundles returns the bundles of certificates that a volume asks for: one by its
-// name, or all of a signer that have some labels. There may be none of a signer.
+// TrustBundles returns the clustertrustbundles that a volume selects: one by its name, or
+// all of a signer that match a label selector. The list of a signer may be empty.
 func (a *API) TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]string, error) {
 	if s.Name != nil {
 		one, err := a.trustBundle(ctx, *s.Name)
@@ -44,8 +44,8 @@ func (a *API) TrustBundles(ctx context.Context, s *v1.ClusterTrustBundleProjecti
 	return out, nil
 }
 
-// trustBundle returns a bundle. One that the watch has not told of is asked for: it may
-// be as new as the pod.
+// trustBundle returns a bundle. If the watch has not brought it yet, it is read from the
+// server: it may be as new as the pod.
 func (a *API) trustBundle(ctx context.Context, name string) (*certificatesv1beta1.ClusterTrustBundle, error) {
 	if known := a.watchedTrustBundles(); known != nil {
 		if b, ok := known.get("", name); ok {
@@ -59,7 +59,7 @@ func (a *API) trustBundle(ctx context.Context, name string) (*certificatesv1beta
 	return b, nil
 }
 
-// trustBundlesOf returns at least those of a signer.
+// trustBundlesOf returns the bundles of a signer, and maybe those of others.
 func (a *API) trustBundlesOf(ctx context.Context, signer string) ([]*certificatesv1beta1.ClusterTrustBundle, error) {
 	if known := a.watchedTrustBundles(); known != nil {
 		return known.in(""), nil
@@ -77,7 +77,8 @@ func (a *API) trustBundlesOf(ctx context.Context, signer string) ([]*certificate
 	return out, nil
 }
 
-// trustBundleError tells a bundle that is not there from a server that knows of none at all.
+// trustBundleError returns the error of reading a bundle. For a bundle that is not found, it
+// finds out whether the server has that kind of object at all.
 func (a *API) trustBundleError(ctx context.Context, r ref, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read %s: %w", r, err)

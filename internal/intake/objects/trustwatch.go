@@ -14,8 +14,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// trustWatch is the watch of all clustertrustbundles. There is one for as long as a
-// registered pod has any in a volume. API.mu guards it.
+// trustWatch is the watch of all clustertrustbundles. It runs as long as a registered pod
+// has one in a volume. API.mu guards it.
 type trustWatch struct {
 	pods map[pod.UID]bool
 	all  *collection[*certificatesv1beta1.ClusterTrustBundle] // nil: no pod has any
@@ -36,7 +36,8 @@ func usesTrustBundles(p *v1.Pod) bool {
 	return false
 }
 
-// updateTrustWatch takes note whether a pod has any. The lock is held.
+// updateTrustWatch records whether a pod has clustertrustbundles in a volume. It starts the
+// watch with the first such pod, and stops it with the last. The lock is held.
 func (a *API) updateTrustWatch(uid pod.UID, has bool) {
 	t := &a.trustWatch
 	if has {
@@ -56,7 +57,7 @@ func (a *API) updateTrustWatch(uid pod.UID, has bool) {
 	t.stop, t.all = nil, nil
 }
 
-// startTrustWatch begins to watch if somebody needs it. The lock is held.
+// startTrustWatch starts the watch if a pod needs it. The lock is held.
 func (a *API) startTrustWatch() {
 	t := &a.trustWatch
 	if a.group == nil || t.stop != nil || t.all == nil {
@@ -84,8 +85,8 @@ func (a *API) podsWithTrustBundles() []pod.UID {
 	return sorted(a.trustWatch.pods)
 }
 
-// watchedTrustBundles returns what the watch has told; nil: nothing yet. Whoever finds nothing is
-// told when there is something.
+// watchedTrustBundles returns the bundles of the watch, or nil before its first list. Then the
+// pods with trust bundles are enqueued when the list is there.
 func (a *API) watchedTrustBundles() *collection[*certificatesv1beta1.ClusterTrustBundle] {
 	a.mu.Lock()
 	all := a.trustWatch.all
@@ -102,16 +103,17 @@ func leanTrustBundle(given *certificatesv1beta1.ClusterTrustBundle) *certificate
 	return &kept
 }
 
-// sameTrustBundle tells whether the same is trusted, and the same volumes select it.
+// sameTrustBundle tells whether two versions of a bundle have the same certificates and are
+// selected by the same volumes.
 func sameTrustBundle(a, b *certificatesv1beta1.ClusterTrustBundle) bool {
 	return a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels)
 }
 
-// trustBundlesPath is where API servers have them, if they do: most do not yet.
+// trustBundlesPath is the API path of clustertrustbundles. Most servers do not have it yet.
 const trustBundlesPath = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
 
-// trustReader reads them. It goes past the typed clients, which have only what every
-// server has.
+// trustReader reads clustertrustbundles. It makes requests of its own because the typed
+// client for them is not part of Client.
 type trustReader struct{ client rest.Interface }
 
 func (a *API) trustReader() trustReader { return trustReader{a.Client.CertificatesV1().RESTClient()} }

@@ -7,7 +7,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// A node may not watch these, and they are needed rarely. They are read when asked for.
+// A node may not watch the kinds of objects in this file, and they are needed rarely. They
+// are read from the server each time.
 
 // PersistentVolumeClaim returns a claim as the API server has it now.
 func (a *API) PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
@@ -36,7 +37,7 @@ func (a *API) ServiceAccount(ctx context.Context, namespace, name string) (*v1.S
 	return o, nil
 }
 
-// CSIDriver returns what the cluster says of a driver of volumes.
+// CSIDriver returns the CSIDriver object of a driver as the API server has it now.
 func (a *API) CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
 	o, err := get(ctx, a.Client.StorageV1().CSIDrivers(), name)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *API) CSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver,
 	return o, nil
 }
 
-// VolumeAttachment tells whether a volume is attached to a node.
+// VolumeAttachment returns a VolumeAttachment as the API server has it now.
 func (a *API) VolumeAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
 	o, err := get(ctx, a.Client.StorageV1().VolumeAttachments(), name)
 	if err != nil {

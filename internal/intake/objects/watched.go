@@ -24,13 +24,13 @@ type watched struct {
 	pods map[pod.UID]bool
 	stop context.CancelFunc // ends reading and watching; nil: it is at rest, or Run does not run
 
-	synced  chan struct{} // closed when it was read, and when nobody refers to it any more
+	synced  chan struct{} // closed when it was read, and when no pod refers to it any more
 	object  object        // nil: it does not exist, or was not read yet
 	failure error         // why it was not read yet, if anything went wrong
-	missed  bool          // a getter did not want to wait until it was read
+	missed  bool          // a getter gave up before it was read
 }
 
-// isSynced tells whether it was read.
+// isSynced tells whether the object was read, or is not referred to any more.
 func (w *watched) isSynced() bool { return isClosed(w.synced) }
 
 func isClosed(c <-chan struct{}) bool {
@@ -42,7 +42,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// addReference adds a pod to those that refer to an object. The lock is held.
+// addReference adds a pod to the references of an object, and begins to watch the object
+// if it is the first. The lock is held.
 func (a *API) addReference(uid pod.UID, to ref) {
 	w := a.objects[to]
 	switch {
@@ -57,7 +58,8 @@ func (a *API) addReference(uid pod.UID, to ref) {
 	w.pods[uid] = true
 }
 
-// dropReference takes a pod off those that refer to an object. The lock is held.
+// dropReference removes a pod from the references of an object, and ends the watch of the
+// object after the last. The lock is held.
 func (a *API) dropReference(uid pod.UID, to ref) {
 	w := a.objects[to]
 	delete(w.pods, uid)
@@ -78,10 +80,10 @@ func (w *watched) end() {
 	}
 }
 
-// start begins to read and watch an object. The lock is held.
+// start starts the goroutine that reads and watches an object. The lock is held.
 func (a *API) start(w *watched) {
 	if a.group == nil || w.stop != nil {
-		return // Run does it, or has done so
+		return // Run will start it, or it runs
 	}
 	whole := a.group.Context()
 	ctx, stop := context.WithCancel(whole)
@@ -92,9 +94,9 @@ func (a *API) start(w *watched) {
 	})
 }
 
-// follow reads an object, and watches it until ctx ends. The first read is a plain
-// one: the list that a watch begins with can take the server a tenth of a second, and
-// an immutable object needs no watch at all.
+// follow reads an object, and watches it until ctx ends. The first read is a GET: the
+// list that a watch begins with can take the server a tenth of a second, and an immutable
+// object needs no watch at all.
 func (a *API) follow(ctx, whole context.Context, w *watched) {
 	learn := func(o any) error { return a.receive(ctx, whole, w, o) }
 	f := w.follower(a)
@@ -125,8 +127,8 @@ func (a *API) follow(ctx, whole context.Context, w *watched) {
 	f.run(ctx)
 }
 
-// follower makes the requests for an object: by its name, since a node may not ask for
-// more.
+// follower returns the follower of one object, selected by its name, since a node may not
+// read others.
 func (r ref) follower(a *API) *follower {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, r.name).String()
 	if r.kind == secret {
@@ -135,8 +137,8 @@ func (r ref) follower(a *API) *follower {
 	return newFollower(a, r.String(), &v1.ConfigMap{}, a.Client.CoreV1().ConfigMaps(r.namespace), only)
 }
 
-// receive takes in what an object is now; nil: it does not exist. ctx is that of the
-// watch that tells, whole that of all of them.
+// receive stores the new version of an object, nil if it does not exist, and enqueues the
+// pods that refer to it. ctx is the context of this watch, whole that of all watches.
 func (a *API) receive(ctx, whole context.Context, w *watched, given any) error {
 	var now object
 	if given != nil {
@@ -152,12 +154,12 @@ func (a *API) receive(ctx, whole context.Context, w *watched, given any) error {
 	return nil
 }
 
-// setObject keeps what an object is now, and returns the pods that are to know.
+// setObject stores the new version of an object, and returns the pods to be enqueued.
 func (a *API) setObject(ctx context.Context, w *watched, now object) []pod.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil // it is not this watch any more that tells
+		return nil // this watch was replaced or ended
 	}
 	news := w.missed
 	if w.isSynced() || w.object != nil {
@@ -176,7 +178,8 @@ func (a *API) setObject(ctx context.Context, w *watched, now object) []pod.UID {
 	return sorted(w.pods)
 }
 
-// recordFailure notes that an object could not be read. What was known before is used again.
+// recordFailure records why an object could not be read. Its last version, if there is one,
+// is used again.
 func (a *API) recordFailure(ctx context.Context, w *watched, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +192,7 @@ func (a *API) recordFailure(ctx context.Context, w *watched, err error) {
 	}
 }
 
-// read returns a ConfigMap or Secret.
+// read returns a ConfigMap or Secret. If its first read is under way, it waits.
 func (a *API) read(ctx context.Context, r ref) (object, error) {
 	a.mu.Lock()
 	w := a.objects[r]
@@ -228,7 +231,7 @@ func (a *API) read(ctx context.Context, r ref) (object, error) {
 	return nil, fmt.Errorf("%s was not read yet, after %s: %w", r, getTimeout, w.failure)
 }
 
-// readNow asks for an object that no registered pod refers to.
+// readNow reads an object that no registered pod refers to from the server.
 func (a *API) readNow(ctx context.Context, r ref) (object, error) {
 	given, err := r.follower(a).get(ctx, r.name)
 	if err != nil {
@@ -237,8 +240,8 @@ func (a *API) readNow(ctx context.Context, r ref) (object, error) {
 	return lean(given)
 }
 
-// ConfigMap returns a ConfigMap as it is now. If it is about to be read for a pod that
-// was just registered, it waits.
+// ConfigMap returns the current version of a ConfigMap. If it is being read for a pod that
+// was just registered, ConfigMap waits.
 func (a *API) ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	return typed[*v1.ConfigMap](a.read(ctx, ref{configMap, namespace, name}))
 }
@@ -248,7 +251,7 @@ func (a *API) Secret(ctx context.Context, namespace, name string) (*v1.Secret, e
 	return typed[*v1.Secret](a.read(ctx, ref{secret, namespace, name}))
 }
 
-// typed gives an object the type of its kind.
+// typed converts an object to the type of its kind.
 func typed[T object](o object, err error) (T, error) {
 	t, ok := o.(T)
 	if err == nil && !ok {
