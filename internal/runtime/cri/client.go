@@ -1,12 +1,11 @@
 // Package cri talks to a container runtime over the Container Runtime Interface
-// and turns its answers into the words of package pod.
+// and turns its answers into the types of package pod.
 //
 // It keeps no state but its connections, the calls that are under way, and which
-// sandboxes are of this root. Every call
-// but the stream of events has a limit: a deadline, or, where nobody knows how long it
-// may take (pulls, commands without a timeout), that the runtime answers a simple
-// question meanwhile. Each says in its error what was asked for, and is made once:
-// whoever called decides on a retry.
+// sandboxes are of this root. Every call but the stream of events is bounded: by a
+// deadline or, where it may take any time (pulls, commands without a timeout), by a
+// Version call that the runtime has to answer meanwhile. The error of a call says what
+// it was for. A call is made once: the caller decides on a retry.
 package cri
 
 import (
@@ -43,12 +42,13 @@ type Config struct {
 
 	// Root is the id of the root directory whose pods the client sees. Empty: all pods.
 	Root string
-	// OwnsLogs tells, of a pod that bears no id of a root directory, whether it is ours, by the
-	// folder that it logs to. Nil: all such pods are.
+	// OwnsLogs tells by its log directory whether a pod that has no label with the id of a root
+	// directory is ours. Nil: all such pods are.
 	OwnsLogs func(dir string) bool
 
-	// Call begins a call to the runtime, named as the kubelet's metrics name it, and
-	// what it returns ends it. It is for those who measure, and may be nil.
+	// Call is called at the beginning of each call to the runtime, with the operation as the
+	// kubelet's metrics name it; the function that it returns is called at the end. It is for
+	// metrics and traces, and may be nil.
 	Call func(ctx context.Context, operation string) (context.Context, func(error))
 }
 
@@ -103,7 +103,7 @@ func dial(endpoint string, calls *callTable, call callFunc) (*grpc.ClientConn, e
 		return nil, fmt.Errorf("runtime endpoint %q: want unix:///path/to/socket", endpoint)
 	}
 	// A runtime that was restarted is back within a second. gRPC's own backoff
-	// would keep us waiting for up to two minutes.
+	// would wait for up to two minutes.
 	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	conn, err := grpc.NewClient(endpoint,
 		grpc.WithChainUnaryInterceptor(append(callInterceptors(call), calls.intercept, boundedOutput())...),
@@ -118,8 +118,8 @@ func dial(endpoint string, calls *callTable, call callFunc) (*grpc.ClientConn, e
 	return conn, nil
 }
 
-// Changes calls changed once it looks, and then whenever the connection to the runtime has
-// broken or is there again, until ctx ends.
+// Changes calls changed at once, and then whenever the connection to the runtime breaks or
+// is there again, until ctx ends.
 func (c *Client) Changes(ctx context.Context, changed func()) {
 	conn := c.conns[0]
 	was := conn.GetState()
@@ -142,7 +142,7 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Version is what a runtime says of itself.
+// Version is the name and version of a runtime.
 type Version struct{ Name, Version string }
 
 // Version asks the runtime for its name and version.
@@ -156,13 +156,13 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return Version{Name: r.RuntimeName, Version: r.RuntimeVersion}, nil
 }
 
-// ErrNotReady marks the answer of a runtime that is there, but can't run pods yet.
+// ErrNotReady marks the status of a runtime that answers, but can't run pods yet.
 var ErrNotReady = errors.New("not ready")
 
-// IsNotFound tells whether err is the runtime's word that it has no such thing.
+// IsNotFound tells whether the runtime answered that it has no such object.
 func IsNotFound(err error) bool { return code(err) == codes.NotFound }
 
-// IsUnimplemented tells whether err means that the runtime lacks a call.
+// IsUnimplemented tells whether the runtime answered that it does not implement the call.
 func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
 
 // Reason is the text of err without gRPC's wrapping, fit for a pod's status.

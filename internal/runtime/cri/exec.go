@@ -12,24 +12,24 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// maxOutput is how much of a command's output is handed on.
+// maxOutput is how much of a command's output is returned, in bytes.
 const maxOutput = 16 << 10
 
-// maxAnswerDelay is how much later than its timeout the end of a command may be told. The
-// runtime has to kill the command first; one that takes longer did not run itself
-// meanwhile, and so can't know whether the command was late.
+// maxAnswerDelay is how much later than its timeout the runtime may report the end of a
+// command. It has to kill the command first. A runtime that takes longer was not running
+// itself meanwhile, and so can't know whether the command was late.
 const maxAnswerDelay = 10 * time.Second
 
 // Exec runs a command in a container and waits for its end. The runtime kills the
 // command after timeout, and the error then is a context.DeadlineExceeded; without a
 // timeout it may run for as long as ctx does. A command that fails is not an error
-// of Exec: the exit code tells.
+// of Exec: its exit code is returned.
 //
-// A runtime that does not answer is a pod.ErrNoAnswer, which says nothing of the command. It
-// is given up on a while after the timeout, or when it answers nothing else either; one that
-// goes away, or breaks the call off, has not answered.
+// If the runtime does not answer, the error is a pod.ErrNoAnswer, which says nothing about the
+// command. That is so if no answer came for c.timeout after the command's timeout, if the
+// runtime does not answer a Version call either, or if it goes away or breaks off the call.
 //
-// The output is what was written to stdout, then to stderr, at most 16 KiB.
+// The output is stdout followed by stderr, at most 16 KiB.
 func (c *Client) Exec(
 	ctx context.Context, containerID string, command []string, timeout time.Duration,
 ) (output []byte, exitCode int32, err error) {
@@ -72,8 +72,9 @@ func (c *Client) Exec(
 	}
 }
 
-// truncateOutput returns the beginnings of both streams. A flood on one of them leaves
-// the other its half: the reason of a failure is often a single line on stderr.
+// truncateOutput returns the beginnings of stdout and stderr, maxOutput in all. A flood on
+// one of them leaves the other its half: the reason of a failure is often a single line on
+// stderr.
 func truncateOutput(stdout, stderr []byte) []byte {
 	stdout = stdout[:min(len(stdout), maxOutput-min(len(stderr), maxOutput/2))]
 	stderr = stderr[:min(len(stderr), maxOutput-len(stdout))]

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// streamWindow is how much of an answer a runtime may send before it is read. A fixed window
-	// also keeps gRPC from making it larger by itself.
+	// streamWindow is how many bytes of an answer a runtime may send before they are read. A fixed
+	// window also keeps gRPC from making it larger by itself.
 	streamWindow = 64 << 10
-	// outputTimeout is how long the output of one command may keep that of the next waiting.
+	// outputTimeout is how long receiving the output of one command may delay that of the next.
 	outputTimeout = 5 * time.Second
 )
 
 // boundedOutput receives the answers of ExecSync. An answer holds all that the command has
 // written, up to 16 MiB, and gRPC holds all of an answer: many probes that print much at the same
-// time would be more than the agent may use. So no two are received at the same time, and of each
-// only the beginning is kept.
+// time would need more memory than the agent may use. So no two answers are received at the same
+// time, and of each only the beginning is kept.
 func boundedOutput() grpc.UnaryClientInterceptor {
 	turn := make(chan struct{}, 1)
 	return func(
@@ -59,13 +59,13 @@ func execSync(ctx context.Context, conn *grpc.ClientConn, request, reply any, tu
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-time.After(outputTimeout): // by a runtime that sends the header first, and the answer late
-	case <-ctx.Done(): // which RecvMsg tells
+	case <-ctx.Done(): // RecvMsg returns the error
 	}
 	return stream.RecvMsg(reply)
 }
 
-// outputCodec is that of gRPC, but for ExecSyncResponse, of which it keeps the beginning of both
-// outputs.
+// outputCodec is gRPC's codec for protobuf, except for ExecSyncResponse, of which it keeps the
+// beginning of both outputs.
 type outputCodec struct{}
 
 func (outputCodec) Name() string { return "proto" }
@@ -87,8 +87,7 @@ func (outputCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// parseOutput reads the three fields of an ExecSyncResponse as protobuf writes them. Others are
-// skipped.
+// parseOutput decodes the three fields of an ExecSyncResponse. Other fields are skipped.
 func parseOutput(r *mem.Reader, reply *runtimeapi.ExecSyncResponse) error {
 	const stdout, stderr, exitCode = 1, 2, 3
 	const varint, fixed64, chars, fixed32 = 0, 1, 2, 5
@@ -126,7 +125,7 @@ func parseOutput(r *mem.Reader, reply *runtimeapi.ExecSyncResponse) error {
 	return nil
 }
 
-// readTruncated reads a field of bytes, and keeps as much of it as is ever handed on.
+// readTruncated reads a field of bytes, and returns the first maxOutput of them.
 func readTruncated(r *mem.Reader) ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Image is one that the runtime has.
+// Image is an image in the store of the runtime.
 type Image struct {
 	ID      string
 	Tags    []string // sorted
@@ -22,8 +22,8 @@ type Image struct {
 	Size    int64    // bytes
 	Pinned  bool     // it must not be removed
 
-	// Who its processes run as if nobody says otherwise: a number, or a name. A nil
-	// UID and an empty User is root.
+	// UID or User is the user of the image's config: a number, or a name. A nil UID and an
+	// empty User mean root.
 	UID  *int64
 	User string
 }
@@ -51,14 +51,14 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 		}
 		out = append(out, image)
 	}
-	// Runtimes tell them in any order, and a new order is no news.
+	// Runtimes list images in any order; sorted lists can be compared.
 	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
-// PullImage fetches an image and returns the runtime's name for it. It has no
-// deadline of its own, since images are large: it is given up when the runtime answers
-// nothing else either.
+// PullImage pulls an image and returns the runtime's reference to it. It has no deadline of
+// its own, since images are large: it is given up when the runtime does not answer a
+// Version call either.
 func (c *Client) PullImage(ctx context.Context, image string, show keyring.Credential) (string, error) {
 	request := &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}}
 	if !show.Anonymous() {
@@ -79,11 +79,11 @@ func (c *Client) PullImage(ctx context.Context, image string, show keyring.Crede
 	return r.GetImageRef(), nil
 }
 
-// GaveUp tells whether the runtime ended a pull by itself, although nobody asked it to:
-// containerd does that when nothing comes from the registry for long.
+// GaveUp tells whether the runtime canceled a pull by itself: containerd does that when no
+// data come from the registry for long.
 func GaveUp(err error) bool { return code(err) == codes.Canceled }
 
-// ImageSize is how many bytes an image has, or 0 if the runtime does not have it.
+// ImageSize returns the size of an image in bytes, or 0 if the runtime does not have it.
 func (c *Client) ImageSize(ctx context.Context, image string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -94,7 +94,7 @@ func (c *Client) ImageSize(ctx context.Context, image string) (uint64, error) {
 	return r.GetImage().GetSize(), nil
 }
 
-// RemoveImage removes an image and all of its names. One that is gone is removed.
+// RemoveImage removes an image and all of its names. An image that does not exist is no error.
 func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -102,8 +102,8 @@ func (c *Client) RemoveImage(ctx context.Context, image string) error {
 	return unlessGone(err, "remove image", image)
 }
 
-// Filesystem is how much of a file system is used for one purpose. What is nil is
-// not known.
+// Filesystem is how much of a file system is used for one purpose. A nil number is not
+// known.
 type Filesystem struct {
 	At         time.Time // when it was measured
 	Mountpoint string
@@ -111,11 +111,11 @@ type Filesystem struct {
 	Inodes     *uint64 // used
 }
 
-// Filesystems are where the runtime keeps images, and where the layers that
-// containers write to. They may be the same.
+// Filesystems are the file systems on which the runtime keeps images, and those with the
+// writable layers of containers. They may be the same.
 type Filesystems struct{ Images, Containers []Filesystem }
 
-// Filesystems asks the runtime where it keeps what, and how much it is.
+// Filesystems asks the runtime for its file systems and their usage (ImageFsInfo).
 func (c *Client) Filesystems(ctx context.Context) (Filesystems, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func filesystem(f *runtimeapi.FilesystemUsage) Filesystem {
 	}
 }
 
-// value is what the runtime measured, or nil if it did not.
+// value returns a number, or nil if the runtime did not measure it.
 func value(v *runtimeapi.UInt64Value) *uint64 {
 	if v == nil {
 		return nil

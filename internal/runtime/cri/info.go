@@ -10,13 +10,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Info is how a runtime is doing, and what it can do.
+// Info is the status of a runtime, with its handlers and features.
 type Info struct {
 	// Runtime and Network say why the runtime can't make containers and why it has no
 	// network for them. Both are of ErrNotReady, or nil.
 	Runtime, Network error
 
-	Handlers []Handler // by name; that without a name is the default
+	Handlers []Handler // sorted by name; the default handler has no name
 	// SupplementalGroups tells whether the policy of a pod for supplemental groups
 	// is kept.
 	SupplementalGroups bool
@@ -32,8 +32,7 @@ type Handler struct {
 	UserNamespaces          bool
 }
 
-// Info asks the runtime how it is doing. A runtime that answers and is not ready is
-// no error.
+// Info asks the runtime for its status. It is no error if the runtime is not ready.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -61,13 +60,13 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
 		})
 	}
-	// Runtimes tell them in any order, and a new order is no news.
+	// Runtimes list handlers in any order; sorted lists can be compared.
 	slices.SortFunc(info.Handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
 	return info, nil
 }
 
-// Labels tells whether the runtime gives containers SELinux labels. Only containerd says
-// so, in what it tells of its configuration: others are believed to.
+// Labels tells whether the runtime gives containers SELinux labels. Only containerd reports
+// it, as part of its configuration. Other runtimes are assumed to.
 func (c *Client) Labels(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -8,10 +8,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// callFunc begins a call and returns what ends it.
+// callFunc is called at the beginning of a call, and returns the function for its end.
 type callFunc = func(ctx context.Context, operation string) (context.Context, func(error))
 
-// callInterceptors lets somebody see every call that is not a stream.
+// callInterceptors returns an interceptor that reports every unary call, or none if call is
+// nil.
 func callInterceptors(call callFunc) []grpc.UnaryClientInterceptor {
 	if call == nil {
 		return nil
@@ -26,8 +27,8 @@ func callInterceptors(call callFunc) []grpc.UnaryClientInterceptor {
 	}}
 }
 
-// operation is how metrics name a call: /runtime.v1.RuntimeService/RunPodSandbox is
-// run_podsandbox.
+// operation returns the name of a call in the kubelet's metrics:
+// /runtime.v1.RuntimeService/RunPodSandbox is run_podsandbox.
 func operation(method string) string {
 	name := method[strings.LastIndexByte(method, '/')+1:]
 	if name == "UpdateContainerResources" {

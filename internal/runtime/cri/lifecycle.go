@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RunSandbox makes and starts a sandbox and returns its id. The handler is the one
-// of the runtime that is to run it; empty: its default.
+// RunSandbox creates and starts a sandbox and returns its ID. handler is the name of the
+// runtime handler; empty for the default.
 func (c *Client) RunSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -20,7 +20,7 @@ func (c *Client) RunSandbox(ctx context.Context, config *runtimeapi.PodSandboxCo
 	return r.PodSandboxId, nil
 }
 
-// StopSandbox stops a sandbox and all that runs in it. One that is gone is stopped.
+// StopSandbox stops a sandbox and its containers. A sandbox that does not exist is no error.
 func (c *Client) StopSandbox(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -28,7 +28,8 @@ func (c *Client) StopSandbox(ctx context.Context, id string) error {
 	return unlessGone(err, "stop sandbox", id)
 }
 
-// RemoveSandbox removes a sandbox and its containers. One that is gone is removed.
+// RemoveSandbox removes a sandbox and its containers. A sandbox that does not exist is no
+// error.
 func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -36,7 +37,7 @@ func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
 	return unlessGone(err, "remove sandbox", id)
 }
 
-// CreateContainer makes a container in a sandbox and returns its id.
+// CreateContainer creates a container in a sandbox and returns its ID.
 func (c *Client) CreateContainer(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig,
 ) (string, error) {
@@ -51,7 +52,7 @@ func (c *Client) CreateContainer(
 	return r.ContainerId, nil
 }
 
-// StartContainer starts a container that was made.
+// StartContainer starts a container that was created.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -61,7 +62,8 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer asks a container to end, and ends it by force after grace.
+// StopContainer asks a container to end, and kills it after the grace period. A container
+// that does not exist is no error.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+c.timeout)
 	defer cancel()
@@ -69,7 +71,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	return unlessGone(err, "stop container", id)
 }
 
-// RemoveContainer removes a container. One that is gone is removed.
+// RemoveContainer removes a container. A container that does not exist is no error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -84,7 +86,7 @@ func unlessGone(err error, what, id string) error {
 	return fmt.Errorf("%s %s: %w", what, id, err)
 }
 
-// ImageRef returns the runtime's name for an image, or "" if it does not have it.
+// ImageRef returns the runtime's ID of an image, or "" if it does not have the image.
 func (c *Client) ImageRef(ctx context.Context, image string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -13,19 +13,19 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Several agents may have been given the same runtime. Each labels what it makes with the
-// id of its root directory, and what bears another id is not there for it: nobody ends a pod
-// that it does not see. Pods without an id are those of an older version, of a kubelet, or made by hand.
+// Several agents may use the same runtime. Each labels its sandboxes and containers with the
+// id of its root directory, and does not see those with another id, so that it can't end them.
+// Pods without an id are those of an older version, of a kubelet, or made by hand.
 
-// verdicts remembers which sandboxes without an id are ours. To find that out takes a call to the
+// verdicts caches which sandboxes without an id are ours. To find that out takes a call to the
 // runtime, and the answer never changes.
 type verdicts struct {
 	mu   sync.Mutex
 	ours map[string]bool // by id of the sandbox
 }
 
-// keepOwn drops the sandboxes of other roots, and their containers. all tells whether the
-// runtime has no other sandboxes: then verdicts about others are forgotten.
+// keepOwn drops the sandboxes of other roots, and their containers. all tells whether
+// sandboxes are all that the runtime has: then verdicts about others are forgotten.
 func (c *Client) keepOwn(ctx context.Context, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container, all bool,
 ) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	if c.root == "" {
@@ -50,7 +50,7 @@ func (c *Client) keepOwn(ctx context.Context, sandboxes []*runtimeapi.PodSandbox
 		if ours, known := own[item.PodSandboxId]; known {
 			return !ours
 		}
-		return c.ownsLogs != nil // its sandbox is gone, and nobody can say whose it was
+		return c.ownsLogs != nil // its sandbox is gone, so its owner can't be found out
 	})
 	return sandboxes, containers, nil
 }
@@ -79,8 +79,8 @@ func (c *Client) isOwn(ctx context.Context, s *runtimeapi.PodSandbox, containers
 	return ours, nil
 }
 
-// logsOf finds the folder that a pod logs to, or "" if the runtime does not tell. It is
-// the one thing about a pod without an id from which its agent can be known.
+// logsOf finds the log directory of a pod, or "" if the runtime does not report it. It is
+// the only property of a pod without an id that shows its agent.
 func (c *Client) logsOf(ctx context.Context, s *runtimeapi.PodSandbox, containers []*runtimeapi.Container) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -130,7 +130,7 @@ func (v *verdicts) set(id string, ours bool) {
 	v.ours[id] = ours
 }
 
-// keep forgets the sandboxes that are not among those that there are.
+// keep forgets the sandboxes that do not exist any more.
 func (v *verdicts) keep(there map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Pod reads all that the runtime holds of one pod.
+// Pod reads the sandboxes and containers of one pod, with their statuses.
 func (c *Client) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
 	have, err := c.list(ctx, map[string]string{pod.LabelPodUID: string(uid)}, false)
 	if err != nil {
@@ -43,8 +43,8 @@ func (c *Client) Pod(ctx context.Context, uid pod.UID) (pod.Observed, error) {
 	return *o, nil
 }
 
-// List reads which sandboxes and containers there are of this root directory, and which of
-// them are alive. It leaves out what takes a call each to find out: IPs, times, exit codes.
+// List reads the sandboxes and containers of this root directory and their states. It leaves
+// out fields that take one call each to read: IPs, times, exit codes.
 func (c *Client) List(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 	return c.list(ctx, nil, false)
 }
@@ -104,9 +104,9 @@ func (c *Client) list(ctx context.Context, labels map[string]string, ofAllRoots 
 	return out, nil
 }
 
-// newestSandbox and newestContainer put what was made last in front. The number
-// of the attempt goes before the time: a machine without a battery may have made
-// the later one in an earlier year.
+// newestSandbox and newestContainer sort the newest first. They compare the attempt
+// before the time: on a machine without a battery the clock may have been behind when
+// the later one was made.
 func newestSandbox(a, b pod.Sandbox) int {
 	return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
@@ -186,8 +186,8 @@ func (c *Client) addStatus(ctx context.Context, to *pod.Container) error {
 
 // startBrokenOff tells whether a container counts as dead only because the call that was to
 // start it ended in the middle: the agent was killed, for example, or the runtime stood still
-// until the time of the call was over. The container never ran, so it is as if nobody had asked
-// for its start.
+// until the time of the call was over. The container never ran, so it counts as created and
+// not started.
 func startBrokenOff(s *runtimeapi.ContainerStatus) bool {
 	if s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || s.GetStartedAt() != 0 || s.GetReason() != "StartError" {
 		return false
@@ -216,15 +216,15 @@ func (c *Client) sandboxIPs(ctx context.Context, id string) ([]string, error) {
 	return ips, nil
 }
 
-// Event is a hint that something about a pod changed at that time. A runtime
-// may send events that are minutes old, or one twice.
+// Event is a hint that a sandbox or container of a pod changed at that time. A runtime may
+// send events that are minutes old, or the same event twice.
 type Event struct {
 	UID pod.UID
 	At  time.Time
 }
 
-// Events calls each for every event until the stream breaks or ctx ends. opened
-// is called once the runtime was asked: one without events says so after that.
+// Events calls each for every event until the stream breaks or ctx ends. opened is called
+// once the request was sent: a runtime that does not implement events answers after that.
 func (c *Client) Events(ctx context.Context, opened func(), each func(Event)) error {
 	stream, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {

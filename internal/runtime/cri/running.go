@@ -8,9 +8,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What is done to a container that runs, and goes on running.
+// Calls that change a running container, and do not end it.
 
-// UpdateContainer gives a container other resources. Those that are zero stay.
+// UpdateContainer changes the resources of a container. Resources that are zero stay as they
+// are.
 func (c *Client) UpdateContainer(ctx context.Context, id string, resources *runtimeapi.LinuxContainerResources) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -21,7 +22,7 @@ func (c *Client) UpdateContainer(ctx context.Context, id string, resources *runt
 	return nil
 }
 
-// ReopenLog has the runtime begin a new log file, after the old one was moved away.
+// ReopenLog makes the runtime open a new log file, after the old one was renamed.
 func (c *Client) ReopenLog(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -49,5 +50,5 @@ func (c *Client) Checkpoint(ctx context.Context, id, path string, timeout time.D
 	return nil
 }
 
-// wholeSeconds rounds up: nobody gets less time than was asked for.
+// wholeSeconds rounds up, so that a timeout or grace period is never shortened.
 func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }

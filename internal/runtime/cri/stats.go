@@ -12,10 +12,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// What pods use. A nil number was not measured, and a zero time means that nothing
-// of its kind was.
+// In the types below a nil number was not measured, and a zero time means that no number
+// of that struct was.
 
-// PodStats is what one pod uses.
+// PodStats is the usage of one pod.
 type PodStats struct {
 	UID             pod.UID
 	Namespace, Name string
@@ -28,7 +28,7 @@ type PodStats struct {
 	Containers []ContainerStats
 }
 
-// ContainerStats is what one container uses.
+// ContainerStats is the usage of one container.
 type ContainerStats struct {
 	ID, Name string
 
@@ -38,17 +38,17 @@ type ContainerStats struct {
 	Writable Filesystem // its writable layer
 }
 
-// CPU is the time that processes had.
+// CPU is the CPU time that was used.
 type CPU struct {
 	At    time.Time
 	Total *uint64 // nanoseconds of one core since the start
 	Rate  *uint64 // nanoseconds of one core per second, as of late
 }
 
-// Memory is in bytes.
+// Memory is the usage of memory, in bytes.
 type Memory struct {
 	At              time.Time
-	WorkingSet      *uint64 // what can't be taken back
+	WorkingSet      *uint64 // without memory that the kernel can reclaim easily
 	Available       *uint64 // of the limit; nil also if there is none
 	Usage           *uint64 // all, caches included
 	RSS             *uint64
@@ -56,27 +56,27 @@ type Memory struct {
 	MajorPageFaults *uint64
 }
 
-// Swap is in bytes.
+// Swap is the usage of swap, in bytes.
 type Swap struct {
 	At              time.Time
 	Used, Available *uint64
 }
 
-// Network is what went through the interfaces of a pod.
+// Network is the traffic of a pod, by interface.
 type Network struct {
 	At         time.Time
 	Default    *Interface // nil: there is none, as on the network of the host
 	Interfaces []Interface
 }
 
-// Interface is one of a pod's.
+// Interface is the traffic of one network interface of a pod.
 type Interface struct {
 	Name              string
 	RxBytes, RxErrors *uint64
 	TxBytes, TxErrors *uint64
 }
 
-// Stats reads what every pod uses. Sandboxes that no node agent made are left out.
+// Stats reads the usage of all pods. Sandboxes without a pod's label are left out.
 func (c *Client) Stats(ctx context.Context) ([]PodStats, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -94,7 +94,7 @@ func (c *Client) Stats(ctx context.Context) ([]PodStats, error) {
 	return out, nil
 }
 
-// ContainerStats reads what one container uses.
+// ContainerStats reads the usage of one container.
 func (c *Client) ContainerStats(ctx context.Context, id string) (ContainerStats, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

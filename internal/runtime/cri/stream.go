@@ -7,17 +7,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The runtime serves streams itself. Whoever wants one asks here for its URL, which
-// is good once and for a short time.
+// The runtime serves the streams of exec, attach and port-forward itself. The functions of
+// this file return a URL, which can be used once and for a short time.
 
-// Streams are those of a process that somebody wants to be connected to.
+// Streams says which streams of a process to connect to.
 type Streams struct{ Stdin, Stdout, Stderr, TTY bool }
 
-// stderr tells whether it is a stream of its own: a terminal has only one output,
-// and runtimes refuse to be asked for both.
+// stderr tells whether stderr is a stream of its own: a terminal has only one output, and
+// runtimes refuse requests with both.
 func (s Streams) stderr() bool { return s.Stderr && !s.TTY }
 
-// ExecURL is where to run a command in a container.
+// ExecURL returns the URL of a stream that runs a command in a container.
 func (c *Client) ExecURL(ctx context.Context, containerID string, command []string, s Streams) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -30,7 +30,7 @@ func (c *Client) ExecURL(ctx context.Context, containerID string, command []stri
 	return r.GetUrl(), nil
 }
 
-// AttachURL is where to connect to the main process of a container.
+// AttachURL returns the URL of a stream to the main process of a container.
 func (c *Client) AttachURL(ctx context.Context, containerID string, s Streams) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -43,8 +43,8 @@ func (c *Client) AttachURL(ctx context.Context, containerID string, s Streams) (
 	return r.GetUrl(), nil
 }
 
-// PortForwardURL is where to connect to ports of a pod. Without ports, the one who
-// connects names them.
+// PortForwardURL returns the URL of a stream to ports of a pod. Without ports, the client
+// of the stream names them.
 func (c *Client) PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

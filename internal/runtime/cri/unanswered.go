@@ -23,8 +23,8 @@ type Unanswered struct {
 	// Since is the start of the first call that got no answer. Calls that were given up
 	// and made again since then do not change it.
 	Since time.Time
-	// Err is why the last call was not even heard, such as a connection that is refused. Nil:
-	// the runtime hears, and says nothing.
+	// Err is why the last call did not reach the runtime, such as a connection that is refused.
+	// Nil: the runtime accepts calls, and does not answer them.
 	Err error
 }
 
@@ -48,8 +48,7 @@ func nodeWide(request any) bool {
 	}
 }
 
-// callTable holds the node-wide calls that are under way or were given up. It is the only
-// writer of them.
+// callTable holds the node-wide calls that are under way or were given up.
 type callTable struct {
 	mu      sync.Mutex
 	methods map[string]*methodCalls // by the name of the method
@@ -58,22 +57,22 @@ type callTable struct {
 // methodCalls are the calls of one method.
 type methodCalls struct {
 	next     int
-	underWay map[int]time.Time // when they began
+	underWay map[int]time.Time // by number of the call: when it began
 
-	// Of those that got no answer since the last that did: when the first began, when the last
-	// was given up, and its error if it was not even heard. Zero: there are none.
+	// The calls without an answer since the last answered call: when the first began, when the
+	// last was given up, and its error if it did not reach the runtime. Zero: there are none.
 	silent  time.Time
 	givenUp time.Time
 	err     error
 }
 
-// forgetAfter is how long a call that was given up, and was not made again, counts. Nobody knows
-// whether it would be answered now.
+// forgetAfter is how long a call that was given up counts if it is not made again. After that it
+// is not known whether the runtime would answer.
 const forgetAfter = 2 * time.Minute
 
 func newCallTable() *callTable { return &callTable{methods: map[string]*methodCalls{}} }
 
-// begin notes a call, and what it returns notes its end.
+// begin records the start of a call. The function that it returns records the end.
 func (t *callTable) begin(method string) (end func(error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,8 +104,8 @@ func (t *callTable) begin(method string) (end func(error)) {
 	}
 }
 
-// answered takes in that a call was. If calls of that method were not before, the runtime is
-// back, and the other methods have to be asked again before they count.
+// answered records that a call of a method was answered. If earlier calls of that method were
+// not, the runtime is back, and calls of other methods that were given up do not count any more.
 func (t *callTable) answered(m *methodCalls) {
 	back := !m.silent.IsZero()
 	for _, other := range t.methods {
@@ -138,8 +137,8 @@ func (t *callTable) unanswered() []Unanswered {
 	return out
 }
 
-// intercept goes between every call and its connection: it notes the node-wide ones, gives a
-// limit to those that came without, and marks the errors of those that got no answer.
+// intercept is the interceptor of all unary calls: it records node-wide calls, sets a deadline
+// for calls without a limit, and marks the errors of calls that got no answer.
 func (t *callTable) intercept(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
@@ -157,10 +156,10 @@ func (t *callTable) intercept(
 	return markUnanswered(ctx, err)
 }
 
-// markUnanswered makes the error of a call with that context a pod.ErrNoAnswer if it is not the
-// runtime's: the runtime is not there, went away in the middle, or let the time of the call run
-// out. A deadline of which the runtime itself tells is an answer, and a call that its caller broke
-// off is no matter of the runtime.
+// markUnanswered makes the error of a call with that context a pod.ErrNoAnswer if it does not come
+// from the runtime: the runtime is not there, went away in the middle, or let the deadline of the
+// call pass. A deadline that the runtime itself reports is an answer, and a call that was canceled
+// by its caller says nothing about the runtime.
 func markUnanswered(ctx context.Context, err error) error {
 	switch c := code(err); {
 	case err == nil || errors.Is(err, pod.ErrNoAnswer):
@@ -170,8 +169,8 @@ func markUnanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// timeIsOver tells whether the deadline of a call has come. The runtime is told of it and gives up
-// at the same moment, so its word may be here first.
+// timeIsOver tells whether the deadline of a call has come. The runtime knows the deadline, too, and
+// gives up at the same moment, so its error may be here first.
 func timeIsOver(ctx context.Context) bool {
 	const moment = 100 * time.Millisecond
 	deadline, limited := ctx.Deadline()
@@ -181,9 +180,8 @@ func timeIsOver(ctx context.Context) bool {
 // watchedKey marks the context of a call that whileAnswering watches over.
 type watchedKey struct{}
 
-// whileAnswering returns a context for a call that may take for ever, such as a pull. It
-// ends with pod.ErrNoAnswer as its cause when the runtime does not answer a simple question
-// either.
+// whileAnswering returns a context for a call without a deadline, such as a pull. It ends
+// with pod.ErrNoAnswer as its cause when the runtime does not answer a Version call.
 func (c *Client) whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.WithValue(ctx, watchedKey{}, true))
 	ended := make(chan struct{})
