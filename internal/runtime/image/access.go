@@ -8,16 +8,16 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Policy says for which images that are there a pod has to show that it could have
-// pulled them. The names are the kubelet's.
+// Policy says for which images that are present a pod has to show credentials that could
+// have pulled them. The names are the kubelet's.
 type Policy struct {
 	Verify kubelet.ImagePullCredentialsVerificationPolicy
-	// Allowed are the repositories that count as preloaded whoever pulled them, as
-	// names, or as beginnings that end in /*.
+	// Allowed are the repositories whose preloaded images need no credentials, as names, or
+	// as prefixes that end in /*.
 	Allowed []string
 }
 
-// needsVerification tells whether the policy wants to know more about an image.
+// needsVerification tells whether a pod has to show credentials for an image.
 func (p Policy) needsVerification(repository string, pulledByUs bool) bool {
 	switch p.Verify {
 	case kubelet.NeverVerify:
@@ -40,7 +40,7 @@ func (p Policy) allowed(repository string) bool {
 	})
 }
 
-// cutStar takes the star off a pattern such as localhost/team/*.
+// cutStar returns the prefix of a pattern such as localhost/team/*.
 func cutStar(pattern string) (string, bool) {
 	if n := len(pattern); n > 1 && pattern[n-2:] == "/*" {
 		return pattern[:n-1], true
@@ -48,10 +48,10 @@ func cutStar(pattern string) (string, bool) {
 	return pattern, false
 }
 
-// covers tells whether a record shows that whoever has these credentials could have
-// pulled the image: because all pods of the node may, because one of the credentials
-// pulled it before, because one of their Secrets did when it held others, or because
-// their service account did.
+// covers tells whether a record shows that a pod with these credentials could have
+// pulled the image: all pods of the node may use it, or it was pulled with one of the
+// credentials, with the same Secret when it held other credentials, or with the pod's
+// service account.
 func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) bool {
 	if record == nil {
 		return false
@@ -74,7 +74,7 @@ func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) b
 	return false
 }
 
-// withPull is a record that also knows of this pull.
+// withPull returns a copy of a record, with the credential of one more pull.
 func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Credential) kubelet.ImagePulledRecord {
 	mapping := map[string]kubelet.ImagePullCredentials{}
 	for name, c := range record.CredentialMapping {
@@ -93,7 +93,7 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 		mapping[repository] = known
 	default:
 		now := kubelet.ImagePullSecret{UID: by.Secret.UID, Namespace: by.Secret.Namespace, Name: by.Secret.Name, CredentialHash: by.Hash()}
-		// What the same Secret held before is of no use any more.
+		// Earlier credentials of the same Secret are of no use any more.
 		rest := slices.DeleteFunc(slices.Clone(known.KubernetesSecrets), func(s kubelet.ImagePullSecret) bool {
 			return s.UID == now.UID && s.Namespace == now.Namespace && s.Name == now.Name
 		})
@@ -103,8 +103,9 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 	return record
 }
 
-// isAccount tells whether an account is the one that a pod shows. While the cluster can't be
-// asked, pods show a name without a UID: what ran before an outage goes on.
+// isAccount tells whether a recorded account is that of a pod. While the cluster can't be
+// asked, a pod's account has no UID, and the name is enough: pods that ran before an outage
+// go on.
 func isAccount(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
 	return shown != nil && known.Namespace == shown.Namespace && known.Name == shown.Name && (shown.UID == "" || known.UID == shown.UID)
 }
@@ -113,7 +114,8 @@ func accountOf(a *keyring.Account) kubelet.ImagePullServiceAccount {
 	return kubelet.ImagePullServiceAccount{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
 }
 
-// maxKnown bounds a record: whoever is left out pulls again, and is let in.
+// maxKnown bounds the Secrets and accounts of a record. A pod whose entry was dropped pulls
+// the image again, and is recorded again.
 const maxKnown = 100
 
 func lastOf[T any](list []T, most int) []T { return list[max(len(list)-most, 0):] }

@@ -9,17 +9,17 @@ import (
 	"berth/internal/lib/run"
 )
 
-// progressInterval is between two looks at how much of an image has come.
+// progressInterval is the time between two readings of a pull's progress.
 const progressInterval = time.Second
 
-// arrival is an image that comes just now.
+// arrival is the progress of an image that is being pulled.
 type arrival struct {
 	meter   *progress.Meter // nil while there is nothing to tell
 	started bool            // something of it
 }
 
-// update takes in how much is here. If nothing is known although something came, all
-// of it may be here, and be unpacked: that is no silence.
+// update records how many bytes are here. If the total is not known any more after it was,
+// all of the image may be here, and be unpacked: that is no stalled pull.
 func (a *arrival) update(done, total int64, now time.Time) {
 	switch {
 	case total > 0:
@@ -33,7 +33,7 @@ func (a *arrival) update(done, total int64, now time.Time) {
 	}
 }
 
-// watch looks how an image comes, if the runtime tells, until it is told to stop.
+// watch reads the progress of a pull, if the runtime reports it, until stop is called.
 func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
 	if m.PullProgress == nil {
 		return func() {}
@@ -60,14 +60,14 @@ func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
 		looks.Stop()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.arrivals[what.image] == a { // and not of somebody with other credentials
+		if m.arrivals[what.image] == a { // and not that of a pull with other credentials
 			delete(m.arrivals, what.image)
 		}
 	}
 }
 
-// Progress tells how an image comes that is pulled just now. It knows nothing of
-// others, nor if the runtime does not tell.
+// Progress returns the progress of an image that is being pulled. It is empty if no pull
+// of the image runs, or if the runtime does not report progress.
 func (m *Manager) Progress(image string) progress.Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *Manager) Progress(image string) progress.Progress {
 	return a.meter.Progress(time.Now())
 }
 
-// silentError is a pull that the runtime gave up because nothing came any more.
+// silentError is the error of a pull that the runtime gave up because no data came any more.
 type silentError struct{ after time.Duration }
 
 func (e silentError) Error() string {

@@ -1,13 +1,13 @@
-// Package image makes sure that the images of containers are there.
+// Package image pulls the images of containers.
 //
-// Nobody waits in here. A worker asks for an image and is told how things stand:
-// present, being pulled, or failed and to be tried again at a given time. When
-// that changes, the workers that asked are told to look again. The same image is
-// pulled once, however many pods ask for it with the same credentials.
+// Ensure does not wait. It returns the state of an image: present, being pulled, or failed
+// and to be tried again at a given time. When that changes, the pods that wait for the
+// image are enqueued. The same image is pulled once, however many pods ask for it with the
+// same credentials.
 //
-// Credentials come from the Secrets of a pod and from the machine. Those of a pod are
-// for that pod: an image that came by them is used by pods that could have pulled it,
-// and by no others (see Records).
+// Credentials come from the Secrets of a pod and from the machine. The credentials of a pod
+// are for that pod: an image that was pulled with them is used by pods that could have
+// pulled it, and by no others (see Records).
 //
 // Only the Manager writes its table of pulls, and only Records its files.
 package image
@@ -28,54 +28,54 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Runtime is what the manager needs of a runtime.
+// Runtime is the part of a container runtime that the manager uses.
 type Runtime interface {
 	ImageRef(ctx context.Context, image string) (string, error)
-	// PullImage returns the reference of what it pulled.
+	// PullImage pulls an image and returns its reference.
 	PullImage(ctx context.Context, image string, show keyring.Credential) (ref string, err error)
 }
 
-// Objects are where pods name Secrets with credentials.
+// Objects returns Secrets with credentials, and the service accounts that name them.
 type Objects interface {
 	Secret(ctx context.Context, p *v1.Pod, name string) (*v1.Secret, error)
 	ServiceAccount(ctx context.Context, p *v1.Pod, name string) (*v1.ServiceAccount, error)
 }
 
-// Keyring is what the machine can show for a repository.
+// Keyring has the credentials of the machine.
 type Keyring interface {
-	// Lookup finds it, on behalf of a pod or, if that is nil, of nobody in particular. The
-	// error tells why there may be more, and does not keep anybody from trying.
+	// Lookup returns the credentials for a repository, on behalf of a pod or, if p is nil, of
+	// none. The error says why credentials may be missing; those that are returned can be used.
 	Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyring.Credential, error)
-	// Account is the pod's service account if what Lookup finds depends on it, or nil. It
-	// has no UID while the cluster can't be asked about it.
+	// Account returns the pod's service account if the result of Lookup depends on it, or nil.
+	// It has no UID while the cluster can't be asked about it.
 	Account(ctx context.Context, repository string, p *v1.Pod) (*keyring.Account, error)
 }
 
-// Config is what a Manager is made of.
+// Config configures a Manager.
 type Config struct {
 	Runtime  Runtime
 	Log      *slog.Logger
 	Parallel int // pulls at a time
-	// PerSecond and Burst are how many pulls may begin; 0: as many as like to.
+	// PerSecond and Burst limit how many pulls may begin; 0: no limit.
 	PerSecond, Burst int
-	// Objects and Keyring have credentials. Nil: there are none.
+	// Objects and Keyring have the credentials. Nil: there are none.
 	Objects Objects
 	Keyring Keyring
-	// Records say who may use what is there. Nil: everybody.
+	// Records decides which pods may use an image that is present. Nil: all may.
 	Records *Records
-	// Size is how many bytes an image had when it was last here, or 0. It may be nil.
+	// Size returns the size of an image when it was last present, in bytes, or 0. It may be nil.
 	Size func(image string) int64
-	// Enqueue is told the pods whose image is there, or could not be pulled.
+	// Enqueue is called for each pod whose image is present now, or could not be pulled.
 	Enqueue func(context.Context, pod.UID)
-	// Explain turns an error of the runtime into words for a status.
+	// Explain turns an error of the runtime into the message of a status.
 	Explain func(error) string
-	// Pulled is told of each pull that was made, and how long it took, if it is there.
+	// Pulled is called after each pull, with the time that it took. It may be nil.
 	Pulled func(ctx context.Context, image string, took time.Duration, err error)
-	// PullProgress is how many bytes of what is pulled from a repository just now are here, of
-	// how many. A total of 0: that is not known. Nil: the runtime does not tell.
+	// PullProgress returns the bytes that the running pulls from a repository have received, and
+	// their total; a total of 0 is not known. Nil: the runtime does not report progress.
 	PullProgress func(ctx context.Context, repository string) (done, total int64)
-	// GaveUp tells whether the runtime ended a pull because nothing came, as it does after
-	// Patience; 0: it is not known how long that is. Nil: it never does.
+	// GaveUp tells whether the runtime ended a pull because no data came for PullTimeout; 0: it
+	// is not known how long that is. Nil: the runtime never does that.
 	GaveUp      func(error) bool
 	PullTimeout time.Duration
 }
@@ -89,15 +89,15 @@ const (
 	showError = 2 * time.Second
 )
 
-// State is how things stand with an image for a pod.
+// State is the state of an image for a pod.
 type State struct {
-	Ref string // set once the image is there, and then nothing else is
+	Ref string // set if the image can be used; the other fields are empty then
 
-	Reason  string // why it is not there, as users know it
+	Reason  string // why it can't, as state.waiting.reason
 	Message string
-	Until   time.Time // when to ask again even if nothing happens; zero: a wake-up will come
+	Until   time.Time // when to call Ensure again; zero: the pod is enqueued when the state changes
 
-	// NoSecrets says which pull secrets of the pod could not be used, if it is to be pulled.
+	// NoSecrets says which pull secrets of the pod could not be used, while the image is pulled.
 	NoSecrets string
 }
 
@@ -138,10 +138,9 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 // Stop ends all pulls.
 func (m *Manager) Stop() { m.group.Stop() }
 
-// Ensure says how things stand with the image of a container, and starts a pull
-// if one is due. With pull policy Always, it asks for a pull of its own before
-// every start. So it does for an image that is there, and that the pod has not
-// shown yet that it may use.
+// Ensure returns the state of a container's image, and starts a pull if one is due. With
+// pull policy Always, there is a pull before every start of the container. So there is for
+// an image that is present, but that the pod has shown no credentials for yet.
 func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State {
 	image, who := c.Image, waiter{p.UID, c.Name}
 	repository, err := keyring.Repository(image)
@@ -165,7 +164,7 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown(), pod: p}, ref)
 }
 
-// wait is Ensure for an image that can't be used just so.
+// wait is the part of Ensure for an image that has to be pulled first.
 func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State {
 	who, k := waiter{p.UID, c.Name}, what.key()
 	m.mu.Lock()
@@ -199,7 +198,7 @@ func (m *Manager) wait(p *v1.Pod, c *v1.Container, what pull, ref string) State 
 	return pulling(what, e, time.Now())
 }
 
-// pulling is what is told of an image that is to come.
+// pulling is the state of an image that is being pulled.
 func pulling(what pull, e *entry, now time.Time) State {
 	s := State{Reason: pod.ReasonContainerCreating, Message: fmt.Sprintf("Pulling image %q", what.image), NoSecrets: what.problem}
 	switch late := e.askedAt.Add(credentialsTimeout); {
@@ -216,7 +215,7 @@ func never(what pull, ref string) State {
 	s := State{
 		Reason:  pod.ReasonErrImageNeverPull,
 		Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", what.image),
-		Until:   time.Now().Add(maxBackoff), // somebody may load it by hand
+		Until:   time.Now().Add(maxBackoff), // it may be loaded by hand
 	}
 	if ref != "" {
 		s.Message = fmt.Sprintf("Container image %q is present, but was pulled with credentials that this pod does not have, and pull policy is Never", what.image)
@@ -224,15 +223,15 @@ func never(what pull, ref string) State {
 	return s
 }
 
-// failure is what is told of an image whose last pull failed, until it is time for
-// the next. The caller holds the lock.
+// failure returns the state of an image whose last pull failed, until the next pull is due.
+// The caller holds the lock.
 func (m *Manager) failure(what pull, e *entry) (State, bool) {
 	if e.err == nil {
 		return State{}, false
 	}
 	now, next := time.Now(), e.failedAt.Add(e.backoff)
 	why := m.explain(e.err)
-	if what.problem != "" { // others who wait for it may have no such problem
+	if what.problem != "" { // of this pod; other waiters may have none
 		why += "; pull secrets: " + what.problem
 	}
 	switch {

@@ -14,16 +14,16 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// pull is an image that is to be fetched, and what pods show for it by themselves.
+// pull is an image that is to be pulled, with the credentials of the pods that wait for it.
 type pull struct {
 	image, repository string
 	credentials
-	pod *v1.Pod // one of those who can show them; nil: nobody in particular
+	pod *v1.Pod // one of the pods with these credentials; nil: the pull is for no pod
 }
 
 func (p pull) key() key { return key{p.image, p.hash()} }
 
-// pull starts to fetch an image. The caller holds the lock.
+// pull starts the goroutine that pulls an image. The caller holds the lock.
 func (m *Manager) pull(k key, e *entry, what pull, priority int32) {
 	ctx, cancel := context.WithCancel(m.group.Context())
 	e.cancel, e.turn = cancel, newTurn(priority, m.sizeOf(what.image))
@@ -45,8 +45,8 @@ func (m *Manager) sizeOf(image string) int64 {
 	return m.Size(image)
 }
 
-// Pull fetches an image for nobody in particular, with what the machine can show.
-// It waits for its turn, ahead of all pods.
+// Pull pulls an image for no pod, with the credentials of the machine. It waits for its
+// turn, ahead of all pods.
 func (m *Manager) Pull(ctx context.Context, image string) error {
 	repository, err := keyring.Repository(image)
 	if err != nil {
@@ -59,11 +59,12 @@ func (m *Manager) Pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// credentialsTimeout is how long credentials may take before pods say that they wait for them.
+// credentialsTimeout is how long the lookup of credentials may take before the status of the
+// waiting pods says so.
 const credentialsTimeout = 5 * time.Second
 
-// answered takes note that credentials were found, or not. Pods that say that they wait
-// for them are told.
+// answered records the end of the lookup of credentials. Pods whose status says that they
+// wait for it are enqueued.
 func (m *Manager) answered(ctx context.Context, e *entry) {
 	m.mu.Lock()
 	var late []pod.UID
@@ -77,15 +78,15 @@ func (m *Manager) answered(ctx context.Context, e *entry) {
 	}
 }
 
-// byHand is the priority of somebody who sits and waits.
+// byHand is the priority of a pull that a user waits for.
 const byHand = 1<<31 - 1
 
-// freshFor is how long what the machine can show is good for. It may have to be asked
-// for, and come with an end.
+// freshFor is how long credentials of the machine are used before they are looked up again:
+// those of plugins expire.
 const freshFor = time.Minute
 
-// fetch finds what can be shown, waits for its turn, and tries all of it. Nobody else
-// waits for a turn because credentials are long in coming.
+// fetch looks up credentials, waits for its turn, and tries each of them. The lookup comes
+// first, so that a slow one does not take up a turn.
 func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) error {
 	show, hint := m.findCredentials(ctx, what)
 	found()
@@ -110,16 +111,16 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) e
 	return err
 }
 
-// findCredentials finds what can be shown for an image: what the pod has, what the machine has,
-// or nothing if there is nothing. hint says why there may be more.
+// findCredentials returns the credentials for an image: those of the pod, then those of the
+// machine, or an anonymous one if there are none. hint says why some may be missing.
 func (m *Manager) findCredentials(ctx context.Context, what pull) (show []keyring.Credential, hint error) {
 	show = slices.Clone(what.List)
 	if m.Keyring != nil {
 		var more []keyring.Credential
 		more, hint = m.Keyring.Lookup(ctx, what.repository, what.pod)
 		for _, c := range more {
-			// Others may wait for this pull who can't show that account: it was not known
-			// yet when they came together. Its pod asks again, and is told apart then.
+			// Pods without that account may wait for this pull, too, if the account was not
+			// known yet when they asked. Its pod asks again, and gets a pull of its own then.
 			if c.Account == nil || isAccount(accountOf(c.Account), what.Account) {
 				show = append(show, c)
 			}
@@ -131,7 +132,7 @@ func (m *Manager) findCredentials(ctx context.Context, what pull) (show []keyrin
 	return show, hint
 }
 
-// tryAll shows one credential after the other.
+// tryAll tries to pull with one credential after the other.
 func (m *Manager) tryAll(ctx context.Context, what pull, show []keyring.Credential, hint error) (err error) {
 	failed := &pullError{}
 	if hint != nil {
@@ -161,14 +162,14 @@ func (m *Manager) tryAll(ctx context.Context, what pull, show []keyring.Credenti
 		}
 		if m.GaveUp != nil && m.GaveUp(err) {
 			failed.all = append(failed.all, silentError{m.PullTimeout})
-			break // the next one would wait as long
+			break // the next credential would wait as long
 		}
 		failed.all = append(failed.all, err)
 	}
 	return failed
 }
 
-// begin takes note of a pull, and of what was there before it.
+// begin records that a pull begins, and which image has its name before it.
 func (m *Manager) begin(ctx context.Context, image string) error {
 	before, err := m.Runtime.ImageRef(ctx, image)
 	if err != nil {
@@ -177,7 +178,7 @@ func (m *Manager) begin(ctx context.Context, image string) error {
 	return m.Records.Begin(image, before)
 }
 
-// pullError is why none of the credentials led to an image.
+// pullError holds the errors of all credentials that were tried.
 type pullError struct {
 	all   []error
 	hints []string // on credentials that could not be tried
@@ -187,7 +188,7 @@ func (e *pullError) Error() string {
 	return strings.Join(append(messages(e.all, error.Error), e.hints...), "; ")
 }
 
-// explain is an error in the words of a status.
+// explain turns an error into the message of a status.
 func (m *Manager) explain(err error) string {
 	if e := (*pullError)(nil); errors.As(err, &e) {
 		return strings.Join(append(messages(e.all, m.Explain), e.hints...), "; ")
@@ -195,7 +196,7 @@ func (m *Manager) explain(err error) string {
 	return m.Explain(err)
 }
 
-// messages are those of errors, each once.
+// messages returns the messages of errors, each once.
 func messages(all []error, text func(error) string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -208,12 +209,12 @@ func messages(all []error, text func(error) string) []string {
 	return out
 }
 
-// finish notes how a pull ended and returns who waits for it.
+// finish records the result of a pull and returns the pods that wait for it.
 func (m *Manager) finish(ctx context.Context, k key, e *entry, err error) []pod.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil // nobody waits any more
+		return nil // no pod waits any more
 	}
 	e.cancel, e.turn = nil, nil
 	failedBefore := e.err != nil

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// queue lets a few pulls run at a time. Those for pods of high priority come first;
-// among equals the small ones, where the size is known; and then who came first.
+// queue limits how many pulls run at a time. Pulls for pods of high priority come first;
+// among equals the smallest image, where the size is known; and then the oldest pull.
 type queue struct {
 	mu      sync.Mutex
 	free    int
@@ -17,7 +17,7 @@ type queue struct {
 	waiting []*turn
 }
 
-// turn is a place in the queue.
+// turn is the place of a pull in the queue.
 type turn struct {
 	priority int32
 	size     int64 // bytes; 0 is not known
@@ -29,7 +29,7 @@ func newTurn(priority int32, size int64) *turn {
 	return &turn{priority: priority, size: size, ready: make(chan struct{})}
 }
 
-// acquire waits until it is this one's turn, and returns what ends it.
+// acquire waits until a pull may run, and returns the function that ends its turn.
 func (q *queue) acquire(ctx context.Context, t *turn) (release func(), err error) {
 	q.mu.Lock()
 	q.last++
@@ -60,14 +60,15 @@ func (q *queue) release() {
 	q.next()
 }
 
-// raise lets a turn come earlier, because somebody of a higher priority waits, too.
+// raise raises the priority of a turn, because a pod of a higher priority waits for it, too.
 func (q *queue) raise(t *turn, priority int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t.priority = max(t.priority, priority)
 }
 
-// next hands out what is free. The caller holds the lock.
+// next lets the first pulls of the queue run while there are free places. The caller holds
+// the lock.
 func (q *queue) next() {
 	for ; q.free > 0 && len(q.waiting) > 0; q.free-- {
 		first := slices.MinFunc(q.waiting, before)
@@ -80,5 +81,5 @@ func before(a, b *turn) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.sortSize(), b.sortSize()), cmp.Compare(a.number, b.number))
 }
 
-// sortSize is the size to compare by: what is not known counts as large.
+// sortSize is the size to sort by: an image of unknown size counts as large.
 func (t *turn) sortSize() int64 { return cmp.Or(t.size, math.MaxInt64) }

@@ -17,10 +17,12 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// unfinished is how files end that a crash kept from being put in place.
+// unfinished is the suffix of files that were not renamed to their final name because of a
+// crash.
 const unfinished = ".new"
 
-// intent is a pull that begins, as the kubelet keeps it, and what was there before.
+// intent is the record of a pull that begins, in the kubelet's format, with the reference of
+// the image that had the name before.
 type intent struct {
 	kubelet.ImagePullIntent
 	Before string `json:"before,omitempty"`
@@ -57,7 +59,8 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// fileOf is the file for an image, however its name is written.
+// fileOf returns the file name for an image. It is the same for all spellings of the image's
+// name.
 func fileOf(image string) string {
 	if full, err := keyring.FullName(image); err == nil {
 		image = full
@@ -65,7 +68,7 @@ func fileOf(image string) string {
 	return fileFor(image)
 }
 
-// fileFor is how a file for a name is called, which may have slashes in it.
+// fileFor returns the file name for a name that may have slashes in it.
 func fileFor(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "sha256-" + hex.EncodeToString(sum[:])
@@ -82,8 +85,8 @@ func readFile(path string, into any) error {
 	return nil
 }
 
-// writeFile returns when the file is on the disk: who may use an image is not forgotten
-// in a power cut.
+// writeFile returns when the file is synced to the disk, so that a record survives a power
+// cut.
 func writeFile(path string, record any) error {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -95,7 +98,7 @@ func writeFile(path string, record any) error {
 	return atomicfile.ReplaceForGood(path, text, 0o600)
 }
 
-// remove removes a file that may be gone.
+// remove removes a file. It is no error if the file does not exist.
 func remove(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -20,15 +20,15 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Records is the memory of who pulled what, so that an image which is there is used
-// only by those who could have pulled it. It is two folders of small files, in the
-// kubelet's format: pulling has the images that somebody began to pull, and pulled
-// those that came, with the hashes of the credentials that they came by.
+// Records keeps the credentials that each image was pulled with, so that an image which is
+// present is used only by pods that could have pulled it. It is two folders of small files,
+// in the kubelet's format: pulling has the images whose pull began, and pulled those whose
+// pull succeeded, with the hashes of the credentials.
 //
-// A name in pulling is written before the pull and removed once what came of it is on
-// record: an image that came while nobody could take note of it, because of a crash or
-// a full disk, does not count as preloaded. What was there by that name before the pull
-// stays what it was. A file that can't be read is one that lets nobody in.
+// A file in pulling is written before the pull and removed once its result is on record: an
+// image whose pull could not be recorded, because of a crash or a full disk, does not count
+// as preloaded. An image that had the name before the pull stays what it was. A record that
+// can't be read covers no pod.
 type Records struct {
 	policy  Policy
 	pulling string
@@ -37,17 +37,17 @@ type Records struct {
 
 	mu     sync.Mutex
 	pulls  map[string]*openPull // by their files in pulling
-	broken map[string]bool      // files in pulled that can't be read, and the log says so
+	broken map[string]bool      // files in pulled that can't be read, which was logged
 }
 
-// openPull is a pull that began, and whose end is not on record.
+// openPull is a pull that began, and whose result is not on record yet.
 type openPull struct {
-	running int      // how many pull that image just now
-	before  string   // what was there by its name
-	owed    []string // what came, and is not on record
+	running int      // pulls of that image that run
+	before  string   // reference of the image that had the name before; may be empty
+	owed    []string // references of pulled images that are not on record yet
 }
 
-// OpenRecords makes the folders below dir, if there is room for them. If not, they are made
+// OpenRecords makes the folders below dir. If that fails, such as on a full disk, they are made
 // with the first record.
 func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 	r := &Records{
@@ -60,9 +60,9 @@ func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 	return r
 }
 
-// Settle makes records of the pulls that a crash cut off. refOf says which image is
-// there by a name. It is called before any pull begins, and again if the runtime did not
-// answer.
+// Settle makes records of the pulls that a crash cut off. refOf returns the reference of the
+// image that has a name. Settle is called before any pull begins, and again if the runtime
+// did not answer.
 func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, image string) (string, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,8 +86,8 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 	return nil
 }
 
-// settle ends a pull that was cut off. If it can't, nothing that is there by that name
-// counts as preloaded.
+// settle makes a record of a pull that was cut off. If it can't, no image of that name counts
+// as preloaded.
 func (r *Records) settle(ctx context.Context, file string, refOf func(ctx context.Context, image string) (string, error)) error {
 	p := &openPull{}
 	r.pulls[file] = p
@@ -106,7 +106,7 @@ func (r *Records) settle(ctx context.Context, file string, refOf func(ctx contex
 	return r.finish(file, p)
 }
 
-// finish forgets a pull when all that came of it is on record. The caller holds the lock.
+// finish forgets a pull once all of its images are on record. The caller holds the lock.
 func (r *Records) finish(file string, p *openPull) error {
 	for len(p.owed) > 0 {
 		if err := r.touch(p.owed[0]); err != nil {
@@ -121,7 +121,7 @@ func (r *Records) finish(file string, p *openPull) error {
 	return nil
 }
 
-// touch makes a record that lets nobody in, unless there is one.
+// touch makes a record that covers no pod, unless the image has a record.
 func (r *Records) touch(ref string) error {
 	if r.read(ref) != nil {
 		return nil
@@ -129,7 +129,7 @@ func (r *Records) touch(ref string) error {
 	return r.write(kubelet.ImagePulledRecord{ImageRef: ref})
 }
 
-// Allows tells whether somebody with these credentials may use an image that is there.
+// Allows tells whether a pod with these credentials may use an image that is present.
 func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool {
 	if r.policy.Verify == kubelet.NeverVerify {
 		return true
@@ -137,15 +137,15 @@ func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool
 	r.mu.Lock()
 	record := r.read(ref)
 	pulled := record != nil || r.pulledUnrecorded(image, ref)
-	r.mu.Unlock() // to find out what is shown may take its time
+	r.mu.Unlock() // to find out the credentials may take its time
 	if !r.policy.needsVerification(repository, pulled) || covers(record, repository, Shown{}) {
 		return true
 	}
 	return covers(record, repository, shown())
 }
 
-// pulledUnrecorded tells whether an image came by a pull that is not on record yet. The caller
-// holds the lock.
+// pulledUnrecorded tells whether an image is the result of a pull that is not on record yet. The
+// caller holds the lock.
 func (r *Records) pulledUnrecorded(image, ref string) bool {
 	p := r.pulls[fileOf(image)]
 	return p != nil && ref != p.before || r.owes(ref)
@@ -160,15 +160,15 @@ func (r *Records) owes(ref string) bool {
 	return false
 }
 
-// Begin takes note of a pull that begins. before is what is there by that name, if
-// anything is.
+// Begin records that a pull begins. before is the reference of the image that has the name
+// now, if there is one.
 func (r *Records) Begin(image, before string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	file := fileOf(image)
 	p := r.pulls[file]
 	if p == nil {
-		if r.owes(before) { // it came by another name, and nobody knows for whom
+		if r.owes(before) { // it was pulled by another name, with unknown credentials
 			before = ""
 		}
 		p = &openPull{before: before}
@@ -181,7 +181,7 @@ func (r *Records) Begin(image, before string) error {
 	return nil
 }
 
-// End takes note of a pull that began and has ended. ref is empty if it failed.
+// End records the result of a pull that began. ref is empty if it failed.
 func (r *Records) End(image, repository, ref string, by keyring.Credential) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,8 +219,7 @@ func (r *Records) add(p *openPull, repository, ref string, by keyring.Credential
 	return r.write(now)
 }
 
-// Loaded takes note of an image that came out of an archive. Whoever put it there meant
-// it for all pods.
+// Loaded records that an image was loaded from an archive: all pods may use it.
 func (r *Records) Loaded(image, ref string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,8 +241,8 @@ func (r *Records) Loaded(image, ref string) error {
 	return writeIntent(filepath.Join(r.pulling, file), image, ref)
 }
 
-// Prune drops the records of images that are not there any more, and that nobody
-// has written to since before.
+// Prune drops the records of images that are not present any more, unless they were written
+// after before.
 func (r *Records) Prune(there map[string]bool, before time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,8 +275,8 @@ func (r *Records) drop(file string) error {
 	return nil
 }
 
-// read returns the record of an image, or nil if there is none. One that can't be read
-// lets nobody in, and is written anew by the next pull.
+// read returns the record of an image, or nil if there is none. A record that can't be read
+// covers no pod, and is written anew by the next pull.
 func (r *Records) read(ref string) *kubelet.ImagePulledRecord {
 	file := fileFor(ref)
 	record, err := readPulled(filepath.Join(r.pulled, file), ref)

@@ -14,20 +14,20 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Shown is what a pod can show for an image by itself.
+// Shown are the credentials of a pod for an image.
 type Shown struct {
 	List []keyring.Credential
-	// Account is its service account, if the machine can turn that into credentials.
+	// Account is the pod's service account, if a plugin can turn it into credentials.
 	Account *keyring.Account
 }
 
-// credentials are what a pod can show.
+// credentials are those of a pod, and the problems with its Secrets.
 type credentials struct {
 	Shown
 	problem string // with Secrets that could not be used
 }
 
-// hash tells pods apart that can show different things.
+// hash is the same for pods that have the same credentials.
 func (c credentials) hash() string {
 	if len(c.List) == 0 && c.Account == nil {
 		return ""
@@ -42,12 +42,12 @@ func (c credentials) hash() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// credentialsOf finds what a pod can show for a repository. A Secret that is missing
-// or broken is a problem only if the pull fails: the others may do.
+// credentialsOf finds the credentials of a pod for a repository. A Secret that is missing
+// or broken is a problem only if the pull fails: the others may be enough.
 func (m *Manager) credentialsOf(ctx context.Context, p *v1.Pod, repository string) credentials {
 	var out credentials
 	if m.Keyring != nil {
-		// If that fails, the pull does so for the same reason, and says it.
+		// If that fails, Lookup fails for the same reason, and the pull reports it.
 		out.Account, _ = m.Keyring.Account(ctx, repository, p)
 	}
 	if m.Objects == nil {
@@ -74,8 +74,9 @@ func (m *Manager) credentialsOf(ctx context.Context, p *v1.Pod, repository strin
 	return out
 }
 
-// secretNames are those that a pod names. A pod that names none has those of its
-// service account; in a cluster they were put into its spec when it was made.
+// secretNames returns the names of a pod's pull secrets. A static pod that names none has
+// those of its service account; in a cluster they were put into the spec of other pods when
+// they were created.
 func (m *Manager) secretNames(ctx context.Context, p *v1.Pod) []string {
 	from := p.Spec.ImagePullSecrets
 	if len(from) == 0 && pod.IsStatic(p) {

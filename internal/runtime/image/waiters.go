@@ -10,10 +10,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// key is a pull: an image, and what the pods that wait for it can show by themselves.
+// key identifies a pull: an image, and the hash of the credentials of the pods that wait for
+// it.
 type key struct{ image, secrets string }
 
-// entry is an image that somebody waits for. It is there as long as they do.
+// entry is a pull that containers wait for. It exists as long as they do.
 type entry struct {
 	waiters  map[waiter]waitState
 	turn     *turn              // of the pull that runs
@@ -24,13 +25,13 @@ type entry struct {
 	backoff  time.Duration // from failedAt to the next try
 }
 
-// waiter is a container that waits for its image. It waits for one at a time.
+// waiter is a container that waits for its image. It waits for one pull at a time.
 type waiter struct {
 	uid       pod.UID
 	container string
 }
 
-// waitState is how things stand with a waiter.
+// waitState is the state of a waiter.
 type waitState int
 
 const (
@@ -38,7 +39,7 @@ const (
 	served              // the pull that it asked for succeeded
 )
 
-// pods adds those who wait for the image to uids, each once.
+// pods adds the pods that wait for the image to uids, each once.
 func (e *entry) pods(uids []pod.UID) []pod.UID {
 	for who := range e.waiters {
 		if !slices.Contains(uids, who.uid) {
@@ -48,7 +49,7 @@ func (e *entry) pods(uids []pod.UID) []pod.UID {
 	return uids
 }
 
-// Release ends the wait of a pod that goes. A pull that nobody waits for any more ends.
+// Release removes the waiters of a pod that ends. A pull without waiters is canceled.
 func (m *Manager) Release(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +62,7 @@ func (m *Manager) Release(uid pod.UID) {
 	}
 }
 
-// stopWaitingAll ends the wait of one who has what it wants.
+// stopWaitingAll removes a waiter from all pulls, because its image is present.
 func (m *Manager) stopWaitingAll(who waiter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +71,8 @@ func (m *Manager) stopWaitingAll(who waiter) {
 	}
 }
 
-// stopWaiting ends the wait of one, if it waits. The caller holds the lock.
+// stopWaiting removes a waiter from a pull, if it waits for it, and cancels the pull after
+// the last. The caller holds the lock.
 func (m *Manager) stopWaiting(k key, who waiter) {
 	e := m.images[k]
 	if e == nil {
@@ -89,7 +91,7 @@ func (m *Manager) stopWaiting(k key, who waiter) {
 	delete(m.images, k)
 }
 
-// Loaded takes note of images that came out of an archive: all pods may use them.
+// Loaded records images that were loaded from an archive: all pods may use them.
 func (m *Manager) Loaded(ctx context.Context, images []string) error {
 	var problems []error
 	for _, image := range images {
@@ -112,7 +114,7 @@ func (m *Manager) loaded(ctx context.Context, image string) error {
 	return m.Records.Loaded(image, ref)
 }
 
-// Recheck wakes every pod that waits for an image: some may have arrived by
+// Recheck enqueues every pod that waits for an image: some images may have come by
 // another way than a pull.
 func (m *Manager) Recheck(ctx context.Context) {
 	m.mu.Lock()
