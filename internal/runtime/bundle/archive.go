@@ -18,9 +18,9 @@ var errBroken = errors.New("not an OCI or docker archive, or not complete")
 const maxIndex = 4 << 20
 
 // checkArchive reads through an archive before containerd does, and leaves it at its
-// start. It refuses one that is cut off, and one whose index gives an image a
-// name without a host: containerd would keep the image under that name, CRI
-// would look for a longer one, and from then on fail on all names of that image.
+// start. It refuses an archive that is cut off, and an archive whose index gives an image
+// a name without a host: containerd would store the image under that name, CRI would
+// look for a longer one, and from then on fail on all names of that image.
 func checkArchive(archive io.ReadSeeker) error {
 	r, err := unzipped(archive)
 	if err != nil {
@@ -52,8 +52,8 @@ func checkArchive(archive io.ReadSeeker) error {
 	return err
 }
 
-// unzipped reads the plain archive. An archive that is not packed is returned as it
-// is: its reader can skip over layers without reading them.
+// unzipped returns a reader of the uncompressed archive. An archive that is not compressed
+// is returned as it is: its reader can skip over layers without reading them.
 func unzipped(archive io.ReadSeeker) (io.Reader, error) {
 	var magic [2]byte
 	if _, err := io.ReadFull(archive, magic[:]); err != nil {

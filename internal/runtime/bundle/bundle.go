@@ -9,17 +9,16 @@
 //	certs.d/            HOST/hosts.toml: mirrors and certificates of registries
 //	imported.json       which of them are in the runtime already
 //	cni/conf, cni/ipam  the network and the addresses that it gave out
-//	log/containerd.log  what containerd says
+//	log/containerd.log  the output of containerd
 //	run/                sockets, mounts, pid file, a reserve of disk: gone after Teardown
 //
-// Run keeps one containerd alive: it adopts the one that an earlier agent left
-// behind, or starts one, and starts another when it dies, or when it does not answer
-// for minutes: then it is killed first. containerd and the
-// containers are no part of the agent's life: when Run ends, they stay. Teardown
-// is what ends them.
+// Run keeps one containerd alive: it adopts the containerd that an earlier agent left
+// behind, or starts one. It starts another when containerd ends, or when it does not
+// answer for minutes: then it is killed first. When Run ends, containerd and the
+// containers go on. Teardown ends them.
 //
-// Run is the only writer of the files above, and Teardown the only one that
-// removes them; the caller sees to it that one agent at a time owns a root.
+// Run is the only writer of the files above, and only Teardown removes them; the caller
+// makes sure that one agent at a time owns a root.
 package bundle
 
 import (
@@ -46,40 +45,41 @@ const (
 	defaultSilence     = 3 * time.Minute
 )
 
-// Config says where the runtime lives and whom it tells.
+// Config configures a Runtime.
 type Config struct {
-	// Owner says which root directory, bridge and pod CIDR the runtime has, and what
-	// Teardown may remove.
+	// Owner has the root directory, the bridge and the pod CIDR of the runtime, and proves
+	// what Teardown may remove.
 	Owner   roots.Owner
 	Libexec string // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
-	// PullTimeout is how long nothing may come of an image before its pull is given up; 0
-	// for a minute.
+	// PullTimeout is how long a pull may go on without data from the registry before it is
+	// given up; 0 for a minute.
 	PullTimeout time.Duration
 
-	// Silence is how long containerd may answer nothing before it is killed and another one
-	// is started in its place; 0 for three minutes. Containers outlive it.
+	// Silence is how long containerd may answer no call before it is killed and started
+	// again; 0 for three minutes. Containers outlive it.
 	Silence time.Duration
 
-	// State writes down what the runtime can do without.
+	// State writes the files that the runtime can do without.
 	State *statefile.Keeper
 
-	// HasImage asks the endpoint over CRI whether it knows an image.
+	// HasImage asks the endpoint over CRI whether it has an image.
 	HasImage func(ctx context.Context, endpoint, image string) (bool, error)
 
 	// Ready asks the endpoint over CRI whether runtime and network are ready.
 	Ready func(ctx context.Context, endpoint string) error
-	// Answers asks the endpoint over CRI for anything that is always answered. It fails only
-	// if there is no answer.
+	// Answers makes a CRI call that containerd answers in any state. It fails only if there is
+	// no answer.
 	Answers func(ctx context.Context, endpoint string) error
 
-	// Up and Down tell of every change, in order, from one goroutine. They must
-	// not block. Up comes after the images of the folder are there.
+	// Up and Down are called when containerd is ready and when it has ended, in order, from
+	// one goroutine. They must not block. Up is called after the images of the folder were
+	// imported, or took too long.
 	Up   func()
 	Down func(cause error)
 
-	// Imported names the images of an archive that has just been taken in.
+	// Imported is called with the names of the images of each archive that was imported.
 	Imported func(names []string)
-	// NetworkChanged is told when the configuration of the network may be another.
+	// NetworkChanged is called when the configuration of the network may have changed.
 	NetworkChanged func()
 
 	Log *slog.Logger
@@ -150,17 +150,17 @@ func New(cfg Config) (*Runtime, error) {
 	return r, nil
 }
 
-// EndpointOf is where the runtime of a root directory answers CRI calls.
+// EndpointOf returns the CRI endpoint of the runtime of a root directory.
 func EndpointOf(root string) string { return "unix://" + filepath.Join(root, "run", "containerd.sock") }
 
-// Endpoint is where the runtime answers CRI calls.
+// Endpoint returns the CRI endpoint of the runtime.
 func (r *Runtime) Endpoint() string { return EndpointOf(r.paths.root) }
 
-// PullTimeout is how long nothing may come of an image before its pull is given up.
+// PullTimeout returns how long a pull may go on without data before it is given up.
 func (r *Runtime) PullTimeout() time.Duration { return r.cfg.PullTimeout }
 
-// Run keeps the runtime alive until ctx ends, and then lets go of it. It fails
-// only where trying again would not help: programs or rights that are missing.
+// Run keeps containerd alive until ctx ends, and then leaves it running. It fails only
+// where trying again would not help: programs or rights that are missing.
 func (r *Runtime) Run(ctx context.Context) error {
 	defer r.contentCache.close()
 	if err := r.prepare(ctx); err != nil || ctx.Err() != nil {
@@ -180,8 +180,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the directories and writes both configurations. A disk that can't be written
-// is tried again until it can, unless a containerd runs, which needs none of that.
+// prepare makes the directories and writes both configurations. On a disk that can't be
+// written it tries again, unless a containerd runs, which needs none of that.
 func (r *Runtime) prepare(ctx context.Context) error {
 	if err := r.paths.checkPrograms(); err != nil {
 		return err
@@ -205,13 +205,13 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			r.freeSpace()
 		}
 		if wait(ctx, delay) != nil {
-			return nil //nolint:nilerr // we are told to end
+			return nil //nolint:nilerr // ctx has ended
 		}
 	}
 }
 
-// freeSpace makes room with what the runtime itself can spare: its reserve, an old log, and
-// archives that nobody waits for any more.
+// freeSpace removes files that the runtime itself can spare: its reserve, an old log, and
+// archives that were being received when the last agent ended.
 func (r *Runtime) freeSpace() {
 	_ = os.Remove(r.paths.reserve)
 	_ = os.Remove(oldLog(r.paths.log))
@@ -238,8 +238,8 @@ func (r *Runtime) render() (network, config []byte, err error) {
 	return network, config, err
 }
 
-// writeFiles makes the directories and puts both configurations there. Nothing is written that is
-// there already, because containerd watches the network's, and a disk may be read-only.
+// writeFiles makes the directories and writes both configurations. A file that has the content
+// already is not written, because containerd watches the network's, and a disk may be read-only.
 func (r *Runtime) writeFiles(network, config []byte) error {
 	for _, dir := range r.paths.dirs() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -279,12 +279,12 @@ func writeIfChanged(path string, content []byte) error {
 const (
 	firstRestartDelay  = time.Second
 	maxRestartDelay    = 30 * time.Second
-	healthyAfter       = time.Minute // of health: then a death counts as the first again
+	healthyAfter       = time.Minute // of a run: after it, the next end counts as the first again
 	readyPollInterval  = 50 * time.Millisecond
-	readyTimeout       = 5 * time.Second  // of one question
+	readyTimeout       = 5 * time.Second  // of one readiness check
 	readyWarnAfter     = 30 * time.Second // then the log says that it takes long
 	firstImportTimeout = 30 * time.Second // for the images of the folder, before Up
-	healthPollInterval = 10 * time.Second // between two questions whether it answers
-	minFailures        = 3                // questions without an answer, before it is killed
-	maxSilences        = 8                // so many times the silence for one that never answered
+	healthPollInterval = 10 * time.Second // between two calls of answers
+	minFailures        = 3                // calls without an answer, before containerd is killed
+	maxSilences        = 8                // limit of the silence of a containerd that never answered, as a multiple
 )

@@ -16,11 +16,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// criNamespace is where containerd keeps what belongs to CRI.
+// criNamespace is the containerd namespace of CRI.
 const criNamespace = "k8s.io"
 
-// client speaks containerd's own API, for what CRI has no words for: taking in
-// images from a file.
+// client is a client of containerd's own API, for calls that CRI does not have: the import
+// of image archives, and the progress of pulls.
 type client struct {
 	conn      *grpc.ClientConn
 	images    images.ImagesClient
@@ -43,8 +43,8 @@ func (c *client) inNamespace(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", c.namespace)
 }
 
-// makeNamespace makes it if it is not there. containerd makes it by itself, with the first
-// thing in it; what comes before, such as a stream, it takes for garbage.
+// makeNamespace creates the namespace of CRI if it does not exist. containerd creates it by
+// itself with the first object in it, but would collect a stream that came before as garbage.
 func (c *client) makeNamespace(ctx context.Context) error {
 	_, err := namespaces.NewNamespacesClient(c.conn).Create(ctx, &namespaces.CreateNamespaceRequest{Namespace: &namespaces.Namespace{Name: c.namespace}})
 	if err != nil && status.Code(err) != codes.AlreadyExists {
@@ -53,7 +53,7 @@ func (c *client) makeNamespace(ctx context.Context) error {
 	return nil
 }
 
-// labels returns the labels of an image, and whether it is there.
+// labels returns the labels of an image, and whether the image exists.
 func (c *client) labels(ctx context.Context, name string) (map[string]string, bool, error) {
 	resp, err := c.images.Get(c.inNamespace(ctx), &images.GetImageRequest{Name: name})
 	if status.Code(err) == codes.NotFound {
@@ -65,7 +65,7 @@ func (c *client) labels(ctx context.Context, name string) (map[string]string, bo
 	return resp.GetImage().GetLabels(), true, nil
 }
 
-// present tells whether all of the images are there.
+// present tells whether all of the images exist.
 func (c *client) present(ctx context.Context, names []string) (bool, error) {
 	for _, name := range names {
 		if _, ok, err := c.labels(ctx, name); !ok || err != nil {
@@ -80,7 +80,7 @@ const (
 	imageTimeout      = 30 * time.Second
 )
 
-// awaitImages returns when CRI knows the images: it hears of them by an event.
+// awaitImages waits until the CRI plugin lists the images. It learns of them by an event.
 func (c *client) awaitImages(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
@@ -101,8 +101,8 @@ func (c *client) awaitImages(ctx context.Context, names []string) error {
 	return nil
 }
 
-// unwrapStatus takes the wrapping of the transport off an error that containerd sent. One
-// that says that containerd is not there keeps it.
+// unwrapStatus returns an error with containerd's message only, without gRPC's wrapping. An
+// error that means that containerd is not there is returned as it is.
 func unwrapStatus(err error) error {
 	if s, ok := status.FromError(err); ok && !isUnavailable(err) && s.Message() != "" {
 		return errors.New(s.Message())
@@ -110,7 +110,8 @@ func unwrapStatus(err error) error {
 	return err
 }
 
-// isUnavailable tells a runtime that is away from one that refused.
+// isUnavailable tells whether an error means that containerd is away. Other errors are its
+// answers.
 func isUnavailable(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// containerdConfig is what a node needs, and nothing that costs while idle.
+// containerdConfig is the template of containerd's configuration. It has the plugins that a
+// node needs, and none that costs while idle.
 const containerdConfig = `# Written by berth at each start: changes are lost.
 version = 3
 root = {{quote .Data}}
@@ -99,14 +100,14 @@ Root = {{quote .Runc}}
 SystemdCgroup = false
 `
 
-// capabilities is what containerd can do on this machine.
+// capabilities are the optional features that containerd can use on this machine.
 type capabilities struct {
-	lowerOOM bool // make less of the score by which the kernel chooses what to kill
+	lowerOOM bool // lower the OOM score, by which the kernel chooses the process to kill
 	label    bool // give containers their SELinux labels
 }
 
-// renderConfig is containerd's configuration. patience is how long it waits for a
-// registry that says nothing.
+// renderConfig renders containerd's configuration. patience is how long a pull may go on
+// without data from the registry.
 func renderConfig(p paths, can capabilities, patience time.Duration) ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"quote": quoteTOML}).Parse(containerdConfig)
 	if err != nil {
@@ -144,7 +145,7 @@ func quoteTOML(s string) string {
 	return b.String()
 }
 
-// capSysResource is the number of the right to lower a memory-kill score.
+// capSysResource is the number of CAP_SYS_RESOURCE, the capability to lower an OOM score.
 const capSysResource = 24
 
 func mayLowerOOMScore() (bool, error) {

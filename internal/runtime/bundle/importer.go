@@ -17,18 +17,18 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// imageStore is the part of the runtime that the importer needs.
+// imageStore is the part of the containerd client that the importer uses.
 type imageStore interface {
 	importArchive(ctx context.Context, archive io.Reader, prefix string, labels map[string]string) ([]string, error)
 	awaitImages(ctx context.Context, names []string) error
 	present(ctx context.Context, names []string) (bool, error)
 }
 
-// importer takes in the image archives of a folder: those that are there, and those
-// that appear. It lives as long as one life of containerd.
+// importer imports the image archives of a folder: those that are there, and those that
+// appear. It runs as long as one run of containerd.
 //
-// A file is tried once for each content that it has. What was taken in is on record,
-// by name, size and time, and not read again unless its images are gone.
+// A file is tried once for each content that it has. Imported archives are on record, by
+// name, size and time, and not read again unless their images are gone.
 type importer struct {
 	dir      string
 	record   *statefile.File
@@ -38,13 +38,13 @@ type importer struct {
 
 	settling settleTracker
 	recorded map[string]importedArchive // on record
-	checked  map[string]stamp           // taken, and the images were seen to be there
-	refused  map[string]stamp           // broken
+	checked  map[string]stamp           // imported, and containerd was seen to have the images
+	refused  map[string]stamp           // archives that could not be imported
 
-	unreadable bool // the folder, and the log says so
+	unreadable bool // the folder can't be read, which was logged
 }
 
-// importedArchive is an archive that the runtime has.
+// importedArchive is the record of an archive whose images were imported.
 type importedArchive struct {
 	Stamp  stamp    `json:"stamp"`
 	Images []string `json:"images"`
@@ -60,12 +60,12 @@ func newImporter(p paths, record *statefile.File, store imageStore, imported fun
 }
 
 const (
-	auditInterval = 5 * time.Minute // in case that a notice was lost
+	auditInterval = 5 * time.Minute // between two passes, in case that an event was lost
 	batchInterval = 200 * time.Millisecond
 )
 
-// run looks through the folder now and after each notice. It calls first when it has
-// dealt with all that was there at the start.
+// run makes a pass through the folder now and after each notice. It calls first when all
+// archives that were there at the start are imported or refused.
 func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func()) {
 	taken, err := readRecord(i.record.Path())
 	if err != nil {
@@ -75,13 +75,13 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 
 	wait := i.pass(ctx)
 	if err != nil && ctx.Err() == nil {
-		i.writeRecord() // whoever reads the broken one can't tell which images may go
+		i.writeRecord() // Archived can't read the broken one, and image GC depends on it
 	}
 	next := time.Now().Add(wait)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		if first != nil && wait == auditInterval { // no file keeps us waiting
+		if first != nil && wait == auditInterval { // no file has to be tried again
 			first()
 			first = nil
 		}
@@ -97,7 +97,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 				notices = nil
 				continue
 			}
-			// A file that is being written sends many: look once for all of them.
+			// A file that is being written sends many events: one pass is enough for all.
 			if soon := time.Now().Add(batchInterval); next.After(soon) {
 				next = soon
 				timer.Reset(batchInterval)
@@ -106,7 +106,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 	}
 }
 
-// pass looks at each file once, and says when to look again.
+// pass handles each file of the folder once, and returns when the next pass is due.
 func (i *importer) pass(ctx context.Context) time.Duration {
 	next := auditInterval
 	present := map[string]bool{}
@@ -145,7 +145,8 @@ func (i *importer) pass(ctx context.Context) time.Duration {
 	return next
 }
 
-// handleFile deals with one file. It returns how long to wait before another look, or 0.
+// handleFile imports an archive, unless it was imported or refused before or may still be
+// written. It returns how long to wait before the next try, or 0.
 func (i *importer) handleFile(ctx context.Context, name string, is stamp) time.Duration {
 	if s, ok := i.checked[name]; ok && s.equal(is) {
 		return 0
@@ -167,7 +168,7 @@ func (i *importer) handleFile(ctx context.Context, name string, is stamp) time.D
 	began := time.Now()
 	names, err := i.importFile(ctx, name)
 	if now, statErr := os.Stat(filepath.Join(i.dir, name)); statErr != nil || !stampOf(now).equal(is) {
-		return settleFor // it changed under our hands: whatever came out says nothing
+		return settleFor // it changed during the import: the result says nothing about it
 	}
 	switch {
 	case err != nil && isUnavailable(err):
@@ -191,13 +192,14 @@ func (i *importer) writeRecord() {
 		i.log.Warn("which archives were imported is not on record: they will be imported again", "err", err)
 		return
 	}
-	_ = i.record.Save(append(content, '\n')) // which tries again
+	_ = i.record.Save(append(content, '\n')) // statefile tries again
 }
 
-// retryInterval is for a runtime that is away: most likely, this importer ends with it.
+// retryInterval is the pause after containerd did not answer. Most likely, it has ended, and
+// this importer ends with it.
 const retryInterval = 5 * time.Second
 
-// importFile imports one archive, and returns when CRI knows its images.
+// importFile imports one archive of the folder, and returns when CRI lists its images.
 func (i *importer) importFile(ctx context.Context, name string) ([]string, error) {
 	f, err := os.Open(filepath.Join(i.dir, name))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// launcher starts the containerd of one root, and finds the one that runs already.
+// launcher starts the containerd of one root, and finds a containerd that runs already.
 type launcher struct {
 	paths paths
 	procs proc.Table
@@ -30,8 +30,8 @@ func newLauncher(p paths, log *slog.Logger) *launcher {
 	return &launcher{paths: p, procs: proc.Table{Dir: "/proc"}, log: log}
 }
 
-// pidRecord is the content of the pid file: what the containerd of this root was when it was
-// started, so that it is known again after an upgrade replaced its program. Exe and Namespaces
+// pidRecord is the content of the pid file. It identifies the containerd of this root by facts
+// of its start, so that it is found after an upgrade replaced its program. Exe and Namespaces
 // are empty in a file that was written by an older version.
 type pidRecord struct {
 	PID        int             `json:"pid"`
@@ -41,7 +41,7 @@ type pidRecord struct {
 	Config     string          `json:"config"` // digest of the configuration that it was started with
 }
 
-// adopt takes hold of the containerd of this root that runs already, if one does.
+// adopt returns the containerd of this root that runs already, or nil if none does.
 func (l *launcher) adopt() (process, error) {
 	h, err := l.running()
 	if h == nil || err != nil {
@@ -87,9 +87,9 @@ func (l *launcher) running() (*handle, error) {
 	return nil, nil
 }
 
-// recorded tells whether a process is the containerd of the record. Its mount namespace is the
-// one of its start, which need not be that of the caller: 'berth down' may run outside of the
-// one that a service manager made for the agent.
+// recorded tells whether a process is the containerd of the record. Its mount namespace is
+// that of its start, which need not be that of the caller: 'berth down' may run outside of
+// the namespace that a service manager made for the agent.
 func (l *launcher) recorded(r pidRecord, i proc.Info) bool {
 	if !r.matches(i) || filepath.Base(i.Exe) != filepath.Base(l.paths.containerd) {
 		return false
@@ -140,9 +140,10 @@ func (l *launcher) openLog() (*os.File, error) {
 	return out, err
 }
 
-// environment is the agent's, but for the path, which begins with our programs (the
-// shim is looked for there) and knows where iptables lives, and for what would make
-// containerd talk to the agent's service manager.
+// environment returns containerd's environment: that of the agent, with a PATH that begins
+// with the bundled programs (containerd finds its shim there) and has the directories of
+// iptables, and without the variables that would make containerd talk to the agent's service
+// manager.
 func environment(own []string, libexec string) []string {
 	var path string
 	env := slices.DeleteFunc(slices.Clone(own), func(kv string) bool {
@@ -179,7 +180,7 @@ func (l *launcher) readPidFile() (pidRecord, error) {
 	return record, json.Unmarshal(content, &record)
 }
 
-// writePidFile writes the pid file as soon as that can be: a containerd that is not in it is
+// writePidFile writes the pid file. A failed write is tried again: until then, containerd is
 // found among all processes.
 func (l *launcher) writePidFile(info proc.Info, config string) {
 	content, err := json.Marshal(pidRecord{PID: info.PID, Start: info.Start, Exe: info.File, Namespaces: info.Spaces, Config: config})
@@ -187,5 +188,5 @@ func (l *launcher) writePidFile(info proc.Info, config string) {
 		l.log.Warn("containerd is in no pid file", "err", err)
 		return
 	}
-	_ = l.pids.Save(append(content, '\n')) // which tries again
+	_ = l.pids.Save(append(content, '\n')) // statefile tries again
 }

@@ -14,9 +14,9 @@ import (
 // limitPrefix begins the names of the devices that the bandwidth plugin makes.
 const limitPrefix = "bwp"
 
-// removeLinks removes the bridge of a root, what is plugged into it, and the devices that
-// limit the traffic of what is plugged in. A bridge that may be another root's as well goes only
-// once nothing is plugged into it.
+// removeLinks removes the bridge of a root, its ports, and the devices that limit the traffic
+// of the ports. A bridge that may be another root's as well is removed only if it has no ports
+// left.
 func removeLinks(owner roots.Owner) error {
 	bridge, alone := owner.Bridge()
 	link, err := netlink.LinkByName(bridge)
@@ -84,7 +84,7 @@ func limitsOf(link netlink.Link) ([]netlink.Link, error) {
 }
 
 func removeLink(l netlink.Link) error {
-	// Only its index names a link for certain; and it may be gone with its peer.
+	// The index identifies a link, names are reused. The link may be gone with its peer.
 	if _, err := netlink.LinkByIndex(l.Attrs().Index); missing(err) {
 		return nil
 	}

@@ -12,14 +12,14 @@ import (
 // maxArchive is larger than any image that fits on a machine of today.
 const maxArchive = 64 << 30
 
-// loadPattern is how archives are called while they are received.
+// loadPattern is the pattern of the names of archives that are being received.
 const loadPattern = "load-*.tar"
 
-// Load takes in an archive of images, and returns their names. An image that has only
-// a tag is called localhost/NAME:tag. received is told when all of the archive is
-// here, and the rest is up to the runtime.
+// Load imports an archive of images, and returns their names. An image that has only a
+// tag is called localhost/NAME:tag. received is called when all of the archive was
+// received, before it is imported.
 func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error) {
-	// It is read twice: once to see what it is.
+	// The archive is read twice: by checkArchive, and by the import.
 	f, err := os.CreateTemp(r.paths.tmp, loadPattern)
 	if err != nil {
 		return nil, fmt.Errorf("make room for the archive: %w", err)
@@ -50,7 +50,7 @@ func (r *Runtime) Load(ctx context.Context, name string, archive io.Reader, rece
 	return importImages(ctx, c, name, f)
 }
 
-// newClient returns a client that takes in images.
+// newClient returns a client that can import images.
 func (r *Runtime) newClient() (*client, error) {
 	c, err := newClient(r.paths.socket, r.log)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Runtime) newClient() (*client, error) {
 	return c, nil
 }
 
-// importImages imports an archive that was checked, and returns when CRI knows its images.
+// importImages imports an archive that was checked, and returns when CRI lists its images.
 func importImages(ctx context.Context, store imageStore, stem string, archive io.Reader) ([]string, error) {
 	names, err := store.importArchive(ctx, archive, localPrefix(stem), nil)
 	if err != nil {
@@ -72,8 +72,8 @@ func importImages(ctx context.Context, store imageStore, stem string, archive io
 	return names, store.awaitImages(ctx, names)
 }
 
-// Archived are the images whose archives are in the folder of a root directory: they
-// could not be fetched from anywhere else if they were removed.
+// Archived returns the images whose archives are in the folder of a root directory. They
+// must not be removed: they may be in no registry.
 func Archived(root string) ([]string, error) {
 	p, err := newPaths(root, root)
 	if err != nil {

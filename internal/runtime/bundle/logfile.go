@@ -17,8 +17,8 @@ const (
 	logCheckInterval = time.Minute
 )
 
-// boundLog keeps containerd's log small, without containerd taking part in it: it
-// writes to the file by itself, and goes on doing so.
+// boundLog keeps containerd's log small until ctx ends. containerd writes to the file itself
+// and does not notice.
 func boundLog(ctx context.Context, path string, log *slog.Logger) {
 	tick := time.NewTicker(logCheckInterval)
 	defer tick.Stop()
@@ -64,7 +64,7 @@ func trimLog(path string, limit int64) error {
 	return nil
 }
 
-// oldLog is where the end of a log that was trimmed is kept.
+// oldLog returns the path of the file that keeps the end of a trimmed log.
 func oldLog(path string) string { return path + ".1" }
 
 func copyEnd(from, to string, offset int64) (err error) {

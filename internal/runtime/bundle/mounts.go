@@ -19,12 +19,12 @@ const (
 	busyLimit = 2 * time.Second
 )
 
-// unmountAll unmounts what the runtime and the pods mounted in the folders of a root. A
+// unmountAll unmounts the mounts of the runtime and of pods in the folders of a root. A
 // mount on root itself or on one of its folders is the user's: a disk for the images,
 // for example.
 func unmountAll(ctx context.Context, owner roots.Owner) error {
 	root := owner.Root()
-	// A mount may hide another one of the same place, so look until nothing is left.
+	// A mount may hide another mount on the same path, so list again until none is left.
 	for range 10 {
 		points, err := mountsInFolders(root)
 		if err != nil || len(points) == 0 {
@@ -41,8 +41,8 @@ func unmountAll(ctx context.Context, owner roots.Owner) error {
 	return fmt.Errorf("unmount below %s: new mounts keep appearing", root)
 }
 
-// unmount waits a moment for those that still use the mount to go away. Then it takes
-// the mount out of the tree, and the kernel ends it when the last one has left.
+// unmount waits a moment for processes that still use the mount. Then it detaches the
+// mount (MNT_DETACH), and the kernel unmounts it when the last process has left.
 func unmount(ctx context.Context, path string) error {
 	deadline := time.Now().Add(busyLimit)
 	for {

@@ -96,7 +96,7 @@ func checkPodCIDR(cidr netip.Prefix) error {
 	return nil
 }
 
-// checkLinkName holds to the kernel's rules for the name of a link.
+// checkLinkName refuses names that the kernel does not accept for a link.
 func checkLinkName(name string) error {
 	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n\"") {
 		return fmt.Errorf("bridge name %q is not a link name: at most 15 bytes, without spaces, colons or slashes", name)

@@ -19,7 +19,7 @@ type paths struct {
 	config     string
 	images     string
 	imported   string
-	registries string // how to reach them
+	registries string // hosts.toml files of registries
 	cni        string
 	cniConf    string
 	network    string // the conflist
@@ -84,7 +84,7 @@ func (p paths) dirs() []string {
 	return []string{p.data, p.images, p.cniConf, p.ipam, p.logDir, p.state, p.shims, p.runc, p.tmp}
 }
 
-// checkPrograms finds out early that the bundle is not complete.
+// checkPrograms fails if a program of the bundle is missing.
 func (p paths) checkPrograms() error {
 	programs := []string{p.containerd, p.shim, p.runcProgram, p.pause}
 	for _, name := range []string{"bridge", "host-local", "portmap", "bandwidth"} {

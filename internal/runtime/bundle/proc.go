@@ -7,8 +7,8 @@ import (
 )
 
 // isContainerd tells whether a process of this machine, not of a container, is the
-// containerd of this root. It runs the bundled program, or one that was replaced by an
-// upgrade since; the configuration tells this root from another one.
+// containerd of this root: it runs the bundled program, or an older one that an upgrade
+// replaced, with the configuration file of this root.
 func (p paths) isContainerd(i proc.Info) bool {
 	if !i.Own || filepath.Base(i.Exe) != filepath.Base(p.containerd) || !hasFlag(i.Args, "--config", p.config) {
 		return false

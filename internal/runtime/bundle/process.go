@@ -13,10 +13,10 @@ import (
 
 // process is a running containerd, as the supervisor sees it.
 type process interface {
-	// wait returns how the process ended, or the error of ctx if that is first.
-	// It is called once, and lets go of the process.
+	// wait returns how the process ended, or the error of ctx if that ends first.
+	// It is called once, and closes the process.
 	wait(ctx context.Context) error
-	// kill ends the process at once, whatever it does. It may be called while wait waits.
+	// kill sends SIGKILL to the process. It may be called while wait waits.
 	kill() error
 	pid() int
 }
@@ -28,7 +28,7 @@ func (h *handle) pid() int { return h.PID() }
 
 func (h *handle) kill() error {
 	err := h.Signal(unix.SIGKILL)
-	if errors.Is(err, os.ErrClosed) { // wait let go of it: it has ended
+	if errors.Is(err, os.ErrClosed) { // wait closed it: the process has ended
 		return nil
 	}
 	return err
@@ -41,5 +41,5 @@ func (h *handle) wait(ctx context.Context) error {
 	return h.Ended(ctx)
 }
 
-// stop asks the process to end, and makes it end after grace. It lets go of it.
+// stop asks the process to end, kills it after grace, and closes it.
 func (h *handle) stop(ctx context.Context, grace time.Duration) error { return h.Stop(ctx, grace) }

@@ -13,31 +13,31 @@ import (
 	content "github.com/containerd/containerd/api/services/content/v1"
 )
 
-// Progress is how much of an image is here, in bytes as they come over the wire.
+// Progress is how many bytes of an image were received, compressed as in the registry.
 type Progress struct{ Done, Total int64 }
 
 const (
-	// sourceLabel is what containerd puts on what it fetched, with the repository.
+	// sourceLabel begins the label with the repository that containerd puts on fetched content.
 	sourceLabel = "containerd.io/distribution.source."
 	// maxManifest is more than a manifest needs; layers of that size do no harm.
 	maxManifest = 256 << 10
-	// maxReads bounds how much is read at a time to find manifests. The rest has to wait
-	// for the next time.
+	// maxReads is how many blobs are read per call of Progress to find manifests. The others
+	// have to wait for the next call.
 	maxReads = 50
-	// maxCached bounds what is remembered of what was read.
+	// maxCached bounds the number of blobs in the cache.
 	maxCached = 10_000
 )
 
-// contentCache is what is known of the content that was looked at. Content never changes: each
-// is read once.
+// contentCache caches the layers of manifests in containerd's content store. Content never
+// changes: each blob is read once. It also holds the connection for that.
 type contentCache struct {
 	mu       sync.Mutex
-	client   *client            // nil until somebody asks
-	closed   bool               // nobody may ask any more
-	layersOf map[string][]layer // by digest; nothing, if it is no manifest
+	client   *client            // nil until the first call
+	closed   bool               // calls fail from now on
+	layersOf map[string][]layer // by digest; empty for a blob that is no manifest
 }
 
-// connect returns the connection that all looks share.
+// connect returns the connection that all calls share.
 func (l *contentCache) connect(socket string, log *slog.Logger) (c *client, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,11 +60,11 @@ func (l *contentCache) close() {
 	}
 }
 
-// Progress tells how far the pull of a repository's images has come. The total is 0
-// if nothing is known: before the manifest is here, and when no pull runs.
+// Progress returns the progress of the running pulls from a repository. The total is 0 if it
+// is not known: before the manifest is here, and when no pull runs.
 //
-// CRI has no words for it. containerd knows what it is fetching by digest only, so
-// the manifest says which of that belongs together.
+// CRI has no such call. containerd's content store lists the downloads by digest only, so the
+// manifest is needed to know which of them belong to an image.
 func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, error) {
 	c, err := r.contentCache.connect(r.paths.socket, r.log)
 	if err != nil {
@@ -92,13 +92,13 @@ func (r *Runtime) Progress(ctx context.Context, repository string) (Progress, er
 	return sum(r.contentCache.manifests(ctx, store, here), coming, here), nil
 }
 
-// layer is one of a manifest.
+// layer is a layer in a manifest.
 type layer struct {
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
 }
 
-// fetched returns what came from a repository: digests and sizes.
+// fetched returns the sizes of the blobs that were fetched from a repository, by digest.
 func fetched(ctx context.Context, store content.ContentClient, repository string) (map[string]int64, error) {
 	host, path, _ := strings.Cut(repository, "/")
 	host, _, _ = strings.Cut(host, ":") // containerd leaves out the port
@@ -121,7 +121,8 @@ func fetched(ctx context.Context, store content.ContentClient, repository string
 	}
 }
 
-// manifests returns those among what is here. It reads a few that were not read yet.
+// manifests returns the layers of each manifest among the blobs in here. It reads up to maxReads
+// blobs that are not in the cache yet.
 func (l *contentCache) manifests(ctx context.Context, store content.ContentClient, here map[string]int64) [][]layer {
 	var out [][]layer
 	read := 0
@@ -148,7 +149,7 @@ func (l *contentCache) recall(digest string) ([]layer, bool) {
 	return layers, known
 }
 
-// remember notes what was read. When that is too much, it begins anew.
+// remember adds a blob to the cache. A full cache is emptied first.
 func (l *contentCache) remember(digest string, layers []layer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +159,7 @@ func (l *contentCache) remember(digest string, layers []layer) {
 	l.layersOf[digest] = layers
 }
 
-// readLayers returns the layers of a manifest, or nothing if it is none.
+// readLayers returns the layers of a manifest, or none if the blob is no manifest.
 func readLayers(ctx context.Context, store content.ContentClient, digest string) ([]layer, error) {
 	stream, err := store.Read(ctx, &content.ReadContentRequest{Digest: digest})
 	if err != nil {
@@ -184,8 +185,8 @@ func readLayers(ctx context.Context, store content.ContentClient, digest string)
 	return manifest.Layers, nil
 }
 
-// sum adds up the images of which something is coming. A registry may lie about the
-// sizes: more than all is never told.
+// sum adds up the images of which a layer is being fetched. A registry may lie about the
+// sizes: Done is never more than Total.
 func sum(manifests [][]layer, coming, here map[string]int64) Progress {
 	var p Progress
 	counted := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 )
 
 // reserveSize is enough for containerd to start with hundreds of containers: it writes a block
-// for each of them, and forgets those for which it can't.
+// for each container, and forgets the container if it can't.
 const reserveSize = 4 << 20
 
 // spendReserve makes room for a start of containerd if the disk is full. A container that
@@ -24,7 +24,7 @@ func (l *launcher) spendReserve() {
 	}
 }
 
-// keepReserve makes the file that spendReserve removes, if that leaves enough room for others.
+// keepReserve makes the file that spendReserve removes, if that leaves enough free space.
 func keepReserve(p paths) error {
 	var there unix.Stat_t
 	if err := unix.Stat(p.reserve, &there); err == nil && there.Blocks*512 >= reserveSize {

@@ -19,7 +19,7 @@ const (
 	hostPortMasq  = "CNI-HOSTPORT-MASQ"
 )
 
-// removeRules removes what the CNI plugins left of the network of a root in the nat tables.
+// removeRules removes the rules of a root's network that CNI plugins left in the nat tables.
 func removeRules(ctx context.Context, owner roots.Owner) error {
 	var errs []error
 	for _, family := range []string{"iptables", "ip6tables"} {
@@ -48,8 +48,8 @@ func removeRules(ctx context.Context, owner roots.Owner) error {
 }
 
 // staleRules reads the saved rules of a nat table, and returns the commands that remove
-// those of network, with the chains that they lead to. Rules of the plugins
-// bear the name of the network in a comment.
+// the rules of network, with the chains that they lead to. Rules of the plugins have the
+// name of the network in a comment.
 func staleRules(saved, network string) []string {
 	var deletions []string
 	var chains []string // those that are ours, or no one's
@@ -100,8 +100,8 @@ func staleRules(saved, network string) []string {
 	return deletions
 }
 
-// hostPortsUnused tells whether nothing but their own entries is left of the shared
-// chains: no port of another network goes through them.
+// hostPortsUnused tells whether the shared chains have no rules but their own: no host port
+// of another network goes through them.
 func hostPortsUnused(saved string, rest []rule) bool {
 	if !hasChain(saved, hostPortEntry) && !hasChain(saved, hostPortMark) && !hasChain(saved, hostPortMasq) {
 		return false

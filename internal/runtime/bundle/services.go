@@ -13,11 +13,11 @@ import (
 	"berth/internal/runtime/ociarchive"
 )
 
-// startServices does what one life of containerd needs besides itself: the sandbox image, the
-// image archives, and a log that stays small. What it returns is closed when the
-// images that are there now have been taken in.
+// startServices starts the goroutines that one run of containerd needs: for the sandbox image,
+// the image archives, and the size of its log. The channel that it returns is closed when the
+// archives that were in the folder at the start have been imported.
 func (r *Runtime) startServices(group *run.Group) <-chan struct{} {
-	_ = r.reserve.Save() // which tries again
+	_ = r.reserve.Save() // statefile tries again
 	prepared := make(chan struct{})
 	notices := make(chan struct{}, 1)
 	group.Go("containerd-log", func(ctx context.Context) { boundLog(ctx, r.paths.log, r.log) })
@@ -50,7 +50,7 @@ func (r *Runtime) startServices(group *run.Group) <-chan struct{} {
 	return prepared
 }
 
-// keepSandboxImage tries until the sandbox image is there: without it, no pod starts.
+// keepSandboxImage retries until the sandbox image is imported: without it, no pod starts.
 func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
 	for failing := false; ; failing = true {
 		err := r.ensureSandboxImage(ctx, c)
@@ -104,7 +104,7 @@ func sandboxImage(program []byte) ociarchive.Image {
 	}
 }
 
-// wait returns early, with its error, if ctx ends.
+// wait waits for a time. If ctx ends first, it returns the error of ctx.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

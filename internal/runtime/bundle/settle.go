@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stamp tells one content of a file from another.
+// stamp is the size and time of a file, by which a changed file is recognized.
 type stamp struct {
 	Size    int64     `json:"size"`
 	ModTime time.Time `json:"modTime"`
@@ -19,8 +19,8 @@ func (s stamp) equal(o stamp) bool { return s.Size == o.Size && s.ModTime.Equal(
 // settleFor is how long a file must stay as it is before it counts as complete.
 const settleFor = time.Second
 
-// settleTracker decides when a file is complete. Nothing in a folder says so: a copy
-// that is under way looks like a small file. But it changes.
+// settleTracker decides when a file is complete: when it has not changed for settleFor. A
+// copy that is under way looks like a small file, but changes.
 type settleTracker struct {
 	seen map[string]observation
 }
@@ -30,16 +30,15 @@ type observation struct {
 	since time.Time
 }
 
-// remaining says how long to wait before the file is worth another look; 0 means that
-// it is complete.
+// remaining returns how long to wait until the file may be complete; 0 means that it is.
 func (s *settleTracker) remaining(name string, now time.Time, is stamp) time.Duration {
 	was, ok := s.seen[name]
 	if !ok || !was.stamp.equal(is) {
 		was = observation{stamp: is, since: now}
 		s.seen[name] = was
 	}
-	// A file that was moved here may have been complete for long. One from the future
-	// (clocks differ) counts from when it was first seen.
+	// A file that was moved here may have been complete for long. A file with a time in the
+	// future (clocks differ) counts from when it was first seen.
 	quiet := max(now.Sub(was.since), now.Sub(is.ModTime))
 	return max(settleFor-quiet, 0)
 }

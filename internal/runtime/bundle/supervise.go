@@ -13,25 +13,25 @@ import (
 
 // supervisor keeps one containerd alive:
 //
-//	adopt or start ──▶ wait until ready ──▶ attend ──▶ up ──▶ wait for its end ──▶ down ─┐
-//	       ▲                                                                             │
-//	       └───────────────────────────── at once, then with growing delay ◀─────────────┘
+//	adopt or start ──▶ wait until ready ──▶ startServices ──▶ up ──▶ wait for its end ──▶ down ─┐
+//	       ▲                                                                                    │
+//	       └──────────────────────────────── at once, then with growing delay ◀─────────────────┘
 //
-// All the while it is asked whether it answers. One that does not for the whole of silence
-// is killed, which is an end like any other: its containers outlive it.
+// All the while containerd is polled. If it does not answer for the whole of silence, it is
+// killed, which is an end like any other: its containers outlive it.
 type supervisor struct {
 	launcher interface {
 		adopt() (process, error) // nil if none runs
 		start() (process, error)
 	}
 	ready func(context.Context) error
-	// answers asks a question that a containerd of any state answers at once. It fails if
-	// there is no answer before ctx ends.
+	// answers makes a call that containerd answers at once in any state. It fails if there is
+	// no answer before ctx ends.
 	answers func(context.Context) error
 	silence time.Duration // without any answer: then containerd is killed
 
-	// startServices starts what goes along with one life of containerd; it closes what
-	// it returns when pods may start.
+	// startServices starts the goroutines that go along with one run of containerd. The
+	// channel that it returns is closed when pods may start.
 	startServices func(*run.Group) <-chan struct{}
 	up            func()
 	down          func(cause error)
@@ -41,7 +41,7 @@ type supervisor struct {
 func (s *supervisor) run(ctx context.Context) {
 	var delay backoff
 	silence := s.silence
-	failing := false // said once when it begins, once when it ends
+	failing := false // logged once when it begins, and once when it ends
 	for {
 		wasUp, healthy, err := s.runOnce(ctx, silence, func() {
 			if failing {
@@ -53,7 +53,7 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		}
 		wait := delay.next(healthy)
-		// One that is killed before it ever answers may need longer to come up than we wait.
+		// A containerd that was killed before it ever answered may need more time to come up.
 		if !wasUp && errors.Is(err, errSilent) {
 			silence = min(2*silence, maxSilences*s.silence)
 		} else {
@@ -74,8 +74,8 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// runOnce goes through one life of containerd. It returns whether and for how long it
-// was up, and what ended it.
+// runOnce adopts or starts containerd, and returns when it has ended. It returns whether and
+// for how long containerd was up, and the cause of its end.
 func (s *supervisor) runOnce(ctx context.Context, silence time.Duration, cameUp func()) (wasUp bool, healthy time.Duration, err error) {
 	p, err := s.obtain()
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *supervisor) runOnce(ctx context.Context, silence time.Duration, cameUp 
 	return true, time.Since(since), err
 }
 
-// obtain always looks for a running one first: there are never two.
+// obtain returns the containerd that runs already, or starts one: there are never two.
 func (s *supervisor) obtain() (process, error) {
 	p, err := s.launcher.adopt()
 	if p != nil || err != nil {
@@ -141,7 +141,8 @@ func (s *supervisor) obtain() (process, error) {
 	return s.launcher.start()
 }
 
-// awaitReady returns false if the life ended before it was ready.
+// awaitReady waits until containerd is ready. It returns false if life, the context of this run
+// of containerd, ended first.
 func (s *supervisor) awaitReady(life context.Context) bool {
 	late := time.Now().Add(readyWarnAfter)
 	said := false
@@ -167,12 +168,12 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 	}
 }
 
-// errSilent is why a containerd was killed that did not answer.
+// errSilent is the cause of the end of a containerd that was killed because it did not answer.
 var errSilent = errors.New("it did not answer")
 
-// awaitSilence asks until nothing was answered for the whole of silence, and returns an
-// errSilent, or until ctx ends. A containerd that is busy answers late: one answer of many
-// is enough.
+// awaitSilence polls containerd until it has answered no call for the whole of silence, and
+// returns an errSilent, or until ctx ends. A containerd that is busy answers late: one answer
+// to several calls is enough.
 func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) error {
 	answered := time.Now()
 	for failures := 0; ; {
@@ -193,20 +194,20 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 	}
 }
 
-// warnIfAlive says so if a process that was killed stays: it is in a system call that does
-// not end. No other containerd is started while it is there, for the two would share
-// their files.
+// warnIfAlive logs an error if a killed containerd does not end: it is in a system call that
+// does not return. No other containerd is started meanwhile, for the two would share their
+// files.
 func (s *supervisor) warnIfAlive(ctx context.Context, pid int) {
 	if wait(ctx, proc.KillWait) == nil {
 		s.log.Error("containerd was killed and is still there, stuck in the kernel (a disk that does not answer?): no other is started beside it", "pid", pid)
 	}
 }
 
-// backoff says how long to wait before the next start.
+// backoff is the delay before the next start of containerd.
 type backoff struct{ delay time.Duration }
 
-// next is zero after the first death, then grows; a life of health makes the
-// next death the first again.
+// next returns zero after the first end, then a growing delay. After a run that was healthy
+// for healthyAfter, the next end counts as the first again.
 func (b *backoff) next(healthy time.Duration) time.Duration {
 	if healthy >= healthyAfter {
 		b.delay = 0

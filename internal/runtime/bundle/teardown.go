@@ -19,10 +19,10 @@ const (
 	cniResults      = "/var/lib/cni/results" // fixed in the CNI library
 )
 
-// Teardown ends the runtime and removes what it left on the machine; images stay.
-// It is called after Run has ended, and after the pods were stopped over CRI. Of pods
-// that were not, the containers are killed. Each step is tried whatever became of
-// the one before, and all of it may be done again.
+// Teardown ends the runtime and removes its mounts, links, firewall rules and state; images
+// stay. It is called after Run has ended, and after the pods were stopped over CRI. The
+// containers of pods that were not stopped are killed. Each step is tried also if the step
+// before failed, and Teardown can be repeated.
 func (r *Runtime) Teardown(ctx context.Context) error {
 	l := newLauncher(r.paths, r.log)
 	owner := r.cfg.Owner
@@ -47,7 +47,7 @@ func (r *Runtime) Teardown(ctx context.Context) error {
 }
 
 // removeNetwork removes links and firewall rules, unless they are in another network
-// namespace: what has the same name here is somebody else's.
+// namespace: links of the same name in this one are not berth's.
 func (r *Runtime) removeNetwork(ctx context.Context) error {
 	here, err := roots.CurrentNetNS()
 	if err != nil {
@@ -73,8 +73,8 @@ func stopContainerd(ctx context.Context, l *launcher) error {
 	}
 }
 
-// removeContainers has runc kill what is left of containers, with their cgroups.
-// Killing the shims alone would let their processes go on.
+// removeContainers makes runc kill the containers that are left, with their cgroups.
+// Killing the shims alone would let the containers' processes go on.
 func removeContainers(ctx context.Context, p paths) error {
 	root := filepath.Join(p.runc, criNamespace)
 	entries, err := os.ReadDir(root)
@@ -115,8 +115,8 @@ func killShims(ctx context.Context, l *launcher) error {
 	return errors.Join(errs...)
 }
 
-// removeCachedResults removes what the CNI library remembers of pods that were not
-// stopped in order. Their network bears the name of this root.
+// removeCachedResults removes the CNI library's cached results of pods that were not
+// stopped in order. They are found by the name of the root's network.
 func removeCachedResults(owner roots.Owner) error {
 	files, err := filepath.Glob(filepath.Join(cniResults, owner.NetworkName()+"-*"))
 	if err != nil {
@@ -134,7 +134,7 @@ func removeCachedResults(owner roots.Owner) error {
 // removeState removes the files that mean nothing without the runtime.
 func removeState(p paths) error {
 	for _, dir := range []string{p.run, p.cni} {
-		// A removal must never reach into something that is mounted.
+		// A removal must never reach into a mount.
 		mounts, err := mountsBelow(dir)
 		if err != nil {
 			return err

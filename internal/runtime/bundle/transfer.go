@@ -23,14 +23,14 @@ import (
 // snapshotter is where containerd unpacks images.
 const snapshotter = "overlayfs"
 
-// chunk is how much of an archive goes into one message.
+// chunk is how many bytes of an archive go into one message.
 const chunk = 32 << 10
 
-// importArchive has containerd read an image archive, OCI or docker, packed or not,
-// and unpack its images. It returns their names. An image that has only a tag
-// gets prefix before it.
+// importArchive makes containerd import an image archive, OCI or docker, compressed or
+// not, and unpack its images. It returns their names. An image that has only a tag gets
+// prefix before it.
 //
-// containerd reads the archive from one stream and tells of its progress on another.
+// containerd reads the archive from one stream and sends its progress on another.
 func (c *client) importArchive(ctx context.Context, archive io.Reader, prefix string, labels map[string]string) ([]string, error) {
 	group := run.NewGroup(c.inNamespace(ctx), c.log)
 	defer group.Stop()
@@ -77,7 +77,7 @@ func (c *client) importArchive(ctx context.Context, archive io.Reader, prefix st
 		Options: &transfer.TransferOptions{ProgressStream: progressID},
 	})
 	if err == nil {
-		// containerd closes the stream when it is done: nothing of it may be missed.
+		// containerd closes the stream when it is done: all names have to be read.
 		select {
 		case <-saved:
 		case <-time.After(progressTimeout):
@@ -112,14 +112,14 @@ func openStream(ctx context.Context, c streaming.StreamingClient) (stream, strin
 	if err := s.Send(hello); err != nil && !errors.Is(err, io.EOF) {
 		return nil, "", fmt.Errorf("open stream to containerd: %w", err)
 	}
-	if _, err := s.Recv(); err != nil { // the answer, or why there is none
+	if _, err := s.Recv(); err != nil { // containerd confirms the stream
 		return nil, "", fmt.Errorf("open stream to containerd: %w", err)
 	}
 	return s, id, nil
 }
 
-// send writes r to the stream, as much at a time as containerd has asked for. An
-// error is one of reading: containerd itself says what it did not like.
+// send writes r to the stream, as many bytes at a time as containerd has asked for. It
+// returns only errors of reading r: the errors of containerd are those of the Transfer call.
 func send(s stream, r io.Reader) error {
 	defer func() { _ = s.CloseSend() }()
 	buf := make([]byte, chunk)
@@ -154,7 +154,8 @@ func send(s stream, r io.Reader) error {
 	}
 }
 
-// savedNames reads the stream of progress to its end.
+// savedNames reads the stream of progress to its end, and returns the names of the images
+// that were saved.
 func savedNames(s stream) []string {
 	var names []string
 	for {

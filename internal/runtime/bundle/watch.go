@@ -7,8 +7,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watchFolder sends a notice after anything in dir has changed, until ctx ends. It
-// closes the channel if it can no longer tell.
+// watchFolder sends a notice after each change in dir, until ctx ends. It closes the
+// channel when it returns.
 func watchFolder(ctx context.Context, dir string, notices chan<- struct{}) error {
 	defer close(notices)
 	w, err := fsnotify.NewWatcher()
@@ -27,7 +27,7 @@ func watchFolder(ctx context.Context, dir string, notices chan<- struct{}) error
 			if !open {
 				return fmt.Errorf("watch %s: ended", dir)
 			}
-		case _, open := <-w.Errors: // too many at once: one look makes up for all
+		case _, open := <-w.Errors: // events were lost: one notice makes up for all
 			if !open {
 				return fmt.Errorf("watch %s: ended", dir)
 			}
