@@ -8,15 +8,15 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// accepted is what a snapshot comes to, once the bad pods are sorted out.
+// accepted are the pods of a snapshot that are in force, and the refusals of the others.
 type accepted struct {
 	pods    []choice
-	refused []pod.Refusal // the source's own, then ours in the order of the pods
+	refused []pod.Refusal // those of the source, then those of merge in the order of the pods
 	waits   bool          // a pod was refused because of another source
 }
 
-// choice is one accepted pod: a version out of the snapshot, or the known one
-// that stays in force because its new version is no good.
+// choice is one accepted pod: a version out of the snapshot, or the known version
+// that stays in force because its new version is invalid.
 type choice struct {
 	given *v1.Pod
 	keep  *entry
@@ -28,12 +28,12 @@ type judge struct {
 	src *source
 	s   pod.Snapshot
 
-	refusal []string // why not; empty if accepted
-	broken  []bool   // refused, and not because another has its name
+	refusal []string // why the pod is refused; empty if accepted
+	broken  []bool   // refused, and not because another pod has its name
 	keep    []*entry // the known version that stays in place of a broken one
 
-	uids  map[pod.UID]int  // who has a UID, among the accepted
-	names map[fullName]int // who has a name; keeper if a known pod that stays
+	uids  map[pod.UID]int  // index of the accepted pod with a UID
+	names map[fullName]int // index of the accepted pod with a name; keeper for a known pod that stays
 	waits bool
 }
 

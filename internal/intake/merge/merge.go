@@ -1,9 +1,9 @@
-// Package merge turns what sources send into what the agent is told.
+// Package merge turns the snapshots of sources into updates for the agent.
 //
-// A source sends all of its pods each time (pod.Set), or what it remembers from
-// before a restart (pod.Restore). The Merger holds the last accepted version of
-// every pod, keyed by source and UID, and answers each snapshot with the
-// difference. For one source it is told in this order:
+// A source sends all of its pods each time (pod.Set), or the pods of its state file after
+// a restart (pod.Restore). The Merger holds the last accepted version of every pod, keyed
+// by source and UID, and answers each snapshot with the difference. The updates of one
+// source come in this order:
 //
 //	REMOVE     gone from the snapshot; carries the last known version
 //	ADD        a UID that was not known
@@ -13,25 +13,25 @@
 //	RECONCILE  only the status differs
 //
 // Nothing else about a pod matters: a new resource version or new managed fields
-// refresh what is held and are told to nobody. A pod that is first seen with its
+// replace the version that is held and lead to no update. A pod that is first seen with its
 // deletion time set is an ADD like any other: the agent must know a pod before
 // it can terminate it, and finds the deletion time on it.
 //
-// What always holds:
+// Invariants:
 //   - The first Set of a source delivers an ADD, empty if it must be. So "an ADD
 //     came" means that everything of that source is known by now. A Restore never
 //     delivers one.
 //   - Every update carries all present refusals of its source. If nothing but the
 //     refusals changed, an UPDATE without pods brings them (a RESTORE without pods,
-//     before the first Set). The same RESTORE tells that a source can't be read.
+//     before the first Set). The same RESTORE says that a source can't be read.
 //   - A UID is held by one source only, and a namespace/name by one static pod
-//     only. The one that was there first stays. The other is refused, and comes
-//     in by itself once the first is gone, also if that was in another source.
+//     only. The pod that was there first stays. The other is refused, and is accepted
+//     by itself once the first is gone, also if that was in another source.
 //   - Pods of the API server take no part in the contest for names: its mirror pods
-//     bear the names of static pods, and it alone decides on the others.
+//     have the names of static pods, and the server alone decides on the others.
 //   - A refused version never takes an accepted one down.
-//   - Pods that were handed in are never written to. What is delivered shares
-//     memory with them, and nobody may write to it either.
+//   - The pods of snapshots are never written to. The pods of updates share memory with
+//     them, and must not be written to either.
 //
 // The package is pure: time is an argument. A Merger belongs to one goroutine.
 package merge
@@ -48,7 +48,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Mode is the way in which the receiver wants to be told of changes.
+// Mode is the form in which changes are delivered.
 type Mode int
 
 const (
@@ -56,34 +56,34 @@ const (
 	Incremental Mode = iota
 	// SnapshotAndUpdates delivers a SET with the pods of all sources when some
 	// were added, restored or removed, and on a source's first Set; UPDATE and
-	// DELETE come as increments. A change of status alone is not told.
+	// DELETE come as increments. A change of status alone is not delivered.
 	SnapshotAndUpdates
 	// Snapshot delivers a SET with the pods of all sources whenever anything
 	// changed, and on a source's first Set.
 	Snapshot
 )
 
-// Merger holds what is known of every source.
+// Merger holds the state of every source.
 type Merger struct {
 	mode    Mode
 	sources map[string]*source
 }
 
-// source is what is known of one source.
+// source is the state of one source.
 type source struct {
 	name    string
 	ready   bool // had its first Set
 	known   podSet
 	refused []pod.Refusal
-	// unreadable is what the newest snapshot said.
+	// unreadable is that of the newest snapshot.
 	unreadable bool
 
 	// waiting is the newest snapshot, if a pod in it was refused because of
-	// another source: it is looked at again when that source changes.
+	// another source: it is applied again when that source changes.
 	waiting *pod.Snapshot
 }
 
-// New returns a Merger that knows nothing yet.
+// New returns a Merger without pods.
 func New(mode Mode) (*Merger, error) {
 	if mode < Incremental || mode > Snapshot {
 		return nil, fmt.Errorf("make a merger: unknown notification mode %d", mode)
@@ -91,12 +91,12 @@ func New(mode Mode) (*Merger, error) {
 	return &Merger{mode: mode, sources: map[string]*source{}}, nil
 }
 
-// Merge takes in a snapshot and returns what there is to tell, in order. Most
-// updates are about the snapshot's own source; others follow if one of their
-// pods waited for a name that has now become free.
+// Merge applies a snapshot and returns the updates that follow from it, in order. Most
+// updates are about the snapshot's own source; updates of other sources follow if one of
+// their pods waited for a name or UID that has now become free.
 //
-// A Restore that comes after a Set is older than what is known, and is ignored;
-// so is a snapshot with any other operation.
+// A Restore that comes after a Set is older than the Set, and is ignored; so is a
+// snapshot with any other operation.
 func (m *Merger) Merge(s pod.Snapshot, now time.Time) []pod.Update {
 	src := m.source(s.Source)
 	if s.Op != pod.Set && (s.Op != pod.Restore || src.ready) {

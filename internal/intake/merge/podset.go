@@ -8,8 +8,8 @@ import (
 
 // entry is one accepted pod.
 type entry struct {
-	given *v1.Pod // as the source handed it over
-	pod   *v1.Pod // as it is delivered: with our annotations
+	given *v1.Pod // as in the snapshot
+	pod   *v1.Pod // as in updates: with berth's annotations
 }
 
 // fullName is a pod's name within its node.
