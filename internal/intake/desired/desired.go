@@ -1,12 +1,12 @@
 // Package desired is the set of pods that this node is asked to run.
 //
 // A static pod (from a file or a URL) may have a mirror pod: a copy that the API
-// server holds so that people can see it there. A mirror pod bears the name of
+// server holds so that people can see it there. A mirror pod has the name of
 // its static pod and a UID of its own. It is held apart, is never among the pods
 // to run, and is an orphan once its static pod is gone.
 //
-// One goroutine writes: the agent's loop. Anybody may read at any time, and gets
-// slices of their own; the pods in them are shared, and nobody writes to a pod.
+// One goroutine writes: the agent's loop. Any goroutine may read at any time, and gets
+// slices of its own; the pods in them are shared, and must not be written to.
 package desired
 
 import (
@@ -51,7 +51,7 @@ func (s *Set) notify(uid pod.UID) {
 	}
 }
 
-// Upsert takes in a pod, or a new version of one.
+// Upsert adds a pod, or replaces it by a new version.
 func (s *Set) Upsert(p *v1.Pod) {
 	s.insert(p)
 	s.notify(p.UID)
@@ -69,7 +69,7 @@ func (s *Set) insert(p *v1.Pod) {
 	}
 }
 
-// Remove drops a pod. One that is not there is no error: a removal may be told twice.
+// Remove drops a pod. A pod that is not in the set is no error: a removal may come twice.
 func (s *Set) Remove(uid pod.UID) {
 	s.drop(uid)
 	s.notify(uid)
