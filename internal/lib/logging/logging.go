@@ -66,11 +66,11 @@ func (l *Logger) SetVerbosity(verbosity int) error {
 }
 
 const (
-	// writeTimeout is how long a line may take to be written before that is unwell.
+	// writeTimeout is how long the write of a line may take before Check fails.
 	writeTimeout = 10 * time.Second
-	// writeWait is for how long somebody who logs waits until the line is written. It is
-	// nearly always written at once, and then nothing is lost if the agent ends just
-	// after. Who had to wait in vain goes on, and for writePause nobody waits.
+	// writeWait is how long Write waits until the line is written. It is nearly always
+	// written at once, and then nothing is lost if the agent ends just after. After a
+	// Write that waited in vain, no Write waits for writePause.
 	writeWait  = 50 * time.Millisecond
 	writePause = time.Minute
 	// FlushTimeout is how long the end of a command waits for lines that are not written.
@@ -82,9 +82,9 @@ const (
 // NewOutput returns an Output that writes to w.
 func NewOutput(w io.Writer) *Output { return &Output{to: w} }
 
-// Output writes lines in the order in which they come, and never blocks those who log:
-// a terminal that was stopped, or a pipe that nobody reads, must not stop the agent. What
-// can't be written meanwhile is counted, and the count is written in its place.
+// Output writes lines in the order in which they come, and never blocks the caller for long:
+// a terminal that was stopped, or a pipe that is not read, must not stop the agent. Lines that
+// do not fit into the queue are dropped and counted, and the count is written in their place.
 type Output struct {
 	to io.Writer
 
@@ -92,7 +92,7 @@ type Output struct {
 	queue   []queuedLine  // the first one is being written
 	size    int           // of all lines in the queue
 	writing chan struct{} // closed when the queue is empty again; nil: it is
-	hasty   time.Time     // nobody waits before that
+	hasty   time.Time     // until then, Write does not wait
 	began   time.Time     // of the write that goes on; zero if there is none
 	err     error         // of the last one
 }
@@ -194,7 +194,7 @@ func (o *Output) Flush(patience time.Duration) {
 	}
 }
 
-// Check tells why lines can't be written: nobody would see it in the log.
+// Check returns why lines can't be written, which can't be logged.
 func (o *Output) Check(now time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

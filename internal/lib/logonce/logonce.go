@@ -1,22 +1,22 @@
-// Package logonce decides which failures are worth a line in the log, so that whoever
-// tries again and again does not fill it: the first of a row is, and that the row is
-// over. Trouble that comes and goes is told once a minute at most. It is pure.
+// Package logonce decides which failures of a retried operation are logged, so that
+// retries do not fill the log: the first failure in a row, and the recovery. An operation
+// that fails and recovers all the time is logged once a minute at most. It is pure.
 package logonce
 
 import "time"
 
-// Pause is the least time between two lines about the same trouble.
+// Pause is the least time between the logged failures of two rows.
 const Pause = time.Minute
 
-// Streak is a row of failures of one kind. The zero value is one that has not begun. It is
-// not for use by several goroutines at a time.
+// Streak is a row of failures of one operation. The zero value is an operation that has not
+// failed. It is not for use by several goroutines at a time.
 type Streak struct {
-	logged bool      // and not over
-	last   time.Time // when one was told, be it over or not
+	logged bool      // the present row was logged
+	last   time.Time // when a failure was last logged, in this row or an earlier one
 }
 
-// Failed takes in a failure, and tells whether it is worth a line. A row of which the
-// beginning was not told, since another was told shortly before, is told if it lasts.
+// Failed records a failure, and tells whether to log it. A row whose first failure was not
+// logged, because of one shortly before, is logged once Pause has passed.
 func (r *Streak) Failed(now time.Time) bool {
 	if r.logged || (!r.last.IsZero() && now.Sub(r.last) < Pause) {
 		return false
@@ -25,8 +25,8 @@ func (r *Streak) Failed(now time.Time) bool {
 	return true
 }
 
-// Recovered takes in a success, and tells whether it is worth a line: somebody was told that
-// there is trouble.
+// Recovered records a success, and tells whether to log it: the failures before it were
+// logged.
 func (r *Streak) Recovered() bool {
 	told := r.logged
 	r.logged = false

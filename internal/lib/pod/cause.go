@@ -1,8 +1,8 @@
 package pod
 
-// Cause is why a pod is stopped, and what that makes of its status.
+// Cause is why a pod is stopped, and the status that it gets for that.
 type Cause struct {
-	// Why is for whoever reads the log.
+	// Why is the explanation in the log.
 	Why string
 	// Reason and Message are for users: with a reason, the agent ended a pod that
 	// would have gone on, and it is Failed. Without one it ends as its containers do.
@@ -11,7 +11,7 @@ type Cause struct {
 	// given, so that controllers can tell this end from a failure of its own. Empty:
 	// none.
 	Disruption string
-	// Passing says that the cause may pass. A static pod then runs again: nobody
-	// else would make another one in its place.
+	// Passing: the cause may pass. A static pod then runs again, since no controller would
+	// make another pod in its place.
 	Passing bool
 }

@@ -2,16 +2,16 @@ package pod
 
 import v1 "k8s.io/api/core/v1"
 
-// Changes are what changed about the pods of the node after a version.
+// Changes are the changes of the node's pods since a version.
 type Changes struct {
-	// Version is the one that the reader has once it knows these changes. It is never 0:
-	// that is the version of a reader who knows nothing.
+	// Version is the version of the reader after these changes. It is never 0, which is the
+	// version of a reader that knows no pods yet.
 	Version uint64
-	// All says that Pods are all pods, and that whatever else the reader knows is gone:
-	// it knew nothing, or a version that is too old.
+	// All: Pods are all pods of the node, because the version of the reader is 0 or too old.
+	// Other pods that the reader knows are gone.
 	All bool
-	// Pods are those that came or changed, by namespace, name and UID. Nobody writes to
-	// a pod: the same pointer is the same state.
+	// Pods are the new and changed pods, sorted by namespace, name and UID. A pod is never
+	// written to: the same pointer is the same state.
 	Pods []*v1.Pod
 	// Gone are the pods that are not there any more. The reader may never have known one.
 	Gone []UID

@@ -73,17 +73,17 @@ type Container struct {
 	Backoff      time.Duration // how long to wait after its end before the next
 	Grace        int64         // seconds that it has to stop
 
-	// Past says that it ended with a life of the pod that is over: the agent stopped the
+	// Past: the container ended with a life of the pod that is over: the agent stopped the
 	// pod, say for a drain, and now runs it again. Its end is no crash, and does not count
 	// for what follows. The runtime does not know that, either.
 	Past bool
 
-	// Starting says that its postStart hook did not end yet: although it runs, nothing that
+	// Starting: the postStart hook did not end yet. Although the container runs, no step that
 	// follows its start is due. The runtime does not know that.
 	Starting bool
 
-	// Health is what its probes say. The runtime does not know: whoever hands an
-	// observation to a decision adds it.
+	// Health is the result of the container's probes. The runtime does not know it: it is
+	// added before the observation is passed to plan.
 	Health Health
 }
 
@@ -137,14 +137,14 @@ func (o Observed) Sandbox() *Sandbox {
 	return &o.Sandboxes[0]
 }
 
-// Outcome is what came of one attempt to bring a pod to its desired state.
+// Outcome is the result of one attempt to bring a pod to its desired state.
 type Outcome struct {
-	// Again asks for another look at once: something was done, so the
-	// observation that led to it is out of date.
+	// Again asks for another sync at once: an action was executed, so the observation that
+	// led to it is out of date.
 	Again bool
-	// Due is when to look again even if nothing happens. Zero: never.
+	// Due is when the next sync is due if the pod is not enqueued before. Zero: never.
 	Due time.Time
-	// Finished says that nothing of the pod runs and nothing of it ever will.
+	// Finished: no container of the pod runs, and none ever will.
 	Finished bool
 	// Why says why it is finished.
 	Why string

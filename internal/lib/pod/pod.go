@@ -3,8 +3,8 @@
 // and the reasons that users read in a status.
 //
 // There is no behaviour here beyond reading a value, and no I/O. A *v1.Pod that
-// travels the road is never written to once it has left the merge stage: whoever
-// wants another one makes a copy.
+// has left package merge is never written to: a package that needs a changed pod makes a
+// copy.
 package pod
 
 import (
@@ -77,19 +77,19 @@ func (o Op) String() string {
 	}
 }
 
-// Snapshot is everything that a source has, each time anew. Op is Set, or
-// Restore for what a source remembers from before a restart.
+// Snapshot holds all pods and refusals of a source. Op is Set, or Restore for the pods of
+// the source's state file, from before a restart.
 type Snapshot struct {
 	Source  string
 	Op      Op
 	Pods    []*v1.Pod
 	Refused []Refusal
-	// Unreadable says of a Restore that its source was asked, and can't be read at
-	// present: what is remembered is all there is to go by.
+	// Unreadable: a Restore of a source that can't be read at present. The pods of its state
+	// file are all that is known.
 	Unreadable bool
 }
 
-// Update is what merge tells the agent about the pods of one source.
+// Update is a change of the pods of one source, from merge to the agent.
 type Update struct {
 	Source     string
 	Op         Op
@@ -98,8 +98,8 @@ type Update struct {
 	Unreadable bool // as in the Snapshot
 }
 
-// Refusal is a manifest, or a pod or another object within one, that could not be
-// taken in. The last good version of the same, if there was one, stays in force.
+// Refusal is a manifest, or a pod or another object in a manifest, that was not accepted.
+// The last good version of it, if there was one, stays in force.
 type Refusal struct {
 	Source  string `json:"source"`
 	Origin  string `json:"origin"`           // the file or URL
@@ -108,8 +108,8 @@ type Refusal struct {
 	Object  string `json:"object,omitempty"` // what else it is, as in ConfigMap default/settings, likewise
 	Message string `json:"message"`
 	Kept    bool   `json:"kept"` // the last good version is still in force
-	// UID is that of a pod that this version of berth can't read any more. What runs of
-	// it goes on untouched: it is not started, changed or ended.
+	// UID is set for a pod that this version of berth can't read any more. Its containers go
+	// on untouched: the pod is not started, changed or ended.
 	UID UID `json:"uid,omitempty"`
 }
 

@@ -1,20 +1,18 @@
 package pod
 
-// ProbeResult is what a probe found out about a container. Like every fact it
-// only says that the pod is worth another look.
+// ProbeResult is the result of a probe that changed. Its receiver enqueues the pod.
 type ProbeResult struct {
 	UID         UID
 	ContainerID string
 	Success     bool
 }
 
-// Health is what probes have found out about one container so far.
+// Health is the result of all probes of one container so far.
 type Health struct {
-	// Started and Ready are nil if no probe has a say in it.
+	// Started and Ready are nil if the container has no probe for them.
 	Started, Ready *bool
 	// Dead says which probe gave the container up, and why. It is empty while it lives.
 	Dead string
-	// Grace is how many seconds that probe leaves the container to stop. Nil: as
-	// many as the pod has.
+	// Grace is the grace period of that probe in seconds. Nil: that of the pod.
 	Grace *int64
 }

@@ -1,8 +1,7 @@
-// Package progress works out how fast something comes, and how long it will take,
-// from readings of how much of it is here: an image that is pulled, an archive that
-// is sent.
+// Package progress computes the rate of a transfer, and the time that is left, from readings
+// of how many bytes were transferred: of an image that is pulled, or an archive that is sent.
 //
-// It is pure: whoever reads says when. A Meter belongs to one goroutine at a time.
+// It is pure: the time of a reading is an argument. A Meter belongs to one goroutine at a time.
 package progress
 
 import (
@@ -14,34 +13,33 @@ import (
 )
 
 const (
-	// window is how far back the rate looks. Runtimes count by the megabyte: over a slow
-	// link, less would be now nothing and now too much.
+	// window is the time over which the rate is measured. Runtimes count by the megabyte: over a
+	// slow link, the rate of a shorter window would jump between zero and too much.
 	window = 30 * time.Second
-	// least is how long one has to look before there is a rate.
+	// least is the shortest time over which a rate is computed.
 	least = time.Second
-	// silence is how long nothing has to come before it is worth a word.
+	// silence is the time without data from which on Progress.Silent is set.
 	silence = 15 * time.Second
-	// step is how far apart the readings are that are remembered, however often
-	// somebody reads.
+	// step is the least time between two readings that are kept.
 	step = time.Second / 2
 )
 
-// Progress is how something comes along.
+// Progress is the progress of a transfer.
 type Progress struct {
 	Done  int64 `json:"done,omitempty"`  // bytes
 	Total int64 `json:"total,omitempty"` // 0: it is not known
-	// Rate is how many bytes came per second of late. 0: none, or it is not known yet.
+	// Rate is in bytes per second. 0: none, or it is not known yet.
 	Rate int64 `json:"rate,omitempty"`
-	// Left is how long it will take at that rate. 0: it is not known.
+	// Left is the time that is left at that rate. 0: it is not known.
 	Left time.Duration `json:"left,omitempty"` // nanoseconds in JSON, like all durations of Go
-	// Silent is for how long nothing has come. 0: not for long.
+	// Silent is the time since the last data. 0: less than 15 seconds.
 	Silent time.Duration `json:"silent,omitempty"`
 }
 
-// Known tells whether there is anything to say.
+// Known tells whether anything is known of the transfer.
 func (p Progress) Known() bool { return p.Done > 0 || p.Total > 0 || p.Silent > 0 }
 
-// reading is how much was here at a time.
+// reading is how many bytes were transferred at a time.
 type reading struct {
 	at   time.Time
 	done int64

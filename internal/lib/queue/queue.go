@@ -1,7 +1,7 @@
 // Package queue has a queue that is ordered by a rule, whatever the order in which its
 // members come, and which can be left at any time.
 //
-// A queue has no lock: whoever owns it has one.
+// A queue has no lock: its owner has one.
 package queue
 
 import "container/heap"
@@ -9,12 +9,12 @@ import "container/heap"
 // Queue holds each member once.
 type Queue[T comparable] struct{ line line[T] }
 
-// New returns an empty queue in which a stands before b if before says so.
+// New returns an empty queue that is sorted by before.
 func New[T comparable](before func(a, b T) bool) *Queue[T] {
 	return &Queue[T]{line[T]{before: before, index: map[T]int{}}}
 }
 
-// Len is how many are in the queue.
+// Len returns the number of members.
 func (q *Queue[T]) Len() int { return len(q.line.members) }
 
 // Has tells whether a member is in the queue.
@@ -23,8 +23,8 @@ func (q *Queue[T]) Has(member T) bool {
 	return ok
 }
 
-// Put gives a member its place. It is called again when that is another one, before
-// anything else is done with the queue.
+// Put inserts a member, or moves it to its place after its rank has changed. It has to be
+// called before any other method then.
 func (q *Queue[T]) Put(member T) {
 	if i, ok := q.line.index[member]; ok {
 		heap.Fix(&q.line, i)
@@ -33,7 +33,7 @@ func (q *Queue[T]) Put(member T) {
 	heap.Push(&q.line, member)
 }
 
-// First is who is next, and false if the queue is empty.
+// First returns the first member, and false if the queue is empty.
 func (q *Queue[T]) First() (first T, ok bool) {
 	if q.Len() == 0 {
 		return first, false
@@ -41,7 +41,7 @@ func (q *Queue[T]) First() (first T, ok bool) {
 	return q.line.members[0], true
 }
 
-// Remove takes a member out. It is false if it was not in the queue.
+// Remove removes a member. It returns false if the member was not in the queue.
 func (q *Queue[T]) Remove(member T) bool {
 	i, ok := q.line.index[member]
 	if ok {
@@ -50,7 +50,7 @@ func (q *Queue[T]) Remove(member T) bool {
 	return ok
 }
 
-// line is what container/heap works on.
+// line is the heap.Interface of the queue.
 type line[T comparable] struct {
 	before  func(a, b T) bool
 	members []T

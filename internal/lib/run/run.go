@@ -1,5 +1,5 @@
 // Package run starts goroutines: each has a name, an owner and an end. A Group
-// owns them; whoever made the group waits for it before going away.
+// owns them; the maker of the group waits for it with Stop.
 package run
 
 import (

@@ -1,9 +1,9 @@
-// Package statefile writes down what the agent can go on without: a disk that is full or
-// read-only makes it forgetful, and never keeps it from starting or from working.
+// Package statefile writes state files that the agent can go on without: a disk that is full
+// or read-only makes it forget them at a restart, and never keeps it from starting or working.
 //
-// An Entry is one thing on the disk. What could not be written stays in memory; the Keeper
-// tries again with growing pauses, as soon as somebody has made room, and once more at the
-// end. The log has one line per entry when it begins to fail, and one when it is written.
+// An Entry is a file or directory on the disk. State that could not be written stays in memory;
+// the Keeper tries again with growing pauses, on Retry, and once more at the end. The log has
+// one line per entry when it begins to fail, and one when it is written.
 //
 // State that must be on the disk before the agent acts on it (the volumes of CSI drivers, the
 // user ids of a pod) is not for this package: there, a failed write is the error of one pod.
@@ -21,27 +21,27 @@ import (
 	"berth/internal/lib/logonce"
 )
 
-// Pauses between two attempts to write what could not be written.
+// Pauses between two attempts to write entries that failed.
 const (
 	firstPause = time.Second
 	maxPause   = time.Minute
 )
 
-// Config is what a Keeper is made of.
+// Config configures a Keeper.
 type Config struct {
 	Log *slog.Logger
-	// Full is told that the disk has no room left, at each attempt that fails for that
-	// reason. It must not block, and may be nil.
+	// Full is called at each attempt that fails because the disk has no room left. It must
+	// not block, and may be nil.
 	Full func()
 }
 
-// Keeper tries again what could not be written. Its entries may be saved from several
+// Keeper retries entries that could not be written. Its entries may be saved from several
 // goroutines, also while Run does not run.
 type Keeper struct {
 	Config
 
-	wake chan struct{} // holds a value if an entry failed since Run looked
-	room chan struct{} // likewise, if somebody has made room
+	wake chan struct{} // holds a value if an entry failed since Run received the last one
+	room chan struct{} // likewise, if Retry was called
 
 	mu      sync.Mutex
 	unsaved map[*Entry]struct{}
@@ -67,10 +67,10 @@ func CantWrite(err error) bool {
 	return IsFull(err) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
 }
 
-// Retry is told that there may be room now: what is not written is tried at once.
+// Retry is called when there may be room on the disk again: Run tries failed entries at once.
 func (k *Keeper) Retry() { signal(k.room) }
 
-// Run tries again what could not be written, until ctx ends, and a last time then.
+// Run retries entries that could not be written, until ctx ends, and a last time then.
 func (k *Keeper) Run(ctx context.Context) {
 	pause, attempt := firstPause, (<-chan time.Time)(nil)
 	for {
@@ -110,7 +110,7 @@ func (k *Keeper) saveAll() bool {
 	return done
 }
 
-// Entry is one thing on the disk.
+// Entry is a file or directory that is written again until it is on the disk.
 type Entry struct {
 	keeper *Keeper
 	what   string
@@ -120,8 +120,8 @@ type Entry struct {
 	streak logonce.Streak
 }
 
-// Entry returns one that is called what in the log, and that write brings up to date. write is
-// never called twice at a time. It must not call the Entry.
+// Entry returns an entry that is called what in the log and is written by write, which is
+// never called twice at a time and must not call the Entry.
 func (k *Keeper) Entry(what string, write func() error) *Entry {
 	return &Entry{keeper: k, what: what, write: write}
 }
@@ -142,7 +142,7 @@ func (e *Entry) Save() error {
 	return err
 }
 
-// record remembers whether an entry is on the disk.
+// record records whether an entry is on the disk.
 func (k *Keeper) record(e *Entry, err error) {
 	k.mu.Lock()
 	if err == nil {
