@@ -1,11 +1,10 @@
-// Package imagegc removes images that nobody uses, when the disk runs full or when
-// they are old.
+// Package imagegc removes unused images, when the disk runs full or when they are old.
 //
-// Plan decides, and is pure. The Collector asks the runtime what there is, remembers
-// when each image was last of use, and removes what Plan says, from time to time and
-// when somebody asks. It is the only one who removes images by itself, and the only
-// writer of the file with its memory. It never removes an image of a pod or a
-// container, nor one that is pinned.
+// Plan decides, and is pure. The Collector lists the images of the runtime, keeps when
+// each was last used, and removes the images that Plan chose, periodically and on request.
+// It is the only part of berth that removes images without being asked, and the only
+// writer of its state file. It never removes an image of a pod or a container, nor a
+// pinned one.
 package imagegc
 
 import (
@@ -20,13 +19,13 @@ import (
 )
 
 const (
-	// collectInterval is between two rounds.
+	// collectInterval is the time between two rounds.
 	collectInterval = 5 * time.Minute
-	// freeInterval is between two that are made because the disk is short of something.
+	// freeInterval is the least time between two rounds because of Short.
 	freeInterval = 30 * time.Second
 )
 
-// Found is an image as the runtime has it.
+// Found is an image of the runtime.
 type Found struct {
 	ID     string
 	Names  []string
@@ -34,30 +33,30 @@ type Found struct {
 	Pinned bool
 }
 
-// Config is what a Collector is made of.
+// Config configures a Collector.
 type Config struct {
 	Policy Policy
-	// Images lists what the runtime has.
+	// Images lists the images of the runtime.
 	Images func(ctx context.Context) ([]Found, error)
-	// InUse says why an image may not go, by its ID and by any of its names.
+	// InUse returns the reasons why images must stay, by ID and by name of the image.
 	InUse func(ctx context.Context) (map[string]string, error)
 	// Disk measures the file system of the images.
 	Disk func(ctx context.Context) (Disk, error)
 	// Remove removes an image with all of its names.
 	Remove func(ctx context.Context, id string) error
-	// Rounds is told which images are there, by ID, at the end of each round. It may be nil.
+	// Rounds is called at the end of each round with the IDs of the images that are left. It
+	// may be nil.
 	Rounds func(there map[string]bool, began time.Time)
-	// Warn is told what users should know of a round that did not do what it should, with
-	// one of the reasons below. It may be nil.
+	// Warn is called with one of the reasons below when a round failed, or did not free enough.
+	// It may be nil.
 	Warn func(reason, message string)
-	// Short says that the disk is short of room, or of inodes, whatever the policy says:
-	// then all goes that can be spared. It may be nil.
+	// Short gets a value when the disk is short of room or inodes, regardless of the policy:
+	// then all unused images that are older than MinAge are removed. It may be nil.
 	Short <-chan struct{}
-	// Known is closed once all pods are known. Before that nothing goes because of Short: the
-	// image of a pod that is still to come would be gone for good where nothing can be pulled.
-	// It may be nil, if they are.
+	// Known is closed once all pods are known. Before that no image is removed because of Short:
+	// the image of a pod that is still to come may be in no registry. Nil: all pods are known.
 	Known <-chan struct{}
-	File  *statefile.File // holds the memory
+	File  *statefile.File // the state file
 	Log   *slog.Logger
 }
 
@@ -69,13 +68,13 @@ const (
 	ImageGCFailed = "ImageGCFailed"
 )
 
-// Report is what a round came to.
+// Report is the result of a round.
 type Report struct {
 	Disk     Disk
 	Policy   Policy
-	Verdicts []Verdict // those that go, or went, come first
+	Verdicts []Verdict // images to be removed, or removed, come first
 	Freed    int64     // bytes
-	Missing  int64     // bytes that there are still too few
+	Missing  int64     // bytes that are still to be freed
 	Errors   []error   // of images that could not be removed
 }
 
@@ -85,10 +84,10 @@ type Collector struct {
 
 	mu      sync.Mutex
 	memory  memory
-	failing bool // and the log says so
+	failing bool // the last round failed, which was logged
 }
 
-// New reads the memory. What is broken of it is begun anew.
+// New reads the state file. Entries that can't be read are dropped.
 func New(c Config) (*Collector, error) {
 	if c.Images == nil || c.InUse == nil || c.Disk == nil || c.Remove == nil || c.Log == nil || c.File == nil {
 		return nil, errors.New("imagegc: images, inUse, disk, remove, log and file are required")
@@ -103,7 +102,7 @@ func New(c Config) (*Collector, error) {
 	return &Collector{Config: c, memory: m}, nil
 }
 
-// Run makes a round now and then, until ctx ends. The first only looks: not all pods
+// Run makes rounds until ctx ends. The first is a preview that removes nothing: not all pods
 // may be known yet.
 func (c *Collector) Run(ctx context.Context) {
 	var freed time.Time
@@ -117,8 +116,8 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-// next waits for the next round and returns what it does, or nil at the end. The last one
-// that was made for lack of room was at freed.
+// next waits until a round is due and returns Collect or Free, or nil at the end. freed is
+// the time of the last Free.
 func (c *Collector) next(ctx context.Context, freed time.Time) (look func(context.Context) (Report, error), _ time.Time) {
 	regular, rested, known := time.After(collectInterval), time.After(time.Until(freed.Add(freeInterval))), c.Known
 	for {
@@ -141,9 +140,9 @@ func (c *Collector) next(ctx context.Context, freed time.Time) (look func(contex
 	}
 }
 
-// reportRound says what came of a round. The log is told once that there is no room, and once
-// that there is again. Users are warned from the second time on: the first look takes
-// nothing away, and what fails once may be well a moment later.
+// reportRound logs the first round of a row that failed or freed too little, and the recovery.
+// Warn is called from the second on: the first round is a preview, and a round that failed
+// once may succeed a moment later.
 func (c *Collector) reportRound(r Report, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +171,8 @@ func (c *Collector) warn(err error) {
 	c.Warn(ImageGCFailed, err.Error())
 }
 
-// fullError is a disk that images can't make room on. It has no number in it that
-// changes all the time, so that the same is told of it each time.
+// fullError: the disk is too full although no more images can be removed. Its message has no
+// number that changes all the time, so that repeated events are the same.
 type fullError struct{ used, low int }
 
 func (e *fullError) Error() string {
@@ -181,18 +180,19 @@ func (e *fullError) Error() string {
 		"look what else is on it, such as images in use, logs and volumes ('berth gc --dry-run' says why each image stays)", e.used, e.low)
 }
 
-// Collect makes a round: it removes what has to go by the policy.
+// Collect makes a round: it removes the images that the policy asks for.
 func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.round(ctx, false, true) }
 
-// Free removes all that can be spared, because room is needed for something else.
+// Free removes all unused images that are older than MinAge, because room is needed for
+// something else.
 func (c *Collector) Free(ctx context.Context) (Report, error) { return c.round(ctx, true, true) }
 
-// Preview is what Collect, or Free, would do now.
+// Preview returns what Collect, or Free if all is set, would do now.
 func (c *Collector) Preview(ctx context.Context, all bool) (Report, error) {
 	return c.round(ctx, all, false)
 }
 
-// Size is how many bytes the image of a name had when it was last here, or 0.
+// Size returns the size of an image when it was last present, in bytes, or 0.
 func (c *Collector) Size(name string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,9 +219,10 @@ func (c *Collector) round(ctx context.Context, all, remove bool) (Report, error)
 	return r, nil
 }
 
-// listImages asks the runtime, and remembers. The caller holds the lock.
+// listImages lists the images of the runtime with their last use, and updates the state file.
+// The caller holds the lock.
 func (c *Collector) listImages(ctx context.Context, now time.Time) ([]Image, error) {
-	// Who uses what is asked first: an image that is pulled meanwhile is too young to go.
+	// InUse comes before Images: an image that is pulled in between is too young to be removed.
 	used, err := c.InUse(ctx)
 	if err != nil {
 		return nil, err

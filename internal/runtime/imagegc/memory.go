@@ -13,32 +13,32 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// memory is what the runtime does not know of its images. It is on disk, so that a
-// restart does not make old images look new.
+// memory is the content of the state file: when images were used, and their sizes. It is on
+// disk, so that a restart does not make old images look new.
 type memory struct {
 	Images map[string]use  `json:"images"` // by ID
 	Sizes  map[string]size `json:"sizes"`  // by name, of images that were here
 }
 
-// use is when an image was of use.
+// use is when an image was first seen and last used.
 type use struct {
 	Seen     time.Time `json:"seen"`
 	LastUsed time.Time `json:"lastUsed,omitzero"`
-	// InUse says that it still is. Its LastUsed is not written all the time then.
+	// InUse: the image is in use. Its LastUsed is not written all the time then.
 	InUse bool `json:"inUse,omitempty"`
 }
 
-// size is how large an image was, and when it was last here.
+// size is the size of an image, and when it was last present.
 type size struct {
 	Bytes int64     `json:"bytes"`
 	At    time.Time `json:"at"`
 }
 
-// How much is remembered of images that are gone.
+// Limits of the sizes that are kept of removed images.
 const (
 	sizesKept = 30 * 24 * time.Hour
 	maxSizes  = 1000
-	// day is how exactly it is known when an image was last here.
+	// day is the precision of size.At: it is written once a day.
 	day = 24 * time.Hour
 )
 
@@ -68,18 +68,18 @@ func readMemory(path string) (memory, error) {
 	return m, nil
 }
 
-// save writes the memory down as soon as that can be. A full disk is what images are
-// removed for, so it must not be an error.
+// save writes the state file, which is tried again if it fails. A full disk is the reason to
+// remove images, so it must not be an error.
 func (m memory) save(file *statefile.File) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write when images were used: %w", err)
 	}
-	_ = file.Save(text) // which tries again
+	_ = file.Save(text) // statefile tries again
 	return nil
 }
 
-// update takes note of what is there now, and tells whether that is news for the disk.
+// update records the present images, and tells whether the state file has to be written.
 func (m *memory) update(images []Image, names map[string]int64, now time.Time) (changed bool) {
 	there := map[string]bool{}
 	for _, i := range images {

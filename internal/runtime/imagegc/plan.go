@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Policy says when images go. Percentages are of the file system of the images.
+// Policy says when images are removed. Percentages are of the file system of the images.
 type Policy struct {
-	High, Low int           // from the first on room is made, until there is the second
+	High, Low int           // usage from which on images are removed, and down to which
 	MinAge    time.Duration // younger images stay
-	MaxAge    time.Duration // images that nobody used for longer go; 0: there is no such age
+	MaxAge    time.Duration // images that were unused for longer are removed; 0: no limit
 }
 
-// Image is one that the runtime has.
+// Image is an image of the runtime, with its use.
 type Image struct {
 	ID       string
 	Name     string // for people
@@ -22,10 +22,10 @@ type Image struct {
 	Pinned   bool
 	KeptBy   string // why it is in use; empty if it is not
 	Seen     time.Time
-	LastUsed time.Time // zero if nobody ever did
+	LastUsed time.Time // zero if it was never used
 }
 
-// lastUsed is when an image was of use, or came.
+// lastUsed returns when an image was last used or, if it never was, first seen.
 func (i Image) lastUsed() time.Time {
 	if i.LastUsed.IsZero() {
 		return i.Seen
@@ -36,7 +36,7 @@ func (i Image) lastUsed() time.Time {
 // Disk is the file system of the images, in bytes.
 type Disk struct{ Capacity, Available int64 }
 
-// UsedPercent is how much of it is used by whatever.
+// UsedPercent returns how much of the file system is used.
 func (d Disk) UsedPercent() int {
 	if d.Capacity <= 0 {
 		return 0
@@ -44,18 +44,19 @@ func (d Disk) UsedPercent() int {
 	return int(100 - d.Available*100/d.Capacity)
 }
 
-// Verdict is what becomes of an image, and why.
+// Verdict is the decision about an image, with the reason.
 type Verdict struct {
 	Image
 	Remove bool
 	Why    string
 }
 
-// Plan decides what becomes of each image. Those that go come first, in the order in
-// which they go: what was not used for longest is the first. all asks for whatever
-// can be spared, however much room there is. It reads no clock and touches nothing.
+// Plan decides which images are removed. They come first in the result, the least recently
+// used image before the others. all asks for all unused images that are older than MinAge,
+// however much room there is.
+// It reads no clock and touches nothing.
 //
-// missing is how many bytes there are too few even then.
+// missing is how many bytes are to be freed beyond that.
 func Plan(images []Image, d Disk, p Policy, all bool, now time.Time) (verdicts []Verdict, missing int64) {
 	images = slices.Clone(images)
 	slices.SortStableFunc(images, func(a, b Image) int {
@@ -95,7 +96,7 @@ func Plan(images []Image, d Disk, p Policy, all bool, now time.Time) (verdicts [
 	return append(goes, stays...), max(toFree, 0)
 }
 
-// roomToMake is how many bytes have to go, or 0.
+// roomToMake returns how many bytes have to be freed, or 0.
 func roomToMake(d Disk, p Policy) int64 {
 	if d.Capacity <= 0 || d.UsedPercent() < p.High {
 		return 0
