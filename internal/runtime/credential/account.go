@@ -27,11 +27,11 @@ type Accounts interface {
 	Token(ctx context.Context, p *v1.Pod, audience string, seconds int64) (token string, expires, refreshAt time.Time, err error)
 }
 
-// tokenLife is how many seconds a token for a plugin is good for.
+// tokenLife is the lifetime of a token for a plugin, in seconds.
 const tokenLife = 3600
 
-// identity is on whose behalf a plugin is asked. It is nobody's for a plugin that does
-// not want to know, and for a pod without a service account.
+// identity is the service account for which a plugin is asked. It is empty for a plugin
+// without tokenAttributes, and for a pod without a service account.
 type identity struct {
 	account     *keyring.Account
 	annotations map[string]string // of the account, those that the plugin asks for
@@ -40,8 +40,8 @@ type identity struct {
 	lacks       string // an annotation, without which the plugin is not asked
 }
 
-// key tells answers apart. Those of a plugin that looks at the account alone are good for
-// all of its pods.
+// key is the part of the cache key that depends on the identity. With a cache type of
+// ServiceAccount it is the same for all pods of an account.
 func (i identity) key(kind kubeletconfig.ServiceAccountTokenCacheType) string {
 	if i.account == nil {
 		return ""
@@ -59,8 +59,8 @@ func (i identity) key(kind kubeletconfig.ServiceAccountTokenCacheType) string {
 }
 
 // identityFor finds the account for which a plugin is asked, without its token. wanted is
-// false if the plugin does not want to be asked for such a pod. p is nil if nobody in
-// particular asks.
+// false if the plugin is not to be asked for such a pod. p is nil for a pull that is for no
+// pod.
 func (n *Node) identityFor(ctx context.Context, plugin *provider, p *v1.Pod) (id identity, wanted bool, err error) {
 	want := plugin.TokenAttributes
 	if want == nil {

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxAsked is how many questions a plugin is asked at a time.
+	// maxAsked is how many runs of a plugin there are at a time.
 	maxAsked = 4
-	// maxKept is how many answers are kept. They are kept by registry, mostly.
+	// maxKept is how many answers are cached. Most are cached by registry.
 	maxKept = 1000
-	// keepFailure is how long a failure stands, so that those who ask for the same do not
-	// each run into it. That of a plugin which does not answer costs the most.
+	// keepFailure is how long a failure is cached, so that not every pull runs into it.
+	// keepSilence is the same for a plugin that did not answer, which costs the most.
 	keepFailure = 5 * time.Second
 	keepSilence = 30 * time.Second
 )
 
-// question is what a plugin is asked: for a repository, on behalf of somebody.
+// question is a request to a plugin: the repository, and the key of the identity that asks.
 type question struct{ repository, who string }
 
-// key is for what else an answer of a kind holds.
+// key returns the cache key of an answer, by its cache key type.
 func (q question) key(kind plugin.PluginCacheKeyType) string {
 	switch kind {
 	case plugin.ImagePluginCacheKeyType:
@@ -43,12 +43,12 @@ func (q question) host() string {
 	return host
 }
 
-// failed and silent are where failures are kept: one of a question, and that a plugin does
-// not answer, whoever asks for the same registry.
+// failed and silent are the cache keys of failures: of a failure of this question, and of a
+// plugin that did not answer for any question about the registry.
 func (q question) failed() string { return "failed " + q.key(plugin.ImagePluginCacheKeyType) }
 func (q question) silent() string { return "silent " + q.host() }
 
-// answer is what a plugin said.
+// answer is the answer of a plugin, and until when it is cached.
 type answer struct {
 	ring  keyring.Ring
 	err   error
@@ -56,8 +56,8 @@ type answer struct {
 	until time.Time
 }
 
-// answers are what a plugin said, for as long as it holds. The same question is asked
-// once for all who wait for its answer, and a few different ones at a time.
+// answers is the cache of a plugin's answers. The same question is asked once for all callers
+// that wait for its answer, and up to maxAsked different ones at a time.
 type answers struct {
 	turns chan struct{} // holds a value for each question that is being asked
 
@@ -66,10 +66,10 @@ type answers struct {
 	asked map[question]*asking
 }
 
-// asking is a question that somebody asks, for all who wait.
+// asking is a question that one caller asks for all that wait.
 type asking struct {
 	done chan struct{}
-	// answer is set when done is closed. It is nil if the one who asked went away.
+	// answer is set when done is closed. It is nil if the context of the asking caller ended.
 	answer *answer
 }
 
@@ -77,7 +77,7 @@ func newAnswers() *answers {
 	return &answers{turns: make(chan struct{}, maxAsked), kept: map[string]answer{}, asked: map[question]*asking{}}
 }
 
-// get returns the answer to a question that is known, or has it asked by ask.
+// get returns the cached answer to a question, or calls ask.
 func (s *answers) get(ctx context.Context, q question, ask func() answer) (keyring.Ring, error) {
 	for {
 		a, begun, mine := s.begin(q)
@@ -103,8 +103,8 @@ func (s *answers) get(ctx context.Context, q question, ask func() answer) (keyri
 	}
 }
 
-// begin returns what is known, or else the question that is being asked, and whether that
-// is up to the caller.
+// begin returns the cached answer, or else the question that is being asked, and whether the
+// caller has to ask it.
 func (s *answers) begin(q question) (a answer, begun *asking, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *answers) begin(q question) (a answer, begun *asking, mine bool) {
 	return answer{}, begun, mine
 }
 
-// ask waits for a turn, and asks unless somebody got an answer meanwhile that holds for
-// this question, too. It fails if the caller goes away: that says nothing of the plugin.
+// ask waits for a turn, and asks unless an answer that holds for this question was cached
+// meanwhile. It fails if ctx ends, which says nothing about the plugin.
 func (s *answers) ask(ctx context.Context, q question, ask func() answer) (*answer, error) {
 	select {
 	case s.turns <- struct{}{}:
@@ -144,7 +144,7 @@ func (s *answers) ask(ctx context.Context, q question, ask func() answer) (*answ
 	return &a, nil
 }
 
-// end hands an answer to those who wait.
+// end gives the answer to the callers that wait.
 func (s *answers) end(q question, begun *asking, a *answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *answers) end(q question, begun *asking, a *answer) {
 	close(begun.done)
 }
 
-// find looks for an answer that holds. The caller holds the lock.
+// find returns a cached answer that has not expired. The caller holds the lock.
 func (s *answers) find(q question) (answer, bool) {
 	for _, key := range []string{
 		q.key(plugin.ImagePluginCacheKeyType), q.key(plugin.RegistryPluginCacheKeyType), q.key(plugin.GlobalPluginCacheKeyType),

@@ -1,12 +1,12 @@
-// Package credential has what this machine can show to registries: the logins in
-// docker's configuration files, and what credential provider plugins answer. A plugin may
-// want to know on whose behalf it is asked: it is handed a token of the pod's service
-// account then, and what it answers is for pods of that account.
+// Package credential has the credentials of this machine for registries: the logins in
+// docker's configuration files, and the answers of credential provider plugins. A plugin may
+// ask for the pod's service account: it gets a token of the account then, and its answer is
+// for pods of that account.
 //
 // Files are read anew for each pull, so that a login counts at once. A plugin is
 // asked once, and its answer is kept for as long as it says, or for a short while if
-// there was none. What is broken is told to the log when that begins and when it ends,
-// and stands in nobody's way.
+// there was none. A broken file or plugin is logged when that begins and when it ends, and
+// does not affect the others.
 package credential
 
 import (
@@ -27,10 +27,10 @@ import (
 // maxFile is far more than a configuration of credentials needs.
 const maxFile = 1 << 20
 
-// Config is what a Node is made of.
+// Config configures a Node.
 type Config struct {
-	Files  []string // docker's configuration, as it is today
-	Legacy []string // and as it was
+	Files  []string // docker's configuration (config.json)
+	Legacy []string // docker's configuration in its old format (.dockercfg)
 	// Plugins may be nil.
 	Plugins *Plugins
 	// Accounts are needed if a plugin wants to know the service accounts of pods.
@@ -38,13 +38,13 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Node is the keyring of this machine. All of its pods may use it, but for what a plugin
-// answered to a service account.
+// Node is the keyring of this machine. All pods may use it, except for the answers of plugins
+// for a service account.
 type Node struct {
 	Config
 
 	mu     sync.Mutex
-	broken map[string]string // what the log says of a file or a plugin
+	broken map[string]string // by file or plugin: the error that was logged
 }
 
 // New returns a keyring. Files that are not there may come later.
@@ -58,8 +58,8 @@ func New(c Config) (*Node, error) {
 	return &Node{Config: c, broken: map[string]string{}}, nil
 }
 
-// Lookup returns what can be shown for a repository, the most specific first, and
-// what kept it from finding more. p is the pod that wants to, or nil.
+// Lookup returns the credentials for a repository, the most specific first, and the problems
+// that kept it from finding more. p is the pod that pulls, or nil.
 func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyring.Credential, error) {
 	var ring keyring.Ring
 	var problems []error
@@ -68,7 +68,7 @@ func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyr
 			err = fmt.Errorf("%s: %w", what, err)
 			problems = append(problems, err)
 		}
-		if ofAll { // the trouble of one pod is told by its status
+		if ofAll { // a problem of one pod is in its status
 			n.logProblem(what, err)
 		}
 		ring = append(ring, more...)
@@ -92,7 +92,7 @@ func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyr
 	return ring.Lookup(repository), errors.Join(problems...)
 }
 
-// logProblem tells the log of a problem that is new, and of one that is gone.
+// logProblem logs the problem of a file or plugin if it is new, and its end.
 func (n *Node) logProblem(what string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

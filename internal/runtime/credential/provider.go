@@ -50,7 +50,8 @@ func (p *provider) isFor(repository string) bool {
 	return false
 }
 
-// ask returns what the plugin has for a repository, and for whom it is asked.
+// ask returns the plugin's credentials for a repository and an identity, from the cache or by
+// running the plugin.
 func (p *provider) ask(ctx context.Context, repository string, id identity) (keyring.Ring, error) {
 	q := question{repository: repository}
 	if p.TokenAttributes != nil {
@@ -59,7 +60,7 @@ func (p *provider) ask(ctx context.Context, repository string, id identity) (key
 	return p.answers.get(ctx, q, func() answer { return p.answer(ctx, repository, id) })
 }
 
-// answer runs the plugin, and says for what else its answer holds, and until when.
+// answer runs the plugin, and returns its answer with the cache key type and the expiry.
 func (p *provider) answer(ctx context.Context, repository string, id identity) answer {
 	r, err := p.exec(ctx, repository, id)
 	if err != nil {
@@ -81,13 +82,13 @@ func (p *provider) answer(ctx context.Context, repository string, id identity) a
 	return a
 }
 
-// silentError is a plugin that does not answer.
+// silentError is the error of a plugin that does not answer.
 type silentError struct{ after time.Duration }
 
 func (e silentError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
 // exec runs the plugin: a request on its standard input, the answer on its output.
-// What it says of failures goes into the error; what it answers never does.
+// Its standard error goes into the error of exec; its answer never does.
 func (p *provider) exec(ctx context.Context, repository string, id identity) (*plugin.CredentialProviderResponse, error) {
 	meta := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: plugin.SchemeGroupVersion.String(), Kind: kind}
