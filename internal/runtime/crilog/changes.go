@@ -13,8 +13,8 @@ import (
 	"berth/internal/lib/run"
 )
 
-// changes tells of changes in the folders of logs. It carries no more than "look
-// again", so that a busy log and a slow reader cost nothing.
+// changes notifies subscribers of changes in log folders. A notification carries no data, and
+// several count as one, so that a busy log and a slow reader cost nothing.
 type changes struct {
 	log *slog.Logger
 
@@ -110,7 +110,7 @@ func (c *changes) dispatch(inotify *fsnotify.Watcher) {
 			if !ok {
 				return
 			}
-			// Events were lost: everybody looks again.
+			// Events were lost: all subscribers read again.
 			c.notifyAll()
 		}
 	}
@@ -134,7 +134,7 @@ func wake(subscribers map[chan struct{}]struct{}) {
 	for s := range subscribers {
 		select {
 		case s <- struct{}{}:
-		default: // it was told already, and has not looked yet
+		default: // a notification is pending
 		}
 	}
 }
