@@ -14,14 +14,14 @@ import (
 	"berth/internal/intake/manifest/strict"
 )
 
-// kind is how objects of a kind are read.
+// kind describes a kind of object in manifests, and how it is decoded.
 type kind struct {
 	version string
 	global  bool // it has no namespace
 	read    func(strict.Document) (Object, []Problem)
 }
 
-// kinds are those that berth takes.
+// kinds are the kinds of objects that manifests may have.
 var kinds = map[string]kind{
 	"Pod": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
 		return decode(d, d.Decode, preparePod, validate)
@@ -118,7 +118,7 @@ func identity(d strict.Document, kind string) (namespace, name string) {
 	return namespace, name
 }
 
-// plain leaves of an object's metadata what has a meaning in a manifest. Manifests
+// plain keeps the metadata that has a meaning in a manifest, and drops the rest. Manifests
 // are often made from the output of kubectl get.
 func plain(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{

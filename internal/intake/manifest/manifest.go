@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	maxProblems = 10    // of one object; more help nobody
+	maxProblems = 10    // of one object; more would not help
 	maxObjects  = 5_000 // of one manifest; no node runs more
 )
 
-// Result is what a manifest holds.
+// Result are the objects of a manifest, and the problems with it.
 type Result struct {
-	Pods     []*v1.Pod // good ones, in the order of the text
-	Digests  []string  // of what the text says of each of these pods, whatever berth fills in; empty: not known
-	Objects  []Object  // what pods refer to, likewise
+	Pods     []*v1.Pod // valid pods, in the order of the text
+	Digests  []string  // of the text of each of these pods, without defaults; empty: not known
+	Objects  []Object  // valid objects that pods refer to, likewise
 	Problems []Problem // by line
 }
 

@@ -170,7 +170,8 @@ func (w *walker) quote(s string) string {
 	return shorten(s)
 }
 
-// messageOf is the text of an error of somebody else, which may repeat a value.
+// messageOf is the text of an error of a library, which is hidden if it may repeat a secret
+// value.
 func (w *walker) messageOf(err error) string {
 	if w.hide {
 		return "it does not fit"
