@@ -1,5 +1,5 @@
-// Package keyring finds the credentials that may be shown to a registry for an
-// image. It is pure: where they come from, a Secret or the machine, is handed to it.
+// Package keyring finds the credentials for an image among those of a Secret or of the
+// machine. It is pure: the content of the Secret or file is an argument.
 //
 // A ring has entries, each for a pattern such as *.example.test/team. Those that
 // match an image are tried one after the other, the most specific first. Users know
@@ -20,11 +20,11 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Credential is what is shown to a registry. The zero value shows nothing.
+// Credential is a login to a registry. The zero value is an anonymous one.
 type Credential struct {
 	Username, Password string
 	IdentityToken      string // is exchanged for another token
-	RegistryToken      string // is shown as it is
+	RegistryToken      string // is sent as it is
 	Server             string // the address that it was given for
 
 	// Secret is the object that it was found in, and Account the service account that it
