@@ -20,14 +20,14 @@ import (
 // for: the kernel sends none for a new route.
 const recheckInterval = time.Minute
 
-// Config is what a Watcher is made of.
+// Config configures a Watcher.
 type Config struct {
 	NodeIP  netip.Addr   // the address that was set for the node; invalid: the machine decides
 	PodCIDR netip.Prefix // the network of pods, which is never the node's
 	Log     *slog.Logger
 }
 
-// Watcher knows the addresses of this node. They may change while the agent runs: a machine may
+// Watcher watches the addresses of this node. They may change while the agent runs: a machine may
 // get its address after the agent was started.
 type Watcher struct {
 	cfg  Config

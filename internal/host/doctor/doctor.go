@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// State is what a check came to.
+// State is the result of a check.
 type State string
 
 const (
@@ -21,7 +21,7 @@ const (
 	Fail State = "fail" // pods don't run
 )
 
-// Finding is what one check came to.
+// Finding is the result of one check, with its facts and a remedy.
 type Finding struct {
 	Check  string `json:"check"`
 	State  State  `json:"state"`
@@ -29,7 +29,7 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"` // a command, or what else to do
 }
 
-// Machine is where the facts come from. A function that is nil is not asked.
+// Machine provides the facts for the checks. A function that is nil is not called.
 type Machine struct {
 	Files fs.FS // all of the machine, from its root on
 	UID   int   // of this process
@@ -49,19 +49,19 @@ type Machine struct {
 	Cluster     func() error // asks the API server; nil without a kubeconfig
 }
 
-// Port is a TCP port, and what it is for.
+// Port is a TCP port, and its purpose.
 type Port struct {
 	Number int
 	Use    string
 }
 
-// Space is what a file system has.
+// Space is the size and the free space of a file system.
 type Space struct {
 	Free, Total             uint64 // bytes
 	FreeInodes, TotalInodes uint64
 }
 
-// check is one question.
+// check is one check of the machine.
 type check struct {
 	name string
 	ask  func(*Machine) Finding

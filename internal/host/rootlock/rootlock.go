@@ -20,7 +20,7 @@ import (
 )
 
 // lockFile is locked while an agent works in the root directory, and holds its pid. Only root
-// may read it: whoever can open a file can lock it.
+// may read it: a user who can open a file can lock it.
 const lockFile = "berth.lock"
 
 // holderWait is how long TakeOver waits for the holder of the lock to be known.
@@ -29,14 +29,14 @@ const holderWait = 5 * time.Second
 // Lock is the right to work in a root directory. The kernel gives it back
 // when its holder dies, however that happens.
 //
-// What is locked is the directory, which can be done on any disk, and a file in it, which
-// names the holder if it can be written.
+// The directory is locked, which works on any disk, and a file in it, which names the holder
+// if it can be written.
 type Lock struct{ held []*os.File }
 
-// HeldError says that another process holds the lock.
+// HeldError is the error if another process holds the lock.
 type HeldError struct {
 	root string
-	pid  int // 0 if it can't be told
+	pid  int // 0 if it is not known
 }
 
 func (e *HeldError) Error() string {

@@ -5,12 +5,12 @@
 // firewall rules of a network namespace, folders of logs, a container runtime that was
 // given to several of them, ports.
 //
-//   - Names are what the things of one root are called there. They follow the path of the
-//     root, so that two roots differ without being told to.
+//   - Names are the names of one root's cgroup, bridge and so on. They follow from the path
+//     of the root, so that two roots differ without configuration.
 //   - A Claim lists what one root owns. The Registry below /run holds the claims of all
-//     roots, and refuses one that another root stands in the way of.
-//   - An Owner is the proof of a claim. Whatever ends a process or removes something
-//     outside of the root directory demands one, so nobody removes by a bare name.
+//     roots, and refuses a claim that conflicts with that of another root.
+//   - An Owner is the proof of a claim. Functions that end a process or remove something
+//     outside of the root directory demand one, so that nothing is removed by a bare name.
 //
 // The Registry is the only writer of the claims. A claim outlives its agent, as the pods do:
 // 'berth down' releases it.
@@ -34,7 +34,7 @@ const (
 
 var defaultPodCIDR = netip.MustParsePrefix("10.88.0.0/16")
 
-// Names are those of the things that a root has outside of its directory.
+// Names are the names of a root's cgroup, network and folders outside of its directory.
 type Names struct {
 	Root       string       `json:"root"` // the directory, without symbolic links
 	ID         string       `json:"id"`   // in the names below, and on all that the root makes in a runtime

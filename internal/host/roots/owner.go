@@ -13,13 +13,13 @@ type Owner struct {
 	lacks map[kind]bool // what another root has claimed
 }
 
-// ID is what the root's own things in a runtime are labelled with.
+// ID is the label of the root's sandboxes and containers in a runtime.
 func (o Owner) ID() string { return o.claim.ID }
 
 // Root is the root directory.
 func (o Owner) Root() string { return o.claim.Root }
 
-// CgroupRoot is the cgroup below which those of the root's pods are.
+// CgroupRoot is the parent of the cgroups of the root's pods.
 func (o Owner) CgroupRoot() string { return o.claim.CgroupRoot }
 
 // AllCgroups tells whether all pods below the cgroup root are pods of this root. If not, a
@@ -47,11 +47,11 @@ func (o Owner) LogsDir() string {
 	return o.claim.LogsDir
 }
 
-// NetworkName is what the network of the root's pods is called in firewall rules.
+// NetworkName is the name of the network of the root's pods, also in firewall rules.
 func (o Owner) NetworkName() string { return "berth-" + o.claim.ID }
 
-// Bridge is the link that the root's pods are plugged into. alone tells whether nobody
-// else's are.
+// Bridge returns the bridge of the root's pods. alone tells whether pods of no other root
+// are on it.
 func (o Owner) Bridge() (name string, alone bool) {
 	if o.claim.Network == nil {
 		return "", false
