@@ -55,7 +55,7 @@ func Take(root string) (*Lock, error) {
 	}
 	// Any user can lock a directory that they can read, and must not keep the agent from
 	// its work: the file, which only root can open, decides then.
-	if err := lock.lockFile(dir, root); err != nil && !heldByAnotherUser(err) {
+	if err := lock.add(dir, root); err != nil && !heldByAnotherUser(err) {
 		return nil, err
 	}
 	file, writable, err := openLockFile(filepath.Join(root, lockFile))
@@ -65,7 +65,7 @@ func Take(root string) (*Lock, error) {
 	}
 	switch {
 	case file != nil:
-		if err := lock.lockFile(file, root); err != nil {
+		if err := lock.add(file, root); err != nil {
 			return nil, err
 		}
 	case len(lock.held) == 0:
@@ -111,8 +111,8 @@ func openLockFile(path string) (file *os.File, writable bool, err error) {
 	return file, false, err
 }
 
-// lockFile adds a file to those that are locked. If it can't, none of them is any more.
-func (l *Lock) lockFile(file *os.File, root string) error {
+// add locks a file for this Lock. If that fails, all files of the Lock are released.
+func (l *Lock) add(file *os.File, root string) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
 		l.held = append(l.held, file)
