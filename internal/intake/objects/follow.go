@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/lib/backoff"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"berth/internal/lib/backoff"
 )
 
 const (
