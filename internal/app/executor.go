@@ -51,6 +51,7 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 				defer in.telemetry.Cgroup("create")()
 				return in.cgroups.Make(g)
 			},
+			LimitsSwap: func() bool { return in.tree.LimitsSwap(c.CgroupRoot) },
 			RemoveCgroup: func(ctx context.Context, path string) error {
 				defer in.telemetry.Cgroup("destroy")()
 				return in.cgroups.Remove(ctx, path)
@@ -80,7 +81,7 @@ func renderNode(in *deps) render.Node {
 		InCluster: in.cluster != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
-		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), SwapLimits: in.tree.LimitsSwap(c.CgroupRoot),
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(),
 		Memory: in.capacity.memory, PageSizes: limitedPages(in), MaskedPaths: kernel.ThrottlePaths(os.DirFS("/")),
 	}
 }

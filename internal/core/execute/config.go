@@ -138,6 +138,9 @@ type Host struct {
 	Allocatable func() v1.ResourceList
 	// MakeCgroup makes the cgroup of a pod, or sets the limits of one that exists.
 	MakeCgroup func(render.Cgroup) error
+	// LimitsSwap tells whether cgroups of containers can limit swap. It is called after MakeCgroup. Nil: they
+	// can't.
+	LimitsSwap func() bool
 	// RemoveCgroup removes the cgroup of a pod, which should hold no process any more.
 	RemoveCgroup func(ctx context.Context, path string) error
 	// RemoveDir removes a directory with all that is in it, and stops with an error at a
@@ -204,6 +207,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.RuntimeInfo.Name == nil {
 		c.RuntimeInfo.Name = func() string { return "" }
+	}
+	if c.Host.LimitsSwap == nil {
+		c.Host.LimitsSwap = func() bool { return false }
 	}
 	if c.Host.IPs == nil {
 		c.Host.IPs = func() []string { return nil }

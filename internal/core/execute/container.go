@@ -54,7 +54,9 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
-	config, err := render.Container(e.withVolumeGroups(t.pod), spec, a, resolved, e.Node)
+	node := e.Node
+	node.SwapLimits = e.Host.LimitsSwap() // known once there are cgroups of pods
+	config, err := render.Container(e.withVolumeGroups(t.pod), spec, a, resolved, node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}

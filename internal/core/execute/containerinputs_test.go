@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,10 @@ func TestTheCgroupIsThereBeforeTheSandbox(t *testing.T) {
 		made := len(n.made)
 		if made == 0 || n.made[0].Path != "/test/besteffort/poda" {
 			t.Errorf("made: %v", n.made)
+		}
+		// Whether swap can be limited is known once there is a cgroup.
+		if len(n.askedForSwap) == 0 || slices.Contains(n.askedForSwap, 0) {
+			t.Errorf("asked for limits of swap after these numbers of cgroups: %v", n.askedForSwap)
 		}
 		// when nothing is to be done, then it is left alone
 		n.settle(p)

@@ -56,23 +56,25 @@ func (s *fakeImages) set(image string, state *image.State) {
 // node is an executor on a fake runtime, in a bubble of time.
 type node struct {
 	*Executor
-	t         *testing.T
-	runtime   *fake.Runtime
-	hooks     *fake.Hooks
-	probes    *fake.Probes
-	objects   *fake.Objects
-	volumes   *fake.Volumes
-	users     *fake.UserNamespaces
-	events    *fake.Events
-	upstream  *fake.Upstream
-	images    *fakeImages
-	dir       string
-	cgroups   []string        // that were removed
-	made      []render.Cgroup // or their limits renewed
-	noCgroup  error
-	imageUser render.User
-	mounted   string // what is mounted within the directories of pods, if anything
-	forgotten []pod.UID
+	t        *testing.T
+	runtime  *fake.Runtime
+	hooks    *fake.Hooks
+	probes   *fake.Probes
+	objects  *fake.Objects
+	volumes  *fake.Volumes
+	users    *fake.UserNamespaces
+	events   *fake.Events
+	upstream *fake.Upstream
+	images   *fakeImages
+	dir      string
+	cgroups  []string        // that were removed
+	made     []render.Cgroup // or their limits renewed
+	// askedForSwap has the number of cgroups that were made before each question for limits of swap.
+	askedForSwap []int
+	noCgroup     error
+	imageUser    render.User
+	mounted      string // what is mounted within the directories of pods, if anything
+	forgotten    []pod.UID
 }
 
 func onNode(t *testing.T, slots int, test func(n *node)) {
@@ -99,6 +101,7 @@ func (n *node) config(slots int) Config {
 		},
 		Host: Host{
 			PodsDir: filepath.Join(n.dir, "pods"), LogLinksDir: filepath.Join(n.dir, "links"), UserNamespaces: n.users,
+			LimitsSwap:   func() bool { n.askedForSwap = append(n.askedForSwap, len(n.made)); return true },
 			MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
 			RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
 			RemoveDir: func(dir string) error {

@@ -43,7 +43,7 @@ type Node struct {
 
 	CgroupRoot string
 	CgroupV2   bool
-	SwapLimits bool          // of cgroup v2: the kernel can keep containers from swapping
+	SwapLimits bool          // of cgroup v2: the kernel can keep containers from swapping; set by the executor
 	PageSizes  []string      // of huge pages that the machine has, such as 2MB
 	Memory     int64         // bytes that the machine has; 0: not known
 	PodPids    int64         // how many processes a pod may have; 0 or less: any number
