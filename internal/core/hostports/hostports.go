@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/core/admit"
 	"berth/internal/host/roots"
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 )
@@ -80,7 +81,10 @@ func (r *Recorder) Foreign() []admit.ForeignPort {
 	return out
 }
 
-// Run records the ports of pods whenever they change, until ctx ends. Until all sources have sent
+// retryPause is the pause after a record that failed.
+var retryPause = backoff.Exponential{First: time.Second, Max: time.Minute}
+
+// Run records the ports of pods whenever they change, until ctx ends. A record that failed is repeated. Until all sources have sent
 // their pods, the record of the agent before this one stands.
 func (r *Recorder) Run(ctx context.Context, pods Pods) {
 	select {
@@ -92,24 +96,30 @@ func (r *Recorder) Run(ctx context.Context, pods Pods) {
 	held := map[pod.UID][]roots.HostPort{}
 	var version uint64
 	var recorded []roots.HostPort
+	known := false // recorded is what the registry has
 	var failures logonce.Streak
-	for first := true; ; first = false {
+	failed := 0 // in a row
+	for {
 		changes := pods.Since(version)
 		version = changes.Version
 		update(held, changes)
 		now := flatten(held)
-		if first || !slices.Equal(now, recorded) {
-			err := r.cfg.Registry.RecordPorts(r.cfg.Owner, now)
-			if err != nil && failures.Failed(time.Now()) {
-				r.cfg.Log.Warn("other agents of this machine do not know the host ports of pods", "err", err)
-			}
-			if err == nil {
+		var retry <-chan time.Time
+		if !known || !slices.Equal(now, recorded) {
+			if err := r.cfg.Registry.RecordPorts(r.cfg.Owner, now); err != nil {
+				failed++
+				retry = time.After(retryPause.After(failed))
+				if failures.Failed(time.Now()) {
+					r.cfg.Log.Warn("other agents of this machine do not know the host ports of pods", "err", err)
+				}
+			} else {
 				failures.Recovered()
-				recorded = now
+				recorded, known, failed = now, true, 0
 			}
 		}
 		select {
 		case <-changed:
+		case <-retry:
 		case <-ctx.Done():
 			return
 		}
