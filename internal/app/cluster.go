@@ -86,9 +86,9 @@ func newCluster(in clusterConfig) (*cluster, error) {
 			if again { // the server may have lost more than the Node
 				pods.Relist()
 			}
-			notify(registered)
+			run.Notify(registered)
 		},
-		Changed:   func() { notify(changed) },
+		Changed:   func() { run.Notify(changed) },
 		Reconnect: clients.Reconnect, DontRegister: !c.Cluster.Register,
 		Update: c.Cluster.StatusUpdate, Report: c.Cluster.StatusReport, Lease: c.Cluster.Lease,
 	})
@@ -157,7 +157,7 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	group.Go("node", u.node.Run)
 	group.Go("status writer", u.writer.Run)
 	group.Go("mirror pods", u.mirrors.Run)
-	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { notify(rt.signals.hints) }) })
+	group.Go("runtime connection", func(ctx context.Context) { client.Changes(ctx, func() { run.Notify(rt.signals.hints) }) })
 	group.Go("node readiness", u.readinessMonitor(client, alive, rt.signals.hints).Run)
 	group.Go("node pressure", u.pressureMonitor(client).Run)
 }
@@ -190,7 +190,7 @@ func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
 		Thresholds: nodeLimits(u.pressure), TransitionPeriod: u.pressure.Relief, OnChange: u.node.SetPressure, Log: u.log,
 		OnSample: func(p node.Pressure) {
 			if p.Disk {
-				notify(u.full)
+				run.Notify(u.full)
 			}
 		},
 		Sample: func(ctx context.Context) (node.Available, error) {

@@ -39,7 +39,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 		Ready: askReady, Answers: askAnything, HasImage: askImage,
 		Up:       signals.notifyUp,
 		Down:     func(error) {},
-		Imported: signals.notifyImported, NetworkChanged: func() { notify(signals.hints) },
+		Imported: signals.notifyImported, NetworkChanged: func() { run.Notify(signals.hints) },
 	})
 	if err != nil {
 		return nil, err

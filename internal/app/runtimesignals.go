@@ -1,6 +1,10 @@
 package app
 
-import "sync"
+import (
+	"sync"
+
+	"berth/internal/lib/run"
+)
 
 // runtimeSignals carry what happens to the container runtime to the parts of the agent. They are made
 // before the runtime, which sends them, and before the parts that receive them.
@@ -26,14 +30,14 @@ func (s *runtimeSignals) notifyUp() {
 		close(s.cameUp)
 	}
 	s.mu.Unlock()
-	notify(s.up)
+	run.Notify(s.up)
 }
 
 func (s *runtimeSignals) notifyImported(names []string) {
 	s.mu.Lock()
 	s.names = append(s.names, names...)
 	s.mu.Unlock()
-	notify(s.imported)
+	run.Notify(s.imported)
 }
 
 // takeImported returns the images that were imported since the last call.
@@ -43,12 +47,4 @@ func (s *runtimeSignals) takeImported() []string {
 	names := s.names
 	s.names = nil
 	return names
-}
-
-// notify leaves a value in a channel of capacity one. Signals that were not received yet count as one.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/api"
 	"berth/internal/api/localapi"
+	"berth/internal/lib/run"
 	"berth/internal/lib/statefile"
 )
 
@@ -18,7 +19,7 @@ type agentState struct {
 
 func newAgentState(log *slog.Logger) (*agentState, error) {
 	full := make(chan struct{}, 1)
-	keeper, err := statefile.New(statefile.Config{Log: log, Full: func() { notify(full) }})
+	keeper, err := statefile.New(statefile.Config{Log: log, Full: func() { run.Notify(full) }})
 	return &agentState{Keeper: keeper, full: full}, err
 }
 

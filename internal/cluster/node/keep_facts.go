@@ -1,6 +1,10 @@
 package node
 
-import "context"
+import (
+	"context"
+
+	"berth/internal/lib/run"
+)
 
 // keepFacts reads the facts of the machine and its runtime, and wakes the writer of the
 // Node when one of them has changed.
@@ -60,6 +64,6 @@ func (r *Reporter) readRuntime(ctx context.Context) bool {
 func (r *Reporter) setFacts(facts Facts) {
 	if !same(r.facts, facts) {
 		r.facts = facts
-		nudge(r.wakeNode)
+		run.Notify(r.wakeNode)
 	}
 }

@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 
+	"berth/internal/lib/run"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -44,7 +46,7 @@ func (r *Reporter) observeNode(node *v1.Node) {
 		r.markStale()
 	case news:
 		r.publishChange(known, node)
-		nudge(r.wakeNode)
+		run.Notify(r.wakeNode)
 	}
 }
 
@@ -60,7 +62,7 @@ func (r *Reporter) markStale() {
 	r.mu.Lock()
 	r.stale = true
 	r.mu.Unlock()
-	nudge(r.wakeNode)
+	run.Notify(r.wakeNode)
 }
 
 // newer tells whether a is a later version of b.
@@ -90,7 +92,7 @@ func (r *Reporter) setNode(node, before *v1.Node) {
 
 	again := known != nil
 	if again {
-		nudge(r.wakeLease) // the owner of the Lease has changed
+		run.Notify(r.wakeLease) // the owner of the Lease has changed
 		// An API server that lost all of its data sends nothing to a watch that begins at a
 		// version which the server has not reached yet.
 		if end != nil {

@@ -75,11 +75,3 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	}
 	return ctx.Err() == nil
 }
-
-// nudge wakes the goroutine that pauses on c, now or when it next does.
-func nudge(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -164,12 +164,12 @@ func (r *Reporter) SetRuntime(err error) {
 		h.Runtime, r.reported.runtime = err, true
 	})
 	if back {
-		nudge(r.wakeFacts) // it may have come back in another version
+		run.Notify(r.wakeFacts) // it may have come back in another version
 	}
 }
 
 // Refresh makes keepFacts read the facts of the machine now: something about it has changed.
-func (r *Reporter) Refresh() { nudge(r.wakeFacts) }
+func (r *Reporter) Refresh() { run.Notify(r.wakeFacts) }
 
 // SetNetwork says whether the network of pods works: nil, or why not.
 func (r *Reporter) SetNetwork(err error) {
@@ -199,7 +199,7 @@ func (r *Reporter) change(f func(*Health)) {
 	f(&r.health)
 	after := r.health
 	if heard != r.reported || before.notReadyReason() != after.notReadyReason() || before.Pressure != after.Pressure {
-		nudge(r.wakeNode)
+		run.Notify(r.wakeNode)
 	}
 	r.mu.Unlock()
 	switch {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/lib/logonce"
+	"berth/internal/lib/run"
 )
 
 // Pauses between two attempts to write entries that failed.
@@ -68,7 +69,7 @@ func CantWrite(err error) bool {
 }
 
 // Retry is called when there may be room on the disk again: Run tries failed entries at once.
-func (k *Keeper) Retry() { signal(k.room) }
+func (k *Keeper) Retry() { run.Notify(k.room) }
 
 // Run retries entries that could not be written, until ctx ends, and a last time then.
 func (k *Keeper) Run(ctx context.Context) {
@@ -152,16 +153,9 @@ func (k *Keeper) record(e *Entry, err error) {
 	}
 	k.mu.Unlock()
 	if err != nil {
-		signal(k.wake)
+		run.Notify(k.wake)
 	}
 	if IsFull(err) {
 		k.Full()
-	}
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

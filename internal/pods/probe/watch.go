@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 // container is a probed container. It is guarded by the lock of the Manager.
@@ -197,7 +198,7 @@ func (m *Manager) schedule(p *probe, at time.Time) {
 	p.at = at
 	m.queue.Put(p)
 	if first, _ := m.queue.First(); first == p {
-		signal(m.queueChanged)
+		run.Notify(m.queueChanged)
 	}
 }
 
@@ -244,13 +245,5 @@ func (m *Manager) forget(uid pod.UID, there map[string]bool) {
 // markStale says that the state file is out of date.
 func (m *Manager) markStale() {
 	m.stale.Store(true)
-	signal(m.saveNeeded)
-}
-
-// signal never blocks: a signal that is pending says the same.
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
+	run.Notify(m.saveNeeded)
 }
