@@ -128,7 +128,7 @@ func clientMethods(t *testing.T) map[string]bool {
 	return out
 }
 
-// runtimeCalls are the methods of the runtime that a file calls, or hands to somebody who does.
+// runtimeCalls returns the methods of the runtime that a file calls, or passes on as a function value.
 func runtimeCalls(t *testing.T, file string, methods map[string]bool) []string {
 	t.Helper()
 	var out []string

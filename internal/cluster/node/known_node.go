@@ -3,11 +3,11 @@ package node
 import (
 	"fmt"
 
-	"berth/internal/lib/run"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"berth/internal/lib/run"
 )
 
 // Synced is closed once the server has our Node.

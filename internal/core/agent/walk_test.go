@@ -239,7 +239,7 @@ func (w *walk) settle() {
 	}
 }
 
-// Readers are told of every change, and in the end what the sources have runs, once, and nothing else.
+// A reader that follows changes sees the same pods as a list, and in the end each pod of the sources runs once, and no other pod.
 func TestWhateverHappensTheNodeComesToRest(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -54,8 +54,8 @@ func (r Registry) Acquire(c Claim) (Owner, error) {
 }
 
 // AcquireFree claims what no other root has claimed of c, so that a root can be taken
-// down which shares something with another one. It returns what the Owner lacks, too. Two
-// roots within each other have to be told apart by hand.
+// down which shares something with another one. It returns what the Owner lacks, too. A root
+// within another root is refused: its files can't be distinguished from those of the other.
 func (r Registry) AcquireFree(c Claim) (Owner, []error, error) {
 	var lacking []error
 	lacks := map[kind]bool{}

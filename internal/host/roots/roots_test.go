@@ -351,7 +351,7 @@ func TestWhatIsSharedIsNotOwned(t *testing.T) {
 	if _, alone := o.Bridge(); err != nil || len(lacking) > 0 || !alone || !o.AllCgroups() || o.LogsDir() == "" {
 		t.Errorf("got %+v, %v, %v", o, lacking, err)
 	}
-	// and one within another root is told apart by hand
+	// and a root within another root is refused: its files can't be distinguished
 	within := m.claim(t)
 	within.Resolved = filepath.Join(theirs.Resolved, "within")
 	if o, _, err := m.AcquireFree(within); err == nil {

@@ -1,4 +1,4 @@
-// Package printable makes text that somebody else wrote, such as a container, fit to be
+// Package printable makes text of containers, registries and other untrusted writers fit to be
 // shown: on one line, of a bounded length, and without anything that a terminal would
 // act on. It is pure.
 package printable

@@ -37,8 +37,8 @@ func (p *Pods) LimitAll() {
 	p.all, p.unlimited = all, false
 }
 
-// LimitAll writes the limits of the cgroup above all pods. A CPU quota stays: it was set by somebody
-// else. A memory limit below the memory in use would kill processes: v1 refuses it, and for v2 that is
+// LimitAll writes the limits of the cgroup above all pods. A CPU quota stays: the administrator
+// set it. A memory limit below the memory in use would kill processes: v1 refuses it, and for v2 that is
 // checked here.
 func (t *Tree) LimitAll(c render.Cgroup) error {
 	ofV1, ofV2 := filesV1(c), filesV2(c)

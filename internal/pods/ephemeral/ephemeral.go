@@ -33,7 +33,7 @@ type Store struct {
 	pods map[pod.UID][]v1.EphemeralContainer // slices are never modified
 }
 
-// Open reads the file. Invalid entries are skipped: at worst, containers that somebody debugs with are
+// Open reads the file. Invalid entries are skipped: at worst, running ephemeral containers are
 // stopped.
 func Open(file *statefile.File, log *slog.Logger) (*Store, error) {
 	if file == nil || log == nil {

@@ -151,7 +151,7 @@ func TestOnlyOurDeadLinksAreRemoved(t *testing.T) {
 }
 
 func TestARoundLooksAtSoManyDirectories(t *testing.T) {
-	// given a directory of logs in which a pod has made more, and some that nobody will remove
+	// given a log directory with more directories of pods than one listing takes, and foreign ones, which stay
 	dir := t.TempDir()
 	for _, name := range []string{"a_b_1", "a_b_2", "a_b_3", "a_b_4", "w", "x", "y", "z"} {
 		mkdir(t, filepath.Join(dir, name))

@@ -175,7 +175,7 @@ func idsIn(podsDirs []string) []render.IDs {
 	return out
 }
 
-// Release is told that the directory of a pod is gone.
+// Release frees the ids of a pod whose directory is gone.
 func (m *Manager) Release(uid pod.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
