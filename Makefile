@@ -40,7 +40,7 @@ run: root build bin/images/hello.tar ## run the pods of examples/ in the foregro
 
 .PHONY: cluster
 cluster: root build cluster-parts bin/images/hello.tar ## a Kubernetes cluster of two nodes to try out, in the foreground, as root
-	go build $(flags) -o bin/cluster/up ./test/lab/up
+	go build -C test $(flags) -o ../bin/cluster/up ./lab/up
 	exec bin/cluster/up -root '$(CLUSTER_ROOT)'
 
 .PHONY: build
@@ -58,6 +58,7 @@ test: root setup test-fast test-real test-cluster test-machine ## all tests, as 
 .PHONY: test-fast
 test-fast: lint ## lint, and the tests that need neither root nor a container runtime
 	go test -race ./...
+	go test -C test -race ./...
 
 .PHONY: bench-flat
 bench-flat: ## compare what a pod costs among 50 and among 500, in processor time, too
@@ -65,24 +66,27 @@ bench-flat: ## compare what a pod costs among 50 and among 500, in processor tim
 
 .PHONY: test-real
 test-real: root setup build ## the tests on the real container runtime, as root
-	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/cgroup ./internal/pods/volume ./test/real/...
+	go test -tags real -count=1 -p 1 -timeout 30m ./internal/runtime/bundle ./internal/pods/cgroup ./internal/pods/volume
+	go test -C test -tags real -count=1 -p 1 -timeout 30m ./real/...
 
 # Two folders at a time, and first those in which a test waits for minutes (for a token to be renewed,
 # and without an API server) while the machine has little to do.
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
-	go test -tags real -count=1 -p 2 -timeout 30m ./test/cluster/intake ./test/cluster/cluster ./test/cluster/...
+	go test -C test -tags real -count=1 -p 2 -timeout 30m ./cluster/intake ./cluster/cluster ./cluster/...
 
 .PHONY: test-machine
 test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
-	go test -tags real -count=1 -timeout 45m -v ./test/machine
+	go test -C test -tags real -count=1 -timeout 45m -v ./machine
 
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
 	$(lint) run ./...
-	@dead=$$(go tool -modfile=tools/go.mod deadcode -filter '^berth/internal' ./cmd/... ./test/mkimage); \
+	cd test && go tool -modfile=../tools/go.mod golangci-lint run ./...
+	@dead=$$(cd test && go tool -modfile=../tools/go.mod deadcode -filter '^berth/internal' berth/cmd/berth ./mkimage); \
 	[[ -z $$dead ]] || { echo "no program needs these functions: remove them, or move them to the tests that call them"; echo "$$dead"; exit 1; }
 	go mod tidy -diff
+	go -C test mod tidy -diff
 
 .PHONY: fmt
 fmt: ## format the code
@@ -162,7 +166,7 @@ bin/examples/hello: examples/hello/main.go go.mod | setup
 
 bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/runtime/ociarchive/*.go)
 	@mkdir -p $(@D)
-	go run ./test/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=bin/examples/hello
+	go run -C test ./mkimage -tag localhost/hello:1 -entrypoint /hello -o '$(CURDIR)/$@' /hello='$(CURDIR)/$<'
 
 # A control plane for tests, and kubectl, as pinned below test/lab/parts.
 
