@@ -8,6 +8,7 @@ import (
 	"berth/internal/api/localapi"
 	"berth/internal/api/nodeapi"
 	"berth/internal/cluster/cert"
+	"berth/internal/host/sdnotify"
 	"berth/internal/lib/logging"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
@@ -55,6 +56,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	rt.start(group, fail, n.log)
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
+	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.agent.Alive, Log: n.log}).Run)
 	group.Go("image gc", n.onceUp(n.imageGC.Run))
 	if n.cluster != nil {
 		n.telemetry.Metrics.Joining(time.Now())

@@ -24,7 +24,7 @@ import (
 // exit code. Started as kubelet, the command is 'run'.
 func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
 	klog.SetSlogLogger(slog.New(klogHandler{stderr})) // 'berth run' sets another
-	root := newRootCommand(version)
+	root := NewRootCommand(version)
 	command := args[1:]
 	if filepath.Base(args[0]) == "kubelet" {
 		command = append([]string{"run"}, command...)
@@ -34,8 +34,8 @@ func Run(ctx context.Context, version string, args []string, stderr io.Writer) i
 	return cmdutil.Execute(ctx, root, output, command...)
 }
 
-// newRootCommand returns the command 'berth', with all others below it.
-func newRootCommand(version string) *cobra.Command {
+// NewRootCommand returns the command 'berth', with all others below it.
+func NewRootCommand(version string) *cobra.Command {
 	return cmdutil.NewRoot(version,
 		agent.Commands(), pods.Commands(), nodes.Commands(), events.Commands(), images.Commands(), volumes.Commands(), manifests.Commands(),
 		cmdutil.Commands{Other: []*cobra.Command{newVersionCommand(version)}})

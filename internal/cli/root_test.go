@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { clitest.Main(m) }
 
-func root() *cobra.Command { return newRootCommand("client-version") }
+func root() *cobra.Command { return NewRootCommand("client-version") }
 
 func TestErrorsAreOneLine(t *testing.T) {
 	dir := clitest.NewRootDir(t)

@@ -8,6 +8,7 @@
 //	proc       identity of processes, and signals to them
 //	kernel     OOM score, AppArmor, thermal throttling
 //	selinux    labels of containers that the loaded policy knows
+//	sdnotify   signs of life for systemd
 //	doctor     checks of a machine before pods run on it
 //
 // Start reading at roots.

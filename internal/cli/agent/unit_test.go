@@ -30,6 +30,8 @@ func TestTheUnitNeverGivesUp(t *testing.T) {
 		"[Service]RestartSteps":       "6",
 		"[Service]RestartMaxDelaySec": "60",
 		"[Service]KillMode":           "process",
+		"[Service]Type":               "notify",
+		"[Service]WatchdogSec":        "2min",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
