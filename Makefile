@@ -46,6 +46,11 @@ cluster: root build cluster-parts bin/images/hello.tar ## a Kubernetes cluster o
 .PHONY: build
 build: bin/berth libexec ## build bin/berth and its runtime in bin/libexec
 
+.PHONY: deb
+deb: build ## make Debian packages in bin/deb: berth, and berth-kubelet, which is the kubelet of a machine
+	rm -rf bin/deb
+	packaging/deb/build.sh bin bin/deb
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin
@@ -53,12 +58,16 @@ clean: ## remove what was built
 ## Tests and checks
 
 .PHONY: test
-test: root setup test-fast test-real test-cluster test-machine ## all tests, as root
+test: root setup test-fast test-deb test-real test-cluster test-machine ## all tests, as root
 
 .PHONY: test-fast
 test-fast: lint ## lint, and the tests that need neither root nor a container runtime
 	go test -race ./...
 	go test -C test -race ./...
+
+.PHONY: test-deb
+test-deb: setup ## the packages of the last commit are the same bytes when they are made twice
+	packaging/deb/reproduce.sh
 
 .PHONY: bench-flat
 bench-flat: ## compare what a pod costs among 50 and among 500, in processor time, too
@@ -87,6 +96,7 @@ lint: ## check the code (.golangci.yml)
 	[[ -z $$dead ]] || { echo "no program needs these functions: remove them, or move them to the tests that call them"; echo "$$dead"; exit 1; }
 	go mod tidy -diff
 	go -C test mod tidy -diff
+	cd packaging && go tool -modfile=../tools/go.mod golangci-lint run ./... && go mod tidy -diff
 
 .PHONY: fmt
 fmt: ## format the code
