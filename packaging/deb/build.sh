@@ -2,13 +2,13 @@
 # Makes the packages berth and berth-kubelet of what is built in BIN, in the folder OUT. The same
 # sources make the same bytes: the time of all files is that of the last commit.
 set -euo pipefail
+bin=$(realpath "${1:?usage: build.sh BIN OUT [VERSION]}")
+out=$(realpath -m "${2:?usage: build.sh BIN OUT [VERSION]}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-bin=${1:?usage: build.sh BIN OUT [VERSION]}
-out=${2:?usage: build.sh BIN OUT [VERSION]}
 version=${3:-$(packaging/deb/version.sh)}
 
 export SOURCE_DATE_EPOCH
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)} # sources without history have no time
 arch=$(dpkg --print-architecture)
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubelet) # v0.36.3 is of v1.36.3
 kubernetes=1${kubernetes#v0}

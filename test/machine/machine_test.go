@@ -35,7 +35,7 @@ func TestOnAMachineOfItsOwn(t *testing.T) {
 	for _, boot := range []struct {
 		module string
 		tests  int
-	}{{"apparmor", 12}, {"selinux", 2}} {
+	}{{"apparmor", 13}, {"selinux", 2}} {
 		began := time.Now()
 		out, err := start(t, data, "security="+boot.module)
 		passed, failed := outcomes(out)
@@ -57,6 +57,9 @@ func newDisk(t *testing.T) string {
 	}
 	run(t, "cp", "-r", filepath.Join(bin, "berth"), filepath.Join(bin, "libexec"), filepath.Join(tree, "bin"))
 	run(t, "cp", "-r", "../../packaging", tree)
+	for _, version := range []string{"1", "2"} {
+		run(t, "../../packaging/deb/build.sh", bin, filepath.Join(tree, "packages"), version)
+	}
 	run(t, "cp", "run.sh", filepath.Join(tree, "run"))
 	folders, err := filepath.Glob("../real/*/main_test.go")
 	must(t, err)

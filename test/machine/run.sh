@@ -25,6 +25,7 @@ else
 	try cli TestDoctorIsContentWithThisMachine
 	# Its pods take what they can get.
 	try app TestHostilePods
+	try app TestDebianPackage
 	# The clock jumps for all.
 	try core TestTheClockJumps
 	try core TestTheMachineGoesDown
