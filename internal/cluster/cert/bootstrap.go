@@ -20,18 +20,20 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth/internal/cluster/kubeclient"
+	"berth/internal/lib/backoff"
 )
 
+// retryPause is the pause after a failed attempt to get a certificate.
+var retryPause = backoff.Exponential{First: time.Second, Max: 30 * time.Second}
+
 const (
-	// Pauses after a failure. A request that was refused is followed by another one,
-	// so there the pause is that of people.
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-	deniedPause  = 5 * time.Minute
-	// approvalLimit is how long a request is waited for before it is looked for
-	// again, as whom the bootstrap kubeconfig says then: it may have been removed, and
-	// the token may have expired.
-	approvalLimit = 2 * time.Minute
+	// deniedInterval is the pause after a request that was denied. It is long, because an
+	// administrator denied it, and the next attempt creates another request.
+	deniedInterval = 5 * time.Minute
+	// approvalTimeout is how long an attempt waits for the approval of its request. The next attempt
+	// reads the bootstrap kubeconfig again, whose token may have expired, and finds the request, or
+	// creates it if it was removed.
+	approvalTimeout = 2 * time.Minute
 )
 
 // ClientConfig has the name of the node, and the paths of its credentials.
@@ -142,8 +144,7 @@ func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {
 // obtain returns once there is a certificate in the store, and the key of it. The
 // key is still kept as pending then.
 func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, told *report) (*pendingKey, error) {
-	pause := firstPause
-	for {
+	for pause := retryPause.Next(0); ; pause = retryPause.Next(pause) {
 		key, err := openPendingKey(c.CertDir)
 		if err != nil {
 			return nil, err
@@ -168,14 +169,13 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, t
 			if err := key.drop(); err != nil {
 				return nil, err
 			}
-			pause = deniedPause
+			pause = deniedInterval
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -195,7 +195,7 @@ func request(ctx context.Context, api requests, node string, key *pendingKey) ([
 	}
 	// Errors while it waits are retried in there, and logged through the report.
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(api.report))
-	ctx, cancel := context.WithTimeout(ctx, approvalLimit)
+	ctx, cancel := context.WithTimeout(ctx, approvalTimeout)
 	defer cancel()
 	name, uid, err := csr.RequestCertificateWithContext(ctx, api, text, key.requestName(user), certificates.KubeAPIServerClientKubeletSignerName, nil,
 		certificate.DefaultKubeletClientGetUsages(key.signer), key.signer)

@@ -16,14 +16,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-const (
-	// While the API server is away it is asked again after these pauses, each cut by
-	// up to a half by chance.
-	firstPause   = 250 * time.Millisecond
-	longestPause = 4 * time.Second
-	// A request that the API server refuses is made again after these pauses.
-	firstRetry   = time.Second
-	longestRetry = time.Minute
+var (
+	// awayPause is the pause after a request without an answer of the API server.
+	awayPause = backoff.Exponential{First: 250 * time.Millisecond, Max: 4 * time.Second}
+	// refusedPause is the pause after a request that the API server refused.
+	refusedPause = backoff.Exponential{First: time.Second, Max: time.Minute}
 )
 
 // Config configures a Manager.
@@ -184,7 +181,7 @@ func (m *Manager) Run(ctx context.Context) {
 		m.enqueue(name)
 		m.mu.Unlock()
 		select {
-		case <-time.After(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(failures)):
+		case <-time.After(awayPause.Jittered(failures)):
 		case <-ctx.Done():
 			return
 		}
@@ -216,7 +213,7 @@ func (m *Manager) settle(name string, w wish, err error) {
 		}
 		t.said = err.Error()
 		t.refusals++
-		t.retry = time.AfterFunc(backoff.Exponential{First: firstRetry, Max: longestRetry}.Jittered(t.refusals), func() { m.again(name, t) })
+		t.retry = time.AfterFunc(refusedPause.Jittered(t.refusals), func() { m.again(name, t) })
 	}
 }
 

@@ -3,22 +3,22 @@ package node
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 )
 
-// How long to wait after a failure. The longest pause is short, so that an API server that comes
-// back is noticed at once; jitter keeps many nodes from asking together.
-const (
-	firstRetry   = 200 * time.Millisecond
-	longestRetry = 3 * time.Second
-	spread       = 0.2
-)
+// retryPause is the pause after a failed request. Max is short, so that an API server that comes
+// back is noticed soon.
+var retryPause = backoff.Exponential{First: 200 * time.Millisecond, Max: 3 * time.Second}
+
+// retryJitter is the part of a pause by which it is lengthened at most, so that the nodes of a
+// cluster do not retry at the same moment.
+const retryJitter = 0.2
 
 // outage is a run of failures of one kind of work. It is logged when it begins, when the reason
 // in the API server's answer changes, and when it ends, but not too often. It belongs to one
@@ -46,9 +46,8 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 		o.log.Warn("can't "+o.what+"; trying again", "err", err)
 		o.reason, o.logged = reason, true
 	}
-	wait := min(firstRetry<<min(o.failures, 10), longestRetry)
 	o.failures++
-	return wait + time.Duration(rand.Float64()*spread*float64(wait))
+	return retryPause.Lengthened(o.failures, retryJitter)
 }
 
 // over records a success, and tells whether there was an outage before it.

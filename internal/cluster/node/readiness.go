@@ -4,19 +4,22 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"berth/internal/lib/backoff"
 )
 
 const (
 	// statusInterval is the time between two Status calls while nothing hints at a change.
 	statusInterval = 5 * time.Second
-	// recheckDelay is the time between two Status calls after a hint: the runtime may not have
-	// noticed the change yet. Each pause after that is twice as long as the one before.
-	recheckDelay = 100 * time.Millisecond
 	// silentInterval is the longest time between two Status calls to a runtime that does not answer.
 	silentInterval = time.Second
 	// silenceTimeout is how long a runtime may give no answer before the node is not ready.
 	silenceTimeout = 10 * time.Second
 )
+
+// recheckPause is the time between two Status calls after a hint at a change, which the runtime may
+// not have noticed yet. It grows back to statusInterval.
+var recheckPause = backoff.Exponential{First: 100 * time.Millisecond, Max: statusInterval}
 
 // ReadinessMonitor lets a node be as ready as its container runtime is.
 //
@@ -68,7 +71,7 @@ func (r ReadinessMonitor) Run(ctx context.Context) {
 			}
 			shown = r.publish(shown, answer)
 		case silent.IsZero():
-			silent, wait = asked, recheckDelay
+			silent, wait = asked, recheckPause.First
 		}
 		if err != nil {
 			wait = min(wait, silentInterval)
@@ -85,9 +88,9 @@ func (r ReadinessMonitor) Run(ctx context.Context) {
 		stuck = now
 		select {
 		case <-time.After(wait):
-			wait = min(2*wait, statusInterval)
+			wait = recheckPause.Next(wait)
 		case <-r.Recheck:
-			wait = recheckDelay
+			wait = recheckPause.First
 		case <-ctx.Done():
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth/internal/lib/backoff"
 )
 
 // writer writes the Node. It belongs to the goroutine of keepNode.
@@ -129,7 +131,7 @@ func (w *writer) recordWrite(urgent bool) {
 	case w.urgentCount < urgentRow:
 		w.urgentCount++
 	default:
-		w.gap = min(2*w.gap, w.config.Update)
+		w.gap = backoff.Exponential{First: urgentGap, Max: w.config.Update}.Next(w.gap)
 	}
 	w.urgent = w.last
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/run"
 )
 
@@ -32,10 +33,8 @@ type Logind interface {
 // defaultDropIn is the part of logind's configuration that is ours.
 const defaultDropIn = "/etc/systemd/logind.conf.d/99-berth.conf"
 
-const (
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
-)
+// reconnectPause is the pause before the next connection to logind.
+var reconnectPause = backoff.Exponential{First: time.Second, Max: 5 * time.Minute}
 
 // WatcherConfig configures a Watcher.
 type WatcherConfig struct {
@@ -74,11 +73,11 @@ func (w *Watcher) Run(ctx context.Context) {
 	g := &guard{Watcher: w, stopped: make(chan int, 1), group: run.NewGroup(ctx, w.Log)}
 	defer g.group.Stop()
 	defer g.unlock()
-	retry, failing := firstRetry, false
+	failures, failing := 0, false
 	for {
 		err := g.watch(ctx, func() {
 			w.Log.Info("shutdowns of this machine wait for its pods", "at most", total(w.Manager.Periods))
-			retry, failing = firstRetry, false
+			failures, failing = 0, false
 		})
 		if ctx.Err() != nil {
 			return
@@ -87,10 +86,10 @@ func (w *Watcher) Run(ctx context.Context) {
 			w.Log.Warn("systemd can't be watched for shutdowns: until it can be, the pods of this machine are not stopped gracefully when it goes down; 'berth drain' does so", "err", err)
 			failing = true
 		}
-		if err := g.pause(ctx, retry); err != nil {
+		failures++
+		if err := g.pause(ctx, reconnectPause.After(failures)); err != nil {
 			return
 		}
-		retry = min(2*retry, lastRetry)
 	}
 }
 

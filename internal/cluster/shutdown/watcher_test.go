@@ -261,7 +261,7 @@ func TestAMachineWithoutSystemd(t *testing.T) {
 		l.mu.Lock()
 		l.missing = false
 		l.mu.Unlock()
-		time.Sleep(lastRetry)
+		time.Sleep(reconnectPause.Max)
 		if l.held() != 1 {
 			t.Error("it came late, and nobody noticed")
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/pod"
 )
 
@@ -38,5 +39,5 @@ func (b Backoff) after(dead *pod.Container, now time.Time) (until time.Time, nex
 	if dead.FinishedAt.After(now) {
 		until = now // the clock was set back: how long ago that was is not known
 	}
-	return until, min(max(b.Initial, 2*wait), b.Max)
+	return until, backoff.Exponential{First: b.Initial, Max: b.Max}.Next(wait)
 }

@@ -17,13 +17,11 @@ import (
 	"berth/internal/lib/backoff"
 )
 
-const (
-	// A watch that the server refuses is tried again after these pauses. The first is
-	// short: a server may send a pod a moment before it lets the node read the objects that
-	// the pod refers to.
-	firstRetry   = 50 * time.Millisecond
-	longestRetry = 10 * time.Second
+// refusedPause is the pause after a watch that the API server refused. First is short: a server may
+// send a pod a moment before it lets the node read the objects that the pod refers to.
+var refusedPause = backoff.Exponential{First: 50 * time.Millisecond, Max: 10 * time.Second}
 
+const (
 	// steady is how long a watch must have lasted to count as a success.
 	steady = time.Minute
 
@@ -108,7 +106,7 @@ func (e awayError) Error() string { return e.text }
 func (f *follower) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(f.listWatch(), f.example, f.sink, cache.ReflectorOptions{
 		Name:    f.resource,
-		Backoff: &wait.Backoff{Duration: firstProbe, Factor: 2, Jitter: 1, Cap: longestProbe / 2, Steps: 8},
+		Backoff: &wait.Backoff{Duration: awayPause.First, Factor: 2, Jitter: 1, Cap: awayPause.Max / 2, Steps: 8},
 	})
 	// The reflector would log every failure, and watch events that it does not understand.
 	quiet := klog.NewContext(ctx, klog.Logger{})
@@ -126,7 +124,7 @@ func (f *follower) run(ctx context.Context) {
 		failures++
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff.Exponential{First: firstRetry, Max: longestRetry}.Jittered(failures)):
+		case <-time.After(refusedPause.Jittered(failures)):
 		}
 	}
 }

@@ -14,15 +14,12 @@ import (
 	"berth/internal/lib/logonce"
 )
 
-const (
-	// While the API server is away, one watch after the other sends a request to find out
-	// whether it is back, with these pauses in between.
-	firstProbe   = 100 * time.Millisecond
-	longestProbe = 2 * time.Second
+// awayPause is the pause between two requests while the API server does not answer: one watch after
+// the other sends a request to find out whether it is back.
+var awayPause = backoff.Exponential{First: 100 * time.Millisecond, Max: 2 * time.Second}
 
-	// logAfter is how long failures must have lasted to be logged.
-	logAfter = time.Second
-)
+// logAfter is how long failures must have lasted to be logged.
+const logAfter = time.Second
 
 // outage coordinates the retries of all watches while the API server does not answer.
 // There can be hundreds of watches. If each tried again on its own, they would use up
@@ -60,7 +57,7 @@ func (o *outage) recordResult(err error) {
 		o.since, o.back = now, make(chan struct{})
 	}
 	o.failures++
-	o.next = now.Add(backoff.Exponential{First: firstProbe, Max: longestProbe}.Jittered(o.failures))
+	o.next = now.Add(awayPause.Jittered(o.failures))
 	if now.Sub(o.since) >= logAfter && o.row.Failed(now) {
 		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "err", err)
 	}
@@ -73,7 +70,7 @@ func (o *outage) awaitTurn(ctx context.Context) {
 		now := time.Now()
 		if o.since.IsZero() || !now.Before(o.next) {
 			// Should the request hang, another watch takes the next turn.
-			o.next = now.Add(longestProbe)
+			o.next = now.Add(awayPause.Max)
 			o.mu.Unlock()
 			return
 		}

@@ -23,12 +23,11 @@ const (
 	// maxTokenJitter is by how much a refresh may come earlier, at random, so that tokens of
 	// pods that started together are not refreshed together.
 	maxTokenJitter = 10 * time.Second
-
-	// A refresh that failed is tried again after these pauses. The old token is returned
-	// while it is good.
-	firstTokenRetry   = time.Second
-	longestTokenRetry = time.Minute
 )
+
+// refreshPause is the pause after a token refresh that failed. The old token is returned while it
+// is good.
+var refreshPause = backoff.Exponential{First: time.Second, Max: time.Minute}
 
 // tokenKey identifies a token among those of a pod.
 type tokenKey struct {
@@ -47,12 +46,12 @@ type token struct {
 	failures int       // to refresh it, in a row
 }
 
-// The caches of an API server lag behind for a moment: a refused token request is repeated
-// for about a second in all, after these pauses.
-const (
-	firstLag   = 50 * time.Millisecond
-	longestLag = 400 * time.Millisecond
-)
+// forbiddenPause is the pause after a token request that was forbidden. The caches of an API server
+// lag behind for a moment: such a request is repeated for about a second in all.
+var forbiddenPause = backoff.Exponential{First: 50 * time.Millisecond, Max: 400 * time.Millisecond}
+
+// maxForbidden is how often a token request is made that is forbidden each time.
+const maxForbidden = 5
 
 // Token returns a token of the pod's service account that is good for one audience. It
 // is bound to the pod: it is invalid once the pod is gone from the API server.
@@ -87,7 +86,7 @@ func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int
 			a.Log.Warn("a token could not be refreshed; the old one is used as long as it is good",
 				"pod", pod.Ref(p), "until", t.expires, "err", err)
 		}
-		t.refresh = asked.Add(backoff.Exponential{First: firstTokenRetry, Max: longestTokenRetry}.Jittered(t.failures))
+		t.refresh = asked.Add(refreshPause.Jittered(t.failures))
 		return t.value, t.expires, t.refresh, nil
 	}
 	if t.failures > 0 {
@@ -124,14 +123,14 @@ func (a *API) requestToken(ctx context.Context, p *v1.Pod, audience string, seco
 		request.Spec.Audiences = []string{audience}
 	}
 	accounts := a.Client.CoreV1().ServiceAccounts(p.Namespace)
-	for wait := firstLag; ; wait *= 2 {
+	for attempt := 1; ; attempt++ {
 		answer, err := accounts.CreateToken(ctx, ServiceAccountOf(p), request, metav1.CreateOptions{})
-		if !apierrors.IsForbidden(err) || wait > longestLag {
+		if !apierrors.IsForbidden(err) || attempt == maxForbidden {
 			return answer, err
 		}
 		// A server that has just bound the pod to this node may not know it everywhere.
 		select {
-		case <-time.After(wait):
+		case <-time.After(forbiddenPause.After(attempt)):
 		case <-ctx.Done():
 			return nil, err
 		}

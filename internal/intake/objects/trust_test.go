@@ -146,7 +146,7 @@ func TestAServerThatGetsTrustBundles(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s.fail(nil)
-		time.Sleep(longestRetry)
+		time.Sleep(refusedPause.Max)
 		synctest.Wait()
 		if told := n.news(); told != "p" {
 			t.Errorf("told were %q", told)

@@ -19,6 +19,21 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 			if got := e.Jittered(failures); got < want/2 || got >= want {
 				t.Fatalf("after %d failures: %s at random, want %s to %s", failures, got, want/2, want)
 			}
+			if got := e.Lengthened(failures, 0.5); got < want || got >= want*3/2 {
+				t.Fatalf("after %d failures: %s at random, want %s to %s", failures, got, want, want*3/2)
+			}
+		}
+	}
+}
+
+func TestAPauseFollowsAnother(t *testing.T) {
+	e := Exponential{First: 500 * time.Millisecond, Max: 3 * time.Second}
+	for pause, want := range map[time.Duration]time.Duration{
+		0: 500 * time.Millisecond, 100 * time.Millisecond: 500 * time.Millisecond, 500 * time.Millisecond: time.Second,
+		2 * time.Second: 3 * time.Second, 3 * time.Second: 3 * time.Second, time.Hour: 3 * time.Second,
+	} {
+		if got := e.Next(pause); got != want {
+			t.Errorf("after a pause of %s: %s, want %s", pause, got, want)
 		}
 	}
 }

@@ -18,15 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/run"
 )
 
-// Pauses between two attempts to write entries that failed.
-const (
-	firstPause = time.Second
-	maxPause   = time.Minute
-)
+// retryPause is the pause between two attempts to write entries that failed.
+var retryPause = backoff.Exponential{First: time.Second, Max: time.Minute}
 
 // Config configures a Keeper.
 type Config struct {
@@ -73,12 +71,12 @@ func (k *Keeper) Retry() { run.Notify(k.room) }
 
 // Run retries entries that could not be written, until ctx ends, and a last time then.
 func (k *Keeper) Run(ctx context.Context) {
-	pause, attempt := firstPause, (<-chan time.Time)(nil)
+	failures, attempt := 1, (<-chan time.Time)(nil) // the first failure is the one that wakes Run
 	for {
 		select {
 		case <-k.wake:
 			if attempt == nil {
-				attempt = time.After(pause)
+				attempt = time.After(retryPause.After(failures))
 			}
 			continue
 		case <-attempt:
@@ -88,11 +86,11 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		}
 		if k.saveAll() {
-			pause, attempt = firstPause, nil
+			failures, attempt = 1, nil
 			continue
 		}
-		pause = min(2*pause, maxPause)
-		attempt = time.After(pause)
+		failures++
+		attempt = time.After(retryPause.After(failures))
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
+
+	"berth/internal/lib/backoff"
 )
 
 // nodeIDAnnotation of a Node holds the names of the drivers for it.
@@ -49,9 +51,10 @@ func NewReporter(c ReporterConfig) (*Reporter, error) {
 	return &Reporter{c}, nil
 }
 
+// retryPause is the pause after a report that failed.
+var retryPause = backoff.Exponential{First: time.Second, Max: time.Minute}
+
 const (
-	minReportRetry = time.Second
-	maxReportRetry = time.Minute
 	// auditInterval is the time between two checks of both objects: a Node that was created anew has
 	// no labels and annotations of drivers.
 	auditInterval = 5 * time.Minute
@@ -61,7 +64,7 @@ const (
 
 // Run publishes changes until the context ends.
 func (r *Reporter) Run(ctx context.Context) {
-	wait, said := time.Duration(0), ""
+	wait, failures, said := time.Duration(0), 0, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,12 +77,10 @@ func (r *Reporter) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errNoNode):
-			wait = minReportRetry
+			wait = retryPause.First
 		case err != nil:
-			wait = min(max(2*wait, minReportRetry), maxReportRetry)
-			if said == "" {
-				wait = minReportRetry
-			}
+			failures++
+			wait = retryPause.After(failures)
 			if said != err.Error() { // another error is logged, too
 				said = err.Error()
 				r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
@@ -88,7 +89,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			r.Log.Info("the cluster knows the CSI drivers of this node")
 			fallthrough
 		default:
-			wait, said = auditInterval, ""
+			wait, failures, said = auditInterval, 0, ""
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/podfile"
 	"berth/internal/lib/run"
 )
@@ -204,19 +205,17 @@ func (w *Watcher) reconcile(group *run.Group, known map[string]*socketWorker, so
 	}
 }
 
-const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = time.Minute
-)
+// retryPause is the pause before a plugin that could not be registered is tried again.
+var retryPause = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute}
 
 // registerLoop registers a plugin, and unregisters it when its socket is gone.
 func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
-	pause, said := minBackoff, ""
+	failures, said := 0, ""
 	for {
 		p, held, err := w.register(ctx, whole, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
-			pause, said = minBackoff, ""
+			failures, said = 0, ""
 			select {
 			case <-held.reregister: // the socket that replaced this one is gone
 				w.registry.forget(held)
@@ -236,9 +235,9 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 			said = err.Error()
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
+		failures++
 		select {
-		case <-time.After(pause):
-			pause = min(2*pause, maxBackoff)
+		case <-time.After(retryPause.After(failures)):
 		case <-ctx.Done():
 			return
 		}

@@ -34,6 +34,7 @@ import (
 	"berth/internal/host/roots"
 	"berth/internal/host/selinux"
 	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/statefile"
 )
 
@@ -190,7 +191,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for delay := firstRestartDelay; ; delay = min(2*delay, maxRestartDelay) {
+	for failures := 1; ; failures++ {
 		err := r.writeFiles(network, config)
 		if err == nil || !statefile.CantWrite(err) {
 			return err
@@ -200,11 +201,11 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			r.log.Warn("the files of the runtime can't be written: the running containerd goes on with those that it has", "err", err)
 			return nil
 		}
-		if delay == firstRestartDelay {
+		if failures == 1 {
 			r.log.Error("the files of the runtime can't be written, and no containerd runs: trying again, at longer and longer intervals", "err", err)
 			r.freeSpace()
 		}
-		if wait(ctx, delay) != nil {
+		if wait(ctx, restartPause.After(failures)) != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
 	}
@@ -275,10 +276,11 @@ func writeIfChanged(path string, content []byte) error {
 	return nil
 }
 
-// Waits of the supervision, in one place.
+// restartPause is the pause between two attempts to start containerd.
+var restartPause = backoff.Exponential{First: time.Second, Max: 30 * time.Second}
+
+// Intervals and timeouts of the supervision.
 const (
-	firstRestartDelay  = time.Second
-	maxRestartDelay    = 30 * time.Second
 	healthyAfter       = time.Minute // of a run: after it, the next end counts as the first again
 	readyPollInterval  = 50 * time.Millisecond
 	readyTimeout       = 5 * time.Second  // of one readiness check

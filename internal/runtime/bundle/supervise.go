@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/host/proc"
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/run"
 )
 
@@ -39,7 +40,7 @@ type supervisor struct {
 }
 
 func (s *supervisor) run(ctx context.Context) {
-	var delay backoff
+	var pause time.Duration // before the next start
 	silence := s.silence
 	failing := false // logged once when it begins, and once when it ends
 	for {
@@ -52,10 +53,12 @@ func (s *supervisor) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		wait := delay.next(healthy)
+		if healthy >= healthyAfter {
+			pause = 0
+		}
 		// A containerd that was killed before it ever answered may need more time to come up.
 		if !wasUp && errors.Is(err, errSilent) {
-			silence = min(2*silence, maxSilences*s.silence)
+			silence = backoff.Exponential{First: s.silence, Max: maxSilences * s.silence}.Next(silence)
 		} else {
 			silence = s.silence
 		}
@@ -69,7 +72,8 @@ func (s *supervisor) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(pause):
+			pause = restartPause.Next(pause)
 		}
 	}
 }
@@ -109,11 +113,11 @@ func (s *supervisor) runOnce(ctx context.Context, silence time.Duration, cameUp 
 	})
 
 	if s.awaitReady(life) {
-		patience := time.NewTimer(firstImportTimeout)
-		defer patience.Stop()
+		timeout := time.NewTimer(firstImportTimeout)
+		defer timeout.Stop()
 		select {
 		case <-s.startServices(group):
-		case <-patience.C:
+		case <-timeout.C:
 			s.log.Warn("images take long to import: pods may start before they are there")
 		case <-life.Done():
 		}
@@ -201,18 +205,4 @@ func (s *supervisor) warnIfAlive(ctx context.Context, pid int) {
 	if wait(ctx, proc.KillWait) == nil {
 		s.log.Error("containerd was killed and is still there, stuck in the kernel (a disk that does not answer?): no other is started beside it", "pid", pid)
 	}
-}
-
-// backoff is the delay before the next start of containerd.
-type backoff struct{ delay time.Duration }
-
-// next returns zero after the first end, then a growing delay. After a run that was healthy
-// for healthyAfter, the next end counts as the first again.
-func (b *backoff) next(healthy time.Duration) time.Duration {
-	if healthy >= healthyAfter {
-		b.delay = 0
-	}
-	wait := b.delay
-	b.delay = min(max(2*b.delay, firstRestartDelay), maxRestartDelay)
-	return wait
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/pod"
 	"berth/internal/runtime/keyring"
 )
@@ -222,7 +223,7 @@ func (m *Manager) finish(ctx context.Context, k key, e *entry, err error) []pod.
 	switch {
 	case err != nil:
 		e.failedAt = time.Now()
-		e.backoff = min(max(firstBackoff, 2*e.backoff), maxBackoff)
+		e.backoff = backoff.Exponential{First: firstBackoff, Max: maxBackoff}.Next(e.backoff)
 		if !failedBefore { // once; the status of the pods tells the rest
 			m.Log.Warn("can't pull image; trying again", "image", k.image, "err", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 )
 
@@ -25,15 +25,15 @@ const (
 	keepFor = time.Hour
 	// sendTimeout bounds one request.
 	sendTimeout = 10 * time.Second
-	// lastWords is how long the end is held up for events that still wait.
-	lastWords = 2 * time.Second
-
-	// While the API server is away it is asked again after these pauses, each made
-	// longer by up to a half by chance. The longest is short, so that a server that
-	// is back hears of everything at once.
-	firstPause   = 500 * time.Millisecond
-	longestPause = 3 * time.Second
+	// finishTimeout bounds the delivery of waiting events at the end of Run.
+	finishTimeout = 2 * time.Second
+	// retryJitter is the part of a pause by which it is lengthened at most.
+	retryJitter = 0.5
 )
+
+// retryPause is the pause after a request that failed. Max is short, so that an API server that is
+// back receives the waiting events soon.
+var retryPause = backoff.Exponential{First: 500 * time.Millisecond, Max: 3 * time.Second}
 
 // SinkConfig configures an APISink.
 type SinkConfig struct {
@@ -133,7 +133,7 @@ func (s *APISink) putBack(d delivery) {
 	}
 }
 
-// Run sends events until ctx ends, and then, for lastWords at most, the events that still wait.
+// Run sends events until ctx ends, and then, for finishTimeout at most, the events that still wait.
 func (s *APISink) Run(ctx context.Context) {
 	failures, row := 0, logonce.Streak{}
 	for ctx.Err() == nil {
@@ -161,7 +161,7 @@ func (s *APISink) Run(ctx context.Context) {
 			}
 			s.putBack(d)
 			select {
-			case <-time.After(pause(failures)):
+			case <-time.After(retryPause.Lengthened(failures, retryJitter)):
 			case <-ctx.Done():
 			}
 		}
@@ -174,7 +174,7 @@ func (s *APISink) finish(ctx context.Context, failures int) {
 	if failures > 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	for {
 		d, ok := s.next()
@@ -186,12 +186,6 @@ func (s *APISink) finish(ctx context.Context, failures int) {
 			return
 		}
 	}
-}
-
-// pause is how long to wait after so many failures in a row.
-func pause(failures int) time.Duration {
-	d := min(firstPause<<min(failures-1, 10), longestPause)
-	return d + rand.N(d/2)
 }
 
 // deliver writes an event to the server. An error says that it should be tried
