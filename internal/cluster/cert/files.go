@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"berth/internal/lib/logonce"
 )
 
 // fileCheckInterval is the shortest time between two checks whether the files have changed.
@@ -23,7 +25,7 @@ type files struct {
 	pair      *tls.Certificate // the last good one
 	seen      [2]os.FileInfo   // the files that it was read from
 	checkedAt time.Time
-	broken    bool // the present files can't be used, and that was logged
+	streak    logonce.Streak // of files that can't be used
 }
 
 func newFiles(c ServingConfig) (*files, error) {
@@ -47,12 +49,11 @@ func (f *files) certificate() (*tls.Certificate, error) {
 	f.checkedAt = time.Now()
 	err := f.load()
 	switch {
-	case err != nil && !f.broken:
+	case err != nil && f.streak.Failed(f.checkedAt):
 		f.log.Warn("the serving certificate was changed and can't be used; the one before stays", "err", err)
-	case err == nil && f.broken:
+	case err == nil && f.streak.Recovered():
 		f.log.Info("the serving certificate can be used again")
 	}
-	f.broken = err != nil
 	return f.pair, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/lib/logonce"
+
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -31,7 +33,7 @@ type report struct {
 	log  *slog.Logger
 
 	mu       sync.Mutex
-	failure  string // the failure that was logged; empty: none since the last success
+	streak   logonce.Streak
 	reminded time.Time
 	hint     *time.Timer // runs while a request waits
 	closed   bool
@@ -45,12 +47,9 @@ func (r *report) failed(err error) {
 		return // it failed because it was asked to end
 	}
 	r.stopHint()
-	kind := kindOf(err)
-	if kind == r.failure {
-		return
+	if r.streak.FailedAs(kindOf(err), time.Now()) {
+		r.log.Warn("no new "+r.what+" yet; trying again", "err", err)
 	}
-	r.failure = kind
-	r.log.Warn("no new "+r.what+" yet; trying again", "err", err)
 }
 
 // kindOf returns the part of an error that stays the same when the failure happens again: all
@@ -65,7 +64,8 @@ func (r *report) got(leaf *x509.Certificate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopHint()
-	r.failure, r.reminded = "", time.Time{}
+	r.streak.Recovered() // every new certificate is logged
+	r.reminded = time.Time{}
 	r.log.Info("there is a new "+r.what, "until", leaf.NotAfter)
 }
 

@@ -18,6 +18,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/statefile"
 )
 
@@ -45,7 +46,7 @@ type selfSigned struct {
 	mu      sync.Mutex
 	pair    *tls.Certificate
 	checked time.Time
-	failing bool // a renewal failed, and that was logged
+	streak  logonce.Streak // of renewals that failed
 }
 
 func newSelfSigned(c ServingConfig) (*selfSigned, error) {
@@ -74,10 +75,12 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 		return s.pair, nil
 	}
 	err := s.renew()
-	if err != nil && !s.failing {
+	switch {
+	case err == nil:
+		s.streak.Recovered()
+	case s.streak.Failed(time.Now()):
 		s.log.Warn("the node can't make a new serving certificate; the one before stays", "err", err)
 	}
-	s.failing = err != nil
 	return s.pair, nil
 }
 

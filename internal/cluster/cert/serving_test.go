@@ -16,6 +16,7 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/statefile"
 )
 
@@ -125,7 +126,8 @@ func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		put(c.KeyFile, key)
 		is("second")
 
-		// They are gone for a while.
+		// They are gone for a while, later.
+		time.Sleep(logonce.Pause)
 		must(t, os.Remove(c.KeyFile))
 		is("second")
 		is("second")

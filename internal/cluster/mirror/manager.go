@@ -55,8 +55,8 @@ func (w wish) same(o wish) bool { return w.static == o.static && w.mirror == o.m
 // task is a wish that is not met yet. Manager.mu guards it.
 type task struct {
 	wish     wish
-	refusals int    // in a row
-	said     string // the refusal that was logged
+	refusals int // in a row
+	streak   logonce.Streak
 	retry    *time.Timer
 }
 
@@ -208,10 +208,9 @@ func (m *Manager) settle(name string, w wish, err error) {
 	case err == nil:
 		delete(m.tasks, name)
 	default:
-		if t.said != err.Error() {
+		if t.streak.FailedAs(err.Error(), time.Now()) {
 			m.Log.Warn("the API server refuses a mirror pod; its static pod runs all the same", "err", err)
 		}
-		t.said = err.Error()
 		t.refusals++
 		t.retry = time.AfterFunc(refusedPause.Jittered(t.refusals), func() { m.again(name, t) })
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/run"
 )
 
@@ -73,18 +74,20 @@ func (w *Watcher) Run(ctx context.Context) {
 	g := &guard{Watcher: w, stopped: make(chan int, 1), group: run.NewGroup(ctx, w.Log)}
 	defer g.group.Stop()
 	defer g.unlock()
-	failures, failing := 0, false
+	failures, streak := 0, logonce.Streak{}
+	watched := false // by any connection so far
 	for {
 		err := g.watch(ctx, func() {
-			w.Log.Info("shutdowns of this machine wait for its pods", "at most", total(w.Manager.Periods))
-			failures, failing = 0, false
+			if streak.Recovered() || !watched {
+				w.Log.Info("shutdowns of this machine wait for its pods", "at most", total(w.Manager.Periods))
+			}
+			failures, watched = 0, true
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		if !failing {
+		if streak.Failed(time.Now()) {
 			w.Log.Warn("systemd can't be watched for shutdowns: until it can be, the pods of this machine are not stopped gracefully when it goes down; 'berth drain' does so", "err", err)
-			failing = true
 		}
 		failures++
 		if err := g.pause(ctx, reconnectPause.After(failures)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/runtime/cri"
@@ -65,20 +66,18 @@ func (o *Observer) relistLoop(ctx context.Context, streaming <-chan bool) {
 	every := o.PollInterval
 	timer := time.NewTimer(every)
 	defer timer.Stop()
-	failing := false
+	var streak logonce.Streak
 	for {
-		if err := o.relist(ctx); err != nil {
-			if !failing && ctx.Err() == nil {
+		wait := every
+		err := o.relist(ctx)
+		switch {
+		case err == nil && streak.Recovered():
+			o.Log.Info("the runtime can be listed again")
+		case err != nil:
+			wait = o.PollInterval
+			if ctx.Err() == nil && streak.Failed(time.Now()) {
 				o.Log.Warn("can't list what the runtime holds; trying again", "err", err)
 			}
-			failing = true
-		} else if failing {
-			o.Log.Info("the runtime can be listed again")
-			failing = false
-		}
-		wait := every
-		if failing {
-			wait = o.PollInterval
 		}
 		timer.Reset(wait)
 		select {

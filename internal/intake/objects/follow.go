@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/logonce"
 )
 
 // refusedPause is the pause after a watch that the API server refused. First is short: a server may
@@ -48,8 +49,8 @@ type follower struct {
 	failed func(error) // called with every failure; may be nil
 
 	mu      sync.Mutex
-	refused time.Time // the first time in a row; zero: it is not
-	logged  bool
+	refused time.Time // when the first watch of a row was refused; zero: the last one was not
+	streak  logonce.Streak
 }
 
 // reader is the part of a client that reads objects of one kind. L is a list of them.
@@ -163,17 +164,16 @@ func (f *follower) recordResult(ctx context.Context, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
-		if f.logged {
+		if f.streak.Recovered() {
 			f.log.Info("the API server lets this node watch again", "resource", f.resource)
 		}
-		f.refused, f.logged = time.Time{}, false
+		f.refused = time.Time{}
 		return nil
 	}
 	if f.refused.IsZero() {
 		f.refused = time.Now()
 	}
-	if !f.logged && time.Since(f.refused) >= logAfter {
-		f.logged = true
+	if now := time.Now(); now.Sub(f.refused) >= logAfter && f.streak.Failed(now) {
 		f.log.Warn("the API server does not let this node watch; trying again, rarely", "resource", f.resource, "err", err)
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 )
 
@@ -44,6 +45,7 @@ type token struct {
 	expires  time.Time
 	refresh  time.Time // when a new one is to be asked for
 	failures int       // to refresh it, in a row
+	streak   logonce.Streak
 }
 
 // forbiddenPause is the pause after a token request that was forbidden. The caches of an API server
@@ -82,14 +84,14 @@ func (a *API) Token(ctx context.Context, p *v1.Pod, audience string, seconds int
 			return "", time.Time{}, time.Time{}, fmt.Errorf("get a token of service account %s/%s for pod %s: %w", p.Namespace, ServiceAccountOf(p), p.Name, err)
 		}
 		t.failures++
-		if t.failures == 1 {
+		if t.streak.Failed(asked) {
 			a.Log.Warn("a token could not be refreshed; the old one is used as long as it is good",
 				"pod", pod.Ref(p), "until", t.expires, "err", err)
 		}
 		t.refresh = asked.Add(refreshPause.Jittered(t.failures))
 		return t.value, t.expires, t.refresh, nil
 	}
-	if t.failures > 0 {
+	if t.streak.Recovered() {
 		a.Log.Info("a token was refreshed at last", "pod", pod.Ref(p))
 	}
 	t.value, t.failures = answer.Status.Token, 0

@@ -32,12 +32,14 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth/internal/intake/manifest"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 )
 
@@ -199,18 +201,16 @@ func checkNode(node string) error {
 
 // fault is a failure that lasts for a while. It is logged when it begins and when it
 // ends.
-type fault struct{ on bool }
+type fault struct{ streak logonce.Streak }
 
 func (f *fault) begin(log *slog.Logger, what string, err error) {
-	if !f.on {
+	if f.streak.Failed(time.Now()) {
 		log.Warn(what, "err", err)
 	}
-	f.on = true
 }
 
 func (f *fault) end(log *slog.Logger, what string) {
-	if f.on {
+	if f.streak.Recovered() {
 		log.Info(what)
 	}
-	f.on = false
 }

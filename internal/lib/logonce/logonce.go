@@ -3,7 +3,10 @@
 // that fails and recovers all the time is logged once a minute at most. It is pure.
 package logonce
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Pause is the least time between the logged failures of two rows.
 const Pause = time.Minute
@@ -11,24 +14,39 @@ const Pause = time.Minute
 // Streak is a row of failures of one operation. The zero value is an operation that has not
 // failed. It is not for use by several goroutines at a time.
 type Streak struct {
-	logged bool      // the present row was logged
-	last   time.Time // when a failure was last logged, in this row or an earlier one
+	kinds []string  // kinds of failures that were logged of the present row, maxKinds at most
+	last  time.Time // when a failure was last logged, in this row or an earlier one
 }
+
+// maxKinds is how many kinds of failures of one row are logged at once. More of them may be one
+// kind whose text changes.
+const maxKinds = 5
 
 // Failed records a failure, and tells whether to log it. A row whose first failure was not
 // logged, because of one shortly before, is logged once Pause has passed.
-func (r *Streak) Failed(now time.Time) bool {
-	if r.logged || (!r.last.IsZero() && now.Sub(r.last) < Pause) {
+func (r *Streak) Failed(now time.Time) bool { return r.FailedAs("", now) }
+
+// FailedAs is Failed for an operation that fails for several reasons: each kind of failure is logged
+// once in a row. The kind may be the text of the error.
+func (r *Streak) FailedAs(kind string, now time.Time) bool {
+	recent := !r.last.IsZero() && now.Sub(r.last) < Pause
+	switch {
+	case slices.Contains(r.kinds, kind), recent && len(r.kinds) == 0:
 		return false
+	case len(r.kinds) == maxKinds:
+		if recent {
+			return false
+		}
+		r.kinds = r.kinds[1:]
 	}
-	r.logged, r.last = true, now
+	r.kinds, r.last = append(r.kinds, kind), now
 	return true
 }
 
 // Recovered records a success, and tells whether to log it: the failures before it were
 // logged.
 func (r *Streak) Recovered() bool {
-	told := r.logged
-	r.logged = false
-	return told
+	logged := len(r.kinds) > 0
+	r.kinds = nil
+	return logged
 }

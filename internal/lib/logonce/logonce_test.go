@@ -1,6 +1,7 @@
 package logonce
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -49,5 +50,32 @@ func TestARowThatLastsIsTold(t *testing.T) {
 	}
 	if !r.Failed(now.Add(Pause)) || !r.Recovered() {
 		t.Error("it lasts, and nobody is told")
+	}
+}
+
+func TestEachKindOfFailureIsLoggedOnce(t *testing.T) {
+	var r Streak
+	now := time.Unix(1000, 0)
+	if !r.FailedAs("refused", now) || !r.FailedAs("timeout", now.Add(time.Second)) {
+		t.Error("a kind of failure is not logged")
+	}
+	if r.FailedAs("refused", now.Add(Pause)) || r.FailedAs("timeout", now.Add(2*Pause)) {
+		t.Error("kinds that alternate are logged each time")
+	}
+	if !r.Recovered() || r.Recovered() {
+		t.Error("the recovery is logged once")
+	}
+}
+
+func TestATextThatChangesEachTimeIsLoggedOnceAMinute(t *testing.T) {
+	var r Streak
+	lines := 0
+	for second := range 600 {
+		if r.FailedAs(strconv.Itoa(second), time.Unix(int64(1000+second), 0)) {
+			lines++
+		}
+	}
+	if lines < 10 || lines > maxKinds+10 {
+		t.Errorf("%d lines in ten minutes", lines)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
 
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/logonce"
 )
 
 // nodeIDAnnotation of a Node holds the names of the drivers for it.
@@ -64,7 +65,7 @@ const (
 
 // Run publishes changes until the context ends.
 func (r *Reporter) Run(ctx context.Context) {
-	wait, failures, said := time.Duration(0), 0, ""
+	wait, failures, streak := time.Duration(0), 0, logonce.Streak{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,15 +82,14 @@ func (r *Reporter) Run(ctx context.Context) {
 		case err != nil:
 			failures++
 			wait = retryPause.After(failures)
-			if said != err.Error() { // another error is logged, too
-				said = err.Error()
+			if streak.FailedAs(err.Error(), time.Now()) {
 				r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
 			}
-		case said != "":
-			r.Log.Info("the cluster knows the CSI drivers of this node")
-			fallthrough
 		default:
-			wait, failures, said = auditInterval, 0, ""
+			if streak.Recovered() {
+				r.Log.Info("the cluster knows the CSI drivers of this node")
+			}
+			wait, failures = auditInterval, 0
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/podfile"
 	"berth/internal/lib/run"
 )
@@ -75,11 +76,10 @@ func (w *Watcher) Run(ctx context.Context) {
 // retryWatch calls watch until it returns no error. It logs the first failure of a row and the
 // recovery.
 func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error) {
-	failing := false
+	var streak logonce.Streak
 	works := func() {
-		if failing {
+		if streak.Recovered() {
 			w.Log.Info("plugins are looked for again", "dir", w.Dir)
-			failing = false
 		}
 	}
 	for ctx.Err() == nil {
@@ -87,9 +87,8 @@ func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error
 		if err == nil {
 			return
 		}
-		if !failing {
+		if streak.Failed(time.Now()) {
 			w.Log.Warn("can't look for plugins; trying again", "dir", w.Dir, "err", err)
-			failing = true
 		}
 		select {
 		case <-time.After(relistInterval):
@@ -210,12 +209,13 @@ var retryPause = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Mi
 
 // registerLoop registers a plugin, and unregisters it when its socket is gone.
 func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
-	failures, said := 0, ""
+	failures, streak := 0, logonce.Streak{}
 	for {
 		p, held, err := w.register(ctx, whole, socket)
 		if err == nil {
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
-			failures, said = 0, ""
+			streak.Recovered() // every registration is logged
+			failures = 0
 			select {
 			case <-held.reregister: // the socket that replaced this one is gone
 				w.registry.forget(held)
@@ -231,8 +231,7 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if said != err.Error() { // another error is logged, too
-			said = err.Error()
+		if streak.FailedAs(err.Error(), time.Now()) {
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
 		failures++

@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/internal/lib/logonce"
+
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
@@ -245,6 +247,7 @@ func TestTheFolderMayFailMoreThanOnce(t *testing.T) {
 				return errors.New("no such disk")
 			case 3:
 				works()
+				time.Sleep(logonce.Pause)
 				return errors.New("it broke again")
 			default:
 				return nil

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/salvage"
 	"berth/internal/lib/statefile"
 )
@@ -41,7 +42,7 @@ type importer struct {
 	checked  map[string]stamp           // imported, and containerd was seen to have the images
 	refused  map[string]stamp           // archives that could not be imported
 
-	unreadable bool // the folder can't be read, which was logged
+	streak logonce.Streak // of passes in which the folder could not be read
 }
 
 // importedArchive is the record of an archive whose images were imported.
@@ -111,13 +112,13 @@ func (i *importer) pass(ctx context.Context) time.Duration {
 	next := auditInterval
 	present := map[string]bool{}
 	entries, err := os.ReadDir(i.dir)
-	if err != nil && !i.unreadable {
-		i.log.Warn("folder of image archives can not be read", "err", err)
-	}
-	i.unreadable = err != nil
 	if err != nil {
+		if i.streak.Failed(time.Now()) {
+			i.log.Warn("folder of image archives can not be read", "err", err)
+		}
 		return next
 	}
+	i.streak.Recovered()
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return next

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/statefile"
 )
 
@@ -22,13 +23,15 @@ const (
 func boundLog(ctx context.Context, path string, log *slog.Logger) {
 	tick := time.NewTicker(logCheckInterval)
 	defer tick.Stop()
-	failing := false
+	var streak logonce.Streak
 	for {
 		err := trimLog(path, maxLog)
-		if err != nil && !failing {
+		switch {
+		case err == nil:
+			streak.Recovered()
+		case streak.Failed(time.Now()):
 			log.Warn("containerd's log is not kept small", "err", err)
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return

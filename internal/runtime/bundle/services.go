@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/run"
 	"berth/internal/runtime/ociarchive"
 )
@@ -52,12 +53,13 @@ func (r *Runtime) startServices(group *run.Group) <-chan struct{} {
 
 // keepSandboxImage retries until the sandbox image is imported: without it, no pod starts.
 func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
-	for failing := false; ; failing = true {
+	var streak logonce.Streak
+	for {
 		err := r.ensureSandboxImage(ctx, c)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if !failing {
+		if streak.Failed(time.Now()) {
 			r.log.Error("sandbox image is not there: no pod can start; trying again", "err", err)
 		}
 		if wait(ctx, retryInterval) != nil {

@@ -42,7 +42,7 @@ type supervisor struct {
 func (s *supervisor) run(ctx context.Context) {
 	var pause time.Duration // before the next start
 	silence := s.silence
-	failing := false // logged once when it begins, and once when it ends
+	failing := false // no logonce.Streak: each end of a containerd that was up is logged
 	for {
 		wasUp, healthy, err := s.runOnce(ctx, silence, func() {
 			if failing {

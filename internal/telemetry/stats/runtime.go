@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/run"
 	"berth/internal/pods/cgroup"
 	"berth/internal/runtime/cri"
@@ -36,10 +37,10 @@ type runtimeUsage struct {
 	group   *run.Group
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	last    runtimeStats
-	asking  chan struct{} // closed when the call that runs is over; nil: none does
-	failing bool
+	mu     sync.Mutex
+	last   runtimeStats
+	asking chan struct{} // closed when the call that runs is over; nil: none does
+	streak logonce.Streak
 }
 
 func newRuntimeUsage(group *run.Group, r Runtime, log *slog.Logger) *runtimeUsage {
@@ -90,13 +91,12 @@ func (u *runtimeUsage) refresh(ctx context.Context) {
 	switch {
 	case err == nil:
 		u.last = now
-		if u.failing {
+		if u.streak.Recovered() {
 			u.log.Info("the runtime tells the usage of containers again")
 		}
-	case !u.failing && ctx.Err() == nil:
+	case ctx.Err() == nil && u.streak.Failed(time.Now()):
 		u.log.Warn("the runtime does not tell the usage of containers", "err", err)
 	}
-	u.failing = err != nil
 }
 
 // readRuntime returns the runtime's stats if the scope, or a container without a known cgroup,
