@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patience is how long an approval may take before a hint is logged.
-	patience = 5 * time.Second
+	// approvalHintDelay is how long an approval may take before a hint is logged.
+	approvalHintDelay = 5 * time.Second
 	// reminderInterval is the shortest time between two requests for an approval. One
 	// that was not met in time is followed by another of another name.
 	reminderInterval = 10 * time.Minute
@@ -78,7 +78,7 @@ func (r *report) requested(name string) {
 	if r.closed || !r.reminded.IsZero() && time.Since(r.reminded) < reminderInterval {
 		return
 	}
-	r.hint = time.AfterFunc(patience, func() { r.remind(name) })
+	r.hint = time.AfterFunc(approvalHintDelay, func() { r.remind(name) })
 }
 
 func (r *report) remind(name string) {

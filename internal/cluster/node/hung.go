@@ -20,14 +20,14 @@ type HungCall struct {
 	Err   error // why the runtime can't be reached; nil: it can
 }
 
-// Hung returns an error that names the calls without an answer for longer than patience, and for
+// Hung returns an error that names the calls without an answer for longer than timeout, and for
 // how long; nil if there are none.
-func Hung(calls []HungCall, now time.Time, patience time.Duration) error {
+func Hung(calls []HungCall, now time.Time, timeout time.Duration) error {
 	var names []string
 	var longest time.Duration
 	var err error
 	for _, c := range calls {
-		if silent := now.Sub(c.Since); silent >= patience {
+		if silent := now.Sub(c.Since); silent >= timeout {
 			names = append(names, c.Name)
 			longest = max(longest, silent)
 			if err == nil {

@@ -58,7 +58,7 @@ func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duratio
 	if err := logind.Reload(ctx); err != nil {
 		return 0, err
 	}
-	patience := time.After(reloadTimeout)
+	timeout := time.After(reloadTimeout)
 	for {
 		have, err := logind.Delay(ctx)
 		if err != nil || have >= need {
@@ -66,7 +66,7 @@ func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duratio
 		}
 		select {
 		case <-time.After(reloadInterval):
-		case <-patience:
+		case <-timeout:
 			return have, nil
 		case <-ctx.Done():
 			return have, ctx.Err()

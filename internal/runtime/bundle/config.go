@@ -61,7 +61,7 @@ socket_dir = {{quote .Shims}}
 # Seconds between walks over all snapshots, to sum up their sizes.
 stats_collect_period = 600
 # A pull of which nothing comes for so long is given up, and tried again later.
-image_pull_progress_timeout = {{quote .Patience}}
+image_pull_progress_timeout = {{quote .PullTimeout}}
 # The other way of pulling counts what came by the megabyte, and so would give up pulls
 # over slow links, and never those that hang within the first megabyte of a layer.
 use_local_image_pull = true
@@ -106,9 +106,9 @@ type capabilities struct {
 	label    bool // give containers their SELinux labels
 }
 
-// renderConfig renders containerd's configuration. patience is how long a pull may go on
+// renderConfig renders containerd's configuration. pullTimeout is how long a pull may go on
 // without data from the registry.
-func renderConfig(p paths, can capabilities, patience time.Duration) ([]byte, error) {
+func renderConfig(p paths, can capabilities, pullTimeout time.Duration) ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"quote": quoteTOML}).Parse(containerdConfig)
 	if err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)
@@ -118,7 +118,7 @@ func renderConfig(p paths, can capabilities, patience time.Duration) ([]byte, er
 		"Data": p.data, "State": p.state, "Tmp": p.tmp, "Socket": p.socket, "Shims": p.shims,
 		"Runc": p.runc, "RuncProgram": p.runcProgram, "CNIPrograms": p.cniPrograms, "CNIConf": p.cniConf,
 		"SandboxImage": SandboxImage, "Registries": p.registries, "LowerOOM": can.lowerOOM,
-		"Label": can.label, "Patience": patience.String(),
+		"Label": can.label, "PullTimeout": pullTimeout.String(),
 	}
 	if err := t.Execute(&out, values); err != nil {
 		return nil, fmt.Errorf("write containerd's configuration: %w", err)
