@@ -57,7 +57,7 @@ func SavedSettings(root string) (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of the last run: %w", err)
 	}
-	if !json.Valid(text) {
+	if !json.Valid(text) { // no statefile.Load: without its flags, 'berth down' might leave pods behind
 		return nil, fmt.Errorf("the settings of the last run in %s are damaged: run 'berth run' once more with the flags that it had, which writes them anew", settingsPath(root))
 	}
 	var flags config.Flags

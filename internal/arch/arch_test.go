@@ -114,7 +114,6 @@ var writeThemselves = map[string]string{
 	"core/execute":   "files that containers see; else their pod waits",
 	"runtime/image":  "a pull is on record before it begins; else it fails",
 	"pods/probe":     "tried again every ten seconds",
-	"intake/objects": "a copy of a damaged file, for whoever looks into it",
 	"host/roots":     "below /run; a claim that can't be written is a warning",
 	"intake/source":  "tried again at each look at the manifests",
 	"pods/userns":    "the ids of a pod are on record before it has them; else it waits",

@@ -39,6 +39,7 @@ var handlesPods = []string{
 var trusted = map[string]string{
 	"internal/lib/podfile": "it is where the checks are",
 
+	"internal/lib/statefile":      "state files of the agent, beside which no container can make any",
 	"internal/lib/atomicfile":     "it writes files of the agent, beside which no container can make any",
 	"internal/host/selinux":       "files of the administrator and of the kernel",
 	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
@@ -47,14 +48,10 @@ var trusted = map[string]string{
 	"internal/api/client":         "files of the user who runs the command line",
 	"internal/runtime/credential": "files of the administrator, read up to a limit",
 	"internal/host/doctor":        "what the kernel and the administrator say of the machine",
-	"internal/pods/ephemeral":     "a file of the agent",
 	"internal/telemetry/event":    "a file of the agent, which keeps it below a limit",
 	"internal/runtime/image":      "records of the agent",
-	"internal/runtime/imagegc":    "a file of the agent",
 	"internal/cluster/node":       "what the kernel says of the machine",
-	"internal/pods/probe":         "a file of the agent, read up to a limit",
 	"internal/host/proc":          "what the kernel says of processes; what a process can choose (its command line) is read up to a limit, and only of those in no container",
-	"internal/intake/objects":     "a file of the agent",
 	"internal/host/kernel":        "what the kernel says of the machine",
 	"internal/host/rootlock":      "the lock file of the agent, and what the kernel says of its holder",
 	"internal/host/roots":         "claims of the agents of this machine, below /run, and the names in two directories of the agent, in which no container can make any",

@@ -8,71 +8,94 @@ import (
 	"testing"
 )
 
-// readsState are the files that decode JSON in packages that read files, and why something in
-// it that another version of berth wrote, or the disk damaged, costs no more than that. In the
-// command line, which decodes many answers of servers, they are those that do both.
-var readsState = map[string]string{
+// stateFiles are the files that read state of the agent, by what a state file costs that another
+// version of berth wrote, or the disk damaged.
+//
+// Load sets the file aside, logs what is lost, and lets the agent go on with the entries that
+// can be read. ReadRecord reads a file about one pod, volume, image or root, which fails alone and stays
+// as it is. Read is for readers that refuse.
+var stateFiles = map[string]string{
+	"internal/intake/objects/bind_file.go": "Load: claims that can't be read get a volume as if they were new",
+	"internal/intake/source/lastgood.go":   "Load: objects that can't be read are not known until their manifest is read",
+	"internal/pods/ephemeral/ephemeral.go": "Load: ephemeral containers that can't be read are stopped",
+	"internal/pods/probe/state.go":         "Load: containers that can't be read are not ready until they are probed",
+	"internal/runtime/bundle/importer.go":  "Load: archives that can't be read are imported again. Read: image GC refuses, since it would remove their images",
+	"internal/runtime/imagegc/memory.go":   "Load: images that can't be read count as new",
+
+	"internal/core/execute/idfile.go":      "ReadRecord of one pod",
+	"internal/host/roots/ports.go":         "ReadRecord of one root, whose ports count as free",
+	"internal/host/roots/registry.go":      "ReadRecord of one root, which has no claim without it",
+	"internal/pods/csi/record.go":          "ReadRecord of one volume; another record of it may be left",
+	"internal/pods/userns/userns.go":       "ReadRecord of one pod. No other pod gets user ids until it is gone: it may have any",
+	"internal/pods/volume/holders.go":      "ReadRecord of one volume, see record.go",
+	"internal/pods/volume/record.go":       "ReadRecord of one volume, which is set up again",
+	"internal/runtime/bundle/launch.go":    "ReadRecord of one process, which is found without it",
+	"internal/runtime/image/recordfile.go": "ReadRecord of one image",
+
+	"internal/app/settings.go": "neither: a field that can't be read has its default, and a file that is no JSON is refused, since 'berth down' might leave pods behind",
+}
+
+// decodesJSON are the files, or folders, that decode JSON on their own, by what it is. State that
+// damage would make useless, or that is decoded in small parts, is among them.
+var decodesJSON = map[string]string{
+	"internal/api/":                           "requests and answers",
+	"internal/cluster/node/patch.go":          "an object of the agent, in memory",
+	"internal/core/status/writer_patch.go":    "an object of the agent, in memory",
+	"internal/intake/manifest/":               "manifests, each of which is refused alone",
+	"internal/intake/source/lastgood.go":      "a state file, object by object and up to the first syntax error: called by statefile.Load",
+	"internal/lib/salvage/salvage.go":         "entries of state files",
+	"internal/lib/secret/secret.go":           "a setting of the administrator",
+	"internal/lib/statefile/load.go":          "records",
+	"internal/pods/csi/reporter.go":           "an annotation of the Node",
 	"internal/runtime/bundle/archive.go":      "an archive of images, which is of no use if it is damaged",
 	"internal/runtime/bundle/progress.go":     "a manifest of one image",
-	"internal/api/client/client.go":           "answers of the agent",
-	"internal/api/client/images.go":           "answers of the agent",
-	"internal/api/client/remote.go":           "answers of a node",
 	"internal/runtime/credential/provider.go": "the answer of a program",
-	"internal/pods/csi/reporter.go":           "an annotation of the Node",
-	"internal/telemetry/event/store.go":       "line by line",
-	"internal/cluster/node/patch.go":          "an object of the agent, in memory",
-	"internal/runtime/bundle/importer.go":     "entry by entry, with salvage",
-	"internal/runtime/bundle/launch.go":       "it is of one process, which is found without it",
-	"internal/pods/csi/record.go":             "it is of one volume",
-	"internal/core/execute/idfile.go":         "it is of one pod",
-	"internal/runtime/image/recordfile.go":    "it is of one image",
-	"internal/runtime/imagegc/memory.go":      "entry by entry, with salvage",
-	"internal/pods/probe/state.go":            "entry by entry, with salvage",
-	"internal/intake/objects/bind_file.go":    "entry by entry, with salvage",
-	"internal/host/roots/registry.go":         "it is of one root directory",
-	"internal/host/roots/ports.go":            "it is of one root; what can't be read of it counts as free",
-	"internal/intake/source/lastgood.go":      "object by object, and as far as it goes",
-	"internal/pods/userns/userns.go":          "it is of one pod",
-	"internal/pods/volume/record.go":          "it is of one volume",
-	"internal/app/settings.go":                "field by field, with salvage",
-	"internal/pods/ephemeral/ephemeral.go":    "entry by entry, with salvage",
+	"internal/runtime/cri/":                   "what the runtime says of itself",
+	"internal/runtime/keyring/parse.go":       "credentials of the administrator",
+	"internal/telemetry/event/store.go":       "lines of the journal of events, each of which is left out if it is damaged, as the last one is after a crash",
 }
 
 var (
-	readsFile   = regexp.MustCompile(`\bos\.(ReadFile|Open|OpenFile)\(|\bpodfile\.(Read|ReadOpen|Open|OpenRegularIn|Tail)\(`)
-	decodesJSON = regexp.MustCompile(`\bjson\.(Unmarshal|NewDecoder)\(|\bsalvage\.`)
+	readsState = regexp.MustCompile(`\bstatefile\.(Load|Read|ReadRecord|IsDamaged)\b|\bsalvage\.`)
+	decodes    = regexp.MustCompile(`\bjson\.(Unmarshal|NewDecoder)\(`)
 )
 
-func TestOneBadEntryOfAStateFileCostsNoOther(t *testing.T) {
-	found := map[string]bool{}
-	var dirs []string
-	for pkg := range packages(t) {
-		dirs = append(dirs, filepath.Join("..", pkg))
-	}
-	for _, dir := range dirs {
-		texts, reads := map[string][]byte{}, false
-		for _, file := range sources(t, dir) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+func TestStateIsReadInOneWay(t *testing.T) {
+	for _, check := range []struct {
+		what, advice string
+		pattern      *regexp.Regexp
+		table        map[string]string
+	}{
+		{"reads state", "add it to stateFiles, with what a damaged file costs", readsState, stateFiles},
+		{"decodes JSON", "if it is state, use package statefile; else add it to decodesJSON", decodes, decodesJSON},
+	} {
+		used := map[string]bool{}
+		for pkg := range packages(t) {
+			for _, file := range sources(t, filepath.Join("..", pkg)) {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !check.pattern.Match(text) {
+					continue
+				}
+				name := filepath.ToSlash(filepath.Join("internal", "arch", file))
+				key := name
+				for folder := range check.table {
+					if strings.HasSuffix(folder, "/") && strings.HasPrefix(name, folder) {
+						key = folder
+					}
+				}
+				used[key] = true
+				if check.table[key] == "" {
+					t.Errorf("%s %s: %s", name, check.what, check.advice)
+				}
 			}
-			texts[file] = text
-			reads = reads || readsFile.Match(text)
 		}
-		for file, text := range texts {
-			if !reads || !decodesJSON.Match(text) || filepath.Base(dir) == "berth" && !readsFile.Match(text) {
-				continue
+		for key := range check.table {
+			if !used[key] {
+				t.Errorf("nothing in %s %s: remove the line", key, check.what)
 			}
-			name := filepath.ToSlash(strings.TrimPrefix(filepath.Join("internal", "arch", file), string(filepath.Separator)))
-			found[name] = true
-			if readsState[name] == "" {
-				t.Errorf("%s decodes JSON, and its package reads files: if it is state, read it with package salvage, and say in the table why one bad entry costs no other", name)
-			}
-		}
-	}
-	for name := range readsState {
-		if !found[name] {
-			t.Errorf("%s is in the table, and decodes no JSON, or its package reads no files", name)
 		}
 	}
 }

@@ -6,7 +6,7 @@
 //	volumekind  the table of the kinds of volumes
 //	podfile     bounded reads of files that containers can write
 //	atomicfile  files that are replaced as a whole
-//	statefile   state that is written as soon as the disk allows
+//	statefile   state files: written as soon as the disk allows, read as far as they go
 //	salvage     state files of which some entries are damaged
 //	run         named goroutines with an owner and an end
 //	backoff     pauses between the attempts of an operation that keeps failing

@@ -3,7 +3,6 @@ package execute
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,15 +11,12 @@ import (
 
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
-	"berth/internal/lib/podfile"
+	"berth/internal/lib/statefile"
 )
 
 // Some facts about sandboxes and containers have to outlive the agent, and the runtime doesn't
 // know them. Their ids are written to files in the pod's directory, which are removed
 // with the pod. An id is never used twice, so those of containers that are gone do no harm.
-
-// maxIDs is more than a file with the ids of any pod's sandboxes and containers needs.
-const maxIDs = 1 << 20
 
 // idFile is the JSON of such a file.
 type idFile struct {
@@ -30,16 +26,12 @@ type idFile struct {
 // readIDs returns the ids in a file of a pod. A file that does not exist has none.
 func (e *Executor) readIDs(uid pod.UID, name string) (map[string]bool, error) {
 	out := map[string]bool{}
-	data, err := podfile.Read(e.Host.PodsDir, filepath.Join(string(uid), name), maxIDs)
+	read, err := statefile.ReadRecord[idFile](e.Host.PodsDir, filepath.Join(string(uid), name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
 	if err != nil {
 		return out, err
-	}
-	var read idFile
-	if err := json.Unmarshal(data, &read); err != nil {
-		return out, fmt.Errorf("read %s: %w", filepath.Join(e.podDir(uid), name), err)
 	}
 	for _, id := range read.IDs {
 		out[id] = true

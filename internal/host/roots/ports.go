@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/statefile"
 )
 
 // HostPort is a port of the machine that a pod occupies.
@@ -59,13 +60,9 @@ func (r Registry) ForeignPorts(o Owner) (map[string][]HostPort, error) {
 		if c.ID == o.claim.ID || c.NetNS != o.claim.NetNS || r.stale(c) {
 			continue
 		}
-		text, err := os.ReadFile(r.portsFile(c.ID))
+		ports, err := statefile.ReadRecord[[]HostPort](r.Dir, c.ID+portsExt)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
-		}
-		var ports []HostPort
-		if err == nil {
-			err = json.Unmarshal(text, &ports)
 		}
 		if err != nil {
 			return out, fmt.Errorf("find out which host ports root directory %s has: %w", c.Root, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/statefile"
 )
 
 // RegistryDir holds the claims of all roots of this machine, a file for each. It is gone
@@ -228,15 +229,14 @@ func (r Registry) All() ([]Claim, error) {
 		if !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(r.Dir, e.Name()))
+		c, err := statefile.ReadRecord[Claim](r.Dir, e.Name())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
+		if err != nil && !statefile.IsDamaged(err) {
 			return nil, fmt.Errorf("find out what other root directories own: %w", err)
 		}
-		var c Claim
-		if err := json.Unmarshal(text, &c); err != nil || c.Resolved == "" || r.file(c.ID) != filepath.Join(r.Dir, e.Name()) {
+		if err != nil || c.Resolved == "" || r.file(c.ID) != filepath.Join(r.Dir, e.Name()) {
 			continue
 		}
 		out = append(out, c)

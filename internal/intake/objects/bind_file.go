@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"maps"
-	"os"
 
-	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/salvage"
 	"berth/internal/lib/statefile"
 )
@@ -27,37 +25,29 @@ type bindingState struct {
 
 const bindingVersion = 1
 
-// load reads the file. If an entry can't be used, a copy of the file is set aside, and the
-// other entries are returned with the error.
-func (f *bindingFile) load() (bindings, error) {
+// load reads the file. Claims whose entry can't be used are left out.
+func (f *bindingFile) load(log *slog.Logger) bindings {
 	if f.file == nil {
-		return nil, nil
+		return nil
 	}
-	path := f.file.Path()
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var s struct {
-		Version int             `json:"version"`
-		Claims  json.RawMessage `json:"claims"`
-	}
-	claims := bindings{}
-	if err = json.Unmarshal(raw, &s); err == nil {
-		claims, err = salvage.Entries[string, string](s.Claims)
-	}
-	if err == nil && s.Version != bindingVersion {
-		err = fmt.Errorf("its version is %d, and %d is known", s.Version, bindingVersion)
-	}
-	if err != nil {
-		aside := path + ".corrupt"
-		return claims, errors.Join(fmt.Errorf("read %s, of which a copy is set aside as %s: %w", path, aside, err), atomicfile.Replace(aside, raw, 0o600))
-	}
-	f.saved = claims
-	return claims, nil
+	var claims bindings
+	_ = statefile.Load(log, f.file.Path(), "of some claims it is not known any more which volume they have: they get one as if they were new", func(raw []byte) error {
+		var s struct {
+			Version int             `json:"version"`
+			Claims  json.RawMessage `json:"claims"`
+		}
+		err := salvage.Fields(raw, &s)
+		if err == nil && s.Version != bindingVersion {
+			err = fmt.Errorf("its version is %d, and %d is known", s.Version, bindingVersion)
+		}
+		var unread error
+		claims, unread = salvage.Entries[string, string](s.Claims)
+		if err = errors.Join(err, unread); err == nil {
+			f.saved = claims
+		}
+		return err
+	})
+	return claims
 }
 
 // save writes the file if the bindings changed, atomically and synced to disk: a power cut

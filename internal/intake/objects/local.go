@@ -55,10 +55,7 @@ func NewLocal(c LocalConfig) (*Local, error) {
 		return nil, errors.New("references to objects of manifests: log and changed are required")
 	}
 	l := &Local{LocalConfig: c, memory: bindingFile{file: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
-	var err error
-	if l.bound, err = l.memory.load(); err != nil {
-		c.Log.Warn("of some claims it is not known any more which volume they have: they get one as if they were new", "err", err)
-	}
+	l.bound = l.memory.load(c.Log)
 	return l, nil
 }
 

@@ -131,10 +131,7 @@ type httpLoop struct {
 }
 
 func (l *httpLoop) restore(ctx context.Context) bool {
-	m, err := l.store.load()
-	if err != nil {
-		l.Log.Warn("not all of the last good pods are known", "err", err)
-	}
+	m := l.store.load(l.Log)
 	l.accepted, l.refused = m.accepted[l.origin], m.refused[l.origin]
 	return l.report(ctx)
 }

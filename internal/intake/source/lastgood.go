@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -15,6 +15,7 @@ import (
 	"berth/internal/intake/manifest"
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/statefile"
 )
 
 // stateVersion is raised when an older berth would misread the state file. A new field
@@ -49,29 +50,22 @@ type stateFile struct {
 	Origins map[string][]json.RawMessage `json:"origins"`
 }
 
-// load reads the state file. Entries that can't be used are left out, and a copy of the
-// whole file is set aside then.
-func (l *lastGood) load() (memory, error) {
-	empty := memory{accepted: map[string][]acceptedObject{}}
+// load reads the state file. Entries that can't be used are left out.
+func (l *lastGood) load(log *slog.Logger) memory {
+	m := memory{accepted: map[string][]acceptedObject{}}
 	if l.path == "" {
-		return empty, nil
+		return m
 	}
-	raw, err := os.ReadFile(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return empty, nil
-	}
-	if err != nil {
-		return empty, fmt.Errorf("read the last good pods: %w", err)
-	}
-	s, err := decodeState(raw)
-	m, unusable := l.decode(s)
-	if err = errors.Join(err, unusable); err != nil {
-		aside := l.path + ".corrupt"
-		return m, errors.Join(fmt.Errorf("read the last good pods from %s, of which a copy is set aside as %s: %w", l.path, aside, err),
-			atomicfile.Replace(aside, raw, 0o600))
-	}
-	l.wrote = raw
-	return m, nil
+	_ = statefile.Load(log, l.path, "not all of the last good pods are known", func(raw []byte) error {
+		s, err := decodeState(raw)
+		var unusable error
+		m, unusable = l.decode(s)
+		if err = errors.Join(err, unusable); err == nil {
+			l.wrote = raw
+		}
+		return err
+	})
+	return m
 }
 
 // decodeState decodes a state file up to the first syntax error.

@@ -50,10 +50,7 @@ type fileLoop struct {
 
 // restore sends the pods of the state file, from before a restart.
 func (l *fileLoop) restore(ctx context.Context) bool {
-	m, err := l.store.load()
-	if err != nil {
-		l.Log.Warn("not all of the last good pods are known", "err", err)
-	}
+	m := l.store.load(l.Log)
 	l.mounted = m.mounted
 	for path, inForce := range m.accepted {
 		if path == l.Path || filepath.Dir(path) == l.Path {

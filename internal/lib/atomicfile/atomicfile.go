@@ -1,8 +1,8 @@
-// Package atomicfile replaces files as a whole: whoever reads one finds the old content
-// or the new, and nothing between, whenever the writer was interrupted.
+// Package atomicfile replaces files as a whole: a reader finds the old content or the new content,
+// and nothing between, whenever the writer was interrupted.
 //
-// A file has one writer at a time. What it has not finished is called as the file with
-// ".new" at the end, so a crash leaves at most that, and the next write takes it over.
+// A file has one writer at a time. It writes to a second file, whose name ends in ".new", and renames
+// it: a crash leaves at most the second file, which the next write replaces.
 package atomicfile
 
 import (
@@ -12,14 +12,14 @@ import (
 	"path/filepath"
 )
 
-// Replace makes a file hold data, with that mode whatever the umask is. The folder has
-// to be there. It is for what need not survive a power cut: by then, the file may hold
-// nothing at all.
+// Replace replaces the content of a file, which gets this mode whatever the umask is. The directory
+// has to exist. After a power cut the file may be empty: it is for files that need not survive one.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	return replace(path, data, mode, func(*os.File) error { return nil })
 }
 
-// ReplaceForGood is Replace for what is on the disk when it returns.
+// ReplaceForGood is Replace for files that have to survive a power cut: the content is synced to the
+// disk when it returns.
 func ReplaceForGood(path string, data []byte, mode fs.FileMode) error {
 	if err := replace(path, data, mode, (*os.File).Sync); err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Package salvage reads state files that hold many entries, of which some may be damaged, or
-// written by another version of berth: one that can't be read costs that one and no other.
+// Package salvage decodes state files that hold many entries, of which some may be damaged, or
+// written by another version of berth: an entry that can't be decoded costs no other entry.
 //
-// It is pure: who has read the file calls it, and logs what it returns.
+// It is pure. Package statefile reads the files, and logs the errors.
 package salvage
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Entries reads a JSON object whose values are all of one kind. The map is never nil, and
-// holds what could be read; the error names the others.
+// Entries decodes a JSON object whose values are all of one type. The map is never nil, and holds
+// the entries that could be decoded; the error names the others.
 func Entries[K ~string, V any](text []byte) (map[K]V, error) {
 	out := map[K]V{}
 	var raw map[K]json.RawMessage
@@ -34,8 +34,8 @@ func Entries[K ~string, V any](text []byte) (map[K]V, error) {
 	return out, unread
 }
 
-// Fields reads a JSON object into a struct. A field that can't be read keeps the value that
-// it had; the error names such fields. One that the struct does not have is left out.
+// Fields decodes a JSON object into a struct. A field that can't be decoded keeps the value that it
+// had, and the error names it. Fields that the struct does not have are left out.
 func Fields[T any](text []byte, into *T) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
@@ -57,7 +57,7 @@ func Fields[T any](text []byte, into *T) error {
 	return unread
 }
 
-// fieldNamed is the field that encoding/json reads under that name, or none.
+// fieldNamed returns the field that encoding/json decodes under a name, or the zero Value.
 func fieldNamed(s reflect.Value, name string) reflect.Value {
 	for i := range s.NumField() {
 		f := s.Type().Field(i)

@@ -5,8 +5,12 @@
 // the Keeper tries again with growing pauses, on Retry, and once more at the end. The log has
 // one line per entry when it begins to fail, and one when it is written.
 //
-// State that must be on the disk before the agent acts on it (the volumes of CSI drivers, the
-// user ids of a pod) is not for this package: there, a failed write is the error of one pod.
+// Load is the one treatment of such a file that is damaged: it is set aside, the log says what is
+// lost, and the agent goes on.
+//
+// State that must be on the disk before the agent acts on it (the volumes of CSI drivers, the user
+// ids of a pod) is in records, one for each pod or volume. A record that can't be written or read
+// (ReadRecord) is the error of that pod or volume.
 package statefile
 
 import (

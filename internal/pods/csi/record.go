@@ -11,7 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"berth/internal/lib/atomicfile"
-	"berth/internal/lib/podfile"
+	"berth/internal/lib/statefile"
 )
 
 // recordFile and the first fields of a record are named as the kubelet names them: tools look there.
@@ -52,25 +52,17 @@ func (r record) target(dir string) string {
 	return filepath.Join(dir, "mount")
 }
 
-// maxRecord bounds the size of a record, in bytes.
-const maxRecord = 1 << 20
-
 // readRecord returns nil if there is no record.
 func readRecord(dir string) (*record, error) {
-	path := filepath.Join(dir, recordFile)
-	raw, err := podfile.Read(dir, recordFile, maxRecord)
+	r, err := statefile.ReadRecord[record](dir, recordFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what is known of a CSI volume: %w", err)
 	}
-	var r record
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("read what is known of a CSI volume: %s: %w", path, err)
-	}
 	if r.Driver == "" || r.Handle == "" {
-		return nil, fmt.Errorf("read what is known of a CSI volume: %s names no driver or no volume", path)
+		return nil, fmt.Errorf("read what is known of a CSI volume: %s names no driver or no volume", filepath.Join(dir, recordFile))
 	}
 	return &r, nil
 }

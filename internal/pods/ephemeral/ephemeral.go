@@ -11,10 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -40,13 +38,10 @@ func Open(file *statefile.File, log *slog.Logger) (*Store, error) {
 		return nil, errors.New("ephemeral: a file and a log are needed")
 	}
 	s := &Store{file: file, pods: map[pod.UID][]v1.EphemeralContainer{}}
-	text, err := os.ReadFile(file.Path())
-	if err == nil {
+	_ = statefile.Load(log, file.Path(), "some containers that were added for debugging are forgotten", func(text []byte) (err error) {
 		s.pods, err = salvage.Entries[pod.UID, []v1.EphemeralContainer](text)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("some containers that were added for debugging are forgotten", "file", file.Path(), "err", err)
-	}
+		return err
+	})
 	return s, nil
 }
 

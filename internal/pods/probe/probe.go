@@ -149,10 +149,7 @@ func New(c Config) (*Manager, error) {
 		m.results[k] = make(chan pod.ProbeResult)
 	}
 	m.Startup, m.Liveness, m.Readiness = m.results[startup], m.results[liveness], m.results[readiness]
-	if m.saved, err = m.file.load(); err != nil {
-		// The results are found again by the next checks.
-		c.Log.Warn("some results of earlier probes are lost; their containers are not ready until they are probed again", "err", err)
-	}
+	m.saved = m.file.load(c.Log)
 	return m, nil
 }
 

@@ -6,8 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/salvage"
+	"berth/internal/lib/statefile"
 )
 
 const (
@@ -27,7 +27,6 @@ const (
 	unclaimedTTL = time.Hour
 
 	stateVersion = 1 // incremented when the format of the file changes
-	maxState     = 16 << 20
 )
 
 // entry is the saved health of one container.
@@ -138,43 +137,32 @@ type stateFile struct {
 	failing bool   // the last write failed
 }
 
-// load reads the file. Invalid entries are skipped; the next write replaces them.
-func (f *stateFile) load() (map[string]entry, error) {
-	none := map[string]entry{}
+// load reads the file. Invalid entries are skipped: the next checks find their results again.
+func (f *stateFile) load(log *slog.Logger) map[string]entry {
+	containers := map[string]entry{}
 	if f.path == "" {
-		return none, nil
+		return containers
 	}
-	file, err := os.Open(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, maxState))
-	if err != nil {
-		return none, fmt.Errorf("read %s: %w", f.path, err)
-	}
-	var s struct {
-		Version    int             `json:"version"`
-		Containers json.RawMessage `json:"containers"`
-	}
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return none, fmt.Errorf("read %s: %w", f.path, err)
-	}
-	containers := none
-	if len(s.Containers) > 0 {
-		containers, err = salvage.Entries[string, entry](s.Containers)
-	}
-	if err == nil && s.Version > stateVersion {
-		err = fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
-	}
-	if err != nil {
-		return containers, fmt.Errorf("read %s: %w", f.path, err)
-	}
-	f.wrote = raw
-	return containers, nil
+	_ = statefile.Load(log, f.path, "some results of earlier probes are lost; their containers are not ready until they are probed again", func(raw []byte) error {
+		var s struct {
+			Version    int             `json:"version"`
+			Containers json.RawMessage `json:"containers"`
+		}
+		err := salvage.Fields(raw, &s)
+		if err == nil && s.Version > stateVersion {
+			err = fmt.Errorf("its version is %d, and %d is known", s.Version, stateVersion)
+		}
+		if len(s.Containers) > 0 {
+			var unread error
+			containers, unread = salvage.Entries[string, entry](s.Containers)
+			err = errors.Join(err, unread)
+		}
+		if err == nil {
+			f.wrote = raw
+		}
+		return err
+	})
+	return containers
 }
 
 // write replaces the file if its content differs. It is not synced to disk, since neither it nor any

@@ -25,6 +25,7 @@ import (
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/statefile"
 	"berth/internal/runtime/render"
 )
 
@@ -216,9 +217,6 @@ func (m *Manager) firstFree(within render.IDs, elsewhere []render.IDs) (render.I
 	return render.IDs{}, fmt.Errorf("all ids are taken by %d pods of this agent and %d of others on this machine", len(m.pods), len(elsewhere))
 }
 
-// maxRecord bounds the size of a record, in bytes.
-const maxRecord = 64 << 10
-
 // record is the file of a pod, in the format of the kubelet.
 type record struct {
 	UIDMappings []mapping `json:"uidMappings"`
@@ -233,13 +231,12 @@ type mapping struct {
 
 func read(podsDir string, uid pod.UID) (render.IDs, error) {
 	path := filepath.Join(podsDir, string(uid), fileName)
-	data, err := podfile.Read(podsDir, filepath.Join(string(uid), fileName), maxRecord)
+	r, err := statefile.ReadRecord[record](podsDir, filepath.Join(string(uid), fileName))
+	if statefile.IsDamaged(err) {
+		return render.IDs{}, fmt.Errorf("the record of its ids is broken: %w", err)
+	}
 	if err != nil {
 		return render.IDs{}, err
-	}
-	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return render.IDs{}, fmt.Errorf("%s is broken: %w", path, err)
 	}
 	if len(r.UIDMappings) != 1 || len(r.GIDMappings) != 1 || r.UIDMappings[0] != r.GIDMappings[0] {
 		return render.IDs{}, fmt.Errorf("%s is broken: want one range, the same for users and groups", path)

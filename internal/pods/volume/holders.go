@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/lib/pod"
 	"berth/internal/lib/podfile"
+	"berth/internal/lib/statefile"
 )
 
 // holders is an index in memory of the pods that hold persistent volumes. With it, a pod can be given
@@ -153,7 +154,7 @@ func (m *Manager) loadHolder(uid pod.UID) error {
 		r, err := m.readRecord(m.cfg.PodsDir, uid, file.Name())
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // the pod may be removed at the same time
-		case errors.Is(err, errNoRecord):
+		case statefile.IsDamaged(err):
 			m.holders.incomplete = true
 		case err != nil:
 			return err

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,7 @@ import (
 
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
-	"berth/internal/lib/podfile"
+	"berth/internal/lib/statefile"
 	"berth/internal/lib/volumekind"
 )
 
@@ -28,22 +27,8 @@ func (m *Manager) recordPath(uid pod.UID, volume string) string {
 	return filepath.Join(m.cfg.PodsDir, string(uid), sourcesDir, volume)
 }
 
-// maxRecord bounds the size of a record, in bytes.
-const maxRecord = 1 << 20
-
-// errNoRecord is the error for a file that is no valid record.
-var errNoRecord = errors.New("what is written down of a volume can't be understood")
-
 func readRecord(podsDir string, uid pod.UID, volume string) (record, error) {
-	text, err := podfile.Read(podsDir, filepath.Join(string(uid), sourcesDir, volume), maxRecord)
-	if err != nil {
-		return record{}, err
-	}
-	var r record
-	if json.Unmarshal(text, &r) != nil {
-		return record{}, errNoRecord
-	}
-	return r, nil
+	return statefile.ReadRecord[record](podsDir, filepath.Join(string(uid), sourcesDir, volume))
 }
 
 // previousPlace returns the place at which this agent, or the one before it, set up a volume, from

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -68,14 +67,14 @@ const (
 // run makes a pass through the folder now and after each notice. It calls first when all
 // archives that were there at the start are imported or refused.
 func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func()) {
-	taken, err := readRecord(i.record.Path())
-	if err != nil {
-		i.log.Warn("which archives were imported is not known: importing them again", "err", err)
-	}
-	i.recorded = taken
+	i.recorded = map[string]importedArchive{}
+	lost := statefile.Load(i.log, i.record.Path(), "which archives were imported is not known: importing them again", func(content []byte) (err error) {
+		i.recorded, err = salvage.Entries[string, importedArchive](content)
+		return err
+	})
 
 	wait := i.pass(ctx)
-	if err != nil && ctx.Err() == nil {
+	if lost != nil && ctx.Err() == nil {
 		i.writeRecord() // Archived can't read the broken one, and image GC depends on it
 	}
 	next := time.Now().Add(wait)
@@ -214,17 +213,16 @@ func (i *importer) importFile(ctx context.Context, name string) ([]string, error
 	return importImages(ctx, i.store, stem, f)
 }
 
+// readRecord reads the record of imported archives for a reader that may not go on without it:
+// image GC would remove images of the archives that are missing.
 func readRecord(path string) (map[string]importedArchive, error) {
 	record := map[string]importedArchive{}
-	content, err := os.ReadFile(path)
+	err := statefile.Read(path, func(content []byte) (err error) {
+		record, err = salvage.Entries[string, importedArchive](content)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return record, nil
 	}
-	if err != nil {
-		return record, err
-	}
-	if record, err = salvage.Entries[string, importedArchive](content); err != nil {
-		return record, fmt.Errorf("read %s: %w", path, err)
-	}
-	return record, nil
+	return record, err
 }

@@ -172,12 +172,7 @@ func (l *launcher) configDigest() (string, error) {
 }
 
 func (l *launcher) readPidFile() (pidRecord, error) {
-	var record pidRecord
-	content, err := os.ReadFile(l.paths.pidFile)
-	if err != nil {
-		return record, err
-	}
-	return record, json.Unmarshal(content, &record)
+	return statefile.ReadRecord[pidRecord](filepath.Split(l.paths.pidFile))
 }
 
 // writePidFile writes the pid file. A failed write is tried again: until then, containerd is

@@ -14,6 +14,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/statefile"
 	"berth/internal/runtime/keyring"
 )
 
@@ -29,8 +30,7 @@ type intent struct {
 }
 
 func readIntent(path string) (intent, error) {
-	var i intent
-	err := readFile(path, &i)
+	i, err := statefile.ReadRecord[intent](filepath.Split(path))
 	if err == nil && i.Image == "" {
 		err = fmt.Errorf("%s names no image", path)
 	}
@@ -42,8 +42,7 @@ func writeIntent(path, image, before string) error {
 }
 
 func readPulled(path, ref string) (*kubelet.ImagePulledRecord, error) {
-	var record kubelet.ImagePulledRecord
-	err := readFile(path, &record)
+	record, err := statefile.ReadRecord[kubelet.ImagePulledRecord](filepath.Split(path))
 	if err == nil && record.ImageRef != ref {
 		err = fmt.Errorf("%s is of another image", path)
 	}
@@ -72,17 +71,6 @@ func fileOf(image string) string {
 func fileFor(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "sha256-" + hex.EncodeToString(sum[:])
-}
-
-func readFile(path string, into any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
 }
 
 // writeFile returns when the file is synced to the disk, so that a record survives a power

@@ -95,11 +95,7 @@ func New(c Config) (*Collector, error) {
 	if p := c.Policy; p.High < 0 || p.High > 100 || p.Low < 0 || p.Low > p.High {
 		return nil, fmt.Errorf("imagegc: thresholds of %d%% and %d%% make no sense", p.High, p.Low)
 	}
-	m, err := readMemory(c.File.Path())
-	if err != nil {
-		c.Log.Warn("of some images it is not known when they were used: they count as new", "err", err)
-	}
-	return &Collector{Config: c, memory: m}, nil
+	return &Collector{Config: c, memory: readMemory(c.File.Path(), c.Log)}, nil
 }
 
 // Run makes rounds until ctx ends. The first is a preview that removes nothing: not all pods

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"maps"
-	"os"
 	"time"
 
 	"berth/internal/lib/salvage"
@@ -42,30 +41,27 @@ const (
 	day = 24 * time.Hour
 )
 
-func readMemory(path string) (memory, error) {
+func readMemory(path string, log *slog.Logger) memory {
 	m := memory{Images: map[string]use{}, Sizes: map[string]size{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	read := map[string]json.RawMessage{}
-	if err == nil {
-		err = json.Unmarshal(text, &read)
-	}
-	if images := read["images"]; len(images) > 0 {
-		var unread error
-		m.Images, unread = salvage.Entries[string, use](images)
-		err = errors.Join(err, unread)
-	}
-	if sizes := read["sizes"]; len(sizes) > 0 {
-		var unread error
-		m.Sizes, unread = salvage.Entries[string, size](sizes)
-		err = errors.Join(err, unread)
-	}
-	if err != nil {
-		return m, fmt.Errorf("read when images were used: %w", err)
-	}
-	return m, nil
+	_ = statefile.Load(log, path, "of some images it is not known when they were used: they count as new", func(text []byte) error {
+		var parts struct {
+			Images json.RawMessage `json:"images"`
+			Sizes  json.RawMessage `json:"sizes"`
+		}
+		err := salvage.Fields(text, &parts)
+		if len(parts.Images) > 0 {
+			var unread error
+			m.Images, unread = salvage.Entries[string, use](parts.Images)
+			err = errors.Join(err, unread)
+		}
+		if len(parts.Sizes) > 0 {
+			var unread error
+			m.Sizes, unread = salvage.Entries[string, size](parts.Sizes)
+			err = errors.Join(err, unread)
+		}
+		return err
+	})
+	return m
 }
 
 // save writes the state file, which is tried again if it fails. A full disk is the reason to
