@@ -88,11 +88,11 @@ func (i *localInventory) askRuntime(ctx context.Context) (node.Runtime, node.Hea
 			health.Runtime, health.Network = info.Runtime, info.Network
 		}
 	}
-	patience := node.HangTimeout
+	timeout := node.HangTimeout
 	if err != nil {
-		health.Runtime, patience = err, askTimeout
+		health.Runtime, timeout = err, askTimeout
 	}
-	if hung := node.Hung(unanswered(i.client), time.Now(), patience); hung != nil {
+	if hung := node.Hung(unanswered(i.client), time.Now(), timeout); hung != nil {
 		health.Runtime = hung
 	}
 	loop, cancelLoop := context.WithTimeout(ctx, askTimeout)

@@ -35,7 +35,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 		return nil, err
 	}
 	ours, err := bundle.New(bundle.Config{
-		Owner: owner, Libexec: libexec, PullTimeout: c.Images.PullPatience, Silence: c.RuntimeSilence, State: state, Log: log,
+		Owner: owner, Libexec: libexec, PullTimeout: c.Images.PullTimeout, Silence: c.RuntimeSilence, State: state, Log: log,
 		Ready: askReady, Answers: askAnything, HasImage: askImage,
 		Up:       signals.notifyUp,
 		Down:     func(error) {},

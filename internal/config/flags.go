@@ -28,7 +28,7 @@ type Flags struct {
 	StartSlots      int
 	ProviderConfig  string
 	ProviderBin     string
-	PullPatience    time.Duration
+	PullTimeout     time.Duration
 	RuntimeSilence  time.Duration
 	EvictionHard    map[string]string // nil: not given
 	EvictionRelief  time.Duration

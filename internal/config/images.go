@@ -24,9 +24,9 @@ type Images struct {
 	Preloaded []string
 	// ProviderConfig and ProviderBin are of the credential provider plugins. Empty: none.
 	ProviderConfig, ProviderBin string
-	// PullPatience is how long nothing may come of an image before the bundled runtime
-	// gives up the pull. 0: as long as it does by itself.
-	PullPatience time.Duration
+	// PullTimeout is how long a pull may go on without progress before the bundled runtime
+	// gives it up. 0: the default of the runtime.
+	PullTimeout time.Duration
 }
 
 const (
@@ -35,14 +35,14 @@ const (
 	defaultGCHigh    = 85
 	defaultGCLow     = 80
 	defaultGCMinAge  = 2 * time.Minute
-	minPullPatience  = time.Second
+	minPullTimeout   = time.Second
 )
 
 func (f *Flags) addImages(set *pflag.FlagSet) {
 	set.StringVar(&f.ProviderConfig, "image-credential-provider-config", "", "file with a CredentialProviderConfig, or folder of such files: plugins that know credentials for registries")
 	set.StringVar(&f.ProviderBin, "image-credential-provider-bin-dir", "", "folder with the programs of those plugins")
 	// An old flag of the kubelet had the same name and meaning.
-	set.DurationVar(&f.PullPatience, "image-pull-progress-deadline", 0,
+	set.DurationVar(&f.PullTimeout, "image-pull-progress-deadline", 0,
 		"how long nothing may come of an image before the bundled runtime gives up the pull, to try again later (default 1m)")
 }
 
@@ -57,7 +57,7 @@ func (l *loader) images(f Flags, k *kubeletconfig.KubeletConfiguration) Images {
 		Preloaded:      k.PreloadedImagesVerificationAllowlist,
 		ProviderConfig: l.path("--image-credential-provider-config", f.ProviderConfig),
 		ProviderBin:    l.path("--image-credential-provider-bin-dir", f.ProviderBin),
-		PullPatience:   f.PullPatience,
+		PullTimeout:    f.PullTimeout,
 	}
 	if k.RegistryPullQPS != nil {
 		c.PullQPS = l.atLeast("registryPullQPS", int(*k.RegistryPullQPS), 0)
@@ -72,11 +72,11 @@ func (l *loader) images(f Flags, k *kubeletconfig.KubeletConfiguration) Images {
 	if (c.ProviderConfig == "") != (c.ProviderBin == "") {
 		l.fail("--image-credential-provider-config", c.ProviderConfig, "goes together with --image-credential-provider-bin-dir")
 	}
-	if c.PullPatience != 0 && c.PullPatience < minPullPatience {
-		l.fail("--image-pull-progress-deadline", c.PullPatience.String(), "must be at least %s", minPullPatience)
+	if c.PullTimeout != 0 && c.PullTimeout < minPullTimeout {
+		l.fail("--image-pull-progress-deadline", c.PullTimeout.String(), "must be at least %s", minPullTimeout)
 	}
-	if c.PullPatience != 0 && first(f.RuntimeEndpoint, k.ContainerRuntimeEndpoint) != "" {
-		l.fail("--image-pull-progress-deadline", c.PullPatience.String(),
+	if c.PullTimeout != 0 && first(f.RuntimeEndpoint, k.ContainerRuntimeEndpoint) != "" {
+		l.fail("--image-pull-progress-deadline", c.PullTimeout.String(),
 			"is for the bundled runtime: one that is given decides by itself (containerd by image_pull_progress_timeout in its own configuration)")
 	}
 	l.verify(c)

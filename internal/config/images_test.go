@@ -72,14 +72,14 @@ func TestImageSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestPatienceWithRegistries(t *testing.T) {
-	if got, err := loadImages(t, Flags{PullPatience: 5 * time.Minute}, ""); err != nil || got.PullPatience != 5*time.Minute {
+func TestPullTimeout(t *testing.T) {
+	if got, err := loadImages(t, Flags{PullTimeout: 5 * time.Minute}, ""); err != nil || got.PullTimeout != 5*time.Minute {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for want, f := range map[string]Flags{
-		"at least 1s":         {PullPatience: time.Millisecond},
-		"for the bundled":     {PullPatience: time.Minute, RuntimeEndpoint: "unix:///run/x.sock"},
-		"must be at least 1s": {PullPatience: -time.Minute},
+		"at least 1s":         {PullTimeout: time.Millisecond},
+		"for the bundled":     {PullTimeout: time.Minute, RuntimeEndpoint: "unix:///run/x.sock"},
+		"must be at least 1s": {PullTimeout: -time.Minute},
 	} {
 		if _, err := loadImages(t, f, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

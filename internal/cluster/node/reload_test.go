@@ -11,8 +11,8 @@ import (
 )
 
 // rereads asks for the Node as somebody does who waits for it.
-func (b *bench) rereads(patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+func (b *bench) rereads(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), timeout)
 	defer cancel()
 	return b.Reload(ctx)
 }

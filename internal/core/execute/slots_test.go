@@ -138,10 +138,10 @@ func TestNeverMoreThanTheSlotsThereAre(t *testing.T) {
 			out := 0
 			for i := range 60 {
 				p := aged(fmt.Sprint(i), r.IntN(100))
-				arrives, patience, stays := jitter(r), jitter(r), jitter(r)
+				arrives, timeout, stays := jitter(r), jitter(r), jitter(r)
 				go func() {
 					time.Sleep(arrives)
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
 					defer cancel()
 					release, err := s.Acquire(ctx, p)
 					if err != nil {

@@ -110,11 +110,11 @@ func (o *Output) Write(line []byte) (int, error) {
 	if !wait {
 		return len(line), nil
 	}
-	patience := time.NewTimer(writeWait)
-	defer patience.Stop()
+	timeout := time.NewTimer(writeWait)
+	defer timeout.Stop()
 	select {
 	case <-written:
-	case <-patience.C:
+	case <-timeout.C:
 		o.mu.Lock()
 		o.hasty = time.Now().Add(writePause)
 		o.mu.Unlock()
@@ -180,8 +180,8 @@ func droppedLine(count int) []byte {
 	return text.Bytes()
 }
 
-// Flush waits until all is written, but no longer than patience.
-func (o *Output) Flush(patience time.Duration) {
+// Flush waits until all is written, but no longer than timeout.
+func (o *Output) Flush(timeout time.Duration) {
 	o.mu.Lock()
 	writing := o.writing
 	o.mu.Unlock()
@@ -190,7 +190,7 @@ func (o *Output) Flush(patience time.Duration) {
 	}
 	select {
 	case <-writing:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 }
 

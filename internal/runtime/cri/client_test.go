@@ -167,14 +167,14 @@ func TestEveryCallButAPullHasADeadline(t *testing.T) {
 	for call, do := range calls(clientOf(t, s)) {
 		_ = do(t.Context()) // most of these fail, which does not matter
 		s.mu.Lock()
-		patience, bounded := s.patience[call]
+		timeout, bounded := s.timeouts[call]
 		s.mu.Unlock()
 		if call == "PullImage" {
 			if bounded {
 				t.Error("a large image takes its time")
 			}
-		} else if patience <= 0 || patience > startTimeout {
-			t.Errorf("%s may take %s", call, patience)
+		} else if timeout <= 0 || timeout > startTimeout {
+			t.Errorf("%s may take %s", call, timeout)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestACheckpointHasTheTimeThatWasAskedFor(t *testing.T) {
 		if r.ContainerId != "c1" || r.Location != "/a.tar" || r.Timeout != want.told {
 			t.Errorf("%s: asked for %v", timeout, r)
 		}
-		if has := s.patience["CheckpointContainer"]; has < want.least || has > want.most {
+		if has := s.timeouts["CheckpointContainer"]; has < want.least || has > want.most {
 			t.Errorf("%s: it may take %s", timeout, has)
 		}
 	}

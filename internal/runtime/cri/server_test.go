@@ -39,7 +39,7 @@ type server struct {
 
 	mu       sync.Mutex
 	requests map[string]any           // the last of each call
-	patience map[string]time.Duration // how long it may take; one without a deadline is not here
+	timeouts map[string]time.Duration // how long it may take; one without a deadline is not here
 }
 
 func notFound(id string) error { return status.Errorf(codes.NotFound, "%s is not here", id) }
@@ -49,11 +49,11 @@ func (s *server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	call := path.Base(info.FullMethod)
 	s.mu.Lock()
 	if s.requests == nil {
-		s.requests, s.patience = map[string]any{}, map[string]time.Duration{}
+		s.requests, s.timeouts = map[string]any{}, map[string]time.Duration{}
 	}
 	s.requests[call] = req
 	if deadline, ok := ctx.Deadline(); ok {
-		s.patience[call] = time.Until(deadline)
+		s.timeouts[call] = time.Until(deadline)
 	}
 	s.mu.Unlock()
 	if s.hangs {

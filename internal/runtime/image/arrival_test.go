@@ -88,15 +88,15 @@ func (r silentRuntime) PullImage(ctx context.Context, image string, show keyring
 
 func TestARegistryThatFallsSilent(t *testing.T) {
 	for _, c := range []struct {
-		patience time.Duration
-		want     string
+		timeout time.Duration
+		want    string
 	}{
 		{time.Minute, "nothing came from the registry for 1m0s"},
 		{0, "nothing came from the registry for too long"},
 	} {
 		inWorld(t, 1, func(w *world) {
 			// given a runtime that gives up, and three logins
-			w.Runtime, w.PullTimeout = silentRuntime{w.registry}, c.patience
+			w.Runtime, w.PullTimeout = silentRuntime{w.registry}, c.timeout
 			w.GaveUp = func(err error) bool { return errors.Is(err, errSilent) }
 			w.Keyring = machine{"alice", "bob", "carol"}
 

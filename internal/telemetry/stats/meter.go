@@ -56,12 +56,12 @@ func newMeter(group *run.Group, look func(context.Context, place) *Filesystem) *
 // measure returns the newest results for some places, in their order, and waits a moment for
 // places that have no result yet.
 func (m *meter) measure(ctx context.Context, places []place) []*Filesystem {
-	patience, cancel := context.WithTimeout(ctx, measureTimeout)
+	deadline, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	for _, busy := range m.begin(places) {
 		select {
 		case <-busy:
-		case <-patience.Done():
+		case <-deadline.Done():
 		}
 	}
 	m.mu.Lock()
