@@ -52,7 +52,7 @@ type Local struct {
 // NewLocal checks the configuration, and reads the bindings. There is no object before Set.
 func NewLocal(c LocalConfig) (*Local, error) {
 	if c.Log == nil || c.Enqueue == nil {
-		return nil, errors.New("references to objects of manifests: log and changed are required")
+		return nil, errors.New("references to objects of manifests: log and enqueue are required")
 	}
 	l := &Local{LocalConfig: c, memory: bindingFile{file: c.State}, objects: map[ref]object{}, pods: map[pod.UID]map[ref]bool{}}
 	l.bound = l.memory.load(c.Log)

@@ -84,7 +84,7 @@ type registration struct {
 // NewAPI checks the configuration. No request is made before Run.
 func NewAPI(c APIConfig) (*API, error) {
 	if c.Client == nil || c.Log == nil || c.Enqueue == nil {
-		return nil, errors.New("references to objects of the API server: client, log and changed are required")
+		return nil, errors.New("references to objects of the API server: client, log and enqueue are required")
 	}
 	return &API{
 		APIConfig:  c,
