@@ -52,7 +52,7 @@ func cutStar(pattern string) (string, bool) {
 // pulled the image: all pods of the node may use it, or it was pulled with one of the
 // credentials, with the same Secret when it held other credentials, or with the pod's
 // service account.
-func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) bool {
+func covers(record *kubelet.ImagePulledRecord, repository string, credentials PodCredentials) bool {
 	if record == nil {
 		return false
 	}
@@ -60,10 +60,10 @@ func covers(record *kubelet.ImagePulledRecord, repository string, shown Shown) b
 	if by.NodePodsAccessible {
 		return true
 	}
-	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isAccount(known, shown.Account) }) {
+	if slices.ContainsFunc(by.KubernetesServiceAccounts, func(known kubelet.ImagePullServiceAccount) bool { return isAccount(known, credentials.Account) }) {
 		return true
 	}
-	for _, c := range shown.List {
+	for _, c := range credentials.List {
 		if slices.ContainsFunc(by.KubernetesSecrets, func(s kubelet.ImagePullSecret) bool {
 			return s.CredentialHash == c.Hash() ||
 				c.Secret != nil && c.Secret.UID != "" && s.UID == c.Secret.UID && s.Namespace == c.Secret.Namespace && s.Name == c.Secret.Name
@@ -106,8 +106,8 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 // isAccount tells whether a recorded account is that of a pod. While the cluster can't be
 // asked, a pod's account has no UID, and the name is enough: pods that ran before an outage
 // go on.
-func isAccount(known kubelet.ImagePullServiceAccount, shown *keyring.Account) bool {
-	return shown != nil && known.Namespace == shown.Namespace && known.Name == shown.Name && (shown.UID == "" || known.UID == shown.UID)
+func isAccount(known kubelet.ImagePullServiceAccount, account *keyring.Account) bool {
+	return account != nil && known.Namespace == account.Namespace && known.Name == account.Name && (account.UID == "" || known.UID == account.UID)
 }
 
 func accountOf(a *keyring.Account) kubelet.ImagePullServiceAccount {

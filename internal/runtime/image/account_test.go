@@ -133,7 +133,7 @@ func TestAnImageOfAServiceAccountWhileNobodyCanBeAsked(t *testing.T) {
 		w.expectPresent(w.askAs(by("a", "alice"), v1.PullIfNotPresent))
 		if covers(&kubelet.ImagePulledRecord{CredentialMapping: map[string]kubelet.ImagePullCredentials{"localhost/app": {
 			KubernetesServiceAccounts: []kubelet.ImagePullServiceAccount{{Namespace: "ns", Name: "alice", UID: "old"}},
-		}}}, "localhost/app", Shown{Account: &keyring.Account{Namespace: "ns", Name: "alice", UID: "new"}}) {
+		}}}, "localhost/app", PodCredentials{Account: &keyring.Account{Namespace: "ns", Name: "alice", UID: "new"}}) {
 			t.Error("an account that was made anew is let in")
 		}
 	})
@@ -145,7 +145,7 @@ func TestASlowLookAtCredentialsKeepsNobodyWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r.Allows("localhost/app:1", "localhost/app", "ref", func() Shown {
+	r.Allows("localhost/app:1", "localhost/app", "ref", func() PodCredentials {
 		done := make(chan error, 1)
 		go func() { done <- r.Begin("localhost/other:1", "") }()
 		select {
@@ -156,6 +156,6 @@ func TestASlowLookAtCredentialsKeepsNobodyWaiting(t *testing.T) {
 		case <-time.After(5 * time.Second):
 			t.Error("no pull could begin meanwhile")
 		}
-		return Shown{}
+		return PodCredentials{}
 	})
 }

@@ -116,7 +116,7 @@ type Manager struct {
 // New returns a manager whose pulls end when ctx does. Stop waits for them.
 func New(ctx context.Context, c Config) (*Manager, error) {
 	if c.Runtime == nil || c.Log == nil || c.Enqueue == nil || c.Explain == nil {
-		return nil, errors.New("image: runtime, log, wake and explain are required")
+		return nil, errors.New("image: runtime, log, enqueue and explain are required")
 	}
 	if c.Parallel < 1 {
 		return nil, errors.New("image: at least one pull must be allowed at a time")
@@ -154,14 +154,14 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	if err != nil {
 		return State{Reason: pod.ReasonImageInspectError, Message: m.Explain(err), Until: time.Now().Add(firstBackoff)}
 	}
-	shown := sync.OnceValue(func() credentials { return m.credentialsOf(ctx, p, repository) })
+	found := sync.OnceValue(func() credentials { return m.credentialsOf(ctx, p, repository) })
 	allowed := ref != "" && (m.Records == nil ||
-		m.Records.Allows(image, repository, ref, func() Shown { return shown().Shown }))
+		m.Records.Allows(image, repository, ref, func() PodCredentials { return found().PodCredentials }))
 	if allowed && c.ImagePullPolicy != v1.PullAlways {
 		m.stopWaitingAll(who)
 		return State{Ref: ref}
 	}
-	return m.wait(p, c, pull{image: image, repository: repository, credentials: shown(), pod: p}, ref)
+	return m.wait(p, c, pull{image: image, repository: repository, credentials: found(), pod: p}, ref)
 }
 
 // wait is the part of Ensure for an image that has to be pulled first.

@@ -130,7 +130,7 @@ func (r *Records) touch(ref string) error {
 }
 
 // Allows tells whether a pod with these credentials may use an image that is present.
-func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool {
+func (r *Records) Allows(image, repository, ref string, credentials func() PodCredentials) bool {
 	if r.policy.Verify == kubelet.NeverVerify {
 		return true
 	}
@@ -138,10 +138,10 @@ func (r *Records) Allows(image, repository, ref string, shown func() Shown) bool
 	record := r.read(ref)
 	pulled := record != nil || r.pulledUnrecorded(image, ref)
 	r.mu.Unlock() // to find out the credentials may take its time
-	if !r.policy.needsVerification(repository, pulled) || covers(record, repository, Shown{}) {
+	if !r.policy.needsVerification(repository, pulled) || covers(record, repository, PodCredentials{}) {
 		return true
 	}
-	return covers(record, repository, shown())
+	return covers(record, repository, credentials())
 }
 
 // pulledUnrecorded tells whether an image is the result of a pull that is not on record yet. The

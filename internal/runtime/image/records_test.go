@@ -65,7 +65,7 @@ func (b *book) expect(alice, all bool) {
 		show []keyring.Credential
 		want bool
 	}{{[]keyring.Credential{b.secret("alice")}, alice}, {nil, all}} {
-		if got := b.Allows(app, "localhost/app", b.has, func() Shown { return Shown{List: c.show} }); got != c.want {
+		if got := b.Allows(app, "localhost/app", b.has, func() PodCredentials { return PodCredentials{List: c.show} }); got != c.want {
 			b.t.Errorf("with %v it is %t, want %t", c.show, got, c.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestAnImageThatIsNotOnRecordIsForNobody(t *testing.T) {
 	// then it is for nobody, by none of its names, also if another pull fails
 	b.expect(false, false)
 	other := func() bool {
-		return b.Allows("localhost/app@sha256:1", "localhost/app", "new", func() Shown { return Shown{} })
+		return b.Allows("localhost/app@sha256:1", "localhost/app", "new", func() PodCredentials { return PodCredentials{} })
 	}
 	if other() {
 		t.Error("it is for all by another name")
@@ -179,7 +179,7 @@ func TestBrokenFilesStopNobody(t *testing.T) {
 		b.restart()
 		for range 3 {
 			b.expect(false, false)
-			if b.Allows("localhost/other:1", "localhost/other", "other", func() Shown { return Shown{} }) {
+			if b.Allows("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }) {
 				t.Error("a broken record lets everybody in")
 			}
 		}
@@ -195,7 +195,7 @@ func TestBrokenFilesStopNobody(t *testing.T) {
 		b.expectFiles("pulling", 0)
 		before := b.log.Len()
 		b.restart()
-		if !b.Allows("localhost/other:1", "localhost/other", "other", func() Shown { return Shown{} }) || b.log.Len() != before {
+		if !b.Allows("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }) || b.log.Len() != before {
 			t.Errorf("with %q the log is:\n%s", text, b.log)
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// Shown are the credentials of a pod for an image.
-type Shown struct {
+// PodCredentials are the credentials that a pod has for an image.
+type PodCredentials struct {
 	List []keyring.Credential
 	// Account is the pod's service account, if a plugin can turn it into credentials.
 	Account *keyring.Account
 }
 
-// credentials are those of a pod, and the problems with its Secrets.
+// credentials are the credentials of a pod, and the problems with its pull secrets.
 type credentials struct {
-	Shown
+	PodCredentials
 	problem string // with Secrets that could not be used
 }
 
