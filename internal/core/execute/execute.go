@@ -48,7 +48,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 	s := status.Derive(in)
 	if e.Reports.Statuses.Set(in.Pod.UID, s) {
 		e.Reports.Upstream.Publish(in.Pod, s)
-		e.Reports.Telemetry.Shown(in.Pod, &s)
+		e.Reports.Telemetry.StatusChanged(in.Pod, &s)
 	}
 	return s
 }

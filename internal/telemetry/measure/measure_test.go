@@ -108,10 +108,10 @@ func TestAStartIsMeasured(t *testing.T) {
 		end(nil)
 
 		// when it is ready,
-		w.Shown(p, &v1.PodStatus{Phase: v1.PodPending})
+		w.StatusChanged(p, &v1.PodStatus{Phase: v1.PodPending})
 		time.Sleep(4 * time.Second)
-		w.Shown(p, ready())
-		w.Shown(p, ready())
+		w.StatusChanged(p, ready())
+		w.StatusChanged(p, ready())
 
 		// then all of it was counted, once.
 		lines(t, text(),

@@ -69,9 +69,9 @@ func kindOf(p *v1.Pod, container string) string {
 	return "container"
 }
 
-// Shown is called with every new status. A pod that is ready, or has ended, has come to the end
-// of its start.
-func (w *Recorder) Shown(p *v1.Pod, s *v1.PodStatus) {
+// StatusChanged is called with every new status of a pod. The start of a pod is over when the pod
+// is ready, or has ended.
+func (w *Recorder) StatusChanged(p *v1.Pod, s *v1.PodStatus) {
 	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
 	if !ended && !isReady(s) {
 		return
