@@ -58,6 +58,6 @@ type GCItem struct {
 	Name     string     `json:"name"`
 	Size     int64      `json:"size"`
 	Remove   bool       `json:"remove"`
-	Why      string     `json:"why"`
+	Message  string     `json:"why"`
 	LastUsed *time.Time `json:"lastUsed,omitempty"`
 }

@@ -160,7 +160,7 @@ func waitGone(ctx context.Context, n *core, grace int64, changed <-chan struct{}
 	for {
 		if grace >= 0 {
 			for uid := range n.pool.Lives() {
-				n.pool.End(uid, &grace, pod.Cause{Why: "all is taken down"})
+				n.pool.End(uid, &grace, pod.Cause{Description: "all is taken down"})
 			}
 		}
 		count, err := left()

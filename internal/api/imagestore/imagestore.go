@@ -88,7 +88,7 @@ func (s Store) Remove(ctx context.Context, name string) error {
 	}
 	for _, v := range report.Verdicts {
 		if v.ID == ref && (v.KeptBy != "" || v.Pinned) {
-			return fmt.Errorf("image %q can't be removed: %s", name, v.Why)
+			return fmt.Errorf("image %q can't be removed: %s", name, v.Message)
 		}
 	}
 	return s.Runtime.RemoveImage(ctx, ref)
@@ -112,7 +112,7 @@ func (s Store) Collect(ctx context.Context, dryRun, all bool) (api.GCReport, err
 		Freed: r.Freed, Missing: r.Missing, Items: []api.GCItem{},
 	}
 	for _, v := range r.Verdicts {
-		item := api.GCItem{ID: v.ID, Name: v.Name, Size: v.Size, Remove: v.Remove, Why: v.Why}
+		item := api.GCItem{ID: v.ID, Name: v.Name, Size: v.Size, Remove: v.Remove, Message: v.Message}
 		if !v.LastUsed.IsZero() {
 			item.LastUsed = &v.LastUsed
 		}

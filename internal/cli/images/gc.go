@@ -59,7 +59,7 @@ func printGC(w io.Writer, r *api.GCReport) error {
 	rows := table.New(w)
 	rows.Row("IMAGE", "SIZE", "GOES", "WHY")
 	for _, i := range r.Items {
-		rows.Row(i.Name, printable.Bytes(i.Size), printers.Bool(i.Remove), i.Why)
+		rows.Row(i.Name, printable.Bytes(i.Size), printers.Bool(i.Remove), i.Message)
 	}
 	if err := rows.Flush(); err != nil {
 		return err

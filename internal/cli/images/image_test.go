@@ -55,7 +55,7 @@ func TestPrintGC(t *testing.T) {
 	var out bytes.Buffer
 	err := printGC(&out, &api.GCReport{
 		DryRun: true, Capacity: 100 << 20, Available: 10 << 20, Low: 80, Freed: 5 << 20, Missing: 5 << 20,
-		Items: []api.GCItem{{Name: "localhost/a:1", Size: 5 << 20, Remove: true, Why: "not used for 1h"}, {Name: "localhost/b:1", Why: "it is pinned"}},
+		Items: []api.GCItem{{Name: "localhost/a:1", Size: 5 << 20, Remove: true, Message: "not used for 1h"}, {Name: "localhost/b:1", Message: "it is pinned"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,13 +16,13 @@ const messageDrain = "Pod was terminated because its node was drained with 'bert
 // goesDown and drained are why pods are stopped.
 func goesDown() pod.Cause {
 	return pod.Cause{
-		Why: "the machine goes down", Reason: ReasonTerminated, Message: messageShutdown, Disruption: messageShutdown, Passing: true,
+		Description: "the machine goes down", Reason: ReasonTerminated, Message: messageShutdown, Disruption: messageShutdown, Passing: true,
 	}
 }
 
 func drained() pod.Cause {
 	return pod.Cause{
-		Why: "the node is drained", Reason: ReasonTerminated, Message: messageDrain, Disruption: messageDrain, Passing: true,
+		Description: "the node is drained", Reason: ReasonTerminated, Message: messageDrain, Disruption: messageDrain, Passing: true,
 	}
 }
 

@@ -85,7 +85,7 @@ func (w *world) Ended(uid pod.UID) <-chan struct{} { return w.ended[uid] }
 func (w *world) Hold(ctx context.Context, cause pod.Cause) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gate = "closed: " + cause.Why
+	w.gate = "closed: " + cause.Description
 	return ctx.Err()
 }
 

@@ -64,7 +64,7 @@ func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, 
 	if o.Timeout > 0 {
 		s.over = time.After(o.Timeout)
 	}
-	m.Log.Info("stopping the pods of this node", "reason", cause.Why, "pods", len(s.names), "groups", len(groups))
+	m.Log.Info("stopping the pods of this node", "reason", cause.Description, "pods", len(s.names), "groups", len(groups))
 	tell(Progress{Step: Began, Pods: len(s.names)})
 	for _, g := range groups {
 		goOn, err := s.stopGroup(ctx, g)

@@ -150,7 +150,7 @@ func (a *Agent) preempt(group *run.Group, p *v1.Pod, victims []*v1.Pod) {
 		a.Log.Info("ending a pod to make room", "pod", pod.Ref(victim), "uid", victim.UID, "for", pod.Ref(p))
 		a.Events.Record(victim, v1.EventTypeWarning, pod.ReasonPreempting, messagePreempted)
 		a.workers.End(victim.UID, nil, pod.Cause{
-			Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: messagePreempted, Disruption: messagePreempted,
+			Description: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: messagePreempted, Disruption: messagePreempted,
 		})
 		ended := a.workers.Ended(victim.UID)
 		group.Go("make room", func(ctx context.Context) {

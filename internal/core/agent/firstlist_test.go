@@ -84,7 +84,7 @@ func TestWhatHappensToPodsBeforeTheFirstListCounts(t *testing.T) {
 		leaving.DeletionTimestamp, leaving.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(1))
 		n.binds(leaving)
 		n.wants() // the file of a is removed
-		must(t, n.agent.Hold(t.Context(), pod.Cause{Why: "drained"}))
+		must(t, n.agent.Hold(t.Context(), pod.Cause{Description: "drained"}))
 		must(t, n.agent.Resume(t.Context()))
 		if len(n.pool.Lives()) != 0 {
 			t.Fatalf("workers: %v", n.pool.Lives())

@@ -92,7 +92,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 func (a *Agent) publishHeldBack(p *v1.Pod) {
 	s := v1.PodStatus{
 		Phase: v1.PodPending, Reason: reasonNodeShutdown,
-		Message: "It starts when the node takes pods again: " + a.hold.Why, ObservedGeneration: p.Generation,
+		Message: "It starts when the node takes pods again: " + a.hold.Description, ObservedGeneration: p.Generation,
 	}
 	a.Statuses.Set(p.UID, s)
 	a.Upstream.Publish(p, s)

@@ -347,7 +347,7 @@ func TestAPodThatMayNotLiveAgainSaysWhy(t *testing.T) {
 		n.wants(webPod("b"))
 		n.wants()
 		n.wants(webPod("b"))
-		must(t, n.agent.Hold(t.Context(), pod.Cause{Why: "the node is drained", Passing: true}))
+		must(t, n.agent.Hold(t.Context(), pod.Cause{Description: "the node is drained", Passing: true}))
 		time.Sleep(time.Minute)
 		if s := n.pod("b").Status; s.Phase != v1.PodPending || s.Reason != "NodeShutdown" || s.Message == "" {
 			t.Errorf("b is %s: %s %s", s.Phase, s.Reason, s.Message)
@@ -393,7 +393,7 @@ func TestWhateverEndedALifeTheNextOneRuns(t *testing.T) {
 		"its time was up": {late, func(n *node) { time.Sleep(2 * time.Minute) }},
 		"it was rejected": {refused, func(*node) {}},
 		"it was preempted": {webPod("a"), func(n *node) {
-			n.pool.End("a", nil, pod.Cause{Why: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: "gone"})
+			n.pool.End("a", nil, pod.Cause{Description: "a critical pod needs its room", Reason: pod.ReasonPreempting, Message: "gone"})
 		}},
 		"its image was never there": {func() *v1.Pod {
 			p := webPod("a")

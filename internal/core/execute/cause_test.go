@@ -9,7 +9,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-var goesDown = pod.Cause{Why: "the machine goes down", Reason: "Terminated", Message: "shutdown", Disruption: "down", Passing: true}
+var goesDown = pod.Cause{Description: "the machine goes down", Reason: "Terminated", Message: "shutdown", Disruption: "down", Passing: true}
 
 // endedBy stops a pod for a cause, until nothing of it runs.
 func (n *node) endedBy(p *v1.Pod, cause pod.Cause) v1.PodStatus {
@@ -64,7 +64,7 @@ func TestAPodThatItsSourceGaveUpEndsAsItsContainersDo(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")
 		n.settle(p)
-		got := n.endedBy(p, pod.Cause{Why: "its source no longer has it"})
+		got := n.endedBy(p, pod.Cause{Description: "its source no longer has it"})
 		if got.Reason != "" || hasDisruption(got) {
 			t.Fatalf("got %+v", got)
 		}

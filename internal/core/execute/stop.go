@@ -27,7 +27,7 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	if !have.Running() {
 		return true, e.runSteps(ctx, t, releaseSteps)
 	}
-	e.Log.Info("stopping pod", "pod", pod.Ref(p), "uid", p.UID, "reason", cause.Why, "grace", grace.Round(time.Millisecond))
+	e.Log.Info("stopping pod", "pod", pod.Ref(p), "uid", p.UID, "reason", cause.Description, "grace", grace.Round(time.Millisecond))
 	t.deadline = time.Now().Add(grace)
 	return false, e.runSteps(ctx, t, stopSteps)
 }

@@ -17,7 +17,7 @@ import (
 // stop asks once for the end of a pod.
 func (n *node) stop(p *v1.Pod) (bool, error) {
 	n.t.Helper()
-	return n.Stop(n.t.Context(), p, n.have(p), 30*time.Second, pod.Cause{Why: "a test wants it"})
+	return n.Stop(n.t.Context(), p, n.have(p), 30*time.Second, pod.Cause{Description: "a test wants it"})
 }
 
 // stopped stops a pod until nothing of it runs.

@@ -20,10 +20,10 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 	e.recordBackOffs(t)
 	shown := e.publish(status.Input{Pod: p, Observed: t.have, Finished: t.plan.Finished, RestartingAll: t.plan.RestartingAll})
 	if t.plan.Finished {
-		return pod.Outcome{Finished: true, Why: "its containers ended"}, nil
+		return pod.Outcome{Finished: true, Message: "its containers ended"}, nil
 	}
 	if over := e.deadlineExceeded(t, shown); over {
-		return pod.Outcome{Finished: true, Why: t.memory.termination.reason.Message}, nil
+		return pod.Outcome{Finished: true, Message: t.memory.termination.reason.Message}, nil
 	}
 	t.syncAgainAt(t.plan.Due())
 	if t.plan.FirstStart() {

@@ -121,7 +121,7 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	next := StartContainer{
 		Name: spec.Name, Hash: hash, Round: v.round, Attempt: last.Attempt + 1, RestartCount: last.RestartCount + 1, Backoff: last.Backoff,
 	}
-	if last.Past {
+	if last.PreviousLife {
 		next.RestartCount, next.Backoff = 0, 0
 	}
 	changed := last.Hash != "" && last.Hash != hash
@@ -130,7 +130,7 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	switch last.State {
 	case pod.ContainerCreated:
 		next.Attempt = last.Attempt // it never ran
-		if !last.Past {
+		if !last.PreviousLife {
 			next.RestartCount = last.RestartCount
 		}
 		d.drops = append(d.drops, DropContainer{ID: last.ID})
@@ -171,7 +171,7 @@ func (v *view) decideOnDead(d *decisions, spec *v1.Container, last *pod.Containe
 		d.starts = append(d.starts, next)
 		return
 	}
-	if last.Past || rerun && last.ExitCode == 0 || v.outdated(last) && !v.triggersRestartAll(last) {
+	if last.PreviousLife || rerun && last.ExitCode == 0 || v.outdated(last) && !v.triggersRestartAll(last) {
 		d.starts = append(d.starts, next) // it has to run again, and it did not fail
 		return
 	}

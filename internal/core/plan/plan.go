@@ -159,7 +159,7 @@ type view struct {
 func newView(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
-	v.usable = s != nil && s.State == pod.SandboxReady && !s.Past && (s.Hash == "" || s.Hash == SandboxHash(want))
+	v.usable = s != nil && s.State == pod.SandboxReady && !s.PreviousLife && (s.Hash == "" || s.Hash == SandboxHash(want))
 	v.findRound()
 	return v
 }

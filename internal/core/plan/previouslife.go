@@ -7,7 +7,7 @@ import (
 )
 
 // MarkPreviousLife returns have with the sandboxes and containers of the previous life of the
-// pod, given by their ids, marked as Past. A container that ended for good is not marked: a
+// pod, given by their ids, marked as PreviousLife. A container that ended for good is not marked: a
 // job that is done stays done. Nor is an ephemeral container: it is not started again.
 func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.Observed {
 	if len(ids) == 0 {
@@ -17,10 +17,10 @@ func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.
 	copy(sandboxes, have.Sandboxes)
 	copy(containers, have.Containers)
 	for i := range sandboxes {
-		sandboxes[i].Past = ids[sandboxes[i].ID]
+		sandboxes[i].PreviousLife = ids[sandboxes[i].ID]
 	}
 	for i := range containers {
-		containers[i].Past = ids[containers[i].ID] && runsInNewLife(want, &containers[i])
+		containers[i].PreviousLife = ids[containers[i].ID] && runsInNewLife(want, &containers[i])
 	}
 	have.Sandboxes, have.Containers = sandboxes, containers
 	return have

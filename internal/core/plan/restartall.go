@@ -25,7 +25,7 @@ func (v *view) findRound() {
 		c := &v.have.Containers[i]
 		stopped := ended && !c.FinishedAt.Before(at) // because the pod had ended
 		first := v.trigger == nil || c.FinishedAt.Before(v.trigger.FinishedAt)
-		if v.triggersRestartAll(c) && c.Round == v.round && !c.Past && !stopped && first {
+		if v.triggersRestartAll(c) && c.Round == v.round && !c.PreviousLife && !stopped && first {
 			v.trigger = c
 		}
 	}

@@ -17,7 +17,7 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	for i, s := range have.Sandboxes {
 		switch {
 		case i == 0 && usable:
-		case s.Past && s.State == pod.SandboxReady:
+		case s.PreviousLife && s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "it is of an earlier life of the pod"})
 		case i == 0 && s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "its spec changed"})
@@ -115,7 +115,7 @@ func nextAttempt(have pod.Observed) uint32 {
 // agent saw it later.
 func firstSeen(have pod.Observed) time.Time {
 	for _, s := range slices.Backward(have.Sandboxes) {
-		if !s.Past {
+		if !s.PreviousLife {
 			return s.FirstSeen
 		}
 	}

@@ -25,7 +25,7 @@ const (
 func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image}
 	cur, last := newestTwo(v.Observed, c.Name)
-	if cur != nil && cur.Past {
+	if cur != nil && cur.PreviousLife {
 		cur = nil // the new life of the pod has not created it yet
 	}
 	out.VolumeMounts = mounts(c, cur)

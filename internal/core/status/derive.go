@@ -122,7 +122,7 @@ func newView(in Input) *view {
 		in.Previous = &in.Pod.Status // written before the agent was restarted
 	}
 	// Of the previous life, only the ends of containers are shown: as last states.
-	in.Observed.Sandboxes = slices.DeleteFunc(slices.Clone(in.Observed.Sandboxes), func(s pod.Sandbox) bool { return s.Past })
+	in.Observed.Sandboxes = slices.DeleteFunc(slices.Clone(in.Observed.Sandboxes), func(s pod.Sandbox) bool { return s.PreviousLife })
 	v := &view{Input: in, idPrefix: "containerd://"}
 	if in.Runtime != "" {
 		v.idPrefix = in.Runtime + "://"
@@ -141,7 +141,7 @@ func (v *view) initReached() int {
 	reached := -1
 	for i := range v.Observed.Containers {
 		c := &v.Observed.Containers[i]
-		if s := v.Observed.Sandbox(); c.Past || s != nil && c.SandboxID != s.ID {
+		if s := v.Observed.Sandbox(); c.PreviousLife || s != nil && c.SandboxID != s.ID {
 			continue
 		}
 		place, is := v.place(c.Name)

@@ -55,7 +55,7 @@ func (v *view) initialized(s *v1.PodStatus) conditionState {
 func (v *view) firstStart(name string) (at time.Time) {
 	for i := range v.Observed.Containers {
 		c := &v.Observed.Containers[i]
-		if s := v.Observed.Sandbox(); c.Name == name && !c.Past && (s == nil || c.SandboxID == s.ID) {
+		if s := v.Observed.Sandbox(); c.Name == name && !c.PreviousLife && (s == nil || c.SandboxID == s.ID) {
 			at = c.StartedAt
 		}
 	}

@@ -63,7 +63,7 @@ type (
 	// remove ends a pod that no source has any more.
 	remove struct{}
 	// finished is the result of a sync: all containers have ended and are not restarted.
-	finished struct{ why string }
+	finished struct{ message string }
 	// stopped is the result of a stop: nothing of the pod runs.
 	stopped struct{}
 	// erased is the result of a cleanup: nothing of the pod is left.
@@ -92,9 +92,9 @@ func (l life) on(e event) life {
 		l.pod = e.pod
 		switch {
 		case e.pod.DeletionTimestamp != nil:
-			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it was deleted"})
+			return l.end(pod.Grace(e.pod), pod.Cause{Description: "it was deleted"})
 		case pod.HasEnded(e.pod):
-			return l.end(pod.Grace(e.pod), pod.Cause{Why: "it ended before"})
+			return l.end(pod.Grace(e.pod), pod.Cause{Description: "it ended before"})
 		}
 	case stop:
 		grace := pod.Grace(l.pod)
@@ -109,9 +109,9 @@ func (l life) on(e event) life {
 		l.removed = true
 		l.revive = false
 		l.next = nil // it was added again, and removed again
-		return l.end(pod.Grace(l.pod), pod.Cause{Why: "its source no longer has it"})
+		return l.end(pod.Grace(l.pod), pod.Cause{Description: "its source no longer has it"})
 	case finished:
-		return l.end(pod.Grace(l.pod), pod.Cause{Why: e.why})
+		return l.end(pod.Grace(l.pod), pod.Cause{Description: e.message})
 	case stopped:
 		if l.phase == Terminating {
 			l.phase = Terminated

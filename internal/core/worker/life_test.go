@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	asked    = pod.Cause{Why: "asked to"}
-	shutdown = pod.Cause{Why: "the machine goes down", Reason: "Terminated", Passing: true}
+	asked    = pod.Cause{Description: "asked to"}
+	shutdown = pod.Cause{Description: "the machine goes down", Reason: "Terminated", Passing: true}
 )
 
 func podWithGrace(grace int64) *v1.Pod {
@@ -33,11 +33,11 @@ func deleted(grace int64) *v1.Pod {
 func TestTransitions(t *testing.T) {
 	in := map[string]life{
 		"syncing":           {phase: Syncing, pod: podWithGrace(30)},
-		"terminating":       {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}},
-		"terminating, lost": {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
-		"terminated":        {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}},
-		"terminated, lost":  {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
-		"gone":              {phase: Gone, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Why: "first"}, removed: true},
+		"terminating":       {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Description: "first"}},
+		"terminating, lost": {phase: Terminating, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Description: "first"}, removed: true},
+		"terminated":        {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Description: "first"}},
+		"terminated, lost":  {phase: Terminated, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Description: "first"}, removed: true},
+		"gone":              {phase: Gone, pod: podWithGrace(30), grace: 30, cause: pod.Cause{Description: "first"}, removed: true},
 	}
 	five := int64(5)
 	events := map[string]event{
@@ -104,8 +104,8 @@ func TestAPodThatHasEndedBeforeNeverRuns(t *testing.T) {
 }
 
 func TestTheFirstReasonStays(t *testing.T) {
-	l := newLife(podWithGrace(30)).on(stop{nil, pod.Cause{Why: "evicted"}}).on(remove{})
-	if l.cause.Why != "evicted" {
+	l := newLife(podWithGrace(30)).on(stop{nil, pod.Cause{Description: "evicted"}}).on(remove{})
+	if l.cause.Description != "evicted" {
 		t.Fatalf("cause %+v", l.cause)
 	}
 }
@@ -121,8 +121,8 @@ func TestLifeNeverGoesBack(t *testing.T) {
 			e := [...]event{
 				desire{podWithGrace(grace)},
 				desire{deleted(grace)},
-				stop{&grace, pod.Cause{Why: "x"}},
-				stop{nil, pod.Cause{Why: "y"}},
+				stop{&grace, pod.Cause{Description: "x"}},
+				stop{nil, pod.Cause{Description: "y"}},
 				revive{}, // nothing passes here
 				remove{},
 				finished{},

@@ -205,11 +205,11 @@ func TestAShorterGraceCutsAStopShort(t *testing.T) {
 		p.Desire(named("a", pod.SourceAPI))
 		synctest.Wait()
 		h.hold["stop in 30s a"] = make(chan struct{})
-		p.End("a", nil, pod.Cause{Why: "slowly"})
+		p.End("a", nil, pod.Cause{Description: "slowly"})
 		expect(t, h, "sync a", "stop in 30s a")
 		time.Sleep(10 * time.Second)
 		grace := int64(12)
-		p.End("a", &grace, pod.Cause{Why: "quickly"})
+		p.End("a", &grace, pod.Cause{Description: "quickly"})
 		expect(t, h, "sync a", "stop in 30s a", "stop in 2s a") // ten of the twelve seconds are over
 	})
 }

@@ -189,7 +189,7 @@ func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error
 			w.lastAction = time.Now() // the pod in the runtime may have changed
 		}
 		if err == nil && outcome.Finished {
-			return outcome, finished{outcome.Why}, nil
+			return outcome, finished{outcome.Message}, nil
 		}
 		return outcome, nil, err
 	case Terminating:

@@ -41,11 +41,11 @@ type Process struct {
 
 // ConflictError says that a root can't have what belongs to another one.
 type ConflictError struct {
-	What  string // what is wanted, such as "cgroup root /berth"
-	Why   string // how it is in the way: "belongs to" and the like
-	Other Claim
-	Up    bool   // the agent of the other root runs
-	Hint  string // what to do instead
+	What     string // what is wanted, such as "cgroup root /berth"
+	Relation string // how it is in the way: "belongs to" and the like
+	Other    Claim
+	Up       bool   // the agent of the other root runs
+	Hint     string // what to do instead
 }
 
 func (e *ConflictError) Error() string {
@@ -54,7 +54,7 @@ func (e *ConflictError) Error() string {
 		pid = fmt.Sprintf(" (agent with pid %d)", e.Other.Agent.PID)
 	}
 	return fmt.Sprintf("%s %s root directory %s%s: %s, or end the pods of that one with 'berth down --root-dir %s'",
-		e.What, e.Why, e.Other.Root, pid, e.Hint, e.Other.Root)
+		e.What, e.Relation, e.Other.Root, pid, e.Hint, e.Other.Root)
 }
 
 // kind is a part of a claim that can be in the way of another claim.
@@ -74,7 +74,7 @@ func (c Claim) conflicts(other Claim, up bool) map[kind]*ConflictError {
 	out := map[kind]*ConflictError{}
 	clash := func(k kind, what, why, hint string) {
 		if out[k] == nil {
-			out[k] = &ConflictError{What: what, Why: why, Other: other, Up: up, Hint: hint}
+			out[k] = &ConflictError{What: what, Relation: why, Other: other, Up: up, Hint: hint}
 		}
 	}
 	if nested(c.Resolved, other.Resolved) {

@@ -2,8 +2,8 @@ package pod
 
 // Cause is why a pod is stopped, and the status that it gets for that.
 type Cause struct {
-	// Why is the explanation in the log.
-	Why string
+	// Description is why the pod is stopped, for the log: "it was deleted".
+	Description string
 	// Reason and Message are for users: with a reason, the agent ended a pod that
 	// would have gone on, and it is Failed. Without one it ends as its containers do.
 	Reason, Message string

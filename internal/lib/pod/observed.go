@@ -34,7 +34,7 @@ type Sandbox struct {
 	Hash      string    // AnnotationSpecHash, as given when it was made
 	FirstSeen time.Time // AnnotationSeen of the pod, as given when it was made
 
-	Past bool // see Container.Past
+	PreviousLife bool // as of a Container
 }
 
 // ContainerState is the state of a container.
@@ -73,10 +73,11 @@ type Container struct {
 	Backoff      time.Duration // how long to wait after its end before the next
 	Grace        int64         // seconds that it has to stop
 
-	// Past: the container ended with a life of the pod that is over: the agent stopped the
-	// pod, say for a drain, and now runs it again. Its end is no crash, and does not count
-	// for what follows. The runtime does not know that, either.
-	Past bool
+	// PreviousLife: the container is of a life of the pod that is over: the agent stopped the
+	// pod, say for a drain, and now runs it again. The end of the container is no crash, and
+	// does not count for what follows. The runtime does not know that: plan.MarkPreviousLife
+	// sets it.
+	PreviousLife bool
 
 	// Starting: the postStart hook did not end yet. Although the container runs, no step that
 	// follows its start is due. The runtime does not know that.
@@ -146,6 +147,6 @@ type Outcome struct {
 	Due time.Time
 	// Finished: no container of the pod runs, and none ever will.
 	Finished bool
-	// Why says why it is finished.
-	Why string
+	// Message is why the pod is finished: "its containers ended".
+	Message string
 }

@@ -260,12 +260,12 @@ func (c *Collector) remove(ctx context.Context, r *Report) {
 		}
 		if err := c.Remove(ctx, v.ID); err != nil {
 			r.Errors = append(r.Errors, err)
-			r.Verdicts[n].Remove, r.Verdicts[n].Why = false, err.Error()
+			r.Verdicts[n].Remove, r.Verdicts[n].Message = false, err.Error()
 			continue
 		}
 		r.Freed += v.Size
 		delete(c.memory.Images, v.ID)
-		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "reason", v.Why)
+		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "reason", v.Message)
 	}
 }
 

@@ -47,8 +47,8 @@ func (d Disk) UsedPercent() int {
 // Verdict is the decision about an image, with the reason.
 type Verdict struct {
 	Image
-	Remove bool
-	Why    string
+	Remove  bool
+	Message string
 }
 
 // Plan decides which images are removed. They come first in the result, the least recently
@@ -70,21 +70,21 @@ func Plan(images []Image, d Disk, p Policy, all bool, now time.Time) (verdicts [
 		unused := now.Sub(i.lastUsed())
 		switch {
 		case i.KeptBy != "":
-			v.Why = i.KeptBy
+			v.Message = i.KeptBy
 		case i.Pinned:
-			v.Why = "it is pinned"
+			v.Message = "it is pinned"
 		case p.MaxAge > 0 && unused > p.MaxAge:
-			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, which is more than %s", rounded(unused), p.MaxAge)
+			v.Remove, v.Message = true, fmt.Sprintf("not used for %s, which is more than %s", rounded(unused), p.MaxAge)
 		case now.Sub(i.Seen) < p.MinAge:
-			v.Why = fmt.Sprintf("it came %s ago, and stays for %s", rounded(now.Sub(i.Seen)), p.MinAge)
+			v.Message = fmt.Sprintf("it came %s ago, and stays for %s", rounded(now.Sub(i.Seen)), p.MinAge)
 		case all:
-			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, and room is needed", rounded(unused))
+			v.Remove, v.Message = true, fmt.Sprintf("not used for %s, and room is needed", rounded(unused))
 		case toFree > 0:
-			v.Remove, v.Why = true, fmt.Sprintf("not used for %s, and the disk is %d%% full", rounded(unused), d.UsedPercent())
+			v.Remove, v.Message = true, fmt.Sprintf("not used for %s, and the disk is %d%% full", rounded(unused), d.UsedPercent())
 		case aim:
-			v.Why = fmt.Sprintf("not used for %s, but those before it are enough", rounded(unused))
+			v.Message = fmt.Sprintf("not used for %s, but those before it are enough", rounded(unused))
 		default:
-			v.Why = fmt.Sprintf("not used for %s, and the disk is %d%% full: images go from %d%% on", rounded(unused), d.UsedPercent(), p.High)
+			v.Message = fmt.Sprintf("not used for %s, and the disk is %d%% full: images go from %d%% on", rounded(unused), d.UsedPercent(), p.High)
 		}
 		if v.Remove {
 			toFree -= i.Size

@@ -40,7 +40,7 @@ func TestPlan(t *testing.T) {
 		verdicts, missing := Plan(images, Disk{Capacity: 100, Available: c.available}, c.policy, c.all, start)
 		var goes []string
 		for _, v := range verdicts {
-			if v.Why == "" {
+			if v.Message == "" {
 				t.Errorf("%s: %s has no reason", c.name, v.ID)
 			}
 			if v.Remove {
@@ -68,8 +68,8 @@ func TestReasonsAreForPeople(t *testing.T) {
 		"it came 100h0m0s ago, and stays for 200h0m0s":                           {10, Policy{High: 85, Low: 80, MinAge: 200 * time.Hour}},
 	} {
 		v, _ := Plan([]Image{image}, Disk{100, c.free}, c.policy, false, start)
-		if !strings.Contains(v[0].Why, want) {
-			t.Errorf("got %q, want %q", v[0].Why, want)
+		if !strings.Contains(v[0].Message, want) {
+			t.Errorf("got %q, want %q", v[0].Message, want)
 		}
 	}
 }

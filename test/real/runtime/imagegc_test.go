@@ -127,7 +127,7 @@ func TestImagesMakeRoom(t *testing.T) {
 		t.Fatalf("would go: %v of %+v", got, would)
 	}
 	for _, i := range would.Items {
-		if strings.HasPrefix(i.Name, "localhost/workload") && !strings.Contains(i.Why, "its archive is in the folder") {
+		if strings.HasPrefix(i.Name, "localhost/workload") && !strings.Contains(i.Message, "its archive is in the folder") {
 			t.Errorf("%+v", i)
 		}
 	}
