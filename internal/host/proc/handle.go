@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle holds on to one process through a pidfd: no other process can slip in
-// under the same pid, and its end is heard of at once, whoever its parent is.
+// Handle holds one process by a pidfd: it never means a later process with the same pid, and
+// it reports the end of the process at once, also if the process is no child.
 type Handle struct {
 	Info   Info
 	table  Table
@@ -28,11 +28,10 @@ type Handle struct {
 // ErrGone says that a process has ended.
 var ErrGone = errors.New("process is gone")
 
-// KillWait is how long a killed process may take to go: it may be inside of a slow
-// system call.
+// KillWait is how long a killed process may take to end: it may be in a slow system call.
 const KillWait = 10 * time.Second
 
-// Open takes hold of the process that info describes, if it still is that one.
+// Open returns a Handle of the process that info describes, or ErrGone if that process has ended.
 func (t Table) Open(info Info) (*Handle, error) {
 	fd, err := unix.PidfdOpen(info.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
@@ -50,7 +49,7 @@ func (t Table) Open(info Info) (*Handle, error) {
 	return h, nil
 }
 
-// Start starts a child, and holds on to it: Ended reaps it.
+// Start starts a child and returns its Handle. Ended reaps it.
 func (t Table) Start(cmd *exec.Cmd) (*Handle, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -68,17 +67,17 @@ func (t Table) Start(cmd *exec.Cmd) (*Handle, error) {
 	return nil, errors.Join(fmt.Errorf("hold on to process %d: %w", cmd.Process.Pid, err), cmd.Wait())
 }
 
-// PID is for messages: it is the process's own for as long as that runs.
+// PID is for messages. It is valid while the process runs.
 func (h *Handle) PID() int { return h.Info.PID }
 
-// Close lets go of the process.
+// Close closes the pidfd. The process goes on.
 func (h *Handle) Close() {
 	h.closed.Store(true)
 	_ = h.fd.Close()
 }
 
-// Ended returns how the process ended, or the error of ctx if that is first. The end of a
-// process that is no child is ErrGone.
+// Ended waits for the end of the process and returns how it ended, or the error of ctx if ctx
+// ends first. The end of a process that is no child is ErrGone.
 func (h *Handle) Ended(ctx context.Context) error {
 	conn, err := h.fd.SyscallConn()
 	if err != nil {
@@ -110,8 +109,7 @@ func (h *Handle) Ended(ctx context.Context) error {
 	return errors.New("exited by itself")
 }
 
-// Signal sends a signal. A process that has ended is no error; one that Close let go of is an
-// os.ErrClosed.
+// Signal sends a signal. A process that has ended is no error. After Close, it is os.ErrClosed.
 func (h *Handle) Signal(sig unix.Signal) error {
 	var err error
 	conn, cerr := h.fd.SyscallConn()
@@ -119,7 +117,7 @@ func (h *Handle) Signal(sig unix.Signal) error {
 		return cerr
 	}
 	if cerr := conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); cerr != nil {
-		if h.closed.Load() { // which is what package os does not tell here
+		if h.closed.Load() { // cerr does not say that
 			return os.ErrClosed
 		}
 		return cerr
@@ -130,7 +128,8 @@ func (h *Handle) Signal(sig unix.Signal) error {
 	return err
 }
 
-// Stop asks the process to end, and makes it end after grace. It lets go of it.
+// Stop sends SIGTERM, and SIGKILL after grace, waits for the end of the process, and closes the
+// Handle.
 func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
 	defer h.Close()
 	for _, step := range []struct {
@@ -156,8 +155,8 @@ func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
 	return fmt.Errorf("process %d does not end, not even by SIGKILL", h.PID())
 }
 
-// HoldsLock tells whether the process has a file open that is locked by flock(2): the kernel
-// says so, whatever the file says.
+// HoldsLock tells whether the process holds the flock(2) of a file, by the kernel's list of its
+// open files: what is written in the file does not count.
 func (h *Handle) HoldsLock(file *os.File) (bool, error) {
 	is, err := file.Stat()
 	if err != nil {

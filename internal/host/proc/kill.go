@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many processes KillAll holds on to at the same time.
-const atOnce = 128
+// killBatchSize is how many pidfds KillAll has open at a time.
+const killBatchSize = 128
 
-// KillAll ends the processes that list returns, by force, and returns their pids. A process
-// is held first and has to be in the list again then: between the list and the signal its pid
-// may have become that of another one. Process 1 and the caller are never killed: they make it
-// fail. KillAll does not wait for the processes to go.
+// KillAll kills the processes that list returns, and returns their pids. list is called again
+// once the processes are held by pidfds, and only processes of both lists are killed: between
+// list and signal, a pid may have become that of another process. If list returns process 1 or
+// the caller, KillAll kills nothing and fails. It does not wait for the processes to end.
 func KillAll(list func() ([]int, error)) ([]int, error) {
 	pids, err := list()
 	if err != nil {
@@ -29,8 +29,8 @@ func KillAll(list func() ([]int, error)) ([]int, error) {
 		}
 	}
 	var killed []int
-	for some := range slices.Chunk(pids, atOnce) {
-		ended, err := killSome(some, list)
+	for some := range slices.Chunk(pids, killBatchSize) {
+		ended, err := killBatch(some, list)
 		killed = append(killed, ended...)
 		if err != nil {
 			return killed, err
@@ -39,7 +39,7 @@ func KillAll(list func() ([]int, error)) ([]int, error) {
 	return killed, nil
 }
 
-func killSome(pids []int, list func() ([]int, error)) ([]int, error) {
+func killBatch(pids []int, list func() ([]int, error)) ([]int, error) {
 	held := map[int]int{} // pidfd by pid
 	defer func() {
 		for _, fd := range held {
@@ -74,14 +74,13 @@ func killSome(pids []int, list func() ([]int, error)) ([]int, error) {
 	return killed, nil
 }
 
-// InGroup makes a command that was not started yet the first of a process group, and has the
-// end of its context kill the whole group: a helper program goes together with the programs
-// that it has started. KillGroup does the same by hand.
-func InGroup(cmd *exec.Cmd) {
+// SetProcessGroup prepares a command to start in a process group of its own, which is killed as a
+// whole when the context of the command ends: a helper program ends together with its children.
+func SetProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return KillGroup(cmd) }
 }
 
-// KillGroup kills the process group of a command that InGroup was called for. The kernel gives
-// the number of a group to nobody while one of its processes is left.
+// KillGroup kills the process group of a command that SetProcessGroup has prepared. The kernel
+// gives the id of a group to no other group while one of its processes is left.
 func KillGroup(cmd *exec.Cmd) error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }

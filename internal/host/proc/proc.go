@@ -1,13 +1,13 @@
 // Package proc identifies the processes of this machine, and signals them.
 //
-// A pid, the name of a program and its command line prove nothing: the kernel gives a pid
-// out again, and a container may run any file under any name with any arguments. An Info
-// holds what can't be chosen: when the process began, the file that it runs, its user, and
-// its pid and mount namespaces. The network namespace is left out: pods share that of the
-// machine, and the agent may be started in another one than its runtime was.
+// A pid, the name of a program and its command line prove nothing: the kernel reuses pids,
+// and a container may run any file under any name with any arguments. An Info has the
+// properties that a process can't choose: its start time, the file that it runs, its user,
+// and its pid and mount namespaces. The network namespace is left out: pods may share that of
+// the machine, and the agent may be started in another one than its runtime was.
 //
-// No other package sends a signal (internal/arch checks it): what is signalled here is held
-// by a pidfd first, and is not another process that got the same pid meanwhile.
+// No other package sends a signal (internal/arch checks it). A process is held by a pidfd
+// before it is signalled, so the signal can't reach a later process with the same pid.
 package proc
 
 import (
@@ -32,27 +32,28 @@ type Info struct {
 	Parent int
 	Start  uint64 // in clock ticks since the machine came up
 	Zombie bool
-	Exe    string // the path of its program, as it is in its own mount namespace
-	File   File   // its program
-	// Replaced means that its program was removed, or replaced, after the start.
-	Replaced bool
-	User     int
-	Spaces   Namespaces
-	// Own means that it has the user and the namespaces of the process that reads this: no
-	// container has both.
+	Exe    string // path of the executable, in the mount namespace of the process
+	File   File   // the executable
+	// Replaced: the executable was removed, or replaced, after the start.
+	Replaced   bool
+	User       int
+	Namespaces Namespaces
+	// Own: the process has the user and the namespaces of the caller. No process of a container
+	// has both.
 	Own bool
-	// Args is the command line, and nil unless Own: any other process may have given itself
-	// one that has no end, or that blocks whoever reads it.
+	// Args is the command line, and nil unless Own: a read of the command line of any other
+	// process might block, or never end.
 	Args []string
 }
 
-// File is a file of this machine, whatever its names are.
+// File identifies a file of this machine, whatever its names are.
 type File struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
 }
 
-// Namespaces are those that tell a process of the machine from one of a container.
+// Namespaces are the namespaces by which processes of the machine differ from those of
+// containers.
 type Namespaces struct {
 	PID   string `json:"pid"`
 	Mount string `json:"mount"`
@@ -75,7 +76,7 @@ func fileOf(info os.FileInfo) File {
 	return File{Device: stat.Dev, Inode: stat.Ino}
 }
 
-// Read describes the process with this pid.
+// Read returns the Info of the process with this pid.
 func (t Table) Read(pid int) (Info, error) {
 	self, err := t.namespaces("self")
 	if err != nil {
@@ -112,18 +113,18 @@ func (t Table) read(pid int, self Namespaces) (Info, error) {
 	if info.File, err = FileOf(filepath.Join(dir, "exe")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Info{}, err
 	}
-	if info.Spaces, err = t.namespaces(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if info.Namespaces, err = t.namespaces(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Info{}, err
 	}
-	if info.Own = info.Spaces == self && info.User == os.Getuid(); !info.Own {
+	if info.Own = info.Namespaces == self && info.User == os.Getuid(); !info.Own {
 		return info, nil
 	}
 	info.Args, err = readArgs(filepath.Join(dir, "cmdline"))
 	return info, err
 }
 
-// Started returns when the process with this pid began, and ErrGone if it has ended, whether its
-// parent has asked for its exit code or not. It needs no rights.
+// Started returns the start time of the process with this pid, as in Info. A process that has
+// ended, zombies included, is ErrGone. It needs no privileges.
 func (t Table) Started(pid int) (uint64, error) {
 	stat, err := os.ReadFile(filepath.Join(t.Dir, strconv.Itoa(pid), "stat"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -149,7 +150,7 @@ func (t Table) namespaces(of string) (Namespaces, error) {
 	return Namespaces{PID: pid, Mount: mount}, err
 }
 
-// maxArgs is how much is read of a command line.
+// maxArgs is how many bytes of a command line are read.
 const maxArgs = 64 << 10
 
 func readArgs(path string) ([]string, error) {
@@ -165,8 +166,8 @@ func readArgs(path string) ([]string, error) {
 	return strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00"), nil
 }
 
-// parseStat reads /proc/PID/stat. The name of the program, in brackets, may hold
-// anything, so the fields are counted from its end.
+// parseStat parses /proc/PID/stat. The name of the program, in brackets, may contain
+// spaces and brackets, so the fields are counted from the last bracket.
 func parseStat(stat string) (Info, error) {
 	end := strings.LastIndexByte(stat, ')')
 	if end < 0 {
@@ -188,8 +189,8 @@ func parseStat(stat string) (Info, error) {
 	return Info{Parent: ppid, Start: ticks, Zombie: fields[state] == "Z"}, nil
 }
 
-// parseUser reads the real user of /proc/PID/status. The owner of the folder would not do:
-// it is root for each process that must not be traced.
+// parseUser parses the real user of /proc/PID/status. The owner of /proc/PID is not always the
+// user: it is root for a process that must not be traced.
 func parseUser(status string) (int, error) {
 	_, rest, found := strings.Cut(status, "\nUid:")
 	fields := strings.Fields(rest)
@@ -203,9 +204,9 @@ func parseUser(status string) (int, error) {
 	return user, nil
 }
 
-// Find returns the processes of the user and the namespaces of its caller that match. Those
-// that end meanwhile are left out, and so are the children of a match: between fork and exec
-// a child looks like its parent.
+// Find returns the matching processes among those with the caller's user and namespaces (Own).
+// Processes that end meanwhile are left out, and so are the children of a match: between fork
+// and exec a child looks like its parent.
 func (t Table) Find(match func(Info) bool) ([]Info, error) {
 	self, err := t.namespaces("self")
 	if err != nil {

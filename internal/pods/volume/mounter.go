@@ -152,7 +152,7 @@ var helperDirs = []string{"/sbin", "/usr/sbin", "/sbin/fs.d", "/sbin/fs"}
 // alone would mount a volume that is not wanted any more.
 func helper(ctx context.Context, name string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	proc.InGroup(cmd)
+	proc.SetProcessGroup(cmd)
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -97,7 +97,7 @@ func (l *launcher) recorded(r pidRecord, i proc.Info) bool {
 	if r.Exe == (proc.File{}) {
 		return i.Own && hasFlag(i.Args, "--config", l.paths.config)
 	}
-	return r.Exe == i.File && r.Namespaces == i.Spaces
+	return r.Exe == i.File && r.Namespaces == i.Namespaces
 }
 
 func (r pidRecord) matches(i proc.Info) bool { return r.PID == i.PID && r.Start == i.Start }
@@ -178,7 +178,7 @@ func (l *launcher) readPidFile() (pidRecord, error) {
 // writePidFile writes the pid file. A failed write is tried again: until then, containerd is
 // found among all processes.
 func (l *launcher) writePidFile(info proc.Info, config string) {
-	content, err := json.Marshal(pidRecord{PID: info.PID, Start: info.Start, Exe: info.File, Namespaces: info.Spaces, Config: config})
+	content, err := json.Marshal(pidRecord{PID: info.PID, Start: info.Start, Exe: info.File, Namespaces: info.Namespaces, Config: config})
 	if err != nil {
 		l.log.Warn("containerd is in no pid file", "err", err)
 		return

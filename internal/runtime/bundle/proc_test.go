@@ -101,7 +101,7 @@ func TestTheRecordedContainerdIsKnownAgain(t *testing.T) {
 		return info
 	}
 	record := func(of proc.Info, change func(*pidRecord)) pidRecord {
-		r := pidRecord{PID: of.PID, Start: of.Start, Exe: of.File, Namespaces: of.Spaces}
+		r := pidRecord{PID: of.PID, Start: of.Start, Exe: of.File, Namespaces: of.Namespaces}
 		if change != nil {
 			change(&r)
 		}

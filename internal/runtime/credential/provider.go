@@ -110,7 +110,7 @@ func (p *provider) exec(ctx context.Context, repository string, id identity) (*p
 	for _, e := range p.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
-	proc.InGroup(cmd)
+	proc.SetProcessGroup(cmd)
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, exec.ErrWaitDelay) {
 			_ = proc.KillGroup(cmd) // they have its output open, so there are some
