@@ -20,7 +20,7 @@ func TestImagesComeAndGo(t *testing.T) {
 	})
 	var told []string
 	tell := func(p progress.Progress) {
-		told = append(told, fmt.Sprint(p.Done, "/", p.Total, " ", p.Rate, " ", p.Left))
+		told = append(told, fmt.Sprint(p.Done, "/", p.Total, " ", p.Rate, " ", p.Remaining))
 	}
 
 	answer = `{"step":"COMES","done":1,"total":2,"rate":3,"left":1000000000}` + "\n" + `{"step":"DONE","images":["localhost/a:1"]}` + "\n"

@@ -29,7 +29,7 @@ func TestAProgressBar(t *testing.T) {
 		b.show(progress.Progress{})
 		b.show(progress.Progress{Total: 4 << 10})
 		now = now.Add(2 * time.Second)
-		b.show(progress.Progress{Done: 2 << 10, Total: 4 << 10, Rate: 1 << 10, Left: 2 * time.Second})
+		b.show(progress.Progress{Done: 2 << 10, Total: 4 << 10, Rate: 1 << 10, Remaining: 2 * time.Second})
 		b.end(nil)
 		if out.String() != c.want {
 			t.Errorf("%s: got %q, want %q", name, out.String(), c.want)

@@ -1,9 +1,7 @@
-// Package downward reads what a container may know of its own pod: the values behind
-// fieldRef and resourceFieldRef, whether they end up in a variable or in a file of
-// a downwardAPI volume.
+// Package downward has the values of the downward API: of fieldRef and resourceFieldRef, for
+// environment variables and for files of downwardAPI volumes.
 //
-// It is pure. What is known only on the machine (addresses, what the node has to
-// give) is handed in.
+// It is pure: addresses and the allocatable resources of the node are arguments.
 package downward
 
 import (
@@ -15,18 +13,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Facts are what the spec of a pod does not say about it.
+// Facts are values of fieldRefs that are not in the pod's metadata or spec.
 type Facts struct {
 	NodeName string
-	HostIPs  []string // the first is the one that the node goes by
+	HostIPs  []string // the first is the primary address of the node
 	PodIPs   []string // empty until the pod has its network
 }
 
-// Value returns what a fieldRef with that path stands for. A label or annotation
-// that is not there, and an address that is not known yet, are empty; a path that
-// nobody knows is an error.
+// Value returns the value of a fieldRef with that path. A label or annotation that the pod does
+// not have is empty, and so is an address that is not known yet; a path that the downward API
+// does not have is an error.
 func Value(p *v1.Pod, path string, facts Facts) (string, error) {
-	if of, key, ok := subscript(path); ok {
+	if of, key, ok := splitSubscript(path); ok {
 		switch of {
 		case "metadata.labels":
 			return p.Labels[key], nil
@@ -43,9 +41,9 @@ func Value(p *v1.Pod, path string, facts Facts) (string, error) {
 	case "metadata.uid":
 		return string(p.UID), nil
 	case "metadata.labels":
-		return lines(p.Labels), nil
+		return formatMap(p.Labels), nil
 	case "metadata.annotations":
-		return lines(p.Annotations), nil
+		return formatMap(p.Annotations), nil
 	case "spec.nodeName":
 		return facts.NodeName, nil
 	case "spec.serviceAccountName":
@@ -63,8 +61,8 @@ func Value(p *v1.Pod, path string, facts Facts) (string, error) {
 	}
 }
 
-// subscript takes metadata.labels['key'] apart.
-func subscript(path string) (of, key string, ok bool) {
+// splitSubscript splits a path such as metadata.labels['key'] into metadata.labels and key.
+func splitSubscript(path string) (of, key string, ok bool) {
 	of, rest, found := strings.Cut(path, "['")
 	if !found {
 		return "", "", false
@@ -76,9 +74,9 @@ func subscript(path string) (of, key string, ok bool) {
 	return of, key, true
 }
 
-// lines writes a map as programs in containers expect it: a key="value" on each
-// line, in the order of the keys, the values quoted as Go does.
-func lines(m map[string]string) string {
+// formatMap formats labels or annotations as the kubelet does: a key="value" on each line, in the
+// order of the keys, the values quoted as Go does.
+func formatMap(m map[string]string) string {
 	out := make([]string, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, fmt.Sprintf("%s=%q", key, m[key]))

@@ -11,12 +11,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Resource returns what a resourceFieldRef stands for: a request or a limit of a
-// container as a whole number of divisors, rounded up. The container is the one
-// that ref names, else the given one.
+// Resource returns the value of a resourceFieldRef: a request or a limit of a container as a
+// whole number of divisors, rounded up. container is used unless ref names another one.
 //
-// A container without a limit is limited by its pod, and a pod without one by what
-// the node has to give. Huge pages are never shared, so they have no such default.
+// A container without a limit is limited by its pod, and a pod without one by the allocatable
+// resources of the node. Huge pages are never shared, so they have no such default.
 func Resource(p *v1.Pod, ref *v1.ResourceFieldSelector, container string, allocatable v1.ResourceList) (string, error) {
 	if ref.ContainerName != "" {
 		container = ref.ContainerName

@@ -2,6 +2,6 @@ package pod
 
 import "errors"
 
-// ErrNoAnswer says that the container runtime did not answer: what was asked of it may have
-// been done or not. It says nothing of the pod that the call was about.
+// ErrNoAnswer says that the container runtime did not answer a call: the runtime may have done
+// what the call asks for, or not. The error says nothing about the pod of the call.
 var ErrNoAnswer = errors.New("the container runtime does not answer")

@@ -1,17 +1,17 @@
 package pod
 
-// Cause is why a pod is stopped, and the status that it gets for that.
+// Cause is the cause for which a pod is stopped, and the status that the pod gets for it.
 type Cause struct {
 	// Description is why the pod is stopped, for the log: "it was deleted".
 	Description string
-	// Reason and Message are for users: with a reason, the agent ended a pod that
-	// would have gone on, and it is Failed. Without one it ends as its containers do.
+	// Reason and Message are for the status. With a Reason, the agent ends a pod that would
+	// have gone on, and the phase of the pod is Failed. Without one, the exit codes of the
+	// containers decide the phase.
 	Reason, Message string
-	// Disruption is the message of the condition DisruptionTarget that the pod is
-	// given, so that controllers can tell this end from a failure of its own. Empty:
-	// none.
+	// Disruption is the message of the condition DisruptionTarget of the pod, by which
+	// controllers can tell this end from a failure of the pod itself. Empty: no condition.
 	Disruption string
-	// Passing: the cause may pass. A static pod then runs again, since no controller would
-	// make another pod in its place.
+	// Passing: the cause may pass, as a drain does. A static pod then runs again, since no
+	// controller would make another pod in its place.
 	Passing bool
 }

@@ -2,10 +2,8 @@ package pod
 
 import v1 "k8s.io/api/core/v1"
 
-// A pod has containers of several kinds. These find one by its name, which is
-// unique among all of them.
-
-// ContainerSpec returns the spec of a container, whatever its kind, or nil.
+// ContainerSpec returns the spec of the container, init container or ephemeral container with
+// that name, or nil. Names are unique among all containers of a pod.
 func ContainerSpec(p *v1.Pod, name string) *v1.Container {
 	for i := range p.Spec.Containers {
 		if p.Spec.Containers[i].Name == name {
@@ -26,8 +24,8 @@ func ContainerSpec(p *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-// EphemeralTarget names the container whose processes an ephemeral container is
-// to see, or "".
+// EphemeralTarget returns the name of the container whose process namespace an ephemeral
+// container joins, or "".
 func EphemeralTarget(p *v1.Pod, name string) string {
 	for i := range p.Spec.EphemeralContainers {
 		if p.Spec.EphemeralContainers[i].Name == name {
@@ -47,7 +45,7 @@ func IsInit(p *v1.Pod, name string) bool {
 	return false
 }
 
-// IsSidecar tells whether an init container is one that goes on beside the others.
+// IsSidecar tells whether an init container is a sidecar: it goes on beside the containers.
 func IsSidecar(initContainer *v1.Container) bool {
 	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

@@ -2,7 +2,7 @@ package pod
 
 import "time"
 
-// Observed is what the runtime was last seen to hold of one pod.
+// Observed has the sandboxes and containers of one pod, as last read from the runtime.
 type Observed struct {
 	UID       UID
 	Name      string
@@ -12,7 +12,7 @@ type Observed struct {
 	Sandboxes  []Sandbox
 	Containers []Container
 
-	// At is the moment at which reading began: whatever happened before is in it.
+	// At is the time at which reading began: all earlier changes are in the observation.
 	At time.Time
 }
 
@@ -31,8 +31,8 @@ type Sandbox struct {
 	State     SandboxState
 	CreatedAt time.Time
 	IPs       []string
-	Hash      string    // AnnotationSpecHash, as given when it was made
-	FirstSeen time.Time // AnnotationSeen of the pod, as given when it was made
+	Hash      string    // AnnotationSpecHash of the sandbox
+	FirstSeen time.Time // AnnotationSeen of the sandbox, which is that of the pod
 
 	PreviousLife bool // as of a Container
 }
@@ -62,16 +62,16 @@ type Container struct {
 	Reason     string
 	Message    string
 	LogPath    string
-	// ReadOnlyBelow are the paths on which volumes are mounted so that whatever is
-	// mounted below them is read-only, too.
+	// ReadOnlyBelow are the mount paths of volumes that are recursively read-only: all mounts
+	// below them are read-only, too.
 	ReadOnlyBelow []string
 
-	Hash         string        // AnnotationSpecHash, as given when it was made
-	Round        int           // how many restarts of all containers came before it
-	Attempt      int32         // how many of the same name came before: it tells apart what they leave
-	RestartCount int32         // how many of them came before in the same life of the pod
-	Backoff      time.Duration // how long to wait after its end before the next
-	Grace        int64         // seconds that it has to stop
+	Hash         string        // AnnotationSpecHash of the container
+	Round        int           // number of earlier restarts of all containers of the pod
+	Attempt      int32         // number of earlier containers of the same name; logs and messages are filed by it
+	RestartCount int32         // the same, counted in the present life of the pod
+	Backoff      time.Duration // wait between the end of this container and the start of the next
+	Grace        int64         // seconds that the container has to stop
 
 	// PreviousLife: the container is of a life of the pod that is over: the agent stopped the
 	// pod, say for a drain, and now runs it again. The end of the container is no crash, and
@@ -88,15 +88,15 @@ type Container struct {
 	Health Health
 }
 
-// Labels and annotations on what berth makes in a runtime. The labels are the
-// kubelet's, because log shippers, crictl and monitoring look for them; with the
-// annotations, all that a restarted agent needs to know is in the runtime.
+// Labels and annotations of the sandboxes and containers that berth makes. The labels are the
+// kubelet's, because log shippers, crictl and monitoring look for them. A restarted agent reads
+// the annotations: it needs no state file for containers.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
 	LabelPodUID        = "io.kubernetes.pod.uid"
 	LabelContainerName = "io.kubernetes.container.name"
-	LabelRoot          = "berth.dev/root" // id of the root directory whose agent made it
+	LabelRoot          = "berth.dev/root" // id of the root directory of the agent
 
 	AnnotationSpecHash     = "berth.dev/spec-hash"
 	AnnotationBackoff      = "berth.dev/backoff"
@@ -105,7 +105,7 @@ const (
 	AnnotationGrace        = "io.kubernetes.pod.terminationGracePeriod"
 )
 
-// Running tells whether anything of the pod is alive.
+// Running tells whether the sandbox of the pod is ready or a container may run.
 func (o Observed) Running() bool {
 	for _, s := range o.Sandboxes {
 		if s.State == SandboxReady {
@@ -140,8 +140,8 @@ func (o Observed) Sandbox() *Sandbox {
 
 // Outcome is the result of one attempt to bring a pod to its desired state.
 type Outcome struct {
-	// Again asks for another sync at once: an action was executed, so the observation that
-	// led to it is out of date.
+	// Again asks for another sync at once: an action was executed, so the observation is out
+	// of date.
 	Again bool
 	// Due is when the next sync is due if the pod is not enqueued before. Zero: never.
 	Due time.Time

@@ -1,6 +1,5 @@
-// Package pod holds the words that every stage of berth shares: where a pod
-// came from, what changed about it, what the runtime was seen to do with it,
-// and the reasons that users read in a status.
+// Package pod has the types that all stages of berth share: snapshots and updates of
+// pods, observations of the runtime, causes and reasons.
 //
 // There is no behaviour here beyond reading a value, and no I/O. A *v1.Pod that
 // has left package merge is never written to: a package that needs a changed pod makes a
@@ -14,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UID names one life of a pod. Two pods of the same name never share one.
+// UID identifies a pod: a pod that is deleted and created again under the same name has another.
 type UID = types.UID
 
-// The sources that pods come from, as users read them in the source annotation.
+// Values of AnnotationSource: the sources that pods come from.
 const (
 	SourceFile = "file"
 	SourceHTTP = "http"
@@ -44,15 +43,15 @@ const (
 	Add
 	// Change brings pods whose spec, labels, annotations or grace period differ.
 	Change
-	// Delete brings pods that were asked to go: their deletion time is set.
+	// Delete brings pods that are being deleted: their deletion time is set.
 	Delete
 	// Remove brings pods that are no longer in their source.
 	Remove
 	// Reconcile brings pods of which only the status differs from ours.
 	Reconcile
 	// Restore brings pods remembered from before a restart. They count as
-	// additions, and do not make their source ready. Those that do not run are not
-	// started before their source is ready, or known to be unreadable.
+	// additions, and do not make their source ready. A restored pod that does not run is not
+	// started before its source is ready, or known to be unreadable.
 	Restore
 )
 
@@ -102,10 +101,10 @@ type Update struct {
 // The last good version of it, if there was one, stays in force.
 type Refusal struct {
 	Source  string `json:"source"`
-	Origin  string `json:"origin"`           // the file or URL
+	Origin  string `json:"origin"`           // the file or URL of the manifest
 	Line    int    `json:"line,omitempty"`   // counted from 1; 0 if unknown
-	Pod     string `json:"pod,omitempty"`    // namespace/name, if it is a pod and could be read
-	Object  string `json:"object,omitempty"` // what else it is, as in ConfigMap default/settings, likewise
+	Pod     string `json:"pod,omitempty"`    // namespace/name of a pod whose name could be read
+	Object  string `json:"object,omitempty"` // the same for other kinds, as in ConfigMap default/settings
 	Message string `json:"message"`
 	Kept    bool   `json:"kept"` // the last good version is still in force
 	// UID is set for a pod that this version of berth can't read any more. Its containers go
@@ -125,10 +124,10 @@ func IsMirror(p *v1.Pod) bool {
 	return ok
 }
 
-// Source returns the source that merge noted on p.
+// Source returns the source of p, which merge has put into an annotation.
 func Source(p *v1.Pod) string { return p.Annotations[AnnotationSource] }
 
-// HasEnded tells whether the source of p says that it has run to its end. Such a
+// HasEnded tells whether p has already run to its end according to its source. Such a
 // pod never runs again, whatever became of its containers.
 func HasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
@@ -161,17 +160,16 @@ func Created(p *v1.Pod) time.Time {
 // lowestCriticalPriority is where the priorities of system classes begin.
 const lowestCriticalPriority = 2_000_000_000
 
-// IsCritical tells whether p goes before others: static pods and those of a
-// system priority class.
+// IsCritical tells whether p is critical: other pods are preempted for it. Static pods are, and
+// pods of a system priority class.
 func IsCritical(p *v1.Pod) bool {
 	return IsStatic(p) || (p.Spec.Priority != nil && *p.Spec.Priority >= lowestCriticalPriority)
 }
 
-// DefaultGrace is how long a pod has to stop if its manifest does not say.
+// DefaultGrace is the grace period, in seconds, of a pod whose manifest has none.
 const DefaultGrace = int64(30)
 
-// Grace is the time in seconds that p may take to stop: what a deletion asked
-// for, else what its spec says.
+// Grace returns the grace period of p in seconds: that of its deletion, else that of its spec.
 func Grace(p *v1.Pod) int64 {
 	if p.DeletionGracePeriodSeconds != nil {
 		return *p.DeletionGracePeriodSeconds

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// PortNumber is the number of a port that a hook or a probe of c asks for: it
-// gives the number itself, or the name of one of c's ports.
+// PortNumber returns the number of the port of a hook or a probe of c, which may be given by its
+// number or by the name of one of c's ports.
 func PortNumber(c *v1.Container, port intstr.IntOrString) (int, error) {
-	number := port.IntValue() // of a name that is no number: 0
+	number := port.IntValue() // 0 for a name
 	if port.Type == intstr.String {
 		var names []string
 		for _, p := range c.Ports {

@@ -1,6 +1,7 @@
 package pod
 
-// ProbeResult is the result of a probe that changed. Its receiver enqueues the pod.
+// ProbeResult is a result of a probe that differs from the one before. Its receiver enqueues the
+// pod.
 type ProbeResult struct {
 	UID         UID
 	ContainerID string
@@ -11,7 +12,8 @@ type ProbeResult struct {
 type Health struct {
 	// Started and Ready are nil if the container has no probe for them.
 	Started, Ready *bool
-	// Dead says which probe gave the container up, and why. It is empty while it lives.
+	// Dead is the message of the startup or liveness probe that has failed for good. It is empty
+	// while none has.
 	Dead string
 	// Grace is the grace period of that probe in seconds. Nil: that of the pod.
 	Grace *int64

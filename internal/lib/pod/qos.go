@@ -2,10 +2,10 @@ package pod
 
 import v1 "k8s.io/api/core/v1"
 
-// QOSClass is how well a pod is protected when the machine runs short:
-// Guaranteed if every container is promised exactly what it may use, BestEffort
-// if none asks for anything, Burstable otherwise. Init containers count as well. If
-// the pod says something as a whole, that alone counts.
+// QOSClass returns the QoS class of a pod: Guaranteed if the requests of every container equal
+// its limits, BestEffort if no container has requests or limits, Burstable otherwise. Init
+// containers count as well. Requests and limits of the pod as a whole count instead of those of
+// its containers.
 func QOSClass(p *v1.Pod) v1.PodQOSClass {
 	var all []*v1.ResourceRequirements
 	if r := p.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
@@ -23,7 +23,7 @@ func QOSClass(p *v1.Pod) v1.PodQOSClass {
 			request, asked := r.Requests[name]
 			limit := r.Limits[name]
 			anything = anything || request.Sign() > 0 || limit.Sign() > 0
-			// A request that is not made is as large as the limit. One of zero is not.
+			// A missing request is as large as the limit. A request of zero is not.
 			guaranteed = guaranteed && limit.Sign() > 0 && (!asked || request.Cmp(limit) == 0)
 		}
 	}

@@ -1,6 +1,6 @@
 package pod
 
-// Reasons that users know from the kubelet: why a container waits.
+// Waiting reasons of containers, as the kubelet has them.
 const (
 	ReasonContainerCreating     = "ContainerCreating"
 	ReasonPodInitializing       = "PodInitializing"
@@ -18,7 +18,7 @@ const (
 	ReasonPostStartHookError    = "PostStartHookError"
 )
 
-// Reasons for which a container ended, or a pod did not run.
+// Reasons for which a container has terminated, or a pod has failed.
 const (
 	ReasonCompleted              = "Completed"
 	ReasonError                  = "Error"

@@ -12,15 +12,15 @@ import (
 
 // How a path below an open directory is resolved.
 const (
-	// Within follows symbolic links to other places of the same tree, and never out of
-	// it, whoever moves them meanwhile. It needs Linux 5.6.
+	// Within follows symbolic links within the directory, and never out of it, even if
+	// another process moves links at the same time. It needs Linux 5.6.
 	Within = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
-	// Straight follows no symbolic link, and crosses no mount point.
-	Straight = noLinks | unix.RESOLVE_NO_XDEV
+	// NoLinksNoMounts follows no symbolic link, and crosses no mount point.
+	NoLinksNoMounts = noLinks | unix.RESOLVE_NO_XDEV
 )
 
-// OpenIn opens a path below an open directory, with flags as in open(2). With O_RDONLY,
-// that is for directories: files are opened by OpenRegularIn.
+// OpenIn opens a path below an open directory, with flags as in open(2). With O_RDONLY, path
+// has to be a directory: files are opened by OpenRegularIn.
 func OpenIn(dir *os.File, path string, flags int, resolve uint64) (*os.File, error) {
 	how := &unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: resolve}
 	for tries := 0; ; tries++ {
@@ -30,7 +30,7 @@ func OpenIn(dir *os.File, path string, flags int, resolve uint64) (*os.File, err
 			return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), path)), nil
 		case errors.Is(err, unix.ENOSYS):
 			return openBySteps(dir, path, flags, resolve)
-		// EAGAIN: something was renamed while the kernel looked, so it can't be sure.
+		// EAGAIN: an entry was renamed while the kernel resolved the path.
 		case !errors.Is(err, unix.EINTR) && (!errors.Is(err, unix.EAGAIN) || tries > 100):
 			return nil, openError(dir, path, err)
 		}
@@ -44,8 +44,9 @@ func openError(dir *os.File, path string, err error) error {
 	return &os.PathError{Op: "open", Path: filepath.Join(dir.Name(), path), Err: err}
 }
 
-// openBySteps is OpenIn for kernels without openat2: one component after the other, none
-// of which may be a symbolic link. Of mount points it sees those of another file system.
+// openBySteps is OpenIn for kernels without openat2: it opens one component of the path after
+// the other, and refuses symbolic links. It sees a mount point only if another file system
+// is mounted there.
 func openBySteps(dir *os.File, path string, flags int, resolve uint64) (*os.File, error) {
 	if resolve&unix.RESOLVE_NO_SYMLINKS == 0 {
 		return nil, openError(dir, path, fmt.Errorf("to follow symbolic links safely needs Linux 5.6 (openat2): %w", unix.ENOSYS))
@@ -79,8 +80,8 @@ func openBySteps(dir *os.File, path string, flags int, resolve uint64) (*os.File
 	return os.NewFile(uintptr(at), filepath.Join(dir.Name(), path)), nil
 }
 
-// checkStep refuses a symbolic link that was opened as such (O_PATH), unless the caller
-// wants just that, and another file system.
+// checkStep refuses another file system, and a symbolic link that was opened as such (O_PATH),
+// unless the caller has asked for the link with O_NOFOLLOW.
 func checkStep(dir *os.File, fd, flags int, resolve uint64) error {
 	var root, st unix.Stat_t
 	if err := errors.Join(unix.Fstat(int(dir.Fd()), &root), unix.Fstat(fd, &st)); err != nil {

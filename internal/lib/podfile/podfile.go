@@ -1,7 +1,7 @@
-// Package podfile reads what containers can write: files of the pod's directory that
+// Package podfile reads files that containers can write: files of the pod's directory that
 // are mounted into them, volumes, termination messages, and logs, which a pod with a
 // hostPath can reach. A container chooses the content, the size and the kind of such a
-// file, and how many there are. So whatever is read here
+// file, and how many there are. So each file that is read here
 //
 //   - is a regular file, which is known before it is opened: to open a pipe waits for
 //     its writer, and to open a device can do anything (a container can make one in an
@@ -12,7 +12,7 @@
 //     of a directory one batch of names, of a tree one batch for each of MaxDepth levels.
 //
 // A trusted directory (base) is one whose path no container can change: the directory of
-// all pods, that of all logs. Symbolic links on the way to it are the administrator's, and
+// all pods, the directory of all logs. Symbolic links on the way to it are the administrator's, and
 // are followed. A test in internal/arch keeps the packages that handle pods from reading
 // files in any other way.
 package podfile
@@ -51,8 +51,8 @@ func Open(base, name string) (*os.File, error) {
 	return OpenRegularIn(dir, name, noLinks)
 }
 
-// OpenRegularIn opens a regular file below an open directory for reading. How its path is
-// resolved is said as in OpenIn.
+// OpenRegularIn opens a regular file below an open directory for reading. resolve is as in
+// OpenIn.
 func OpenRegularIn(dir *os.File, name string, resolve uint64) (*os.File, error) {
 	// O_PATH opens nothing yet: a device stays untouched.
 	handle, err := OpenIn(dir, name, unix.O_PATH, resolve)

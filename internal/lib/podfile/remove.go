@@ -21,11 +21,12 @@ const (
 	maxOpen = 64
 )
 
-// ErrMountPoint says that a removal came upon a mount: what is behind it is somebody's data.
+// ErrMountPoint says that a removal has found a mount point. The data of a mounted volume must
+// not be removed.
 var ErrMountPoint = errors.New("still a mount point")
 
-// RemoveAll removes the entry name of the directory base, whatever it is, with all that is
-// in it, as RemoveTree does.
+// RemoveAll removes the entry name of the directory base: a file, or a directory with all its
+// content, as RemoveTree does.
 func RemoveAll(base, name string) error {
 	dir, err := OpenDir(base, ".")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,9 +42,9 @@ func RemoveAll(base, name string) error {
 	return RemoveTree(dir, name)
 }
 
-// RemoveTree removes a directory in dir with all that is in it. It follows no
-// symbolic link, and stops with ErrMountPoint at a mount point. The kernel is asked at each
-// step, so nothing can be mounted unseen meanwhile. Not being there is fine.
+// RemoveTree removes a directory in dir with all its content. It follows no symbolic link, and
+// stops with ErrMountPoint at a mount point. The kernel checks each component when it is opened,
+// so a mount that is made meanwhile is seen, too. A directory that does not exist is no error.
 func RemoveTree(dir *os.File, name string) error {
 	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 		return &os.PathError{Op: "remove", Path: dir.Name(), Err: fmt.Errorf("%q is no entry of it", name)}
@@ -52,8 +53,8 @@ func RemoveTree(dir *os.File, name string) error {
 	return r.tree(dir, name, 0)
 }
 
-// remover removes one tree. What is too deep in it is moved to its top, where it
-// is found again, also by the removal that follows on a crash.
+// remover removes one tree. Directories that are nested too deep are moved to the top of the
+// tree, where this removal finds them again, or the next one after a crash.
 type remover struct {
 	top    *os.File
 	moved  int
@@ -61,7 +62,7 @@ type remover struct {
 }
 
 func (r *remover) tree(parent *os.File, name string, depth int) error {
-	dir, err := OpenIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, Straight)
+	dir, err := OpenIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, NoLinksNoMounts)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -82,7 +83,7 @@ func (r *remover) tree(parent *os.File, name string, depth int) error {
 	return Unlink(parent, name, unix.AT_REMOVEDIR)
 }
 
-// pass lists a directory once and removes what it lists, in batches. A directory that
+// pass lists a directory once and removes the listed entries, in batches. A directory that
 // changes may not be listed in full: it is empty only when a pass finds nothing. A pass
 // does not begin anew after each batch, because ext4 keeps the blocks of removed entries:
 // each new beginning would read all of them again.
@@ -133,7 +134,7 @@ func (r *remover) moveUp(dir *os.File, name string) error {
 }
 
 // Unlink removes an entry of an open directory: with AT_REMOVEDIR an empty directory, with
-// 0 anything else. Not being there is fine.
+// 0 anything else. An entry that does not exist is no error.
 func Unlink(dir *os.File, name string, flags int) error {
 	err := unix.Unlinkat(int(dir.Fd()), name, flags)
 	if err == nil || errors.Is(err, unix.ENOENT) {

@@ -27,7 +27,7 @@ var (
 
 // Entry is an entry of a directory.
 type Entry struct {
-	Dir  *os.File     // holds it, and is open while the entry is visited
+	Dir  *os.File     // the directory of the entry, open while the entry is visited
 	Name string       // in Dir
 	Stat *unix.Stat_t // of the entry itself, also if it is a symbolic link
 }
@@ -35,11 +35,11 @@ type Entry struct {
 // IsDir tells whether the entry is a directory.
 func (e Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// Walk visits all that is below a directory, in no order, each directory before what is in
-// it. It follows no symbolic link and crosses no mount point; entries that vanish meanwhile
-// are left out. An entry limit of 0 is none. It goes on after a directory that is nested
-// too deep, and returns ErrTooDeep in the end. fs.SkipDir, returned for a directory, leaves
-// out what is in it; any other error ends the walk.
+// Walk visits all entries below a directory, in no order, each directory before its content.
+// It follows no symbolic link and crosses no mount point; entries that vanish meanwhile
+// are left out. With maxEntries 0 there is no limit of entries. Walk goes on after a directory that
+// is nested too deep, and returns ErrTooDeep in the end. If visit returns fs.SkipDir for a
+// directory, its content is left out; any other error ends the walk.
 func Walk(ctx context.Context, root *os.File, maxEntries int, visit func(Entry) error) error {
 	w := &walk{maxEntries: maxEntries, visit: visit}
 	defer func() {
@@ -47,7 +47,7 @@ func Walk(ctx context.Context, root *os.File, maxEntries int, visit func(Entry) 
 			_ = l.dir.Close()
 		}
 	}()
-	dir, err := OpenIn(root, ".", unix.O_RDONLY|unix.O_DIRECTORY, Straight)
+	dir, err := OpenIn(root, ".", unix.O_RDONLY|unix.O_DIRECTORY, NoLinksNoMounts)
 	if err != nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func Walk(ctx context.Context, root *os.File, maxEntries int, visit func(Entry) 
 	return w.tooDeep
 }
 
-// level is a directory whose entries are being visited, and those that were read of it.
+// level is a directory whose entries are being visited.
 type level struct {
 	dir   *os.File
-	names []string
+	names []string // the rest of the batch of names that was read last
 }
 
 type walk struct {
@@ -76,7 +76,7 @@ type walk struct {
 	tooDeep             error
 }
 
-// next visits one entry, or leaves a directory that has no more.
+// next visits one entry, or closes a directory that has no more entries.
 func (w *walk) next() error {
 	at := &w.levels[len(w.levels)-1]
 	if len(at.names) == 0 {
@@ -118,7 +118,7 @@ func (w *walk) enter(parent *os.File, name string) error {
 		w.tooDeep = ErrTooDeep
 		return nil
 	}
-	dir, err := OpenIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, Straight)
+	dir, err := OpenIn(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, NoLinksNoMounts)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
 		return nil // gone or replaced meanwhile, or something is mounted there

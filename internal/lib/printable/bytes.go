@@ -2,7 +2,7 @@ package printable
 
 import "fmt"
 
-// Bytes writes a size with as many digits as people read.
+// Bytes formats a size for people: 512, 1.5Ki, 23Mi.
 func Bytes(n int64) string {
 	for _, unit := range []struct {
 		size int64

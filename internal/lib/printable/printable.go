@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// cutMark stands where text was left out.
-const cutMark = "..."
+// ellipsis marks the place of text that was left out.
+const ellipsis = "..."
 
-// OneLine returns s on one line that is fit to be printed anywhere.
+// OneLine joins the words of s by single spaces, and replaces each character that is not printable
+// by a question mark.
 func OneLine(s string) string {
 	var b strings.Builder
 	for word := range strings.FieldsSeq(s) {
@@ -34,11 +35,11 @@ func Head(s string, size int) string {
 	if len(s) <= size {
 		return s
 	}
-	end := size - len(cutMark)
+	end := size - len(ellipsis)
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return s[:end] + cutMark
+	return s[:end] + ellipsis
 }
 
 // Tail returns the end of s in at most size bytes, cut between two letters.
@@ -46,9 +47,9 @@ func Tail(s string, size int) string {
 	if len(s) <= size {
 		return s
 	}
-	start := len(s) - size + len(cutMark)
+	start := len(s) - size + len(ellipsis)
 	for start < len(s) && !utf8.RuneStart(s[start]) {
 		start++
 	}
-	return cutMark + s[start:]
+	return ellipsis + s[start:]
 }

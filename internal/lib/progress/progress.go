@@ -16,12 +16,12 @@ const (
 	// window is the time over which the rate is measured. Runtimes count by the megabyte: over a
 	// slow link, the rate of a shorter window would jump between zero and too much.
 	window = 30 * time.Second
-	// least is the shortest time over which a rate is computed.
-	least = time.Second
+	// minSpan is the shortest time over which a rate is computed.
+	minSpan = time.Second
 	// silence is the time without data from which on Progress.Silent is set.
 	silence = 15 * time.Second
-	// step is the least time between two readings that are kept.
-	step = time.Second / 2
+	// minInterval is the least time between two readings that are kept: of two closer ones, the newer.
+	minInterval = time.Second / 2
 )
 
 // Progress is the progress of a transfer.
@@ -30,8 +30,8 @@ type Progress struct {
 	Total int64 `json:"total,omitempty"` // 0: it is not known
 	// Rate is in bytes per second. 0: none, or it is not known yet.
 	Rate int64 `json:"rate,omitempty"`
-	// Left is the time that is left at that rate. 0: it is not known.
-	Left time.Duration `json:"left,omitempty"` // nanoseconds in JSON, like all durations of Go
+	// Remaining is the time that is left at that rate. 0: it is not known.
+	Remaining time.Duration `json:"left,omitempty"` // nanoseconds in JSON, like all durations of Go
 	// Silent is the time since the last data. 0: less than 15 seconds.
 	Silent time.Duration `json:"silent,omitempty"`
 }
@@ -49,23 +49,24 @@ type reading struct {
 type Meter struct {
 	readings []reading // of the window, the oldest first
 	total    int64
-	moved    time.Time // when something came last, or the first reading was made
+	lastData time.Time // time of the last reading with another count, or of the start
 }
 
-// NewMeter returns a meter of something that begins now.
-func NewMeter(now time.Time) *Meter { return &Meter{moved: now} }
+// NewMeter returns a meter of a transfer that begins now.
+func NewMeter(now time.Time) *Meter { return &Meter{lastData: now} }
 
-// Add takes a reading. If there is less than before, it begins anew.
+// Add adds a reading. If done is less than before, the transfer has begun anew, and older readings
+// do not count.
 func (m *Meter) Add(done, total int64, now time.Time) {
 	m.total = total
 	last := len(m.readings) - 1
 	if last < 0 || done != m.readings[last].done {
-		m.moved = now
+		m.lastData = now
 	}
 	if last >= 0 && done < m.readings[last].done {
 		m.readings = nil
 	}
-	if n := len(m.readings); n >= 2 && now.Sub(m.readings[n-2].at) < step {
+	if n := len(m.readings); n >= 2 && now.Sub(m.readings[n-2].at) < minInterval {
 		m.readings = m.readings[:n-1]
 	}
 	m.readings = append(m.readings, reading{now, done})
@@ -74,10 +75,10 @@ func (m *Meter) Add(done, total int64, now time.Time) {
 	}
 }
 
-// Progress is what the readings come to.
+// Progress computes the progress of the transfer from the readings.
 func (m *Meter) Progress(now time.Time) Progress {
 	p := Progress{Total: m.total}
-	if quiet := now.Sub(m.moved); quiet >= silence {
+	if quiet := now.Sub(m.lastData); quiet >= silence {
 		p.Silent = quiet
 	}
 	if len(m.readings) == 0 {
@@ -86,18 +87,18 @@ func (m *Meter) Progress(now time.Time) Progress {
 	first, last := m.readings[0], m.readings[len(m.readings)-1]
 	p.Done = last.done
 	took := now.Sub(first.at)
-	if p.Silent > 0 || took < least || last.done <= first.done {
+	if p.Silent > 0 || took < minSpan || last.done <= first.done {
 		return p
 	}
 	p.Rate = int64(float64(last.done-first.done) / took.Seconds())
 	if p.Rate > 0 && p.Total > p.Done {
-		p.Left = time.Duration(float64(p.Total-p.Done) / float64(p.Rate) * float64(time.Second))
+		p.Remaining = time.Duration(float64(p.Total-p.Done) / float64(p.Rate) * float64(time.Second))
 	}
 	return p
 }
 
-// String says how much is here, how fast it comes, and how long it will take, as
-// far as that is known.
+// String formats what is known of bytes, rate, remaining time and silence: "3.0Mi of 10Mi, 1.0Mi/s,
+// 7s left".
 func (p Progress) String() string {
 	var parts []string
 	switch {
@@ -111,8 +112,8 @@ func (p Progress) String() string {
 	if p.Rate > 0 {
 		parts = append(parts, printable.Bytes(p.Rate)+"/s")
 	}
-	if p.Left > 0 {
-		parts = append(parts, p.Left.Round(time.Second).String()+" left")
+	if p.Remaining > 0 {
+		parts = append(parts, p.Remaining.Round(time.Second).String()+" left")
 	}
 	if p.Silent > 0 {
 		parts = append(parts, "nothing came for "+p.Silent.Round(time.Second).String())

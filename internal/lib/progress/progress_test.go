@@ -25,7 +25,7 @@ func TestAMeter(t *testing.T) {
 			[]note{{0, 10, 100}}, 0, Progress{Done: 10, Total: 100},
 		},
 		"what was here before does not count": {
-			[]note{{0, 40, 100}, {2 * second, 60, 100}}, 0, Progress{Done: 60, Total: 100, Rate: 10, Left: 4 * second},
+			[]note{{0, 40, 100}, {2 * second, 60, 100}}, 0, Progress{Done: 60, Total: 100, Rate: 10, Remaining: 4 * second},
 		},
 		"too soon": {
 			[]note{{0, 0, 100}, {500 * time.Millisecond, 60, 100}}, 0, Progress{Done: 60, Total: 100},
@@ -37,7 +37,7 @@ func TestAMeter(t *testing.T) {
 			[]note{{0, 0, 20}, {2 * second, 20, 20}}, 0, Progress{Done: 20, Total: 20, Rate: 10},
 		},
 		"it becomes slower while nothing comes": {
-			[]note{{0, 0, 100}, {2 * second, 20, 100}}, 2 * second, Progress{Done: 20, Total: 100, Rate: 5, Left: 16 * second},
+			[]note{{0, 0, 100}, {2 * second, 20, 100}}, 2 * second, Progress{Done: 20, Total: 100, Rate: 5, Remaining: 16 * second},
 		},
 		"nothing comes any more": {
 			[]note{{0, 0, 100}, {2 * second, 20, 100}, {15 * second, 20, 100}},
@@ -47,17 +47,17 @@ func TestAMeter(t *testing.T) {
 		"it comes again": {
 			[]note{{0, 0, 100}, {2 * second, 20, 100}, {20 * second, 20, 100}, {8 * second, 50, 100}},
 			0,
-			Progress{Done: 50, Total: 100, Rate: 1, Left: 50 * second},
+			Progress{Done: 50, Total: 100, Rate: 1, Remaining: 50 * second},
 		},
 		"the past is forgotten": {
 			[]note{{0, 0, 1000}, {second, 500, 1000}, {29 * second, 520, 1000}, {2 * second, 580, 1000}},
 			0,
-			Progress{Done: 580, Total: 1000, Rate: 30, Left: 14 * second},
+			Progress{Done: 580, Total: 1000, Rate: 30, Remaining: 14 * second},
 		},
 		"it begins anew": {
 			[]note{{0, 0, 100}, {10 * second, 90, 100}, {second, 10, 100}, {2 * second, 30, 100}},
 			0,
-			Progress{Done: 30, Total: 100, Rate: 10, Left: 7 * second},
+			Progress{Done: 30, Total: 100, Rate: 10, Remaining: 7 * second},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestProgressInWords(t *testing.T) {
 		"":                                      {},
 		"0 of 4.0Ki":                            {Total: 4 << 10},
 		"2.0Ki, 1.0Ki/s":                        {Done: 2 << 10, Rate: 1 << 10},
-		"2.0Mi of 4.0Gi, 1.0Mi/s, 1h8m13s left": {Done: 2 << 20, Total: 4 << 30, Rate: 1 << 20, Left: 4093 * time.Second},
+		"2.0Mi of 4.0Gi, 1.0Mi/s, 1h8m13s left": {Done: 2 << 20, Total: 4 << 30, Rate: 1 << 20, Remaining: 4093 * time.Second},
 		"2.0Ki of 4.0Ki, nothing came for 17s":  {Done: 2 << 10, Total: 4 << 10, Silent: 17*time.Second + time.Millisecond},
 		"nothing came for 1m0s":                 {Silent: time.Minute},
 	} {

@@ -1,5 +1,5 @@
-// Package run starts goroutines: each has a name, an owner and an end. A Group
-// owns them; the maker of the group waits for it with Stop.
+// Package run starts goroutines: each has a name, an owner and an end. A Group owns
+// goroutines; the code that made the group ends it with Stop, which waits for them.
 package run
 
 import (
@@ -22,7 +22,7 @@ func NewGroup(ctx context.Context, log *slog.Logger) *Group {
 	return &Group{ctx: ctx, cancel: cancel, log: log}
 }
 
-// Context is the one that the goroutines of the group are given.
+// Context returns the context of the goroutines of the group.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Go starts f under a name. f must return soon after its context ends.

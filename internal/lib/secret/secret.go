@@ -1,7 +1,6 @@
-// Package secret holds settings that may contain passwords and tokens, such that they do
-// not get out by accident: printed, logged or encoded, they show that there is something,
-// and not what. Whoever needs the secret itself asks for it by Reveal, which can be
-// searched for.
+// Package secret has types for settings that may contain passwords and tokens. Printed, logged
+// or encoded, such a setting shows a placeholder instead of its secret parts. Only Reveal returns
+// the secret: a search for it finds all code that uses secrets.
 package secret
 
 import (
@@ -15,50 +14,49 @@ import (
 	"strings"
 )
 
-// hidden stands in the place of a secret.
-const hidden = "xxxxx"
+// placeholder is printed instead of a secret.
+const placeholder = "xxxxx"
 
-// URL is a URL with which others could do what its owner may: the name and password in
-// it, and its query.
+// URL is a URL with secret parts: the name and password in it, its query and its fragment.
 type URL struct{ text string }
 
-// NewURL returns a URL that is not shown. It need not be one that can be parsed.
+// NewURL makes a URL secret. A text that can't be parsed as a URL is secret as a whole.
 func NewURL(text string) URL { return URL{text} }
 
-// Reveal returns all of it.
+// Reveal returns the URL with its secrets.
 func (u URL) Reveal() string { return u.text }
 
-// String is the URL without its secrets.
+// String returns the URL with placeholders instead of its secrets.
 func (u URL) String() string {
 	if u.text == "" {
 		return ""
 	}
 	parsed, err := url.Parse(u.text)
 	if err != nil {
-		return hidden
+		return placeholder
 	}
 	shown := url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: parsed.Path, RawPath: parsed.RawPath}
 	if parsed.Opaque != "" {
-		shown.Opaque = hidden
+		shown.Opaque = placeholder
 	}
 	if parsed.User != nil {
-		shown.User = url.User(hidden)
+		shown.User = url.User(placeholder)
 	}
 	if parsed.RawQuery != "" || parsed.ForceQuery {
-		shown.RawQuery = hidden
+		shown.RawQuery = placeholder
 	}
 	if parsed.Fragment != "" {
-		shown.Fragment = hidden
+		shown.Fragment = placeholder
 	}
 	return shown.String()
 }
 
-// Origin is the URL as the place that something came from: without its secrets, and
-// without what stands for them.
+// Origin returns scheme, host and path of the URL, without secrets or placeholders: the origin
+// of a manifest, for users.
 func (u URL) Origin() string {
 	parsed, err := url.Parse(u.text)
 	if err != nil {
-		return hidden
+		return placeholder
 	}
 	return (&url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: parsed.Path}).String()
 }
@@ -69,8 +67,8 @@ func (u URL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
 // LogValue implements slog.LogValuer.
 func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// MarshalText implements encoding.TextMarshaler. What it returns can't be used any more to
-// ask for anything.
+// MarshalText implements encoding.TextMarshaler. The text has no secrets, so it can't be used
+// for requests.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -79,9 +77,9 @@ func (u *URL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parts are the texts in the URL that nobody else may read, in all the forms in which they
-// may be written.
-func (u URL) parts() []string {
+// secretParts returns the secret texts in the URL, in all the forms in which an error may quote
+// them.
+func (u URL) secretParts() []string {
 	parsed, err := url.Parse(u.text)
 	if err != nil {
 		return []string{u.text}
@@ -102,16 +100,16 @@ func (u URL) parts() []string {
 	return out
 }
 
-// Header are the values of headers, by name. The names may be shown.
+// Header holds HTTP headers whose values are secret. Their names are not.
 type Header struct{ values map[string][]string }
 
-// NewHeader returns headers whose values are not shown.
+// NewHeader makes the values of headers secret.
 func NewHeader(values map[string][]string) Header { return Header{values} }
 
-// Reveal returns all of it.
+// Reveal returns the headers with their values.
 func (h Header) Reveal() map[string][]string { return h.values }
 
-// String is the names.
+// String returns the names of the headers.
 func (h Header) String() string {
 	return strings.Join(slices.Sorted(maps.Keys(h.values)), ", ")
 }
@@ -126,7 +124,7 @@ func (h Header) LogValue() slog.Value { return slog.StringValue(h.String()) }
 func (h Header) MarshalJSON() ([]byte, error) {
 	shown := map[string][]string{}
 	for name := range h.values {
-		shown[name] = []string{hidden}
+		shown[name] = []string{placeholder}
 	}
 	return json.Marshal(shown)
 }
@@ -143,19 +141,20 @@ func (h *Header) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// shortest is the length below which a text is too common to be looked for in another.
-const shortest = 4
+// minPartLen is the least length of a secret text that Clean looks for: a shorter text may be in
+// any error by chance.
+const minPartLen = 4
 
-// Clean returns err as others may read it: without the secrets of a URL and its headers,
-// which libraries put into the texts of errors. An error without any is returned as it is.
+// Clean removes the secrets of a URL and its headers from the text of an error: libraries put
+// them there. An error without secrets is returned as it is.
 func Clean(err error, u URL, h Header) error {
 	if err == nil {
 		return nil
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // it says what was asked for, and where
+		err = wrapped.Err // the text of wrapped begins with the URL
 	}
-	parts := u.parts()
+	parts := u.secretParts()
 	for _, values := range h.values {
 		for _, value := range values {
 			parts = append(parts, value)
@@ -166,8 +165,8 @@ func Clean(err error, u URL, h Header) error {
 	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) })
 	text := err.Error()
 	for _, part := range parts {
-		if len(part) >= shortest {
-			text = strings.ReplaceAll(text, part, hidden)
+		if len(part) >= minPartLen {
+			text = strings.ReplaceAll(text, part, placeholder)
 		}
 	}
 	if text == err.Error() {

@@ -1,9 +1,9 @@
 // Package table writes aligned columns. Unlike text/tabwriter it remembers how
-// wide its columns are, so that rows which are added later are aligned with those that
+// wide its columns are, so that rows which are added later are aligned with rows that
 // were written before.
 //
 // Control characters in cells are replaced, so that no cell can send commands to a terminal. Colour is
-// added by the painter of a table alone, after widths were computed.
+// added by the Painter of a table alone, after widths were computed.
 package table
 
 import (

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// SourceOf returns in a few words what a volume is made of, for users: the name of an object, a path, a
-// server. It is empty for a kind that is not supported.
+// SourceOf returns the source of a volume for users: the name of an object, a path, a server. It is
+// empty for a kind that is not supported.
 func SourceOf(s *v1.VolumeSource) string { return Of(s).row().source(s) }
 
 func emptyDirSource(s *v1.VolumeSource) string {

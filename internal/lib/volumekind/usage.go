@@ -2,17 +2,17 @@ package volumekind
 
 import v1 "k8s.io/api/core/v1"
 
-// Usage is how the space that a volume takes is measured.
+// Usage is how the disk space of a volume is measured.
 type Usage int
 
 const (
-	NotMeasured    Usage = iota // the space is not the pod's alone, or no part of its node's
-	Filesystem                  // the volume is a file system of its own, which knows what is in use
-	Files                       // the files are counted
-	EphemeralFiles              // the files are counted, and belong to the ephemeral storage of the pod
+	NotMeasured    Usage = iota // the space is shared with others, or is not on the node
+	Filesystem                  // the volume is a file system of its own: statfs returns the used space
+	Files                       // the sizes of the files are added up
+	EphemeralFiles              // as Files, and they count as ephemeral storage of the pod
 )
 
-// UsageOf returns how the space that a volume takes is measured.
+// UsageOf returns how the disk space of a volume is measured.
 func UsageOf(s *v1.VolumeSource) Usage { return Of(s).row().usage(s) }
 
 func always(u Usage) func(*v1.VolumeSource) Usage {

@@ -1,5 +1,5 @@
-// Package volumekind is the table of the kinds of volumes that berth supports, with what other packages
-// need to know of each. No other package lists the supported kinds, except volume, which adds to each the
+// Package volumekind is the table of the kinds of volumes that berth supports, with the properties of
+// each kind. No other package lists the supported kinds, except volume, which adds to each the
 // functions that set it up, and a test makes sure that it has all of them.
 package volumekind
 
@@ -27,10 +27,11 @@ const (
 	Image       Kind = "image"
 )
 
-// row is what is known of one kind.
+// row has the properties of one kind.
 type row struct {
 	kind Kind
-	// plugin is the name of the kubelet's volume plugin. What is behind a claim is not looked up for that.
+	// plugin is the name of the kubelet's volume plugin. All claims have the same one: the volume of a
+	// claim is not looked up for it.
 	plugin string
 	is     func(*v1.VolumeSource) bool
 	source func(*v1.VolumeSource) string
@@ -38,12 +39,13 @@ type row struct {
 	usage  func(*v1.VolumeSource) Usage
 }
 
+// traits are the yes-or-no properties of a kind.
 type traits uint8
 
 const (
 	content traits = 1 << iota // the agent writes the files, and keeps them up to date
 	ownDir                     // the agent makes the directory: on its disk, or in memory
-	device                     // it may be a block device
+	device                     // the volume may be a block device
 )
 
 var table = []row{
@@ -88,7 +90,8 @@ func Of(s *v1.VolumeSource) Kind {
 	return ""
 }
 
-// row of a kind that is not supported has no traits.
+// row returns the row of the kind. A kind that is not supported has no traits, and its plugin is
+// "unknown".
 func (k Kind) row() row {
 	for _, r := range table {
 		if r.kind == k {
@@ -101,8 +104,8 @@ func (k Kind) row() row {
 // Plugin returns the name of the kubelet's volume plugin for the kind, as metrics have it.
 func (k Kind) Plugin() string { return "kubernetes.io/" + k.row().plugin }
 
-// Dir returns the name of the directory below volumes/ that holds the volumes of that kind: that of the
-// kubelet, since tools look there.
+// Dir returns the name of the directory below volumes/ that holds the volumes of the kind. It is the
+// same as the kubelet's, since tools look there.
 func (k Kind) Dir() string { return strings.ReplaceAll(k.Plugin(), "/", "~") }
 
 // HasContent tells whether the agent writes the files of such volumes, and keeps them up to date with

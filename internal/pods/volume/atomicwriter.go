@@ -98,7 +98,7 @@ func (c atomicWriter) contains(name string, p payload) bool {
 }
 
 func (c atomicWriter) same(e podfile.Entry, want file) bool {
-	file, err := podfile.OpenRegularIn(e.Dir, e.Name, podfile.Straight)
+	file, err := podfile.OpenRegularIn(e.Dir, e.Name, podfile.NoLinksNoMounts)
 	if err != nil {
 		return false
 	}

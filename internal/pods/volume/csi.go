@@ -74,7 +74,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 // unmountCSI lets the CSI drivers unpublish the volumes of a pod. Only they know what they mounted
 // below the volumes directory.
 func (m *Manager) unmountCSI(ctx context.Context, t *task, uid pod.UID, podDir *os.File) error {
-	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, volumekind.CSI.Dir()), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	dir, err := podfile.OpenIn(podDir, filepath.Join(volumesDir, volumekind.CSI.Dir()), unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

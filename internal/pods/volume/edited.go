@@ -95,7 +95,7 @@ func (m *Manager) unmountVolume(ctx context.Context, t *task, uid pod.UID, volum
 		return err
 	}
 	defer pods.Close()
-	podDir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	podDir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (m *Manager) unmountVolume(ctx context.Context, t *task, uid pod.UID, volum
 	if err != nil {
 		return err
 	}
-	in, err := podfile.OpenIn(podDir, strings.TrimPrefix(above, podDir.Name()+"/"), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	in, err := podfile.OpenIn(podDir, strings.TrimPrefix(above, podDir.Name()+"/"), unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

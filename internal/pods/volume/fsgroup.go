@@ -72,7 +72,7 @@ func chgrpTree(ctx context.Context, root *os.File, gid int, lazy bool) (refused 
 
 func chgrpEntry(e podfile.Entry, gid int, refused *refusals) error {
 	// O_PATH touches nothing: a pipe or a device must not be opened.
-	entry, err := podfile.OpenIn(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, podfile.Straight)
+	entry, err := podfile.OpenIn(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, podfile.NoLinksNoMounts)
 	if isGoneOrMounted(err) {
 		return nil
 	}

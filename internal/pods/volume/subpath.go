@@ -89,7 +89,7 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 	if err != nil {
 		return &os.PathError{Op: "mkdir", Path: path, Err: err}
 	}
-	made, err := podfile.OpenIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	made, err := podfile.OpenIn(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 		return err
 	}
 	defer pods.Close()
-	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	dir, err := podfile.OpenIn(pods, string(uid), unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.holders.podDirGone(uid)
 		return nil
@@ -117,7 +117,7 @@ func (m *Manager) unmountLevel(ctx context.Context, t *task, pods *os.File, path
 	if err != nil {
 		return err
 	}
-	dir, err := podfile.OpenIn(pods, rel, unix.O_RDONLY|unix.O_DIRECTORY, podfile.Straight)
+	dir, err := podfile.OpenIn(pods, rel, unix.O_RDONLY|unix.O_DIRECTORY, podfile.NoLinksNoMounts)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // a subPath may be a file
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestAPullTellsHowItComes(t *testing.T) {
 		time.Sleep(time.Second)
 		expect(progress.Progress{Done: 20, Total: 100})
 		time.Sleep(2 * time.Second)
-		expect(progress.Progress{Done: 60, Total: 100, Rate: 20, Left: 2 * time.Second})
+		expect(progress.Progress{Done: 60, Total: 100, Rate: 20, Remaining: 2 * time.Second})
 		time.Sleep(3 * time.Second)
 		expect(progress.Progress{})
 
