@@ -68,15 +68,15 @@ var holders = map[string]string{
 	"shutdown.stopping.names":       "with the drain",
 
 	// Of one call or one reader.
-	"agent.leftovers.pods":      "one search",
-	"localapi.sent.pods":        "one reader",
-	"merge.judge.uids":          "one snapshot",
-	"metrics.Counts.UIDs":       "one page",
-	"status.Store.watchers":     "with their readers",
-	"source.stateFile.Digests":  "written anew with all that is good",
-	"fake.Runtime.pods":         "tests",
-	"fake.UserNamespaces.taken": "tests",
-	"fake.Objects.registered":   "tests",
+	"agent.leftovers.pods":          "one search",
+	"localapi.sent.pods":            "one reader",
+	"merge.judge.uids":              "one snapshot",
+	"metrics.Counts.UIDs":           "one page",
+	"status.Store.watchers":         "with their readers",
+	"source.stateFile.Digests":      "written anew with all that is good",
+	"fake.Runtime.pods":             "tests",
+	"fake.UserNamespaces.allocated": "tests",
+	"fake.Objects.registered":       "tests",
 }
 
 func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {

@@ -139,17 +139,17 @@ func TestUsersOfItsOwnAreGivenBackAtTheEnd(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		p := web("a", "app")
 		n.settle(p)
-		if n.users.Taken(p.UID) {
+		if n.users.Allocated(p.UID) {
 			t.Error("a pod that did not ask has ids")
 		}
 		p = web("b", "app")
 		p.Spec.HostUsers = new(false)
 		n.settle(p)
-		if !n.users.Taken(p.UID) {
+		if !n.users.Allocated(p.UID) {
 			t.Error("it has no ids")
 		}
-		if err := n.Cleanup(t.Context(), p, n.have(p)); err != nil || n.users.Taken(p.UID) {
-			t.Errorf("after the end: %v, taken %t", err, n.users.Taken(p.UID))
+		if err := n.Cleanup(t.Context(), p, n.have(p)); err != nil || n.users.Allocated(p.UID) {
+			t.Errorf("after the end: %v, taken %t", err, n.users.Allocated(p.UID))
 		}
 	})
 }

@@ -14,7 +14,7 @@ func TestAContainerThatAProbeGaveUpIsStoppedWithinItsGraceAndComesAgain(t *testi
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app", "log")
 		n.settle(p)
-		n.probes.Say(n.have(p).Container("app").ID, pod.Health{Dead: "liveness probe failed: 500", Grace: new(int64(3))})
+		n.probes.SetHealth(n.have(p).Container("app").ID, pod.Health{Dead: "liveness probe failed: 500", Grace: new(int64(3))})
 		n.settle(p)
 		if stops := n.runtime.Stops(); len(stops) != 1 || stops[0].Grace.Round(time.Second) != 3*time.Second {
 			t.Errorf("stopped: %+v", stops)
@@ -39,7 +39,7 @@ func TestWhatAProbeSaysIsInTheStatus(t *testing.T) {
 			return s.ContainerStatuses[0].Ready && s.Conditions[at].Status == v1.ConditionTrue
 		}
 		for _, says := range []bool{false, true, false} {
-			n.probes.Say(n.have(p).Container("app").ID, pod.Health{Ready: &says})
+			n.probes.SetHealth(n.have(p).Container("app").ID, pod.Health{Ready: &says})
 			n.settle(p)
 			if ready() != says {
 				t.Errorf("the probe says %t, the status %t", says, ready())

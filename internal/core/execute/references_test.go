@@ -59,11 +59,11 @@ func TestAPodWaitsForItsVolumes(t *testing.T) {
 		n.volumes.Fail(nil)
 		n.settle(p)
 		n.expectState(p, "app", "running")
-		if len(n.volumes.Torn()) != 0 {
+		if len(n.volumes.TornDown()) != 0 {
 			t.Error("the volumes of a running pod were taken down")
 		}
 		n.stopped(p)
-		if !slices.Contains(n.volumes.Torn(), p.UID) {
+		if !slices.Contains(n.volumes.TornDown(), p.UID) {
 			t.Error("its volumes are still there")
 		}
 	})

@@ -32,8 +32,8 @@ func TestContainersAreInTheGroupsOfTheirVolumes(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		runtime := &recordingRuntime{Runtime: n.Runtime}
 		n.Runtime = runtime
-		n.volumes.Allow(5)
-		n.volumes.Allow(4711)
+		n.volumes.AddGroup(5)
+		n.volumes.AddGroup(4711)
 
 		// given a pod that is in one of them anyway, and one that asks for none
 		p := web("a", "app")

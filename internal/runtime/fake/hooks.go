@@ -12,32 +12,33 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// Hooks note which hooks were run. Exec hooks take as long, and fail, as told.
+// Hooks implements execute.Hooks. It records the commands of exec hooks, and runs none: Takes and
+// Fails set how long a hook takes and whether it fails.
 type Hooks struct {
-	mu   sync.Mutex
-	ran  []string
-	take map[string]time.Duration
-	fail map[string]error
+	mu        sync.Mutex
+	ran       []string
+	durations map[string]time.Duration
+	errs      map[string]error
 }
 
-// Takes makes the exec hook with that command take so long.
+// Takes makes the exec hook with that command take d.
 func (h *Hooks) Takes(command string, d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.take == nil {
-		h.take = map[string]time.Duration{}
+	if h.durations == nil {
+		h.durations = map[string]time.Duration{}
 	}
-	h.take[command] = d
+	h.durations[command] = d
 }
 
 // Fails makes the exec hook with that command fail.
 func (h *Hooks) Fails(command string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.fail == nil {
-		h.fail = map[string]error{}
+	if h.errs == nil {
+		h.errs = map[string]error{}
 	}
-	h.fail[command] = err
+	h.errs[command] = err
 }
 
 // Ran returns the commands of the exec hooks that were run, in order.
@@ -52,7 +53,7 @@ func (h *Hooks) Run(ctx context.Context, _ handler.Target, handler *v1.Lifecycle
 	command := handler.Exec.Command[0]
 	h.mu.Lock()
 	h.ran = append(h.ran, command)
-	take, err := h.take[command], h.fail[command]
+	take, err := h.durations[command], h.errs[command]
 	h.mu.Unlock()
 	select {
 	case <-time.After(take):
@@ -62,7 +63,7 @@ func (h *Hooks) Run(ctx context.Context, _ handler.Target, handler *v1.Lifecycle
 	}
 }
 
-// Events keep what was recorded, as "reason message".
+// Events implements execute.Events. It keeps each event as "reason message".
 type Events struct {
 	mu  sync.Mutex
 	all []string
@@ -80,14 +81,14 @@ func (e *Events) RecordContainer(p *v1.Pod, _, kind, reason, message string) {
 	e.Record(p, kind, reason, message)
 }
 
-// All returns what was recorded.
+// All returns the events so far, in order.
 func (e *Events) All() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.all)
 }
 
-// Upstream notes what it is told.
+// Upstream implements the Upstream of execute and of agent. It records the calls.
 type Upstream struct {
 	mu        sync.Mutex
 	published map[string]v1.PodStatus
@@ -124,7 +125,7 @@ func (u *Upstream) Mirror(static *v1.Pod) {
 	u.mirrored[static.Name]++
 }
 
-// Mirrored returns how often the mirror of a static pod was asked for.
+// Mirrored returns how often Mirror was called for a static pod.
 func (u *Upstream) Mirrored(name string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -138,7 +139,7 @@ func (u *Upstream) Unmirror(mirror *v1.Pod) {
 	u.unmirrored = append(u.unmirrored, mirror.Name)
 }
 
-// Unmirrored returns the names of the mirror pods that were to go.
+// Unmirrored returns the names of the mirror pods that Unmirror was called for.
 func (u *Upstream) Unmirrored() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,14 +149,14 @@ func (u *Upstream) Unmirrored() []string {
 // Forget implements agent.Upstream.
 func (u *Upstream) Forget(types.UID) {}
 
-// Published returns the last status of a pod that was published.
+// Published returns the last status that was published for a pod.
 func (u *Upstream) Published(name string) v1.PodStatus {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.published[name]
 }
 
-// Released returns the names of the pods that were released.
+// Released returns the names of the pods that Release was called for.
 func (u *Upstream) Released() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Objects hold what they are given.
+// Objects implements execute.Objects with the ConfigMaps of PutConfigMap and no other objects.
 type Objects struct {
 	mu         sync.Mutex
 	configMaps map[string]*v1.ConfigMap
@@ -66,15 +66,15 @@ func (o *Objects) ConfigMap(_ context.Context, _ *v1.Pod, name string) (*v1.Conf
 	return nil, notFound("configmaps", name)
 }
 
-// Secret implements execute.Objects: there is none.
+// Secret implements execute.Objects: no Secret exists.
 func (o *Objects) Secret(_ context.Context, _ *v1.Pod, name string) (*v1.Secret, error) {
 	return nil, notFound("secrets", name)
 }
 
-// Services implements execute.Objects: there is none.
+// Services implements execute.Objects: no Service exists.
 func (o *Objects) Services(context.Context, *v1.Pod) ([]*v1.Service, error) { return nil, nil }
 
-// RuntimeClass implements execute.Objects: there is none.
+// RuntimeClass implements execute.Objects: no RuntimeClass exists.
 func (o *Objects) RuntimeClass(_ context.Context, _ *v1.Pod, name string) (*nodev1.RuntimeClass, error) {
 	return nil, notFound("runtimeclasses", name)
 }
@@ -83,23 +83,23 @@ func notFound(resource, name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)
 }
 
-// Volumes set nothing up, and note what they were asked for.
+// Volumes implements execute.Volumes. It sets nothing up, and records the calls of Teardown.
 type Volumes struct {
-	mu     sync.Mutex
-	fail   error
-	groups []int64
-	torn   []pod.UID
+	mu       sync.Mutex
+	fail     error
+	groups   []int64
+	tornDown []pod.UID
 }
 
-// Fail makes the next calls of Setup fail, until it is told nil.
+// Fail makes calls of Setup return err, which may be nil again.
 func (v *Volumes) Fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.fail = err
 }
 
-// Allow makes a group one that containers have to be in.
-func (v *Volumes) Allow(group int64) {
+// AddGroup adds a supplemental group that volumes need.
+func (v *Volumes) AddGroup(group int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.groups = append(v.groups, group)
@@ -112,11 +112,11 @@ func (v *Volumes) Groups(pod.UID) []int64 {
 	return append([]int64(nil), v.groups...)
 }
 
-// Torn returns the pods whose volumes were taken down.
-func (v *Volumes) Torn() []pod.UID {
+// TornDown returns the pods that Teardown was called for.
+func (v *Volumes) TornDown() []pod.UID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return append([]pod.UID(nil), v.torn...)
+	return append([]pod.UID(nil), v.tornDown...)
 }
 
 // Setup implements execute.Volumes.
@@ -126,7 +126,7 @@ func (v *Volumes) Setup(context.Context, *v1.Pod, []string) (time.Time, error) {
 	return time.Time{}, v.fail
 }
 
-// Edited implements execute.Volumes: none was.
+// Edited implements execute.Volumes: no volume was edited.
 func (v *Volumes) Edited(*v1.Pod) bool { return false }
 
 // Mounts implements execute.Volumes.
@@ -134,12 +134,12 @@ func (v *Volumes) Mounts(context.Context, *v1.Pod, *v1.Container, map[string]str
 	return nil, nil
 }
 
-// Devices implements execute.Volumes: there is none.
+// Devices implements execute.Volumes: containers have no block devices.
 func (v *Volumes) Devices(context.Context, *v1.Pod, *v1.Container) ([]render.Device, error) {
 	return nil, nil
 }
 
-// File implements execute.Volumes: there is none.
+// File implements execute.Volumes: volumes have no files.
 func (v *Volumes) File(_ context.Context, _ *v1.Pod, _, path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }
@@ -148,6 +148,6 @@ func (v *Volumes) File(_ context.Context, _ *v1.Pod, _, path string) (string, er
 func (v *Volumes) Teardown(_ context.Context, uid pod.UID) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.torn = append(v.torn, uid)
+	v.tornDown = append(v.tornDown, uid)
 	return nil
 }

@@ -8,14 +8,14 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Probes say of containers what they are told to say.
+// Probes implements execute.Probes with the results of SetHealth.
 type Probes struct {
 	mu     sync.Mutex
 	health map[string]pod.Health
 }
 
-// Say sets what is known of a container.
-func (p *Probes) Say(containerID string, h pod.Health) {
+// SetHealth sets the results of the probes of a container.
+func (p *Probes) SetHealth(containerID string, h pod.Health) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.health == nil {

@@ -1,5 +1,5 @@
-// Package fake is a container runtime for tests: it keeps the promises of a real
-// one, at once or after a delay, and breaks them when told to.
+// Package fake has a container runtime in memory, for tests, which can be made slow, silent or
+// failing, and fakes of the interfaces of core that tests of several packages need.
 package fake
 
 import (
@@ -22,24 +22,25 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// Runtime is a runtime in memory.
+// Runtime is a container runtime in memory.
 type Runtime struct {
 	mu         sync.Mutex
 	ids        int
 	sandboxes  map[string]*sandboxRecord
 	containers map[string]*containerRecord
-	pods       map[pod.UID]*podRecords // the same records by pod: what is asked about one pod costs the same beside 500 others
+	pods       map[pod.UID]*podRecords // the same records by pod: a call about one pod costs the same with 500 pods
 	images     map[string]bool
 	failures   map[string]error
 	delays     map[string]time.Duration
 	holds      map[string]chan struct{}
 	waiting    int // calls that are held
-	busy, most int
 	calls      map[string]int
 	listeners  map[chan cri.Event]struct{}
 	stops      []Stop
 	mute       bool
 	loseStart  bool
+
+	sandboxCalls, maxSandboxCalls int // calls of RunSandbox under way, and the most ever
 }
 
 type sandboxRecord struct {
@@ -79,7 +80,7 @@ func New(images ...string) *Runtime {
 	return r
 }
 
-// Fail makes every call of that name fail, until err is nil.
+// Fail makes every call of that name return err, which may be nil again.
 func (r *Runtime) Fail(call string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +94,8 @@ func (r *Runtime) Delay(call string, d time.Duration) {
 	r.delays[call] = d
 }
 
-// Hold lets every call of that name hang, those under way excepted, until release. Who asks
-// may give up before.
+// Hold makes every new call of that name hang until release is called, or the context of the call
+// ends.
 func (r *Runtime) Hold(call string) (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +109,7 @@ func (r *Runtime) Hold(call string) (release func()) {
 	})
 }
 
-func (r *Runtime) wait(more int) {
+func (r *Runtime) addWaiting(more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting += more
@@ -121,14 +122,14 @@ func (r *Runtime) Waiting() int {
 	return r.waiting
 }
 
-// Mute stops the events: as if the stream hung.
+// Mute stops the events, as if the stream hung.
 func (r *Runtime) Mute() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mute = true
 }
 
-// LoseStart makes the next call of StartContainer start the container, and its answer be lost.
+// LoseStart makes the next call of StartContainer start the container and return pod.ErrNoAnswer.
 func (r *Runtime) LoseStart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +150,7 @@ func (r *Runtime) Calls(call string) int {
 	return r.calls[call]
 }
 
-// Stop is the stop of a container that ran.
+// Stop is a call of StopContainer for a running container.
 type Stop struct {
 	Container string
 	Grace     time.Duration
@@ -163,11 +164,11 @@ func (r *Runtime) Stops() []Stop {
 	return slices.Clone(r.stops)
 }
 
-// MostSandboxesAtOnce returns how many RunSandbox calls were ever under way together.
+// MostSandboxesAtOnce returns the largest number of concurrent calls of RunSandbox so far.
 func (r *Runtime) MostSandboxesAtOnce() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.most
+	return r.maxSandboxCalls
 }
 
 // Exit ends the newest running container of that name in a pod.
@@ -209,8 +210,8 @@ func (r *Runtime) enter(ctx context.Context, call string) error {
 	err, delay, held := r.failures[call], r.delays[call], r.holds[call]
 	r.mu.Unlock()
 	if held != nil {
-		r.wait(1)
-		defer r.wait(-1)
+		r.addWaiting(1)
+		defer r.addWaiting(-1)
 		select {
 		case <-held:
 		case <-ctx.Done():
@@ -238,13 +239,13 @@ func (r *Runtime) Ready(ctx context.Context) error { return r.enter(ctx, "Ready"
 // RunSandbox implements execute.Runtime.
 func (r *Runtime) RunSandbox(ctx context.Context, config *render.SandboxConfig, _ string) (string, error) {
 	r.mu.Lock()
-	r.busy++
-	r.most = max(r.most, r.busy)
+	r.sandboxCalls++
+	r.maxSandboxCalls = max(r.maxSandboxCalls, r.sandboxCalls)
 	r.mu.Unlock()
 	err := r.enter(ctx, "RunSandbox")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.busy--
+	r.sandboxCalls--
 	if err != nil {
 		return "", err
 	}
@@ -419,7 +420,7 @@ func (r *Runtime) ImageRef(ctx context.Context, image string) (string, error) {
 	return "", nil
 }
 
-// PullImage implements image.Runtime. What it pulls is present afterwards.
+// PullImage implements image.Runtime. The image is present afterwards.
 func (r *Runtime) PullImage(ctx context.Context, image string, _ keyring.Credential) (string, error) {
 	if err := r.enter(ctx, "PullImage"); err != nil {
 		return "", err
@@ -474,7 +475,8 @@ func (p *podRecords) observed(uid pod.UID) *pod.Observed {
 	return o
 }
 
-// number orders ids by age, also when the clock of a test stands still.
+// number returns the number in an id. Ids are ordered by it, since the clock of a test may stand
+// still.
 func number(id string) int {
 	n, err := strconv.Atoi(strings.TrimLeft(id, "abcdefghijklmnopqrstuvwxyz"))
 	if err != nil {

@@ -7,27 +7,28 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// UserNamespaces give the same ids to every pod, and note who has them.
+// UserNamespaces implements execute.UserNamespaces. It allocates the same ids to every pod, and
+// records which pods have them.
 type UserNamespaces struct {
-	mu    sync.Mutex
-	taken map[pod.UID]bool
+	mu        sync.Mutex
+	allocated map[pod.UID]bool
 }
 
-// Taken tells whether a pod has ids.
-func (u *UserNamespaces) Taken(uid pod.UID) bool {
+// Allocated tells whether ids are allocated to a pod.
+func (u *UserNamespaces) Allocated(uid pod.UID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.taken[uid]
+	return u.allocated[uid]
 }
 
 // Allocate implements execute.UserNamespaces.
 func (u *UserNamespaces) Allocate(uid pod.UID) (render.IDs, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.taken == nil {
-		u.taken = map[pod.UID]bool{}
+	if u.allocated == nil {
+		u.allocated = map[pod.UID]bool{}
 	}
-	u.taken[uid] = true
+	u.allocated[uid] = true
 	return render.IDs{First: 65536, Count: 65536}, nil
 }
 
@@ -35,5 +36,5 @@ func (u *UserNamespaces) Allocate(uid pod.UID) (render.IDs, error) {
 func (u *UserNamespaces) Release(uid pod.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.taken, uid)
+	delete(u.allocated, uid)
 }

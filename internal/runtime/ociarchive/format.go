@@ -15,15 +15,14 @@ const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 )
 
-// The annotations by which an importer learns what the image is called:
-// containerd reads the whole name from its own, others read the tag from the
-// common one.
+// The annotations with the name of an image: containerd reads the whole name from its own
+// annotation, other importers read the tag from that of OCI.
 const (
 	annotationName = "io.containerd.image.name"
 	annotationTag  = "org.opencontainers.image.ref.name"
 )
 
-// platform is part of both an image's config and its place in an index.
+// platform is part of an image's config and of its descriptor in an index.
 type platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
@@ -100,8 +99,7 @@ func configOf(img Image, layer []byte) ([]byte, error) {
 	})
 }
 
-// ociEntries lays an image out as the OCI image layout wants it: blobs under
-// their digests, and an index that leads to them.
+// ociEntries returns the files of an OCI image layout: blobs by digest, and an index.
 func ociEntries(tag string, layer, config []byte) ([]entry, error) {
 	manifestBlob, err := json.Marshal(manifest{
 		SchemaVersion: 2,
@@ -132,7 +130,7 @@ func ociEntries(tag string, layer, config []byte) ([]entry, error) {
 	}, nil
 }
 
-// dockerEntries lays an image out as `docker save` does.
+// dockerEntries returns the files of an archive as `docker save` writes it.
 func dockerEntries(tag string, layer, config []byte) ([]entry, error) {
 	configName := hexDigest(config) + ".json"
 	layerName := hexDigest(layer) + "/layer.tar"

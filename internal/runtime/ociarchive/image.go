@@ -3,8 +3,8 @@
 // image with it, and the examples and tests make theirs.
 //
 // An image has one layer, made of files that are held in memory. The same image
-// always gives the same bytes: nothing of the clock or of the machine, other
-// than its architecture, is in them.
+// always gives the same bytes: they depend neither on the clock nor on the machine,
+// but for its architecture.
 package ociarchive
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Image is what an archive is made from.
+// Image is the content of an archive.
 type Image struct {
 	// Tag is the full name by which pods ask for the image, such as
 	// localhost/hello:1.
@@ -110,8 +110,8 @@ func (f File) validate() error {
 	return nil
 }
 
-// splitTag parts localhost:5000/hello:1 at its last colon; the one of a port
-// stands before a slash, and does not count.
+// splitTag splits localhost:5000/hello:1 at its last colon. A colon before a port does not
+// count: a slash follows it.
 func splitTag(ref string) (name, tag string) {
 	i := strings.LastIndexByte(ref, ':')
 	if i < 0 || strings.Contains(ref[i:], "/") {

@@ -19,8 +19,8 @@ type entry struct {
 	data []byte
 }
 
-// layerOf returns the files as an uncompressed layer, sorted by name: a folder
-// thereby comes before what is in it.
+// layerOf returns the files as an uncompressed layer, sorted by name, so that a folder
+// comes before its files.
 func layerOf(files []File) ([]byte, error) {
 	var entries []entry
 	made := map[string]bool{}
