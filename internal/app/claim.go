@@ -113,7 +113,7 @@ func podsElsewhere(owner roots.Owner) func(do func(podsDirs []string) error) err
 		if err != nil {
 			return err
 		}
-		return registry.Beside(owner, func(others []string) error {
+		return registry.WithOtherRoots(owner, func(others []string) error {
 			var dirs []string
 			for _, root := range others {
 				dirs = append(dirs, filepath.Join(root, "pods"))

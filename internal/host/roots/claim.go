@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Claim lists what one root owns on its machine.
+// Claim lists the cgroups, links, addresses, ports and log folders of the machine that one root
+// owns.
 type Claim struct {
 	Root       string `json:"root"`     // the root directory as it was given
 	Resolved   string `json:"resolved"` // the same without symbolic links
@@ -16,7 +17,7 @@ type Claim struct {
 	LogsDir    string `json:"logsDir"` // holds a folder of logs for each pod
 	Runtime    string `json:"runtime"` // endpoint of the container runtime
 	// NetNS is the inode of the network namespace in which the agent runs. Links, networks
-	// and ports are in the way of each other only within one.
+	// and ports of different namespaces do not conflict.
 	NetNS   uint64           `json:"netNS"`
 	Network *Network         `json:"network,omitempty"` // nil if the runtime was given, with its network
 	Ports   []netip.AddrPort `json:"ports,omitempty"`   // on which the agent listens while it runs
@@ -26,23 +27,23 @@ type Claim struct {
 	SharedBridge bool `json:"sharedBridge,omitempty"`
 }
 
-// Network is what a root owns of a network namespace.
+// Network is the network of a root's pods.
 type Network struct {
 	Bridge  string       `json:"bridge"`
 	PodCIDR netip.Prefix `json:"podCIDR"` // not valid in a claim that is to be made: one is chosen
 }
 
-// Process names a process. The kernel gives its pid out again, and start tells the two
-// apart.
+// Process identifies a process. The kernel reuses pids; processes with the same pid differ in
+// their start time.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // in clock ticks since the machine came up
 }
 
-// ConflictError says that a root can't have what belongs to another one.
+// ConflictError says that a claim conflicts with the claim of another root.
 type ConflictError struct {
-	What     string // what is wanted, such as "cgroup root /berth"
-	Relation string // how it is in the way: "belongs to" and the like
+	What     string // the claimed thing, such as "cgroup root /berth"
+	Relation string // verb between What and the other root: "belongs to", "overlaps with"
 	Other    Claim
 	Up       bool   // the agent of the other root runs
 	Hint     string // what to do instead
@@ -57,7 +58,7 @@ func (e *ConflictError) Error() string {
 		e.What, e.Relation, e.Other.Root, pid, e.Hint, e.Other.Root)
 }
 
-// kind is a part of a claim that can be in the way of another claim.
+// kind is a part of a claim that can conflict with another claim.
 type kind int
 
 const (
@@ -68,13 +69,13 @@ const (
 	kindPort
 )
 
-// conflicts returns all that keeps c from being claimed beside other. up tells whether the agent of
-// other runs.
+// conflicts returns the conflicts of c with another claim. up tells whether the agent of other
+// runs.
 func (c Claim) conflicts(other Claim, up bool) map[kind]*ConflictError {
 	out := map[kind]*ConflictError{}
-	clash := func(k kind, what, why, hint string) {
+	clash := func(k kind, what, relation, hint string) {
 		if out[k] == nil {
-			out[k] = &ConflictError{What: what, Relation: why, Other: other, Up: up, Hint: hint}
+			out[k] = &ConflictError{What: what, Relation: relation, Other: other, Up: up, Hint: hint}
 		}
 	}
 	if nested(c.Resolved, other.Resolved) {
@@ -84,14 +85,14 @@ func (c Claim) conflicts(other Claim, up bool) map[kind]*ConflictError {
 	}
 	unshare := "run 'berth down --root-dir " + c.Root + "' once, after which it has names of its own"
 	if nested(c.CgroupRoot, other.CgroupRoot) {
-		why, hint := "belongs to", "set another cgroupRoot in the configuration, or none"
+		relation, hint := "belongs to", "set another cgroupRoot in the configuration, or none"
 		if c.SharedCgroup {
 			hint = unshare
 		}
 		if c.CgroupRoot != other.CgroupRoot {
-			why = "lies within cgroup root " + other.CgroupRoot + ", or the other way round, which belongs to"
+			relation = "lies within cgroup root " + other.CgroupRoot + ", or the other way round, which belongs to"
 		}
-		clash(kindCgroup, "cgroup root "+c.CgroupRoot, why, hint)
+		clash(kindCgroup, "cgroup root "+c.CgroupRoot, relation, hint)
 	}
 	if nested(c.LogsDir, other.LogsDir) {
 		clash(kindLogs, "folder of logs "+c.LogsDir, "is, or is part of, that of", "set another podLogsDir in the configuration, or none")

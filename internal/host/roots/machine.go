@@ -11,13 +11,13 @@ import (
 	"berth/internal/host/proc"
 )
 
-// ThisProcess names the process that asks.
+// ThisProcess returns the Process of the caller.
 func ThisProcess() Process {
-	start, _ := proc.Table{Dir: "/proc"}.Started(os.Getpid()) // zero: it is not told apart from a later one
+	start, _ := proc.Table{Dir: "/proc"}.Started(os.Getpid()) // zero after an error: it matches no process
 	return Process{PID: os.Getpid(), Start: start}
 }
 
-// ProcessRuns tells whether a process of this machine is still there.
+// ProcessRuns tells whether a process of this machine still runs.
 func ProcessRuns(p Process) bool {
 	if p.PID <= 0 {
 		return false
@@ -35,8 +35,8 @@ func CurrentNetNS() (uint64, error) {
 	return s.Ino, nil
 }
 
-// MachineNetworks lists the networks that this network namespace has addresses in or
-// routes to, but for the routes to everywhere.
+// MachineNetworks lists the networks of the addresses and routes of this network namespace,
+// without default routes.
 func MachineNetworks() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)

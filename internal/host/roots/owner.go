@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// Owner is the proof that a root owns what it claims. Whatever ends or removes something
-// outside of the root directory asks it first. The zero Owner owns nothing. A Registry is
-// what makes an Owner.
+// Owner is the proof that a root owns what it claims. Code that ends or removes something outside
+// of the root directory asks the Owner first. The zero Owner owns nothing. Only a Registry makes
+// an Owner.
 type Owner struct {
 	claim Claim
-	lacks map[kind]bool // what another root has claimed
+	lacks map[kind]bool // the kinds that another root has claimed
 }
 
 // ID is the label of the root's sandboxes and containers in a runtime.
@@ -22,8 +22,8 @@ func (o Owner) Root() string { return o.claim.Root }
 // CgroupRoot is the parent of the cgroups of the root's pods.
 func (o Owner) CgroupRoot() string { return o.claim.CgroupRoot }
 
-// AllCgroups tells whether all pods below the cgroup root are pods of this root. If not, a
-// cgroup is its own only by the UID of its pod, and may have processes of another root in it.
+// AllCgroups tells whether all pods below the cgroup root are pods of this root. If not, only
+// cgroups with the UID of one of its pods are its own, and they may hold processes of another root.
 func (o Owner) AllCgroups() bool {
 	return o.OwnsCgroupRoot() && !o.claim.SharedCgroup
 }

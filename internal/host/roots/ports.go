@@ -13,7 +13,7 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// HostPort is a port of the machine that a pod occupies.
+// HostPort is a host port of a pod.
 type HostPort struct {
 	Port     int32      `json:"port"`
 	Protocol string     `json:"protocol"`
@@ -21,8 +21,8 @@ type HostPort struct {
 	Pod      string     `json:"pod"`
 }
 
-// RecordPorts tells other roots which host ports the pods of an Owner occupy, in place of
-// what was told before. The record goes with the claim.
+// RecordPorts records the host ports of an Owner's pods, for the agents of other roots. It replaces
+// the record before. The record is removed together with the claim.
 func (r Registry) RecordPorts(o Owner, ports []HostPort) error {
 	text, err := json.Marshal(ports)
 	if err == nil {
@@ -34,8 +34,8 @@ func (r Registry) RecordPorts(o Owner, ports []HostPort) error {
 	return nil
 }
 
-// ForeignPorts returns the host ports that pods of other roots occupy in the network
-// namespace of an Owner, by the root directory. It costs one listing if there is no other root.
+// ForeignPorts returns the host ports of pods of other roots in the network namespace of an
+// Owner, by root directory. If there is no other root, its cost is one listing of a directory.
 func (r Registry) ForeignPorts(o Owner) (map[string][]HostPort, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ const portsExt = ".ports"
 
 func (r Registry) portsFile(id string) string { return filepath.Join(r.Dir, id+portsExt) }
 
-// remove takes a claim away, with what belongs to it.
+// remove removes the files of a claim.
 func (r Registry) remove(id string) error {
 	for _, path := range []string{r.portsFile(id), r.file(id)} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,28 +17,28 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// RegistryDir holds the claims of all roots of this machine, a file for each. It is gone
-// after a reboot, as the cgroups and links are.
+// RegistryDir holds the claims of all roots of this machine, a file for each. Like cgroups and
+// links, it does not survive a reboot.
 const RegistryDir = "/run/berth"
 
 const (
-	lockPoll  = 20 * time.Millisecond
-	lockLimit = 10 * time.Second
+	lockInterval = 20 * time.Millisecond
+	lockTimeout  = 10 * time.Second
 )
 
-// Registry reads and writes the claims of a machine. One process at a time does so.
+// Registry reads and writes the claims of a machine. A lock keeps other processes out meanwhile.
 type Registry struct {
 	Dir string
 	// Occupied tells whether any process is in a cgroup or below it.
 	Occupied func(cgroup string) (bool, error)
 	// Networks lists the addresses and routes of the network namespace.
 	Networks func() ([]netip.Prefix, error)
-	// Running tells whether a process is still there.
+	// Running tells whether a process still runs.
 	Running func(Process) bool
 }
 
-// NotRecordedError says that a claim could not be written. No other root stood in its way, but none
-// will know of it.
+// NotRecordedError says that a claim has no conflicts, but could not be written: other agents will
+// not know of it.
 type NotRecordedError struct{ Err error }
 
 func (e *NotRecordedError) Error() string {
@@ -47,16 +47,16 @@ func (e *NotRecordedError) Error() string {
 
 func (e *NotRecordedError) Unwrap() error { return e.Err }
 
-// Acquire claims c for its root, in place of what that root had. A claim that another root is
-// in the way of is a *ConflictError, and changes nothing. With a *NotRecordedError the Owner
-// counts all the same.
+// Acquire claims c for its root, in place of the claim that the root had. If c conflicts with
+// another root, the error is a *ConflictError, and nothing is changed. With a *NotRecordedError
+// the Owner is valid nevertheless.
 func (r Registry) Acquire(c Claim) (Owner, error) {
 	return r.acquire(c, func(_ kind, e *ConflictError) error { return e })
 }
 
-// AcquireFree claims what no other root has claimed of c, so that a root can be taken
-// down which shares something with another one. It returns what the Owner lacks, too. A root
-// within another root is refused: its files can't be distinguished from those of the other.
+// AcquireFree claims the parts of c that no other root has claimed, so that a root can be taken
+// down which shares something with another one. It also returns the conflicts of the other parts.
+// A root within another root is refused: its files can't be distinguished from those of the other.
 func (r Registry) AcquireFree(c Claim) (Owner, []error, error) {
 	var lacking []error
 	lacks := map[kind]bool{}
@@ -95,14 +95,14 @@ func (r Registry) acquire(c Claim, clash func(kind, *ConflictError) error) (Owne
 		}
 	}
 	if c.Network != nil && !c.Network.PodCIDR.IsValid() {
-		chosen, err := r.choose(c, others)
+		chosen, err := r.choosePodCIDR(c, others)
 		if err != nil {
 			return Owner{}, err
 		}
 		c.Network = &Network{Bridge: c.Network.Bridge, PodCIDR: chosen}
 	}
 	o := Owner{claim: c}
-	if clashes { // what two roots say of themselves can't both be recorded
+	if clashes { // claims that conflict can't both be recorded
 		return o, nil
 	}
 	if err := errors.Join(lockErr, r.write(c)); err != nil {
@@ -111,8 +111,9 @@ func (r Registry) acquire(c Claim, clash func(kind, *ConflictError) error) (Owne
 	return o, nil
 }
 
-// choose finds a pod network that neither another root nor the machine has.
-func (r Registry) choose(c Claim, others []Claim) (netip.Prefix, error) {
+// choosePodCIDR chooses a pod network that overlaps with no network of another root or of the
+// machine.
+func (r Registry) choosePodCIDR(c Claim, others []Claim) (netip.Prefix, error) {
 	taken, err := r.Networks()
 	if err != nil {
 		return netip.Prefix{}, err
@@ -139,7 +140,7 @@ func (r Registry) Find(resolved string) (*Claim, error) {
 	return nil, nil
 }
 
-// Users returns the claims of roots other than the one at the path resolved, whose pods are in the
+// Users returns the claims of the roots, but for the one at the path resolved, whose pods are in the
 // runtime at endpoint.
 func (r Registry) Users(resolved, endpoint string) ([]Claim, error) {
 	locked, err := r.lock()
@@ -151,9 +152,9 @@ func (r Registry) Users(resolved, endpoint string) ([]Claim, error) {
 	return slices.DeleteFunc(others, func(c Claim) bool { return c.Runtime != endpoint }), err
 }
 
-// Beside calls do with the root directories of the other agents of this machine, while no
-// other process is in the Registry. If that can't be had, do is called all the same.
-func (r Registry) Beside(o Owner, do func(roots []string) error) error {
+// WithOtherRoots calls do with the root directories of the other agents of this machine, while it
+// holds the lock of the Registry. If the lock can't be had, do is called nevertheless.
+func (r Registry) WithOtherRoots(o Owner, do func(roots []string) error) error {
 	if locked, err := r.lock(); err == nil {
 		defer locked.release()
 	}
@@ -168,7 +169,7 @@ func (r Registry) Beside(o Owner, do func(roots []string) error) error {
 	return do(roots)
 }
 
-// Release gives back what an Owner has.
+// Release removes the claim of an Owner.
 func (r Registry) Release(o Owner) error {
 	locked, err := r.lock()
 	if err != nil {
@@ -211,11 +212,10 @@ func (r Registry) stale(c Claim) bool {
 		return false
 	}
 	occupied, err := r.Occupied(c.CgroupRoot)
-	return err == nil && !occupied // what can't be found out is not taken for granted
+	return err == nil && !occupied // after an error, the claim may still be in use
 }
 
-// All returns the claims of all roots, stale ones included. A file that is none is nobody's
-// claim.
+// All returns the claims of all roots, stale ones included. Files that are no claims are ignored.
 func (r Registry) All() ([]Claim, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -254,21 +254,21 @@ func (r Registry) write(c Claim) error {
 
 func (r Registry) file(id string) string { return filepath.Join(r.Dir, id+".json") }
 
-// registryLock is the right to read and write the claims.
+// registryLock is the flock(2) of the folder of claims.
 type registryLock struct{ dir *os.File }
 
-// lock makes the folder of the claims if need be, and waits until nobody else works in it.
+// lock makes the folder of claims if need be, and waits for its lock.
 func (r Registry) lock() (*registryLock, error) {
-	deadline := time.Now().Add(lockLimit)
+	deadline := time.Now().Add(lockTimeout)
 	for {
 		l, err := r.tryLock()
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, fs.ErrNotExist) {
 			return l, err
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("lock %s, which another berth has held for %s: %w", r.Dir, lockLimit, err)
+			return nil, fmt.Errorf("lock %s, which another berth has held for %s: %w", r.Dir, lockTimeout, err)
 		}
-		time.Sleep(lockPoll)
+		time.Sleep(lockInterval)
 	}
 }
 
@@ -283,7 +283,7 @@ func (r Registry) tryLock() (*registryLock, error) {
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	// Whoever released the last claim removed the folder, perhaps between these lines.
+	// The process that releases the last claim removes the folder, perhaps between Open and Flock.
 	is, err := dir.Stat()
 	if err == nil {
 		var now os.FileInfo

@@ -73,7 +73,7 @@ func TestSharedNamesStayWhilePodsAreLeft(t *testing.T) {
 func TestPodCIDRIsNoneThatIsTaken(t *testing.T) {
 	id := ID("/srv/a")
 	first, err := choosePodCIDR(id, nil)
-	if err != nil || first.Bits() != 22 || !ownRange.Contains(first.Addr()) || first != first.Masked() {
+	if err != nil || first.Bits() != 22 || !podCIDRRange.Contains(first.Addr()) || first != first.Masked() {
 		t.Fatalf("got %s, %v", first, err)
 	}
 	if again, err := choosePodCIDR(id, nil); err != nil || again != first {
@@ -393,7 +393,7 @@ func TestOnlyOneAgentAtATimeIsBesideTheOthers(t *testing.T) {
 	for range 4 {
 		for owner, other := range map[*Owner]Claim{&ownerA: b, &ownerB: a} {
 			group.Go(func() {
-				err := m.Beside(*owner, func(roots []string) error {
+				err := m.WithOtherRoots(*owner, func(roots []string) error {
 					defer inside.Add(-1)
 					if n := inside.Add(1); n != 1 || !slices.Equal(roots, []string{other.Resolved}) {
 						t.Errorf("%d agents are beside %v", n, roots)
@@ -414,7 +414,7 @@ func TestOnlyOneAgentAtATimeIsBesideTheOthers(t *testing.T) {
 	if err := os.Symlink("nowhere", m.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Beside(ownerA, func([]string) error { called = true; return nil }); err != nil || !called {
+	if err := m.WithOtherRoots(ownerA, func([]string) error { called = true; return nil }); err != nil || !called {
 		t.Errorf("it was called: %t, %v", called, err)
 	}
 }
