@@ -25,15 +25,15 @@ const (
 // all pods. Zero means no limit.
 type Cgroup struct {
 	Path          string
-	Shares        int64 // of the processors
-	Quota, Period int64 // of their time, in microseconds
-	Memory        int64
+	Shares        int64 // CPU shares, as of cgroup v1
+	Quota, Period int64 // of CPU time, in microseconds
+	Memory        int64 // bytes
 	Pids          int64
-	// HugePages are bytes by the size of pages, such as 2MB. The limit of other sizes is 0.
+	// HugePages are limits in bytes by page size, such as 2MB. The limit of other page sizes is 0.
 	HugePages map[string]int64
 }
 
-// Cgroup is the path of a pod's cgroup.
+// Cgroup returns the path of a pod's cgroup.
 func (n Node) Cgroup(p *v1.Pod) string {
 	name := "pod" + string(p.UID)
 	switch pod.QOSClass(p) {
@@ -46,8 +46,8 @@ func (n Node) Cgroup(p *v1.Pod) string {
 	}
 }
 
-// Cgroups are all paths at which a pod of that UID can have its cgroup. The QoS class of a pod that
-// only the runtime knows is not known.
+// Cgroups returns all paths at which the cgroup of a pod can be, one for each QoS class: of a pod that
+// is only in the runtime, the QoS class is not known.
 func (n Node) Cgroups(uid pod.UID) []string {
 	name := "pod" + string(uid)
 	return []string{
@@ -57,8 +57,8 @@ func (n Node) Cgroups(uid pod.UID) []string {
 	}
 }
 
-// PodCgroup is the cgroup of a pod with its limits, its overhead included. CPU time and
-// memory are limited only if each of its containers is, or the pod itself.
+// PodCgroup returns the cgroup of a pod with its limits, overhead included. CPU time and
+// memory are limited only if the pod has a limit, or each of its containers has.
 func PodCgroup(p *v1.Pod, n Node) Cgroup {
 	counted := p.DeepCopy() // the helpers may add the overhead in place
 	requests := helper.PodRequests(counted, helper.PodResourcesOptions{})
@@ -96,8 +96,8 @@ func allLimited(p *v1.Pod, name v1.ResourceName) bool {
 // resourcePIDs is the name of process ids in systemReserved and kubeReserved.
 const resourcePIDs v1.ResourceName = "pid"
 
-// AllPods is the cgroup above those of all pods. It is limited to the capacity of the machine minus
-// the reserved resources. CPU is a share, not a limit: pods may use idle CPU time.
+// AllPods returns the cgroup at root, above the cgroups of all pods. It is limited to the capacity
+// of the machine minus the reserved resources. CPU is a share, not a limit: pods may use idle CPU time.
 func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
 	left := func(name v1.ResourceName) resource.Quantity {
 		q := has[name].DeepCopy()

@@ -2,7 +2,7 @@ package render
 
 import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-// Device is a device of the host that a container gets.
+// Device is a block device of the host in a container.
 type Device struct {
 	HostPath      string
 	ContainerPath string
@@ -12,11 +12,11 @@ type Device struct {
 func devices(in []Device) []*runtimeapi.Device {
 	var out []*runtimeapi.Device
 	for _, d := range in {
-		may := "mrw"
+		permissions := "mrw"
 		if d.ReadOnly {
-			may = "r"
+			permissions = "r"
 		}
-		out = append(out, &runtimeapi.Device{HostPath: d.HostPath, ContainerPath: d.ContainerPath, Permissions: may})
+		out = append(out, &runtimeapi.Device{HostPath: d.HostPath, ContainerPath: d.ContainerPath, Permissions: permissions})
 	}
 	return out
 }

@@ -75,7 +75,7 @@ func effectivePolicy(p *v1.Pod) v1.DNSPolicy {
 	}
 }
 
-// mergeOptions adds the options of dnsConfig, which replace those of the same name.
+// mergeOptions adds the options of dnsConfig. They replace options of the same name.
 func mergeOptions(options []string, extra []v1.PodDNSConfigOption) []string {
 	for _, o := range extra {
 		option := o.Name

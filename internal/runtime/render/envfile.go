@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// ParseEnvFile reads the variables of a file that a container wrote for others, as a
-// shell would: NAME='value' on each line. The value may go over several lines, and
-// nothing in it is special. Blank lines and comments (# outside of quotes) are
-// ignored.
+// ParseEnvFile parses a file of environment variables (fileKeyRef) as a shell would:
+// NAME='value' on each line. A value may go over several lines, and no character in it is
+// special. Blank lines and comments (# outside of quotes) are ignored.
 func ParseEnvFile(text string) (map[string]string, error) {
 	out := map[string]string{}
 	line := 0
@@ -56,7 +55,7 @@ func ParseEnvFile(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// setFirst sets a variable unless an earlier line did.
+// setFirst sets a variable unless an earlier line has set it.
 func setFirst(out map[string]string, name, value string) {
 	if _, known := out[name]; !known {
 		out[name] = value

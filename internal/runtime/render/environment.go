@@ -26,19 +26,19 @@ type References struct {
 	Allocatable v1.ResourceList
 }
 
-// EnvFile is a file in a volume of a pod.
+// EnvFile is a file of environment variables in a volume of a pod.
 type EnvFile struct{ Volume, Path string }
 
 // Variable is an environment variable of a container.
 type Variable struct{ Name, Value string }
 
-// Environment resolves the variables of a container: those of services first, then
-// whole sources, then single ones. A later one may use an earlier one, and the last
-// of a name wins. The error names what is missing.
+// Environment resolves the variables of a container: first those of services, then envFrom, then
+// env. A variable may refer to earlier ones, and the last variable of a name wins. The error
+// names a missing reference.
 func Environment(p *v1.Pod, c *v1.Container, r References) ([]Variable, error) {
 	out := serviceVariables(p, r.Services)
 	for i := range c.EnvFrom {
-		more, err := r.source(&c.EnvFrom[i])
+		more, err := r.envFromVariables(&c.EnvFrom[i])
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func Environment(p *v1.Pod, c *v1.Container, r References) ([]Variable, error) {
 			out = append(out, Variable{e.Name, expand(e.Value, out)})
 			continue
 		}
-		value, found, err := r.value(p, c, e.ValueFrom)
+		value, found, err := r.envValue(p, c, e.ValueFrom)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", e.Name, err)
 		}
@@ -61,9 +61,9 @@ func Environment(p *v1.Pod, c *v1.Container, r References) ([]Variable, error) {
 	return out, nil
 }
 
-// source returns all variables of an envFrom entry. Keys that can't be names
+// envFromVariables returns the variables of an envFrom entry. Keys that can't be names
 // of variables are left out, as the kubelet does it.
-func (r References) source(from *v1.EnvFromSource) ([]Variable, error) {
+func (r References) envFromVariables(from *v1.EnvFromSource) ([]Variable, error) {
 	var values map[string]string
 	switch {
 	case from.ConfigMapRef != nil:
@@ -91,9 +91,9 @@ func (r References) source(from *v1.EnvFromSource) ([]Variable, error) {
 	return out, nil
 }
 
-// value resolves one variable. It is not found if what it refers to is optional
-// and does not exist.
-func (r References) value(p *v1.Pod, c *v1.Container, from *v1.EnvVarSource) (value string, found bool, err error) {
+// envValue resolves the valueFrom of a variable. found is false if the reference is optional and its
+// object, key or file does not exist.
+func (r References) envValue(p *v1.Pod, c *v1.Container, from *v1.EnvVarSource) (value string, found bool, err error) {
 	switch {
 	case from.FieldRef != nil:
 		value, err = downward.Value(p, from.FieldRef.FieldPath, r.Facts)
@@ -146,6 +146,7 @@ func canBeName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r == '=' || r < ' ' || r > '~' })
 }
 
+// keyValues renders variables, of each name the last one.
 func keyValues(vars []Variable) []*runtimeapi.KeyValue {
 	last := map[string]int{}
 	for i, v := range vars {
@@ -183,13 +184,12 @@ func expandAll(in []string, vars []Variable) []string {
 	return out
 }
 
-// maxString is the longest argument or variable that Linux hands to a program.
+// maxString is the longest argument or variable that Linux passes to a program.
 const maxString = 128 << 10
 
-// expand replaces $(NAME) by the value of NAME. $$ stands for a dollar sign, and
-// a name that is not known is left as it is. So are those with which the text
-// would be longer than any program can be given: a few variables that double one
-// another would fill the memory.
+// expand replaces $(NAME) by the value of NAME. $$ stands for a dollar sign, and a reference to an
+// unknown variable is left as it is. So is a reference that would make the text longer than
+// maxString: a few variables that double one another would fill the memory.
 func expand(s string, vars []Variable) string {
 	var out strings.Builder
 	for {

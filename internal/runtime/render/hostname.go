@@ -18,11 +18,11 @@ const (
 // Names are the hostname and domain of a pod.
 type Names struct {
 	Host   string
-	Domain string // "": it has none
+	Domain string // "": the pod has none
 }
 
-// NamesOf returns the names of a pod. A pod with a subdomain has a domain in the
-// cluster's. A hostnameOverride replaces both.
+// NamesOf returns the names of a pod. A pod with a subdomain has a domain below the cluster
+// domain. A hostnameOverride replaces both.
 func NamesOf(p *v1.Pod, n Node) Names {
 	switch {
 	case p.Spec.HostnameOverride != nil && *p.Spec.HostnameOverride != "":
@@ -41,7 +41,7 @@ func domain(p *v1.Pod, n Node) string {
 	return join(p.Spec.Subdomain, p.Namespace, "svc", n.ClusterDomain)
 }
 
-// join joins the parts of a name that are not empty.
+// join joins the parts of a DNS name that are not empty.
 func join(parts ...string) string {
 	var out []string
 	for _, part := range parts {
@@ -52,7 +52,7 @@ func join(parts ...string) string {
 	return strings.Join(out, ".")
 }
 
-// FQDN is the fully qualified name.
+// FQDN returns the fully qualified domain name.
 func (n Names) FQDN() string { return join(n.Host, n.Domain) }
 
 func truncateLabel(name string) string {
@@ -62,7 +62,7 @@ func truncateLabel(name string) string {
 	return strings.TrimRight(name[:maxLabel], "-.")
 }
 
-// hostname is the hostname of a sandbox, or "" for that of the machine.
+// hostname returns the hostname of a sandbox, or "" for the hostname of the machine.
 func hostname(p *v1.Pod, n Node) (string, error) {
 	if p.Spec.HostNetwork {
 		return "", nil
@@ -79,8 +79,8 @@ func hostname(p *v1.Pod, n Node) (string, error) {
 	return fqdn, nil
 }
 
-// HostsFile returns the content of a pod's /etc/hosts: its own names at its addresses,
-// and its hostAliases. With hostNetwork, the machine's file takes the place of its names.
+// HostsFile returns the content of a pod's /etc/hosts: the names of the pod at its addresses,
+// and its hostAliases. With hostNetwork, the content of the machine's file replaces the names.
 func HostsFile(p *v1.Pod, ips []string, machine string, n Node) (string, error) {
 	var out strings.Builder
 	if p.Spec.HostNetwork {

@@ -8,12 +8,12 @@ type Mount struct {
 	ContainerPath string
 
 	ReadOnly          bool
-	RecursiveReadOnly bool // read-only with all that is mounted below it
+	RecursiveReadOnly bool // all mounts below it are read-only, too
 	Propagation       v1.MountPropagationMode
 	SELinuxRelabel    bool
 
-	// Image is set instead of HostPath for a volume that is an image. SubPath is the
-	// part of that image; of all other volumes, HostPath leads to the part already.
+	// Image is set instead of HostPath for an image volume. SubPath is a path in that image;
+	// of other volumes, HostPath contains the subPath already.
 	Image   string
 	SubPath string
 }

@@ -56,7 +56,7 @@ type DNS struct {
 	Servers, Searches, Options []string
 }
 
-// LogDir is the directory in which the logs of a pod are.
+// LogDir returns the directory of a pod's logs.
 func (n Node) LogDir(namespace, name string, uid pod.UID) string {
 	return filepath.Join(n.LogsDir, namespace+"_"+name+"_"+string(uid))
 }
@@ -111,7 +111,7 @@ type Resolved struct {
 	// User is the user of the image. Nil: it is not needed, see NeedsUser.
 	User *User
 	IDs  IDs
-	// TargetID is the container whose process namespace an ephemeral container joins.
+	// TargetID is the ID of the container whose process namespace an ephemeral container joins.
 	TargetID string
 }
 
@@ -166,13 +166,13 @@ func Container(p *v1.Pod, c *v1.Container, a plan.StartContainer, r Resolved, n 
 // hostsPath is where the hosts file is mounted.
 const hostsPath = "/etc/hosts"
 
-// mounts renders the mounts of a container. In a user namespace, the owners of files on the host are
-// mapped to its ids.
+// mounts renders the mounts of a container. In a user namespace (users), the owners of files are
+// mapped to the ids of the namespace.
 func mounts(r Resolved, users *runtimeapi.UserNamespace) []*runtimeapi.Mount {
 	var out []*runtimeapi.Mount
 	hosts := r.Hosts != ""
 	for _, m := range r.Mounts {
-		hosts = hosts && filepath.Clean(m.ContainerPath) != hostsPath // the container mounts its own
+		hosts = hosts && filepath.Clean(m.ContainerPath) != hostsPath // a volume is mounted there
 		mount := &runtimeapi.Mount{
 			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
 			SelinuxRelabel: m.SELinuxRelabel, Propagation: propagation(m.Propagation),
@@ -205,8 +205,8 @@ func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
 	}
 }
 
-// stopSignal is the stop signal in the spec of a container. Without one, the runtime uses that of the
-// image.
+// stopSignal returns the stop signal in the spec of a container. Without one, the runtime uses the
+// stop signal of the image.
 func stopSignal(c *v1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT
@@ -215,7 +215,7 @@ func stopSignal(c *v1.Container) runtimeapi.Signal {
 	return runtimeapi.Signal(runtimeapi.Signal_value[name])
 }
 
-// LogFile is the path of a container's log below the log directory of its pod.
+// LogFile returns the path of a container's log below the log directory of its pod.
 func LogFile(container string, attempt int32) string {
 	return filepath.Join(container, strconv.Itoa(int(attempt))+".log")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ParseResolvConf reads the resolver settings of a machine, in the format of /etc/resolv.conf.
+// ParseResolvConf parses the resolver settings of a machine, in the format of /etc/resolv.conf.
 func ParseResolvConf(file io.Reader) (DNS, error) {
 	var dns DNS
 	lines := bufio.NewScanner(file)
@@ -20,7 +20,7 @@ func ParseResolvConf(file io.Reader) (DNS, error) {
 		case "nameserver":
 			dns.Servers = append(dns.Servers, words[1:min(2, len(words))]...)
 		case "search":
-			dns.Searches = searchDomains(words[1:]) // the last line counts
+			dns.Searches = searchDomains(words[1:]) // the last line of a file counts
 		case "options":
 			for _, option := range words[1:] {
 				dns.Options = setOption(dns.Options, option)

@@ -17,19 +17,20 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// The kernel counts a processor as 1024 shares, and time in microseconds of a period.
+// CPU shares and CPU quotas of the kernel: a CPU is 1024 shares, and a quota is in microseconds of
+// a period.
 const (
 	milliPerCPU   = 1000
 	sharesPerCPU  = 1024
 	minShares     = 2
 	maxShares     = 262144
 	minQuota      = 1000
-	maxMilliCPU   = 1 << 30 // more than any machine has, and little enough to count with
+	maxMilliCPU   = 1 << 30 // more than any machine has, and small enough for products in int64
 	defaultPeriod = 100 * time.Millisecond
 )
 
-// resources renders the requests and limits of a container.
-// Zero means no limit. A container without a limit has that of its pod.
+// resources renders the requests and limits of a container. Zero means no limit. A container
+// without a limit has the limit of its pod.
 func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerResources {
 	var pod v1.ResourceList
 	if p.Spec.Resources != nil {
@@ -45,15 +46,15 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 		OomScoreAdj:        oomScore(p, c, n.Memory),
 		HugepageLimits:     hugePages(n.PageSizes, pod, c.Resources.Limits),
 	}
-	// Memory and swap together: no swap. Without a limit that says nothing, and only v2
-	// has a limit of swap alone.
+	// The limit is of memory and swap together, so that no swap is used. It has no effect
+	// without a memory limit; only cgroup v2 can limit swap alone.
 	out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
 	limit := c.Resources.Limits[v1.ResourceCPU]
 	if limit.Sign() <= 0 {
 		limit = pod[v1.ResourceCPU]
 	}
 	out.CpuQuota, out.CpuPeriod = quota(limit, n)
-	if n.CgroupV2 { // a container whose memory ran out ends as a whole
+	if n.CgroupV2 { // the OOM killer ends all processes of a container, not one of them
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 		if n.SwapLimits {
 			out.Unified["memory.swap.max"] = "0"
@@ -62,8 +63,8 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 	return out
 }
 
-// milli is an amount of CPUs in thousandths, at most maxMilliCPU.
-func milli(cpu resource.Quantity) int64 {
+// milliCPU returns a quantity of CPUs in thousandths, at most maxMilliCPU.
+func milliCPU(cpu resource.Quantity) int64 {
 	if cpu.CmpInt64(maxMilliCPU/milliPerCPU) > 0 {
 		return maxMilliCPU
 	}
@@ -78,21 +79,21 @@ func bytes(q resource.Quantity) int64 {
 }
 
 func shares(cpu resource.Quantity) int64 {
-	return min(max(minShares, milli(cpu)*sharesPerCPU/milliPerCPU), maxShares)
+	return min(max(minShares, milliCPU(cpu)*sharesPerCPU/milliPerCPU), maxShares)
 }
 
-// quota returns how many microseconds of a period may be used, or zeros if there is
-// no limit.
+// quota returns the CPU quota of a limit and its period in microseconds, or zeros if there is no
+// limit.
 func quota(cpu resource.Quantity, n Node) (quota, period int64) {
 	if n.NoCPUQuota || cpu.Sign() <= 0 {
 		return 0, 0
 	}
 	period = cmp.Or(n.CPUPeriod, defaultPeriod).Microseconds()
-	return max(minQuota, milli(cpu)*period/milliPerCPU), period
+	return max(minQuota, milliCPU(cpu)*period/milliPerCPU), period
 }
 
-// hugePages lists the limit of every page size of the machine. A container without
-// one has that of its pod, and 0 if that has none either.
+// hugePages renders the limit of every huge page size of the machine. A container without a limit
+// has that of its pod, or else 0.
 func hugePages(sizes []string, ofPod, own v1.ResourceList) []*runtimeapi.HugepageLimit {
 	limits := hugePageSizes(ofPod)
 	maps.Copy(limits, hugePageSizes(own))
@@ -103,13 +104,13 @@ func hugePages(sizes []string, ofPod, own v1.ResourceList) []*runtimeapi.Hugepag
 	return out
 }
 
-// PageSizes are the sizes of huge pages among resources, as the kernel writes them.
+// PageSizes returns the huge page sizes in a resource list, as the kernel writes them: 2MB, 1GB.
 func PageSizes(list v1.ResourceList) []string {
 	return slices.Sorted(maps.Keys(hugePageSizes(list)))
 }
 
-// hugePageSizes returns bytes by the size of pages, which the kernel writes as 2MB
-// or 1GB.
+// hugePageSizes returns the bytes of huge pages in a resource list by page size, as the kernel
+// writes it: 2MB, 1GB.
 func hugePageSizes(list v1.ResourceList) map[string]int64 {
 	out := map[string]int64{}
 	for name, amount := range list {
@@ -132,16 +133,17 @@ func pageSize(size int64) string {
 	return strconv.FormatInt(size, 10) + units[i]
 }
 
-// How soon the kernel ends a process when memory runs out: the higher the sooner.
+// Values of oom_score_adj. When memory runs out, the kernel kills processes with higher scores
+// first.
 const (
-	oomLast      = -997 // after all others, but for the system itself
+	oomLast      = -997 // killed last, but for processes of the system
 	oomFirst     = 1000
-	oomBurstable = 3 // at least: later than those that use what they were promised
+	oomBurstable = 3 // the lowest of Burstable pods: a Guaranteed pod that uses all memory has no higher score
 )
 
-// oomScore is the oom_score_adj of a container: BestEffort pods are killed first, Guaranteed ones
-// last. Of Burstable pods, a container that uses more than its request is killed before
-// those that do not.
+// oomScore returns the oom_score_adj of a container: BestEffort pods are killed first, Guaranteed
+// ones last. Of Burstable pods, a container that uses more than its request is killed before one
+// that does not.
 func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
 	if pod.IsCritical(p) && p.Spec.PriorityClassName == systemNodeCritical {
 		return oomLast
@@ -155,19 +157,19 @@ func oomScore(p *v1.Pod, c *v1.Container, capacity int64) int64 {
 	if capacity <= 0 {
 		return oomFirst - 1
 	}
-	promised := bytes(c.Resources.Requests[v1.ResourceMemory])
+	requested := bytes(c.Resources.Requests[v1.ResourceMemory])
 	if isSidecar(p, c) { // the main containers depend on it
-		promised = max(promised, smallestMemoryRequest(p))
+		requested = max(requested, smallestMemoryRequest(p))
 	}
-	promised = min(min(promised, capacity)+min(unassignedMemory(p), capacity), capacity)
-	return min(max(oomBurstable, oomFirst-oomFirst*promised/capacity), oomFirst-1)
+	requested = min(min(requested, capacity)+min(unassignedMemory(p), capacity), capacity)
+	return min(max(oomBurstable, oomFirst-oomFirst*requested/capacity), oomFirst-1)
 }
 
 const systemNodeCritical = "system-node-critical"
 
 func isSidecar(p *v1.Pod, c *v1.Container) bool { return pod.IsInit(p, c.Name) && pod.IsSidecar(c) }
 
-// smallestMemoryRequest is the smallest memory request of a main container.
+// smallestMemoryRequest returns the smallest memory request among the main containers.
 func smallestMemoryRequest(p *v1.Pod) int64 {
 	least := int64(-1)
 	for i := range p.Spec.Containers {
@@ -178,8 +180,8 @@ func smallestMemoryRequest(p *v1.Pod) int64 {
 	return max(0, least)
 }
 
-// unassignedMemory is the part of the pod's own memory request that its containers do not request,
-// divided by their number.
+// unassignedMemory returns the part of the pod's own memory request that its containers do not
+// request, divided by their number.
 func unassignedMemory(p *v1.Pod) int64 {
 	if p.Spec.Resources == nil {
 		return 0
@@ -198,8 +200,8 @@ func unassignedMemory(p *v1.Pod) int64 {
 	return left / sharing
 }
 
-// overhead are the resources that a pod uses besides its containers, for runtimes that run it in a
-// virtual machine.
+// overhead renders the overhead of a pod: resources besides those of its containers, for runtimes
+// that run it in a virtual machine.
 func overhead(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	if len(p.Spec.Overhead) == 0 {
 		return nil
@@ -207,7 +209,8 @@ func overhead(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	return sandboxLimits(p.Spec.Overhead, p.Spec.Overhead, n)
 }
 
-// sandboxResources are the resources of such a virtual machine.
+// sandboxResources renders the requests and limits of a pod without its overhead. Runtimes that run
+// the pod in a virtual machine need them.
 func sandboxResources(p *v1.Pod, n Node) *runtimeapi.LinuxContainerResources {
 	plain := p.DeepCopy()
 	plain.Spec.Overhead = nil

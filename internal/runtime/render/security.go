@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// namespaces renders which namespaces of the host a pod shares.
+// namespaces renders the namespaces of a pod: which of the host's it shares, and its user namespace.
 func namespaces(p *v1.Pod, ids IDs) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if p.Spec.ShareProcessNamespace != nil && *p.Spec.ShareProcessNamespace {
@@ -45,18 +45,18 @@ func OwnUsers(p *v1.Pod) bool { return p.Spec.HostUsers != nil && !*p.Spec.HostU
 type IDs struct{ First, Count uint32 }
 
 func (i IDs) render() *runtimeapi.UserNamespace {
-	one := func() []*runtimeapi.IDMapping {
+	mapping := func() []*runtimeapi.IDMapping {
 		return []*runtimeapi.IDMapping{{HostId: i.First, ContainerId: 0, Length: i.Count}}
 	}
-	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: one(), Gids: one()}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: mapping(), Gids: mapping()}
 }
 
 func privileged(c *v1.Container) bool {
 	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
-// anyPrivileged tells whether a container of a pod is privileged: runtimes refuse it in a
-// sandbox that is not.
+// anyPrivileged tells whether any container of a pod is privileged: runtimes refuse such a container
+// in a sandbox that is not.
 func anyPrivileged(p *v1.Pod) bool {
 	for _, c := range p.Spec.EphemeralContainers {
 		if privileged((*v1.Container)(&c.EphemeralContainerCommon)) {
@@ -66,8 +66,8 @@ func anyPrivileged(p *v1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c v1.Container) bool { return privileged(&c) })
 }
 
-// maskedPaths and readonlyPaths are the parts of /proc and /sys that reveal or
-// change too much of the machine.
+// maskedPaths and readonlyPaths are the parts of /proc and /sys that containers must not read, or
+// not write: they reveal or change settings of the machine.
 var (
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -77,8 +77,8 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// security renders the security context of a container. Its own settings win over those of
-// its pod.
+// security renders the security context of a container. Settings of the container win over
+// settings of its pod.
 func security(p *v1.Pod, c *v1.Container, r Resolved, n Node) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	namespaces, err := namespaces(p, r.IDs)
 	if err != nil {
@@ -178,7 +178,7 @@ func seccomp(profile *v1.SeccompProfile, n Node) (*runtimeapi.SecurityProfile, e
 
 func appArmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) {
 	if profile == nil {
-		return nil, nil // the runtime's default
+		return nil, nil // the default of the runtime
 	}
 	switch profile.Type {
 	case v1.AppArmorProfileTypeRuntimeDefault:

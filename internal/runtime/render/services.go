@@ -10,14 +10,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// masterService is the Service of the API server, for which pods of all namespaces get variables.
+// masterService and masterNamespace name the Service of the API server. Pods of all namespaces get
+// its variables.
 const (
 	masterService   = "kubernetes"
 	masterNamespace = v1.NamespaceDefault
 )
 
-// serviceVariables are the variables of service links: NAME_SERVICE_HOST, NAME_PORT and so on. Pods with
-// enableServiceLinks: false get only those of the API server.
+// serviceVariables returns the variables of service links: NAME_SERVICE_HOST, NAME_PORT and so on. Pods
+// with enableServiceLinks: false get only the variables of the API server.
 func serviceVariables(p *v1.Pod, services []*v1.Service) []Variable {
 	links := p.Spec.EnableServiceLinks == nil || *p.Spec.EnableServiceLinks
 	chosen := map[string]*v1.Service{}
@@ -84,7 +85,7 @@ func portProtocol(port *v1.ServicePort) string {
 	return string(cmp.Or(port.Protocol, v1.ProtocolTCP))
 }
 
-// variableName turns the name of a service or port into that of a variable.
+// variableName turns the name of a service or port into a part of a variable's name.
 func variableName(s string) string {
 	return strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 }

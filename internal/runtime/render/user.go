@@ -8,20 +8,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// User is the user in the configuration of an image: a number or a name. Without either,
-// it is root.
+// User is the user in the configuration of an image: a number or a name. If it has neither, the
+// user is root.
 type User struct {
 	UID  *int64
 	Name string
 }
 
-// NeedsUser tells whether the user of its image has to be known before a container
-// is created: CRI takes a group only together with a user, and runAsNonRoot is checked.
+// NeedsUser tells whether the user of its image has to be known before a container is created: for
+// runAsNonRoot, and because CRI takes a group only together with a user.
 func NeedsUser(p *v1.Pod, c *v1.Container) bool {
 	return runAsUser(p, c) == nil && (mustNotBeRoot(p, c) || runAsGroup(p, c) != nil)
 }
 
-// CheckNonRoot refuses a container with runAsNonRoot that would run as root, or might.
+// CheckNonRoot returns an error for a container with runAsNonRoot that would run as root, or as a
+// user of unknown number.
 func CheckNonRoot(p *v1.Pod, c *v1.Container, image *User) error {
 	if !mustNotBeRoot(p, c) {
 		return nil
@@ -59,7 +60,7 @@ func user(out *runtimeapi.LinuxContainerSecurityContext, p *v1.Pod, c *v1.Contai
 	}
 }
 
-// groups renders the supplemental groups of a pod, and whether those of the image are added.
+// groups renders the supplemental groups of a pod, and whether the groups of the image are added.
 func groups(pod *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsPolicy) {
 	out := slices.Clone(pod.SupplementalGroups)
 	if pod.FSGroup != nil { // it owns the files in the volumes
@@ -71,8 +72,8 @@ func groups(pod *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsP
 	return out, runtimeapi.SupplementalGroupsPolicy_Merge
 }
 
-// sandboxUser renders the user of the sandbox: that of the pod. Without one it is that of the pause
-// image, and the group is left out, too: runtimes refuse a group without a user.
+// sandboxUser renders the user and groups of the sandbox: those of the pod. Without a runAsUser, the
+// user is that of the pause image, and the group is left out: runtimes refuse a group without a user.
 func sandboxUser(out *runtimeapi.LinuxSandboxSecurityContext, pod *v1.PodSecurityContext) {
 	if pod == nil {
 		return
