@@ -10,17 +10,16 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// setDefaults fills in what an API server would have filled in before a node
-// gets to see the pod.
+// setDefaults sets the defaults that an API server sets on a pod before a node gets it.
 func setDefaults(p *v1.Pod) {
-	fill(&p.Namespace, metav1.NamespaceDefault)
+	setDefault(&p.Namespace, metav1.NamespaceDefault)
 	s := &p.Spec
-	fill(&s.RestartPolicy, v1.RestartPolicyAlways)
-	fill(&s.DNSPolicy, v1.DNSClusterFirst)
-	fill(&s.SchedulerName, v1.DefaultSchedulerName)
-	fillPtr(&s.TerminationGracePeriodSeconds, pod.DefaultGrace)
-	fillPtr(&s.EnableServiceLinks, v1.DefaultEnableServiceLinks)
-	fillPtr(&s.SecurityContext, v1.PodSecurityContext{})
+	setDefault(&s.RestartPolicy, v1.RestartPolicyAlways)
+	setDefault(&s.DNSPolicy, v1.DNSClusterFirst)
+	setDefault(&s.SchedulerName, v1.DefaultSchedulerName)
+	setDefaultPtr(&s.TerminationGracePeriodSeconds, pod.DefaultGrace)
+	setDefaultPtr(&s.EnableServiceLinks, v1.DefaultEnableServiceLinks)
+	setDefaultPtr(&s.SecurityContext, v1.PodSecurityContext{})
 	for i := range s.Volumes {
 		defaultVolume(&s.Volumes[i])
 	}
@@ -41,35 +40,35 @@ func setDefaults(p *v1.Pod) {
 	}
 }
 
-// fill sets what was left out.
-func fill[T comparable](at *T, value T) {
+// setDefault sets a field that the manifest has left out.
+func setDefault[T comparable](at *T, value T) {
 	var zero T
 	if *at == zero {
 		*at = value
 	}
 }
 
-func fillPtr[T any](at **T, value T) {
+func setDefaultPtr[T any](at **T, value T) {
 	if *at == nil {
 		*at = &value
 	}
 }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
-	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
-	fill(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
-	fill(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
+	setDefault(&c.ImagePullPolicy, pullPolicy(c.Image))
+	setDefault(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
+	setDefault(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
 	for i := range c.Ports {
-		fill(&c.Ports[i].Protocol, v1.ProtocolTCP)
+		setDefault(&c.Ports[i].Protocol, v1.ProtocolTCP)
 		if hostNetwork {
-			fill(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+			setDefault(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
 		}
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			defaultFieldRef(from.FieldRef)
 			if from.FileKeyRef != nil {
-				fillPtr(&from.FileKeyRef.Optional, false)
+				setDefaultPtr(&from.FileKeyRef.Optional, false)
 			}
 		}
 	}
@@ -85,12 +84,12 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	}
 	roundUp(c.Resources.Limits)
 	roundUp(c.Resources.Requests)
-	requestLimits(&c.Resources, nil)
+	defaultRequests(&c.Resources, nil)
 	defaultResize(c)
 }
 
-// pullPolicy is Always for an image that may be another one tomorrow: one whose
-// tag is latest, written out or not.
+// pullPolicy returns the default imagePullPolicy: Always for an image with the tag latest, written
+// out or not, since that image may change; IfNotPresent for others.
 func pullPolicy(image string) v1.PullPolicy {
 	name, digest, _ := strings.Cut(image, "@")
 	tag := ""
@@ -107,32 +106,31 @@ func defaultProbe(p *v1.Probe) {
 	if p == nil {
 		return
 	}
-	fill(&p.TimeoutSeconds, 1)
-	fill(&p.PeriodSeconds, 10)
-	fill(&p.SuccessThreshold, 1)
-	fill(&p.FailureThreshold, 3)
+	setDefault(&p.TimeoutSeconds, 1)
+	setDefault(&p.PeriodSeconds, 10)
+	setDefault(&p.SuccessThreshold, 1)
+	setDefault(&p.FailureThreshold, 3)
 	defaultHTTPGet(p.HTTPGet)
 	if p.GRPC != nil {
-		fillPtr(&p.GRPC.Service, "")
+		setDefaultPtr(&p.GRPC.Service, "")
 	}
 }
 
 func defaultHTTPGet(a *v1.HTTPGetAction) {
 	if a != nil {
-		fill(&a.Path, "/")
-		fill(&a.Scheme, v1.URISchemeHTTP)
+		setDefault(&a.Path, "/")
+		setDefault(&a.Scheme, v1.URISchemeHTTP)
 	}
 }
 
 func defaultFieldRef(r *v1.ObjectFieldSelector) {
 	if r != nil {
-		fill(&r.APIVersion, "v1")
+		setDefault(&r.APIVersion, "v1")
 	}
 }
 
-// requestLimits makes a container that only says its limits request as much,
-// except for the resources that skip names.
-func requestLimits(r *v1.ResourceRequirements, skip map[v1.ResourceName]bool) {
+// defaultRequests sets the missing requests to the limits, except for the resources in skip.
+func defaultRequests(r *v1.ResourceRequirements, skip map[v1.ResourceName]bool) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok || skip[name] {
 			continue
@@ -144,8 +142,8 @@ func requestLimits(r *v1.ResourceRequirements, skip map[v1.ResourceName]bool) {
 	}
 }
 
-// defaultPodResources completes the requests of the pod as a whole. What its
-// containers request themselves is theirs to add up.
+// defaultPodResources sets the missing requests of the pod as a whole to its limits. Resources that
+// a container requests are left out: the requests of the containers are added up.
 func defaultPodResources(s *v1.PodSpec) {
 	byContainers := make(map[v1.ResourceName]bool)
 	for _, list := range [][]v1.Container{s.InitContainers, s.Containers} {
@@ -157,10 +155,10 @@ func defaultPodResources(s *v1.PodSpec) {
 	}
 	roundUp(s.Resources.Limits)
 	roundUp(s.Resources.Requests)
-	requestLimits(s.Resources, byContainers)
+	defaultRequests(s.Resources, byContainers)
 }
 
-// roundUp drops what is finer than a thousandth: no resource is counted finer.
+// roundUp rounds quantities up to thousandths: no resource is counted in smaller units.
 func roundUp(list v1.ResourceList) {
 	for name, q := range list {
 		q.RoundUp(resource.Milli)
@@ -168,8 +166,8 @@ func roundUp(list v1.ResourceList) {
 	}
 }
 
-// defaultResize says that a changed cpu or memory amount needs no restart, for
-// each of the two that the container sets.
+// defaultResize sets the resize policy NotRequired for cpu and memory, for each of them that the
+// container sets.
 func defaultResize(c *v1.Container) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		_, requested := c.Resources.Requests[name]

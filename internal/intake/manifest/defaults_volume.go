@@ -8,23 +8,23 @@ func defaultVolume(v *v1.Volume) {
 		s.EmptyDir = &v1.EmptyDirVolumeSource{}
 	}
 	if s.HostPath != nil {
-		fillPtr(&s.HostPath.Type, v1.HostPathUnset)
+		setDefaultPtr(&s.HostPath.Type, v1.HostPathUnset)
 	}
 	if s.Secret != nil {
-		fillPtr(&s.Secret.DefaultMode, v1.SecretVolumeSourceDefaultMode)
+		setDefaultPtr(&s.Secret.DefaultMode, v1.SecretVolumeSourceDefaultMode)
 	}
 	if s.ConfigMap != nil {
-		fillPtr(&s.ConfigMap.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
+		setDefaultPtr(&s.ConfigMap.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
 	}
 	if s.DownwardAPI != nil {
-		fillPtr(&s.DownwardAPI.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
+		setDefaultPtr(&s.DownwardAPI.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
 		defaultFieldRefs(s.DownwardAPI.Items)
 	}
 	if s.Projected != nil {
-		fillPtr(&s.Projected.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
+		setDefaultPtr(&s.Projected.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
 		for _, source := range s.Projected.Sources {
 			if source.ServiceAccountToken != nil {
-				fillPtr(&source.ServiceAccountToken.ExpirationSeconds, 60*60)
+				setDefaultPtr(&source.ServiceAccountToken.ExpirationSeconds, 60*60)
 			}
 			if source.DownwardAPI != nil {
 				defaultFieldRefs(source.DownwardAPI.Items)
@@ -32,13 +32,13 @@ func defaultVolume(v *v1.Volume) {
 		}
 	}
 	if s.ISCSI != nil {
-		fill(&s.ISCSI.ISCSIInterface, "default")
+		setDefault(&s.ISCSI.ISCSIInterface, "default")
 	}
 	if s.Image != nil {
-		fill(&s.Image.PullPolicy, pullPolicy(s.Image.Reference))
+		setDefault(&s.Image.PullPolicy, pullPolicy(s.Image.Reference))
 	}
 	if s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil {
-		fillPtr(&s.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
+		setDefaultPtr(&s.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"berth/internal/intake/manifest/strict"
 )
 
-// kind describes a kind of object in manifests, and how it is decoded.
+// kind is the API version, scope and decoder of a kind of object.
 type kind struct {
-	version string
-	global  bool // it has no namespace
-	read    func(strict.Document) (Object, []Problem)
+	version       string
+	clusterScoped bool // objects have no namespace
+	read          func(strict.Document) (Object, []Problem)
 }
 
 // kinds are the kinds of objects that manifests may have.
@@ -32,28 +32,29 @@ var kinds = map[string]kind{
 	"Secret": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
 		o, found := decode(d, d.DecodeSecret, prepareSecret, validateSecret)
 		if s, ok := o.(*v1.Secret); ok {
-			mergeTexts(s) // late, so that each mistake is found at its own line
+			mergeStringData(s) // after validation, so that a problem has the line of stringData
 		}
 		return o, found
 	}},
-	"PersistentVolume": {version: "v1", global: true, read: func(d strict.Document) (Object, []Problem) {
+	"PersistentVolume": {version: "v1", clusterScoped: true, read: func(d strict.Document) (Object, []Problem) {
 		return decode(d, d.Decode, prepareVolume, validatePersistentVolume)
 	}},
 	"PersistentVolumeClaim": {version: "v1", read: func(d strict.Document) (Object, []Problem) {
 		return decode(d, d.Decode, prepareClaim, validateClaim)
 	}},
-	"RuntimeClass": {version: nodev1.SchemeGroupVersion.String(), global: true, read: func(d strict.Document) (Object, []Problem) {
+	"RuntimeClass": {version: nodev1.SchemeGroupVersion.String(), clusterScoped: true, read: func(d strict.Document) (Object, []Problem) {
 		return decode(d, d.Decode, prepareClass, validateClass)
 	}},
 }
 
-// acceptedKinds names the kinds in messages.
+// acceptedKinds lists the kinds in messages.
 const acceptedKinds = "Pod, ConfigMap, Secret, RuntimeClass, PersistentVolume, PersistentVolumeClaim, and lists of these"
 
-// listKind is a kind of list: of anything, or of one kind, which item names then.
+// listKind is a kind of list: a List of any objects, with an empty item, or a list of the kind item,
+// such as PodList.
 type listKind struct{ version, item string }
 
-func listOf(name string) (listKind, bool) {
+func parseListKind(name string) (listKind, bool) {
 	item, isList := strings.CutSuffix(name, "List")
 	if !isList {
 		return listKind{}, false
@@ -65,9 +66,9 @@ func listOf(name string) (listKind, bool) {
 	return listKind{version: k.version, item: item}, known
 }
 
-// isOfCluster tells whether a kind that berth does not take is one that clusters
-// have, and not a typing error: all those of other API groups, and these.
-func isOfCluster(version, kind string) bool {
+// isClusterKind tells whether a kind that berth does not accept is known to clusters, and not a
+// typing error: all kinds of other API groups are, and some of v1.
+func isClusterKind(version, kind string) bool {
 	if len(validation.IsDNS1123Label(strings.ToLower(kind))) > 0 {
 		return false
 	}
@@ -80,7 +81,7 @@ func isOfCluster(version, kind string) bool {
 	}, kind)
 }
 
-// decode reads an object, and completes and checks it if it could be read.
+// decode decodes an object, prepares it (defaults, metadata) and validates it.
 func decode[T any, P interface {
 	*T
 	Object
@@ -100,14 +101,15 @@ func decode[T any, P interface {
 	return o, found
 }
 
-// identity reads whose manifest a bad document is.
+// identity returns the namespace and name of a document that may be invalid, or "" if they are not
+// valid themselves.
 func identity(d strict.Document, kind string) (namespace, name string) {
 	k, known := kinds[kind]
 	namespace, name = d.Text("metadata", "namespace"), d.Text("metadata", "name")
 	switch {
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
 		return "", ""
-	case k.global:
+	case k.clusterScoped:
 		return "", name
 	case known:
 		namespace = cmp.Or(namespace, metav1.NamespaceDefault)
@@ -118,17 +120,17 @@ func identity(d strict.Document, kind string) (namespace, name string) {
 	return namespace, name
 }
 
-// plain keeps the metadata that has a meaning in a manifest, and drops the rest. Manifests
-// are often made from the output of kubectl get.
-func plain(m metav1.ObjectMeta) metav1.ObjectMeta {
+// keptMetadata returns the metadata that has a meaning in a manifest. Manifests are often made from
+// the output of kubectl get, which has more.
+func keptMetadata(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations,
-		DeletionTimestamp: m.DeletionTimestamp, // for validation to find
+		DeletionTimestamp: m.DeletionTimestamp, // validation refuses it
 	}
 }
 
-// preparePod makes a pod what an API server would have made of it.
+// preparePod drops the fields that only an API server sets, and sets defaults.
 func preparePod(p *v1.Pod) {
-	drop(p)
+	dropServerFields(p)
 	setDefaults(p)
 }

@@ -200,7 +200,7 @@ func TestADigestNamesWhatIsWritten(t *testing.T) {
 	}
 }
 
-func TestRemembered(t *testing.T) {
+func TestParseStored(t *testing.T) {
 	const good = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "a:1"}]}}`
 	for name, c := range map[string]struct {
 		text     string
@@ -218,7 +218,7 @@ func TestRemembered(t *testing.T) {
 		"two":             {good + good, false, 1},
 		"no JSON":         {"{", false, 1},
 	} {
-		o, problems := Remembered([]byte(c.text))
+		o, problems := ParseStored([]byte(c.text))
 		if (o != nil) != c.read || len(problems) != c.problems {
 			t.Errorf("%s: have %v, %q", name, o, told(problems))
 		}

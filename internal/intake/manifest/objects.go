@@ -8,10 +8,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// drop removes what has no meaning in the manifest of a pod.
-func drop(p *v1.Pod) {
+// dropServerFields removes the fields of a pod that mean nothing in a manifest.
+func dropServerFields(p *v1.Pod) {
 	p.Status = v1.PodStatus{}
-	p.ObjectMeta = plain(p.ObjectMeta)
+	p.ObjectMeta = keptMetadata(p.ObjectMeta)
 	for _, key := range []string{pod.AnnotationSource, pod.AnnotationSeen, pod.AnnotationHash, pod.AnnotationMirror} {
 		delete(p.Annotations, key)
 	}
@@ -23,26 +23,26 @@ func drop(p *v1.Pod) {
 	p.Spec.SchedulingGates = nil
 }
 
-// plainObject is plain for what pods refer to. It also leaves out kubectl's second
-// copy of the whole object.
-func plainObject(m *metav1.ObjectMeta) {
-	*m = plain(*m)
+// cleanMetadata reduces the metadata of an object that pods refer to, as keptMetadata does, and
+// removes the annotation in which kubectl apply keeps a copy of the whole object.
+func cleanMetadata(m *metav1.ObjectMeta) {
+	*m = keptMetadata(*m)
 	delete(m.Annotations, v1.LastAppliedConfigAnnotation)
 }
 
 func prepareConfigMap(c *v1.ConfigMap) {
-	plainObject(&c.ObjectMeta)
-	fill(&c.Namespace, metav1.NamespaceDefault)
+	cleanMetadata(&c.ObjectMeta)
+	setDefault(&c.Namespace, metav1.NamespaceDefault)
 }
 
 func prepareSecret(s *v1.Secret) {
-	plainObject(&s.ObjectMeta)
-	fill(&s.Namespace, metav1.NamespaceDefault)
-	fill(&s.Type, v1.SecretTypeOpaque)
+	cleanMetadata(&s.ObjectMeta)
+	setDefault(&s.Namespace, metav1.NamespaceDefault)
+	setDefault(&s.Type, v1.SecretTypeOpaque)
 }
 
-// mergeTexts writes what is given as text to where everything else is.
-func mergeTexts(s *v1.Secret) {
+// mergeStringData moves the stringData of a Secret into its data.
+func mergeStringData(s *v1.Secret) {
 	if len(s.StringData) > 0 && s.Data == nil {
 		s.Data = map[string][]byte{}
 	}
@@ -53,34 +53,34 @@ func mergeTexts(s *v1.Secret) {
 }
 
 func prepareClass(c *nodev1.RuntimeClass) {
-	plainObject(&c.ObjectMeta)
+	cleanMetadata(&c.ObjectMeta)
 	if c.Overhead != nil {
 		roundUp(c.Overhead.PodFixed)
 	}
 }
 
 func prepareVolume(v *v1.PersistentVolume) {
-	plainObject(&v.ObjectMeta)
+	cleanMetadata(&v.ObjectMeta)
 	v.Status = v1.PersistentVolumeStatus{}
 	s := &v.Spec
-	fill(&s.PersistentVolumeReclaimPolicy, v1.PersistentVolumeReclaimRetain)
-	fillPtr(&s.VolumeMode, v1.PersistentVolumeFilesystem)
+	setDefault(&s.PersistentVolumeReclaimPolicy, v1.PersistentVolumeReclaimRetain)
+	setDefaultPtr(&s.VolumeMode, v1.PersistentVolumeFilesystem)
 	if s.HostPath != nil {
-		fillPtr(&s.HostPath.Type, v1.HostPathUnset)
+		setDefaultPtr(&s.HostPath.Type, v1.HostPathUnset)
 	}
 	if to := s.ClaimRef; to != nil {
-		// Which life of the claim a cluster meant is of no use here.
+		// The UID of the claim in a cluster is of no use here.
 		s.ClaimRef = &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: to.Namespace, Name: to.Name}
-		fill(&s.ClaimRef.Namespace, metav1.NamespaceDefault)
+		setDefault(&s.ClaimRef.Namespace, metav1.NamespaceDefault)
 	}
 	roundUp(s.Capacity)
 }
 
 func prepareClaim(c *v1.PersistentVolumeClaim) {
-	plainObject(&c.ObjectMeta)
-	fill(&c.Namespace, metav1.NamespaceDefault)
+	cleanMetadata(&c.ObjectMeta)
+	setDefault(&c.Namespace, metav1.NamespaceDefault)
 	c.Status = v1.PersistentVolumeClaimStatus{}
-	fillPtr(&c.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
+	setDefaultPtr(&c.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
 	roundUp(c.Spec.Resources.Requests)
 	roundUp(c.Spec.Resources.Limits)
 }

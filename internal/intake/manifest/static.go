@@ -14,13 +14,13 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Static returns p as a pod of this node. It needs a pod that Parse returned;
-// origin is the file or URL that it came from.
+// Static returns p, a pod that Parse has returned, as a static pod of this node. origin is the
+// file or URL of its manifest.
 //
-// The UID is made from the content, so that the same manifest is the same pod
+// The UID is a hash of the content, so that the same manifest is the same pod
 // after a restart, and a changed one is a new pod. Comments and layout do not
-// count. A change to the defaults that Parse fills in does: who remembers a pod by its
-// Digest keeps the UID that it had.
+// count. A change of the defaults that Parse sets does: sources remember the UID of a pod
+// by its Digest, so that a new version of berth does not change it.
 func Static(p *v1.Pod, node, source, origin string) (*v1.Pod, error) {
 	p = p.DeepCopy()
 	node = strings.ToLower(node)
@@ -44,29 +44,29 @@ func Static(p *v1.Pod, node, source, origin string) (*v1.Pod, error) {
 	return p, nil
 }
 
-// StaticName is the name that a manifest's pod has on a node: with the node's
-// name at its end. A name that has it already is left alone.
+// StaticName returns the name of a static pod: the name in its manifest with the name of the
+// node as suffix. A name that ends in the suffix already stays.
 func StaticName(name, node string) string {
 	const longestNode = 128 // leaves room for the pod's own name
-	suffix := "-" + cut(strings.ToLower(node), longestNode)
+	suffix := "-" + shorten(strings.ToLower(node), longestNode)
 	if strings.HasSuffix(name, suffix) {
 		return name
 	}
-	return cut(name, validation.DNS1123SubdomainMaxLength-len(suffix)) + suffix
+	return shorten(name, validation.DNS1123SubdomainMaxLength-len(suffix)) + suffix
 }
 
-// cut shortens a DNS name to at most most bytes. A hash of all of it keeps it
-// apart from others that begin alike.
-func cut(name string, most int) string {
-	if len(name) <= most {
+// shorten shortens a DNS name to at most limit bytes. A hash of the whole name at its end keeps
+// it apart from other names with the same beginning.
+func shorten(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	mark := "-" + hex.EncodeToString(sum[:4])
-	return strings.TrimRight(name[:most-len(mark)], "-.") + mark
+	return strings.TrimRight(name[:limit-len(mark)], "-.") + mark
 }
 
-// contentUID hashes what makes the pod what it is. The JSON of a struct has its
+// contentUID hashes the content of a pod, its node, source and origin. The JSON of a struct has its
 // fields in a fixed order and its map keys sorted.
 func contentUID(p *v1.Pod, node, source, origin string) (pod.UID, error) {
 	raw, err := json.Marshal(struct {
@@ -77,14 +77,14 @@ func contentUID(p *v1.Pod, node, source, origin string) (pod.UID, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(raw)
-	// The form of a UUID of version 8, which is the one for home-made contents.
+	// The form of a UUID of version 8, the version for custom contents.
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80
 	return pod.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])), nil
 }
 
-// tolerateEviction keeps a pod from the folder on its node whatever taints the
-// node gets: nothing but the folder may end it.
+// tolerateEviction adds a toleration of all NoExecute taints to a pod of the folder: only the
+// folder may end it.
 func tolerateEviction(p *v1.Pod) {
 	all := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	if !slices.Contains(p.Spec.Tolerations, all) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validate says what is wrong with a pod that has its defaults. The rules are
-// those of an API server, as far as a node on its own needs them; whatever could
-// become part of a path is always checked.
+// validate validates a pod that has its defaults. The rules are those of an API server, as
+// far as a standalone node needs them; fields that can become part of a path are always
+// checked.
 func validate(p *v1.Pod) field.ErrorList {
 	errs := validateMeta(&p.ObjectMeta)
 	return append(errs, validateSpec(&p.Spec, field.NewPath("spec"))...)
@@ -100,7 +100,7 @@ func isSearchDomain(domain string) []string {
 	return validation.IsDNS1123SubdomainWithUnderscore(domain)
 }
 
-// isOneLine keeps a value from adding lines to resolv.conf or hosts.
+// isOneLine refuses values with line breaks, which would add lines to resolv.conf or hosts.
 func isOneLine(value string) []string {
 	if regexp.MustCompile(`[[:space:][:cntrl:]]`).MatchString(value) {
 		return []string{"must not contain spaces or line breaks"}
@@ -144,7 +144,7 @@ func validateTolerations(tolerations []v1.Toleration, at *field.Path) field.Erro
 	return errs
 }
 
-// required checks a text that must be there and pass check.
+// required validates a text that must be set and pass check.
 func required(value string, at *field.Path, check func(string) []string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(at, "")}
@@ -152,7 +152,7 @@ func required(value string, at *field.Path, check func(string) []string) field.E
 	return optional(value, at, check)
 }
 
-// optional checks a text that must pass check if it is there.
+// optional validates a text that must pass check if it is set.
 func optional(value string, at *field.Path, check func(string) []string) field.ErrorList {
 	if value == "" {
 		return nil
@@ -171,7 +171,7 @@ func optionalPtr(value *string, at *field.Path, check func(string) []string) fie
 	return required(*value, at, check)
 }
 
-// oneOf checks a value against the only ones that there are.
+// oneOf checks that a value is one of the known ones.
 func oneOf[T ~string](value T, at *field.Path, known ...T) field.ErrorList {
 	if slices.Contains(known, value) {
 		return nil
@@ -179,8 +179,9 @@ func oneOf[T ~string](value T, at *field.Path, known ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at, value, slices.DeleteFunc(known, func(k T) bool { return k == "" }))}
 }
 
-// only checks that exactly one of several fields is set, which what lists.
-func only(set []string, what string, at *field.Path) field.ErrorList {
+// exactlyOne checks that exactly one of several fields is set. set are the fields that are, what
+// lists all of them for messages.
+func exactlyOne(set []string, what string, at *field.Path) field.ErrorList {
 	switch len(set) {
 	case 1:
 		return nil
@@ -191,9 +192,8 @@ func only(set []string, what string, at *field.Path) field.ErrorList {
 	}
 }
 
-// unique notes values that must not repeat. That one is missing is not its
-// concern.
-func unique(value string, at *field.Path, seen sets.Set[string]) field.ErrorList {
+// checkUnique checks that a value is not in seen, and adds it. An empty value is not checked.
+func checkUnique(value string, at *field.Path, seen sets.Set[string]) field.ErrorList {
 	if value != "" && seen.Has(value) {
 		return field.ErrorList{field.Duplicate(at, value)}
 	}

@@ -23,7 +23,7 @@ func validateContainers(s *v1.PodSpec, volumes map[string]v1.VolumeSource, at *f
 		c, at := &s.InitContainers[i], at.Child("initContainers").Index(i)
 		errs = append(errs, validateContainer(c, s, volumes, names, at)...)
 		if isSidecar(c) {
-			// Other init containers are gone before anything else listens.
+			// Other init containers have ended before the ports of containers are bound.
 			errs = append(errs, validateHostPorts(c.Ports, hostPorts, at.Child("ports"))...)
 		} else {
 			errs = append(errs, validatePlainInit(c, at)...)
@@ -37,12 +37,12 @@ func validateContainers(s *v1.PodSpec, volumes map[string]v1.VolumeSource, at *f
 	return errs
 }
 
-// isSidecar tells whether an init container stays for the life of the pod.
+// isSidecar tells whether an init container is a sidecar: it runs for the life of the pod.
 func isSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// validatePlainInit refuses what only a container that stays can have.
+// validatePlainInit refuses fields of an init container that only a sidecar may have.
 func validatePlainInit(c *v1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	const why = "may not be set for init containers without restartPolicy=Always"
@@ -64,7 +64,7 @@ func validatePlainInit(c *v1.Container, at *field.Path) field.ErrorList {
 
 func validateContainer(c *v1.Container, s *v1.PodSpec, volumes map[string]v1.VolumeSource, names sets.Set[string], at *field.Path) field.ErrorList {
 	errs := required(c.Name, at.Child("name"), validation.IsDNS1123Label)
-	errs = append(errs, unique(c.Name, at.Child("name"), names)...)
+	errs = append(errs, checkUnique(c.Name, at.Child("name"), names)...)
 	errs = append(errs, required(c.Image, at.Child("image"), isImage)...)
 	errs = append(errs, oneOf(c.ImagePullPolicy, at.Child("imagePullPolicy"), v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	errs = append(errs, oneOf(c.TerminationMessagePolicy, at.Child("terminationMessagePolicy"), v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
@@ -114,7 +114,7 @@ func validatePorts(ports []v1.ContainerPort, hostNetwork bool, at *field.Path) f
 	for i, p := range ports {
 		at := at.Index(i)
 		errs = append(errs, optional(p.Name, at.Child("name"), validation.IsValidPortName)...)
-		errs = append(errs, unique(p.Name, at.Child("name"), names)...)
+		errs = append(errs, checkUnique(p.Name, at.Child("name"), names)...)
 		if p.ContainerPort == 0 {
 			errs = append(errs, field.Required(at.Child("containerPort"), ""))
 		} else {
@@ -142,12 +142,12 @@ func portNumber(port int32, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateHostPorts refuses a port of the node that the pod asks for twice.
+// validateHostPorts refuses a host port that the pod has twice.
 func validateHostPorts(ports []v1.ContainerPort, taken sets.Set[string], at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, p := range ports {
 		if p.HostPort != 0 {
-			errs = append(errs, unique(fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort), at.Index(i).Child("hostPort"), taken)...)
+			errs = append(errs, checkUnique(fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort), at.Index(i).Child("hostPort"), taken)...)
 		}
 	}
 	return errs

@@ -31,7 +31,7 @@ func validateEnv(c *v1.Container, volumes map[string]v1.VolumeSource, at *field.
 			set = append(set, "secretRef")
 			errs = append(errs, required(e.SecretRef.Name, at.Child("secretRef", "name"), validation.IsDNS1123Subdomain)...)
 		}
-		errs = append(errs, only(set, "configMapRef, secretRef", at)...)
+		errs = append(errs, exactlyOne(set, "configMapRef, secretRef", at)...)
 	}
 	return errs
 }
@@ -45,7 +45,7 @@ func validateEnvSource(s *v1.EnvVarSource, volumes map[string]v1.VolumeSource, a
 	}
 	if r := s.ResourceFieldRef; r != nil {
 		set = append(set, "resourceFieldRef")
-		errs = append(errs, required(r.Resource, at.Child("resourceFieldRef", "resource"), anything)...)
+		errs = append(errs, required(r.Resource, at.Child("resourceFieldRef", "resource"), anyText)...)
 	}
 	if r := s.ConfigMapKeyRef; r != nil {
 		set = append(set, "configMapKeyRef")
@@ -58,25 +58,25 @@ func validateEnvSource(s *v1.EnvVarSource, volumes map[string]v1.VolumeSource, a
 	if r := s.FileKeyRef; r != nil {
 		set = append(set, "fileKeyRef")
 		at := at.Child("fileKeyRef")
-		errs = append(errs, required(r.VolumeName, at.Child("volumeName"), anything)...)
+		errs = append(errs, required(r.VolumeName, at.Child("volumeName"), anyText)...)
 		if v, ok := volumes[r.VolumeName]; r.VolumeName != "" && (!ok || v.EmptyDir == nil) {
 			errs = append(errs, field.NotFound(at.Child("volumeName"), r.VolumeName))
 		}
 		errs = append(errs, required(r.Path, at.Child("path"), isLocalPath)...)
 		errs = append(errs, required(r.Key, at.Child("key"), validation.IsRelaxedEnvVarName)...)
 	}
-	return append(errs, only(set, "fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef", at)...)
+	return append(errs, exactlyOne(set, "fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef", at)...)
 }
 
 func validateFieldRef(r *v1.ObjectFieldSelector, at *field.Path) field.ErrorList {
-	errs := required(r.FieldPath, at.Child("fieldPath"), anything)
+	errs := required(r.FieldPath, at.Child("fieldPath"), anyText)
 	return append(errs, oneOf(r.APIVersion, at.Child("apiVersion"), "v1")...)
 }
 
-// validateKeyRef checks a key of a config map or a secret.
+// validateKeyRef validates a reference to a key of a ConfigMap or Secret.
 func validateKeyRef(name, key string, at *field.Path) field.ErrorList {
 	errs := required(name, at.Child("name"), validation.IsDNS1123Subdomain)
 	return append(errs, required(key, at.Child("key"), validation.IsConfigMapKey)...)
 }
 
-func anything(string) []string { return nil }
+func anyText(string) []string { return nil }

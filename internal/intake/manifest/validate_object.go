@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateMeta checks the metadata of an object that has a namespace.
+// validateMeta validates the metadata of a namespaced object.
 func validateMeta(m *metav1.ObjectMeta) field.ErrorList {
 	errs := required(m.Namespace, field.NewPath("metadata", "namespace"), validation.IsDNS1123Label)
 	return append(validateName(m), errs...)
 }
 
-// validateGlobal checks the metadata of an object that has none.
-func validateGlobal(m *metav1.ObjectMeta) field.ErrorList {
+// validateClusterScoped validates the metadata of an object without a namespace.
+func validateClusterScoped(m *metav1.ObjectMeta) field.ErrorList {
 	errs := validateName(m)
 	if m.Namespace != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "namespace"), "objects of this kind have no namespace: remove the field"))
@@ -43,7 +43,7 @@ func validateName(m *metav1.ObjectMeta) field.ErrorList {
 	return errs
 }
 
-// isUID accepts what is safe as a path, a label and the name of a cgroup.
+// isUID accepts UIDs that are safe as a path, a label and the name of a cgroup.
 func isUID(uid string) []string {
 	if len(uid) > validation.LabelValueMaxLength {
 		return []string{validation.MaxLenError(validation.LabelValueMaxLength)}
@@ -79,7 +79,7 @@ func validateSize(size int, at string) field.ErrorList {
 	return field.ErrorList{field.TooLong(field.NewPath(at), "", v1.MaxSecretSize)}
 }
 
-// secretKeys are the keys that the Secrets of a type need.
+// secretKeys are the required keys of Secrets by type.
 var secretKeys = map[v1.SecretType][]string{
 	v1.SecretTypeDockercfg:        {v1.DockerConfigKey},
 	v1.SecretTypeDockerConfigJson: {v1.DockerConfigJsonKey},
@@ -87,7 +87,7 @@ var secretKeys = map[v1.SecretType][]string{
 	v1.SecretTypeTLS:              {v1.TLSCertKey, v1.TLSPrivateKeyKey},
 }
 
-// validateSecret says nothing of what is in a Secret but its keys.
+// validateSecret validates a Secret. Its errors name keys, and never a value.
 func validateSecret(s *v1.Secret) field.ErrorList {
 	errs := validateMeta(&s.ObjectMeta)
 	size := 0
@@ -119,7 +119,7 @@ func validateSecret(s *v1.Secret) field.ErrorList {
 }
 
 func validateClass(c *nodev1.RuntimeClass) field.ErrorList {
-	errs := validateGlobal(&c.ObjectMeta)
+	errs := validateClusterScoped(&c.ObjectMeta)
 	errs = append(errs, required(c.Handler, field.NewPath("handler"), validation.IsDNS1123Label)...)
 	if c.Overhead != nil {
 		errs = append(errs, nonNegative(c.Overhead.PodFixed, field.NewPath("overhead", "podFixed"))...)

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validatePersistentVolume takes volumes that are on the machine. Without a cluster
-// nobody attaches others. A local volume need not say on which node it is.
+// validatePersistentVolume accepts volumes of the machine only: without a cluster, no other volumes
+// are attached. A local volume need not have a nodeAffinity.
 func validatePersistentVolume(v *v1.PersistentVolume) field.ErrorList {
-	errs := validateGlobal(&v.ObjectMeta)
+	errs := validateClusterScoped(&v.ObjectMeta)
 	at, s := field.NewPath("spec"), &v.Spec
 	errs = append(errs, validateStorage(s.Capacity, at.Child("capacity"))...)
 	errs = append(errs, validateAccess(s.AccessModes, at.Child("accessModes"))...)
@@ -31,7 +31,7 @@ func validatePersistentVolume(v *v1.PersistentVolume) field.ErrorList {
 	if other := slices.IndexFunc(sources, func(name string) bool { return name != "hostPath" && name != "local" }); other >= 0 {
 		return append(errs, field.Forbidden(at.Child(sources[other]), "such a volume is for a cluster: from a manifest, berth takes hostPath and local"))
 	}
-	errs = append(errs, only(sources, "hostPath, local", at)...)
+	errs = append(errs, exactlyOne(sources, "hostPath, local", at)...)
 	if s.HostPath != nil {
 		errs = append(errs, validateHostPath(s.HostPath, at.Child("hostPath"))...)
 	}
@@ -41,7 +41,7 @@ func validatePersistentVolume(v *v1.PersistentVolume) field.ErrorList {
 	return errs
 }
 
-// isHostPath accepts a path of the machine that leads where it seems to.
+// isHostPath accepts absolute paths without "..".
 func isHostPath(p string) []string {
 	switch {
 	case !path.IsAbs(p):
@@ -77,7 +77,8 @@ func validateClaim(c *v1.PersistentVolumeClaim) field.ErrorList {
 
 const needsProvisioner = "volumes are filled by a cluster, and without one the volume is taken as it is: remove the field"
 
-// validateStorage checks a size. Other resources are none of a volume.
+// validateStorage validates the storage request or capacity of a volume, the only resource that it
+// may have.
 func validateStorage(list v1.ResourceList, at *field.Path) field.ErrorList {
 	size, there := list[v1.ResourceStorage]
 	at = at.Key(string(v1.ResourceStorage))

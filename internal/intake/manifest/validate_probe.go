@@ -14,16 +14,16 @@ func validateProbes(c *v1.Container, at *field.Path) field.ErrorList {
 	errs := validateProbe(c.LivenessProbe, at.Child("livenessProbe"))
 	errs = append(errs, validateProbe(c.StartupProbe, at.Child("startupProbe"))...)
 	errs = append(errs, validateProbe(c.ReadinessProbe, at.Child("readinessProbe"))...)
-	errs = append(errs, succeedsAtOnce(c.LivenessProbe, at.Child("livenessProbe"))...)
-	errs = append(errs, succeedsAtOnce(c.StartupProbe, at.Child("startupProbe"))...)
+	errs = append(errs, validateSuccessThreshold(c.LivenessProbe, at.Child("livenessProbe"))...)
+	errs = append(errs, validateSuccessThreshold(c.StartupProbe, at.Child("startupProbe"))...)
 	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
 		errs = append(errs, field.Invalid(at.Child("readinessProbe", "terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 	}
 	return errs
 }
 
-// succeedsAtOnce checks a probe for which one success is enough by definition.
-func succeedsAtOnce(p *v1.Probe, at *field.Path) field.ErrorList {
+// validateSuccessThreshold validates a liveness or startup probe, whose successThreshold must be 1.
+func validateSuccessThreshold(p *v1.Probe, at *field.Path) field.ErrorList {
 	if p == nil || p.SuccessThreshold == 1 {
 		return nil
 	}
@@ -40,7 +40,7 @@ func validateProbe(p *v1.Probe, at *field.Path) field.ErrorList {
 		set = append(set, "grpc")
 		errs = append(errs, portNumber(p.GRPC.Port, at.Child("grpc", "port"))...)
 	}
-	errs = append(errs, only(set, "exec, httpGet, tcpSocket, grpc", at)...)
+	errs = append(errs, exactlyOne(set, "exec, httpGet, tcpSocket, grpc", at)...)
 	for _, n := range []struct {
 		name  string
 		value int32
@@ -80,13 +80,12 @@ func validateLifecycle(l *v1.Lifecycle, grace int64, at *field.Path) field.Error
 				errs = append(errs, field.Invalid(at.Child("sleep", "seconds"), s.Seconds, fmt.Sprintf("must be non-negative and not more than terminationGracePeriodSeconds (%d)", grace)))
 			}
 		}
-		errs = append(errs, only(set, "exec, httpGet, tcpSocket, sleep", at)...)
+		errs = append(errs, exactlyOne(set, "exec, httpGet, tcpSocket, sleep", at)...)
 	}
 	return errs
 }
 
-// validateHandler checks what probes and hooks have in common, and tells which
-// of the handlers are set.
+// validateHandler validates the handler of a probe or a hook. set are the handlers that are set.
 func validateHandler(h v1.LifecycleHandler, at *field.Path) (errs field.ErrorList, set []string) {
 	if h.Exec != nil {
 		set = append(set, "exec")

@@ -30,8 +30,8 @@ func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorLi
 	return errs
 }
 
-// mayOvercommit tells whether containers may use more of a resource than they
-// requested. Huge pages and devices are handed out whole.
+// mayOvercommit tells whether the limit of a resource may be higher than its request. Huge pages
+// and devices can't be shared.
 func mayOvercommit(name v1.ResourceName) bool {
 	switch name {
 	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:

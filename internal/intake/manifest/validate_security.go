@@ -43,7 +43,7 @@ func validatePodSecurity(s *v1.PodSpec, at *field.Path) field.ErrorList {
 	for i, sysctl := range c.Sysctls {
 		at := at.Child("sysctls").Index(i).Child("name")
 		errs = append(errs, required(sysctl.Name, at, isSysctl)...)
-		errs = append(errs, unique(sysctl.Name, at, names)...)
+		errs = append(errs, checkUnique(sysctl.Name, at, names)...)
 	}
 	errs = append(errs, validateSeccomp(c.SeccompProfile, at.Child("seccompProfile"))...)
 	return append(errs, validateAppArmor(c.AppArmorProfile, at.Child("appArmorProfile"))...)
@@ -109,8 +109,8 @@ func validateAppArmor(p *v1.AppArmorProfile, at *field.Path) field.ErrorList {
 	return append(errs, validateLocalhost(p.Type == v1.AppArmorProfileTypeLocalhost, p.LocalhostProfile, isOneLine, at)...)
 }
 
-// validateLocalhost checks that a profile is named exactly if it is one of this
-// machine.
+// validateLocalhost checks that localhostProfile is set if, and only if, the profile is of type
+// Localhost.
 func validateLocalhost(localhost bool, profile *string, check func(string) []string, at *field.Path) field.ErrorList {
 	at = at.Child("localhostProfile")
 	switch {

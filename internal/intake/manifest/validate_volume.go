@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateVolumes also returns the volumes by name, for the mounts to refer to.
+// validateVolumes validates volumes, and returns their sources by name, for the validation of
+// mounts.
 func validateVolumes(volumes []v1.Volume, at *field.Path) (map[string]v1.VolumeSource, field.ErrorList) {
 	var errs field.ErrorList
 	names := sets.New[string]()
@@ -20,15 +21,15 @@ func validateVolumes(volumes []v1.Volume, at *field.Path) (map[string]v1.VolumeS
 	for i, v := range volumes {
 		at := at.Index(i)
 		errs = append(errs, required(v.Name, at.Child("name"), validation.IsDNS1123Label)...)
-		errs = append(errs, unique(v.Name, at.Child("name"), names)...)
+		errs = append(errs, checkUnique(v.Name, at.Child("name"), names)...)
 		byName[v.Name] = v.VolumeSource
-		errs = append(errs, only(fieldsSet(reflect.ValueOf(v.VolumeSource)), "the kinds of volume", at)...)
+		errs = append(errs, exactlyOne(fieldsSet(reflect.ValueOf(v.VolumeSource)), "the kinds of volume", at)...)
 		errs = append(errs, validateVolume(&v.VolumeSource, at)...)
 	}
 	return byName, errs
 }
 
-// fieldsSet lists which fields of a struct of pointers are set.
+// fieldsSet returns the names of the fields of a struct of pointers that are set.
 func fieldsSet(value reflect.Value) []string {
 	var set []string
 	for i := range value.NumField() {
@@ -156,7 +157,7 @@ func validateDownward(items []v1.DownwardAPIVolumeFile, at *field.Path) field.Er
 			set = append(set, "resourceFieldRef")
 			errs = append(errs, required(item.ResourceFieldRef.ContainerName, at.Child("resourceFieldRef", "containerName"), validation.IsDNS1123Label)...)
 		}
-		errs = append(errs, only(set, "fieldRef, resourceFieldRef", at)...)
+		errs = append(errs, exactlyOne(set, "fieldRef, resourceFieldRef", at)...)
 	}
 	return errs
 }
@@ -168,7 +169,7 @@ func validateMode(mode *int32, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, *mode, "must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
-// isLocalPath accepts a path that stays below the folder it is joined to.
+// isLocalPath accepts relative paths without "..".
 func isLocalPath(p string) []string {
 	switch {
 	case path.IsAbs(p):
@@ -195,7 +196,7 @@ func validateMounts(c *v1.Container, volumes map[string]v1.VolumeSource, at *fie
 			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
 		}
 		errs = append(errs, required(m.MountPath, at.Child("mountPath"), isMountPath)...)
-		errs = append(errs, unique(m.MountPath, at.Child("mountPath"), paths)...)
+		errs = append(errs, checkUnique(m.MountPath, at.Child("mountPath"), paths)...)
 		errs = append(errs, optional(m.SubPath, at.Child("subPath"), isLocalPath)...)
 		errs = append(errs, optional(m.SubPathExpr, at.Child("subPathExpr"), isLocalPath)...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
@@ -214,7 +215,7 @@ func validateMounts(c *v1.Container, volumes map[string]v1.VolumeSource, at *fie
 			errs = append(errs, field.NotFound(at.Child("name"), d.Name))
 		}
 		errs = append(errs, required(d.DevicePath, at.Child("devicePath"), isLocalDevice)...)
-		errs = append(errs, unique(d.DevicePath, at.Child("devicePath"), paths)...)
+		errs = append(errs, checkUnique(d.DevicePath, at.Child("devicePath"), paths)...)
 	}
 	return errs
 }

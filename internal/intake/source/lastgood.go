@@ -168,7 +168,7 @@ func (l *lastGood) decode(s stateFile) (memory, error) {
 // would refuse stays in force if every field of it can be read, and is shown as refused.
 // Else it is kept as an unstructured object, of which only name and UID are used.
 func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []pod.Refusal, error) {
-	o, problems := manifest.Remembered(text)
+	o, problems := manifest.ParseStored(text)
 	p, isPod := o.(*v1.Pod)
 	if isPod {
 		static, err := manifest.Static(p, in.node, in.source, origin)
@@ -203,7 +203,7 @@ func (in intake) restoreObject(origin string, text []byte) (acceptedObject, []po
 func (in intake) refuseUnreadable(origin string, h acceptedObject) pod.Refusal {
 	message := "this version of berth can't read what an earlier one took in"
 	if text, err := json.Marshal(h.object); err == nil {
-		if _, problems := manifest.Remembered(text); len(problems) > 0 {
+		if _, problems := manifest.ParseStored(text); len(problems) > 0 {
 			message += ": " + problems[0].Message
 		}
 	}

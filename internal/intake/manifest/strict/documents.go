@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Documents cuts a text into its documents. Empty ones and those that hold only
-// comments are left out. What could not be parsed is in the errors, and the
-// documents around it are returned all the same.
+// Documents splits a text into its documents. Documents that are empty or hold only
+// comments are left out. A document that can't be parsed is an error; the others are
+// returned nevertheless.
 func Documents(data []byte) ([]Document, []Error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
@@ -23,8 +23,8 @@ func Documents(data []byte) ([]Document, []Error) {
 	if !bytes.HasPrefix(start, []byte("{")) {
 		return yamlDocuments(data)
 	}
-	// It looks like JSON, which YAML parsers take only if no tabs are in it. It
-	// may still be YAML in its flow style.
+	// The text looks like JSON, which YAML parsers accept only without tabs. It may still be
+	// YAML in flow style.
 	docs, jsonErr := jsonDocuments(data)
 	if jsonErr == nil {
 		return docs, nil
@@ -50,13 +50,13 @@ func yamlDocuments(data []byte) ([]Document, []Error) {
 
 // chunk is the text from one document marker to the next.
 type chunk struct {
-	text  []byte
-	shift int // lines before it
+	text       []byte
+	lineOffset int // lines before it
 }
 
-// chunks cuts at lines that begin with `---`. In YAML such a line is a marker
-// wherever it stands, so no parser is needed, and a syntax error in one document
-// can't swallow the next.
+// chunks splits a text at lines that begin with `---`. In YAML such a line is a document
+// marker in any context, so no parser is needed, and a syntax error in one document
+// does not affect the next.
 func chunks(data []byte) []chunk {
 	var all []chunk
 	begin, shift, line := 0, 0, 0
@@ -108,11 +108,11 @@ func (c chunk) parse() ([]Document, *Error) {
 		if n.Kind != yaml.DocumentNode || len(n.Content) == 0 || n.Content[0].ShortTag() == tagNull {
 			continue
 		}
-		docs = append(docs, Document{root: n.Content[0], shift: c.shift})
+		docs = append(docs, Document{root: n.Content[0], lineOffset: c.lineOffset})
 	}
 }
 
-// syntaxError turns an error of the parser into one of ours.
+// syntaxError turns an error of the parser into an Error with the line of the mistake.
 func (c chunk) syntaxError(err error) *Error {
 	line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := regexp.MustCompile(`(?s)^line (\d+): (.*)$`).FindStringSubmatch(message); m != nil {
@@ -124,20 +124,20 @@ func (c chunk) syntaxError(err error) *Error {
 	if exact := c.brokenLine(); exact > 0 {
 		line = exact
 	}
-	return &Error{Line: line + c.shift, Message: "invalid YAML: " + message}
+	return &Error{Line: line + c.lineOffset, Message: "invalid YAML: " + message}
 }
 
-// brokenLine finds the line at which a chunk that does not parse goes wrong. The
-// parser often names the begin of the block around it instead. What stands above
-// the wrong line parses and what includes it does not, so halving the text finds
-// it. A text cut within a quote or a bracket does not parse either, which is why
-// a few lines more are tried before a half is given up.
+// brokenLine returns the line of the mistake in a chunk that does not parse, or 0. The
+// parser often names the beginning of the block around it instead. The lines above the
+// mistake parse, and with the line of the mistake they do not, so that a binary search
+// finds it. A text that is cut within a quote or a bracket does not parse either, so a
+// few more lines are tried before a half is given up.
 func (c chunk) brokenLine() int {
 	const (
-		largest = 32 << 10 // bytes: a longer text is not worth so many attempts
-		ahead   = 10       // lines
+		maxText = 32 << 10 // bytes: a longer text is not worth so many attempts
+		ahead   = 10       // lines that are tried after the cut
 	)
-	if len(c.text) > largest {
+	if len(c.text) > maxText {
 		return 0
 	}
 	lines := bytes.SplitAfter(c.text, []byte("\n"))

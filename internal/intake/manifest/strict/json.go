@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// jsonDocuments reads JSON values, one after the other, into the nodes that the
-// YAML parser would have made of them.
+// jsonDocuments parses JSON values, one after the other, into the nodes that the YAML
+// parser would return for them.
 func jsonDocuments(data []byte) ([]Document, *Error) {
 	r := jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	r.dec.UseNumber()
@@ -34,7 +34,7 @@ type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
 
-	// The line of the last token, which is counted on from the one before.
+	// offset is the end of the last token, and line its line.
 	offset int64
 	line   int
 }
@@ -46,7 +46,7 @@ func (r *jsonReader) token() (json.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No token spans lines, so the line of its end is the line of its begin.
+	// No token spans lines, so a token ends in the line in which it begins.
 	end := r.dec.InputOffset()
 	r.line += bytes.Count(r.data[r.offset:end], []byte("\n"))
 	r.offset = end
@@ -58,11 +58,11 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.after(t, depth)
+	return r.node(t, depth)
 }
 
-// after makes the node that begins with token t.
-func (r *jsonReader) after(t json.Token, depth int) (*yaml.Node, error) {
+// node returns the node whose first token is t.
+func (r *jsonReader) node(t json.Token, depth int) (*yaml.Node, error) {
 	if depth > maxDepth {
 		return nil, errTooDeep
 	}
@@ -102,7 +102,7 @@ func (r *jsonReader) fill(n *yaml.Node, depth int) error {
 		if t == json.Delim('}') || t == json.Delim(']') {
 			return nil
 		}
-		c, err := r.after(t, depth+1)
+		c, err := r.node(t, depth+1)
 		if err != nil {
 			return err
 		}
@@ -110,8 +110,8 @@ func (r *jsonReader) fill(n *yaml.Node, depth int) error {
 	}
 }
 
-// syntaxError finds the line of a mistake in the value that begins at an offset.
-// The token reader is not exact about it, so the value is read once more.
+// syntaxError returns err with the line of the mistake in the value that begins at an offset.
+// The offset of the token reader is not exact, so the value is parsed once more.
 func (r *jsonReader) syntaxError(err error, begin int64) *Error {
 	line := r.line
 	text := bytes.TrimRight(r.data, " \t\r\n")

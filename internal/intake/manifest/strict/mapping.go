@@ -10,11 +10,11 @@ import (
 // pair is one field of a mapping.
 type pair struct{ key, value *yaml.Node }
 
-// object writes a mapping. place says of each field what type it has and where
-// it is, or that it is to be left out.
-func (w *walker) object(n *yaml.Node, at *field.Path, depth int, place func(pair) (reflect.Type, *field.Path, bool)) {
+// mapping writes a mapping. place returns the type and the path of a field, and false if the
+// field is to be left out.
+func (w *walker) mapping(n *yaml.Node, at *field.Path, depth int, place func(pair) (reflect.Type, *field.Path, bool)) {
 	if n.Kind != yaml.MappingNode {
-		w.refuse(n, at, "must be a mapping of names to values, but is %s", w.describe(n))
+		w.rejectValue(n, at, "must be a mapping of names to values, but is %s", w.describe(n))
 		return
 	}
 	w.out.WriteByte('{')
@@ -35,8 +35,8 @@ func (w *walker) object(n *yaml.Node, at *field.Path, depth int, place func(pair
 	w.out.WriteByte('}')
 }
 
-// pairs lists the fields of a mapping, those that come in by a merge key (<<)
-// included. A field that is written out wins over a merged one.
+// pairs returns the fields of a mapping, including the fields of merge keys (<<). A field that is
+// written out wins over a merged one.
 func (w *walker) pairs(n *yaml.Node, at *field.Path, depth int) []pair {
 	var own []pair
 	var merges []*yaml.Node
@@ -66,12 +66,12 @@ func (w *walker) pairs(n *yaml.Node, at *field.Path, depth int) []pair {
 	return own
 }
 
-// merged lists the fields that a merge key brings: those of one mapping, or of
-// several, of which the earlier ones win.
+// merged returns the fields of a merge key, whose value is a mapping or a list of mappings. Earlier
+// mappings win over later ones.
 func (w *walker) merged(n *yaml.Node, at *field.Path, depth int) []pair {
 	from := n
 	n = resolve(n)
-	if depth > maxDepth || !w.spend(1+len(n.Content)) {
+	if depth > maxDepth || !w.countAliased(1+len(n.Content)) {
 		w.addProblem(from, at, "the merge keys in the text expand to too many values")
 		return nil
 	}

@@ -11,24 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// scalar writes a text, a bool or a number as a Go type of that kind wants it.
+// scalar writes a text, a bool or a number as JSON for the Go type t.
 func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
 	if n.Kind != yaml.ScalarNode {
-		w.refuse(n, at, "must be a single %s, but is %s", kindName(t), w.describe(n))
+		w.rejectValue(n, at, "must be a single %s, but is %s", kindName(t), w.describe(n))
 		return
 	}
 	tag := n.ShortTag()
 	switch kindName(t) {
 	case "text":
 		if tag != tagString && tag != tagTime {
-			w.refuse(n, at, "must be text, but is %s: put it in quotes", w.describe(n))
+			w.rejectValue(n, at, "must be text, but is %s: put it in quotes", w.describe(n))
 			return
 		}
 		w.text(n.Value)
 	case "bool":
-		b, ok := truth(n)
+		b, ok := parseBool(n)
 		if !ok {
-			w.refuse(n, at, "must be true or false, but is %s", w.describe(n))
+			w.rejectValue(n, at, "must be true or false, but is %s", w.describe(n))
 			return
 		}
 		w.out.WriteString(strconv.FormatBool(b))
@@ -36,19 +36,19 @@ func (w *walker) scalar(n *yaml.Node, t reflect.Type, at *field.Path) {
 		w.integer(n, t, at)
 	default:
 		if tag != tagInt && tag != tagFloat {
-			w.refuse(n, at, "must be a number, but is %s", w.describe(n))
+			w.rejectValue(n, at, "must be a number, but is %s", w.describe(n))
 			return
 		}
-		w.plain(n, at)
+		w.plainScalar(n, at)
 	}
 }
 
 func (w *walker) integer(n *yaml.Node, t reflect.Type, at *field.Path) {
 	if n.ShortTag() != tagInt {
-		w.refuse(n, at, "must be a whole number, but is %s", w.describe(n))
+		w.rejectValue(n, at, "must be a whole number, but is %s", w.describe(n))
 		return
 	}
-	// The value is written, not the text of it: 0644 in YAML is 420 in JSON.
+	// The value is written, not its text: 0644 in YAML is 420 in JSON.
 	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uintptr {
 		var u uint64
 		if err := n.Decode(&u); err == nil && !t.OverflowUint(u) {
@@ -62,21 +62,21 @@ func (w *walker) integer(n *yaml.Node, t reflect.Type, at *field.Path) {
 			return
 		}
 	}
-	w.refuse(n, at, "%s is too large or too small", w.quote(n.Value))
+	w.rejectValue(n, at, "%s is too large or too small", w.quote(n.Value))
 }
 
-// plain writes a scalar as what the text itself says that it is.
-func (w *walker) plain(n *yaml.Node, at *field.Path) {
+// plainScalar writes a scalar with the type that YAML gives it, without a Go type.
+func (w *walker) plainScalar(n *yaml.Node, at *field.Path) {
 	switch n.ShortTag() {
 	case tagString, tagTime, tagMerge:
 		w.text(n.Value)
 	case tagBool:
-		b, _ := truth(n)
+		b, _ := parseBool(n)
 		w.out.WriteString(strconv.FormatBool(b))
 	case tagInt, tagFloat:
 		w.number(n, at)
 	default:
-		w.refuse(n, at, "the tag %s is not supported", w.quote(n.ShortTag()))
+		w.rejectValue(n, at, "the tag %s is not supported", w.quote(n.ShortTag()))
 	}
 }
 
@@ -87,25 +87,25 @@ func (w *walker) number(n *yaml.Node, at *field.Path) {
 	}
 	var number any
 	if err := n.Decode(&number); err != nil {
-		w.refuse(n, at, "%s is not a number: %s", w.quote(n.Value), w.messageOf(err))
+		w.rejectValue(n, at, "%s is not a number: %s", w.quote(n.Value), w.messageOf(err))
 		return
 	}
 	raw, err := json.Marshal(number)
 	if err != nil {
-		w.refuse(n, at, "must be a finite number, but is %s", w.quote(n.Value))
+		w.rejectValue(n, at, "must be a finite number, but is %s", w.quote(n.Value))
 		return
 	}
 	w.out.Write(raw)
 }
 
 func (w *walker) text(s string) {
-	// Text always marshals: what is not UTF-8 is replaced.
+	// Text always marshals: bytes that are not UTF-8 are replaced.
 	raw, _ := json.Marshal(s)
 	w.out.Write(raw)
 }
 
-// truth reads a bool. The words of YAML 1.1 count too, as they do for kubectl.
-func truth(n *yaml.Node) (value, ok bool) {
+// parseBool parses a bool. The words of YAML 1.1, such as yes and off, count too, as in kubectl.
+func parseBool(n *yaml.Node) (value, ok bool) {
 	switch n.ShortTag() {
 	case tagBool:
 		return strings.EqualFold(n.Value, "true"), true
@@ -136,7 +136,7 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// describe names what stands at a node, for a message.
+// describe describes the value of a node for a message.
 func (w *walker) describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -144,7 +144,7 @@ func (w *walker) describe(n *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	}
-	if w.hide {
+	if w.hideValues {
 		return "something else"
 	}
 	value := shorten(n.Value)
@@ -162,24 +162,24 @@ func (w *walker) describe(n *yaml.Node) string {
 	}
 }
 
-// quote repeats a value in a message, if that may be.
+// quote quotes a value in a message, unless values are hidden.
 func (w *walker) quote(s string) string {
-	if w.hide {
+	if w.hideValues {
 		return "(hidden)"
 	}
 	return shorten(s)
 }
 
-// messageOf is the text of an error of a library, which is hidden if it may repeat a secret
-// value.
+// messageOf returns the text of an error of a library, unless values are hidden: the text may
+// contain one.
 func (w *walker) messageOf(err error) string {
-	if w.hide {
+	if w.hideValues {
 		return "it does not fit"
 	}
 	return err.Error()
 }
 
-// shorten keeps a message readable whatever was quoted in it.
+// shorten limits the length of a value that is quoted in a message.
 func shorten(s string) string {
 	const most = 60
 	if r := []rune(s); len(r) > most {

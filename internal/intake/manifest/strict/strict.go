@@ -1,14 +1,14 @@
-// Package strict reads YAML or JSON into Go values and names the line of every
-// mistake in it: a syntax error, an unknown or doubled field, a value of the
-// wrong type.
+// Package strict decodes YAML or JSON into Go values, with the line of every
+// mistake: a syntax error, an unknown or duplicate field, a value of the wrong
+// type.
 //
-// Documents cuts a text into documents. A document is decoded on its own, so a
-// bad one leaves its neighbours alone. Decode follows the Go type of its target:
-// that is how it knows which field a mistake is in, and that `yes` is a bool in
-// one place and a text in another.
+// Documents splits a text into documents. Each document is decoded on its own, so
+// a mistake in one does not affect the others. Decode follows the Go type of its
+// target, from which it knows the field of a mistake, and that `yes` is a bool in
+// one field and a text in another.
 //
-// The package is pure. Its input may come from anywhere: nesting and the
-// expansion of YAML aliases are bounded.
+// The package is pure. Its input is not trusted: nesting and the expansion of YAML
+// aliases are bounded.
 package strict
 
 import (
@@ -27,7 +27,7 @@ import (
 // Error is one mistake in a text.
 type Error struct {
 	Line    int    // counted from 1
-	Field   string // as in spec.containers[0].image; empty if the text could not be read that far
+	Field   string // such as spec.containers[0].image; empty for a syntax error
 	Message string
 }
 
@@ -38,20 +38,21 @@ func (e Error) Error() string {
 	return e.Field + ": " + e.Message
 }
 
-// Skip is the type of a field whose content is decoded on its own, see Items.
+// Skip is the type of a field that Decode leaves out, such as a list whose elements are decoded
+// one by one: see Items.
 type Skip struct{}
 
 // Document is one document of a text.
 type Document struct {
-	root  *yaml.Node
-	shift int // lines of the text that come before what the parser was given
+	root       *yaml.Node
+	lineOffset int // lines of the text before the document's chunk
 }
 
 // IsObject tells whether the document is a mapping, as every Kubernetes object is.
 func (d Document) IsObject() bool { return resolve(d.root).Kind == yaml.MappingNode }
 
-// Line is where the document begins.
-func (d Document) Line() int { return d.root.Line + d.shift }
+// Line returns the line at which the document begins.
+func (d Document) Line() int { return d.root.Line + d.lineOffset }
 
 // Text returns the scalar at a path of field names, or "" if there is none.
 func (d Document) Text(path ...string) string {
@@ -69,8 +70,8 @@ func (d Document) Text(path ...string) string {
 	return n.Value
 }
 
-// Items returns the elements of a list field as documents of their own. It is
-// false if there is no such field or it is no list; null is an empty list.
+// Items returns the elements of a list field as documents of their own. It returns false if the
+// document has no such field or the field is no list; null is an empty list.
 func (d Document) Items(name string) ([]Document, bool) {
 	_, n := child(resolve(d.root), name)
 	if n == nil {
@@ -82,13 +83,13 @@ func (d Document) Items(name string) ([]Document, bool) {
 	}
 	items := make([]Document, 0, len(n.Content))
 	for _, c := range n.Content {
-		items = append(items, Document{root: c, shift: d.shift})
+		items = append(items, Document{root: c, lineOffset: d.lineOffset})
 	}
 	return items, true
 }
 
-// LineOf returns the line of a field path such as spec.containers[0].image. For
-// a field that is not there it is the line of the nearest one around it.
+// LineOf returns the line of a field path such as spec.containers[0].image. For a field that the
+// document does not have, it is the line of the nearest field around it.
 func (d Document) LineOf(path string) int {
 	n, line := resolve(d.root), d.Line()
 	for path != "" {
@@ -98,14 +99,13 @@ func (d Document) LineOf(path string) int {
 		if next == nil {
 			break
 		}
-		line = key.Line + d.shift
+		line = key.Line + d.lineOffset
 		n = resolve(next)
 	}
 	return line
 }
 
-// cutStep takes the first step off a field path: a field name, or what stands
-// between brackets.
+// cutStep splits a field path after its first step: a field name, or the index or key in brackets.
 func cutStep(path string) (step, rest string) {
 	if strings.HasPrefix(path, "[") {
 		step, rest, _ = strings.Cut(path[1:], "]")
@@ -118,9 +118,8 @@ func cutStep(path string) (step, rest string) {
 	return path[:i], strings.TrimPrefix(path[i:], ".")
 }
 
-// Digest names what the document says: it is the same for another layout, other comments
-// and another order of fields. It is empty if there is none, which is the case for keys that
-// are no texts.
+// Digest returns a hash of the content of the document: layout, comments and the order of fields do
+// not count. It is empty for a document with keys that are no texts.
 func (d Document) Digest() string {
 	var content any
 	if err := d.root.Decode(&content); err != nil {
@@ -134,8 +133,8 @@ func (d Document) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// child finds a field of a mapping or an element of a list, together with the
-// node that stands for its place.
+// child returns a field of a mapping or an element of a list, and the node with its line: the key
+// of the field, or the element itself.
 func child(n *yaml.Node, step string) (key, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -153,7 +152,7 @@ func child(n *yaml.Node, step string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// resolve follows aliases, of which the parser never makes a chain.
+// resolve returns the node that an alias refers to. The parser makes no alias of an alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -161,16 +160,14 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// Decode reads the document into a pointer. Either all of it fits and there are
-// no errors, or into is to be thrown away.
+// Decode decodes the document into a pointer. After errors, the content of into is undefined.
 func (d Document) Decode(into any) []Error { return d.decode(into, false) }
 
-// DecodeSecret is Decode for what nobody is to see: the errors name fields and
-// lines, and repeat no value.
+// DecodeSecret is Decode for secrets: the errors name fields and lines, and no values.
 func (d Document) DecodeSecret(into any) []Error { return d.decode(into, true) }
 
 func (d Document) decode(into any, hide bool) []Error {
-	w := walker{shift: d.shift, hide: hide, fields: make(map[reflect.Type]map[string]reflect.Type)}
+	w := walker{lineOffset: d.lineOffset, hideValues: hide, fields: make(map[reflect.Type]map[string]reflect.Type)}
 	w.value(d.root, reflect.TypeOf(into).Elem(), nil, 0)
 	if len(w.errs) > 0 {
 		slices.SortStableFunc(w.errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) })

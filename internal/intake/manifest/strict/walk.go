@@ -15,7 +15,7 @@ import (
 const (
 	maxDepth   = 100     // of nesting; a pod needs about fifteen
 	maxAliased = 100_000 // values that aliases may add
-	maxErrors  = 20      // of one document; more help nobody
+	maxErrors  = 20      // of one document; more would not help
 )
 
 const (
@@ -28,22 +28,21 @@ const (
 	tagMerge  = "!!merge"
 )
 
-// walker writes a node as the JSON that a Go type expects, and notes where it
-// can't.
+// walker writes a node as the JSON that a Go type expects, and collects mistakes.
 type walker struct {
-	shift  int
-	hide   bool // no error may repeat a value
-	out    bytes.Buffer
-	errs   []Error
-	fields map[reflect.Type]map[string]reflect.Type
+	lineOffset int
+	hideValues bool // no error may repeat a value
+	out        bytes.Buffer
+	errs       []Error
+	fields     map[reflect.Type]map[string]reflect.Type
 
 	inAlias int // how many aliases are being expanded around the current value
-	aliased int // how many values were written on behalf of aliases
+	aliased int // how many values the aliases so far have added
 }
 
-// refuse notes a mistake and leaves a null in the place of the value, which
-// keeps the JSON well formed.
-func (w *walker) refuse(n *yaml.Node, at *field.Path, format string, args ...any) {
+// rejectValue adds a mistake and writes null instead of the value, so that the JSON stays well
+// formed.
+func (w *walker) rejectValue(n *yaml.Node, at *field.Path, format string, args ...any) {
 	w.addProblem(n, at, format, args...)
 	w.out.WriteString("null")
 }
@@ -52,7 +51,7 @@ func (w *walker) addProblem(n *yaml.Node, at *field.Path, format string, args ..
 	if len(w.errs) >= maxErrors {
 		return
 	}
-	e := Error{Line: n.Line + w.shift, Message: fmt.Sprintf(format, args...)}
+	e := Error{Line: n.Line + w.lineOffset, Message: fmt.Sprintf(format, args...)}
 	if at != nil {
 		e.Field = at.String()
 	}
@@ -61,7 +60,7 @@ func (w *walker) addProblem(n *yaml.Node, at *field.Path, format string, args ..
 
 func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
 	if depth > maxDepth {
-		w.refuse(n, at, "nested too deeply")
+		w.rejectValue(n, at, "nested too deeply")
 		return
 	}
 	if n.Kind == yaml.AliasNode {
@@ -69,8 +68,8 @@ func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) 
 		defer func() { w.inAlias-- }()
 		n = n.Alias
 	}
-	if w.inAlias > 0 && !w.spend(1) {
-		w.refuse(n, at, "the aliases in the text expand to too many values")
+	if w.inAlias > 0 && !w.countAliased(1) {
+		w.rejectValue(n, at, "the aliases in the text expand to too many values")
 		return
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == tagNull {
@@ -84,18 +83,18 @@ func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) 
 	case t == reflect.TypeFor[Skip]():
 		w.out.WriteString("null")
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		w.own(n, t, at, depth)
+		w.selfDecoding(n, t, at, depth)
 	case t.Kind() == reflect.Struct:
-		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+		w.mapping(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
 			ft, ok := w.fieldsOf(t)[p.key.Value]
 			path := at.Child(p.key.Value)
 			if !ok {
-				w.addProblem(p.key, path, "unknown field%s", nearMiss(w.fieldsOf(t), p.key.Value))
+				w.addProblem(p.key, path, "unknown field%s", spellingHint(w.fieldsOf(t), p.key.Value))
 			}
 			return ft, path, ok
 		})
 	case t.Kind() == reflect.Map:
-		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+		w.mapping(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
 			return t.Elem(), at.Key(p.key.Value), true
 		})
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
@@ -109,15 +108,14 @@ func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) 
 	}
 }
 
-// spend counts values that an alias stands for, and tells whether that is still
-// bearable.
-func (w *walker) spend(values int) bool {
+// countAliased counts values that an alias has added, and returns false if they are too many.
+func (w *walker) countAliased(values int) bool {
 	w.aliased += values
 	return w.aliased <= maxAliased
 }
 
-// nearMiss helps with a field that is only written in another case.
-func nearMiss(fields map[string]reflect.Type, name string) string {
+// spellingHint returns a hint for an unknown field that differs from a known one only in case.
+func spellingHint(fields map[string]reflect.Type, name string) string {
 	for known := range fields {
 		if strings.EqualFold(known, name) {
 			return fmt.Sprintf(": it is spelled %q", known)
@@ -150,8 +148,9 @@ func (w *walker) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return known
 }
 
-// own handles a type that reads its own JSON, such as a quantity or a time.
-func (w *walker) own(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
+// selfDecoding writes a value of a type that is a json.Unmarshaler, such as a quantity or a time,
+// and checks it by unmarshalling it.
+func (w *walker) selfDecoding(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
 	begin, before := w.out.Len(), len(w.errs)
 	w.untyped(n, at, depth)
 	if len(w.errs) > before {
@@ -163,24 +162,24 @@ func (w *walker) own(n *yaml.Node, t reflect.Type, at *field.Path, depth int) {
 	}
 }
 
-// untyped writes a value of which only its owner knows what it should be.
+// untyped writes a value without a Go type: of an interface, or of a json.Unmarshaler.
 func (w *walker) untyped(n *yaml.Node, at *field.Path, depth int) {
 	anything := reflect.TypeFor[any]()
 	switch n.Kind {
 	case yaml.MappingNode:
-		w.object(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
+		w.mapping(n, at, depth, func(p pair) (reflect.Type, *field.Path, bool) {
 			return anything, at.Child(p.key.Value), true
 		})
 	case yaml.SequenceNode:
 		w.list(n, anything, at, depth)
 	default:
-		w.plain(n, at)
+		w.plainScalar(n, at)
 	}
 }
 
 func (w *walker) list(n *yaml.Node, elem reflect.Type, at *field.Path, depth int) {
 	if n.Kind != yaml.SequenceNode {
-		w.refuse(n, at, "must be a list, but is %s", w.describe(n))
+		w.rejectValue(n, at, "must be a list, but is %s", w.describe(n))
 		return
 	}
 	w.out.WriteByte('[')
@@ -195,11 +194,11 @@ func (w *walker) list(n *yaml.Node, elem reflect.Type, at *field.Path, depth int
 
 func (w *walker) bytes(n *yaml.Node, at *field.Path) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != tagString {
-		w.refuse(n, at, "must be text in base64, but is %s", w.describe(n))
+		w.rejectValue(n, at, "must be text in base64, but is %s", w.describe(n))
 		return
 	}
 	if _, err := base64.StdEncoding.DecodeString(n.Value); err != nil {
-		w.refuse(n, at, "must be text in base64: %v", err) // which names a place in it
+		w.rejectValue(n, at, "must be text in base64: %v", err) // err names an offset, not a value
 		return
 	}
 	w.text(n.Value)
