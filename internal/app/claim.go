@@ -28,7 +28,7 @@ func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	if err != nil {
 		return roots.Owner{}, err
 	}
-	saved, err := SavedSettings(c.RootDir)
+	saved, err := config.LoadSaved(c.RootDir)
 	if err != nil {
 		log.Warn("the settings of the last run can't be read: names that were not set are chosen anew", "err", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"berth/internal/config"
@@ -110,33 +109,6 @@ func TestNothingOfOthersIsTakenDown(t *testing.T) {
 	mustName(t, c, c)
 	if c.CgroupRoot != "/mine" {
 		t.Errorf("got %+v", c)
-	}
-}
-
-func TestTheSettingsOfACopyAreAnotherRoots(t *testing.T) {
-	c := newRoot(t)
-	mustName(t, c, nil)
-	if err := SaveSettings(c); err != nil {
-		t.Fatal(err)
-	}
-	copied := t.TempDir()
-	text, err := os.ReadFile(settingsPath(c.RootDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(settingsPath(copied), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := SavedSettings(copied); err == nil || got != nil || !strings.Contains(err.Error(), c.RootDir) {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	// but another path to it is fine
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(c.RootDir, link); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := SavedSettings(link); err != nil || got.Names != c.Names {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestTheAgentIsComposedWithoutARuntime(t *testing.T) {
 			root := t.TempDir()
 			var flags config.Flags
 			flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError))
-			c, err := Configuration(root, flags, nil)
+			c, err := config.LoadOnHost(root, flags, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 		return err
 	}
 	group.Go("state files", state.Run)
-	_ = state.Entry("the settings of this run", func() error { return SaveSettings(c) }).Save() // it is tried again
+	_ = state.Entry("the settings of this run", func() error { return c.Save() }).Save() // it is tried again
 	listener, err := listenLocally(c.RootDir, log)
 	if err != nil {
 		return err

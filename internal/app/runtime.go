@@ -30,7 +30,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 	if c.RuntimeEndpoint != "" {
 		return &containerRuntime{owner: owner, endpoint: c.RuntimeEndpoint, signals: signals}, nil
 	}
-	libexec, err := LibexecDir()
+	libexec, err := config.LibexecDir()
 	if err != nil {
 		return nil, err
 	}

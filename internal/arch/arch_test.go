@@ -106,7 +106,7 @@ func groupOf(pkg string) string {
 // is the error of one pod, or is tried again. All others leave it to statefile: a full
 // disk keeps no agent from starting and from making room.
 var writeThemselves = map[string]string{
-	"app":            "settings for 'berth down', which statefile tries again to write",
+	"config":         "settings for 'berth down', which statefile tries again to write",
 	"lib/statefile":  "it is how the others write",
 	"runtime/bundle": "the configuration of containerd, which is tried again until it can be written",
 	"cluster/cert":   "a new certificate is asked for again if it can't be kept",

@@ -72,7 +72,7 @@ var trusted = map[string]string{
 	"internal/pods/volume/mounter.go os.ReadFile":             "the table of swap devices",
 	"internal/pods/volume/open.go os.OpenFile":                "a directory, which is no file of a container, from where podfile goes on",
 	"internal/pods/volume/subpath.go os.OpenFile":             "a handle (O_PATH) of the directory of a volume",
-	"internal/app/settings.go os.ReadFile":                    "settings of the last run",
+	"internal/config/saved.go os.ReadFile":                    "settings of the last run",
 	"internal/cli/agent/config.go os.ReadFile":                "settings of the administrator and of the agent",
 	"internal/host/doctor/local.go os.DirFS":                  "what the kernel and the administrator say of the machine",
 	"internal/app/executor.go os.DirFS":                       "what the kernel says of the machine",

@@ -32,7 +32,7 @@ var stateFiles = map[string]string{
 	"internal/runtime/bundle/launch.go":    "ReadRecord of one process, which is found without it",
 	"internal/runtime/image/recordfile.go": "ReadRecord of one image",
 
-	"internal/app/settings.go": "neither: a field that can't be read has its default, and a file that is no JSON is refused, since 'berth down' might leave pods behind",
+	"internal/config/saved.go": "neither: a field that can't be read has its default, and a file that is no JSON is refused, since 'berth down' might leave pods behind",
 }
 
 // decodesJSON are the files, or folders, that decode JSON on their own, by what it is. State that

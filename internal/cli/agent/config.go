@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"berth/internal/app"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/config"
 )
@@ -22,7 +21,7 @@ func loadConfig(cmd *cobra.Command, flags *config.Flags) (*config.Config, error)
 			return nil, fmt.Errorf("read the configuration: %w", err)
 		}
 	}
-	c, err := app.Configuration(cmdutil.RootDir(cmd), *flags, file)
+	c, err := config.LoadOnHost(cmdutil.RootDir(cmd), *flags, file)
 	if err != nil {
 		return nil, err
 	}

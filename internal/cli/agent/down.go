@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/app"
 	"berth/internal/cli/cmdutil"
+	"berth/internal/config"
 	"berth/internal/host/rootlock"
 	"berth/internal/lib/logging"
 )
@@ -39,7 +40,7 @@ A pod may ask for more time than you have: --grace-period is the most that each 
 			if err != nil {
 				return fmt.Errorf("find the root directory: %w", err)
 			}
-			c, err := app.SavedSettings(root)
+			c, err := config.LoadSaved(root)
 			if err != nil {
 				return err
 			}

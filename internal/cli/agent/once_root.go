@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/internal/app"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/config"
 )
@@ -86,7 +85,7 @@ func (o *onceFlags) prepare(c *config.Config, manifest []byte) error {
 	if err := os.WriteFile(onceManifest(c), manifest, 0o600); err != nil {
 		return fmt.Errorf("write down the manifest: %w", err)
 	}
-	return app.SaveSettings(c)
+	return c.Save()
 }
 
 // linkImages links the directory from which the agent imports images to folder.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"berth/internal/app"
 	"berth/internal/cli/cmdutil"
 	"berth/internal/cli/printers"
 	"berth/internal/config"
@@ -78,7 +77,7 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 	if err != nil {
 		return doctor.Machine{}, fmt.Errorf("find the root directory: %w", err)
 	}
-	libexec, err := app.LibexecDir()
+	libexec, err := config.LibexecDir()
 	if err != nil {
 		return doctor.Machine{}, err
 	}
@@ -102,12 +101,12 @@ func (f *doctorFlags) machine(cmd *cobra.Command) (doctor.Machine, error) {
 // agentPorts are the ports on which the agent of a root directory listened last, or would
 // listen by default: with or without a cluster.
 func agentPorts(root, kubeconfig string) ([]doctor.Port, error) {
-	c, err := app.SavedSettings(root)
+	c, err := config.LoadSaved(root)
 	if c == nil || err != nil || kubeconfig != "" {
 		var flags config.Flags
 		flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError)) // for their defaults
 		flags.Kubeconfig = kubeconfig
-		if c, err = app.Configuration(root, flags, nil); err != nil {
+		if c, err = config.LoadOnHost(root, flags, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"berth/internal/app"
 	"berth/internal/config"
 	"berth/internal/host/rootlock"
 )
@@ -16,10 +15,10 @@ func TestTheDoctorLooksAtThePortsOfTheRoot(t *testing.T) {
 	lock, err := rootlock.Take(ran)
 	mustDo(t, err)
 	lock.Release()
-	c, err := app.Configuration(ran, config.Flags{}, nil)
+	c, err := config.LoadOnHost(ran, config.Flags{}, nil)
 	mustDo(t, err)
 	c.API.HealthzPort = 1234
-	mustDo(t, app.SaveSettings(c))
+	mustDo(t, c.Save())
 	for name, test := range map[string]struct {
 		root, kubeconfig string
 		want             []int

@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"encoding/json"
@@ -6,27 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/pflag"
 
-	"berth/internal/config"
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/salvage"
 )
-
-// Configuration is the configuration of an agent on this machine.
-func Configuration(root string, flags config.Flags, file []byte) (*config.Config, error) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("find out the machine's name: %w", err)
-	}
-	workDir, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find out the current folder: %w", err)
-	}
-	return config.Load(root, flags, file, config.Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
-}
 
 // The settings of the last run stay in the root directory, so that `berth down`
 // knows without being told what there is to stop. Secrets are not among them: it asks
@@ -34,8 +19,8 @@ func Configuration(root string, flags config.Flags, file []byte) (*config.Config
 
 func settingsPath(root string) string { return filepath.Join(root, "settings.json") }
 
-// SaveSettings writes the settings of a run to its root directory.
-func SaveSettings(c *config.Config) error {
+// Save writes the settings of a run to its root directory.
+func (c *Config) Save() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err == nil {
 		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600)
@@ -46,10 +31,11 @@ func SaveSettings(c *config.Config) error {
 	return nil
 }
 
-// SavedSettings returns nil if no agent ever ran in root. Another version of berth may have
-// written them: a setting that can't be read is the usual one, and Warnings names it. Settings
-// that came with a copy of another root are that one's, and would lead to its pods.
-func SavedSettings(root string) (*config.Config, error) {
+// LoadSaved reads the settings of the last run in root. It returns nil if no agent ever ran there.
+// Another version of berth may have written them: a setting that can't be read gets its default, and
+// Warnings names it. Settings that came with a copy of another root are refused: they would lead to the
+// pods of that root.
+func LoadSaved(root string) (*Config, error) {
 	text, err := os.ReadFile(settingsPath(root))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -60,9 +46,9 @@ func SavedSettings(root string) (*config.Config, error) {
 	if !json.Valid(text) { // no statefile.Load: without its flags, 'berth down' might leave pods behind
 		return nil, fmt.Errorf("the settings of the last run in %s are damaged: run 'berth run' once more with the flags that it had, which writes them anew", settingsPath(root))
 	}
-	var flags config.Flags
+	var flags Flags
 	flags.AddTo(pflag.NewFlagSet("", pflag.ContinueOnError)) // for their defaults
-	c, err := Configuration(root, flags, nil)
+	c, err := LoadOnHost(root, flags, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of the last run: %w", err)
 	}

@@ -1,28 +1,29 @@
-package app
+package config
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"berth/internal/config"
+	"berth/internal/host/roots"
 )
 
 func TestSettingsOfAnotherVersionAreReadAsFarAsTheyGo(t *testing.T) {
 	root := t.TempDir()
-	if c, err := SavedSettings(root); c != nil || err != nil {
+	if c, err := LoadSaved(root); c != nil || err != nil {
 		t.Fatalf("have %v, %v", c, err)
 	}
-	had, err := Configuration(root, config.Flags{PodCIDR: "10.9.0.0/24"}, nil)
+	had, err := LoadOnHost(root, Flags{PodCIDR: "10.9.0.0/24"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	had.CgroupRoot, had.Bridge = "/elsewhere", "berth9"
-	if err := SaveSettings(had); err != nil {
+	if err := had.Save(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := SavedSettings(root)
+	c, err := LoadSaved(root)
 	if err != nil || len(c.Warnings) > 0 || !reflect.DeepEqual(c, had) {
 		t.Fatalf("have %+v, %v\nwant %+v", c, err, had)
 	}
@@ -36,11 +37,11 @@ func TestSettingsOfAnotherVersionAreReadAsFarAsTheyGo(t *testing.T) {
 	if err := os.WriteFile(settingsPath(root), []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err = SavedSettings(root)
+	c, err = LoadSaved(root)
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "PodCIDR") {
 		t.Fatalf("have %+v, %v", c, err)
 	}
-	usual, err := Configuration(root, config.Flags{}, nil)
+	usual, err := LoadOnHost(root, Flags{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,33 @@ func TestSettingsOfAnotherVersionAreReadAsFarAsTheyGo(t *testing.T) {
 	if err := os.WriteFile(settingsPath(root), text[:len(text)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SavedSettings(root); err == nil || !strings.Contains(err.Error(), "berth run") {
+	if _, err := LoadSaved(root); err == nil || !strings.Contains(err.Error(), "berth run") {
 		t.Errorf("have %v", err)
+	}
+}
+
+func TestTheSettingsOfACopyAreAnotherRoots(t *testing.T) {
+	c := &Config{RootDir: t.TempDir(), Names: roots.Names{ID: "a"}}
+	if err := c.Save(); err != nil {
+		t.Fatal(err)
+	}
+	copied := t.TempDir()
+	text, err := os.ReadFile(settingsPath(c.RootDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(settingsPath(copied), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LoadSaved(copied); err == nil || got != nil || !strings.Contains(err.Error(), c.RootDir) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	// but another path to it is fine
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(c.RootDir, link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LoadSaved(link); err != nil || got.Names != c.Names {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
