@@ -12,7 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/app"
 	"berth/internal/cli/clitest"
 	"berth/internal/config"
 )
@@ -93,11 +92,13 @@ func TestOnceIsSetApart(t *testing.T) {
 	a, b := of(t.TempDir()), of(t.TempDir())
 	for _, c := range []*config.Config{a, b} {
 		isolate(c, c == a)
-		if err := app.NameRoot(c, nil); err != nil {
+		named, err := c.RootRequest().Named(nil)
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.SetRootNames(named)
 	}
-	if a.Bridge == b.Bridge || a.CgroupRoot == b.CgroupRoot || a.CgroupRoot == "/berth" || a.PodLogsDir == b.PodLogsDir || len(app.Ports(a)) > 0 {
+	if a.Bridge == b.Bridge || a.CgroupRoot == b.CgroupRoot || a.CgroupRoot == "/berth" || a.PodLogsDir == b.PodLogsDir || len(a.RootRequest().Ports) > 0 {
 		t.Errorf("got %+v, %+v", a, b)
 	}
 	if a.PodCIDR.String() != "10.88.0.0/16" || b.PodCIDR.IsValid() {

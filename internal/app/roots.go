@@ -1,0 +1,96 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"berth/internal/config"
+	"berth/internal/host/roots"
+	"berth/internal/pods/cgroup"
+	"berth/internal/runtime/bundle"
+)
+
+// newRegistry makes the registry of the claims of all agents on this machine.
+func newRegistry() (roots.Registry, error) {
+	tree, err := cgroup.Open()
+	if err != nil {
+		return roots.Registry{}, err
+	}
+	return roots.Registry{Dir: roots.RegistryDir, Occupied: tree.Occupied, Networks: roots.MachineNetworks, Running: roots.ProcessRuns}, nil
+}
+
+// ClaimRoot claims what the root directory needs of the machine for the agent that is about to run, and sets the
+// names in c that were not set. Nothing is touched yet.
+func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
+	registry, err := newRegistry()
+	if err != nil {
+		return roots.Owner{}, err
+	}
+	saved, err := config.LoadSaved(c.RootDir)
+	if err != nil {
+		log.Warn("the settings of the last run can't be read: names that were not set are chosen anew", "err", err)
+	}
+	var before *roots.Names
+	if saved != nil {
+		before = &saved.Names
+	}
+	named, owner, err := registry.AcquireForRun(c.RootRequest(), before, log)
+	if err != nil {
+		return roots.Owner{}, err
+	}
+	c.SetRootNames(named)
+	return owner, nil
+}
+
+// claimForTeardown claims what is to be taken down of a root directory. c has the settings of its last run.
+func claimForTeardown(c *config.Config, log *slog.Logger) (roots.Owner, error) {
+	registry, err := newRegistry()
+	if err != nil {
+		return roots.Owner{}, err
+	}
+	named, owner, err := registry.AcquireForTeardown(c.RootRequest(), log)
+	if err != nil {
+		return roots.Owner{}, err
+	}
+	c.SetRootNames(named)
+	return owner, nil
+}
+
+// releaseRoot gives back what a root directory had on the machine.
+func releaseRoot(owner roots.Owner) error {
+	registry, err := newRegistry()
+	if err != nil {
+		return err
+	}
+	return registry.Release(owner)
+}
+
+// podsElsewhere calls do with the directories of pods of the other agents on this machine, while
+// no other agent does the same.
+func podsElsewhere(owner roots.Owner) func(do func(podsDirs []string) error) error {
+	return func(do func([]string) error) error {
+		registry, err := newRegistry()
+		if err != nil {
+			return err
+		}
+		return registry.WithOtherRoots(owner, func(others []string) error {
+			var dirs []string
+			for _, root := range others {
+				dirs = append(dirs, filepath.Join(root, "pods"))
+			}
+			return do(dirs)
+		})
+	}
+}
+
+// CheckUsers refuses to take down a root directory whose runtime has pods of others.
+func CheckUsers(c *config.Config) error {
+	if c.RuntimeEndpoint != "" {
+		return nil // which is left alone
+	}
+	registry, err := newRegistry()
+	if err != nil {
+		return err
+	}
+	return registry.CheckUsers(c.RootDir, bundle.EndpointOf(c.RootDir))
+}
