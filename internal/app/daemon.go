@@ -14,18 +14,18 @@ import (
 	"berth/internal/lib/run"
 )
 
-// daemon is the core with the sources that bring it pods and the APIs that answer for it. Its parts
+// daemon is the podRunner with the sources that bring it pods and the APIs that answer for it. Its parts
 // are finished, and stand still until start.
 type daemon struct {
-	core     *core
+	runner   *podRunner
 	sources  []podSource
 	shutdown *shutdownHandler
 	nodeAPI  *nodeAPIServer
 	localAPI *localapi.Server
 }
 
-// newDaemon makes sources and APIs for a core. serving is nil if no port needs a certificate.
-func newDaemon(n *core, serving *cert.Serving, logs *logging.Logger) (*daemon, error) {
+// newDaemon makes sources and APIs for a podRunner. serving is nil if no port needs a certificate.
+func newDaemon(n *podRunner, serving *cert.Serving, logs *logging.Logger) (*daemon, error) {
 	sources, err := newSources(n.deps, n.objects.Local)
 	if err != nil {
 		return nil, err
@@ -42,14 +42,14 @@ func newDaemon(n *core, serving *cert.Serving, logs *logging.Logger) (*daemon, e
 	if err != nil {
 		return nil, err
 	}
-	return &daemon{core: n, sources: sources, shutdown: shutdown, nodeAPI: nodeAPI, localAPI: localAPI}, nil
+	return &daemon{runner: n, sources: sources, shutdown: shutdown, nodeAPI: nodeAPI, localAPI: localAPI}, nil
 }
 
 // start sets the parts in motion. Requests are answered, and the cluster gets its Node, before the
 // runtime is there: it may take long, or hang. Only pods wait for it. socket is nil if there is no place
 // for a local socket.
 func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, socket net.Listener, fail func(error)) {
-	n := a.core
+	n := a.runner
 	n.cgroups.LimitAll()
 	a.shutdown.start(group)
 	a.nodeAPI.start(group, ports, fail)
@@ -76,7 +76,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 
 // handleSignals passes signals of the runtime and of the cluster on to the parts that they concern,
 // until ctx ends.
-func handleSignals(ctx context.Context, n *core, runtime *runtimeSignals) {
+func handleSignals(ctx context.Context, n *podRunner, runtime *runtimeSignals) {
 	var registered, changed <-chan struct{} // never, without a cluster
 	if n.cluster != nil {
 		registered, changed = n.cluster.registered, n.cluster.changed

@@ -99,7 +99,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	if err != nil {
 		return err
 	}
-	n, err := newCore(ctx, d, []string{pod.SourceFile}, certificateExpiry{})
+	n, err := newPodRunner(ctx, d, []string{pod.SourceFile}, certificateExpiry{})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 // stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the
 // drivers, which take these volumes away, may be pods, too. One that does not do so in
 // half of the time that there is holds up the others no longer.
-func stopUsersOfDrivers(ctx context.Context, n *core, client *cri.Client, grace int64, changed <-chan struct{}) error {
+func stopUsersOfDrivers(ctx context.Context, n *podRunner, client *cri.Client, grace int64, changed <-chan struct{}) error {
 	users, err := n.drivers.Users()
 	if err != nil || len(users) == 0 {
 		return err
@@ -156,7 +156,7 @@ func stopUsersOfDrivers(ctx context.Context, n *core, client *cri.Client, grace 
 
 // waitGone waits until no pods are left. Until then, all that are being ended have no more
 // than grace seconds, if that is not negative.
-func waitGone(ctx context.Context, n *core, grace int64, changed <-chan struct{}, left func() (int, error)) error {
+func waitGone(ctx context.Context, n *podRunner, grace int64, changed <-chan struct{}, left func() (int, error)) error {
 	for {
 		if grace >= 0 {
 			for uid := range n.pool.Lives() {
@@ -177,7 +177,7 @@ func waitGone(ctx context.Context, n *core, grace int64, changed <-chan struct{}
 }
 
 // remainingPods returns the pods that have something in the runtime or on the disk.
-func remainingPods(ctx context.Context, client *cri.Client, n *core) (map[pod.UID]*pod.Observed, error) {
+func remainingPods(ctx context.Context, client *cri.Client, n *podRunner) (map[pod.UID]*pod.Observed, error) {
 	there, err := n.onDisk()
 	if err != nil {
 		return nil, err

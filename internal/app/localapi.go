@@ -8,7 +8,7 @@ import (
 )
 
 // newLocalAPI makes the API that the commands of this machine call.
-func newLocalAPI(n *core, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
+func newLocalAPI(n *podRunner, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
 	return localapi.New(localapi.Config{
 		Pods: localapi.PullProgress{Pods: n.agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
 		Images:    imagestore.Store{AwaitRuntime: n.features.await, Runtime: n.client, Images: n.images, GC: n.imageGC, Bundle: n.bundle, Log: n.log},
@@ -17,6 +17,6 @@ func newLocalAPI(n *core, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*loc
 	})
 }
 
-func newExitWatcher(n *core) observe.ExitWatcher {
+func newExitWatcher(n *podRunner) observe.ExitWatcher {
 	return observe.ExitWatcher{Pods: n.observer, Statuses: n.statuses, Log: n.log}
 }

@@ -77,7 +77,7 @@ func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExp
 }
 
 // newNodeAPIServer makes the API that the API server and users of the cluster call.
-func newNodeAPIServer(n *core, serving *cert.Serving, logs *logging.Logger) (*nodeAPIServer, error) {
+func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger) (*nodeAPIServer, error) {
 	c, exits := n.config, newExitWatcher(n)
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
@@ -128,14 +128,14 @@ func apiAccess(c *config.Config, joined *cluster) nodeapi.Access {
 const loopTimeout = 10 * time.Second
 
 // loopAlive returns an error if the sync loop is stuck.
-func (c *core) loopAlive(ctx context.Context) error {
+func (c *podRunner) loopAlive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
 	return c.checked("syncloop", c.agent.Alive(ctx))
 }
 
 // checked counts the result of a health check.
-func (c *core) checked(check string, err error) error {
+func (c *podRunner) checked(check string, err error) error {
 	c.stats.counts.Checked(check, err)
 	return err
 }

@@ -62,7 +62,7 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 		c.API.StreamIdle, c.API.Debugging, c.API.DebugFlags = time.Hour, true, true
 		logs := logging.To(io.Discard)
 		defer func() { _ = logs.SetVerbosity(0) }() // all tests share that of libraries
-		api, err := newNodeAPIServer(&core{
+		api, err := newNodeAPIServer(&podRunner{
 			deps: &deps{config: c, log: log}, syncLoop: &syncLoop{agent: loop}, stats: &nodeStats{counts: counts, pages: pages},
 		}, nil, logs)
 		if err != nil {

@@ -68,9 +68,9 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if err != nil {
 		return exitError(ctx, err)
 	}
-	defer a.core.stop()
+	defer a.runner.stop()
 	a.start(group, rt, ports, listener, fail)
-	handleSignals(ctx, a.core, rt.signals)
+	handleSignals(ctx, a.runner, rt.signals)
 	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 	return exitError(ctx, ctx.Err())
 }
@@ -85,7 +85,7 @@ func compose(ctx context.Context, in depsConfig, logs *logging.Logger) (*daemon,
 	if err != nil {
 		return nil, err
 	}
-	n, err := newCore(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
+	n, err := newPodRunner(ctx, d, sourceNames(d), newCertificateExpiry(d.cluster, serving))
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ type shutdownHandler struct {
 	watcher *shutdown.Watcher // nil: a shutdown of the machine does not wait for pods
 }
 
-func newShutdown(n *core) (*shutdownHandler, error) {
+func newShutdown(n *podRunner) (*shutdownHandler, error) {
 	settings := shutdown.Config{Pods: n.pool, Gate: n.agent, Log: n.log, Periods: n.config.Shutdown}
 	if n.cluster != nil {
 		settings.Show = n.cluster.node.SetShutdown

@@ -51,7 +51,7 @@ func TestTheAgentIsComposedWithoutARuntime(t *testing.T) {
 
 			// when the agent is composed
 			a := composeForTest(t, c, owner, logs)
-			n := a.core
+			n := a.runner
 
 			// then it starts, answers, and stops
 			n.start(make(chan pod.Snapshot))

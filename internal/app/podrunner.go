@@ -4,7 +4,7 @@
 //	deps         runtime client, events, cluster, capacity of the machine, cgroups
 //	syncLoop     agent, observer, probes, objects
 //	podServices  images, volumes, CSI drivers
-//	core         executor, workers and measurements
+//	podRunner    executor, workers and measurements
 //	daemon       sources of pods, shutdown, node API and local API
 package app
 
@@ -18,9 +18,9 @@ import (
 	"berth/internal/lib/run"
 )
 
-// core runs pods on one runtime. All its parts are finished when it is made, and stand still until
+// podRunner runs pods on one runtime. All its parts are finished when it is made, and stand still until
 // start.
-type core struct {
+type podRunner struct {
 	*deps
 	*syncLoop
 	*podServices
@@ -30,9 +30,9 @@ type core struct {
 	group    *run.Group
 }
 
-// newCore makes the sync loop, the services of pods, and the workers. sources are the names of the
+// newPodRunner makes the sync loop, the services of pods, and the workers. sources are the names of the
 // sources of pods.
-func newCore(ctx context.Context, d *deps, sources []string, expiry certificateExpiry) (*core, error) {
+func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certificateExpiry) (*podRunner, error) {
 	group := run.NewGroup(ctx, d.log)
 	loop, err := newSyncLoop(d, sources)
 	if err != nil {
@@ -57,11 +57,11 @@ func newCore(ctx context.Context, d *deps, sources []string, expiry certificateE
 	if err != nil {
 		return nil, err
 	}
-	return &core{deps: d, syncLoop: loop, podServices: services, executor: executor, pool: pool, stats: stats, group: group}, nil
+	return &podRunner{deps: d, syncLoop: loop, podServices: services, executor: executor, pool: pool, stats: stats, group: group}, nil
 }
 
 // start sets the parts in motion. snapshots come from the sources of pods.
-func (c *core) start(snapshots <-chan pod.Snapshot) {
+func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 	c.group.Go("agent", func(ctx context.Context) { c.agent.Run(ctx, c.pool, snapshots) })
 	c.group.Go("observer", c.onceUp(c.observer.Run))
 	c.group.Go("probes", c.probes.Run)
@@ -81,7 +81,7 @@ func (c *core) start(snapshots <-chan pod.Snapshot) {
 
 // onceUp returns f for when the runtime has come up for the first time. Before that, calls to
 // the runtime would only fail.
-func (c *core) onceUp(f func(context.Context)) func(context.Context) {
+func (c *podRunner) onceUp(f func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		select {
 		case <-c.features.up:
@@ -95,7 +95,7 @@ func (c *core) onceUp(f func(context.Context)) func(context.Context) {
 const stopTimeout = 10 * time.Second
 
 // stop ends the parts and leaves the pods as they are.
-func (c *core) stop() {
+func (c *podRunner) stop() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -114,7 +114,7 @@ func (c *core) stop() {
 
 // resync reads all pods from a runtime that has come back, and syncs them: what happened while it was
 // away caused no events.
-func (c *core) resync() {
+func (c *podRunner) resync() {
 	c.observer.Relist()
 	c.pool.EnqueueAll()
 }
