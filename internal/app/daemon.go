@@ -56,11 +56,11 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	rt.start(group, fail, n.log)
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
-	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.agent.Alive, Log: n.log}).Run)
-	group.Go("image gc", n.onceUp(n.imageGC.Run))
+	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.core.Agent.Alive, Log: n.log}).Run)
+	group.Go("image gc", n.core.OnceUp(n.imageGC.Run))
 	if n.cluster != nil {
 		n.telemetry.Metrics.Joining(time.Now())
-		n.cluster.start(group, rt, n.client, n.objects.API, n.agent.Alive, fail)
+		n.cluster.start(group, rt, n.client, n.objects.API, n.core.Agent.Alive, fail)
 	}
 	for _, s := range a.sources {
 		group.Go("source", func(ctx context.Context) { s.Run(ctx, snapshots) })
@@ -84,7 +84,7 @@ func handleSignals(ctx context.Context, n *podRunner, runtime *runtimeSignals) {
 	for {
 		select {
 		case <-runtime.up:
-			n.resync()
+			n.core.Resync()
 		case <-runtime.imported:
 			if err := n.images.Loaded(ctx, runtime.takeImported()); err != nil {
 				n.log.Warn("images of an archive are not for all pods", "err", err)
@@ -92,7 +92,7 @@ func handleSignals(ctx context.Context, n *podRunner, runtime *runtimeSignals) {
 			n.refreshNode() // it lists the images
 		case <-registered:
 			n.telemetry.Metrics.Registered(time.Now())
-			n.agent.Remirror(ctx)
+			n.core.Agent.Remirror(ctx)
 		case <-changed:
 			n.drivers.Attached(ctx)
 		case <-ctx.Done():

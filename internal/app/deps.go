@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/config"
+	"berth/internal/core"
 	"berth/internal/core/hostports"
 	"berth/internal/host/addresses"
 	"berth/internal/host/roots"
@@ -31,7 +32,7 @@ type deps struct {
 	state     *agentState
 	desired   *desired.Set
 	cluster   *cluster // nil without a cluster
-	upstream  podUpstream
+	upstream  core.Upstream
 	capacity  *capacity
 	ports     *hostports.Recorder
 	ips       *addresses.Watcher
@@ -93,7 +94,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	if err != nil {
 		return nil, err
 	}
-	var up podUpstream = standalone{}
+	var up core.Upstream = standalone{}
 	if joined != nil {
 		up = joined.upstream
 	}

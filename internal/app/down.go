@@ -107,7 +107,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 
 	n.cgroups.LimitAll()
 	snapshots := make(chan pod.Snapshot, 1)
-	changed := n.agent.Watch(ctx)
+	changed := n.core.Agent.Watch(ctx)
 	n.start(snapshots)
 	// While no source has spoken, the agent takes no pod for an orphan by itself.
 	if err := stopUsersOfDrivers(ctx, n, client, grace, changed); err != nil {
@@ -116,7 +116,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set}
 	return waitGone(ctx, n, grace, changed, func() (int, error) {
 		left, err := remainingPods(ctx, client, n)
-		return max(len(left), len(n.pool.Lives())), err
+		return max(len(left), len(n.core.Pool.Lives())), err
 	})
 }
 
@@ -139,7 +139,7 @@ func stopUsersOfDrivers(ctx context.Context, n *podRunner, client *cri.Client, g
 	defer cancel()
 	for uid := range users {
 		if o := there[uid]; o != nil {
-			n.pool.Orphan(*o)
+			n.core.Pool.Orphan(*o)
 		}
 	}
 	err = waitGone(half, n, grace, changed, func() (int, error) {
@@ -159,8 +159,8 @@ func stopUsersOfDrivers(ctx context.Context, n *podRunner, client *cri.Client, g
 func waitGone(ctx context.Context, n *podRunner, grace int64, changed <-chan struct{}, left func() (int, error)) error {
 	for {
 		if grace >= 0 {
-			for uid := range n.pool.Lives() {
-				n.pool.End(uid, &grace, pod.Cause{Description: "all is taken down"})
+			for uid := range n.core.Pool.Lives() {
+				n.core.Pool.End(uid, &grace, pod.Cause{Description: "all is taken down"})
 			}
 		}
 		count, err := left()

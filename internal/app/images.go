@@ -62,7 +62,7 @@ func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collect
 	settings := image.Config{
 		Runtime: d.client, Log: d.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
 		Objects: loop.objects, Keyring: ring, Records: d.records, Size: gc.Size,
-		Enqueue: loop.agent.Enqueue, Explain: cri.Reason, Pulled: d.telemetry.Pulled(d.client.ImageSize),
+		Enqueue: loop.Agent.Enqueue, Explain: cri.Reason, Pulled: d.telemetry.Pulled(d.client.ImageSize),
 		GaveUp: cri.GaveUp,
 	}
 	if b := d.bundle; b != nil {

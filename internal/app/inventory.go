@@ -42,7 +42,7 @@ type localInventory struct {
 // newInventory makes the inventory of a node. closed tells why the node takes no pods, or nil.
 func newInventory(c *podRunner, closed func() error) *localInventory {
 	return &localInventory{
-		config: c.config, client: c.client, features: c.features, ips: c.ips, agent: c.agent, probes: c.probes, inCluster: c.capacity.inCluster,
+		config: c.config, client: c.client, features: c.features, ips: c.ips, agent: c.core.Agent, probes: c.probes, inCluster: c.capacity.inCluster,
 		closed: closed, started: time.Now(),
 	}
 }

@@ -10,13 +10,13 @@ import (
 // newLocalAPI makes the API that the commands of this machine call.
 func newLocalAPI(n *podRunner, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
 	return localapi.New(localapi.Config{
-		Pods: localapi.PullProgress{Pods: n.agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
+		Pods: localapi.PullProgress{Pods: n.core.Agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
 		Images:    imagestore.Store{AwaitRuntime: n.features.await, Runtime: n.client, Images: n.images, GC: n.imageGC, Bundle: n.bundle, Log: n.log},
 		Inventory: newInventory(n, drain.Closed), Waterfalls: n.telemetry,
-		Drains: Drains{drain}, EphemeralContainers: n.agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,
+		Drains: Drains{drain}, EphemeralContainers: n.core.Agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,
 	})
 }
 
 func newExitWatcher(n *podRunner) observe.ExitWatcher {
-	return observe.ExitWatcher{Pods: n.observer, Statuses: n.statuses, Log: n.log}
+	return observe.ExitWatcher{Pods: n.core.Observer, Statuses: n.core.Statuses, Log: n.log}
 }

@@ -81,7 +81,7 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 	c, exits := n.config, newExitWatcher(n)
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
-		Pods: n.agent, Runtime: streamingRuntime{n.client, n.observer}, Logs: containerLogs{exits},
+		Pods: n.core.Agent, Runtime: streamingRuntime{n.client, n.core.Observer}, Logs: containerLogs{exits},
 		SandboxEnded:  exits.SandboxStopped,
 		Configz:       c.Kubelet(),
 		Flags:         c.Given,
@@ -131,7 +131,7 @@ const loopTimeout = 10 * time.Second
 func (c *podRunner) loopAlive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
-	return c.checked("syncloop", c.agent.Alive(ctx))
+	return c.checked("syncloop", c.core.Agent.Alive(ctx))
 }
 
 // checked counts the result of a health check.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/internal/config"
+	"berth/internal/core"
 	"berth/internal/core/admit"
 	"berth/internal/core/agent"
 	"berth/internal/core/status"
@@ -63,7 +64,7 @@ func TestHealthIsThatOfTheSyncLoop(t *testing.T) {
 		logs := logging.To(io.Discard)
 		defer func() { _ = logs.SetVerbosity(0) }() // all tests share that of libraries
 		api, err := newNodeAPIServer(&podRunner{
-			deps: &deps{config: c, log: log}, syncLoop: &syncLoop{agent: loop}, stats: &nodeStats{counts: counts, pages: pages},
+			deps: &deps{config: c, log: log}, core: &core.Core{Loop: &core.Loop{Agent: loop}}, stats: &nodeStats{counts: counts, pages: pages},
 		}, nil, logs)
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,7 @@ import (
 	"berth/internal/api/nodeapi"
 	"berth/internal/cluster/node"
 	"berth/internal/config"
-	"berth/internal/core/execute"
-	"berth/internal/core/worker"
+	"berth/internal/core"
 	"berth/internal/pods/cgroup"
 	"berth/internal/telemetry/measure"
 	"berth/internal/telemetry/metrics"
@@ -55,16 +54,14 @@ type nodeStats struct {
 // certificateExpiry tells until when the certificates of this node are good. Nil: it has none.
 type certificateExpiry struct{ client, server func() time.Time }
 
-func newNodeStats(
-	ctx context.Context, d *deps, loop *syncLoop, services *podServices, executor *execute.Executor, pool *worker.Pool, expiry certificateExpiry,
-) (*nodeStats, error) {
+func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *core.Core, expiry certificateExpiry) (*nodeStats, error) {
 	c := d.config
 	counters, err := cgroup.OpenCounters()
 	if err != nil {
 		return nil, err
 	}
 	reader, err := stats.New(ctx, stats.Config{
-		NodeName: c.NodeName, Pods: pool.Active, Known: loop.observer.All, Cgroup: executor.Node.Cgroup, AllPods: c.CgroupRoot,
+		NodeName: c.NodeName, Pods: pods.Pool.Active, Known: pods.Observer.All, Cgroup: pods.Executor.Node.Cgroup, AllPods: c.CgroupRoot,
 		Volume: services.volumes.Path, Counters: counters, Runtime: d.client, RootDir: c.RootDir, Log: d.log,
 	})
 	if err != nil {
@@ -75,11 +72,11 @@ func newNodeStats(
 		return ok
 	}
 	pages, err := metrics.NewPages(metrics.PagesConfig{
-		Metrics: d.telemetry.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: node.Kubernetes, Stats: reader, Slots: executor.Slots.Usage,
+		Metrics: d.telemetry.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: node.Kubernetes, Stats: reader, Slots: pods.Executor.Slots.Usage,
 		Counts: func() metrics.Counts {
-			return measure.Count(d.desired.Pods(), mirrored, pool.Lives(), loop.observer.All())
+			return measure.Count(d.desired.Pods(), mirrored, pods.Pool.Lives(), pods.Observer.All())
 		},
-		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pool.Active(), services.volumes.Path) },
+		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pods.Pool.Active(), services.volumes.Path) },
 		ClientExpiry: expiry.client, ServerExpiry: expiry.server,
 	})
 	return &nodeStats{reader: reader, pages: pages, counts: d.telemetry.Metrics}, err

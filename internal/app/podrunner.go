@@ -4,7 +4,7 @@
 //	deps         runtime client, events, cluster, capacity of the machine, cgroups
 //	syncLoop     agent, observer, probes, objects
 //	podServices  images, volumes, CSI drivers
-//	podRunner    executor, workers and measurements
+//	podRunner    the core (loop, executor, workers) and measurements
 //	daemon       sources of pods, shutdown, node API and local API
 package app
 
@@ -12,29 +12,31 @@ import (
 	"context"
 	"time"
 
-	"berth/internal/core/execute"
-	"berth/internal/core/worker"
+	"berth/internal/core"
+	"berth/internal/intake/objects"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
+	"berth/internal/pods/probe"
 )
 
 // podRunner runs pods on one runtime. All its parts are finished when it is made, and stand still until
 // start.
 type podRunner struct {
 	*deps
-	*syncLoop
 	*podServices
-	executor *execute.Executor
-	pool     *worker.Pool
-	stats    *nodeStats
-	group    *run.Group
+	core    *core.Core
+	probes  *probe.Manager
+	objects objects.Provider
+	onDisk  podsOnDisk
+	stats   *nodeStats
+	group   *run.Group
 }
 
 // newPodRunner makes the sync loop, the services of pods, and the workers. sources are the names of the
 // sources of pods.
 func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certificateExpiry) (*podRunner, error) {
 	group := run.NewGroup(ctx, d.log)
-	loop, err := newSyncLoop(d, sources)
+	loop, err := newSyncLoop(d, group, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -42,34 +44,28 @@ func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certifi
 	if err != nil {
 		return nil, err
 	}
-	executor, err := newExecutor(group.Context(), d, loop, services)
+	pods, err := newCore(group.Context(), d, loop, services)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := worker.New(group.Context(), worker.Config{
-		Executor: executor, Observer: loop.observer, Log: d.log, EnqueueAt: loop.agent.EnqueueAt, PodGone: loop.agent.PodGone,
-		SyncStarted: d.telemetry.SyncStarted, Restarted: d.telemetry.Restarted,
-	})
+	stats, err := newNodeStats(group.Context(), d, services, pods, expiry)
 	if err != nil {
 		return nil, err
 	}
-	stats, err := newNodeStats(group.Context(), d, loop, services, executor, pool, expiry)
-	if err != nil {
-		return nil, err
-	}
-	return &podRunner{deps: d, syncLoop: loop, podServices: services, executor: executor, pool: pool, stats: stats, group: group}, nil
+	return &podRunner{
+		deps: d, core: pods, podServices: services, probes: loop.probes, objects: loop.objects, onDisk: loop.onDisk, stats: stats, group: group,
+	}, nil
 }
 
 // start sets the parts in motion. snapshots come from the sources of pods.
 func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
-	c.group.Go("agent", func(ctx context.Context) { c.agent.Run(ctx, c.pool, snapshots) })
-	c.group.Go("observer", c.onceUp(c.observer.Run))
+	c.core.Start(snapshots)
 	c.group.Go("probes", c.probes.Run)
-	c.group.Go("host ports", func(ctx context.Context) { c.ports.Run(ctx, c.agent) })
+	c.group.Go("host ports", func(ctx context.Context) { c.ports.Run(ctx, c.core.Agent) })
 	c.group.Go("addresses", func(ctx context.Context) {
 		c.ips.Run(ctx, func() {
 			c.refreshNode()
-			c.pool.EnqueueAll()
+			c.core.Pool.EnqueueAll()
 		})
 	})
 	c.group.Go("plugins", c.plugins.Run)
@@ -77,18 +73,6 @@ func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 		c.group.Go("csi node", c.csiNode.Run)
 	}
 	c.events.start()
-}
-
-// onceUp returns f for when the runtime has come up for the first time. Before that, calls to
-// the runtime would only fail.
-func (c *podRunner) onceUp(f func(context.Context)) func(context.Context) {
-	return func(ctx context.Context) {
-		select {
-		case <-c.features.up:
-			f(ctx)
-		case <-ctx.Done():
-		}
-	}
 }
 
 // stopTimeout is for how long a call to a runtime that hangs may hold up the end.
@@ -99,8 +83,7 @@ func (c *podRunner) stop() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.group.Stop()
-		c.pool.Stop()
+		c.core.Stop()
 		c.images.Stop()
 		c.stats.reader.Stop()
 		c.events.stop()
@@ -110,11 +93,4 @@ func (c *podRunner) stop() {
 	case <-time.After(stopTimeout):
 		c.log.Warn("the runtime does not answer: ending without its answer")
 	}
-}
-
-// resync reads all pods from a runtime that has come back, and syncs them: what happened while it was
-// away caused no events.
-func (c *podRunner) resync() {
-	c.observer.Relist()
-	c.pool.EnqueueAll()
 }

@@ -29,7 +29,7 @@ type podServices struct {
 }
 
 func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices, error) {
-	gc, err := newImageGC(d, loop.agent)
+	gc, err := newImageGC(d, loop.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices,
 func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 	settings := csi.Config{
 		PodsDir: d.podsDir, PluginsDir: filepath.Join(d.config.RootDir, "plugins"), NodeName: d.config.NodeName, Objects: loop.objects,
-		OnCall: d.telemetry.Metrics.CSICalled, IsMount: newMounter().IsMount, Enqueue: loop.agent.Enqueue, Log: d.log,
+		OnCall: d.telemetry.Metrics.CSICalled, IsMount: newMounter().IsMount, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		UnmountPath: func(ctx context.Context, path string) error {
 			return newMounter().Unmount(ctx, volume.MountPoint{Path: path})
 		},
@@ -82,7 +82,7 @@ func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Man
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
-		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.agent.Enqueue, Log: d.log,
+		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},

@@ -12,7 +12,7 @@ type shutdownHandler struct {
 }
 
 func newShutdown(n *podRunner) (*shutdownHandler, error) {
-	settings := shutdown.Config{Pods: n.pool, Gate: n.agent, Log: n.log, Periods: n.config.Shutdown}
+	settings := shutdown.Config{Pods: n.core.Pool, Gate: n.core.Agent, Log: n.log, Periods: n.config.Shutdown}
 	if n.cluster != nil {
 		settings.Show = n.cluster.node.SetShutdown
 	}

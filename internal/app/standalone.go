@@ -3,16 +3,8 @@ package app
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/core/agent"
-	"berth/internal/core/execute"
 	"berth/internal/lib/pod"
 )
-
-// podUpstream receives the statuses and mirrors of the pods of this node.
-type podUpstream interface {
-	agent.Upstream
-	execute.Upstream
-}
 
 // standalone is the upstream of a machine that has no API server.
 type standalone struct{}

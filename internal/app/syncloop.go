@@ -3,13 +3,11 @@ package app
 import (
 	"context"
 	"path/filepath"
-	"time"
 
-	"berth/internal/core/agent"
-	"berth/internal/core/observe"
-	"berth/internal/core/status"
+	"berth/internal/core"
 	"berth/internal/intake/objects"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 	"berth/internal/pods/ephemeral"
 	"berth/internal/pods/orphan"
 	"berth/internal/pods/probe"
@@ -17,29 +15,22 @@ import (
 	"berth/internal/runtime/render"
 )
 
-const (
-	relistInterval       = time.Minute
-	pollInterval         = time.Second // of a runtime without events
-	housekeepingInterval = time.Minute
-
-	execProbes = 8 // at a time, of all pods: each is a process in a container
-)
+// execProbes is how many probes of all pods run a process in a container at a time.
+const execProbes = 8
 
 // syncLoop is the agent, and the parts that enqueue pods to it.
 type syncLoop struct {
-	agent    *agent.Agent
-	observer *observe.Observer
-	probes   *probe.Manager
-	statuses *status.Store
-	objects  objects.Provider
-	onDisk   podsOnDisk
+	*core.Loop
+	probes  *probe.Manager
+	objects objects.Provider
+	onDisk  podsOnDisk
 }
 
 // podsOnDisk lists the pods that have files, links or cgroups on this machine.
 type podsOnDisk func() (map[pod.UID]*pod.Observed, error)
 
-func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
-	c, statuses, onDisk := d.config, status.NewStore(), newPodsOnDisk(d)
+func newSyncLoop(d *deps, group *run.Group, sources []string) (*syncLoop, error) {
+	c, onDisk := d.config, newPodsOnDisk(d)
 	debugs, err := ephemeral.Open(d.state.File(filepath.Join(c.RootDir, "debug.json"), "the containers that were added for debugging"), d.log)
 	if err != nil {
 		return nil, err
@@ -51,27 +42,20 @@ func newSyncLoop(d *deps, sources []string) (*syncLoop, error) {
 	if err != nil {
 		return nil, err
 	}
-	loop, err := agent.New(agent.Config{
-		Log: d.log, Node: d.capacity.admission, ReloadNode: d.capacity.reload, Sources: sources, Desired: d.desired, EphemeralContainers: debugs, Statuses: statuses,
-		Events: d.events.recorder, Upstream: d.upstream, Metrics: d.telemetry,
-		InRuntime: d.features.list(func(ctx context.Context) error { return d.records.Settle(ctx, d.client.ImageRef) }), OnDisk: onDisk, Housekeeping: housekeepingInterval,
-		Liveness: probes.Liveness, Readiness: probes.Readiness, Startup: probes.Startup,
+	loop, err := core.NewLoop(core.LoopConfig{
+		Log: d.log, Group: group, Runtime: d.client, RuntimeUp: d.features.up, Events: d.events.recorder, Upstream: d.upstream, Telemetry: d.telemetry,
+		Sources: sources, Desired: d.desired, Node: d.capacity.admission, ReloadNode: d.capacity.reload, OnDisk: onDisk, EphemeralContainers: debugs,
+		InRuntime:    d.features.list(func(ctx context.Context) error { return d.records.Settle(ctx, d.client.ImageRef) }),
+		ProbeResults: core.ProbeResults{Liveness: probes.Liveness, Readiness: probes.Readiness, Startup: probes.Startup},
 	})
 	if err != nil {
 		return nil, err
 	}
-	observer, err := observe.New(observe.Config{
-		Runtime: d.client, Log: d.log, RelistInterval: relistInterval, PollInterval: pollInterval, Enqueue: loop.Enqueue, Relisted: d.telemetry.Relisted,
-		PodRead: d.telemetry.Metrics.PodRelisted,
-	})
+	found, err := newObjects(d, loop.Agent.Enqueue)
 	if err != nil {
 		return nil, err
 	}
-	found, err := newObjects(d, loop.Enqueue)
-	if err != nil {
-		return nil, err
-	}
-	return &syncLoop{agent: loop, observer: observer, probes: probes, statuses: statuses, objects: found, onDisk: onDisk}, nil
+	return &syncLoop{Loop: loop, probes: probes, objects: found, onDisk: onDisk}, nil
 }
 
 func newPodsOnDisk(d *deps) podsOnDisk {

@@ -39,7 +39,7 @@ var noAnswer = map[string]map[string]string{
 	"internal/core/execute/step_remove_containers.go": {"RemoveContainer": "the worker comes back"},
 	"internal/core/execute/step_remove_sandboxes.go":  {"RemoveSandbox": "the worker comes back"},
 	"internal/pods/probe/check.go":                    {"Exec": "Unknown, which changes nothing"},
-	"internal/app/executor.go":                        {"Images": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
+	"internal/app/core.go":                            {"Images": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
 	"internal/app/syncloop.go":                        {"Exec": "see probe/check.go", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.
@@ -64,7 +64,7 @@ var noAnswer = map[string]map[string]string{
 }
 
 // otherClients are files in which these names are something else, or nothing is called by them.
-var otherClients = []string{"internal/core/agent/agent.go", "internal/cli/agent/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
+var otherClients = []string{"internal/core/agent/agent.go", "internal/core/loop.go", "internal/cli/agent/once_follow.go", "internal/cluster/node/status.go", "internal/intake/source/apiserver.go"}
 
 func TestNoAnswerOfTheRuntimeIsNoFactAboutAPod(t *testing.T) {
 	methods := clientMethods(t)

@@ -75,7 +75,7 @@ var trusted = map[string]string{
 	"internal/config/saved.go os.ReadFile":                    "settings of the last run",
 	"internal/cli/agent/config.go os.ReadFile":                "settings of the administrator and of the agent",
 	"internal/host/doctor/local.go os.DirFS":                  "what the kernel and the administrator say of the machine",
-	"internal/app/executor.go os.DirFS":                       "what the kernel says of the machine",
+	"internal/app/core.go os.DirFS":                           "what the kernel says of the machine",
 	"internal/cli/images/image.go os.Open":                    "a file of the user who runs the command line",
 	"internal/app/resolvconf.go os.Open":                      "a file of the administrator",
 	"internal/cli/clitest":                                    "files of a test",

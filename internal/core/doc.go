@@ -1,4 +1,5 @@
-// Package core groups the sync loop and the stages through which it takes each pod. Nothing but the
+// Package core groups the sync loop and the stages through which it takes each pod, and connects them: NewLoop
+// and New need a container runtime, a machine and services of pods, real ones or those of tests. Nothing but the
 // composition of the agent imports it.
 //
 //	agent      the loop: updates, results of probes, housekeeping
@@ -11,5 +12,5 @@
 //	hostports  the host ports of pods of several agents on one machine
 //	review     what the agent would make of a manifest, without running it
 //
-// Start reading at agent.
+// Start reading at core.go, then at agent.
 package core

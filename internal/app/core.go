@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/core"
 	"berth/internal/core/execute"
 	"berth/internal/host/kernel"
 	"berth/internal/host/selinux"
@@ -19,8 +20,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// newExecutor assembles the executor of pods and the services that it calls.
-func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*execute.Executor, error) {
+// newCore makes the core of a loop, and the services that it calls for each pod.
+func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*core.Core, error) {
 	c := in.config
 	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: in.log})
 	if err != nil {
@@ -32,9 +33,9 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 	if err != nil {
 		return nil, err
 	}
-	return execute.New(execute.Config{
-		Runtime: in.client, Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes,
-		Node: renderNode(in), Backoff: c.Backoff, Slots: execute.NewSlots(c.StartSlots), Log: in.log,
+	return core.New(loop.Loop, core.Config{
+		Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes,
+		Node: renderNode(in), Backoff: c.Backoff, Slots: execute.NewSlots(c.StartSlots),
 		RuntimeInfo: execute.RuntimeInfo{
 			Name:        in.features.runtimeName,
 			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.handlers(), handler) },
@@ -58,9 +59,6 @@ func newExecutor(ctx context.Context, in *deps, loop *syncLoop, services *podSer
 			},
 			RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
 			LogTail:   crilog.LastLines,
-		},
-		Reports: execute.Reports{
-			Statuses: loop.statuses, Events: in.events.recorder, Upstream: in.upstream, Telemetry: in.telemetry, PodGone: loop.observer.Forget,
 		},
 	})
 }
