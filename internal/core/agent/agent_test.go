@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +16,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"berth/internal/core"
 	"berth/internal/core/admit"
 	"berth/internal/core/agent"
 	"berth/internal/core/execute"
-	"berth/internal/core/observe"
 	"berth/internal/core/plan"
-	"berth/internal/core/status"
 	"berth/internal/core/worker"
 	"berth/internal/host/roots"
 	"berth/internal/host/roots/rootstest"
@@ -39,16 +37,16 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// node is a whole agent on a fake runtime, in a bubble with a clock of its own.
+// node is the core of an agent on a fake runtime, in a bubble with a clock of its own.
 type node struct {
 	t         testing.TB
 	runtime   *fake.Runtime
 	hooks     *fake.Hooks
 	events    *fake.Events
 	upstream  *fake.Upstream
+	core      *core.Core
 	agent     *agent.Agent
 	pool      *worker.Pool
-	lifeReads atomic.Int64 // how often the loop asked the pool for the life of a pod
 	mu        sync.Mutex
 	machine   admit.Node
 	reread    func(context.Context) error // brings machine up to date
@@ -72,34 +70,40 @@ func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 // startProbing starts an agent that believes what probes say, and hears the results of m.
 func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m *probe.Manager) *node {
 	t.Helper()
+	n := newNode(t, r, dir, probes, m)
+	n.core.Start(n.snapshots)
+	return n
+}
+
+// newNode makes what startProbing starts: the core, as the agent composes it, with fakes of the parts around it.
+func newNode(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m *probe.Manager) *node {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	ctx, cancel := context.WithCancel(t.Context())
+	group := run.NewGroup(t.Context(), log)
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
 	n.reread = func(context.Context) error { return nil }
 	n.debugs = &notedDebugs{Store: openDebugs(t, dir), meanwhile: func() {}}
-
-	statuses := status.NewStore()
-	var err error
-	n.agent, err = agent.New(agent.Config{
-		Log: log, Node: n.now, ReloadNode: func(ctx context.Context) error { return n.reread(ctx) }, Sources: []string{pod.SourceFile}, Desired: desired.New(), Statuses: statuses, Events: n.events,
-		Upstream:  n.upstream,
-		InRuntime: r.List, OnDisk: orphan.Dirs{
-			Pods: filepath.Join(dir, "pods"), Owner: rootstest.Owner(t, roots.Claim{LogsDir: filepath.Join(dir, "logs")}), Cgroups: noCgroups{},
-		}.List,
-		Housekeeping: time.Minute, EphemeralContainers: n.debugs,
-		Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup,
-	})
-	must(t, err)
-	observer, err := observe.New(observe.Config{Runtime: r, Log: log, RelistInterval: time.Minute, PollInterval: time.Second, Enqueue: n.agent.Enqueue})
-	must(t, err)
-	n.images, err = image.New(ctx, image.Config{Runtime: r, Log: log, Parallel: 2, Enqueue: n.agent.Enqueue, Explain: error.Error})
-	must(t, err)
 	measured, err := metrics.New()
 	must(t, err)
 	n.watcher, err = measure.New(measure.Config{Metrics: measured, Waterfalls: waterfall.New(1000)})
 	must(t, err)
-	executor, err := execute.New(execute.Config{
-		Runtime: r, Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Slots: execute.NewSlots(2), Log: log,
+	up := make(chan struct{})
+	close(up)
+
+	loop, err := core.NewLoop(core.LoopConfig{
+		Log: log, Group: group, Runtime: r, RuntimeUp: up, Events: n.events, Upstream: n.upstream, Telemetry: n.watcher,
+		Sources: []string{pod.SourceFile}, Desired: desired.New(), Node: n.now, ReloadNode: func(ctx context.Context) error { return n.reread(ctx) },
+		InRuntime: r.List, OnDisk: orphan.Dirs{
+			Pods: filepath.Join(dir, "pods"), Owner: rootstest.Owner(t, roots.Claim{LogsDir: filepath.Join(dir, "logs")}), Cgroups: noCgroups{},
+		}.List,
+		EphemeralContainers: n.debugs,
+		ProbeResults:        core.ProbeResults{Liveness: m.Liveness, Readiness: m.Readiness, Startup: m.Startup},
+	})
+	must(t, err)
+	n.images, err = image.New(group.Context(), image.Config{Runtime: r, Log: log, Parallel: 2, Enqueue: loop.Agent.Enqueue, Explain: error.Error})
+	must(t, err)
+	n.core, err = core.New(loop, core.Config{
+		Images: n.images, Hooks: n.hooks, Probes: probes, Objects: &fake.Objects{}, Volumes: &fake.Volumes{}, Slots: execute.NewSlots(2),
 		Node: render.Node{Name: "node", LogsDir: filepath.Join(dir, "logs"), CgroupRoot: "/test"}, Backoff: plan.DefaultBackoff,
 		RuntimeInfo: execute.RuntimeInfo{
 			CanMapUsers: func(string) bool { return true }, ImageUser: func(context.Context, string) (render.User, error) { return render.User{}, nil },
@@ -111,34 +115,14 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 			LogTail:     func(string, int64, int) string { return "the log" },
 			Allocatable: func() v1.ResourceList { return nil },
 		},
-		Reports: execute.Reports{Statuses: statuses, Events: n.events, Upstream: n.upstream, Telemetry: n.watcher, PodGone: observer.Forget},
 	})
 	must(t, err)
-	n.pool, err = worker.New(ctx, worker.Config{Executor: executor, Observer: observer, Log: log, EnqueueAt: n.agent.EnqueueAt, PodGone: n.agent.PodGone})
-	must(t, err)
-
-	group := run.NewGroup(ctx, log)
-	group.Go("observer", observer.Run)
-	group.Go("agent", func(ctx context.Context) { n.agent.Run(ctx, countedPool{n.pool, &n.lifeReads}, n.snapshots) })
+	n.agent, n.pool = n.core.Agent, n.core.Pool
 	n.stop = func() {
-		cancel()
-		group.Stop()
-		n.pool.Stop()
+		n.core.Stop()
 		n.images.Stop()
 	}
 	return n
-}
-
-// countedPool counts the calls of Life.
-type countedPool struct {
-	*worker.Pool
-	reads *atomic.Int64
-}
-
-// Life implements agent.Workers.
-func (p countedPool) Life(uid pod.UID) (worker.Life, bool) {
-	p.reads.Add(1)
-	return p.Pool.Life(uid)
 }
 
 // now is the machine as admission sees it.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,10 @@ import (
 
 	"berth/internal/api/localapi"
 	"berth/internal/core/admit"
+	"berth/internal/core/worker"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
+	"berth/internal/pods/probe"
 	"berth/internal/runtime/fake"
 )
 
@@ -196,20 +200,39 @@ func processTime(t *testing.T) time.Duration {
 func TestAdmissionReadsNoOtherPods(t *testing.T) {
 	reads := func(pods int) (count int64) {
 		inBubble(t, func(t *testing.T) {
-			n := startFlatNode(t, pods)
+			plain := newNode(t, fake.New(testImage), t.TempDir(), &fake.Probes{}, &probe.Manager{})
+			// The loop is started by hand, with a pool that counts.
+			counted := &countedPool{Pool: plain.pool}
+			group := run.NewGroup(t.Context(), slog.New(slog.DiscardHandler))
+			group.Go("observer", plain.core.Observer.Run)
+			group.Go("agent", func(ctx context.Context) { plain.agent.Run(ctx, counted, plain.snapshots) })
+			n := newFlatNode(plain, pods)
 			defer n.stop()
+			defer group.Stop()
 			last := len(n.bound) - 1
 			n.binds(n.bound[:last]...)
-			before := n.lifeReads.Load()
+			before := counted.reads.Load()
 			n.binds(n.bound...)
 			n.expectRunning(len(n.bound))
-			count = n.lifeReads.Load() - before
+			count = counted.reads.Load() - before
 		})
 		return count
 	}
 	if few, many := reads(20), reads(200); many > few+10 {
 		t.Errorf("to start a pod, the life of a pod was read %d times among 10 pods, and %d times among 100", few, many)
 	}
+}
+
+// countedPool counts the calls of Life.
+type countedPool struct {
+	*worker.Pool
+	reads atomic.Int64
+}
+
+// Life implements agent.Workers.
+func (p *countedPool) Life(uid pod.UID) (worker.Life, bool) {
+	p.reads.Add(1)
+	return p.Pool.Life(uid)
 }
 
 // flatNode is an agent whose folder and API server have half of the pods each, with
@@ -289,7 +312,13 @@ func (n *flatNode) expectRunning(want int) {
 
 func startFlatNode(t *testing.T, pods int) *flatNode {
 	t.Helper()
-	n := &flatNode{node: startNode(t, fake.New(testImage), t.TempDir())}
+	return newFlatNode(startNode(t, fake.New(testImage), t.TempDir()), pods)
+}
+
+// newFlatNode makes a flatNode of a node that was started.
+func newFlatNode(started *node, pods int) *flatNode {
+	n := &flatNode{node: started}
+	n.t.Helper()
 	n.becomes(func(m *admit.Node) {
 		m.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourcePods: resource.MustParse("1000"), v1.ResourceMemory: resource.MustParse("1Ti")}
 	})
@@ -305,7 +334,7 @@ func startFlatNode(t *testing.T, pods int) *flatNode {
 		}
 	}
 	n.binds() // else housekeeping waits for that source
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := n.watchPods(ctx)
 	stop := n.stop
 	n.stop = func() { cancel(); ended(); stop() }
