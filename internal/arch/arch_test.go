@@ -48,7 +48,7 @@ var exceptions = map[string]string{
 
 // pure packages decide. They read no clock, no file and no network.
 var pure = []string{
-	"lib/pod", "lib/backoff", "lib/downward", "lib/logonce", "lib/printable", "lib/progress", "lib/secret", "lib/volumekind",
+	"lib/pod", "lib/backoff", "lib/downward", "lib/logonce", "lib/printable", "lib/progress", "lib/secret", "lib/volumekind", "lib/cgroupname",
 	"intake/manifest", "intake/manifest/strict", "intake/merge",
 	"core/admit", "core/plan", "core/review", "runtime/keyring", "runtime/render", "api/find", "api/inventory",
 }

@@ -4,6 +4,7 @@
 //	pod         the vocabulary of the road: UIDs, snapshots, updates, observations, causes
 //	downward    values of the downward API (fieldRef, resourceFieldRef)
 //	volumekind  the table of the kinds of volumes
+//	cgroupname  names and paths of cgroups, by cgroup driver
 //	podfile     bounded reads of files that containers can write
 //	atomicfile  files that are replaced as a whole
 //	statefile   state files: written as soon as the disk allows, read as far as they go
