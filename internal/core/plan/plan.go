@@ -149,7 +149,7 @@ type view struct {
 	rules Backoff
 	now   time.Time
 
-	usable bool // the newest sandbox is ready and was made from the current spec
+	usable bool // the newest sandbox is ready, in its cgroup, and was made from the current spec
 	// round counts the restarts of all containers, and trigger is the container
 	// that asked for one that has yet to begin: see restartall.go.
 	round   int
@@ -159,7 +159,7 @@ type view struct {
 func newView(want *v1.Pod, have pod.Observed, rules Backoff, now time.Time) *view {
 	v := &view{want: want, have: have, rules: rules, now: now}
 	s := have.Sandbox()
-	v.usable = s != nil && s.State == pod.SandboxReady && !s.PreviousLife && (s.Hash == "" || s.Hash == SandboxHash(want))
+	v.usable = s != nil && s.State == pod.SandboxReady && !s.PreviousLife && !have.CgroupGone && (s.Hash == "" || s.Hash == SandboxHash(want))
 	v.findRound()
 	return v
 }

@@ -149,6 +149,10 @@ func count(opt map[string]string, key string, otherwise int) (int, error) {
 
 // changeRuntime performs the commands that change containers and sandboxes.
 func (s *scenario) changeRuntime(word string, args []string, opt map[string]string) error {
+	if word == "cgroup" {
+		s.have.CgroupGone = args[0] == "vanishes"
+		return nil
+	}
 	if word == "sandbox" {
 		if len(s.have.Sandboxes) == 0 || args[0] != "dies" {
 			return errors.New("there is no sandbox, or it does not die")

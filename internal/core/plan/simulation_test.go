@@ -85,6 +85,7 @@ func (w *simulation) begin(a Action) {
 func (w *simulation) makeSandbox(a CreateSandbox, state pod.SandboxState) {
 	s := pod.Sandbox{ID: fmt.Sprintf("s%d", a.Attempt), Attempt: a.Attempt, State: state, Hash: a.Hash, CreatedAt: w.tick()}
 	w.have.Sandboxes = append([]pod.Sandbox{s}, w.have.Sandboxes...)
+	w.have.CgroupGone = false // it is made before the sandbox
 }
 
 func (w *simulation) makeContainer(a StartContainer) *pod.Container {

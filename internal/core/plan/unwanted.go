@@ -19,6 +19,8 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 		case i == 0 && usable:
 		case s.PreviousLife && s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "it is of an earlier life of the pod"})
+		case i == 0 && s.State == pod.SandboxReady && have.CgroupGone:
+			out = append(out, StopSandbox{ID: s.ID, Reason: "its cgroup is gone"})
 		case i == 0 && s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "its spec changed"})
 		case s.State == pod.SandboxReady:

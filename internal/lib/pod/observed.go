@@ -12,6 +12,10 @@ type Observed struct {
 	Sandboxes  []Sandbox
 	Containers []Container
 
+	// CgroupGone: something of the pod runs, and its cgroup is not there. The runtime does not know that: it is added
+	// before the observation is passed to plan.
+	CgroupGone bool
+
 	// At is the time at which reading began: all earlier changes are in the observation.
 	At time.Time
 }
