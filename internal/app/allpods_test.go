@@ -16,7 +16,7 @@ func TestPodsDoNotGetWhatIsReserved(t *testing.T) {
 			v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("64Mi"), "pid": resource.MustParse("100"),
 		}}
 		got, err := allPodsCgroup(c)()
-		if err != nil || got.Path != "/mine" {
+		if err != nil || got.Name != "/mine" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		return got

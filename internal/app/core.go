@@ -48,14 +48,16 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 			IPs:         in.ips.Last,
 			Resolver:    func() (render.DNS, error) { return readResolvConf(c.ResolvConf) },
 			Allocatable: in.capacity.forPods,
-			MakeCgroup: func(g render.Cgroup) error {
+			MakeCgroup: func(ctx context.Context, g render.Cgroup) error {
 				defer in.telemetry.Cgroup("create")()
-				return in.cgroups.Make(g)
+				return in.cgroups.Make(ctx, g)
 			},
-			LimitsSwap: func() bool { return in.tree.LimitsSwap(c.CgroupRoot) },
-			RemoveCgroup: func(ctx context.Context, path string) error {
+			CgroupExists: in.cgroups.Exists,
+			CgroupDriver: in.driver.get,
+			LimitsSwap:   func() bool { return in.tree.LimitsSwap(in.cgroups.Path(c.CgroupRoot)) },
+			RemoveCgroup: func(ctx context.Context, name string) error {
 				defer in.telemetry.Cgroup("destroy")()
-				return in.cgroups.Remove(ctx, path)
+				return in.cgroups.Remove(ctx, name)
 			},
 			RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
 			LogTail:   crilog.LastLines,

@@ -50,7 +50,6 @@ func newDaemon(n *podRunner, serving *cert.Serving, logs *logging.Logger) (*daem
 // for a local socket.
 func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, socket net.Listener, fail func(error)) {
 	n := a.runner
-	n.cgroups.LimitAll()
 	a.shutdown.start(group)
 	a.nodeAPI.start(group, ports, fail)
 	rt.start(group, fail, n.log)

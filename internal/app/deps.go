@@ -12,6 +12,7 @@ import (
 	"berth/internal/host/roots"
 	"berth/internal/intake/desired"
 	"berth/internal/pods/cgroup"
+	"berth/internal/pods/cgroup/systemd"
 	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
@@ -37,6 +38,7 @@ type deps struct {
 	ports     *hostports.Recorder
 	ips       *addresses.Watcher
 	tree      *cgroup.Tree
+	driver    *cgroupDriver
 	cgroups   *cgroup.Pods
 	podsDir   string // holds a directory of data for each pod
 	log       *slog.Logger
@@ -51,6 +53,7 @@ type depsConfig struct {
 	member    *membership // nil if the node is in no cluster
 	state     *agentState
 	telemetry *measure.Recorder
+	fail      func(error) // ends the agent; nil: it goes on
 	log       *slog.Logger
 }
 
@@ -90,7 +93,10 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	if err != nil {
 		return nil, err
 	}
-	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: rt.owner, All: allPodsCgroup(c), Log: log})
+	driver := &cgroupDriver{runtime: in.client, config: c, occupied: tree.Occupied, systemd: systemd.Runs, fail: in.fail, log: log}
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{
+		Tree: tree, Owner: rt.owner, All: allPodsCgroup(c), Driver: driver.get, Slices: systemd.New(systemd.Config{}), Log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +106,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	}
 	return &deps{
 		config: c, owner: rt.owner, client: in.client, features: features, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
-		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, cgroups: cgroups,
+		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, driver: driver, cgroups: cgroups,
 		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil
 }

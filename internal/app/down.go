@@ -13,6 +13,7 @@ import (
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/pods/cgroup"
+	"berth/internal/pods/cgroup/systemd"
 	"berth/internal/pods/volume"
 	"berth/internal/runtime/cri"
 )
@@ -56,11 +57,11 @@ func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: owner, Log: log})
+	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{Tree: tree, Owner: owner, Slices: systemd.New(systemd.Config{}), Log: log})
 	if err != nil {
 		return err
 	}
-	if err := cgroups.RemoveEmpty(); err != nil {
+	if err := cgroups.RemoveEmpty(ctx); err != nil {
 		return err
 	}
 	return releaseRoot(owner)
@@ -105,7 +106,6 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 	}
 	defer n.stop()
 
-	n.cgroups.LimitAll()
 	snapshots := make(chan pod.Snapshot, 1)
 	changed := n.core.Agent.Watch(ctx)
 	n.start(snapshots)

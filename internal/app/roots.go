@@ -16,7 +16,7 @@ func newRegistry() (roots.Registry, error) {
 	if err != nil {
 		return roots.Registry{}, err
 	}
-	return roots.Registry{Dir: roots.RegistryDir, Occupied: tree.Occupied, Networks: roots.MachineNetworks, Running: roots.ProcessRuns}, nil
+	return roots.Registry{Dir: roots.RegistryDir, Occupied: tree.OccupiedName, Networks: roots.MachineNetworks, Running: roots.ProcessRuns}, nil
 }
 
 // ClaimRoot claims what the root directory needs of the machine for the agent that is about to run, and sets the

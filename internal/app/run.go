@@ -64,7 +64,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	defer func() { _ = client.Close() }()
 	shareMounts(c, log)
-	a, err := compose(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, log: log}, logs)
+	a, err := compose(ctx, depsConfig{config: c, runtime: rt, client: client, member: member, state: state, telemetry: telemetry, fail: fail, log: log}, logs)
 	if err != nil {
 		return exitError(ctx, err)
 	}

@@ -24,9 +24,9 @@ var removers = map[remover][]string{
 	{"LinkDel", ""}:             {"internal/runtime/bundle/links.go removeLink"},
 	{"Rmdir", ""}:               {"internal/pods/cgroup/cgroup.go removeDir"},
 	{"KillAll", ""}:             {"internal/pods/cgroup/kill.go kill"},
-	{"kill", "cgroup"}:          {"internal/pods/cgroup/pods.go Remove"},
-	{"remove", "cgroup"}:        {"internal/pods/cgroup/pods.go Remove"},
-	{"removeIfEmpty", "cgroup"}: {"internal/pods/cgroup/pods.go RemoveEmpty"},
+	{"kill", "cgroup"}:          {"internal/pods/cgroup/pods.go remove"},
+	{"remove", "cgroup"}:        {"internal/pods/cgroup/pods.go Remove", "internal/pods/cgroup/pods.go remove"},
+	{"removeIfEmpty", "cgroup"}: {"internal/pods/cgroup/pods.go RemoveEmpty", "internal/pods/cgroup/pods.go removeIfEmpty"},
 }
 
 // needOwner are the functions that remove by name. A name alone is no proof of anything.

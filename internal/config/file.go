@@ -18,7 +18,7 @@ var honoured = map[string]bool{
 	"staticPodPath": true, "fileCheckFrequency": true,
 	"staticPodURL": true, "staticPodURLHeader": true, "httpCheckFrequency": true,
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "runtimeRequestTimeout": true,
-	"podCIDR": true, "cgroupRoot": true, "podLogsDir": true,
+	"podCIDR": true, "cgroupRoot": true, "cgroupDriver": true, "podLogsDir": true,
 	"registryPullQPS": true, "registryBurst": true, "imageMinimumGCAge": true, "imageMaximumGCAge": true,
 	"imageGCHighThresholdPercent": true, "imageGCLowThresholdPercent": true,
 	"imagePullCredentialsVerificationPolicy": true, "preloadedImagesVerificationAllowlist": true,

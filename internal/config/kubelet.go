@@ -49,6 +49,7 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 			Priority: p.Priority, ShutdownGracePeriodSeconds: int64(p.For.Seconds()),
 		})
 	}
+	c.Cgroups.writeTo(k)
 	c.Images.writeTo(k)
 	c.Pressure.writeTo(k)
 	c.Cluster.writeTo(k)

@@ -70,6 +70,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.RuntimeTimeout = l.duration("runtimeRequestTimeout", k.RuntimeRequestTimeout, defaultTimeout)
 	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR))
 	c.CgroupRoot = l.cgroup(k.CgroupRoot)
+	c.Cgroups = l.cgroups(k)
 	c.PodLogsDir = l.path("podLogsDir", first(k.PodLogsDir, logsDir(c.RootDir)))
 	c.LogLinksDir = filepath.Join(filepath.Dir(c.PodLogsDir), "containers")
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)

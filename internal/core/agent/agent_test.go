@@ -111,7 +111,7 @@ func newNode(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m
 		},
 		Host: execute.Host{
 			PodsDir: filepath.Join(dir, "pods"), LogLinksDir: filepath.Join(dir, "links"), UserNamespaces: &fake.UserNamespaces{},
-			MakeCgroup: func(render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
+			MakeCgroup: func(context.Context, render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
 			LogTail:     func(string, int64, int) string { return "the log" },
 			Allocatable: func() v1.ResourceList { return nil },
 		},

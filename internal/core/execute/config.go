@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/core/plan"
 	"berth/internal/core/status"
+	"berth/internal/lib/cgroupname"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/handler"
 	"berth/internal/runtime/image"
@@ -137,12 +138,16 @@ type Host struct {
 	// Allocatable returns the resources that pods may use.
 	Allocatable func() v1.ResourceList
 	// MakeCgroup makes the cgroup of a pod, or sets the limits of one that exists.
-	MakeCgroup func(render.Cgroup) error
+	MakeCgroup func(context.Context, render.Cgroup) error
+	// CgroupExists tells whether the cgroup of a pod is there, by its name. Nil: it always is.
+	CgroupExists func(name string) bool
+	// CgroupDriver returns the cgroup driver of the runtime. Nil: cgroupfs.
+	CgroupDriver func() cgroupname.Driver
 	// LimitsSwap tells whether cgroups of containers can limit swap. It is called after MakeCgroup. Nil: they
 	// can't.
 	LimitsSwap func() bool
-	// RemoveCgroup removes the cgroup of a pod, which should hold no process any more.
-	RemoveCgroup func(ctx context.Context, path string) error
+	// RemoveCgroup removes the cgroup of a pod, by its name, which should hold no process any more.
+	RemoveCgroup func(ctx context.Context, name string) error
 	// RemoveDir removes a directory with all that is in it, and stops with an error at a
 	// mount. A directory that is not there is no error.
 	RemoveDir func(dir string) error
@@ -207,6 +212,12 @@ func (c *Config) setDefaults() {
 	}
 	if c.RuntimeInfo.Name == nil {
 		c.RuntimeInfo.Name = func() string { return "" }
+	}
+	if c.Host.CgroupExists == nil {
+		c.Host.CgroupExists = func(string) bool { return true }
+	}
+	if c.Host.CgroupDriver == nil {
+		c.Host.CgroupDriver = func() cgroupname.Driver { return cgroupname.Cgroupfs }
 	}
 	if c.Host.LimitsSwap == nil {
 		c.Host.LimitsSwap = func() bool { return false }

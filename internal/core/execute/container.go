@@ -54,13 +54,13 @@ func (e *Executor) createContainer(ctx context.Context, t *task, a plan.StartCon
 	if target := t.have.Container(pod.EphemeralTarget(t.pod, a.Name)); target != nil {
 		resolved.TargetID = target.ID
 	}
-	node := e.Node
+	node := e.node()
 	node.SwapLimits = e.Host.LimitsSwap() // known once there are cgroups of pods
 	config, err := render.Container(e.withVolumeGroups(t.pod), spec, a, resolved, node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}
-	around, err := render.Sandbox(e.withVolumeGroups(t.pod), in.attempt, resolved.IDs, e.Node)
+	around, err := render.Sandbox(e.withVolumeGroups(t.pod), in.attempt, resolved.IDs, node)
 	if err != nil {
 		return "", e.startFailed(t, a.Name, pod.ReasonCreateConfigError, err)
 	}

@@ -70,7 +70,7 @@ func TestTheCgroupIsThereBeforeTheSandbox(t *testing.T) {
 		n.noCgroup = nil
 		n.settle(p)
 		made := len(n.made)
-		if made == 0 || n.made[0].Path != "/test/besteffort/poda" {
+		if made == 0 || n.made[0].Name != "/test/besteffort/poda" {
 			t.Errorf("made: %v", n.made)
 		}
 		// Whether swap can be limited is known once there is a cgroup.

@@ -2,7 +2,7 @@
 // steps.go), and publishes the pod's status on the way. A worker calls it once per turn.
 //
 // A sync completes the observation of the runtime with what only this agent knows (results of probes,
-// hooks that run, a previous life), lets package plan decide on it, and performs the actions.
+// hooks that run, a previous life, a cgroup that vanished), lets package plan decide on it, and performs the actions.
 //
 // Every step can be repeated: it looks at what is there first. What the Executor
 // remembers of a pod is what the runtime can't tell (see memory.go). It retries
@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/render"
 )
 
 // Executor performs the steps of all pods. Each pod has one worker, which calls nothing at the same
@@ -34,6 +35,13 @@ func New(c Config) (*Executor, error) {
 	}
 	c.setDefaults()
 	return &Executor{Config: c, memories: memories{pods: map[pod.UID]*memory{}}}, nil
+}
+
+// node returns the facts of the machine for a sandbox or a container that is made now.
+func (e *Executor) node() render.Node {
+	n := e.Node
+	n.CgroupDriver = e.Host.CgroupDriver()
+	return n
 }
 
 // publish derives the status of a pod, stores it, and passes it on if it has changed.

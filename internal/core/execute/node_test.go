@@ -102,7 +102,7 @@ func (n *node) config(slots int) Config {
 		Host: Host{
 			PodsDir: filepath.Join(n.dir, "pods"), LogLinksDir: filepath.Join(n.dir, "links"), UserNamespaces: n.users,
 			LimitsSwap:   func() bool { n.askedForSwap = append(n.askedForSwap, len(n.made)); return true },
-			MakeCgroup:   func(c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
+			MakeCgroup:   func(_ context.Context, c render.Cgroup) error { n.made = append(n.made, c); return n.noCgroup },
 			RemoveCgroup: func(_ context.Context, path string) error { n.cgroups = append(n.cgroups, path); return nil },
 			RemoveDir: func(dir string) error {
 				if n.mounted != "" {

@@ -63,7 +63,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	if err != nil {
 		return "", err
 	}
-	node := e.Node
+	node := e.node()
 	if e.Host.Resolver != nil {
 		if node.DNS, err = e.Host.Resolver(); err != nil {
 			return "", err

@@ -9,12 +9,18 @@ import (
 
 // makeCgroup makes the cgroup of a pod before anything runs in it, so that its limits
 // hold from the start. A restarted agent writes them once more: its settings may have
-// changed.
-func makeCgroup(e *Executor, _ context.Context, t *task) error {
+// changed. If the cgroup vanished, whatever still runs elsewhere is stopped first, so that an agent that is
+// interrupted finds the pod as it was.
+func makeCgroup(e *Executor, ctx context.Context, t *task) error {
+	if t.have.CgroupGone {
+		if err := e.carryOutStops(ctx, t); err != nil {
+			return err
+		}
+	}
 	if t.memory.cgroupMade && !startsAnything(t.plan) {
 		return nil
 	}
-	if err := e.Host.MakeCgroup(render.PodCgroup(t.pod, e.Node)); err != nil {
+	if err := e.Host.MakeCgroup(ctx, render.PodCgroup(t.pod, e.Node)); err != nil {
 		t.setAllWaiting(err.Error())
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 // not known.
 func removeCgroup(e *Executor, ctx context.Context, t *task) error {
 	var errs []error
-	for _, path := range e.Node.Cgroups(t.pod.UID) {
-		errs = append(errs, e.Host.RemoveCgroup(ctx, path))
+	for _, name := range e.Node.Cgroups(t.pod.UID) {
+		errs = append(errs, e.Host.RemoveCgroup(ctx, name))
 	}
 	return errors.Join(errs...)
 }

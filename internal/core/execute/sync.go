@@ -39,7 +39,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 }
 
 // planSync completes an observation with what the runtime can't tell (a previous life, postStart
-// hooks that run, results of probes), and has package plan decide on it.
+// hooks that run, results of probes, a cgroup that vanished), and has package plan decide on it.
 func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	have = e.beginLife(p, have)
 	m := e.memories.get(p.UID)
@@ -48,6 +48,7 @@ func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before their results are read
 	have = e.withHealth(have)
+	have.CgroupGone = have.Running() && !e.Host.CgroupExists(e.Node.Cgroup(p))
 	t := &task{pod: p, have: have, memory: m, plan: plan.Next(p, have, e.Backoff, time.Now()), releaseSlot: func() {}}
 	m.refreshWaiting(t.plan, have)
 	return t

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,19 +14,22 @@ import (
 )
 
 // LimitAll makes the cgroup above all pods and writes the limits of all pods together, if they
-// changed. If that fails, pods run all the same: it is logged once, and retried the next time.
-func (p *Pods) LimitAll() {
-	if p.cfg.All == nil || !p.cfg.Owner.AllCgroups() { // pods of other roots may be below the same cgroup
+// changed. If that fails, pods run all the same: it is logged once, and retried the next time. It does nothing while
+// the cgroup driver is not known.
+func (p *Pods) LimitAll(ctx context.Context) {
+	driver, err := p.driver()
+	if p.cfg.All == nil || err != nil || !p.cfg.Owner.AllCgroups() { // pods of other roots may be below the same cgroup
 		return
 	}
 	p.allMu.Lock()
 	defer p.allMu.Unlock()
 	all, err := p.cfg.All()
-	if err == nil && reflect.DeepEqual(all, p.all) {
+	if err == nil && reflect.DeepEqual(all, p.all) && p.cfg.Tree.exists(driver.Path(p.root)) {
 		return
 	}
 	if err == nil {
-		err = errors.Join(p.cfg.Tree.Make(p.root), p.cfg.Tree.LimitAll(all))
+		l, inUse := p.cfg.Tree.limitsOfAll(driver.Path(p.root), all)
+		err = errors.Join(p.apply(ctx, p.root, l), inUse)
 	}
 	if err != nil {
 		if !p.unlimited {
@@ -37,24 +41,18 @@ func (p *Pods) LimitAll() {
 	p.all, p.unlimited = all, false
 }
 
-// LimitAll writes the limits of the cgroup above all pods. A CPU quota stays: the administrator
-// set it. A memory limit below the memory in use would kill processes: v1 refuses it, and for v2 that is
-// checked here.
-func (t *Tree) LimitAll(c render.Cgroup) error {
-	ofV1, ofV2 := filesV1(c), filesV2(c)
-	ofTime := func(f file) bool { return slices.Contains(quotaFiles, f.name) }
-	ofV1, ofV2 = slices.DeleteFunc(ofV1, ofTime), slices.DeleteFunc(ofV2, ofTime)
-	var inUse error
-	for _, h := range t.hierarchies {
-		if !h.v2 || c.Memory <= 0 {
-			continue
-		}
-		if m := (v2{h.mount}).usage(c.Path).Memory; m != nil && m.WorkingSet > uint64(c.Memory) {
-			inUse = fmt.Errorf("limit the memory of all pods to %d: they use %d", c.Memory, m.WorkingSet)
-			ofV2 = slices.DeleteFunc(ofV2, func(f file) bool { return f.name == memoryFileV2 })
-		}
+// limitsOfAll returns the limits of the cgroup above all pods. A CPU quota stays: the administrator
+// set it. A memory limit below the memory in use would kill processes: v1 refuses it, and for v2 it is left out here,
+// with an error.
+func (t *Tree) limitsOfAll(path string, c render.Cgroup) (limits, error) {
+	l := limitsOf(c).without(quotaFiles...)
+	if !t.V2() || c.Memory <= 0 {
+		return l, nil
 	}
-	return errors.Join(inUse, t.limit(c, ofV1, ofV2))
+	if m := (v2{t.hierarchies[0].mount}).usage(path).Memory; m != nil && m.WorkingSet > uint64(c.Memory) {
+		return l.without(memoryFileV2), fmt.Errorf("limit the memory of all pods to %d: they use %d", c.Memory, m.WorkingSet)
+	}
+	return l, nil
 }
 
 // LimitsHugePages tells whether there is a hugetlb controller.

@@ -30,7 +30,7 @@ func limitedPods(t *testing.T, tree *Tree, all *share) (*Pods, *bytes.Buffer) {
 
 func makePod(t *testing.T, p *Pods) {
 	t.Helper()
-	if err := p.Make(render.Cgroup{Path: "/berth/poda", Shares: 2}); err != nil {
+	if err := p.Make(t.Context(), render.Cgroup{Name: "/berth/poda", Shares: 2}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -44,11 +44,11 @@ func TestAllPodsOfV1AreLimitedTogether(t *testing.T) {
 		"hugetlb/berth/hugetlb.2MB.limit_in_bytes": "", "hugetlb/berth/hugetlb.1GB.limit_in_bytes": "",
 		"cpu/berth/poda/cpu.shares": "", "cpu/berth/poda/cpu.cfs_quota_us": "", "memory/berth/poda/memory.limit_in_bytes": "", "pids/berth/poda/pids.max": "",
 	})
-	all := &share{Cgroup: render.Cgroup{Path: "/berth", Shares: 2048, Memory: 8 << 30, Pids: 1000, HugePages: map[string]int64{"2MB": 4 << 20}}}
+	all := &share{Cgroup: render.Cgroup{Name: "/berth", Shares: 2048, Memory: 8 << 30, Pids: 1000, HugePages: map[string]int64{"2MB": 4 << 20}}}
 	pods, log := limitedPods(t, m.tree, all)
 
 	// then all pods together have what the machine has for them
-	pods.LimitAll()
+	pods.LimitAll(t.Context())
 	want := map[string]string{
 		"cpu/berth/cpu.shares": "2048", "cpu/berth/cpu.cfs_quota_us": "150000", "memory/berth/memory.limit_in_bytes": "8589934592", "pids/berth/pids.max": "1000",
 		"hugetlb/berth/hugetlb.2MB.limit_in_bytes": "4194304", "hugetlb/berth/hugetlb.1GB.limit_in_bytes": "0",
@@ -77,13 +77,13 @@ func TestAllPodsOfV2AreLimitedTogether(t *testing.T) {
 		"berth/cpu.weight": "100", "berth/cpu.max": "50000 100000", "berth/memory.max": "max", "berth/pids.max": "max", "berth/hugetlb.2MB.max": "max",
 		"berth/memory.current": "5000", "berth/memory.stat": "inactive_file 2000\n",
 	})
-	all := &share{Cgroup: render.Cgroup{Path: "/berth", Shares: 1024, Memory: 2999, Pids: 1000}}
+	all := &share{Cgroup: render.Cgroup{Name: "/berth", Shares: 1024, Memory: 2999, Pids: 1000}}
 	pods, log := limitedPods(t, m.tree, all)
 
 	// when pods use more memory than they may have now, then the kernel would kill some
 	// of them: that limit waits
 	for range 2 {
-		pods.LimitAll()
+		pods.LimitAll(t.Context())
 	}
 	m.expect(map[string]string{
 		"berth/cpu.weight": "100", "berth/cpu.max": "50000 100000", "berth/memory.max": "max", "berth/pids.max": "1000", "berth/hugetlb.2MB.max": "0",
@@ -104,7 +104,7 @@ func TestPodsThatCantBeLimitedTogetherRunAllTheSame(t *testing.T) {
 	m.has(map[string]string{
 		"memory/berth/memory.limit_in_bytes": "", "memory/berth/poda/memory.limit_in_bytes": "", "cpu/berth/poda/cpu.shares": "", "cpu/berth/poda/cpu.cfs_quota_us": "",
 	})
-	all := &share{Cgroup: render.Cgroup{Path: "/berth", Shares: 2048, Memory: 1 << 30}}
+	all := &share{Cgroup: render.Cgroup{Name: "/berth", Shares: 2048, Memory: 1 << 30}}
 	pods, log := limitedPods(t, m.tree, all)
 
 	// then it is said once, and the pod has its cgroup
@@ -129,8 +129,8 @@ func TestPodsThatCantBeLimitedTogetherRunAllTheSame(t *testing.T) {
 
 func TestTheCgroupOfAllPodsIsMade(t *testing.T) {
 	m := v1Machine(t, "pids")
-	pods, log := limitedPods(t, m.tree, &share{Cgroup: render.Cgroup{Path: "/berth", Shares: 2}})
-	pods.LimitAll()
+	pods, log := limitedPods(t, m.tree, &share{Cgroup: render.Cgroup{Name: "/berth", Shares: 2}})
+	pods.LimitAll(t.Context())
 	if !exists(t, m.dir, "pids/berth") || !strings.Contains(log.String(), "pids.max") { // which the kernel would have made
 		t.Errorf("it is not there, or has no limit: %s", log)
 	}

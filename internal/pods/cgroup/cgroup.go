@@ -1,10 +1,14 @@
 // Package cgroup makes, limits and removes the cgroups of pods, and reads what the kernel counts for
 // any cgroup.
 //
-// A cgroup is named by its path from the top of the hierarchy, such as
-// /berth/pod123. With cgroup v1 each controller has a hierarchy of its own, and the
-// same path is removed from all of them; with v2 there is only one. Where they are
-// mounted is read from the kernel.
+// Pods knows cgroups by their names, such as /berth/burstable/pod123, and Tree by their paths from the top of the
+// hierarchy. The cgroup driver of the container runtime decides on the path: see package cgroupname. With cgroup v1 each
+// controller has a hierarchy of its own, and the same path is removed from all of them; with v2 there is only one. Where
+// they are mounted is read from the kernel.
+//
+// With the driver systemd, cgroups are slices: systemd makes and removes them (package systemd), and gets each limit that it
+// has a property for, since it would reset the file. All limits are written to files, too, which are more exact, and
+// have what systemd does not know (huge pages).
 //
 // Creation and limits are not left to github.com/opencontainers/cgroups (which would add 0.4 MB to bin/berth, with
 // its systemd driver): its managers stop at the first controller that fails or is missing, limit reservations of
@@ -99,6 +103,31 @@ func (t *Tree) Children(path string) ([]string, error) {
 		}
 	}
 	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// exists tells whether a cgroup is there. Of v1, the hierarchies of processors and memory count: others may have been
+// mounted after the cgroup was made.
+func (t *Tree) exists(path string) bool {
+	counted := slices.DeleteFunc(slices.Clone(t.hierarchies), func(h hierarchy) bool {
+		return !slices.Contains(h.controllers, "cpu") && !slices.Contains(h.controllers, "memory")
+	})
+	if len(counted) == 0 {
+		counted = t.hierarchies
+	}
+	for _, h := range counted {
+		if _, err := os.Stat(filepath.Join(h.mount, path)); errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+// existsAnywhere tells whether a cgroup is there in any hierarchy.
+func (t *Tree) existsAnywhere(path string) bool {
+	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool {
+		_, err := os.Stat(filepath.Join(h.mount, path))
+		return err == nil
+	})
 }
 
 // removeIfEmpty removes a cgroup unless it has processes or children.

@@ -25,6 +25,16 @@ func (t *Tree) Occupied(path string) (bool, error) {
 	return occupied, err
 }
 
+// OccupiedName tells whether any process is in a cgroup of that name or below it, whichever driver made it.
+func (t *Tree) OccupiedName(name string) (bool, error) {
+	for _, d := range drivers {
+		if occupied, err := t.Occupied(d.Path(name)); occupied || err != nil {
+			return occupied, err
+		}
+	}
+	return false, nil
+}
+
 // kill sends SIGKILL to every process in a cgroup and below it, and returns them. It does not wait for
 // their end.
 func (t *Tree) kill(path string) ([]int, error) {

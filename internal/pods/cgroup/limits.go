@@ -83,22 +83,38 @@ func inheritCpuset(above, dir string) error {
 	return nil
 }
 
-// Limit writes the limits of a cgroup. Limits of a controller that the machine lacks are not enforced.
-func (t *Tree) Limit(c render.Cgroup) error { return t.limit(c, filesV1(c), filesV2(c)) }
+// limits are values for the files of one cgroup, for both versions.
+type limits struct {
+	v1, v2        []file
+	hugePages     map[string]int64 // bytes by the size of pages; the limit of other sizes is 0
+	quota, period int64            // of processor time, in microseconds; zero: no limit
+}
 
-func (t *Tree) limit(c render.Cgroup, ofV1, ofV2 []file) error {
-	return t.each(c.Path, func(h hierarchy, dir string) error {
+func limitsOf(c render.Cgroup) limits {
+	return limits{v1: filesV1(c), v2: filesV2(c), hugePages: c.HugePages, quota: c.Quota, period: c.Period}
+}
+
+// without returns the limits without some files.
+func (l limits) without(names ...string) limits {
+	named := func(f file) bool { return slices.Contains(names, f.name) }
+	l.v1, l.v2 = slices.DeleteFunc(slices.Clone(l.v1), named), slices.DeleteFunc(slices.Clone(l.v2), named)
+	return l
+}
+
+// limit writes the limits of a cgroup. Limits of a controller that the machine lacks are not enforced.
+func (t *Tree) limit(path string, l limits) error {
+	return t.each(path, func(h hierarchy, dir string) error {
 		if h.v2 {
-			return errors.Join(writeExisting(dir, ofV2), limitHugePages(dir, "max", c.HugePages))
+			return errors.Join(writeExisting(dir, l.v2), limitHugePages(dir, "max", l.hugePages))
 		}
 		var errs []error
-		for _, f := range ofV1 {
+		for _, f := range l.v1 {
 			if slices.Contains(h.controllers, f.controller) {
 				errs = append(errs, writeLimit(dir, f.name, f.value))
 			}
 		}
 		if slices.Contains(h.controllers, "hugetlb") {
-			errs = append(errs, limitHugePages(dir, "limit_in_bytes", c.HugePages))
+			errs = append(errs, limitHugePages(dir, "limit_in_bytes", l.hugePages))
 		}
 		return errors.Join(errs...)
 	})

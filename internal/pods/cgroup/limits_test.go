@@ -62,7 +62,7 @@ func TestLimitsOfV1(t *testing.T) {
 		"memory/berth/poda/memory.limit_in_bytes": "", "pids/berth/poda/pids.max": "",
 		"hugetlb/berth/poda/hugetlb.2MB.limit_in_bytes": "", "hugetlb/berth/poda/hugetlb.1GB.limit_in_bytes": "", "hugetlb/berth/poda/hugetlb.2MB.rsvd.limit_in_bytes": "x",
 	})
-	if err := m.tree.Limit(render.Cgroup{Path: "/berth/poda", Shares: 512, Quota: 5000, Period: 10000, Memory: 1 << 20, Pids: 7, HugePages: map[string]int64{"2MB": 4 << 20}}); err != nil {
+	if err := m.tree.limit("/berth/poda", limitsOf(render.Cgroup{Shares: 512, Quota: 5000, Period: 10000, Memory: 1 << 20, Pids: 7, HugePages: map[string]int64{"2MB": 4 << 20}})); err != nil {
 		t.Fatal(err)
 	}
 	m.expect(map[string]string{
@@ -72,7 +72,7 @@ func TestLimitsOfV1(t *testing.T) {
 	})
 
 	// when there are no limits any more, then they are taken away
-	if err := m.tree.Limit(render.Cgroup{Path: "/berth/poda", Shares: 2}); err != nil {
+	if err := m.tree.limit("/berth/poda", limitsOf(render.Cgroup{Shares: 2})); err != nil {
 		t.Fatal(err)
 	}
 	m.expect(map[string]string{
@@ -90,14 +90,14 @@ func TestLimitsOfV2(t *testing.T) {
 	if !m.tree.V2() {
 		t.Fatal("it does not look like v2")
 	}
-	if err := m.tree.Limit(render.Cgroup{Path: "/berth/poda", Shares: 1024, Quota: 5000, Period: 10000, Memory: 1 << 20, Pids: 7, HugePages: map[string]int64{"2MB": 4 << 20}}); err != nil {
+	if err := m.tree.limit("/berth/poda", limitsOf(render.Cgroup{Shares: 1024, Quota: 5000, Period: 10000, Memory: 1 << 20, Pids: 7, HugePages: map[string]int64{"2MB": 4 << 20}})); err != nil {
 		t.Fatal(err)
 	}
 	m.expect(map[string]string{
 		"berth/poda/cpu.weight": "100", "berth/poda/cpu.max": "5000 10000", "berth/poda/memory.max": "1048576", "berth/poda/pids.max": "7",
 		"berth/poda/hugetlb.2MB.max": "4194304", "berth/poda/hugetlb.2MB.rsvd.max": "x",
 	})
-	if err := m.tree.Limit(render.Cgroup{Path: "/berth/poda", Shares: 2}); err != nil {
+	if err := m.tree.limit("/berth/poda", limitsOf(render.Cgroup{Shares: 2})); err != nil {
 		t.Fatal(err)
 	}
 	m.expect(map[string]string{
@@ -106,7 +106,7 @@ func TestLimitsOfV2(t *testing.T) {
 
 	// A kernel without a controller has none of its files.
 	m.has(map[string]string{"berth/podb/cpu.weight": ""})
-	if err := m.tree.Limit(render.Cgroup{Path: "/berth/podb", Shares: 2, Memory: 5}); err != nil {
+	if err := m.tree.limit("/berth/podb", limitsOf(render.Cgroup{Shares: 2, Memory: 5})); err != nil {
 		t.Errorf("without controllers: %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func TestDangerousPathsAreNotMadeLimitedOrKilled(t *testing.T) {
 	m := v1Machine(t, "cpu")
 	for _, path := range []string{"", "/", "berth", "/../x", "/berth/../.."} {
 		_, killed := m.tree.kill(path)
-		for what, err := range map[string]error{"made": m.tree.Make(path), "limited": m.tree.Limit(render.Cgroup{Path: path}), "killed": killed} {
+		for what, err := range map[string]error{"made": m.tree.Make(path), "limited": m.tree.limit(path, limitsOf(render.Cgroup{})), "killed": killed} {
 			if err == nil || !strings.Contains(err.Error(), "cgroup path") {
 				t.Errorf("%q was %s: %v", path, what, err)
 			}

@@ -41,13 +41,13 @@ func TestAClassGetsAsMuchAsItsPods(t *testing.T) {
 		m.expect(map[string]string{"cpu/berth/burstable/cpu.shares": want})
 	}
 	for _, c := range []render.Cgroup{
-		{Path: "/berth/burstable/poda", Shares: 100},
-		{Path: "/berth/burstable/podb", Shares: 200},
-		{Path: "/berth/besteffort/podc", Shares: 2},
-		{Path: "/berth/podd", Shares: 300},
+		{Name: "/berth/burstable/poda", Shares: 100},
+		{Name: "/berth/burstable/podb", Shares: 200},
+		{Name: "/berth/besteffort/podc", Shares: 2},
+		{Name: "/berth/podd", Shares: 300},
 	} {
 		for range 2 { // whatever is said twice counts once
-			if err := pods.Make(c); err != nil {
+			if err := pods.Make(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,7 +56,7 @@ func TestAClassGetsAsMuchAsItsPods(t *testing.T) {
 	m.expect(map[string]string{"cpu/berth/besteffort/cpu.shares": "2", "cpu/berth/podd/cpu.shares": "300"})
 
 	// when one asks for more, and another one goes
-	if err := pods.Make(render.Cgroup{Path: "/berth/burstable/poda", Shares: 1000}); err != nil {
+	if err := pods.Make(t.Context(), render.Cgroup{Name: "/berth/burstable/poda", Shares: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	burstable("1200")
@@ -88,7 +88,7 @@ func TestPodsOfAllClassesAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := pods.RemoveEmpty(); err != nil {
+	if err := pods.RemoveEmpty(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if exists(t, m.dir, "cpu/berth/burstable") || exists(t, m.dir, "memory/berth") || !exists(t, m.dir, "cpu/berth/besteffort/podc") {
@@ -181,12 +181,12 @@ func TestInASharedCgroupNothingIsKilled(t *testing.T) {
 	mkdir(t, m.dir, "cpu/berth/podb")
 	pods, err := NewPods(PodsConfig{
 		Tree: m.tree, Owner: rootstest.Owner(t, roots.Claim{CgroupRoot: "/berth", SharedCgroup: true}), Log: slog.New(slog.DiscardHandler),
-		All: func() (render.Cgroup, error) { return render.Cgroup{Path: "/berth", Shares: 2}, nil },
+		All: func() (render.Cgroup, error) { return render.Cgroup{Name: "/berth", Shares: 2}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods.LimitAll()
+	pods.LimitAll(t.Context())
 	m.expect(map[string]string{"cpu/berth/cpu.shares": "1024"})
 	if got, err := pods.List(); err != nil || len(got) > 0 {
 		t.Errorf("got %v, %v", got, err)

@@ -3,6 +3,7 @@
 package cgroup
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,7 +35,7 @@ func TestACgroupWithThreadsIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := pods.RemoveEmpty(); err != nil {
+		if err := pods.RemoveEmpty(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -104,7 +104,7 @@ func removeCgroups(owner roots.Owner) error {
 	for _, name := range names {
 		err = errors.Join(err, pods.Remove(context.Background(), filepath.Join(owner.CgroupRoot(), name)))
 	}
-	return errors.Join(err, pods.RemoveEmpty())
+	return errors.Join(err, pods.RemoveEmpty(context.Background()))
 }
 
 // look lists whatever a runtime could leave behind.

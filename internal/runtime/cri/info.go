@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/cgroupname"
 )
 
 // Info is the status of a runtime, with its handlers and features.
@@ -63,6 +65,30 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	// Runtimes list handlers in any order; sorted lists can be compared.
 	slices.SortFunc(info.Handlers, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
 	return info, nil
+}
+
+// CgroupDriver asks the runtime for its cgroup driver. It is "" if the runtime does not say.
+func (c *Client) CgroupDriver(ctx context.Context) (cgroupname.Driver, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := c.runtime.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
+	if IsUnimplemented(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask the runtime for its cgroup driver: %w", err)
+	}
+	if r.GetLinux() == nil { // whose zero value would be systemd
+		return "", nil
+	}
+	switch d := r.GetLinux().GetCgroupDriver(); d {
+	case runtimeapi.CgroupDriver_SYSTEMD:
+		return cgroupname.Systemd, nil
+	case runtimeapi.CgroupDriver_CGROUPFS:
+		return cgroupname.Cgroupfs, nil
+	default:
+		return "", fmt.Errorf("the runtime has an unknown cgroup driver: %s", d)
+	}
 }
 
 // Labels tells whether the runtime gives containers SELinux labels. Only containerd reports

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"berth/internal/lib/cgroupname"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -66,6 +70,29 @@ func TestInfoTellsWhatTheRuntimeCanDo(t *testing.T) {
 	want := []Handler{{UserNamespaces: true}, {Name: "gvisor"}, {Name: "runc", RecursiveReadOnlyMounts: true, UserNamespaces: true}}
 	if err != nil || !slices.Equal(got.Handlers, want) || !got.SupplementalGroups || !got.HostNetworkUserNamespaces {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestTheCgroupDriverIsAsked(t *testing.T) {
+	answer := func(linux *runtimeapi.LinuxRuntimeConfiguration) *server {
+		return &server{answers: map[string]proto.Message{"RuntimeConfig": &runtimeapi.RuntimeConfigResponse{Linux: linux}}}
+	}
+	for name, test := range map[string]struct {
+		of    *server
+		want  cgroupname.Driver
+		fails bool
+	}{
+		"systemd":                 {of: answer(&runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_SYSTEMD}), want: cgroupname.Systemd},
+		"cgroupfs":                {of: answer(&runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}), want: cgroupname.Cgroupfs},
+		"a new one":               {of: answer(&runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: 7}), fails: true},
+		"an answer without it":    {of: answer(nil)},
+		"a runtime that is old":   {of: &server{}},
+		"a runtime that restarts": {of: &server{fails: map[string]error{"RuntimeConfig": status.Error(codes.Unavailable, "starting")}}, fails: true},
+	} {
+		got, err := clientOf(t, test.of).CgroupDriver(t.Context())
+		if got != test.want || (err != nil) != test.fails {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
 	}
 }
 

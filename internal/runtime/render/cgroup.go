@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// The cgroups of pods are in a tree by QoS class:
+// The cgroups of pods are in a tree by QoS class. These are names: the cgroup driver decides on paths.
 //
 //	<root>/pod<uid>             Guaranteed
 //	<root>/burstable/pod<uid>
@@ -24,7 +24,7 @@ const (
 // Cgroup is a cgroup with its limits: for all containers of a pod together, or for
 // all pods. Zero means no limit.
 type Cgroup struct {
-	Path          string
+	Name          string
 	Shares        int64 // CPU shares, as of cgroup v1
 	Quota, Period int64 // of CPU time, in microseconds
 	Memory        int64 // bytes
@@ -33,7 +33,7 @@ type Cgroup struct {
 	HugePages map[string]int64
 }
 
-// Cgroup returns the path of a pod's cgroup.
+// Cgroup returns the name of a pod's cgroup.
 func (n Node) Cgroup(p *v1.Pod) string {
 	name := "pod" + string(p.UID)
 	switch pod.QOSClass(p) {
@@ -46,7 +46,7 @@ func (n Node) Cgroup(p *v1.Pod) string {
 	}
 }
 
-// Cgroups returns all paths at which the cgroup of a pod can be, one for each QoS class: of a pod that
+// Cgroups returns all names that the cgroup of a pod can have, one for each QoS class: of a pod that
 // is only in the runtime, the QoS class is not known.
 func (n Node) Cgroups(uid pod.UID) []string {
 	name := "pod" + string(uid)
@@ -64,7 +64,7 @@ func PodCgroup(p *v1.Pod, n Node) Cgroup {
 	requests := helper.PodRequests(counted, helper.PodResourcesOptions{})
 	counted = p.DeepCopy()
 	limits := helper.PodLimits(counted, helper.PodResourcesOptions{})
-	out := Cgroup{Path: n.Cgroup(p), Shares: shares(requests[v1.ResourceCPU]), Pids: max(0, n.PodPids), HugePages: hugePageSizes(requests)}
+	out := Cgroup{Name: n.Cgroup(p), Shares: shares(requests[v1.ResourceCPU]), Pids: max(0, n.PodPids), HugePages: hugePageSizes(requests)}
 	if pod.QOSClass(p) == v1.PodQOSBestEffort {
 		out.Shares = minShares
 	}
@@ -111,7 +111,7 @@ func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
 		}
 	}
 	return Cgroup{
-		Path: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(resourcePIDs)),
+		Name: root, Shares: shares(left(v1.ResourceCPU)), Memory: bytes(left(v1.ResourceMemory)), Pids: bytes(left(resourcePIDs)),
 		HugePages: hugePageSizes(has),
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/core/plan"
+	"berth/internal/lib/cgroupname"
 	"berth/internal/lib/pod"
 )
 
@@ -41,14 +42,15 @@ type Node struct {
 
 	MaskedPaths []string // of this machine, besides the usual ones
 
-	CgroupRoot string
-	CgroupV2   bool
-	SwapLimits bool          // of cgroup v2: the kernel can keep containers from swapping; set by the executor
-	PageSizes  []string      // of huge pages that the machine has, such as 2MB
-	Memory     int64         // bytes that the machine has; 0: not known
-	PodPids    int64         // how many processes a pod may have; 0 or less: any number
-	NoCPUQuota bool          // CPU limits are not enforced
-	CPUPeriod  time.Duration // in which CPU limits are counted; 0: 100 ms
+	CgroupRoot   string            // name of the cgroup above those of all pods
+	CgroupDriver cgroupname.Driver // of the runtime; empty: cgroupfs; set by the executor
+	CgroupV2     bool
+	SwapLimits   bool          // of cgroup v2: the kernel can keep containers from swapping; set by the executor
+	PageSizes    []string      // of huge pages that the machine has, such as 2MB
+	Memory       int64         // bytes that the machine has; 0: not known
+	PodPids      int64         // how many processes a pod may have; 0 or less: any number
+	NoCPUQuota   bool          // CPU limits are not enforced
+	CPUPeriod    time.Duration // in which CPU limits are counted; 0: 100 ms
 }
 
 // DNS is a resolver configuration.
@@ -90,7 +92,7 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 		Labels:       sandboxLabels(p, n),
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    n.Cgroup(p),
+			CgroupParent:    n.CgroupDriver.Parent(n.Cgroup(p)),
 			Sysctls:         sysctls(p),
 			Overhead:        overhead(p, n),
 			Resources:       sandboxResources(p, n),

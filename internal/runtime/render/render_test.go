@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"berth/internal/core/plan"
+	"berth/internal/lib/cgroupname"
 	"berth/internal/lib/pod"
 )
 
@@ -61,6 +62,15 @@ func same(t *testing.T, got, want proto.Message) {
 	t.Helper()
 	if !proto.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestWithSystemdTheParentIsASlice(t *testing.T) {
+	sliced := node
+	sliced.CgroupDriver = cgroupname.Systemd
+	got, err := Sandbox(webPod(), plan.CreateSandbox{}, IDs{}, sliced)
+	if want := "berth-besteffort-poduid_1.slice"; err != nil || got.GetLinux().GetCgroupParent() != want {
+		t.Errorf("got %q, %v, want %q", got.GetLinux().GetCgroupParent(), err, want)
 	}
 }
 

@@ -158,29 +158,29 @@ func TestTheCgroupOfAPod(t *testing.T) {
 		edit func(*v1.PodSpec)
 		want Cgroup
 	}{
-		"best effort": {func(*v1.PodSpec) {}, Cgroup{Path: "/berth/besteffort/poduid-1", Shares: 2}},
+		"best effort": {func(*v1.PodSpec) {}, Cgroup{Name: "/berth/besteffort/poduid-1", Shares: 2}},
 		"guaranteed": {func(s *v1.PodSpec) {
 			s.Containers[0].Resources, s.Containers[1].Resources = limit("cpu", "1", "memory", "1Mi"), limit("cpu", "500m", "memory", "2Mi")
-		}, Cgroup{Path: "/berth/poduid-1", Shares: 1536, Quota: 150_000, Period: 100_000, Memory: 3 << 20}},
+		}, Cgroup{Name: "/berth/poduid-1", Shares: 1536, Quota: 150_000, Period: 100_000, Memory: 3 << 20}},
 		"and with overhead": {func(s *v1.PodSpec) {
 			s.Containers[0].Resources, s.Containers[1].Resources = limit("cpu", "1", "memory", "1Mi"), limit("cpu", "500m", "memory", "2Mi")
 			s.Overhead = amounts("cpu", "500m", "memory", "1Mi")
-		}, Cgroup{Path: "/berth/poduid-1", Shares: 2048, Quota: 200_000, Period: 100_000, Memory: 4 << 20}},
+		}, Cgroup{Name: "/berth/poduid-1", Shares: 2048, Quota: 200_000, Period: 100_000, Memory: 4 << 20}},
 		"one has no limit": {func(s *v1.PodSpec) {
 			s.Containers[0].Resources = limit("cpu", "1", "memory", "1Mi")
-		}, Cgroup{Path: "/berth/burstable/poduid-1", Shares: 1024}},
+		}, Cgroup{Name: "/berth/burstable/poduid-1", Shares: 1024}},
 		"an init container has none": {func(s *v1.PodSpec) {
 			s.InitContainers = []v1.Container{{Name: "i"}}
 			s.Containers[0].Resources, s.Containers[1].Resources = limit("cpu", "1", "memory", "1Mi"), limit("cpu", "1", "memory", "1Mi")
-		}, Cgroup{Path: "/berth/burstable/poduid-1", Shares: 2048}},
+		}, Cgroup{Name: "/berth/burstable/poduid-1", Shares: 2048}},
 		"the pod has one": {func(s *v1.PodSpec) {
 			s.Resources = &v1.ResourceRequirements{Requests: amounts("cpu", "1"), Limits: amounts("cpu", "2", "memory", "8Mi")}
 			s.Overhead = amounts("cpu", "1")
-		}, Cgroup{Path: "/berth/burstable/poduid-1", Shares: 2048, Quota: 300_000, Period: 100_000, Memory: 8 << 20}},
+		}, Cgroup{Name: "/berth/burstable/poduid-1", Shares: 2048, Quota: 300_000, Period: 100_000, Memory: 8 << 20}},
 		"huge pages": {func(s *v1.PodSpec) {
 			s.Containers[0].Resources = limit("cpu", "1", "hugepages-2Mi", "4Mi")
 			s.Containers[1].Resources = limit("cpu", "1", "hugepages-2Mi", "2Mi")
-		}, Cgroup{Path: "/berth/burstable/poduid-1", Shares: 2048, Quota: 200_000, Period: 100_000, HugePages: map[string]int64{"2MB": 6 << 20}}},
+		}, Cgroup{Name: "/berth/burstable/poduid-1", Shares: 2048, Quota: 200_000, Period: 100_000, HugePages: map[string]int64{"2MB": 6 << 20}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := webPod()
@@ -196,7 +196,7 @@ func TestTheCgroupOfAPod(t *testing.T) {
 			if !reflect.DeepEqual(p, untouched) {
 				t.Error("the pod was changed")
 			}
-			if got := n.Cgroups(p.UID); !contains(got, test.want.Path) {
+			if got := n.Cgroups(p.UID); !contains(got, test.want.Name) {
 				t.Errorf("it is not among %v", got)
 			}
 		})
@@ -210,7 +210,7 @@ func TestTheCgroupOfAllPods(t *testing.T) {
 
 	// then pods have the rest, and all of its huge pages
 	got, err := AllPods("/berth", has, reserved)
-	want := Cgroup{Path: "/berth", Shares: 2560, Memory: 7 << 30, Pids: 32000, HugePages: map[string]int64{"2MB": 64 << 20, "1GB": 0}}
+	want := Cgroup{Name: "/berth", Shares: 2560, Memory: 7 << 30, Pids: 32000, HugePages: map[string]int64{"2MB": 64 << 20, "1GB": 0}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

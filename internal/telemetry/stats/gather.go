@@ -139,8 +139,8 @@ func (r *Reader) readNode(n *Node) {
 		n.CPU = all.CPU // finer than what the kernel counts by processor
 	}
 	n.Rate = r.rates.add(nodeKey, n.At, n.CPU)
-	if r.AllPods != "" {
-		n.Pods = new(r.usage(r.AllPods))
+	if r.AllPods != nil {
+		n.Pods = new(r.usage(r.AllPods()))
 	}
 	if n.Agent != nil {
 		n.Agent.Rate = r.rates.add(agentKey, n.Agent.At, n.Agent.CPU)

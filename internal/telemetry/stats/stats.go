@@ -50,10 +50,10 @@ type Config struct {
 	// Neither calls the runtime or the API server.
 	Pods  func() []*v1.Pod
 	Known func() []pod.Observed
-	// Cgroup is the path of a pod's, and AllPods that of the one that holds all of
-	// them ("": there is none).
+	// Cgroup returns the path of a pod's cgroup, and AllPods that of the one that holds all of
+	// them. Nil: there is none.
 	Cgroup  func(*v1.Pod) string
-	AllPods string
+	AllPods func() string
 	// Volume is where a volume of a pod is, if it was set up.
 	Volume func(uid pod.UID, name string) (string, bool)
 

@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) reader(t *testing.T) *Reader {
 	t.Helper()
 	r, err := New(t.Context(), Config{
-		NodeName: "box", AllPods: "/berth", RootDir: w.dir, Proc: "testdata/proc", Log: slog.New(slog.DiscardHandler),
+		NodeName: "box", AllPods: func() string { return "/berth" }, RootDir: w.dir, Proc: "testdata/proc", Log: slog.New(slog.DiscardHandler),
 		Pods: func() []*v1.Pod { return w.pods }, Known: func() []pod.Observed { return w.known },
 		Cgroup: func(p *v1.Pod) string { return "/berth/pod" + string(p.UID) },
 		Volume: func(uid pod.UID, name string) (string, bool) {

@@ -79,7 +79,7 @@ func (n *Node) removeCgroup(owner roots.Owner, path string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
 	defer cancel()
-	if err := errors.Join(cgroups.Remove(ctx, path), cgroups.RemoveEmpty()); err != nil {
+	if err := errors.Join(cgroups.Remove(ctx, path), cgroups.RemoveEmpty(context.Background())); err != nil {
 		n.T.Error(err)
 	}
 }
