@@ -55,11 +55,16 @@ type Detail struct {
 	CPUPressure, MemoryPressure, IOPressure Pressure
 }
 
-// Pressure is in nanoseconds.
+// Pressure is the time during which processes waited for a resource, in nanoseconds, and its share of the last seconds.
 type Pressure struct {
 	Some *uint64 // at least one process waited
 	Full *uint64 // all runnable processes waited
+
+	SomeShare, FullShare PressureShare
 }
+
+// PressureShare is a part of the last 10, 60 and 300 seconds, in percent.
+type PressureShare struct{ Avg10, Avg60, Avg300 float64 }
 
 // Disk is the I/O of a cgroup on one block device.
 type Disk struct {

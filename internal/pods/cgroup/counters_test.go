@@ -57,7 +57,10 @@ func TestDetailIsTheSameInBothVersions(t *testing.T) {
 	shares := map[string]uint64{"v1": 512, "v2": 500} // a weight is coarser
 	system := map[string]uint64{"v1": 20_000_000, "v2": 23_456_000}
 	pressures := map[string][3]Pressure{"v2": { // v1 has none
-		{new(uint64(5000)), new(uint64(1000))}, {new(uint64(6000)), new(uint64(2000))}, {new(uint64(7000)), new(uint64(3000))},
+		{
+			Some: new(uint64(5000)), Full: new(uint64(1000)),
+			SomeShare: PressureShare{Avg10: 1.5, Avg60: 0.25, Avg300: 0.01}, FullShare: PressureShare{Avg10: 0.5},
+		}, {Some: new(uint64(6000)), Full: new(uint64(2000)), SomeShare: PressureShare{Avg60: 0.12}}, {Some: new(uint64(7000)), Full: new(uint64(3000)), SomeShare: PressureShare{Avg60: 0.12}},
 	}}
 	for version, c := range machines(t) {
 		got := c.Detail("/berth/pod1")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -87,12 +88,24 @@ func ReadPressure(path string) Pressure {
 		switch {
 		case !ok:
 		case string(which) == "some":
-			out.Some = new(micros * 1000)
+			out.Some, out.SomeShare = new(micros*1000), pressureShare(line)
 		case string(which) == "full":
-			out.Full = new(micros * 1000)
+			out.Full, out.FullShare = new(micros*1000), pressureShare(line)
 		}
 	}
 	return out
+}
+
+func pressureShare(line []byte) PressureShare {
+	percent := func(key string) float64 {
+		_, value, _ := bytes.Cut(line, []byte(" "+key+"="))
+		n, err := strconv.ParseFloat(string(firstWord(value)), 64)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return PressureShare{Avg10: percent("avg10"), Avg60: percent("avg60"), Avg300: percent("avg300")}
 }
 
 func (v v2) disks(path string) (out []Disk) {

@@ -116,6 +116,9 @@ func (r *Reader) usage(path string) Usage {
 
 func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats) {
 	p.Usage = r.usage(p.Cgroup)
+	if scope >= Full {
+		p.Detail = r.Counters.Detail(p.Cgroup)
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Cgroup == "" {

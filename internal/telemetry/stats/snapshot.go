@@ -52,6 +52,7 @@ type Pod struct {
 	Cgroup          string
 	Started         time.Time
 	Usage
+	Detail     cgroup.Detail
 	Containers []Container // those that run, by name
 	Network    *Network
 	Volumes    []Volume

@@ -48,6 +48,7 @@ func Summarize(s *Snapshot, onlyCPUAndMemory bool) *api.Summary {
 	system(api.SystemContainerPods, n.Pods)
 	system(api.SystemContainerKubelet, n.Agent)
 	if !onlyCPUAndMemory {
+		out.Node.IO = pressure(n.Usage, n.Detail, out.Node.CPU, out.Node.Memory)
 		out.Node.Network, out.Node.Fs = network(n.Network), filesystem(n.Root)
 		if n.Images != nil || n.Layers != nil {
 			out.Node.Runtime = &api.RuntimeStats{ImageFs: filesystem(n.Images), ContainerFs: filesystem(n.Layers)}
@@ -76,6 +77,7 @@ func podStats(p *Pod, root *Filesystem, onlyCPUAndMemory bool) api.PodStats {
 			Name: c.Name, StartTime: metav1.NewTime(c.Started), CPU: cpu(c.Usage), Memory: memory(c.Usage), Swap: swap(c.Usage),
 		}
 		if !onlyCPUAndMemory {
+			stats.IO = pressure(c.Usage, c.Detail, stats.CPU, stats.Memory)
 			stats.Rootfs, stats.Logs = filesystem(c.Writable), filesystem(c.Logs)
 		}
 		out.Containers = append(out.Containers, stats)
@@ -83,6 +85,7 @@ func podStats(p *Pod, root *Filesystem, onlyCPUAndMemory bool) api.PodStats {
 	if onlyCPUAndMemory {
 		return out
 	}
+	out.IO = pressure(p.Usage, p.Detail, out.CPU, out.Memory)
 	if p.Processes != nil {
 		out.ProcessStats = &api.ProcessStats{ProcessCount: p.Processes}
 	}
@@ -145,6 +148,35 @@ func memory(u Usage) *api.MemoryStats {
 		Time: metav1.NewTime(u.At), AvailableBytes: left(m), UsageBytes: &m.Usage, WorkingSetBytes: &m.WorkingSet, RSSBytes: &m.RSS,
 		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults,
 	}
+}
+
+// pressure adds the pressure on CPU and memory to the stats of these, and returns that on I/O. All are nil where the kernel
+// does not count it.
+func pressure(u Usage, d cgroup.Detail, cpu *api.CPUStats, memory *api.MemoryStats) *api.IOStats {
+	if cpu != nil {
+		cpu.PSI = psi(d.CPUPressure)
+	}
+	if memory != nil {
+		memory.PSI = psi(d.MemoryPressure)
+	}
+	waited := psi(d.IOPressure)
+	if waited == nil {
+		return nil
+	}
+	return &api.IOStats{Time: metav1.NewTime(u.At), PSI: waited}
+}
+
+func psi(p cgroup.Pressure) *api.PSIStats {
+	if p.Some == nil && p.Full == nil {
+		return nil
+	}
+	data := func(total *uint64, share cgroup.PressureShare) api.PSIData {
+		if total == nil {
+			return api.PSIData{}
+		}
+		return api.PSIData{Total: *total, Avg10: share.Avg10, Avg60: share.Avg60, Avg300: share.Avg300}
+	}
+	return &api.PSIStats{Some: data(p.Some, p.SomeShare), Full: data(p.Full, p.FullShare)}
 }
 
 func left(m *cgroup.Memory) *uint64 {
