@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/config"
 	"berth/internal/lib/cgroupname"
+	"berth/internal/lib/pod"
 )
 
 // cgroupDriver holds the cgroup driver of the container runtime, which is asked once it came up. The answer wins over the
@@ -91,6 +95,39 @@ func (d *cgroupDriver) check(driver cgroupname.Driver) error {
 	return fmt.Errorf("the container runtime uses the cgroup driver %s, and pods of this node run in cgroups of the driver %s, below %s: "+
 		"drain the node and end them with 'berth down', or set the driver of the runtime back to %s (containerd: SystemdCgroup)",
 		driver, other, other.Path(d.config.CgroupRoot), other)
+}
+
+// cgroupInterval is the time between two looks at the cgroups of all pods that run.
+const cgroupInterval = 15 * time.Second
+
+// watchCgroups enqueues pods whose cgroup vanished while something of them runs, which causes no event. The sync makes
+// them anew.
+func (c *podRunner) watchCgroups(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(cgroupInterval):
+		case <-ctx.Done():
+			return
+		}
+		for _, uid := range withoutCgroup(c.core.Pool.Active(), c.core.Observer.All(), func(p *v1.Pod) bool { return c.cgroups.Exists(c.core.Executor.Node.Cgroup(p)) }) {
+			c.core.Agent.Enqueue(ctx, uid)
+		}
+	}
+}
+
+// withoutCgroup returns the pods of which something runs, and whose cgroup does not exist.
+func withoutCgroup(pods []*v1.Pod, known []pod.Observed, exists func(*v1.Pod) bool) []pod.UID {
+	running := map[pod.UID]bool{}
+	for _, o := range known {
+		running[o.UID] = o.Running()
+	}
+	var out []pod.UID
+	for _, p := range pods {
+		if running[p.UID] && !exists(p) {
+			out = append(out, p.UID)
+		}
+	}
+	return out
 }
 
 // settle completes what was left open until the runtime is up: the cgroup driver, and the records of images.

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/config"
 	"berth/internal/lib/cgroupname"
+	"berth/internal/lib/pod"
 )
 
 // fakeDriver is the answer of a runtime.
@@ -86,5 +90,22 @@ func TestTheCgroupDriverIsAskedUntilThereIsAnAnswer(t *testing.T) {
 	*runtime = fakeDriver{says: cgroupname.Cgroupfs}
 	if err := d.settle(t.Context()); err != nil || d.get() != cgroupname.Systemd {
 		t.Errorf("it changed to %q, %v", d.get(), err)
+	}
+}
+
+func TestPodsWhoseCgroupVanishedAreFound(t *testing.T) {
+	named := func(uid pod.UID) *v1.Pod {
+		p := &v1.Pod{}
+		p.UID = uid
+		return p
+	}
+	ready := []pod.Sandbox{{State: pod.SandboxReady}}
+	got := withoutCgroup(
+		[]*v1.Pod{named("well"), named("lost"), named("not started"), named("ended")},
+		[]pod.Observed{{UID: "well", Sandboxes: ready}, {UID: "lost", Sandboxes: ready}, {UID: "ended", Sandboxes: []pod.Sandbox{{}}}, {UID: "orphan", Sandboxes: ready}},
+		func(p *v1.Pod) bool { return p.UID == "well" },
+	)
+	if !slices.Equal(got, []pod.UID{"lost"}) {
+		t.Errorf("got %q", got)
 	}
 }

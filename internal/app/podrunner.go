@@ -61,6 +61,7 @@ func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certifi
 func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 	c.core.Start(snapshots)
 	c.group.Go("probes", c.probes.Run)
+	c.group.Go("cgroups", c.watchCgroups)
 	c.group.Go("host ports", func(ctx context.Context) { c.ports.Run(ctx, c.core.Agent) })
 	c.group.Go("addresses", func(ctx context.Context) {
 		c.ips.Run(ctx, func() {
