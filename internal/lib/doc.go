@@ -15,6 +15,7 @@
 //	queue       a priority queue whose members can leave
 //	logging     the logger of a process, which never blocks
 //	logonce     which failures of a retried operation are logged
+//	nearest     the name that a misspelt one was meant to be
 //	printable   untrusted text on one line
 //	progress    rate and remaining time of a transfer
 //	secret      settings that are never printed

@@ -79,7 +79,7 @@ func TestABadDocumentLeavesTheGoodOnes(t *testing.T) {
 		t.Errorf("have %q, want %q", have, want)
 	}
 	want := []string{
-		"17 default/b spec.containers[0].imagge: unknown field",
+		"17 default/b spec.containers[0].imagge: unknown field; did you mean image?",
 		"19 / invalid YAML: did not find expected node content",
 	}
 	if have := told(r.Problems); !reflect.DeepEqual(have, want) {
@@ -118,7 +118,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 		"no items":       {"apiVersion: v1\nkind: List\n", "1 / items: a List needs a list of objects; an empty one is written []"},
 		"items no list":  {"apiVersion: v1\nkind: List\nitems: {}\n", "3 / items: a List needs a list of objects; an empty one is written []"},
 		"list in a list": {"apiVersion: v1\nkind: List\nitems: &a\n- {apiVersion: v1, kind: List, items: *a}\n", "4 / a list can't hold another list"},
-		"bad list":       {"apiVersion: v1\nkind: List\nitem: []\nitems: []\n", "3 / item: unknown field"},
+		"bad list":       {"apiVersion: v1\nkind: List\nitem: []\nitems: []\n", "3 / item: unknown field; did you mean items?"},
 		"bare in a List": {"apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n", "4 / kind is missing: berth takes " + acceptedKinds},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,7 +50,9 @@ func (w *walker) pairs(n *yaml.Node, at *field.Path, depth int) []pair {
 		case key.ShortTag() == tagMerge:
 			merges = append(merges, value)
 		case seen[key.Value]:
-			w.addProblem(n.Content[i], at.Child(key.Value), "duplicate field: it is already set above")
+			w.add(n.Content[i], at.Child(key.Value), Error{Doubled: true, Message: "duplicate field: it is already set above"})
+			earlier := slices.IndexFunc(own, func(p pair) bool { return p.key.Value == key.Value })
+			own[earlier].value = value
 		default:
 			seen[key.Value] = true
 			own = append(own, pair{key, value})

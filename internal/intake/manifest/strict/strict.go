@@ -29,6 +29,8 @@ type Error struct {
 	Line    int    // counted from 1
 	Field   string // such as spec.containers[0].image; empty for a syntax error
 	Message string
+	// Unknown and Doubled are mistakes that a lenient reader ignores.
+	Unknown, Doubled bool
 }
 
 func (e Error) Error() string {
@@ -166,12 +168,25 @@ func (d Document) Decode(into any) []Error { return d.decode(into, false) }
 // DecodeSecret is Decode for secrets: the errors name fields and lines, and no values.
 func (d Document) DecodeSecret(into any) []Error { return d.decode(into, true) }
 
-func (d Document) decode(into any, hide bool) []Error {
-	w := walker{lineOffset: d.lineOffset, hideValues: hide, fields: make(map[reflect.Type]map[string]reflect.Type)}
+// JSON returns the document as the JSON of the type that into points to. Unknown fields are not in it, and doubled ones
+// have their last value. It is of no use if there are other errors.
+func (d Document) JSON(into any) ([]byte, []Error) {
+	w := d.walk(into, false)
+	return w.out.Bytes(), w.errs
+}
+
+// walk writes the document as JSON, and collects its mistakes in the order of their lines.
+func (d Document) walk(into any, hide bool) *walker {
+	w := &walker{lineOffset: d.lineOffset, hideValues: hide, fields: make(map[reflect.Type]map[string]reflect.Type)}
 	w.value(d.root, reflect.TypeOf(into).Elem(), nil, 0)
+	slices.SortStableFunc(w.errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) })
+	return w
+}
+
+func (d Document) decode(into any, hide bool) []Error {
+	w := d.walk(into, hide)
 	if len(w.errs) > 0 {
-		slices.SortStableFunc(w.errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) })
-		return w.errs
+		return w.errs[:min(len(w.errs), maxErrors)]
 	}
 	if err := json.Unmarshal(w.out.Bytes(), into); err != nil {
 		return []Error{{Line: d.Line(), Message: "decode: " + w.messageOf(err)}}

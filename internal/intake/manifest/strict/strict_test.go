@@ -112,7 +112,7 @@ func TestMistakesHaveLineAndField(t *testing.T) {
 		text string
 		want []string
 	}{
-		"unknown field":      {"kind: K\nitems:\n- name: a\n  prot: 1\n", []string{"4 items[0].prot: unknown field"}},
+		"unknown field":      {"kind: K\nitems:\n- name: a\n  prot: 1\n", []string{"4 items[0].prot: unknown field; did you mean port?"}},
 		"other case":         {"Kind: K\n", []string{`1 Kind: unknown field: it is spelled "kind"`}},
 		"duplicate field":    {"kind: K\nratio: 1\nkind: L\n", []string{"3 kind: duplicate field: it is already set above"}},
 		"duplicate key":      {"labels:\n  a: b\n  a: c\n", []string{"3 labels.a: duplicate field: it is already set above"}},
@@ -234,5 +234,23 @@ func TestAliasesAndNestingAreBounded(t *testing.T) {
 				t.Errorf("want some errors, have %d", len(errs))
 			}
 		})
+	}
+}
+
+func TestALenientReaderGoesOn(t *testing.T) {
+	docs, errs := Documents([]byte("kind: K\ncount: 1\ncuont: 2\ncount: 3\n"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	text, errs := docs[0].JSON(&outer{})
+	if got, want := string(text), `{"kind":"K","count":3}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if len(errs) != 2 || !errs[0].Unknown || !errs[1].Doubled || errs[0].Line != 3 || errs[1].Line != 4 {
+		t.Errorf("got %+v", errs)
+	}
+	docs, _ = Documents([]byte("kind: K\ncount: many\n"))
+	if _, errs := docs[0].JSON(&outer{}); len(errs) != 1 || errs[0].Unknown || errs[0].Doubled {
+		t.Errorf("got %+v", errs)
 	}
 }

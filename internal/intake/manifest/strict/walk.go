@@ -5,11 +5,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"berth/internal/lib/nearest"
 )
 
 const (
@@ -34,7 +38,10 @@ type walker struct {
 	hideValues bool // no error may repeat a value
 	out        bytes.Buffer
 	errs       []Error
-	fields     map[reflect.Type]map[string]reflect.Type
+	// How many of errs keep a lenient reader from going on, and how many do not. Each is counted by itself, so that
+	// many of one do not hide the other.
+	serious, ignorable int
+	fields             map[reflect.Type]map[string]reflect.Type
 
 	inAlias int // how many aliases are being expanded around the current value
 	aliased int // how many values the aliases so far have added
@@ -48,10 +55,18 @@ func (w *walker) rejectValue(n *yaml.Node, at *field.Path, format string, args .
 }
 
 func (w *walker) addProblem(n *yaml.Node, at *field.Path, format string, args ...any) {
-	if len(w.errs) >= maxErrors {
+	w.add(n, at, Error{Message: fmt.Sprintf(format, args...)})
+}
+
+func (w *walker) add(n *yaml.Node, at *field.Path, e Error) {
+	count := &w.serious
+	if e.Unknown || e.Doubled {
+		count = &w.ignorable
+	}
+	if *count++; *count > maxErrors {
 		return
 	}
-	e := Error{Line: n.Line + w.lineOffset, Message: fmt.Sprintf(format, args...)}
+	e.Line = n.Line + w.lineOffset
 	if at != nil {
 		e.Field = at.String()
 	}
@@ -89,7 +104,7 @@ func (w *walker) value(n *yaml.Node, t reflect.Type, at *field.Path, depth int) 
 			ft, ok := w.fieldsOf(t)[p.key.Value]
 			path := at.Child(p.key.Value)
 			if !ok {
-				w.addProblem(p.key, path, "unknown field%s", spellingHint(w.fieldsOf(t), p.key.Value))
+				w.add(p.key, path, Error{Unknown: true, Message: "unknown field" + spellingHint(w.fieldsOf(t), p.key.Value)})
 			}
 			return ft, path, ok
 		})
@@ -114,14 +129,14 @@ func (w *walker) countAliased(values int) bool {
 	return w.aliased <= maxAliased
 }
 
-// spellingHint returns a hint for an unknown field that differs from a known one only in case.
+// spellingHint returns a hint for an unknown field that is written in another case, or misspelt.
 func spellingHint(fields map[string]reflect.Type, name string) string {
 	for known := range fields {
 		if strings.EqualFold(known, name) {
 			return fmt.Sprintf(": it is spelled %q", known)
 		}
 	}
-	return ""
+	return nearest.Hint(name, "", slices.Collect(maps.Keys(fields)))
 }
 
 // fieldsOf maps the JSON names of a struct's fields to their types.
