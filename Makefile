@@ -82,6 +82,7 @@ test-real: root setup build ## the tests on the real container runtime, as root
 # and without an API server) while the machine has little to do.
 .PHONY: test-cluster
 test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests in a real cluster, as root (its parts take minutes to build, once)
+	go test -C $(kubernetes) -count=1 ./...
 	go test -C test -tags real -count=1 -p 2 -timeout 30m ./cluster/intake ./cluster/cluster ./cluster/...
 
 .PHONY: test-machine
@@ -97,6 +98,17 @@ lint: ## check the code (.golangci.yml)
 	go mod tidy -diff
 	go -C test mod tidy -diff
 	cd packaging && go tool -modfile=../tools/go.mod golangci-lint run ./... && go mod tidy -diff
+
+.PHONY: docs
+docs: ## write the documents that are made from the code
+	go test -count=1 ./internal/config/kubelet -run TestTheDocument -update
+
+# The kubelet's own code prints them. To be run after Kubernetes was upgraded below test/lab/parts.
+.PHONY: kubelet-facts
+kubelet-facts:
+	go run -C $(kubernetes) ./facts ../../../../$(facts)/cases.yaml >$(facts)/.upstream.json
+	mv $(facts)/.upstream.json $(facts)/upstream.json
+	go test -count=1 ./internal/config/features -run TestTheTable -update
 
 .PHONY: fmt
 fmt: ## format the code
@@ -181,6 +193,7 @@ bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/r
 # A control plane for tests, and kubectl, as pinned below test/lab/parts.
 
 kubernetes          := test/lab/parts/kubernetes
+facts               := internal/config/kubelet/testdata
 etcd                := test/lab/parts/etcd
 kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 

@@ -45,6 +45,7 @@ var trusted = map[string]string{
 	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
 	"internal/cluster/cert":       "keys and certificates of the node",
 	"internal/pods/cgroup":        "cgroupfs: the kernel writes the content, and makes each directory cost its maker memory",
+	"internal/config/kubelet":     "files of the administrator, read up to a limit",
 	"internal/api/client":         "files of the user who runs the command line",
 	"internal/runtime/credential": "files of the administrator, read up to a limit",
 	"internal/host/doctor":        "what the kernel and the administrator say of the machine",

@@ -40,6 +40,7 @@ var stateFiles = map[string]string{
 var decodesJSON = map[string]string{
 	"internal/api/":                           "requests and answers",
 	"internal/cluster/node/patch.go":          "an object of the agent, in memory",
+	"internal/config/kubelet/tree.go":         "a configuration, of which any mistake is an error",
 	"internal/core/status/writer_patch.go":    "an object of the agent, in memory",
 	"internal/intake/manifest/":               "manifests, each of which is refused alone",
 	"internal/intake/source/lastgood.go":      "a state file, object by object and up to the first syntax error: called by statefile.Load",

@@ -1,0 +1,34 @@
+package kubelet
+
+// Flag is one flag of the kubelet.
+type Flag struct {
+	Name      string
+	Shorthand string
+	Type      string // as upstream's help calls it; it names the parser
+	// Field is the field of the KubeletConfiguration that the flag sets. The effect is that of the field. Empty: the
+	// flag stands for itself.
+	Field string
+	// State, Default and Usage are of flags without a field.
+	State   State
+	Default string
+	Usage   string
+	// Removed says that kubelet 1.36 does not have the flag any more, and older tools still write it.
+	Removed bool
+}
+
+// state returns the effect of a flag, or of the field that it sets.
+func (f Flag) state() State {
+	if f.Field != "" {
+		return fields[f.Field]
+	}
+	return f.State
+}
+
+// allFlags returns the whole table.
+func allFlags() []Flag {
+	var out []Flag
+	for _, table := range [][]Flag{nodeFlags, fieldFlags, loggingFlags, cadvisorFlags} {
+		out = append(out, table...)
+	}
+	return out
+}
