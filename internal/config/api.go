@@ -94,7 +94,7 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 		a.Port, a.ReadOnlyPort = off, off
 	}
 	l.portsApart(a)
-	if !inCluster {
+	if !inCluster && !l.asKubelet {
 		l.onLoopback(&a)
 	}
 	l.access(&a, inCluster)
@@ -129,6 +129,10 @@ func (l *loader) access(a *API, inCluster bool) {
 		if a.Tokens {
 			l.fail("authentication.webhook.enabled", "true", "tokens can't be checked without --kubeconfig: set it to false")
 		}
+		if l.asKubelet {
+			l.warnOfOpenPort(a)
+			return
+		}
 		if a.Anonymous {
 			l.fail("authentication.anonymous.enabled", "true", "whoever reaches port %d could run commands on this machine: set it to false", a.Port)
 		}
@@ -140,6 +144,10 @@ func (l *loader) access(a *API, inCluster bool) {
 	if a.ClientCA == "" && !a.Tokens && !a.Anonymous {
 		l.fail("--port (port)", port, "nobody could ever get in: name a CA of clients with --client-ca-file (authentication.x509.clientCAFile), or set authentication.webhook.enabled to true")
 	}
+	l.warnOfOpenPort(a)
+}
+
+func (l *loader) warnOfOpenPort(a *API) {
 	if a.Anonymous && a.AlwaysAllow && !a.Address.IsLoopback() {
 		l.warnings = append(l.warnings, fmt.Sprintf(
 			"anonymous requests are let in and everything is allowed: whoever reaches port %d can run commands on this machine as root. Set authentication.anonymous.enabled to false", a.Port))
@@ -199,8 +207,14 @@ func (l *loader) bindAddress(setting, value string) netip.Addr {
 // tlsVersions are the names that the kubelet has for them.
 var tlsVersions = map[string]uint16{"": tls.VersionTLS12, "VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13}
 
+// oldTLSVersions are known to be broken. A kubelet takes them nevertheless.
+var oldTLSVersions = map[string]uint16{"VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11}
+
 func (l *loader) minTLS(name string) uint16 {
 	v, ok := tlsVersions[name]
+	if old, isOld := oldTLSVersions[name]; isOld && l.asKubelet {
+		return old
+	}
 	if !ok {
 		l.fail("tlsMinVersion", name, "want VersionTLS12 or VersionTLS13: what is older is broken")
 	}
@@ -213,6 +227,11 @@ func (l *loader) ciphers(names []string) []uint16 {
 	known := map[string]*tls.CipherSuite{}
 	for _, s := range tls.CipherSuites() {
 		known[s.Name] = s
+	}
+	if l.asKubelet {
+		for _, s := range tls.InsecureCipherSuites() {
+			known[s.Name] = s
+		}
 	}
 	// As people knew them before the standard had them.
 	for old, name := range map[string]string{
@@ -227,6 +246,9 @@ func (l *loader) ciphers(names []string) []uint16 {
 		if !ok {
 			l.fail("tlsCipherSuites", name, "not known, or not safe: 'berth run' takes those that Go calls secure, such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 			continue
+		}
+		if s.Insecure {
+			l.warnings = append(l.warnings, "tlsCipherSuites (--tls-cipher-suites): "+name+" is not safe")
 		}
 		if slices.Contains(s.SupportedVersions, tls.VersionTLS12) && !slices.Contains(out, s.ID) {
 			out = append(out, s.ID)

@@ -4,15 +4,21 @@
 // The file is the kubelet's, so that existing files go on working. A field that does not exist is
 // an error; a field that exists and that berth does not honour yet is named in Config.NotHonoured,
 // so that users learn of it.
+//
+//	kubelet   the command line and the configuration of an agent that was started as kubelet
+//	features  feature gates
 package config
 
 import (
+	"cmp"
 	"net/netip"
+	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/cluster/shutdown"
+	"berth/internal/config/features"
 	"berth/internal/core/plan"
 	"berth/internal/host/roots"
 	"berth/internal/lib/secret"
@@ -22,6 +28,7 @@ import (
 type Config struct {
 	Version  string `json:"-"` // of this program
 	RootDir  string
+	StateDir string // holds the agent's own state files; empty: the root directory
 	NodeName string
 	NodeIP   netip.Addr // not valid: to be found out
 
@@ -82,6 +89,9 @@ type Config struct {
 	Tracing *Tracing // nil: nothing is traced
 
 	Verbosity int
+	LogJSON   bool // lines of the log are JSON objects
+	// Gates are the feature gates that were set, of an agent that was started as kubelet.
+	Gates features.Gates `json:",omitempty"`
 
 	// NotHonoured names the fields of the file that are set and have no effect yet.
 	NotHonoured []string
@@ -89,6 +99,11 @@ type Config struct {
 	Given map[string]string
 	// Warnings are for people to read: what was accepted and is unwise.
 	Warnings []string
+}
+
+// StatePath returns where the agent keeps a state file or folder of this name.
+func (c *Config) StatePath(name string) string {
+	return filepath.Join(cmp.Or(c.StateDir, c.RootDir), name)
 }
 
 // Tracing configures the collector that gets the spans of syncs.

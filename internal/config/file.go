@@ -8,34 +8,9 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"berth/internal/config/kubelet"
 	"berth/internal/intake/manifest/strict"
 )
-
-// honoured are the fields of a KubeletConfiguration that have an effect. The list
-// grows with the agent.
-var honoured = map[string]bool{
-	"apiVersion": true, "kind": true,
-	"staticPodPath": true, "fileCheckFrequency": true,
-	"staticPodURL": true, "staticPodURLHeader": true, "httpCheckFrequency": true,
-	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "runtimeRequestTimeout": true,
-	"podCIDR": true, "cgroupRoot": true, "cgroupDriver": true, "podLogsDir": true,
-	"registryPullQPS": true, "registryBurst": true, "imageMinimumGCAge": true, "imageMaximumGCAge": true,
-	"imageGCHighThresholdPercent": true, "imageGCLowThresholdPercent": true,
-	"imagePullCredentialsVerificationPolicy": true, "preloadedImagesVerificationAllowlist": true,
-	"serializeImagePulls": true, "maxParallelImagePulls": true,
-	"crashLoopBackOff": true, "logging.verbosity": true,
-	"registerNode": true, "registerWithTaints": true, "maxPods": true, "kubeAPIQPS": true, "kubeAPIBurst": true,
-	"cpuCFSQuota": true, "cpuCFSQuotaPeriod": true, "podPidsLimit": true, "oomScoreAdj": true, "seccompDefault": true, "userNamespaces": true, "resolvConf": true, "tracing": true,
-	"rotateCertificates": true, "serverTLSBootstrap": true, "tlsCertFile": true, "tlsPrivateKeyFile": true,
-	"eventRecordQPS": true, "eventBurst": true, "contentType": true, "providerID": true, "podsPerCore": true, "nodeStatusMaxImages": true,
-	"kubeReserved": true, "systemReserved": true, "enforceNodeAllocatable": true, "allowedUnsafeSysctls": true, "clusterDNS": true, "clusterDomain": true,
-	"shutdownGracePeriod": true, "shutdownGracePeriodCriticalPods": true, "shutdownGracePeriodByPodPriority": true,
-	"evictionHard": true, "mergeDefaultEvictionSettings": true, "evictionPressureTransitionPeriod": true,
-	"address": true, "port": true, "readOnlyPort": true, "healthzPort": true, "healthzBindAddress": true, "enableServer": true,
-	"tlsMinVersion": true, "tlsCipherSuites": true, "tlsCurvePreferences": true, "authentication": true, "authorization": true,
-	"streamingConnectionIdleTimeout": true, "enableDebuggingHandlers": true, "enableSystemLogHandler": true, "enableProfilingHandler": true, "enableDebugFlagsHandler": true,
-	"nodeStatusUpdateFrequency": true, "nodeStatusReportFrequency": true, "nodeLeaseDurationSeconds": true,
-}
 
 // readFile decodes a KubeletConfiguration and names the fields that are set in it
 // and not honoured.
@@ -86,7 +61,7 @@ func notHonoured(data []byte) ([]string, error) {
 			}
 		}
 	}
-	out = slices.DeleteFunc(out, func(field string) bool { return honoured[field] })
+	out = slices.DeleteFunc(out, kubelet.Honoured)
 	slices.Sort(out)
 	return out, nil
 }

@@ -37,7 +37,12 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 			return nil, fmt.Errorf("configuration file %s: %w", f.ConfigFile, err)
 		}
 	}
-	l := &loader{machine: m}
+	return (&loader{machine: m}).load(c, rootDir, f, k)
+}
+
+// load completes c, of which the fields are known that depend on how the configuration was read.
+func (l *loader) load(c *Config, rootDir string, f Flags, k *kubeletconfig.KubeletConfiguration) (*Config, error) {
+	m := l.machine
 	c.RootDir = l.path("--root-dir", rootDir)
 	l.rootDir = c.RootDir
 	c.NodeName = strings.ToLower(strings.TrimSpace(first(f.Hostname, m.Hostname)))
@@ -51,7 +56,7 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
 	c.ManifestURL = l.url(first(f.ManifestURL, k.StaticPodURL))
 	c.Cluster = l.cluster(f, k)
-	if c.ManifestDir == "" && c.ManifestURL == (secret.URL{}) && c.Cluster.Kubeconfig == "" {
+	if c.ManifestDir == "" && c.ManifestURL == (secret.URL{}) && c.Cluster.Kubeconfig == "" && !l.asKubelet {
 		c.ManifestDir = DefaultManifests
 	}
 	c.ManifestHeaders = l.headers(f.ManifestHeaders, k.StaticPodURLHeader)
@@ -85,6 +90,9 @@ func Load(rootDir string, f Flags, file []byte, m Machine) (*Config, error) {
 	c.Shutdown = l.shutdown(k)
 	c.Pressure = l.pressure(f, k)
 	c.API = l.api(f, k, c.Cluster.Kubeconfig != "")
+	if l.asKubelet {
+		l.kubeletLayout(c)
+	}
 	c.Warnings = l.warnings
 	c.Verbosity = first(f.Verbosity, int(k.Logging.Verbosity))
 
@@ -118,7 +126,10 @@ func logsDir(root string) string {
 type loader struct {
 	machine Machine
 	rootDir string
-	errs    []error
+	// asKubelet says that the agent was started as kubelet: k has the kubelet's defaults, and what a kubelet accepts
+	// is accepted.
+	asKubelet bool
+	errs      []error
 	// warnings do not keep the agent from starting.
 	warnings []string
 }

@@ -62,7 +62,7 @@ var fields = map[string]State{
 	"systemCgroups":          noEffect("processes of the system are not moved to another cgroup"),
 	"cgroupRoot":             inEffect,
 	"cgroupsPerQOS":          noEffect("pods are always below the cgroup of their QoS class"),
-	"cgroupDriver":           noEffect("cgroups are made by cgroupfs"),
+	"cgroupDriver":           inEffect,
 	"systemReservedCgroup":   noEffect("processes of the system get no limits"),
 	"kubeReservedCgroup":     noEffect("processes of Kubernetes get no limits"),
 	"enforceNodeAllocatable": inEffect,

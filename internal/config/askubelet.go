@@ -1,0 +1,64 @@
+package config
+
+import (
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"berth/internal/config/kubelet"
+)
+
+// Places of a kubelet that nothing moves.
+const (
+	kubeletCgroup   = "kubepods" // below cgroupRoot
+	kubeletLogLinks = "/var/log/containers"
+	kubeletStateDir = "berth" // below the root directory: no kubelet has a folder of this name
+)
+
+// LoadKubelet returns the settings of an agent that was started as kubelet. Defaults, files and places are the
+// kubelet's; the agent's own state files are in a folder of their own below the root directory.
+func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
+	k := o.Configuration.DeepCopy()
+	if *k.KubeAPIQPS == 0 { // the kubelet's word for the default
+		*k.KubeAPIQPS = defaultQPS
+	}
+	if maps.Equal(k.EvictionHard, kubelet.EvictionHard()) {
+		k.EvictionHard = nil
+	}
+	if o.Bool("seccomp-default") {
+		k.SeccompDefault = new(true)
+	}
+	l := &loader{machine: m, asKubelet: true}
+	c := &Config{
+		StateDir: filepath.Join(l.path("--root-dir", o.String("root-dir")), kubeletStateDir),
+		Gates:    o.Gates, Given: o.Given(), LogJSON: k.Logging.Format == kubelet.FormatJSON,
+	}
+	l.warnings = append(l.warnings, o.Warnings...)
+	return l.load(c, o.String("root-dir"), Flags{
+		Kubeconfig: o.String("kubeconfig"), Bootstrap: o.String("bootstrap-kubeconfig"), CertDir: o.String("cert-dir"),
+		Hostname: o.String("hostname-override"), NodeIP: l.kubeletNodeIP(o.String("node-ip")), NodeLabels: o.Labels(),
+		ProviderConfig: o.String("image-credential-provider-config"), ProviderBin: o.String("image-credential-provider-bin-dir"),
+	}, k)
+}
+
+// kubeletNodeIP returns the address of --node-ip that is in effect. An unspecified one only prefers a family of addresses.
+func (l *loader) kubeletNodeIP(value string) string {
+	first, second, isDual := strings.Cut(value, ",")
+	if isDual {
+		l.warnings = append(l.warnings, "--node-ip: "+second+" has no effect: a Node has one address")
+	}
+	if ip, err := netip.ParseAddr(first); err == nil && ip.IsUnspecified() {
+		if ip.Is6() {
+			l.warnings = append(l.warnings, "--node-ip: "+first+" has no effect: the address is the first that others can reach")
+		}
+		return ""
+	}
+	return first
+}
+
+// kubeletLayout puts cgroups and links where a kubelet has them.
+func (l *loader) kubeletLayout(c *Config) {
+	c.CgroupRoot = filepath.Join("/", c.CgroupRoot, kubeletCgroup)
+	c.LogLinksDir = kubeletLogLinks
+}
