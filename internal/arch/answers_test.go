@@ -22,13 +22,13 @@ var noAnswer = map[string]map[string]string{
 	"internal/core/agent/housekeeping.go":            {"InRuntime": "nothing is a leftover; next time"},
 	"internal/core/execute/step_wait_for_network.go": {"Ready": "the pod waits, and the worker comes back"},
 	"internal/core/execute/sandbox.go":               {"RunSandbox": "the worker comes back, and finds a sandbox or none"},
-	"internal/core/execute/addresses.go":             {"Pod": "the container waits, and the worker comes back"},
+	"internal/core/execute/addresses.go":             {"Pod": "the container waits, or its postStart hook is run again, and the worker comes back"},
 	"internal/core/execute/container.go": {
 		"CreateContainer": "the worker comes back, and finds a container that was not started, or none",
 		"StartContainer":  "the worker comes back, and finds it running or not; its postStart hook is due",
 	},
 	"internal/core/execute/poststart.go": {
-		"Run": "the hook is run again", "Pod": "the hook is run again",
+		"Run":           "the hook is run again",
 		"StopContainer": "the container counts as one to be stopped, and the worker comes back",
 	},
 	"internal/core/execute/prestop.go":                {"Run": "the stop goes on, and the hook is run again with the next attempt, if there is one"},

@@ -119,9 +119,8 @@ func (a *Agent) forgetPastEphemeralContainers(pods []*v1.Pod) {
 	if a.heldAtStart == nil {
 		return
 	}
-	alive := func(c pod.Container) bool { return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown }
 	for _, p := range pods {
-		if have := a.heldAtStart[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, alive) {
+		if have := a.heldAtStart[p.UID]; have == nil || !slices.ContainsFunc(have.Containers, pod.Container.MayRun) {
 			a.forgetEphemeralContainers(p.UID)
 		}
 	}

@@ -22,14 +22,21 @@ func (e *Executor) podIPs(ctx context.Context, t *task) ([]string, error) {
 	if s := t.have.Sandbox(); s != nil && s.State == pod.SandboxReady && !t.newSandbox {
 		return s.IPs, nil
 	}
-	have, err := e.Runtime.Pod(ctx, t.pod.UID)
+	var err error
+	t.podIPs, err = e.readPodIPs(ctx, t.pod.UID)
+	return t.podIPs, err
+}
+
+// readPodIPs reads the addresses of a pod from the runtime. Several goroutines of a task may call it.
+func (e *Executor) readPodIPs(ctx context.Context, uid pod.UID) ([]string, error) {
+	have, err := e.Runtime.Pod(ctx, uid)
 	if err != nil {
 		return nil, fmt.Errorf("find the address of the pod: %w", err)
 	}
 	if s := have.Sandbox(); s != nil {
-		t.podIPs = s.IPs
+		return s.IPs, nil
 	}
-	return t.podIPs, nil
+	return nil, nil
 }
 
 func needsPodIP(c *v1.Container) bool {

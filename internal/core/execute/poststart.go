@@ -187,28 +187,20 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 	return nil, nil
 }
 
-// callPostStart has a hook run. The sandbox may have been made in this sync: then no status has the
+// callPostStart runs a hook. The sandbox may have been made in this sync: then no status has the
 // address of the pod yet.
 func (e *Executor) callPostStart(ctx context.Context, p *v1.Pod, c started) error {
 	h := c.spec.Lifecycle.PostStart
 	target := e.hookTarget(p, c.spec, c.id)
 	if connects := h.HTTPGet != nil || h.TCPSocket != nil; connects && !p.Spec.HostNetwork {
-		ip, err := e.observedPodIP(ctx, p.UID)
+		ips, err := e.readPodIPs(ctx, p.UID)
 		if err != nil {
 			return err
 		}
-		target.PodIP = ip
+		target.PodIP = ""
+		if len(ips) > 0 {
+			target.PodIP = ips[0]
+		}
 	}
 	return e.Hooks.Run(ctx, target, h)
-}
-
-func (e *Executor) observedPodIP(ctx context.Context, uid pod.UID) (string, error) {
-	have, err := e.Runtime.Pod(ctx, uid)
-	if err != nil {
-		return "", fmt.Errorf("find the address of the pod: %w", err)
-	}
-	if s := have.Sandbox(); s != nil && len(s.IPs) > 0 {
-		return s.IPs[0], nil
-	}
-	return "", nil
 }

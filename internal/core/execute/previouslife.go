@@ -59,7 +59,7 @@ func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 // anyRuns tells whether one of the containers with these ids runs.
 func anyRuns(have pod.Observed, ids map[string]bool) bool {
 	for _, c := range have.Containers {
-		if ids[c.ID] && (c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown) {
+		if ids[c.ID] && c.MayRun() {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ func (v *view) failedInit() *pod.Container {
 func (v *view) endInDoubt() bool {
 	for i := range v.want.Spec.InitContainers {
 		spec := &v.want.Spec.InitContainers[i]
-		if c := v.have.Container(spec.Name); c != nil && mayRun(*c) && !v.mayComeBack(spec) {
+		if c := v.have.Container(spec.Name); c != nil && c.MayRun() && !v.mayComeBack(spec) {
 			return true
 		}
 	}
@@ -61,7 +61,7 @@ func (v *view) endInDoubt() bool {
 			return false
 		case c.State == pod.ContainerExited && verdictOn(v.want, spec, c) != final:
 			return false
-		case mayRun(*c):
+		case c.MayRun():
 			p := policyOf(v.want, spec)
 			if p != v1.ContainerRestartPolicyNever && p != v1.ContainerRestartPolicyOnFailure {
 				return false

@@ -187,7 +187,7 @@ func (j *checker) action(a Action) error {
 	case DropContainer:
 		return j.once("remove " + a.ID)
 	case RemoveContainer:
-		if c := j.w.byID(a.ID); mayRun(*c) {
+		if c := j.w.byID(a.ID); c.MayRun() {
 			return errors.New("it may be running")
 		}
 		return j.once("remove " + a.ID)
@@ -237,7 +237,7 @@ func (j *checker) start(a StartContainer) error {
 	for _, c := range j.w.have.Containers {
 		switch stopped := j.gone["stop "+c.ID] || j.gone["stop "+c.SandboxID]; {
 		case c.Name != a.Name:
-		case mayRun(c) && !stopped:
+		case c.MayRun() && !stopped:
 			return fmt.Errorf("%s may be running", c.ID)
 		case c.RestartCount >= a.RestartCount && !j.gone["remove "+c.ID]:
 			return fmt.Errorf("%s had that restart count", c.ID)

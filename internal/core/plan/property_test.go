@@ -140,7 +140,7 @@ func (t *randomRun) settle() error {
 		if err != nil {
 			return err
 		}
-		switch running := t.pick(func(c *pod.Container) bool { return mayRun(*c) && t.model.initPlace(c.Name) >= 0 }); {
+		switch running := t.pick(func(c *pod.Container) bool { return c.MayRun() && t.model.initPlace(c.Name) >= 0 }); {
 		case len(p.Actions) > 0:
 			t.model.applying(p.Actions)
 			for _, a := range p.Actions {
@@ -172,7 +172,7 @@ func (t *randomRun) settled() error {
 	}
 	names := map[string]bool{}
 	for _, c := range t.have.Containers {
-		if !mayRun(c) {
+		if !c.MayRun() {
 			continue
 		}
 		if names[c.Name] || c.SandboxID != t.have.Sandboxes[0].ID || c.State == pod.ContainerUnknown {

@@ -110,7 +110,7 @@ func (t *randomRun) pick(ok func(*pod.Container) bool) *pod.Container {
 	return those[t.choose(len(those))]
 }
 
-func alivePod(c *pod.Container) bool { return mayRun(*c) }
+func alivePod(c *pod.Container) bool { return c.MayRun() }
 
 func (t *randomRun) someExit() {
 	c := t.pick(alivePod)

@@ -171,7 +171,7 @@ func (s *scenario) changeRuntime(word string, args []string, opt map[string]stri
 	switch word {
 	case "exit", "unstartable":
 		code, err := count(opt, "code", 128)
-		if err != nil || !mayRun(*c) {
+		if err != nil || !c.MayRun() {
 			return errors.Join(err, fmt.Errorf("%s has to run", c.ID))
 		}
 		s.end(c, int32(code))

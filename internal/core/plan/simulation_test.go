@@ -55,7 +55,7 @@ func (w *simulation) do(a Action, stopCode int32) {
 	case StopSandbox:
 		w.stopSandbox(a.ID, stopCode)
 	case StopContainer:
-		if c := w.byID(a.ID); c != nil && mayRun(*c) {
+		if c := w.byID(a.ID); c != nil && c.MayRun() {
 			w.end(c, stopCode)
 		}
 	case DropContainer:
@@ -121,7 +121,7 @@ func (w *simulation) end(c *pod.Container, code int32) {
 // stopSandbox ends a sandbox, and the containers in it.
 func (w *simulation) stopSandbox(id string, code int32) {
 	for i := range w.have.Containers {
-		if c := &w.have.Containers[i]; c.SandboxID == id && mayRun(*c) {
+		if c := &w.have.Containers[i]; c.SandboxID == id && c.MayRun() {
 			w.end(c, code)
 		}
 	}

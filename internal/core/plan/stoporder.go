@@ -15,7 +15,7 @@ func StopOrder(p *v1.Pod, containers []pod.Container) [][]pod.Container {
 	var first []pod.Container
 	sidecars := map[string][]pod.Container{}
 	for _, c := range containers {
-		if !mayRun(c) {
+		if !c.MayRun() {
 			continue
 		}
 		if spec := pod.ContainerSpec(p, c.Name); spec != nil && pod.IsInit(p, c.Name) && pod.IsSidecar(spec) {

@@ -25,7 +25,7 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 			out = append(out, StopSandbox{ID: s.ID, Reason: "its spec changed"})
 		case s.State == pod.SandboxReady:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "a newer one took its place"})
-		case alive(have, s.ID):
+		case hasRunning(have, s.ID):
 			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, but containers of it are not"})
 		case i == 0 && replaced:
 			out = append(out, StopSandbox{ID: s.ID, Reason: "it is dead, and another takes its place"})
@@ -34,15 +34,11 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	return out
 }
 
-func alive(have pod.Observed, sandboxID string) bool {
+// hasRunning tells whether a container of a sandbox may run.
+func hasRunning(have pod.Observed, sandboxID string) bool {
 	return slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
-		return c.SandboxID == sandboxID && mayRun(c)
+		return c.SandboxID == sandboxID && c.MayRun()
 	})
-}
-
-// mayRun tells whether a container runs, or its state is unknown.
-func mayRun(c pod.Container) bool {
-	return c.State == pod.ContainerRunning || c.State == pod.ContainerUnknown
 }
 
 // stopUnwanted stops containers of the sandbox in use that the spec no longer
@@ -54,7 +50,7 @@ func (v *view) stopUnwanted() []Action {
 	for _, c := range v.have.Containers {
 		first := !newest[c.Name]
 		newest[c.Name] = true
-		if c.SandboxID != v.have.Sandboxes[0].ID || !mayRun(c) {
+		if c.SandboxID != v.have.Sandboxes[0].ID || !c.MayRun() {
 			continue
 		}
 		switch {

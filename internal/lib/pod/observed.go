@@ -117,12 +117,15 @@ func (o Observed) Running() bool {
 		}
 	}
 	for _, c := range o.Containers {
-		if c.State == ContainerRunning || c.State == ContainerUnknown {
+		if c.MayRun() {
 			return true
 		}
 	}
 	return false
 }
+
+// MayRun tells whether a container runs, or its state is unknown.
+func (c Container) MayRun() bool { return c.State == ContainerRunning || c.State == ContainerUnknown }
 
 // Container returns the newest container of that name, or nil.
 func (o Observed) Container(name string) *Container {
