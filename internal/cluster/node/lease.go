@@ -16,6 +16,10 @@ import (
 
 // keepLease renews the Lease, by which the cluster knows that this node lives. The Node owns
 // the Lease, so renewals begin when the Node is known.
+//
+// The lease controller of component-helpers would not do: it reports neither the end of an outage, after
+// which the Node is read again, nor failed reads, after which a dead connection is replaced; it can't be
+// woken when the Node has another UID; and it retries after up to 7 s.
 func (r *Reporter) keepLease(ctx context.Context) {
 	select {
 	case <-r.known:
@@ -45,8 +49,8 @@ func (r *Reporter) keepLease(ctx context.Context) {
 	}
 }
 
-// renew returns the lease as the server has it now, or nil if it is to be read
-// before the next attempt.
+// renew renews the Lease, and returns it as the API server has it now, or nil if the next attempt
+// has to read it first.
 func (r *Reporter) renew(ctx context.Context, held *coordination.Lease) (*coordination.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(callTimeout, r.config.Lease/4))
 	defer cancel()
