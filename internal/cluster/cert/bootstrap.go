@@ -21,6 +21,7 @@ import (
 
 	"berth/internal/cluster/kubeclient"
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/run"
 )
 
 // retryPause is the pause after a failed attempt to get a certificate.
@@ -171,9 +172,7 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, t
 			}
 			pause = deniedInterval
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if run.Sleep(ctx, pause) != nil {
 			return nil, context.Cause(ctx)
 		}
 	}

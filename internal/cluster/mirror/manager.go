@@ -14,6 +14,7 @@ import (
 	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 var (
@@ -180,9 +181,7 @@ func (m *Manager) Run(ctx context.Context) {
 		m.mu.Lock()
 		m.enqueue(name)
 		m.mu.Unlock()
-		select {
-		case <-time.After(awayPause.Jittered(failures)):
-		case <-ctx.Done():
+		if run.Sleep(ctx, awayPause.Jittered(failures)) != nil {
 			return
 		}
 	}

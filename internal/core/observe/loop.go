@@ -53,10 +53,7 @@ func (o *Observer) followEvents(ctx context.Context, streaming chan<- bool) {
 			return
 		}
 		o.Log.Debug("container events ended", "err", err)
-		select {
-		case <-time.After(reopenInterval):
-		case <-ctx.Done():
-		}
+		_ = run.Sleep(ctx, reopenInterval)
 	}
 }
 

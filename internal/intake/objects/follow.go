@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
+	"berth/internal/lib/run"
 )
 
 // refusedPause is the pause after a watch that the API server refused. First is short: a server may
@@ -123,10 +124,7 @@ func (f *follower) run(ctx context.Context) {
 			failures = 0
 		}
 		failures++
-		select {
-		case <-ctx.Done():
-		case <-time.After(refusedPause.Jittered(failures)):
-		}
+		_ = run.Sleep(ctx, refusedPause.Jittered(failures))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 const (
@@ -131,9 +132,7 @@ func (a *API) requestToken(ctx context.Context, p *v1.Pod, audience string, seco
 			return answer, err
 		}
 		// A server that has just bound the pod to this node may not know it everywhere.
-		select {
-		case <-time.After(forbiddenPause.After(attempt)):
-		case <-ctx.Done():
+		if run.Sleep(ctx, forbiddenPause.After(attempt)) != nil {
 			return nil, err
 		}
 	}

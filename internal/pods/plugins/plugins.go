@@ -90,10 +90,7 @@ func (w *Watcher) retryWatch(ctx context.Context, watch func(works func()) error
 		if streak.Failed(time.Now()) {
 			w.Log.Warn("can't look for plugins; trying again", "dir", w.Dir, "err", err)
 		}
-		select {
-		case <-time.After(relistInterval):
-		case <-ctx.Done():
-		}
+		_ = run.Sleep(ctx, relistInterval)
 	}
 }
 
@@ -235,9 +232,7 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 			w.Log.Warn("can't register a plugin; trying again", "socket", socket, "err", err)
 		}
 		failures++
-		select {
-		case <-time.After(retryPause.After(failures)):
-		case <-ctx.Done():
+		if run.Sleep(ctx, retryPause.After(failures)) != nil {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 	"berth/internal/lib/salvage"
 	"berth/internal/lib/statefile"
 )
@@ -61,9 +62,7 @@ func (m *Manager) saveLoop(ctx context.Context) {
 			pause = saveRetryInterval
 			m.markStale()
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if run.Sleep(ctx, pause) != nil {
 			return
 		}
 	}

@@ -35,6 +35,7 @@ import (
 	"berth/internal/host/selinux"
 	"berth/internal/lib/atomicfile"
 	"berth/internal/lib/backoff"
+	"berth/internal/lib/run"
 	"berth/internal/lib/statefile"
 )
 
@@ -205,7 +206,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			r.log.Error("the files of the runtime can't be written, and no containerd runs: trying again, at longer and longer intervals", "err", err)
 			r.freeSpace()
 		}
-		if wait(ctx, restartPause.After(failures)) != nil {
+		if run.Sleep(ctx, restartPause.After(failures)) != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"berth/internal/lib/run"
+
 	images "github.com/containerd/containerd/api/services/images/v1"
 	namespaces "github.com/containerd/containerd/api/services/namespaces/v1"
 	"google.golang.org/grpc"
@@ -93,7 +95,7 @@ func (c *client) awaitImages(ctx context.Context, names []string) error {
 			if knows {
 				break
 			}
-			if err := wait(ctx, imagePollInterval); err != nil {
+			if err := run.Sleep(ctx, imagePollInterval); err != nil {
 				return fmt.Errorf("wait until CRI knows image %s: %w", name, err)
 			}
 		}

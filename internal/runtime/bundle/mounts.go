@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/host/mounts"
 	"berth/internal/host/roots"
+	"berth/internal/lib/run"
 )
 
 const (
@@ -53,7 +54,7 @@ func unmount(ctx context.Context, path string) error {
 		if !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("unmount %s: %w", path, err)
 		}
-		if time.Now().After(deadline) || wait(ctx, busyPoll) != nil {
+		if time.Now().After(deadline) || run.Sleep(ctx, busyPoll) != nil {
 			break
 		}
 	}

@@ -62,7 +62,7 @@ func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
 		if streak.Failed(time.Now()) {
 			r.log.Error("sandbox image is not there: no pod can start; trying again", "err", err)
 		}
-		if wait(ctx, retryInterval) != nil {
+		if run.Sleep(ctx, retryInterval) != nil {
 			return
 		}
 	}
@@ -103,15 +103,5 @@ func sandboxImage(program []byte) ociarchive.Image {
 		Files:      []ociarchive.File{{Path: "/pause", Data: program, Mode: 0o755}},
 		Entrypoint: []string{"/pause"},
 		User:       "65535:65535",
-	}
-}
-
-// wait waits for a time. If ctx ends first, it returns the error of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

@@ -69,12 +69,10 @@ func (s *supervisor) run(ctx context.Context) {
 			s.log.Error("containerd does not come up: trying again, at longer and longer intervals; its log says more", "err", err)
 		}
 		failing = true
-		select {
-		case <-ctx.Done():
+		if run.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
-			pause = restartPause.Next(pause)
 		}
+		pause = restartPause.Next(pause)
 	}
 }
 
@@ -164,10 +162,8 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 			said = true
 			s.log.Warn("containerd runs, but is not ready", "for", readyWarnAfter, "err", err)
 		}
-		select {
-		case <-life.Done():
+		if run.Sleep(life, readyPollInterval) != nil {
 			return false
-		case <-time.After(readyPollInterval):
 		}
 	}
 }
@@ -192,7 +188,7 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 		} else if failures++; failures >= minFailures && time.Since(answered) >= silence {
 			return fmt.Errorf("%w for %s: %w", errSilent, time.Since(answered).Round(time.Second), err)
 		}
-		if err := wait(ctx, min(healthPollInterval, silence/minFailures)); err != nil {
+		if err := run.Sleep(ctx, min(healthPollInterval, silence/minFailures)); err != nil {
 			return err
 		}
 	}
@@ -202,7 +198,7 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 // does not return. No other containerd is started meanwhile, for the two would share their
 // files.
 func (s *supervisor) warnIfAlive(ctx context.Context, pid int) {
-	if wait(ctx, proc.KillWait) == nil {
+	if run.Sleep(ctx, proc.KillWait) == nil {
 		s.log.Error("containerd was killed and is still there, stuck in the kernel (a disk that does not answer?): no other is started beside it", "pid", pid)
 	}
 }

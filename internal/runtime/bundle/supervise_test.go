@@ -330,7 +330,7 @@ func TestABusyRuntimeIsLeftAlone(t *testing.T) {
 			if asked++; asked%3 != 0 {
 				return hang(ctx)
 			}
-			return wait(ctx, 20*time.Second)
+			return run.Sleep(ctx, 20*time.Second)
 		}
 		stop := within(t, s)
 		time.Sleep(24 * time.Hour)

@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/lib/backoff"
 	"berth/internal/lib/logonce"
+	"berth/internal/lib/run"
 )
 
 const (
@@ -160,10 +161,7 @@ func (s *APISink) Run(ctx context.Context) {
 				s.Log.Warn("events do not get to the API server; trying again", "err", err)
 			}
 			s.putBack(d)
-			select {
-			case <-time.After(retryPause.Lengthened(failures, retryJitter)):
-			case <-ctx.Done():
-			}
+			_ = run.Sleep(ctx, retryPause.Lengthened(failures, retryJitter))
 		}
 	}
 	s.finish(ctx, failures)
