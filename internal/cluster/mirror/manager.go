@@ -151,7 +151,7 @@ func (m *Manager) next() (string, wish, bool) {
 // Run makes the requests that wishes need until the context ends.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.stop()
-	failures, row := 0, logonce.Streak{}
+	failures, streak := 0, logonce.Streak{}
 	for {
 		name, w, ok := m.next()
 		if !ok {
@@ -167,7 +167,7 @@ func (m *Manager) Run(ctx context.Context) {
 			return
 		}
 		if !isAway(err) {
-			if row.Recovered() {
+			if streak.Recovered() {
 				m.Log.Info("mirror pods get to the API server again")
 			}
 			failures = 0
@@ -175,7 +175,7 @@ func (m *Manager) Run(ctx context.Context) {
 			continue
 		}
 		failures++
-		if row.Failed(time.Now()) {
+		if streak.Failed(time.Now()) {
 			m.Log.Warn("mirror pods do not get to the API server; trying again", "err", err)
 		}
 		m.mu.Lock()

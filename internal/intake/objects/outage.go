@@ -32,7 +32,7 @@ type outage struct {
 	back     chan struct{} // closed when it answers again; nil while it does
 	failures int           // in a row, of all watches
 	next     time.Time     // when one of the watches may ask again
-	row      logonce.Streak
+	streak   logonce.Streak
 }
 
 func newOutage(log *slog.Logger) *outage { return &outage{log: log} }
@@ -43,7 +43,7 @@ func (o *outage) recordResult(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !isAway(err) {
-		if o.row.Recovered() {
+		if o.streak.Recovered() {
 			o.log.Info("the API server tells of what pods refer to again", "after", time.Since(o.since).Round(time.Millisecond))
 		}
 		if o.back != nil {
@@ -58,7 +58,7 @@ func (o *outage) recordResult(err error) {
 	}
 	o.failures++
 	o.next = now.Add(awayPause.Jittered(o.failures))
-	if now.Sub(o.since) >= logAfter && o.row.Failed(now) {
+	if now.Sub(o.since) >= logAfter && o.streak.Failed(now) {
 		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "err", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/internal/lib/atomicfile"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/lib/salvage"
@@ -76,7 +77,7 @@ func (m *Manager) commit() bool {
 	m.saving.Lock()
 	defer m.saving.Unlock()
 	if !m.stale.Swap(false) {
-		return !m.file.failing
+		return true // a failed write leaves it stale
 	}
 	saved := m.save()
 	if !saved {
@@ -90,13 +91,12 @@ func (m *Manager) save() bool {
 	s := m.state(time.Now())
 	err := m.file.write(s)
 	m.setShown(s)
-	switch failed := err != nil; {
-	case failed && !m.file.failing:
+	switch {
+	case err != nil && m.file.streak.Failed(time.Now()):
 		m.config.Log.Warn("can't write down the results of probes; trying again. If the agent is restarted meanwhile, containers are not ready until they are probed again", "err", err)
-	case !failed && m.file.failing:
+	case err == nil && m.file.streak.Recovered():
 		m.config.Log.Info("the results of probes are written down again")
 	}
-	m.file.failing = err != nil
 	return err == nil
 }
 
@@ -131,9 +131,9 @@ func (m *Manager) setShown(s state) {
 
 // stateFile reads and writes the state file.
 type stateFile struct {
-	path    string // empty: no state is kept
-	wrote   []byte // its content
-	failing bool   // the last write failed
+	path   string         // empty: no state is kept
+	wrote  []byte         // its content
+	streak logonce.Streak // of failed writes
 }
 
 // load reads the file. Invalid entries are skipped: the next checks find their results again.

@@ -18,9 +18,11 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/runtime/keyring"
 )
 
@@ -44,7 +46,7 @@ type Node struct {
 	Config
 
 	mu     sync.Mutex
-	broken map[string]string // by file or plugin: the error that was logged
+	broken map[string]*logonce.Streak // by file or plugin
 }
 
 // New returns a keyring. Files that are not there may come later.
@@ -55,7 +57,7 @@ func New(c Config) (*Node, error) {
 	if c.Accounts == nil && c.Plugins.wantAccounts() {
 		return nil, errors.New("credential: a plugin wants to know service accounts, and there are none")
 	}
-	return &Node{Config: c, broken: map[string]string{}}, nil
+	return &Node{Config: c, broken: map[string]*logonce.Streak{}}, nil
 }
 
 // Lookup returns the credentials for a repository, the most specific first, and the problems
@@ -96,13 +98,13 @@ func (n *Node) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyr
 func (n *Node) logProblem(what string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before, failing := n.broken[what]
+	if n.broken[what] == nil {
+		n.broken[what] = &logonce.Streak{}
+	}
 	switch {
-	case err != nil && before != err.Error():
-		n.broken[what] = err.Error()
+	case err != nil && n.broken[what].FailedAs(err.Error(), time.Now()):
 		n.Log.Warn("credentials for registries can't be read; going on without them", "err", err)
-	case err == nil && failing:
-		delete(n.broken, what)
+	case err == nil && n.broken[what].Recovered():
 		n.Log.Info("credentials for registries can be read again", "from", what)
 	}
 }

@@ -136,7 +136,7 @@ func (s *APISink) putBack(d delivery) {
 
 // Run sends events until ctx ends, and then, for finishTimeout at most, the events that still wait.
 func (s *APISink) Run(ctx context.Context) {
-	failures, row := 0, logonce.Streak{}
+	failures, streak := 0, logonce.Streak{}
 	for ctx.Err() == nil {
 		d, ok := s.next()
 		if !ok {
@@ -149,7 +149,7 @@ func (s *APISink) Run(ctx context.Context) {
 		err := s.deliver(ctx, d)
 		switch {
 		case err == nil:
-			if row.Recovered() {
+			if streak.Recovered() {
 				s.Log.Info("events get to the API server again", "failures", failures)
 			}
 			failures = 0
@@ -157,7 +157,7 @@ func (s *APISink) Run(ctx context.Context) {
 			s.putBack(d)
 		default:
 			failures++
-			if row.Failed(time.Now()) {
+			if streak.Failed(time.Now()) {
 				s.Log.Warn("events do not get to the API server; trying again", "err", err)
 			}
 			s.putBack(d)
