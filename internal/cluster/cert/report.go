@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/lib/logonce"
-
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"berth/internal/lib/logonce"
 )
 
 const (

@@ -17,10 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/internal/lib/logonce"
-
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"berth/internal/lib/logonce"
 )
 
 // driver is a plugin with a real socket.

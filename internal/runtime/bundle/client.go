@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"berth/internal/lib/run"
-
 	images "github.com/containerd/containerd/api/services/images/v1"
 	namespaces "github.com/containerd/containerd/api/services/namespaces/v1"
 	"google.golang.org/grpc"
@@ -16,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"berth/internal/lib/run"
 )
 
 // criNamespace is the containerd namespace of CRI.
