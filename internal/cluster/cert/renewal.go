@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// clockCheck is the time between two checks of the clock.
-	clockCheck = time.Minute
-	// clockJump is by how much it has to be off to have been set.
-	clockJump = 30 * time.Second
+	// clockCheckInterval is the time between two checks of the clock.
+	clockCheckInterval = time.Minute
+	// minClockJump is by how much it has to be off to have been set.
+	minClockJump = 30 * time.Second
 )
 
 // renewal keeps one certificate good with client-go's certificate manager. That one
@@ -60,14 +60,14 @@ func (r *renewal) run(ctx context.Context) {
 
 // awaitJump returns when the clock was set, or the context ends.
 func (r *renewal) awaitJump(ctx context.Context) {
-	tick := time.NewTicker(clockCheck)
+	tick := time.NewTicker(clockCheckInterval)
 	defer tick.Stop()
 	began, showed := time.Now(), r.clock()
 	for {
 		select {
 		case <-tick.C:
 			off := r.clock().Sub(showed) - time.Since(began)
-			if off.Abs() > clockJump {
+			if off.Abs() > minClockJump {
 				return
 			}
 		case <-ctx.Done():

@@ -26,9 +26,9 @@ const (
 	// nameCheckInterval is the shortest time between two checks of the names of the node.
 	nameCheckInterval = time.Minute
 	// renewBefore is how long before its end a pair of our own is replaced.
-	renewBefore = 30 * 24 * time.Hour
-	ownLife     = 365 * 24 * time.Hour
-	clockSkew   = time.Hour // of clients
+	renewBefore   = 30 * 24 * time.Hour
+	selfSignedTTL = 365 * 24 * time.Hour
+	clockSkew     = time.Hour // of clients
 )
 
 // selfSigned is a self-signed serving certificate. It is checked when a client connects, so it
@@ -142,7 +142,7 @@ func signOwn(node string, n names, now time.Time) (cert, key []byte, err error) 
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: node},
 		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(ownLife),
+		NotAfter:              now.Add(selfSignedTTL),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,

@@ -66,13 +66,13 @@ type loopWatch struct {
 	since time.Time // when the first check without an answer began; zero: the loop answers
 }
 
-// loopQuestion is how long the loop may take to answer one check.
-const loopQuestion = time.Second
+// loopTimeout is how long the loop may take to answer one check.
+const loopTimeout = time.Second
 
 // check waits for the loop to go round, and returns an error if it has not for HangTimeout.
 func (w *loopWatch) check(ctx context.Context) error {
 	asked := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, loopQuestion)
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
 	if w.alive == nil || w.alive(ctx) == nil {
 		w.since = time.Time{}

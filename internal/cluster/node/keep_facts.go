@@ -12,7 +12,7 @@ func (r *Reporter) keepFacts(ctx context.Context) {
 	for {
 		wait := factsInterval
 		if !r.readRuntime(ctx) {
-			wait = factsSoon
+			wait = factsRetryInterval
 		}
 		if !pause(ctx, wait, r.wakeFacts) {
 			return

@@ -32,8 +32,8 @@ const (
 	askTimeout = 30 * time.Second
 	// factsInterval is the time between two readings of the facts of the machine and its runtime.
 	factsInterval = time.Minute
-	// factsSoon is the same as long as the runtime has not answered with its name.
-	factsSoon = 5 * time.Second
+	// factsRetryInterval is the same as long as the runtime has not answered with its name.
+	factsRetryInterval = 5 * time.Second
 	// firstStatusTimeout is how long a Node that exists keeps its status after a start
 	// while nothing is known of the runtime: a restart of the agent changes no condition. It is
 	// longer than silenceTimeout, so that the first status says what is wrong with the runtime.

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// watchFor is how long a watch lasts at least. Jitter makes it up to twice as long, so that
+	// minWatchTimeout is how long a watch lasts at least. Jitter makes it up to twice as long, so that
 	// many nodes do not begin new watches together.
-	watchFor = 5 * time.Minute
-	// tooShort is the length below which a watch counts as failed: the next does not begin at once.
-	tooShort = time.Second
+	minWatchTimeout = 5 * time.Minute
+	// minWatch is the length below which a watch counts as failed: the next does not begin at once.
+	minWatch = time.Second
 )
 
 // errWatchRenewed ends the watch of a Node that was deleted.
@@ -60,13 +60,13 @@ func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
 	if err != nil {
 		return err
 	}
-	lasts := int64((watchFor + rand.N(watchFor)) / time.Second)
+	lasts := int64((minWatchTimeout + rand.N(minWatchTimeout)) / time.Second)
 	w, err := nodes.Watch(ctx, metav1.ListOptions{FieldSelector: ours, ResourceVersion: from, TimeoutSeconds: &lasts})
 	if err != nil {
 		return fmt.Errorf("watch node %s: %w", r.config.Settings.Name, err)
 	}
 	defer w.Stop()
-	settled := time.NewTimer(tooShort)
+	settled := time.NewTimer(minWatch)
 	defer settled.Stop()
 	for {
 		select {
@@ -74,7 +74,7 @@ func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
 			works()
 		case e, open := <-w.ResultChan():
 			switch {
-			case !open && time.Since(began) < tooShort:
+			case !open && time.Since(began) < minWatch:
 				return errors.New("the watch ended as soon as it began")
 			case !open:
 				return nil

@@ -24,8 +24,8 @@ import (
 var refusedPause = backoff.Exponential{First: 50 * time.Millisecond, Max: 10 * time.Second}
 
 const (
-	// steady is how long a watch must have lasted to count as a success.
-	steady = time.Minute
+	// minWatch is how long a watch must have lasted to count as a success.
+	minWatch = time.Minute
 
 	// listTimeout ends a list that a server accepted and never answers.
 	listTimeout = time.Minute
@@ -120,7 +120,7 @@ func (f *follower) run(ctx context.Context) {
 			f.outage.awaitTurn(ctx)
 			continue
 		}
-		if time.Since(began) >= steady {
+		if time.Since(began) >= minWatch {
 			failures = 0
 		}
 		failures++

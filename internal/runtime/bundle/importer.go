@@ -168,7 +168,7 @@ func (i *importer) handleFile(ctx context.Context, name string, is stamp) time.D
 	began := time.Now()
 	names, err := i.importFile(ctx, name)
 	if now, statErr := os.Stat(filepath.Join(i.dir, name)); statErr != nil || !stampOf(now).equal(is) {
-		return settleFor // it changed during the import: the result says nothing about it
+		return settleTime // it changed during the import: the result says nothing about it
 	}
 	switch {
 	case err != nil && isUnavailable(err):

@@ -193,14 +193,14 @@ func TestArchiveThatIsBeingWrittenIsLeftAlone(t *testing.T) {
 		// given a slow writer
 		for n := range 20 {
 			f.put("big.tar", strings.Repeat("x", n))
-			f.pass(settleFor / 2)
+			f.pass(settleTime / 2)
 		}
 		if store.reads != 0 {
 			t.Fatalf("read %d times while it was being written", store.reads)
 		}
 		// when it is done, then the file is read soon
 		f.put("big.tar", "archive:localhost/big:1")
-		f.pass(2 * settleFor)
+		f.pass(2 * settleTime)
 		if store.reads != 1 || len(f.imported) != 1 {
 			t.Errorf("read %d times, imported %v", store.reads, f.imported)
 		}
@@ -226,7 +226,7 @@ func TestArchiveFromTheFutureIsImported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		put(t, p, "new.tar", "archive:localhost/new:1", time.Now().Add(24*time.Hour))
 		f := importing(t, p, store)
-		f.pass(2 * settleFor)
+		f.pass(2 * settleTime)
 		if len(f.imported) != 1 {
 			t.Errorf("imports %v", f.imported)
 		}
@@ -247,7 +247,7 @@ func TestBrokenArchiveIsNotTriedInALoop(t *testing.T) {
 		}
 		// when the file changes, then it is tried again
 		f.put("bad.tar", "archive:localhost/good:1")
-		f.pass(2 * settleFor)
+		f.pass(2 * settleTime)
 		if len(f.imported) != 1 || strings.Count(f.log.String(), "not imported") != 2 {
 			t.Errorf("imported %v; log: %s", f.imported, f.log)
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	busyPoll  = 50 * time.Millisecond
-	busyLimit = 2 * time.Second
+	busyInterval = 50 * time.Millisecond
+	busyTimeout  = 2 * time.Second
 )
 
 // unmountAll unmounts the mounts of the runtime and of pods in the folders of a root. A
@@ -45,7 +45,7 @@ func unmountAll(ctx context.Context, owner roots.Owner) error {
 // unmount waits a moment for processes that still use the mount. Then it detaches the
 // mount (MNT_DETACH), and the kernel unmounts it when the last process has left.
 func unmount(ctx context.Context, path string) error {
-	deadline := time.Now().Add(busyLimit)
+	deadline := time.Now().Add(busyTimeout)
 	for {
 		err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 		if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
@@ -54,7 +54,7 @@ func unmount(ctx context.Context, path string) error {
 		if !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("unmount %s: %w", path, err)
 		}
-		if time.Now().After(deadline) || run.Sleep(ctx, busyPoll) != nil {
+		if time.Now().After(deadline) || run.Sleep(ctx, busyInterval) != nil {
 			break
 		}
 	}

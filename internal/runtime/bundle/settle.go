@@ -16,10 +16,10 @@ func stampOf(info os.FileInfo) stamp { return stamp{Size: info.Size(), ModTime: 
 
 func (s stamp) equal(o stamp) bool { return s.Size == o.Size && s.ModTime.Equal(o.ModTime) }
 
-// settleFor is how long a file must stay as it is before it counts as complete.
-const settleFor = time.Second
+// settleTime is how long a file must stay as it is before it counts as complete.
+const settleTime = time.Second
 
-// settleTracker decides when a file is complete: when it has not changed for settleFor. A
+// settleTracker decides when a file is complete: when it has not changed for settleTime. A
 // copy that is under way looks like a small file, but changes.
 type settleTracker struct {
 	seen map[string]observation
@@ -40,7 +40,7 @@ func (s *settleTracker) remaining(name string, now time.Time, is stamp) time.Dur
 	// A file that was moved here may have been complete for long. A file with a time in the
 	// future (clocks differ) counts from when it was first seen.
 	quiet := max(now.Sub(was.since), now.Sub(is.ModTime))
-	return max(settleFor-quiet, 0)
+	return max(settleTime-quiet, 0)
 }
 
 // archiveName returns the name of a file without the ending of an image archive.

@@ -22,8 +22,8 @@ import (
 const (
 	// waitingLimit is how many events may wait for the API server.
 	waitingLimit = 1000
-	// keepFor is how long an event waits. API servers forget events after as long.
-	keepFor = time.Hour
+	// waitingTTL is how long an event waits. API servers forget events after as long.
+	waitingTTL = time.Hour
 	// sendTimeout bounds one request.
 	sendTimeout = 10 * time.Second
 	// finishTimeout bounds the delivery of waiting events at the end of Run.
@@ -111,7 +111,7 @@ func (s *APISink) next() (delivery, bool) {
 		d := s.waiting[name]
 		delete(s.waiting, name)
 		s.order = s.order[1:]
-		if time.Since(d.since) < keepFor {
+		if time.Since(d.since) < waitingTTL {
 			return d, true
 		}
 	}

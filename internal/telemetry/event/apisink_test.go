@@ -206,7 +206,7 @@ func TestAnEventThatTheServerCanNotTakeHoldsUpNoOther(t *testing.T) {
 			t.Errorf("the server has %v", has)
 		}
 		// In the end it is given up.
-		time.Sleep(keepFor)
+		time.Sleep(waitingTTL)
 		synctest.Wait()
 		server.asked()
 		time.Sleep(time.Hour)
