@@ -20,17 +20,17 @@ type Access struct {
 
 	// Tokens asks the cluster which user a token belongs to. Nil: tokens are not accepted.
 	Tokens   authenticationv1.TokenReviewInterface
-	TokenTTL time.Duration // of an answer
+	TokenTTL time.Duration // how long an answer of Tokens is cached
 
 	// Reviews asks the cluster what a user may do. Nil: each authenticated user may do everything.
 	Reviews               authorizationv1.SubjectAccessReviewInterface
-	AllowedTTL, DeniedTTL time.Duration // of an answer
+	AllowedTTL, DeniedTTL time.Duration // how long an answer of Reviews is cached
 }
 
-// known tells whether there is a way to authenticate clients.
-func (a Access) known() bool { return a.ClientCA != "" || a.Tokens != nil || a.Anonymous }
+// enabled tells whether clients can be authenticated in any way.
+func (a Access) enabled() bool { return a.ClientCA != "" || a.Tokens != nil || a.Anonymous }
 
-// access decides on every request.
+// access authenticates and authorizes requests.
 type access struct {
 	node      string
 	anonymous bool
@@ -75,11 +75,11 @@ type user struct {
 }
 
 const (
-	groupKnown       = "system:authenticated"
-	groupUnknown     = "system:unauthenticated"
-	anonymousName    = "system:anonymous"
-	localName        = "local" // never asked about
-	authorizationKey = "Authorization"
+	groupAuthenticated   = "system:authenticated"
+	groupUnauthenticated = "system:unauthenticated"
+	anonymousUser        = "system:anonymous"
+	localUser            = "local" // of the local socket, which needs no authorization
+	authorizationKey     = "Authorization"
 )
 
 type userKey struct{}
@@ -89,7 +89,7 @@ func userOf(ctx context.Context) user {
 	if u, ok := ctx.Value(userKey{}).(user); ok {
 		return u
 	}
-	return user{Name: localName}
+	return user{Name: localUser}
 }
 
 // authenticated passes requests of authenticated users on to next, and refuses all others.
@@ -106,13 +106,13 @@ func (a *access) authenticated(next http.Handler) http.Handler {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		// The runtime, to which a stream is handed on, must not see the token.
+		// The runtime, to which streams are proxied, must not see the token.
 		r.Header.Del(authorizationKey)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, u)))
 	})
 }
 
-var errNobody = errors.New("neither a certificate nor a token was shown")
+var errNoCredentials = errors.New("neither a certificate nor a token was shown")
 
 // identify returns the user of a request: by certificate, or else by token. A request with
 // invalid credentials is an error, and not anonymous.
@@ -136,9 +136,9 @@ func (a *access) identify(r *http.Request) (user, error) {
 	case refused != nil:
 		return user{}, refused
 	case a.anonymous:
-		return user{Name: anonymousName, Groups: []string{groupUnknown}}, nil
+		return user{Name: anonymousUser, Groups: []string{groupUnauthenticated}}, nil
 	}
-	return user{}, errNobody
+	return user{}, errNoCredentials
 }
 
 // authorized passes requests of users with the right that a route needs on to next.

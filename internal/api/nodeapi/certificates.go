@@ -19,11 +19,11 @@ type clientCA struct {
 	path string
 	log  *slog.Logger
 
-	mu        sync.Mutex
-	pool      *x509.CertPool
-	read      os.FileInfo // of what pool was made of
-	checkedAt time.Time
-	trouble   bool // the file can't be used, which was logged
+	mu            sync.Mutex
+	pool          *x509.CertPool
+	read          os.FileInfo // of the file from which pool was read
+	checkedAt     time.Time
+	failureLogged bool // the file can't be used at present, which was logged
 }
 
 // fileCheckInterval is the shortest time between two checks whether the file has changed.
@@ -68,24 +68,24 @@ func (c *clientCA) authorities() *x509.CertPool {
 	}
 	switch {
 	case err == nil:
-		c.trouble = false
+		c.failureLogged = false
 		c.log.Info("the authorities of clients have changed", "file", c.path)
-	case !c.trouble:
-		c.trouble = true
+	case !c.failureLogged:
+		c.failureLogged = true
 		c.log.Warn("the authorities of clients can't be read again: those from before stay", "file", c.path, "err", err)
 	}
 	return c.pool
 }
 
-// user returns the user of a certificate chain. The first certificate is the client's own.
-func (c *clientCA) user(shown []*x509.Certificate) (user, error) {
-	own := shown[0]
-	between := x509.NewCertPool()
-	for _, other := range shown[1:] {
-		between.AddCert(other)
+// user returns the user of a certificate chain, whose first certificate is the client's own.
+func (c *clientCA) user(chain []*x509.Certificate) (user, error) {
+	own := chain[0]
+	intermediates := x509.NewCertPool()
+	for _, other := range chain[1:] {
+		intermediates.AddCert(other)
 	}
 	_, err := own.Verify(x509.VerifyOptions{
-		Roots: c.authorities(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: c.authorities(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
 		return user{}, fmt.Errorf("the client's certificate is not good: %w", err)
@@ -93,5 +93,5 @@ func (c *clientCA) user(shown []*x509.Certificate) (user, error) {
 	if own.Subject.CommonName == "" {
 		return user{}, errors.New("the client's certificate names nobody")
 	}
-	return user{Name: own.Subject.CommonName, Groups: append(append([]string{}, own.Subject.Organization...), groupKnown)}, nil
+	return user{Name: own.Subject.CommonName, Groups: append(append([]string{}, own.Subject.Organization...), groupAuthenticated)}, nil
 }

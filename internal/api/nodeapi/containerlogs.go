@@ -27,8 +27,7 @@ type logReader interface {
 
 func newLogReader(log *slog.Logger) logReader { return crilog.NewReader(log) }
 
-// serveContainerLogs answers with the log of a container, and goes on with it if
-// that is wanted.
+// serveContainerLogs answers with the log of a container, and follows it if the client asks for it.
 func (a *API) serveContainerLogs(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	options, err := logOptions(query, time.Now())
@@ -88,7 +87,7 @@ func logOptions(q url.Values, now time.Time) (crilog.Options, error) {
 		return o, err
 	}
 	tail := "tailLines"
-	if q.Get("tail") != "" { // as it was called before
+	if q.Get("tail") != "" { // the name of tailLines in older versions of Kubernetes
 		tail = "tail"
 	}
 	if q.Get(tail) != "all" {
@@ -135,24 +134,25 @@ func boolParam(q url.Values, key string) (bool, error) {
 	return b, nil
 }
 
-// numberParam parses a number that has to be at least least; it is otherwise if it is missing.
-func numberParam(q url.Values, key string, least, otherwise int64) (int64, error) {
+// numberParam parses a number, which must not be below minimum. It returns fallback if the query
+// does not have it.
+func numberParam(q url.Values, key string, minimum, fallback int64) (int64, error) {
 	text := q.Get(key)
 	if text == "" {
-		return otherwise, nil
+		return fallback, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0, problemf(http.StatusBadRequest, "%s is %q, and has to be a number", key, text)
 	}
-	if n < least {
-		return 0, problemf(http.StatusUnprocessableEntity, "%s is %d, and has to be %d or more", key, n, least)
+	if n < minimum {
+		return 0, problemf(http.StatusUnprocessableEntity, "%s is %d, and has to be %d or more", key, n, minimum)
 	}
 	return n, nil
 }
 
 // logOf returns the ID, in the runtime, of the container instance whose log is requested: the
-// present or the last one, or with previous the one before.
+// present or last instance, or with previous the instance before it.
 func logOf(p *v1.Pod, name string, previous bool) (string, error) {
 	s := find.Status(p, name)
 	var id string
@@ -166,7 +166,7 @@ func logOf(p *v1.Pod, name string, previous bool) (string, error) {
 	case s.State.Terminated != nil:
 		id = s.State.Terminated.ContainerID
 	case last != nil:
-		id = last.ContainerID // it waits to be started again
+		id = last.ContainerID // the container waits to be started again
 	default:
 		reason := "no logs yet"
 		if s.State.Waiting != nil && s.State.Waiting.Reason != "" {
@@ -177,7 +177,7 @@ func logOf(p *v1.Pod, name string, previous bool) (string, error) {
 	if id == "" {
 		return "", problemf(http.StatusBadRequest, "container %q in pod %q is terminated", name, p.Name)
 	}
-	// In a status, the id comes after the name of the runtime.
+	// In a status, the ID has the name of the runtime as prefix.
 	if _, bare, ok := strings.Cut(id, "://"); ok {
 		id = bare
 	}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withDebugLog gives the libraries that carry a stream a logger for their errors, at level Debug:
-// to them a client that leaves in the middle of a stream is an error, but streams usually end that
-// way. Errors before a stream is open are in the answer.
+// withDebugLog makes the streaming libraries log their errors at level Debug. They treat a client that
+// closes its stream as an error, but most streams end that way. Errors before a stream is open are in
+// the answer.
 func (a *API) withDebugLog(r *http.Request) *http.Request {
 	return r.WithContext(klog.NewContext(r.Context(), logr.FromSlogHandler(debugHandler{a.Log.Handler()})))
 }

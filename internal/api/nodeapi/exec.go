@@ -17,13 +17,13 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// The runtime speaks to the clients of exec, attach and port-forward itself: it is
-// asked for a URL, and the bytes are carried there and back. It knows SPDY, and
-// WebSocket up to the protocol v4. What is newer is put into SPDY: v5.go, tunnel.go.
+// The runtime serves exec, attach and port-forward itself: it returns a URL, and the node API proxies
+// the connection of the client to that URL. The runtime knows SPDY, and WebSocket up to the protocol
+// v4. Newer protocols are translated into SPDY: v5.go, tunnel.go.
 
 // serveExec runs a command in a container.
 func (a *API) serveExec(w http.ResponseWriter, r *http.Request) error {
-	s, err := wantedStreams(r.URL.Query())
+	s, err := parseStreams(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -39,12 +39,12 @@ func (a *API) serveExec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.carry(w, r, to, s)
+	return a.proxyStream(w, r, to, s)
 }
 
 // serveAttach connects to the main process of a container.
 func (a *API) serveAttach(w http.ResponseWriter, r *http.Request) error {
-	s, err := wantedStreams(r.URL.Query())
+	s, err := parseStreams(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -56,12 +56,12 @@ func (a *API) serveAttach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.carry(w, r, to, s)
+	return a.proxyStream(w, r, to, s)
 }
 
-// wantedStreams reads which streams a client asks for, in the kubelet's words or in
-// those of the API server.
-func wantedStreams(q url.Values) (cri.Streams, error) {
+// parseStreams parses which streams a client asks for, by the query parameters of the kubelet (input)
+// or of the API server (stdin).
+func parseStreams(q url.Values) (cri.Streams, error) {
 	is := func(names ...string) bool {
 		for _, name := range names {
 			if v := q.Get(name); v == "1" || v == "true" {
@@ -80,27 +80,27 @@ func wantedStreams(q url.Values) (cri.Streams, error) {
 	return s, nil
 }
 
-// carry connects a client of exec or attach to where the runtime serves it.
-func (a *API) carry(w http.ResponseWriter, r *http.Request, to string, s cri.Streams) error {
+// proxyStream connects a client of exec or attach to a streaming URL of the runtime.
+func (a *API) proxyStream(w http.ResponseWriter, r *http.Request, to string, s cri.Streams) error {
 	location, err := url.Parse(to)
 	if err != nil {
 		return fmt.Errorf("the runtime gave a URL that is none: %w", err)
 	}
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
-		a.translate(w, r, location, s)
+		a.proxyV5(w, r, location, s)
 		return nil
 	}
-	a.pass(w, r, location)
+	a.proxyUpgrade(w, r, location)
 	return nil
 }
 
-// pass hands a connection on as it is.
-func (a *API) pass(w http.ResponseWriter, r *http.Request, location *url.URL) {
+// proxyUpgrade proxies a connection whose protocol the runtime knows.
+func (a *API) proxyUpgrade(w http.ResponseWriter, r *http.Request, location *url.URL) {
 	const wrapTransport, upgradeRequired = false, true
 	proxy.NewUpgradeAwareHandler(location, nil, wrapTransport, upgradeRequired, responder{}).ServeHTTP(w, r)
 }
 
-// responder answers when a connection can't be handed on.
+// responder answers a request that can't be proxied.
 type responder struct{}
 
 func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
@@ -112,7 +112,7 @@ func (responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
 
 // servePortForward connects to ports of a pod.
 func (a *API) servePortForward(w http.ResponseWriter, r *http.Request) error {
-	ports, err := wantedPorts(r)
+	ports, err := parsePorts(r)
 	if err != nil {
 		return err
 	}
@@ -136,18 +136,18 @@ func (a *API) servePortForward(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("the runtime gave a URL that is none: %w", err)
 	}
-	w, r, done := a.whileSandbox(w, r, p.UID, sandbox.ID)
+	w, r, done := a.untilSandboxEnds(w, r, p.UID, sandbox.ID)
 	defer done()
 	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
-		return a.tunnel(w, r, location)
+		return a.proxyTunnel(w, r, location)
 	}
-	a.pass(w, r, location)
+	a.proxyUpgrade(w, r, location)
 	return nil
 }
 
-// whileSandbox ends a stream when the sandbox that it leads to does: without that, a
-// client would go on knocking on a door that is no more.
-func (a *API) whileSandbox(w http.ResponseWriter, r *http.Request, uid pod.UID, id string) (http.ResponseWriter, *http.Request, func()) {
+// untilSandboxEnds makes a stream end together with its sandbox. Otherwise a client would go on to
+// use the dead connection. done has to be called after the stream.
+func (a *API) untilSandboxEnds(w http.ResponseWriter, r *http.Request, uid pod.UID, id string) (_ http.ResponseWriter, _ *http.Request, done func()) {
 	s, isStream := w.(*streamWriter)
 	if a.SandboxEnded == nil || !isStream {
 		return w, r, func() {}
@@ -170,13 +170,13 @@ func (a *API) whileSandbox(w http.ResponseWriter, r *http.Request, uid pod.UID, 
 	}
 }
 
-// maxPorts is how many ports one WebSocket may lead to: each has two channels, and
-// their numbers are a byte.
+// maxPorts is how many ports one WebSocket may forward: each port has two channels, and the number of
+// a channel is a byte.
 const maxPorts = 127
 
-// wantedPorts are those of a WebSocket of the old kind, which names them at the
-// beginning. All others name them as they go.
-func wantedPorts(r *http.Request) ([]int32, error) {
+// parsePorts parses the ports in the query of a port-forward over WebSocket without a tunnel. Other
+// protocols name the port with each stream.
+func parsePorts(r *http.Request) ([]int32, error) {
 	if !wsstream.IsWebSocketRequest(r) || wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
 		return nil, nil
 	}
@@ -202,7 +202,7 @@ func (a *API) serveRun(w http.ResponseWriter, r *http.Request) error {
 	if len(command) == 0 {
 		return problemf(http.StatusBadRequest, "there is no command: give it as ?cmd=...")
 	}
-	// What there was of a body is read: the command may take its time.
+	// The body was read: the command may take longer than the deadline of reads.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	id, err := a.runningContainer(r)
 	if err != nil {

@@ -8,46 +8,46 @@ import (
 	"strings"
 )
 
-// pingCheck is the check that never fails: an answer at all is its proof.
+// pingCheck is the health check that never fails.
 const pingCheck = "ping"
 
 func (a *API) checks() []Check {
 	return append([]Check{{Name: pingCheck, Err: func(context.Context) error { return nil }}}, a.Checks...)
 }
 
-// serveHealth tells whether all is well. The names of checks in ?exclude= do not
-// count; ?verbose lists each check. The errors are only logged, since clients without
-// authentication may read here.
+// serveHealth answers whether all health checks pass. Checks that are named in ?exclude= do not
+// count; ?verbose lists each check. The errors are only logged, since clients need no
+// authentication for this path.
 func (a *API) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	excluded := query["exclude"]
-	var told strings.Builder
+	var report strings.Builder
 	var failed []string
 	for _, check := range a.checks() {
 		if slices.Contains(excluded, check.Name) {
-			fmt.Fprintf(&told, "[+]%s excluded: ok\n", check.Name)
+			fmt.Fprintf(&report, "[+]%s excluded: ok\n", check.Name)
 			continue
 		}
 		if err := check.Err(r.Context()); err != nil {
 			a.Log.Debug("a health check failed", "check", check.Name, "err", err)
 			failed = append(failed, check.Name)
-			fmt.Fprintf(&told, "[-]%s failed: reason withheld\n", check.Name)
+			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", check.Name)
 			continue
 		}
-		fmt.Fprintf(&told, "[+]%s ok\n", check.Name)
+		fmt.Fprintf(&report, "[+]%s ok\n", check.Name)
 	}
 	switch {
 	case len(failed) > 0:
-		return problemf(http.StatusInternalServerError, "%shealthz check failed", told.String())
+		return problemf(http.StatusInternalServerError, "%shealthz check failed", report.String())
 	case query.Has("verbose"):
-		sendText(w, told.String()+"healthz check passed\n")
+		sendText(w, report.String()+"healthz check passed\n")
 	default:
 		sendText(w, "ok")
 	}
 	return nil
 }
 
-// serveCheck tells whether one part is well.
+// serveCheck answers whether one health check passes.
 func (a *API) serveCheck(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("check")
 	for _, check := range a.checks() {

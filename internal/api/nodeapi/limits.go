@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// Limits are how much a client, and all clients together, may ask for.
+// Limits limits the requests of one client, and of all clients together.
 type Limits struct {
 	Streams          int // exec, attach, port-forward and logs, at a time
-	StreamsPerUser   int // so that one user leaves something to the others
+	StreamsPerUser   int // so that one user can't take all streams
 	Connections      int
 	ConnectionsPerIP int
-	Reviews          int // that the cluster is asked for in a second, for one address
+	Reviews          int // token and access reviews per second, for one address
 	HeaderBytes      int
 	BodyBytes        int
-	HeaderTimeout    time.Duration // until a request was read
-	AnswerTimeout    time.Duration // for what is not a stream
+	HeaderTimeout    time.Duration // until the request is read
+	AnswerTimeout    time.Duration // for answers that are no streams
 	IdleTimeout      time.Duration // between two requests on a connection
 }
 
-// The API server is one user for all people behind it, so its share is large.
+// The API server is one user, on behalf of all users of the cluster, so the limits per user and
+// address are high.
 const (
 	defaultStreams        = 500
 	defaultStreamsPerUser = 400
@@ -53,8 +54,8 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// bounded limits the bodies of requests, and the time that they take to come. A
-// request without a body has no such deadline: it would end a stream.
+// bounded limits the size of request bodies, and the time in which a body has to arrive. A request
+// without a body has no such deadline: it would end a stream.
 func (a *API) bounded(h http.Handler) http.Handler {
 	return http.MaxBytesHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -144,31 +145,31 @@ func (s *streamWriter) Write(b []byte) (int, error) {
 	return n, control.Flush()
 }
 
-// Hijack hands out the connection.
+// Hijack implements http.Hijacker.
 func (s *streamWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(s.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
 	c := &streamConn{Conn: conn, idle: s.idle}
-	c.moved()
+	c.extendDeadline()
 	c.stop = context.AfterFunc(s.ctx, func() { _ = conn.Close() })
 	return c, buffered, nil
 }
 
-// streamConn is a connection that ends when nothing moved on it for a while.
+// streamConn is a connection with a deadline that each read and write extends.
 type streamConn struct {
 	net.Conn
 	idle time.Duration
 	stop func() bool
 }
 
-func (c *streamConn) moved() { _ = c.SetDeadline(time.Now().Add(c.idle)) }
+func (c *streamConn) extendDeadline() { _ = c.SetDeadline(time.Now().Add(c.idle)) }
 
 func (c *streamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.moved()
+		c.extendDeadline()
 	}
 	return n, err
 }
@@ -176,7 +177,7 @@ func (c *streamConn) Read(b []byte) (int, error) {
 func (c *streamConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if n > 0 {
-		c.moved()
+		c.extendDeadline()
 	}
 	return n, err
 }

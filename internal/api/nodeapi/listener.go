@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// boundedListener accepts no more connections than there may be, in all and from
-// one address. A connection beyond that is closed at once: the others are served.
+// boundedListener limits the number of connections, in all and per address. A connection beyond a
+// limit is closed at once: the others are served.
 type boundedListener struct {
 	net.Listener
 	limits Limits
 
 	mu   sync.Mutex
 	all  int
-	byIP map[netip.Addr]int // only addresses that have one
+	byIP map[netip.Addr]int // only addresses with a connection
 }
 
-// sendBuffer is how much the kernel holds for a client that does not read. It is
-// enough for megabytes a second over any distance within a cluster.
+// sendBuffer is the size of the kernel's send buffer of a connection. It is enough for megabytes a
+// second over any distance within a cluster.
 const sendBuffer = 256 << 10
 
 func newBoundedListener(l net.Listener, limits Limits) *boundedListener {
 	return &boundedListener{Listener: l, limits: limits, byIP: map[netip.Addr]int{}}
 }
 
-// Accept returns the next connection that may be.
+// Accept returns the next connection within the limits.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -34,7 +34,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		ip := addressOf(conn.RemoteAddr().String())
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetWriteBuffer(sendBuffer) // the kernel's own choice is only more memory
+			_ = tcp.SetWriteBuffer(sendBuffer) // by default, the buffer grows, which only costs memory
 		}
 		if l.acquire(ip) {
 			return &countedConn{Conn: conn, done: sync.OnceFunc(func() { l.release(ip) })}, nil
@@ -63,7 +63,7 @@ func (l *boundedListener) release(ip netip.Addr) {
 	}
 }
 
-// countedConn is counted until it is closed.
+// countedConn is a connection that calls done when it is closed.
 type countedConn struct {
 	net.Conn
 	done func()
@@ -74,8 +74,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// addressOf is the address of a client, without its port. It is not valid if there
-// is none, as on a unix socket.
+// addressOf returns the address of a client, without its port. It is not valid for a client on a unix
+// socket, which has none.
 func addressOf(remote string) netip.Addr {
 	p, err := netip.ParseAddrPort(remote)
 	if err != nil {

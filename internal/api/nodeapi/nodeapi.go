@@ -6,15 +6,14 @@
 //	          bounded      access.go        routes.go  access.go     limits.go
 //
 // routes.go has all paths in one table, with the right that each needs. A request
-// is held against the right of the very entry that serves it, so that no way of
-// writing a path gets around it. A client without valid credentials gets 401 for every path.
+// needs the right of the same entry that serves it, so that no spelling of a path
+// avoids the check. A client without valid credentials gets 401 for every path.
 //
 // Local returns the same paths without authentication and authorization, for the local socket:
 // a process that may open the socket may do everything.
 //
-// The package writes no state. It reads what it needs with each request, and all that clients
-// can make it hold is bounded: connections, streams, headers, bodies, caches, and the time that
-// an answer may take.
+// The package keeps no state but caches and counters. All resources that clients can use are bounded: connections,
+// streams, headers, bodies, caches, and the time that an answer may take.
 package nodeapi
 
 import (
@@ -40,9 +39,9 @@ type Pods interface {
 
 // Runtime is the container runtime. The streaming URLs that it returns can be used once.
 type Runtime interface {
-	// Observe returns what the runtime has of a pod now.
+	// Observe reads the sandboxes and containers of a pod.
 	Observe(ctx context.Context, uid pod.UID) (pod.Observed, error)
-	// All returns what the runtime has of all pods now.
+	// All reads the sandboxes and containers of all pods.
 	All(ctx context.Context) (map[pod.UID]*pod.Observed, error)
 	ExecURL(ctx context.Context, containerID string, command []string, s cri.Streams) (string, error)
 	AttachURL(ctx context.Context, containerID string, s cri.Streams) (string, error)
@@ -52,10 +51,10 @@ type Runtime interface {
 	Checkpoint(ctx context.Context, containerID, path string, timeout time.Duration) error
 }
 
-// Logs is where the logs of containers are.
+// Logs finds the logs of containers.
 type Logs interface {
-	// LogPath returns the file that a container logs to, and a channel that is
-	// closed once it has ended. The error is fs.ErrNotExist if there is none.
+	// LogPath returns the log file of a container, and a channel that is closed once the
+	// container has ended. The error is fs.ErrNotExist if the container has no log.
 	LogPath(ctx context.Context, uid pod.UID, containerID string) (path string, done <-chan struct{}, err error)
 }
 
@@ -70,7 +69,7 @@ type Metrics struct{ Main, Cadvisor, Resource, Probes, SLIs http.Handler }
 // Check is a health check of a part of the agent.
 type Check struct {
 	Name string
-	Err  func(context.Context) error // nil: it is well
+	Err  func(context.Context) error // returns nil if the part is healthy
 }
 
 // Config configures an API.
@@ -82,14 +81,14 @@ type Config struct {
 	Pods    Pods
 	Runtime Runtime
 	Logs    Logs
-	Stats   Stats // nil: there are none
+	Stats   Stats // nil: /stats/summary does not exist
 	Metrics Metrics
 	// Count wraps the handler of a path on a server (readwrite, readonly, healthz or local), to
 	// count its requests. May be nil.
 	Count  func(server, path string, stream bool, next http.Handler) http.Handler
-	Checks []Check // beside ping, which is always well
+	Checks []Check // besides ping, which never fails
 
-	// SandboxEnded returns a channel that is closed once a sandbox is no more, or ctx
+	// SandboxEnded returns a channel that is closed when a sandbox has ended, or ctx
 	// ends. Nil: a port-forward does not notice the end of its sandbox.
 	SandboxEnded func(ctx context.Context, uid pod.UID, sandboxID string) <-chan struct{}
 
@@ -98,8 +97,8 @@ type Config struct {
 	SetVerbosity  func(level int) error // nil: it can't be changed
 	CheckpointDir string                // empty: there are no checkpoints
 	SystemLogDir  string                // what /logs/ shows; empty: nothing
-	Enabled       Enabled               // what is turned on
-	StreamIdle    time.Duration         // after which a silent stream is ended
+	Enabled       Enabled               // the optional parts that are on
+	StreamIdle    time.Duration         // time after which an idle stream is ended
 	Access        Access                // not needed for Local
 	TLS           TLS                   // not needed for Local
 	Limits        Limits                // zero: the defaults
@@ -109,7 +108,7 @@ type Config struct {
 // Enabled says which optional parts of the API are on.
 type Enabled struct{ Debugging, SystemLogs, Profiling, DebugFlags bool }
 
-// API answers the requests of clients of the node.
+// API is the HTTP API of the node.
 type API struct {
 	Config
 
@@ -133,7 +132,7 @@ func New(c Config) (*API, error) {
 	}
 	c.Limits = c.Limits.orDefaults()
 	a := &API{Config: c, streams: newStreams(c.Limits), reader: newLogReader(c.Log)}
-	if c.Access.known() {
+	if c.Access.enabled() {
 		var err error
 		if a.access, err = newAccess(c.Access, c.Node, c.Limits, c.Log); err != nil {
 			return nil, err
@@ -146,4 +145,4 @@ func New(c Config) (*API, error) {
 func (a *API) Close() error { return a.reader.Close() }
 
 // Local returns the handler of all paths, without authentication.
-func (a *API) Local() http.Handler { return a.bounded(a.mux("local", everything)) }
+func (a *API) Local() http.Handler { return a.bounded(a.mux("local", allRoutes)) }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/pprof" // its own registration is on a mux that nobody serves
+	"net/http/pprof" // it registers itself with http.DefaultServeMux, which is not served
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,7 +17,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// serveSummary tells what pods use.
+// serveSummary answers with the resource usage of the node and its pods.
 func (a *API) serveSummary(w http.ResponseWriter, r *http.Request) error {
 	only, err := boolParam(r.URL.Query(), "only_cpu_and_memory")
 	if err != nil {
@@ -33,12 +33,12 @@ func (a *API) serveSummary(w http.ResponseWriter, r *http.Request) error {
 	return sendJSON(w, summary)
 }
 
-// serveConfigz tells the configuration that is in force.
+// serveConfigz answers with the configuration in force.
 func (a *API) serveConfigz(w http.ResponseWriter, _ *http.Request) error {
 	return sendJSON(w, map[string]any{"kubeletconfig": a.Configz})
 }
 
-// serveFlagz tells the flags, for people to read.
+// serveFlagz answers with the flags, as text for people.
 func (a *API) serveFlagz(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
 	text.WriteString("\nkubelet flagz\n" + notForPrograms + "\n")
@@ -51,7 +51,7 @@ func (a *API) serveFlagz(w http.ResponseWriter, _ *http.Request) error {
 
 const notForPrograms = "This page is for people: its form may change at any time.\n"
 
-// serveStatusz tells what this process is, for people to read.
+// serveStatusz answers with versions, start time and paths, as text for people.
 func (a *API) serveStatusz(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
 	text.WriteString("\nkubelet statusz\n" + notForPrograms + "\n")
@@ -61,7 +61,7 @@ func (a *API) serveStatusz(w http.ResponseWriter, _ *http.Request) error {
 	fmt.Fprintf(&text, "Binary version: %s\n", a.Version)
 	var paths []string
 	for _, r := range a.routes() {
-		// A pattern up to its first placeholder.
+		// The part of the pattern before its first wildcard.
 		path, _, _ := strings.Cut(r.pattern, "/{")
 		paths = append(paths, path)
 	}
@@ -71,10 +71,10 @@ func (a *API) serveStatusz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// maxProfile is how long a profile may take.
+// maxProfile is the longest time for which a client may profile the agent.
 const maxProfile = 5 * time.Minute
 
-// serveProfile shows what the agent spends its time and memory on.
+// serveProfile answers with profiles and traces of the agent (pprof).
 func (a *API) serveProfile(w http.ResponseWriter, r *http.Request) error {
 	if !a.Enabled.Profiling {
 		return problemf(http.StatusMethodNotAllowed, "profiling endpoint is disabled.")
@@ -97,7 +97,7 @@ func (a *API) serveProfile(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveCommandLine tells how the agent was started, without what its flags keep secret.
+// serveCommandLine answers with the command line of the agent, without the secrets in its flags.
 func (a *API) serveCommandLine(w http.ResponseWriter) {
 	line := []string{os.Args[0]}
 	for _, name := range slices.Sorted(maps.Keys(a.Flags)) {
@@ -106,7 +106,7 @@ func (a *API) serveCommandLine(w http.ResponseWriter) {
 	sendText(w, strings.Join(line, "\x00"))
 }
 
-// serveVerbosity changes how much is logged.
+// serveVerbosity sets the log level.
 func (a *API) serveVerbosity(w http.ResponseWriter, r *http.Request) error {
 	if !a.Enabled.DebugFlags || a.SetVerbosity == nil {
 		return problemf(http.StatusMethodNotAllowed, "flags endpoint is disabled.")
@@ -126,7 +126,7 @@ func (a *API) serveVerbosity(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveCheckpoint writes the state of a container to a file.
+// serveCheckpoint checkpoints a container into a file.
 func (a *API) serveCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	if a.CheckpointDir == "" {
 		return notFound(w, r)
@@ -147,7 +147,7 @@ func (a *API) serveCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(a.CheckpointDir, 0o700); err != nil { // it holds the memory of programs
+	if err := os.MkdirAll(a.CheckpointDir, 0o700); err != nil { // checkpoints contain the memory of programs
 		return fmt.Errorf("make the folder of checkpoints: %w", err)
 	}
 	file := filepath.Join(a.CheckpointDir, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", p.Name, p.Namespace, name, time.Now().Format(time.RFC3339)))

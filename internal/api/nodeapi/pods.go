@@ -68,7 +68,8 @@ func (a *API) findPod(r *http.Request) (*v1.Pod, error) {
 	return found, nil
 }
 
-// runningContainer returns the id of the container that a path names, which runs.
+// runningContainer returns the ID of the container that a path names. A container that does not run
+// is an error.
 func (a *API) runningContainer(r *http.Request) (string, error) {
 	p, err := a.findPod(r)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// problem is an answer other than 200: its code, and the text for the user.
+// problem is an error with its HTTP status code and a text for the user.
 type problem struct {
 	code int
 	text string
@@ -19,7 +19,7 @@ func problemf(code int, format string, args ...any) error {
 	return &problem{code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// fail answers with an error: what went wrong with the node is a 500.
+// fail answers with an error. The status code of an error that is no problem is 500.
 func fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	var p *problem
@@ -29,7 +29,7 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// sendJSON answers with a value.
+// sendJSON answers with a value as JSON.
 func sendJSON(w http.ResponseWriter, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -40,7 +40,7 @@ func sendJSON(w http.ResponseWriter, value any) error {
 	return nil
 }
 
-// sendText answers with text that no browser takes for a page.
+// sendText answers with text that no browser interprets as HTML.
 func sendText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

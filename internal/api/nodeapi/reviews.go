@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	maxAnswers    = 4096 // that are remembered
+	maxAnswers    = 4096 // size of a cache
 	reviewTimeout = 10 * time.Second
 	maxReviews    = 16 // at a time
 	maxTokenBytes = 16 << 10
-	// unknownTTL is how long a token stays unknown: short, because it may be a new one.
+	// unknownTTL is how long the answer to an unknown token is cached: short, because the token
+	// may become valid.
 	unknownTTL = 10 * time.Second
 
-	reviewBurst  = 3 // seconds' worth of reviews that an address may have at once
+	reviewBurst  = 3 // burst of an address, in seconds of its rate
 	maxAddresses = 1024
 	addressTTL   = time.Minute
 )
@@ -37,19 +38,19 @@ const (
 // reviewLimiter bounds the token and access reviews that clients cause at the API server.
 type reviewLimiter struct {
 	perSecond int // for one address
-	open      chan struct{}
+	slots     chan struct{}
 	byAddress *cache.LRUExpireCache
 }
 
 func newReviewLimiter(perSecond int) *reviewLimiter {
-	return &reviewLimiter{perSecond: perSecond, open: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
+	return &reviewLimiter{perSecond: perSecond, slots: make(chan struct{}, maxReviews), byAddress: cache.NewLRUExpireCache(maxAddresses)}
 }
 
-// do makes a review, unless its address has made too many.
+// do calls call, which makes a review, unless the address of the client has caused too many.
 func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(context.Context) error) error {
 	limiter, ok := q.byAddress.Get(from)
 	if !ok {
-		// Two requests may both make one. That is a few more questions.
+		// Two concurrent requests may make a limiter each, which allows a few more reviews.
 		limiter = flowcontrol.NewTokenBucketRateLimiter(float32(q.perSecond), q.perSecond*reviewBurst)
 		q.byAddress.Add(from, limiter, addressTTL)
 	}
@@ -59,8 +60,8 @@ func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(conte
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	select {
-	case q.open <- struct{}{}:
-		defer func() { <-q.open }()
+	case q.slots <- struct{}{}:
+		defer func() { <-q.slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -72,7 +73,7 @@ func (q *reviewLimiter) do(ctx context.Context, from netip.Addr, call func(conte
 type tokens struct {
 	client  authenticationv1.TokenReviewInterface
 	ttl     time.Duration
-	answers *cache.LRUExpireCache // of user; nil for a token of no user
+	answers *cache.LRUExpireCache // of type user; nil for an unknown token
 	limiter *reviewLimiter
 }
 
@@ -87,7 +88,7 @@ func bearer(header string) (string, bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != "" && len(token) <= maxTokenBytes
 }
 
-var errTokenOfNobody = errors.New("the token is nobody's")
+var errUnknownToken = errors.New("the token is nobody's")
 
 func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user, error) {
 	key := sha256.Sum256([]byte(token))
@@ -95,7 +96,7 @@ func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user,
 		if u, known := answer.(user); known {
 			return u, nil
 		}
-		return user{}, errTokenOfNobody
+		return user{}, errUnknownToken
 	}
 	var review *authenticationapi.TokenReview
 	err := t.limiter.do(ctx, from, func(ctx context.Context) (err error) {
@@ -107,12 +108,12 @@ func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user,
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" {
 		t.answers.Add(key, nil, min(t.ttl, unknownTTL))
-		return user{}, errTokenOfNobody
+		return user{}, errUnknownToken
 	}
 	is := review.Status.User
 	u := user{Name: is.Username, UID: is.UID, Groups: is.Groups, Extra: map[string][]string{}}
-	if !slices.Contains(u.Groups, groupKnown) {
-		u.Groups = append(slices.Clone(u.Groups), groupKnown)
+	if !slices.Contains(u.Groups, groupAuthenticated) {
+		u.Groups = append(slices.Clone(u.Groups), groupAuthenticated)
 	}
 	for k, v := range is.Extra {
 		u.Extra[k] = v
@@ -125,7 +126,7 @@ func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user,
 type rights struct {
 	client          authorizationv1.SubjectAccessReviewInterface
 	allowed, denied time.Duration
-	answers         *cache.LRUExpireCache // of bool
+	answers         *cache.LRUExpireCache // of type bool
 	limiter         *reviewLimiter
 }
 

@@ -9,15 +9,15 @@ import (
 type route struct {
 	pattern string   // of http.ServeMux, without a method
 	methods []string // none: GET
-	// needs are the subresources of the node of which a client must have one.
+	// needs are subresources of the node: a client must have the right to one of them.
 	needs []string
-	// creates says that the right to create is needed, with any method: to run a command is
-	// more than to read, and a WebSocket always begins with GET.
+	// creates: the verb of the right is create, whatever the method: running a command is more
+	// than reading, and a WebSocket always begins with GET.
 	creates bool
 
 	readOnly bool // also on the read-only port, which has no authentication
 	debug    bool // only while debugging is enabled
-	stream   bool // may take as long as it likes, and is counted
+	stream   bool // has no deadline, and counts against the limits of streams
 	serve    func(http.ResponseWriter, *http.Request) error
 }
 
@@ -69,10 +69,10 @@ func (a *API) routes() []route {
 	}
 }
 
-// Which routes a server has.
-func everything(route) bool   { return true }
-func readable(r route) bool   { return r.readOnly }
-func healthOnly(r route) bool { return r.pattern == "/healthz" || r.pattern == "/healthz/{check}" }
+// Filters of the routes of a server.
+func allRoutes(route) bool        { return true }
+func readOnlyRoutes(r route) bool { return r.readOnly }
+func healthRoutes(r route) bool   { return r.pattern == "/healthz" || r.pattern == "/healthz/{check}" }
 
 // verbs are the RBAC verbs of HTTP methods.
 var verbs = map[string]string{
@@ -125,7 +125,7 @@ func (a *API) counted(server string, r route, next http.Handler) http.Handler {
 	return a.Count(server, r.pattern, r.stream, next)
 }
 
-// serve answers on one route.
+// serve returns the handler of a route, with its checks and limits.
 func (a *API) serve(r route) http.HandlerFunc {
 	handle := a.answer(r.serve)
 	if r.stream {
@@ -147,7 +147,7 @@ func notFound(http.ResponseWriter, *http.Request) error {
 	return problemf(http.StatusNotFound, "404: Page Not Found")
 }
 
-// page makes a route's handler of an http.Handler.
+// page returns the handler of a route for an http.Handler.
 func page(h http.Handler) func(http.ResponseWriter, *http.Request) error {
 	if h == nil {
 		return notFound

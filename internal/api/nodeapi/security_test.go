@@ -163,7 +163,7 @@ func TestAnswersOfTheClusterAreRemembered(t *testing.T) {
 	}
 	for _, spec := range w.cluster.reviews {
 		a := spec.ResourceAttributes
-		if spec.User != "reader" || !slices.Equal(spec.Groups, []string{"g", groupKnown}) || a.Resource != "nodes" || a.Name != "one" || a.Version != "v1" {
+		if spec.User != "reader" || !slices.Equal(spec.Groups, []string{"g", groupAuthenticated}) || a.Resource != "nodes" || a.Name != "one" || a.Version != "v1" {
 			t.Errorf("the cluster was asked %+v %+v", spec, a)
 		}
 	}
@@ -207,7 +207,7 @@ func TestAClusterThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
 func TestAnonymousIsWhoShowsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Access.Anonymous = true })
-	w.allow(anonymousName, "get/healthz")
+	w.allow(anonymousUser, "get/healthz")
 	client := w.client("")
 	for _, test := range []struct {
 		path, token string

@@ -24,7 +24,7 @@ type TLS struct {
 	Curves         []tls.CurveID // empty: Go's choice
 }
 
-// Addresses are where to listen. A port of 0 is left closed.
+// Addresses are the addresses and ports to listen on. A port of 0 is left closed.
 type Addresses struct {
 	Address      netip.Addr
 	Port         int
@@ -34,7 +34,7 @@ type Addresses struct {
 	HealthzPort    int
 }
 
-// Listeners are the open ports; a port that is not open is nil.
+// Listeners are the listeners of the open ports. The listener of a closed port is nil.
 type Listeners struct{ Secure, ReadOnly, Healthz net.Listener }
 
 // Listen opens the ports, or none of them.
@@ -74,7 +74,7 @@ func (l Listeners) Close() error {
 	return errors.Join(errs...)
 }
 
-// stopTimeout is how long requests may take to end when the agent does.
+// stopTimeout is how long requests may take to end when the agent stops.
 const stopTimeout = 3 * time.Second
 
 // Serve answers on the ports until ctx ends, and closes them. It returns the error of a port
@@ -88,10 +88,10 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 		servers[tls.NewListener(newBoundedListener(l.Secure, a.Limits), a.tlsConfig())] = a.server(ctx, a.guardedMux())
 	}
 	if l.ReadOnly != nil {
-		servers[newBoundedListener(l.ReadOnly, a.Limits)] = a.server(ctx, a.mux("readonly", readable))
+		servers[newBoundedListener(l.ReadOnly, a.Limits)] = a.server(ctx, a.mux("readonly", readOnlyRoutes))
 	}
 	if l.Healthz != nil {
-		servers[newBoundedListener(l.Healthz, a.Limits)] = a.server(ctx, a.mux("healthz", healthOnly))
+		servers[newBoundedListener(l.Healthz, a.Limits)] = a.server(ctx, a.mux("healthz", healthRoutes))
 	}
 	group := run.NewGroup(ctx, a.Log)
 	failed := make(chan error, len(servers))
@@ -111,7 +111,7 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 	defer cancel()
 	for _, s := range servers {
 		if s.Shutdown(stop) != nil {
-			_ = s.Close() // a client does not read its answer
+			_ = s.Close() // a client does not read its answer in time
 		}
 	}
 	group.Stop()
@@ -127,7 +127,7 @@ func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 		IdleTimeout:       a.Limits.IdleTimeout,
 		MaxHeaderBytes:    a.Limits.HeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		// Clients that speak no TLS, or no HTTP, are no fault of the node, and can come often.
+		// Errors of clients that do not use TLS or HTTP are no errors of the node, and may be many.
 		ErrorLog:  slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 		Protocols: new(http.Protocols),
 	}
@@ -142,10 +142,10 @@ func (a *API) tlsConfig() *tls.Config {
 		CipherSuites:     a.TLS.Ciphers,
 		CurvePreferences: a.TLS.Curves,
 		NextProtos:       []string{"http/1.1"},
-		// A certificate is requested, and verified with the request: there may be a token.
+		// A certificate is optional, since the client may have a token, and is verified with the request.
 		ClientAuth: tls.RequestClientCert,
 	}
-	// One config for each set of authorities: the keys of its sessions are its own.
+	// Each set of CAs has a config of its own, since session keys belong to a config.
 	var (
 		mu      sync.Mutex
 		current *tls.Config
@@ -157,7 +157,7 @@ func (a *API) tlsConfig() *tls.Config {
 		if current == nil || current.ClientCAs != authorities {
 			current = base.Clone()
 			current.GetConfigForClient = nil
-			current.ClientCAs = authorities // clients choose their certificate by it
+			current.ClientCAs = authorities // sent to clients, which choose their certificate by it
 		}
 		return current, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// serveSystemLogs shows the files of the machine's log folder. Nothing outside of it
-// can be reached, whatever a path or a link says.
+// serveSystemLogs serves the files of the machine's log folder. Neither a path nor a symbolic link can
+// reach files outside of it.
 func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case !a.Enabled.SystemLogs || a.SystemLogDir == "":
@@ -28,8 +28,8 @@ func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// maxListed is how many entries of a folder are shown. A pod that has the folder as a
-// hostPath can make any number.
+// maxListed is how many entries of a folder are listed. A pod that has the folder as a
+// hostPath can make any number of files.
 const maxListed = 10_000
 
 // plainFiles is a file system with regular files and folders alone: to open a named pipe would
@@ -65,28 +65,28 @@ func (p plainFiles) openPlain(name string) (fs.File, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return shortList{file, p.maxListed}, nil
+	return boundedDir{file, p.maxListed}, nil
 }
 
 func isPlain(info fs.FileInfo) bool { return info.IsDir() || info.Mode().IsRegular() }
 
-// shortList is a file, or a folder that is not listed if it has more than so many entries.
-type shortList struct {
+// boundedDir is a file, or a folder that fails to be listed if it has more than maxEntries entries.
+type boundedDir struct {
 	*os.File
-	most int
+	maxEntries int
 }
 
 // ReadDir implements fs.ReadDirFile. With n < 0 it lists all.
-func (s shortList) ReadDir(n int) ([]fs.DirEntry, error) {
+func (s boundedDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n >= 0 {
 		return s.File.ReadDir(n)
 	}
-	entries, err := s.File.ReadDir(s.most + 1)
+	entries, err := s.File.ReadDir(s.maxEntries + 1)
 	switch {
 	case errors.Is(err, io.EOF):
 		err = nil
-	case len(entries) > s.most:
-		entries, err = nil, fmt.Errorf("%s has more than %d entries", s.Name(), s.most)
+	case len(entries) > s.maxEntries:
+		entries, err = nil, fmt.Errorf("%s has more than %d entries", s.Name(), s.maxEntries)
 	}
 	return entries, err
 }

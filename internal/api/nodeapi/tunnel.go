@@ -20,8 +20,8 @@ import (
 	"berth/internal/lib/run"
 )
 
-// tunnel carries the SPDY of a port-forward that a client has put into a WebSocket.
-func (a *API) tunnel(w http.ResponseWriter, r *http.Request, location *url.URL) error {
+// proxyTunnel proxies a port-forward whose client tunnels SPDY through a WebSocket.
+func (a *API) proxyTunnel(w http.ResponseWriter, r *http.Request, location *url.URL) error {
 	const inner = protocol.PortForwardV1Name
 	runtime, answer, err := dialSPDY(r, location, inner)
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *API) tunnel(w http.ResponseWriter, r *http.Request, location *url.URL) 
 
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{protocol.WebsocketsSPDYTunnelingPrefix + inner},
-		CheckOrigin:  func(*http.Request) bool { return true }, // clients are no browsers, and say who they are
+		CheckOrigin:  func(*http.Request) bool { return true }, // clients are no browsers, and are authenticated
 	}
 	socket, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
@@ -41,16 +41,16 @@ func (a *API) tunnel(w http.ResponseWriter, r *http.Request, location *url.URL) 
 	client := portforward.NewTunnelingConnection("server", socket)
 	defer func() { _ = client.Close() }()
 
-	// The first side to end takes the other with it.
+	// When one side ends, the other is closed.
 	group := run.NewGroup(r.Context(), a.Log)
 	ended := make(chan struct{}, 2)
-	carry := func(to io.Writer, from io.Reader) func() {
+	copyTo := func(to io.Writer, from io.Reader) func() {
 		return func() {
 			_, _ = io.Copy(to, from)
 			ended <- struct{}{}
 		}
 	}
-	for name, copyAll := range map[string]func(){"to the runtime": carry(runtime, client), "to the client": carry(client, answer)} {
+	for name, copyAll := range map[string]func(){"to the runtime": copyTo(runtime, client), "to the client": copyTo(client, answer)} {
 		group.Go("port-forward "+name, func(context.Context) { copyAll() })
 	}
 	select {
@@ -62,7 +62,8 @@ func (a *API) tunnel(w http.ResponseWriter, r *http.Request, location *url.URL) 
 	return nil
 }
 
-// dialSPDY connects to the runtime. What it says after its answer is in the reader.
+// dialSPDY opens a SPDY connection to the runtime. Data of the runtime is read from the returned reader,
+// which may have buffered some.
 func dialSPDY(r *http.Request, location *url.URL, version string) (net.Conn, *bufio.Reader, error) {
 	conn, err := proxy.DialURL(r.Context(), location, nil)
 	if err != nil {

@@ -26,9 +26,9 @@ const (
 	statusTimeout = 10 * time.Second
 )
 
-// translate speaks WebSocket with the protocol v5 to a client, and SPDY to the
-// runtime. v5 is v4 with a way to say that stdin has ended.
-func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.URL, s cri.Streams) {
+// proxyV5 translates between a client with WebSocket and the protocol v5, and the runtime with SPDY.
+// v5 is v4 with a message for the end of stdin.
+func (a *API) proxyV5(w http.ResponseWriter, r *http.Request, location *url.URL, s cri.Streams) {
 	channels := make([]wsstream.ChannelType, protocol.StreamResize+1)
 	for number, wanted := range map[int]bool{protocol.StreamStdOut: s.Stdout, protocol.StreamStdErr: s.Stderr, protocol.StreamErr: true} {
 		if wanted {
@@ -47,7 +47,7 @@ func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.UR
 		return // the library has answered
 	}
 	defer func() { _ = conn.Close() }()
-	// An empty message tells the client that it is connected.
+	// The client waits for an empty message to know that it is connected.
 	first := protocol.StreamErr
 	if s.Stdout {
 		first = protocol.StreamStdOut
@@ -69,18 +69,18 @@ func (a *API) translate(w http.ResponseWriter, r *http.Request, location *url.UR
 		options.Stderr = client[protocol.StreamStdErr]
 	}
 	if s.TTY {
-		options.TerminalSizeQueue = &sizes{json.NewDecoder(client[protocol.StreamResize])}
+		options.TerminalSizeQueue = &terminalSizes{json.NewDecoder(client[protocol.StreamResize])}
 	}
-	status, err := json.Marshal(statusOf(speakSPDY(ctx, location, options)))
+	status, err := json.Marshal(statusOf(streamSPDY(ctx, location, options)))
 	if err != nil {
-		return // it is made of texts and numbers
+		return // does not happen: a Status has only texts and numbers
 	}
 	conn.SetWriteDeadline(statusTimeout)
 	_, _ = client[protocol.StreamErr].Write(status)
 }
 
-// speakSPDY connects streams to the runtime until they end.
-func speakSPDY(ctx context.Context, location *url.URL, options remotecommand.StreamOptions) error {
+// streamSPDY connects streams to the runtime over SPDY until they end.
+func streamSPDY(ctx context.Context, location *url.URL, options remotecommand.StreamOptions) error {
 	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingInterval})
 	if err != nil {
 		return err
@@ -111,11 +111,11 @@ func statusOf(err error) metav1.Status {
 	return apierrors.NewInternalError(err).Status()
 }
 
-// sizes reads the sizes of a client's terminal from the resize stream.
-type sizes struct{ from *json.Decoder }
+// terminalSizes reads the sizes of a client's terminal from the resize stream.
+type terminalSizes struct{ from *json.Decoder }
 
-// Next waits for the next size. Nil: there are no more.
-func (s *sizes) Next() *remotecommand.TerminalSize {
+// Next returns the next size of the terminal, or nil at the end of the stream.
+func (s *terminalSizes) Next() *remotecommand.TerminalSize {
 	var size remotecommand.TerminalSize
 	if err := s.from.Decode(&size); err != nil {
 		return nil
