@@ -16,21 +16,21 @@
 //	GET /v1/pods?watch=1                      a stream of Event, one per line
 //	GET /v1/pods/{name}/log                   the log of a container, as text
 //	GET /v1/namespaces/{ns}/pods/{name}/log   the same
-//	GET /v1/events                            v1.EventList, what happened last is at the end
+//	GET /v1/events                            v1.EventList, the latest event at the end
 //	GET /v1/events?watch=1                    a stream of Event, one per line
 //	POST /v1/drain                            a stream of DrainEvent, one per line, while pods are stopped
-//	DELETE /v1/drain                          undoes that
+//	DELETE /v1/drain                          undoes a drain
 //	POST /v1/pods/{name}/ephemeralcontainers  adds a v1.EphemeralContainer to a static pod that runs
 //	GET /v1/version                           Version
-//	GET /healthz                              ok, if all is well
+//	GET /healthz                              ok, if all health checks pass
 //
 // All other paths are those of the kubelet's API: /exec, /attach, /portForward and
 // so on, as the node's HTTPS port has them.
 //
-// Pods are chosen with ?namespace= and ?name=, and events by the pod that they
-// are of, with ?namespace=, ?pod= and ?uid=. A name is the pod's, or the manifest's,
+// Pods are chosen with ?namespace= and ?name=, and events by their pod, with
+// ?namespace=, ?pod= and ?uid=. A name is that of the pod, or that of its manifest,
 // without the node's name at the end. An answer other than 200 has a
-// body of one line of text that says what is wrong.
+// body of one line of text, an error message.
 package api
 
 import (
@@ -44,45 +44,44 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// SocketPath is where the server of a root directory listens.
+// SocketPath returns the path of the socket of an agent, by its root directory.
 func SocketPath(rootDir string) string { return filepath.Join(rootDir, "berth.sock") }
 
-// SpareSocketPath is where the server of a root directory listens if no socket can be made
-// there, because its disk is read-only or has no room for another file.
+// SpareSocketPath returns the path of the socket of an agent that can't make one in its root
+// directory, because the disk is read-only or full.
 func SpareSocketPath(rootDir string) string {
 	sum := sha256.Sum256([]byte(filepath.Clean(rootDir)))
 	return "/run/berth-" + hex.EncodeToString(sum[:8]) + ".sock"
 }
 
-// Group is the system's group whose members may talk to the server, and so are as good as
+// Group is the group of the system whose members may open the socket, which gives them the power of
 // root.
 const Group = "berth"
 
-// List is all pods, and the manifests that were refused.
+// List has the pods of the node, and the refused manifests.
 type List struct {
 	Pods    v1.PodList    `json:"pods"`
 	Refused []pod.Refusal `json:"refused"`
 }
 
-// EventType says what an Event tells.
+// EventType is the type of an Event.
 type EventType string
 
 const (
-	// Added, Modified and Deleted tell of a pod. The first two also tell of what
-	// happened to a pod, for the first time and again.
+	// Added, Modified and Deleted have a Pod. Added and Modified may have a v1.Event instead,
+	// which is new or has happened again.
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"
 	Deleted  EventType = "DELETED"
-	// Refused says that a manifest could not be used, and Resolved that this refusal no
-	// longer stands.
+	// Refused has a new refusal, and Resolved a refusal that is no longer in force.
 	Refused  EventType = "REFUSED"
 	Resolved EventType = "RESOLVED"
-	// Synced comes once, after the events that tell the state at the beginning.
+	// Synced is sent once, after the events of the state at the beginning.
 	Synced EventType = "SYNCED"
 )
 
-// Event is one line of a watch. A watch tells the state as it is, not each step
-// to it: changes that come faster than they are read are sent as one.
+// Event is one line of a watch. A watch sends the present state, not each step to it: changes that
+// come faster than the client reads are sent as one.
 type Event struct {
 	Type    EventType    `json:"type"`
 	Pod     *v1.Pod      `json:"pod,omitempty"`
@@ -97,7 +96,7 @@ type Version struct {
 	Platform  string `json:"platform"`
 }
 
-// NewVersion describes this binary, which was built as version.
+// NewVersion returns the build information of this binary, which was built as version.
 func NewVersion(version string) Version {
 	return Version{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }
@@ -107,17 +106,17 @@ const (
 	QueryContainer  = "container"
 	QueryFollow     = "follow"
 	QueryPrevious   = "previous"
-	QueryID         = "id"    // of one instance of the container, as its status has it
+	QueryID         = "id"    // ID of one instance of the container, as in the status
 	QueryTail       = "tail"  // a number of lines
 	QuerySince      = "since" // a time as of RFC 3339, or an age such as 5m
 	QueryTimestamps = "timestamps"
 	QueryLimitBytes = "limitBytes"
 )
 
-// Headers of a log answer. ErrorTrailer comes after the text, and says why it
+// Headers of the answer to a log request. ErrorTrailer is a trailer: the error for which the log
 // ended early.
 const (
-	HeaderContainer  = "Berth-Container"  // whose log it is
-	HeaderContainers = "Berth-Containers" // all that the pod has, if none was named
+	HeaderContainer  = "Berth-Container"  // name of the container
+	HeaderContainers = "Berth-Containers" // all containers of the pod, if the request named none
 	ErrorTrailer     = "Berth-Error"
 )

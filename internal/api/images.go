@@ -11,24 +11,24 @@ import (
 //	POST /v1/images/pull?image=NAME     a stream of ImageEvent, one per line
 //	POST /v1/images/load?name=NAME      the body is an archive; a stream of ImageEvent
 //	DELETE /v1/images?image=NAME        removes an unused image
-//	POST /v1/images/gc                  GCReport, of what was removed to make room
-//	POST /v1/images/gc?dryRun=1         GCReport, of what would be
+//	POST /v1/images/gc                  GCReport, of the removed images
+//	POST /v1/images/gc?dryRun=1         GCReport, of the images that would be removed
 
 // The queries of these requests.
 const (
 	QueryImage  = "image"
-	QueryName   = "name" // of an archive: its images without one are called after it
+	QueryName   = "name" // of an archive: images in it without a name are named after it
 	QueryDryRun = "dryRun"
-	QueryAll    = "all" // whatever can be spared, however much room there is
+	QueryAll    = "all" // all unused images, however much room there is
 )
 
-// ImageStep says what an ImageEvent tells.
+// ImageStep is the type of an ImageEvent.
 type ImageStep string
 
 const (
-	ImageComes  ImageStep = "COMES"  // so much of it is here; the total is 0 if it is not known
-	ImageDone   ImageStep = "DONE"   // the last one, with the names of what is here now
-	ImageFailed ImageStep = "FAILED" // the last one, with the error
+	ImageProgress ImageStep = "COMES"  // with the progress of the transfer
+	ImageDone     ImageStep = "DONE"   // the last event, with the names of the images
+	ImageFailed   ImageStep = "FAILED" // the last event, with the error
 )
 
 // ImageEvent is one line of the answer to a pull, or a load.
@@ -47,12 +47,12 @@ type GCReport struct {
 	High      int      `json:"high"` // percent
 	Low       int      `json:"low"`
 	Items     []GCItem `json:"items"` // images to be removed come first, in the order of removal
-	Freed     int64    `json:"freed"` // bytes; what would be, if nothing was done
+	Freed     int64    `json:"freed"` // bytes; with DryRun, those that would be freed
 	Missing   int64    `json:"missing,omitempty"`
-	Error     string   `json:"error,omitempty"` // why there is nothing else
+	Error     string   `json:"error,omitempty"` // the other fields are not set
 }
 
-// GCItem says whether an image is removed, and why.
+// GCItem is the decision about an image: whether it is removed, and the reason in Message.
 type GCItem struct {
 	ID       string     `json:"id"`
 	Name     string     `json:"name"`

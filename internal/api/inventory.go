@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// The paths of the objects on a node beside its pods. The node itself is a v1.Node.
+// The paths of the node, its images and volumes, and of details of pods.
 //
 //	GET /v1/node                                    v1.Node
 //	GET /v1/images                                  ImageList
@@ -10,7 +10,7 @@ import "time"
 //	GET /v1/namespaces/{ns}/pods/{name}/probes      ProbeList
 //	GET /v1/namespaces/{ns}/pods/{name}/waterfall   Waterfall
 
-// ImageList is all images that the runtime has.
+// ImageList has all images of the runtime.
 type ImageList struct {
 	Items []Image `json:"items"`
 }
@@ -22,25 +22,25 @@ type Image struct {
 	Digests []string `json:"digests,omitempty"`
 	Size    int64    `json:"size"` // bytes
 	Pinned  bool     `json:"pinned,omitempty"`
-	Pods    []string `json:"pods,omitempty"` // that use it, as namespace/name
+	Pods    []string `json:"pods,omitempty"` // namespace/name of the pods that use the image
 }
 
-// VolumeList is the volumes of pods.
+// VolumeList has the volumes of all pods.
 type VolumeList struct {
 	Items []Volume `json:"items"`
 }
 
-// Volume is one of a pod. What is not known, or would cost much to find out, is
-// left out.
+// Volume is a volume of a pod. Capacity and Used are left out if they are not known, or expensive
+// to measure.
 type Volume struct {
 	Namespace string     `json:"namespace"`
 	Pod       string     `json:"pod"`
 	UID       string     `json:"uid"` // of the pod
 	Name      string     `json:"name"`
 	Kind      string     `json:"kind"`   // such as emptyDir
-	Source    string     `json:"source"` // what it is made from
+	Source    string     `json:"source"` // name of an object, path or server
 	Path      string     `json:"path,omitempty"`
-	Since     *time.Time `json:"since,omitempty"` // when it was made
+	Since     *time.Time `json:"since,omitempty"` // when it was set up
 	Capacity  *int64     `json:"capacity,omitempty"`
 	Used      *int64     `json:"used,omitempty"`
 }
@@ -58,7 +58,6 @@ type ProbeResult struct {
 	Outcome   string    `json:"outcome"`
 	Output    string    `json:"output,omitempty"`
 	InARow    int       `json:"inARow"`
-	// Ended says that it is about a container that has ended. The one that takes its
-	// place has not answered yet.
+	// Ended: the result is of a container that has ended. Its successor has no result yet.
 	Ended bool `json:"ended,omitempty"`
 }

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// errEmpty says that an archive has nothing in it.
+// errEmpty says that an archive has no entries.
 var errEmpty = errors.New("nothing came out of the container")
 
-// keptMode are the bits of a mode that are copied: no setuid, since owners are not.
+// keptMode are the mode bits that are copied. Owners are not copied, so setuid must not be either.
 const keptMode = fs.ModePerm
 
-// unpack writes an archive below root. What it calls base is called name there.
-// The archive comes from a container, which may be up to anything: root lets
-// nothing be written elsewhere, whatever names and links say.
+// unpack unpacks an archive below root. The entry base of the archive gets the name name.
+// The archive comes from a container and is not trusted: root keeps names and links from
+// writing anywhere else.
 func unpack(from io.Reader, root *os.Root, base, name string, warn func(string)) error {
-	u := unpacking{root: root, warn: warn, modes: map[string]fs.FileMode{}}
+	u := unpacker{root: root, warn: warn, modes: map[string]fs.FileMode{}}
 	archive := tar.NewReader(from)
 	for n := 0; ; n++ {
 		header, err := archive.Next()
@@ -38,14 +38,14 @@ func unpack(from io.Reader, root *os.Root, base, name string, warn func(string))
 		if !ok {
 			return fmt.Errorf("the container sends %q, which is not below what was asked for: not copied", header.Name)
 		}
-		if err := u.entry(archive, header, to, base, name); err != nil {
+		if err := u.writeEntry(archive, header, to, base, name); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Join(root.Name(), to), err)
 		}
 	}
 }
 
-// rename returns the path of an entry below name instead of base, or that it is
-// not below base.
+// rename replaces base by name in the path of an entry. It returns false if the entry is not below
+// base.
 func rename(entry, base, name string) (string, bool) {
 	entry, base = path.Clean(entry), path.Clean(base)
 	if base == "." {
@@ -60,24 +60,25 @@ func rename(entry, base, name string) (string, bool) {
 	return to, below && filepath.IsLocal(to)
 }
 
-type unpacking struct {
+// unpacker writes the entries of one archive.
+type unpacker struct {
 	root  *os.Root
 	warn  func(string)
-	modes map[string]fs.FileMode // of folders, set at last: some can't be written to
+	modes map[string]fs.FileMode // of folders, set at the end: some folders are not writable
 }
 
-func (u *unpacking) entry(archive io.Reader, h *tar.Header, to, base, name string) error {
-	if err := u.folder(path.Dir(to)); err != nil {
+func (u *unpacker) writeEntry(archive io.Reader, h *tar.Header, to, base, name string) error {
+	if err := u.makeFolder(path.Dir(to)); err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		if to != "." { // which is not of the archive
+		if to != "." { // the destination keeps its mode
 			u.modes[to] = h.FileInfo().Mode() & keptMode
 		}
-		return u.folder(to)
+		return u.makeFolder(to)
 	case tar.TypeReg:
-		return u.file(archive, to, h.FileInfo().Mode()&keptMode)
+		return u.writeFile(archive, to, h.FileInfo().Mode()&keptMode)
 	case tar.TypeSymlink:
 		if !staysBelow(name, to, h.Linkname) {
 			u.warn(fmt.Sprintf("left out %s: a link to %s, which is not copied", to, h.Linkname))
@@ -102,8 +103,8 @@ func (u *unpacking) entry(archive io.Reader, h *tar.Header, to, base, name strin
 	return nil
 }
 
-// staysBelow tells whether a link leads to something below name. Links may lead
-// through others, so a target that goes up after it went down is not trusted.
+// staysBelow tells whether the target of a symbolic link is below name. A target with ".." in its
+// middle is refused, since the part before it may be a link itself.
 func staysBelow(name, link, target string) bool {
 	if path.IsAbs(target) || path.Clean(target) != strings.TrimSuffix(target, "/") {
 		return false
@@ -112,29 +113,29 @@ func staysBelow(name, link, target string) bool {
 	return filepath.IsLocal(to) && (name == "." || to == name || strings.HasPrefix(to, name+"/"))
 }
 
-// folder makes a folder and those that it is in. None of them may be a link: no
-// honest archive has anything below one.
-func (u *unpacking) folder(to string) error {
+// makeFolder makes a folder and its parents. None of them may be a symbolic link: archives of tar
+// have no entries below links.
+func (u *unpacker) makeFolder(to string) error {
 	if to == "." {
 		return nil
 	}
 	info, err := u.root.Lstat(to)
 	switch {
 	case err == nil && info.IsDir():
-		return u.folder(path.Dir(to))
+		return u.makeFolder(path.Dir(to))
 	case err == nil:
 		return fmt.Errorf("%s is there already, and is not a folder", to)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := u.folder(path.Dir(to)); err != nil {
+	if err := u.makeFolder(path.Dir(to)); err != nil {
 		return err
 	}
 	return u.root.Mkdir(to, 0o755)
 }
 
-func (u *unpacking) file(from io.Reader, to string, mode fs.FileMode) error {
-	// A link in its place is not followed, but replaced.
+func (u *unpacker) writeFile(from io.Reader, to string, mode fs.FileMode) error {
+	// An existing symbolic link is replaced, not followed.
 	if info, err := u.root.Lstat(to); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		if err := u.root.Remove(to); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (u *unpacking) file(from io.Reader, to string, mode fs.FileMode) error {
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
-func (u *unpacking) setModes() error {
+func (u *unpacker) setModes() error {
 	for dir, mode := range u.modes {
 		if err := u.root.Chmod(dir, mode); err != nil {
 			return fmt.Errorf("set the mode of %s: %w", dir, err)
@@ -157,8 +158,8 @@ func (u *unpacking) setModes() error {
 	return nil
 }
 
-// pack writes the file or folder at from as an archive, in which it is called name.
-// A link is followed if it is from itself, and else copied as it is.
+// pack writes the file or folder at from as an archive, under the name name. If from is a symbolic
+// link, it is followed; links below from are copied as links.
 func pack(to io.Writer, from, name string) error {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
@@ -173,7 +174,7 @@ func pack(to io.Writer, from, name string) error {
 		if err != nil {
 			return err
 		}
-		return packOne(archive, file, path.Join(name, filepath.ToSlash(rel)))
+		return packEntry(archive, file, path.Join(name, filepath.ToSlash(rel)))
 	})
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", from, err)
@@ -181,7 +182,7 @@ func pack(to io.Writer, from, name string) error {
 	return archive.Close()
 }
 
-func packOne(archive *tar.Writer, file, name string) error {
+func packEntry(archive *tar.Writer, file, name string) error {
 	info, err := os.Lstat(file)
 	if err != nil {
 		return err
@@ -199,7 +200,7 @@ func packOne(archive *tar.Writer, file, name string) error {
 	if err != nil {
 		return err
 	}
-	// Who owns it here says nothing there.
+	// The owner on this machine means nothing in the container.
 	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = name, 0, 0, "", ""
 	h.Mode &= int64(keptMode)
 	if info.IsDir() {
@@ -212,7 +213,7 @@ func packOne(archive *tar.Writer, file, name string) error {
 	if err != nil {
 		return err
 	}
-	// A file that grows meanwhile is copied as far as it was announced.
+	// Of a file that grows meanwhile, the size in the header is copied.
 	_, err = io.CopyN(archive, content, h.Size)
 	return errors.Join(err, content.Close())
 }

@@ -1,5 +1,6 @@
-// Package client talks to a running berth over its local socket. Its errors are
-// for the user of a command: they say what is wrong and what to do next.
+// Package client is the client of the local API, on the socket of a running berth, and of the node
+// API, on that socket or over the network. Its errors are for the user of a command: they say
+// what is wrong and what to do next.
 package client
 
 import (
@@ -22,17 +23,16 @@ import (
 )
 
 const (
-	// headerTimeout is how long an answer may take to begin. Logs and watches
-	// begin at once, also when they have nothing to tell yet.
+	// headerTimeout is how long the server may take to send the header of an answer. Logs and
+	// watches send it at once, even without data.
 	headerTimeout = 15 * time.Second
-	// maxProblem is how much is read of the text of a failed answer.
+	// maxProblem is how many bytes of the body of an error are read.
 	maxProblem = 4 << 10
-	// localURL has a host that is not used: there is but one at the other end of
-	// the socket.
+	// localURL is the base of requests on the socket. Its host is not used.
 	localURL = "http://berth"
 )
 
-// Client is for one root directory. It is to be closed.
+// Client is a client of the berth of one root directory. It has to be closed.
 type Client struct {
 	rootDir   string
 	socket    string
@@ -65,7 +65,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// spareSocket is the second socket of a root directory, whose path may be relative.
+// spareSocket returns the spare socket of a root directory, whose path may be relative.
 func spareSocket(rootDir string) string {
 	if full, err := filepath.Abs(rootDir); err == nil {
 		rootDir = full
@@ -73,10 +73,10 @@ func spareSocket(rootDir string) string {
 	return api.SpareSocketPath(rootDir)
 }
 
-// Close lets go of connections that are not in use.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Filter chooses pods. An empty field does not matter.
+// Filter chooses pods. An empty field matches all pods.
 type Filter struct {
 	Namespace string
 	Name      string // of the pod, or of its manifest
@@ -93,35 +93,35 @@ func (f Filter) query() url.Values {
 	return q
 }
 
-// Pods returns the pods that f chooses, and all refused manifests. That no pod
-// has the name in f is an error.
+// Pods returns the pods that f matches, and all refused manifests. It is an error if no pod has the
+// name in f.
 func (c *Client) Pods(ctx context.Context, f Filter) (*api.List, error) {
 	return read[api.List](ctx, c, "/v1/pods", f.query())
 }
 
-// Version returns what the running berth is.
+// Version returns the version of the running berth.
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 	return read[api.Version](ctx, c, "/v1/version", nil)
 }
 
-// Watch calls tell with the present state and then with each change, until ctx
-// ends, tell returns an error, or berth goes away.
-func (c *Client) Watch(ctx context.Context, f Filter, tell func(api.Event) error) error {
-	return c.watch(ctx, "/v1/pods", f.query(), tell)
+// Watch calls handle with the present state and then with each change, until ctx ends, handle
+// returns an error, or the connection ends.
+func (c *Client) Watch(ctx context.Context, f Filter, handle func(api.Event) error) error {
+	return c.watch(ctx, "/v1/pods", f.query(), handle)
 }
 
-func (c *Client) watch(ctx context.Context, path string, q url.Values, tell func(api.Event) error) error {
+func (c *Client) watch(ctx context.Context, path string, q url.Values, handle func(api.Event) error) error {
 	q.Set("watch", "1")
 	r, err := c.get(ctx, path, q)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Body.Close() }()
-	return readEvents(ctx, c, "watch", r.Body, func(e api.Event) (bool, error) { return false, tell(e) })
+	return readEvents(ctx, c, "watch", r.Body, func(e api.Event) (bool, error) { return false, handle(e) })
 }
 
-// broken explains why a stream ended.
-func (c *Client) broken(ctx context.Context, what string, err error) error {
+// explainEnd returns an error that says why a stream has ended early.
+func (c *Client) explainEnd(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -145,14 +145,14 @@ func read[T any](ctx context.Context, c *Client, path string, q url.Values) (*T,
 	return &value, nil
 }
 
-// readEvents calls handle with each event of an answer, until one is the last or an error. What the answer is of
-// stands in what, for messages.
+// readEvents calls handle with each event of an answer, until handle returns true or an error. what names the
+// request in messages.
 func readEvents[E any](ctx context.Context, c *Client, what string, answer io.Reader, handle func(E) (last bool, err error)) error {
 	events := json.NewDecoder(answer)
 	for {
 		var e E
 		if err := events.Decode(&e); err != nil {
-			return c.broken(ctx, what, err)
+			return c.explainEnd(ctx, what, err)
 		}
 		if last, err := handle(e); last || err != nil {
 			return err
@@ -160,7 +160,7 @@ func readEvents[E any](ctx context.Context, c *Client, what string, answer io.Re
 	}
 }
 
-// get returns an answer that is good. Its body is to be closed.
+// get sends a GET request, and returns the response if its status is 200. Its body has to be closed.
 func (c *Client) get(ctx context.Context, path string, q url.Values) (*http.Response, error) {
 	return c.do(ctx, http.MethodGet, path, q)
 }
@@ -191,7 +191,7 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	return nil, fmt.Errorf("berth on %s answered %s", c.rootDir, r.Status)
 }
 
-// unreachable explains why there is no answer, and what to do about it.
+// unreachable returns an error that says why there is no answer, and what to do about it.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	var timeout net.Error
 	switch {

@@ -15,7 +15,7 @@ import (
 	"berth/internal/api/find"
 )
 
-// Debug adds a container to a running pod, to look into it.
+// Debug adds an ephemeral container to a running pod.
 func (c *Client) Debug(ctx context.Context, p *v1.Pod, add v1.EphemeralContainer) error {
 	body, err := json.Marshal(add)
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *Client) Debug(ctx context.Context, p *v1.Pod, add v1.EphemeralContainer
 	return answer.Body.Close()
 }
 
-// Started waits until a container of a pod runs, or has run, and returns the pod
-// then. One that can't be started is an error.
+// Started waits until a container of a pod runs, or has ended, and returns the pod with its state.
+// A container that can't be started is an error.
 func (c *Client) Started(ctx context.Context, p *v1.Pod, container string) (*v1.Pod, error) {
 	return c.await(ctx, p, func(now *v1.Pod) (bool, error) {
 		s := find.Status(now, container).State
@@ -41,7 +41,7 @@ func (c *Client) Started(ctx context.Context, p *v1.Pod, container string) (*v1.
 	})
 }
 
-// Ended waits until a container of a pod has ended, and returns how.
+// Ended waits until a container of a pod has ended, and returns its terminated state.
 func (c *Client) Ended(ctx context.Context, p *v1.Pod, container string) (*v1.ContainerStateTerminated, error) {
 	now, err := c.await(ctx, p, func(now *v1.Pod) (bool, error) {
 		return find.Status(now, container).State.Terminated != nil, nil
@@ -52,10 +52,10 @@ func (c *Client) Ended(ctx context.Context, p *v1.Pod, container string) (*v1.Co
 	return find.Status(now, container).State.Terminated, nil
 }
 
-// errSeen ends a watch that has seen what it was for.
-var errSeen = errors.New("seen")
+// errSatisfied ends the watch of await.
+var errSatisfied = errors.New("seen")
 
-// await watches a pod until it is as wanted.
+// await watches a pod until wanted returns true or an error.
 func (c *Client) await(ctx context.Context, p *v1.Pod, wanted func(*v1.Pod) (bool, error)) (now *v1.Pod, err error) {
 	err = c.Watch(ctx, Filter{Namespace: p.Namespace, Name: p.Name}, func(e api.Event) error {
 		ours := e.Pod != nil && e.Pod.UID == p.UID
@@ -69,15 +69,15 @@ func (c *Client) await(ctx context.Context, p *v1.Pod, wanted func(*v1.Pod) (boo
 		if seen, err := wanted(now); err != nil || !seen {
 			return err
 		}
-		return errSeen
+		return errSatisfied
 	})
-	if errors.Is(err, errSeen) {
+	if errors.Is(err, errSatisfied) {
 		return now, nil
 	}
 	return nil, err
 }
 
-// stuck tells whether a reason to wait hardly passes by itself.
+// stuck tells whether a waiting reason needs the user: it hardly passes by itself.
 func stuck(reason string) bool {
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",

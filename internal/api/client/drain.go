@@ -24,10 +24,9 @@ func drainQuery(r api.DrainRequest) url.Values {
 	return q
 }
 
-// Drain has the pods of the node stopped, and calls tell as that goes on. It
-// returns the pods that have not ended in time. If ctx ends, no more pods are stopped, and the
-// node stays closed.
-func (c *Client) Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) (left []string, err error) {
+// Drain drains the node, and calls onEvent with its progress. It returns the pods that have not ended
+// in time. If ctx ends, no more pods are stopped, and the node stays drained.
+func (c *Client) Drain(ctx context.Context, r api.DrainRequest, onEvent func(api.DrainEvent)) (left []string, err error) {
 	answer, err := c.do(ctx, http.MethodPost, "/v1/drain", drainQuery(r))
 	if err != nil {
 		return nil, err
@@ -41,13 +40,13 @@ func (c *Client) Drain(ctx context.Context, r api.DrainRequest, tell func(api.Dr
 		case api.DrainFailed:
 			return true, errors.New(e.Error)
 		}
-		tell(e)
+		onEvent(e)
 		return false, nil
 	})
 	return left, err
 }
 
-// Undrain lets the pods of a node run again that was drained.
+// Undrain ends the drain of a node: its pods run again.
 func (c *Client) Undrain(ctx context.Context) error {
 	answer, err := c.do(ctx, http.MethodDelete, "/v1/drain", nil)
 	if err != nil {

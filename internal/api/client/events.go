@@ -10,11 +10,10 @@ import (
 	"berth/internal/api"
 )
 
-// EventFilter chooses events by the pod that they are of. An empty field does
-// not matter.
+// EventFilter chooses events by their pod. An empty field matches all events.
 type EventFilter struct {
 	Namespace string
-	Pod       string // its name, or that of its manifest
+	Pod       string // name of the pod, or of its manifest
 	UID       types.UID
 }
 
@@ -28,13 +27,13 @@ func (f EventFilter) query() url.Values {
 	return q
 }
 
-// Events returns the events that f chooses. What happened last is at the end.
+// Events returns the events that f matches, the latest at the end.
 func (c *Client) Events(ctx context.Context, f EventFilter) (*v1.EventList, error) {
 	return read[v1.EventList](ctx, c, "/v1/events", f.query())
 }
 
-// WatchEvents calls tell with the events that there are, and then with each that
-// comes or happens again, as Watch does with pods.
-func (c *Client) WatchEvents(ctx context.Context, f EventFilter, tell func(api.Event) error) error {
-	return c.watch(ctx, "/v1/events", f.query(), tell)
+// WatchEvents calls handle with the present events, and then with each event that is new or has happened
+// again, as Watch does with pods.
+func (c *Client) WatchEvents(ctx context.Context, f EventFilter, handle func(api.Event) error) error {
+	return c.watch(ctx, "/v1/events", f.query(), handle)
 }

@@ -8,49 +8,49 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// ending finds out whether the server sent the exit status of a process. The library takes a
-// connection that broke for a process that ended with exit code 0.
-type ending struct {
+// exitStatus records whether the server has sent the exit status of a process. Without it, the library
+// would take a broken connection for a process with exit code 0.
+type exitStatus struct {
 	httpstream.UpgradeRoundTripper
 	connected, received atomic.Bool
 }
 
-func (e *ending) missing() bool { return e.connected.Load() && !e.received.Load() }
+func (e *exitStatus) missing() bool { return e.connected.Load() && !e.received.Load() }
 
 // NewConnection implements httpstream.UpgradeRoundTripper.
-func (e *ending) NewConnection(r *http.Response) (httpstream.Connection, error) {
+func (e *exitStatus) NewConnection(r *http.Response) (httpstream.Connection, error) {
 	c, err := e.UpgradeRoundTripper.NewConnection(r)
 	if err != nil {
 		return nil, err
 	}
 	e.connected.Store(true)
-	return endingConnection{c, e}, nil
+	return exitStatusConnection{c, e}, nil
 }
 
-type endingConnection struct {
+type exitStatusConnection struct {
 	httpstream.Connection
-	ending *ending
+	status *exitStatus
 }
 
 // CreateStream implements httpstream.Connection.
-func (c endingConnection) CreateStream(h http.Header) (httpstream.Stream, error) {
+func (c exitStatusConnection) CreateStream(h http.Header) (httpstream.Stream, error) {
 	s, err := c.Connection.CreateStream(h)
 	if err != nil || h.Get(v1.StreamType) != v1.StreamTypeError {
 		return s, err
 	}
-	return endingStream{s, c.ending}, nil
+	return exitStatusStream{s, c.status}, nil
 }
 
-type endingStream struct {
+type exitStatusStream struct {
 	httpstream.Stream
-	ending *ending
+	status *exitStatus
 }
 
 // Read implements io.Reader.
-func (s endingStream) Read(b []byte) (int, error) {
+func (s exitStatusStream) Read(b []byte) (int, error) {
 	n, err := s.Stream.Read(b)
 	if n > 0 {
-		s.ending.received.Store(true)
+		s.status.received.Store(true)
 	}
 	return n, err
 }

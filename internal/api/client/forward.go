@@ -17,21 +17,21 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Forward says which ports of this machine lead to which ports of a pod.
+// Forward configures which ports of this machine are forwarded to which ports of a pod.
 type Forward struct {
 	Addresses []string // of this machine
 	Ports     []string // LOCAL:REMOTE, or one number for both, or :REMOTE for any local one
 	Out, Err  io.Writer
 }
 
-// lost says what became of a pod whose connection broke.
+// lost is the error of a broken connection to a pod: what has happened to the pod.
 type lost string
 
 // Error implements error.
 func (l lost) Error() string { return "lost connection to pod; " + string(l) }
 
-// Forward listens, and passes connections on to a pod, until ctx ends or the pod
-// that it began with no longer runs.
+// Forward listens, and forwards connections to a pod, until ctx ends or the pod is gone, has ended or
+// was replaced.
 func (n *NodeAPI) Forward(ctx context.Context, p *v1.Pod, f Forward) error {
 	if pod.HasEnded(p) {
 		return fmt.Errorf("pod %s has ended: nothing of it listens", find.ManifestName(p))
@@ -50,7 +50,7 @@ func (n *NodeAPI) Forward(ctx context.Context, p *v1.Pod, f Forward) error {
 		return err
 	}
 	if n.watch != nil {
-		// The streams of a pod that went are found broken only when they are used.
+		// Broken streams are noticed only when they are used, so the pod is watched.
 		watched := make(chan struct{})
 		defer func() { <-watched }()
 		defer end(nil)
@@ -71,15 +71,15 @@ func (n *NodeAPI) Forward(ctx context.Context, p *v1.Pod, f Forward) error {
 	return nil
 }
 
-// watchFor calls end when p is no longer the pod that it was.
+// watchFor calls end when the pod p is gone, has ended or was replaced.
 func (n *NodeAPI) watchFor(ctx context.Context, p *v1.Pod, end context.CancelCauseFunc) {
 	seen := false
-	// If the watch ends, so do the streams, and that is the end in any case.
+	// An error of the watch does not matter: the streams end for the same cause.
 	_ = n.watch(ctx, Filter{Namespace: p.Namespace, Name: p.Name}, func(e api.Event) error {
 		now := e.Pod
 		switch {
 		case e.Type == api.Synced && !seen, now != nil && now.UID == p.UID && e.Type == api.Deleted:
-			now, _ = n.again(ctx, p) // there may be another of its name
+			now, _ = n.reload(ctx, p) // a new pod may have the same name
 		case now == nil || now.UID != p.UID:
 			return nil
 		}
@@ -92,14 +92,15 @@ func (n *NodeAPI) watchFor(ctx context.Context, p *v1.Pod, end context.CancelCau
 }
 
 const (
-	looks     = 5 // for what became of a pod
-	lookPause = 200 * time.Millisecond
+	lookups        = 5 // of a pod whose connection broke
+	lookupInterval = 200 * time.Millisecond
 )
 
-// whyLost looks for what became of a pod. The agent may be late to know.
+// whyLost returns what has happened to a pod whose connection broke. It looks the pod up several
+// times, since the agent may notice late.
 func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
-	for range looks {
-		now, err := n.again(ctx, p)
+	for range lookups {
+		now, err := n.reload(ctx, p)
 		switch {
 		case ctx.Err() != nil: // the watch of the pod was faster
 			return whyEnded(ctx)
@@ -110,7 +111,7 @@ func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 			return why
 		}
 		select {
-		case <-time.After(lookPause):
+		case <-time.After(lookupInterval):
 		case <-ctx.Done():
 			return whyEnded(ctx)
 		}
@@ -118,7 +119,7 @@ func (n *NodeAPI) whyLost(ctx context.Context, p *v1.Pod) error {
 	return lost("the pod " + find.ManifestName(p) + " runs: does it listen on that port?")
 }
 
-// whyEnded returns why the pod is lost if that ended ctx, and else the error of ctx.
+// whyEnded returns the lost error with which ctx was cancelled, or else the error of ctx.
 func whyEnded(ctx context.Context) error {
 	if why := lost(""); errors.As(context.Cause(ctx), &why) {
 		return why
@@ -126,7 +127,7 @@ func whyEnded(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// whyBroken says why connections to the pod of before may have broken.
+// whyBroken returns why connections to a pod may have broken, from its state before and now, or "".
 func whyBroken(before, now *v1.Pod) lost {
 	if why := whyGone(before, now); why != "" {
 		return why
@@ -142,8 +143,7 @@ func whyBroken(before, now *v1.Pod) lost {
 	return ""
 }
 
-// whyGone says why no connection to the pod of before leads anywhere any more. It
-// is empty if one may.
+// whyGone returns why no connection to a pod can work any more, from its state before and now, or "".
 func whyGone(before, now *v1.Pod) lost {
 	name := find.ManifestName(before)
 	switch {

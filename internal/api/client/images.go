@@ -13,18 +13,18 @@ import (
 	"berth/internal/lib/progress"
 )
 
-// PullImage has an image pulled, and calls tell as it comes.
-func (c *Client) PullImage(ctx context.Context, image string, tell func(progress.Progress)) error {
+// PullImage pulls an image to the node, and calls report with the progress.
+func (c *Client) PullImage(ctx context.Context, image string, report func(progress.Progress)) error {
 	answer, err := c.do(ctx, http.MethodPost, "/v1/images/pull", url.Values{api.QueryImage: {image}})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	_, err = c.imageEvents(ctx, "pull", answer.Body, tell)
+	_, err = c.imageEvents(ctx, "pull", answer.Body, report)
 	return err
 }
 
-// LoadImages sends an archive of images, and returns the names of those in it.
+// LoadImages sends an archive of images to the node, and returns the names of the images.
 func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader) ([]string, error) {
 	answer, err := c.send(ctx, http.MethodPost, "/v1/images/load", url.Values{api.QueryName: {name}}, archive)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Client) LoadImages(ctx context.Context, name string, archive io.Reader)
 }
 
 // imageEvents reads the progress of a pull or a load, and returns the names of its images.
-func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, tell func(progress.Progress)) (names []string, err error) {
+func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader, report func(progress.Progress)) (names []string, err error) {
 	err = readEvents(ctx, c, what, answer, func(e api.ImageEvent) (last bool, err error) {
 		switch e.Step {
 		case api.ImageDone:
@@ -44,7 +44,7 @@ func (c *Client) imageEvents(ctx context.Context, what string, answer io.Reader,
 		case api.ImageFailed:
 			return true, errors.New(e.Error)
 		}
-		tell(e.Progress)
+		report(e.Progress)
 		return false, nil
 	})
 	return names, err

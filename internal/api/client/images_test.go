@@ -18,14 +18,14 @@ func TestImagesComeAndGo(t *testing.T) {
 		asked, body = r.Method+" "+r.URL.String(), string(text)
 		_, _ = io.WriteString(w, answer)
 	})
-	var told []string
-	tell := func(p progress.Progress) {
-		told = append(told, fmt.Sprint(p.Done, "/", p.Total, " ", p.Rate, " ", p.Remaining))
+	var reported []string
+	report := func(p progress.Progress) {
+		reported = append(reported, fmt.Sprint(p.Done, "/", p.Total, " ", p.Rate, " ", p.Remaining))
 	}
 
 	answer = `{"step":"COMES","done":1,"total":2,"rate":3,"left":1000000000}` + "\n" + `{"step":"DONE","images":["localhost/a:1"]}` + "\n"
-	if err := c.PullImage(t.Context(), "localhost/a:1", tell); err != nil || !slices.Equal(told, []string{"1/2 3 1s"}) {
-		t.Errorf("told %v, %v", told, err)
+	if err := c.PullImage(t.Context(), "localhost/a:1", report); err != nil || !slices.Equal(reported, []string{"1/2 3 1s"}) {
+		t.Errorf("reported %v, %v", reported, err)
 	}
 	if want := "POST /v1/images/pull?image=localhost%2Fa%3A1"; asked != want {
 		t.Errorf("asked %s", asked)
@@ -36,9 +36,9 @@ func TestImagesComeAndGo(t *testing.T) {
 	}
 
 	answer = `{"step":"FAILED","error":"no such image"}`
-	wantError(t, c.PullImage(t.Context(), "a", tell), "no such image")
+	wantError(t, c.PullImage(t.Context(), "a", report), "no such image")
 	answer = ""
-	wantError(t, c.PullImage(t.Context(), "a", tell), "the pull ended because berth", "stopped")
+	wantError(t, c.PullImage(t.Context(), "a", report), "the pull ended because berth", "stopped")
 
 	answer = "{}"
 	if err := c.RemoveImage(t.Context(), "a"); err != nil || asked != "DELETE /v1/images?image=a" {

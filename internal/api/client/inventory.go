@@ -10,7 +10,7 @@ import (
 	"berth/internal/api"
 )
 
-// Machine returns the node that berth runs on, as it shows itself.
+// Machine returns the Node object of the node that berth runs on.
 func (c *Client) Machine(ctx context.Context) (*v1.Node, error) {
 	return read[v1.Node](ctx, c, "/v1/node", nil)
 }
@@ -25,17 +25,17 @@ func (c *Client) Volumes(ctx context.Context) (*api.VolumeList, error) {
 	return read[api.VolumeList](ctx, c, "/v1/volumes", nil)
 }
 
-// Summary returns what the node and its pods use of the machine.
+// Summary returns the resource usage of the node and its pods.
 func (c *Client) Summary(ctx context.Context) (*stats.Summary, error) {
 	return read[stats.Summary](ctx, c, "/stats/summary", nil)
 }
 
-// Probes returns what the probes of a pod found last.
+// Probes returns the last results of the probes of a pod.
 func (c *Client) Probes(ctx context.Context, namespace, name string) (*api.ProbeList, error) {
 	return read[api.ProbeList](ctx, c, podPath(namespace, name, "probes"), nil)
 }
 
-// Waterfall returns how the start of a pod went on.
+// Waterfall returns the phases of the start of a pod.
 func (c *Client) Waterfall(ctx context.Context, namespace, name string) (*api.Waterfall, error) {
 	return read[api.Waterfall](ctx, c, podPath(namespace, name, "waterfall"), nil)
 }

@@ -13,13 +13,13 @@ import (
 	"berth/internal/api"
 )
 
-// LogRequest says which log is wanted, and what of it.
+// LogRequest selects a log, and a part of it.
 type LogRequest struct {
-	Namespace  string // empty if the pod's name is enough
+	Namespace  string // empty: any namespace, if the name of the pod is unique
 	Pod        string
 	Container  string // empty: the default container of the pod
-	Previous   bool   // the life before the present one
-	ID         string // of one life, as the status of the container has it; only for a berth over its socket
+	Previous   bool   // the instance before the present one
+	ID         string // ID of an instance, as in the status of the container; only for a berth over its socket
 	Follow     bool
 	Timestamps bool
 	Tail       int64     // the last lines; below 0 all of them
@@ -62,22 +62,22 @@ func (l LogRequest) query() url.Values {
 	return q
 }
 
-// Log is a log that is being read. It is to be closed.
+// Log is a log that is being read. It has to be closed.
 type Log struct {
-	Container string   // whose it is
+	Container string   // name of the container
 	Choice    []string // all containers of the pod, if the request named none
 
-	answer *http.Response
-	broken func(ctx context.Context, what string, err error) error // explains why it ended early
+	answer     *http.Response
+	explainEnd func(ctx context.Context, what string, err error) error // says why the log has ended early
 }
 
-// Log asks for a log.
+// Log requests a log.
 func (c *Client) Log(ctx context.Context, l LogRequest) (*Log, error) {
 	r, err := c.get(ctx, l.path(), l.query()) //nolint:bodyclose // Log.Close does
 	if err != nil {
 		return nil, err
 	}
-	log := &Log{Container: r.Header.Get(api.HeaderContainer), answer: r, broken: c.broken}
+	log := &Log{Container: r.Header.Get(api.HeaderContainer), answer: r, explainEnd: c.explainEnd}
 	if all := r.Header.Get(api.HeaderContainers); all != "" {
 		log.Choice = strings.Split(all, ",")
 	}
@@ -86,14 +86,14 @@ func (c *Client) Log(ctx context.Context, l LogRequest) (*Log, error) {
 
 // CopyTo writes the text to w until its end, or until the context of its request ends.
 func (l *Log) CopyTo(w io.Writer) error {
-	out := &remembering{w: w}
+	out := &errorRecorder{w: w}
 	if _, err := io.Copy(out, l.answer.Body); err != nil {
 		if out.err != nil {
 			return out.err
 		}
-		return l.broken(l.answer.Request.Context(), "log", err)
+		return l.explainEnd(l.answer.Request.Context(), "log", err)
 	}
-	// The trailer is there once the body is read.
+	// The trailer is set once the body is read.
 	if text := l.answer.Trailer.Get(api.ErrorTrailer); text != "" {
 		return errors.New("the log ended early: " + text)
 	}
@@ -103,13 +103,13 @@ func (l *Log) CopyTo(w io.Writer) error {
 // Close ends the request.
 func (l *Log) Close() error { return l.answer.Body.Close() }
 
-// remembering tells an error of writing from one of reading.
-type remembering struct {
+// errorRecorder records the error of a write, to distinguish it from an error of reading.
+type errorRecorder struct {
 	w   io.Writer
 	err error
 }
 
-func (r *remembering) Write(b []byte) (int, error) {
+func (r *errorRecorder) Write(b []byte) (int, error) {
 	n, err := r.w.Write(b)
 	if err != nil {
 		r.err = err

@@ -16,8 +16,8 @@ import (
 	"berth/internal/api/find"
 )
 
-// pingInterval keeps streams open through what forgets silent connections, and finds
-// out that the other end is gone.
+// pingInterval is the time between two pings on a stream. They keep firewalls from dropping an idle
+// connection, and detect that the other end is gone.
 const pingInterval = 5 * time.Second
 
 // NodeAPI is a client of the kubelet's API, with streams into containers. The API is reached over
@@ -25,23 +25,23 @@ const pingInterval = 5 * time.Second
 type NodeAPI struct {
 	base *url.URL
 	name string // for messages
-	// upgrade makes what turns one request into streams.
+	// upgrade returns a round tripper that upgrades a request to SPDY.
 	upgrade func() (httpstream.UpgradeRoundTripper, error)
-	// pods lists all of them.
+	// pods lists all pods of the node.
 	pods func(context.Context) ([]*v1.Pod, error)
-	// watch is Client.Watch; nil if there is no such thing.
+	// watch is Client.Watch; nil for a node on the network, which has no watch.
 	watch func(context.Context, Filter, func(api.Event) error) error
-	// network is how to reach it over the network; nil over a socket.
+	// network configures requests over the network; nil for a socket.
 	network *rest.Config
 }
 
-// NodeAPI returns that behind the socket.
+// NodeAPI returns a client of the node API on the socket.
 func (c *Client) NodeAPI() *NodeAPI {
 	return &NodeAPI{
 		base: &url.URL{Scheme: "http", Host: "berth"},
 		name: "berth on " + c.rootDir,
 		upgrade: func() (httpstream.UpgradeRoundTripper, error) {
-			// Proxies and WebSockets are for the network, and not for a socket.
+			// A socket needs neither proxies nor WebSockets.
 			return spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{
 				UpgradeTransport: &http.Transport{DialContext: c.dial}, PingPeriod: pingInterval,
 			})
@@ -65,7 +65,7 @@ func pointers(list *v1.PodList) []*v1.Pod {
 	return pods
 }
 
-// Pod returns the one pod that f means.
+// Pod returns the pod that f matches, as find.Filter.One does.
 func (n *NodeAPI) Pod(ctx context.Context, f Filter) (*v1.Pod, error) {
 	pods, err := n.pods(ctx)
 	if err != nil {
@@ -78,9 +78,9 @@ func (n *NodeAPI) Pod(ctx context.Context, f Filter) (*v1.Pod, error) {
 	return p, nil
 }
 
-// again returns a pod as it is now: its successor if it was replaced, and nil if
-// there is none.
-func (n *NodeAPI) again(ctx context.Context, p *v1.Pod) (*v1.Pod, error) {
+// reload returns the present state of a pod: of its successor if it was replaced, and nil if it is
+// gone.
+func (n *NodeAPI) reload(ctx context.Context, p *v1.Pod) (*v1.Pod, error) {
 	now, err := n.Pod(ctx, Filter{Namespace: p.Namespace, Name: p.Name})
 	if missing := (*find.Error)(nil); errors.As(err, &missing) {
 		return nil, nil

@@ -23,14 +23,14 @@ import (
 	"berth/internal/api/find"
 )
 
-// Node can be asked what runs on a machine: a berth over its socket (Client), or any
-// kubelet over the network (RemoteNode). It is to be closed.
+// Node is a node that commands can query: a berth over its socket (Client), or any kubelet over the
+// network (RemoteNode). It has to be closed.
 type Node interface {
-	// Pods returns the pods that f chooses. That no pod has the name in f is an error.
+	// Pods returns the pods that f matches. It is an error if no pod has the name in f.
 	Pods(ctx context.Context, f Filter) (*api.List, error)
-	// Log asks for a log.
+	// Log requests a log.
 	Log(ctx context.Context, l LogRequest) (*Log, error)
-	// Summary returns what the node and its pods use of the machine.
+	// Summary returns the resource usage of the node and its pods.
 	Summary(ctx context.Context) (*stats.Summary, error)
 	Close()
 }
@@ -80,7 +80,7 @@ func NewRemote(r Remote) (*RemoteNode, error) {
 	return n, nil
 }
 
-// Close lets go of connections that are not in use.
+// Close closes idle connections.
 func (n *RemoteNode) Close() { n.plain.CloseIdleConnections() }
 
 // Pods implements Node. Refusals are not available over the network.
@@ -133,14 +133,14 @@ func (n *RemoteNode) Log(ctx context.Context, l LogRequest) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &Log{Container: container, answer: r, broken: n.broken}
+	log := &Log{Container: container, answer: r, explainEnd: n.explainEnd}
 	if l.Container == "" {
 		log.Choice = find.Containers(p)
 	}
 	return log, nil
 }
 
-// kubeletQuery is query in the words of every kubelet.
+// kubeletQuery returns the query of a log request to a kubelet.
 func (l LogRequest) kubeletQuery() url.Values {
 	q := url.Values{}
 	for key, set := range map[string]bool{"previous": l.Previous, "follow": l.Follow, "timestamps": l.Timestamps} {
@@ -160,9 +160,9 @@ func (l LogRequest) kubeletQuery() url.Values {
 	return q
 }
 
-// read returns what the node answers to a plain question.
+// read decodes the JSON at a path of the node. what and right are as in get.
 func (n *RemoteNode) read(ctx context.Context, what, right string, into any, path ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, headerTimeout, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, headerTimeout, errNoAnswer)
 	defer cancel()
 	r, err := n.get(ctx, n.base.JoinPath(path...), what, right)
 	if err != nil {
@@ -175,15 +175,15 @@ func (n *RemoteNode) read(ctx context.Context, what, right string, into any, pat
 	return nil
 }
 
-// errSilent says that there was no answer in time.
-var errSilent = errors.New("it does not answer")
+// errNoAnswer says that the node has not answered in time.
+var errNoAnswer = errors.New("it does not answer")
 
 // get returns a successful response. Its body has to be closed. what and right are for the error
 // of a user without the right.
 func (n *RemoteNode) get(ctx context.Context, at *url.URL, what, right string) (*http.Response, error) {
-	// Only the beginning has to come in time: a log goes on for as long as it likes.
+	// The timeout is of the header only: a log may go on without a limit.
 	begun, giveUp := context.WithCancelCause(ctx)
-	late := time.AfterFunc(headerTimeout, func() { giveUp(errSilent) })
+	late := time.AfterFunc(headerTimeout, func() { giveUp(errNoAnswer) })
 	defer late.Stop()
 	request, err := http.NewRequestWithContext(begun, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
@@ -214,7 +214,7 @@ func (n *RemoteNode) unreachable(ctx context.Context, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var another x509.HostnameError
 	switch {
-	case errors.Is(err, errSilent):
+	case errors.Is(err, errNoAnswer):
 		return fmt.Errorf("%s does not answer: is that the address of a node, and is its kubelet running?", n.name)
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -226,8 +226,8 @@ func (n *RemoteNode) unreachable(ctx context.Context, err error) error {
 	return fmt.Errorf("reach %s: %w", n.name, err)
 }
 
-// broken explains why a stream ended.
-func (n *RemoteNode) broken(ctx context.Context, what string, err error) error {
+// explainEnd returns an error that says why a stream has ended early.
+func (n *RemoteNode) explainEnd(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

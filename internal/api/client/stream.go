@@ -18,17 +18,16 @@ import (
 	"berth/internal/api/find"
 )
 
-// ExitError says that a command ran, and how it ended.
+// ExitError says that a command has ended with an exit code other than 0.
 type ExitError struct{ Code int }
 
 // Error implements error.
 func (e *ExitError) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.Code) }
 
-// errLost says that streams ended without the exit status of the process.
+// errLost says that a stream has ended without the exit status of the process.
 var errLost = errors.New("the connection was lost; whether the command goes on is not known")
 
-// Exec runs a command in a container until it ends, which an ExitError tells if
-// its exit code is not 0.
+// Exec runs a command in a container until it ends. An exit code other than 0 is an *ExitError.
 func (n *NodeAPI) Exec(ctx context.Context, p *v1.Pod, container string, command []string, s remotecommand.StreamOptions) error {
 	q := streamQuery(s)
 	q[v1.ExecCommandParam] = command
@@ -40,7 +39,7 @@ func (n *NodeAPI) Attach(ctx context.Context, p *v1.Pod, container string, s rem
 	return n.stream(ctx, p, container, "attach", streamQuery(s), s)
 }
 
-// streamQuery asks for the streams that are not nil. A terminal has only one output.
+// streamQuery returns the query for the streams that are not nil. A terminal has no stderr.
 func streamQuery(s remotecommand.StreamOptions) url.Values {
 	q := url.Values{}
 	for key, set := range map[string]bool{
@@ -66,8 +65,9 @@ func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string,
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// What the runtime says of a container that has just ended is not for people.
-	if now, lookup := n.again(ctx, p); lookup == nil && now != nil && now.UID == p.UID {
+	// For a container that has just ended, the state of the pod explains more than the error of the
+	// runtime.
+	if now, lookup := n.reload(ctx, p); lookup == nil && now != nil && now.UID == p.UID {
 		if stopped := NotRunning(now, container); stopped != nil {
 			return stopped
 		}
@@ -75,20 +75,20 @@ func (n *NodeAPI) stream(ctx context.Context, p *v1.Pod, container, what string,
 	return n.explain(err)
 }
 
-// connect opens the streams, and copies until the process ends.
+// connect opens the streams, and copies their data until the process ends.
 func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s remotecommand.StreamOptions) error {
 	transport, err := n.upgrade()
 	if err != nil {
 		return err
 	}
-	ending := &ending{UpgradeRoundTripper: transport}
-	// From version 4 on, the server always says how the process ended.
+	ending := &exitStatus{UpgradeRoundTripper: transport}
+	// From version 4 of the protocol on, the server always sends the exit status.
 	streamer, err := remotecommand.NewSPDYExecutorForProtocols(transport, upgrades.NewUpgraderForStreaming(ending), http.MethodPost, at, protocol.StreamProtocolV5Name, protocol.StreamProtocolV4Name)
 	if err != nil {
 		return err
 	}
 	if n.network != nil {
-		// Some proxies only let WebSockets pass.
+		// WebSocket is tried first: some proxies do not support SPDY.
 		first, err := remotecommand.NewWebSocketExecutor(n.network, http.MethodGet, at.String())
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (n *NodeAPI) connect(ctx context.Context, at *url.URL, s remotecommand.Stre
 	return nil
 }
 
-// explain rids an error of what only the library cares about.
+// explain removes the prefixes of the library from the text of an error.
 func (n *NodeAPI) explain(err error) error {
 	text := err.Error()
 	for _, before := range []string{"unable to upgrade connection: ", "error upgrading connection: "} {
@@ -126,8 +126,7 @@ func (n *NodeAPI) explain(err error) error {
 	return fmt.Errorf("%s: %s", n.name, strings.TrimSpace(text))
 }
 
-// NotRunning says what a container does instead of running, and what to do about
-// it; nil if it runs.
+// NotRunning returns nil if a container runs, and else an error with its state and a hint what to do.
 func NotRunning(p *v1.Pod, container string) error {
 	name := find.ManifestName(p)
 	logs := "'berth logs " + name + " -c " + container

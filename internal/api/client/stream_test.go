@@ -75,19 +75,19 @@ func (w *world) handler() http.Handler {
 			_ = json.NewEncoder(out).Encode(api.List{Pods: v1.PodList{Items: w.list()}})
 			return
 		}
-		tell := json.NewEncoder(out)
+		events := json.NewEncoder(out)
 		for before := w.list(); ; before = w.list() {
 			for _, p := range before {
-				_ = tell.Encode(api.Event{Type: api.Modified, Pod: &p})
+				_ = events.Encode(api.Event{Type: api.Modified, Pod: &p})
 			}
-			_ = tell.Encode(api.Event{Type: api.Synced})
+			_ = events.Encode(api.Event{Type: api.Synced})
 			_ = http.NewResponseController(out).Flush()
 			select {
 			case <-w.changed:
 				now := w.list()
 				for _, p := range before {
 					if len(now) == 0 || now[0].UID != p.UID {
-						_ = tell.Encode(api.Event{Type: api.Deleted, Pod: &p})
+						_ = events.Encode(api.Event{Type: api.Deleted, Pod: &p})
 					}
 				}
 			case <-r.Context().Done():

@@ -9,11 +9,10 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// annotationDefaultContainer names the container that people mean when they
-// name none. The key is kubectl's.
+// annotationDefaultContainer is kubectl's annotation with the name of a pod's default container.
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// Containers returns the names of the containers of p, the most likely meant first.
+// Containers returns the names of the containers of p: containers, init containers, ephemeral ones.
 func Containers(p *v1.Pod) []string {
 	var names []string
 	for _, c := range p.Spec.Containers {
@@ -28,7 +27,8 @@ func Containers(p *v1.Pod) []string {
 	return names
 }
 
-// Container returns the container of p that is meant by name, which may be empty.
+// Container returns the name of the container with that name, or of the default container of p if
+// name is empty.
 func Container(p *v1.Pod, name string) (string, *Error) {
 	names := Containers(p)
 	if len(names) == 0 {
@@ -46,7 +46,7 @@ func Container(p *v1.Pod, name string) (string, *Error) {
 	return names[0], nil
 }
 
-// Status returns the status of a container of p.
+// Status returns the status of a container of p, which is empty if p has none.
 func Status(p *v1.Pod, container string) v1.ContainerStatus {
 	for _, statuses := range [][]v1.ContainerStatus{
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses,

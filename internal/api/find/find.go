@@ -1,5 +1,5 @@
-// Package find picks the pod and the container that people mean by what they
-// write. Both ends of the local API use it: the server for logs, and the client
+// Package find finds the pod and the container that a user means, by the name of the pod or of
+// its manifest. Both ends of the local API use it: the server for logs, and the client
 // for a node that only lists its pods. It is pure.
 package find
 
@@ -13,9 +13,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Error says why nothing was found, for the user.
+// Error is the error of a search, for users.
 type Error struct {
-	Missing bool // there is none; else it may be any of several
+	Missing bool // nothing matches; false: several things match
 	text    string
 }
 
@@ -26,7 +26,7 @@ func missing(format string, args ...any) *Error {
 	return &Error{Missing: true, text: fmt.Sprintf(format, args...)}
 }
 
-// Filter chooses pods. An empty field does not matter.
+// Filter chooses pods. An empty field matches all pods.
 type Filter struct {
 	Namespace string
 	Name      string // of the pod, or of its manifest
@@ -83,7 +83,7 @@ func (f Filter) One(pods []*v1.Pod) (*v1.Pod, *Error) {
 	return newest, nil
 }
 
-// NotFound says that no pod is as f wants it.
+// NotFound returns the error that no pod matches f.
 func (f Filter) NotFound() *Error {
 	if f.Namespace == "" {
 		return missing("pod %q not found", f.Name)
@@ -91,8 +91,7 @@ func (f Filter) NotFound() *Error {
 	return missing("pod %q not found in namespace %q", f.Name, f.Namespace)
 }
 
-// ManifestName is the name of a static pod as its manifest has it: without the
-// node's name at the end.
+// ManifestName returns the name of a static pod in its manifest: without the node's name at the end.
 func ManifestName(p *v1.Pod) string {
 	if p.Spec.NodeName == "" || !pod.IsStatic(p) {
 		return p.Name

@@ -1,4 +1,4 @@
-// Package imagestore manages the images of a node for users of the local API.
+// Package imagestore pulls, loads and removes images for users of the local API.
 package imagestore
 
 import (
@@ -16,9 +16,10 @@ import (
 	"berth/internal/runtime/imagegc"
 )
 
-// Store implements the images of the local API.
+// Store implements localapi.Images.
 type Store struct {
-	// AwaitRuntime waits until the runtime has come up for the first time, but not for long.
+	// AwaitRuntime waits until the runtime is up for the first time, and fails if that takes too
+	// long.
 	AwaitRuntime func(context.Context) error
 	Runtime      interface {
 		ImageRef(ctx context.Context, image string) (string, error)
@@ -30,7 +31,7 @@ type Store struct {
 		Loaded(ctx context.Context, images []string) error
 	}
 	GC     *imagegc.Collector
-	Bundle *bundle.Runtime // nil if the runtime was given
+	Bundle *bundle.Runtime // nil if berth does not run the runtime itself
 	Log    *slog.Logger
 }
 
@@ -38,7 +39,7 @@ type Store struct {
 const progressInterval = 500 * time.Millisecond
 
 // Pull implements localapi.Images.
-func (s Store) Pull(ctx context.Context, name string, tell func(progress.Progress)) error {
+func (s Store) Pull(ctx context.Context, name string, report func(progress.Progress)) error {
 	if err := s.AwaitRuntime(ctx); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s Store) Pull(ctx context.Context, name string, tell func(progress.Progres
 			return err
 		case <-time.After(progressInterval):
 			if p := s.Images.Progress(name); p.Known() {
-				tell(p)
+				report(p)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func (s *Server) serveDrain(w http.ResponseWriter, r *http.Request) *problem {
 	control := http.NewResponseController(w)
 	out := json.NewEncoder(w)
 	begun := false
-	tell := func(e api.DrainEvent) {
+	send := func(e api.DrainEvent) {
 		if !begun {
 			w.Header().Set("Content-Type", "application/x-ndjson")
 			begun = true
@@ -36,14 +36,14 @@ func (s *Server) serveDrain(w http.ResponseWriter, r *http.Request) *problem {
 			_ = control.Flush()
 		}
 	}
-	left, err := s.drains.Drain(r.Context(), request, tell)
+	left, err := s.drains.Drain(r.Context(), request, send)
 	switch {
 	case err != nil && !begun:
 		return problemf(http.StatusConflict, "%v", err)
 	case err != nil:
-		tell(api.DrainEvent{Step: api.DrainFailed, Error: err.Error()})
+		send(api.DrainEvent{Step: api.DrainFailed, Error: err.Error()})
 	default:
-		tell(api.DrainEvent{Step: api.DrainDone, Left: left})
+		send(api.DrainEvent{Step: api.DrainDone, Left: left})
 	}
 	return nil
 }

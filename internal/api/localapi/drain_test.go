@@ -29,7 +29,7 @@ func newDrains() *fakeDrains {
 	return &fakeDrains{steps: make(chan api.DrainEvent), ended: make(chan error, 1)}
 }
 
-func (f *fakeDrains) Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) ([]string, error) {
+func (f *fakeDrains) Drain(ctx context.Context, r api.DrainRequest, onEvent func(api.DrainEvent)) ([]string, error) {
 	f.mu.Lock()
 	f.asked = r
 	refuse := f.refuse
@@ -37,14 +37,14 @@ func (f *fakeDrains) Drain(ctx context.Context, r api.DrainRequest, tell func(ap
 	if refuse != nil {
 		return nil, refuse
 	}
-	tell(api.DrainEvent{Step: api.DrainBegan, Pods: 2})
+	onEvent(api.DrainEvent{Step: api.DrainBegan, Pods: 2})
 	for {
 		select {
 		case e, more := <-f.steps:
 			if !more {
 				return f.left, nil
 			}
-			tell(e)
+			onEvent(e)
 		case <-ctx.Done():
 			f.ended <- ctx.Err()
 			return nil, ctx.Err()

@@ -13,8 +13,8 @@ import (
 
 // Images pulls, loads and removes the images of this node.
 type Images interface {
-	// Pull returns when the image is pulled. It calls tell with its progress.
-	Pull(ctx context.Context, image string, tell func(progress.Progress)) error
+	// Pull returns when the image is pulled. It calls report with the progress.
+	Pull(ctx context.Context, image string, report func(progress.Progress)) error
 	// Load imports an archive and returns the names of its images. It calls received when the
 	// archive was read.
 	Load(ctx context.Context, name string, archive io.Reader, received func()) ([]string, error)
@@ -63,12 +63,12 @@ func (s *Server) pullImage(w http.ResponseWriter, r *http.Request) *problem {
 	if problem != nil {
 		return problem
 	}
-	tell := lines(w)
-	tell(api.ImageEvent{Step: api.ImageComes})
+	send := lines(w)
+	send(api.ImageEvent{Step: api.ImageProgress})
 	err := s.imageStore.Pull(r.Context(), image, func(p progress.Progress) {
-		tell(api.ImageEvent{Step: api.ImageComes, Progress: p})
+		send(api.ImageEvent{Step: api.ImageProgress, Progress: p})
 	})
-	tell(lastEvent([]string{image}, err))
+	send(lastEvent([]string{image}, err))
 	return nil
 }
 
@@ -76,16 +76,16 @@ func (s *Server) loadImages(w http.ResponseWriter, r *http.Request) *problem {
 	if s.imageStore == nil {
 		return unknown("images")
 	}
-	tell := lines(w)
+	send := lines(w)
 	begun := false
 	names, err := s.imageStore.Load(r.Context(), r.URL.Query().Get(api.QueryName), r.Body, func() {
 		begun = true
-		tell(api.ImageEvent{Step: api.ImageComes})
+		send(api.ImageEvent{Step: api.ImageProgress})
 	})
 	if err != nil && !begun {
 		return problemf(http.StatusConflict, "%v", err)
 	}
-	tell(lastEvent(names, err))
+	send(lastEvent(names, err))
 	return nil
 }
 

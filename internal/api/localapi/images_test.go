@@ -17,11 +17,11 @@ import (
 // fakeImages has one image, large.
 type fakeImages struct{ loaded int64 }
 
-func (*fakeImages) Pull(_ context.Context, image string, tell func(progress.Progress)) error {
+func (*fakeImages) Pull(_ context.Context, image string, report func(progress.Progress)) error {
 	if image != "large" {
 		return errors.New("no such image")
 	}
-	tell(progress.Progress{Done: 1, Total: 2, Rate: 3})
+	report(progress.Progress{Done: 1, Total: 2, Rate: 3})
 	return nil
 }
 

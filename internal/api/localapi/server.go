@@ -59,10 +59,10 @@ type Logs interface {
 
 // Drains stops the pods of this node, and lets them run again.
 type Drains interface {
-	// Drain stops pods until that is done, or ctx ends. It calls tell with its progress, one
+	// Drain stops pods until that is done, or ctx ends. It calls onEvent with its progress, one
 	// event at a time, beginning with api.DrainBegan, and returns the pods that have
 	// not ended. If a drain is not allowed now, it returns an error before the first event.
-	Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) (left []string, err error)
+	Drain(ctx context.Context, r api.DrainRequest, onEvent func(api.DrainEvent)) (left []string, err error)
 	Undo(ctx context.Context) error
 }
 
