@@ -18,9 +18,9 @@ func makeDir(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "made")
 }
 
-// tellFile answers with the mode and the owner of a file, and with where it leads if it is
-// a link.
-func tellFile(w http.ResponseWriter, r *http.Request) {
+// serveStat answers with the mode and the owner of a file, and with its target if it is a symbolic
+// link.
+func serveStat(w http.ResponseWriter, r *http.Request) {
 	path := r.FormValue("path")
 	info, err := os.Stat(path)
 	if err != nil {
@@ -29,10 +29,10 @@ func tellFile(w http.ResponseWriter, r *http.Request) {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		http.Error(w, "no owner is told", http.StatusInternalServerError)
+		http.Error(w, "the file has no owner", http.StatusInternalServerError)
 		return
 	}
-	to, _ := os.Readlink(path) // most are none
+	to, _ := os.Readlink(path) // empty for files that are no links
 	fmt.Fprintf(w, "%o %d:%d %s\n", info.Mode().Perm(), owner.Uid, owner.Gid, to)
 }
 

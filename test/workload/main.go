@@ -1,30 +1,30 @@
-// Command workload is what runs in the containers of the real tests. Its first
-// argument says how it is to behave:
+// Command workload is the program in the containers of the real tests. Its first argument is a
+// command:
 //
 //	serve ADDR                  answer HTTP: /hostname, /env, /file?path=PATH, /stat?path=PATH, /mkdir?path=PATH, and ok elsewhere
 //	moody ADDR [AFTER]          answer HTTP with 200 from AFTER on, 500 after /sick, and 200 again after /well
 //	ask URL                     end with 0 if the answer is 200
 //	exit CODE [after DURATION]  end with that code, at once or later
 //	sleep                       sleep until SIGTERM, then end at once with 0
-//	stubborn                    sleep, whatever SIGTERM says
+//	stubborn                    sleep, and ignore SIGTERM
 //	log N                       write N numbered lines, then sleep
 //	count [EVERY]               write a numbered line each 100 ms, or that often
 //	stderr TEXT                 write TEXT to stderr, then sleep
-//	diary NAME LINGER [LIFE]    note start and SIGTERM, and end LINGER after that, or by itself after LIFE
-//	cling NAME                  note start and SIGTERM, and go on all the same
-//	usr1 NAME                   note start, SIGTERM and SIGUSR1, and end on the second of these
-//	hook NAME DURATION CODE     note start and end in the container's log, then end with that code
+//	activity NAME LINGER [LIFE] record start and SIGTERM, and end LINGER after that, or by itself after LIFE
+//	cling NAME                  record start and SIGTERM, and ignore SIGTERM
+//	usr1 NAME                   record start, SIGTERM and SIGUSR1, and end on SIGUSR1
+//	hook NAME DURATION CODE     record start and end in the container's log, then end with that code
 //	lastwords TEXT CODE         leave TEXT as the termination message, then end with that code
-//	mount PATH                  mount a file system there that is in memory, then sleep
-//	quote PATH                  leave what a file holds as the termination message
-//	tokens PATH...              note what the tokens in these files say, and each that replaces one
-//	versions DIR FILE           read a volume of numbered versions, and note in a file which were seen and what is wrong
+//	mount PATH                  mount a tmpfs, then sleep
+//	quote PATH                  leave the content of a file as the termination message
+//	tokens PATH...              log the claims of the tokens in these files, and of each that replaces one
+//	versions DIR FILE           read a volume of numbered versions, and record in a file which were seen and what is wrong
 //	cat                         copy stdin to stdout
-//	terminal                    say how large the terminal is, whenever that changes, and read a line
-//	tar ...                     what 'berth cp' and 'kubectl cp' need of tar, also if it is called tar
+//	terminal                    print the size of the terminal, whenever it changes, and read a line
+//	tar ...                     the parts of tar that 'berth cp' and 'kubectl cp' need; also if the program is called tar
 //	complain TEXT CODE          write TEXT to stderr, then end with that code
 //	write PATH TEXT             write TEXT into a file, then end
-//	swell SIZE CODE PATH...     make files that large, all hole, then end with that code
+//	swell SIZE CODE PATH...     make sparse files of that size, then end with that code
 //	link PATH TARGET            make a symbolic link, then end
 //	eat N                       use N MiB of memory, then sleep
 //	hoard LEFT MOST             use memory until LEFT MiB are left of the machine, but no more than MOST
@@ -112,10 +112,10 @@ func run(args []string) (code int, err error) {
 		return 0, count(ctx, args[1])
 	case is(args, "stderr", 1):
 		fmt.Fprintln(os.Stderr, args[1])
-	case is(args, "diary", 2):
-		return 0, keepDiary(ctx, args[1], args[2], "0s")
-	case is(args, "diary", 3):
-		return 0, keepDiary(ctx, args[1], args[2], args[3])
+	case is(args, "activity", 2):
+		return 0, recordActivity(ctx, args[1], args[2], "0s")
+	case is(args, "activity", 3):
+		return 0, recordActivity(ctx, args[1], args[2], args[3])
 	case is(args, "cling", 1):
 		cling(ctx, args[1])
 	case is(args, "usr1", 1):
@@ -142,7 +142,7 @@ func run(args []string) (code int, err error) {
 	case is(args, "cat", 0):
 		return 0, echoInput()
 	case is(args, "terminal", 0):
-		return 0, tellTerminal()
+		return 0, reportTerminal()
 	case len(args) > 0 && args[0] == "tar":
 		return 0, archive(args[1:])
 	case len(args) > 1 && args[0] == "hostile":
@@ -177,7 +177,7 @@ func serve(ctx context.Context, address string) error {
 		fmt.Fprintln(w, strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n"))
 	})
 	mux.HandleFunc("/mkdir", makeDir)
-	mux.HandleFunc("/stat", tellFile)
+	mux.HandleFunc("/stat", serveStat)
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
 		content, err := os.ReadFile(r.FormValue("path"))
 		if err != nil {

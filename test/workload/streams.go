@@ -20,12 +20,12 @@ func echoInput() error {
 	return err
 }
 
-// tellTerminal says whether stdin is a terminal, and how large, also when that changes,
-// until it has read a line.
-func tellTerminal() error {
+// reportTerminal prints whether stdin is a terminal, and its size, whenever that changes, until it has
+// read a line.
+func reportTerminal() error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, unix.SIGWINCH)
-	err := tellSize()
+	err := printSize()
 	if errors.Is(err, unix.ENOTTY) {
 		fmt.Println("no terminal")
 		return nil
@@ -35,7 +35,7 @@ func tellTerminal() error {
 	}
 	go func() {
 		for range resized {
-			_ = tellSize() // it did work
+			_ = printSize() // it did work
 		}
 	}()
 	var line string
@@ -46,7 +46,7 @@ func tellTerminal() error {
 	return nil
 }
 
-func tellSize() error {
+func printSize() error {
 	size, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ)
 	if err == nil {
 		fmt.Printf("terminal of %d x %d\n", size.Col, size.Row)
@@ -54,8 +54,7 @@ func tellSize() error {
 	return err
 }
 
-// archive is as much of tar as 'berth cp' needs: 'cf - -C DIR NAME' and
-// 'xmf - -C DIR'.
+// archive has the parts of tar that 'berth cp' needs: 'cf - -C DIR NAME' and 'xmf - -C DIR'.
 func archive(args []string) error {
 	switch {
 	case len(args) == 5 && args[0] == "cf" && args[1] == "-" && args[2] == "-C":

@@ -15,33 +15,32 @@ import (
 	"time"
 )
 
-// pauseOfReader is between two reads, so that others get at the processor, too.
-const pauseOfReader = time.Millisecond
+// readInterval is the time between two reads. It leaves CPU time to others.
+const readInterval = time.Millisecond
 
-// versions reads a volume whose files hold numbers: those with the same name up to the
-// dash come from one object, and so hold the same number, on each of their lines.
+// versions reads a volume whose files contain version numbers. Files with the same name up to the
+// dash are of one object, and contain the same number, on each of their lines.
 type versions struct {
-	dir, told string
+	dir, file string
 	size      map[string]int // of all files, as they were found first
 
-	// What is told, whenever a number is new.
-	Shown map[string]int // the number by object
-	Reads int
-	Seen  int // how many numbers, of all objects
-	Fault string
+	// The report for fixture.AwaitVersions, which is written whenever a number is new.
+	Newest map[string]int // the number by object
+	Reads  int
+	Seen   int // how many numbers in all
+	Fault  string
 }
 
-// watchVersions reads until something is wrong. It goes by the folder that ..data leads
-// to, and reads all of it: through the links on the top, one file may well be of another
-// version than the next.
-func watchVersions(ctx context.Context, dir, told string) error {
-	v := &versions{dir: dir, told: told, Shown: map[string]int{}}
+// watchVersions reads a volume until it finds a mistake. It reads the folder that ..data links to
+// as a whole: through the links at the top, two files may be of different versions.
+func watchVersions(ctx context.Context, dir, file string) error {
+	v := &versions{dir: dir, file: file, Newest: map[string]int{}}
 	for ctx.Err() == nil {
 		if err := v.read(); err != nil {
 			v.Fault = err.Error()
-			return errors.Join(err, v.tell())
+			return errors.Join(err, v.write())
 		}
-		time.Sleep(pauseOfReader)
+		time.Sleep(readInterval)
 	}
 	return nil
 }
@@ -57,7 +56,7 @@ func (v *versions) read() error {
 		err = v.sameFiles(files)
 	}
 	if now, _ := os.Readlink(link); err != nil && now != "" && now != current {
-		return nil // another one is shown, and this one was removed while we read it
+		return nil // ..data was replaced, and this folder was removed during the read
 	}
 	if err != nil {
 		return fmt.Errorf("the version that is shown: %w", err)
@@ -131,31 +130,31 @@ func (v *versions) take(files map[string]string) error {
 	if numbers[len(numbers)-1]-numbers[0] > 1 {
 		return fmt.Errorf("a mix: objects have the versions %v", found)
 	}
-	news := false
+	changed := false
 	for object, number := range found {
-		before, known := v.Shown[object]
+		before, known := v.Newest[object]
 		if known && number < before {
 			return fmt.Errorf("%s went back from %d to %d", object, before, number)
 		}
 		if !known || number > before {
-			v.Shown[object], news = number, true
+			v.Newest[object], changed = number, true
 			v.Seen++
 		}
 	}
-	if news {
-		return v.tell()
+	if changed {
+		return v.write()
 	}
 	return nil
 }
 
-// tell writes what is known to a file, which is never found half written.
-func (v *versions) tell() error {
+// write replaces the file with the report atomically.
+func (v *versions) write() error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(v.told+".new", text, 0o644); err != nil {
+	if err := os.WriteFile(v.file+".new", text, 0o644); err != nil {
 		return err
 	}
-	return os.Rename(v.told+".new", v.told)
+	return os.Rename(v.file+".new", v.file)
 }

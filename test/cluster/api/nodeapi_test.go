@@ -47,7 +47,7 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 	probed := kit.WorkloadPod("probed", "serve", ":8080")
 	probed.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}}
 	prepared := kit.WorkloadPod("prepared", "sleep")
-	prepared.Spec.InitContainers = []corev1.Container{{Name: "first", Image: kit.WorkloadImage, Args: []string{"diary", "first", "0s", "5s"}, ImagePullPolicy: corev1.PullIfNotPresent}}
+	prepared.Spec.InitContainers = []corev1.Container{{Name: "first", Image: kit.WorkloadImage, Args: []string{"activity", "first", "0s", "5s"}, ImagePullPolicy: corev1.PullIfNotPresent}}
 	pods.MustCreate(prepared)
 	pods.Await("prepared", "being prepared", func(p *corev1.Pod) bool {
 		return p != nil && len(p.Status.InitContainerStatuses) == 1 && p.Status.InitContainerStatuses[0].State.Running != nil

@@ -20,7 +20,7 @@ func TestANodeRegistersAgainAfterEtcdWasWiped(t *testing.T) {
 	plane := kit.NewPlane(t, control.ControllerManager)
 	n := kit.JoinNode(t, plane, "one")
 	pods := kit.PodsIn(t, kit.Client(t, plane, control.Admin()), "default")
-	pods.MustCreate(kit.OnNode(kit.WorkloadPod("web", "diary", "wiped-web", "0s"), "one"))
+	pods.MustCreate(kit.OnNode(kit.WorkloadPod("web", "activity", "wiped-web", "0s"), "one"))
 	pods.Await("web", "ready", kit.IsReady)
 	manifest := kit.AddStaticPod(t, n, "anchor")
 	anchor := pods.Await("anchor-one", "ready", kit.IsReady)
@@ -53,7 +53,7 @@ func TestANodeFollowsAnEtcdThatWasRestoredFromABackup(t *testing.T) {
 	pods.Await("ending", "ready", kit.IsReady)
 	backup := filepath.Join(t.TempDir(), "backup")
 	kit.Must(t, plane.BackUpEtcd(t.Context(), backup))
-	pods.MustCreate(kit.OnNode(kit.WorkloadPod("lost", "diary", "restored-lost", "0s"), "one"))
+	pods.MustCreate(kit.OnNode(kit.WorkloadPod("lost", "activity", "restored-lost", "0s"), "one"))
 	pods.Await("lost", "ready", kit.IsReady)
 	pods.Await("ending", "failed", kit.HasPhase(corev1.PodFailed))
 	for i := range 300 { // the new server has a long way to the version that the old one had

@@ -50,7 +50,7 @@ func TestPodsDoNotNoticeThatTheAPIServerIsAway(t *testing.T) {
 		before[name] = kit.InstanceOf(pods.Await(name, "ready", kit.IsReady))
 	}
 	// ... one that is about to end, one that is about to go, and some that have only just come, ...
-	pods.MustCreate(kit.OnNode(kit.WithoutRestart(kit.WorkloadPod("ending", "exit", "4", "after", "10s")), "one"), kit.OnNode(kit.WorkloadPod("going", "diary", "going", "3s"), "one"))
+	pods.MustCreate(kit.OnNode(kit.WithoutRestart(kit.WorkloadPod("ending", "exit", "4", "after", "10s")), "one"), kit.OnNode(kit.WorkloadPod("going", "activity", "going", "3s"), "one"))
 	pods.Await("ending", "ready", kit.IsReady)
 	pods.Await("going", "ready", kit.IsReady)
 	kit.Must(t, pods.Delete(t.Context(), "going", metav1.DeleteOptions{GracePeriodSeconds: new(int64(30))}))

@@ -85,7 +85,7 @@ func TestAnObjectIsDeletedOnlyOnceNothingIsLeftOfItsPod(t *testing.T) {
 			name := "lingers-" + what
 
 			// Given a pod of which something can't be taken away.
-			p := kit.OnNode(kit.WorkloadPod(name, "diary", name, "1s"), "one")
+			p := kit.OnNode(kit.WorkloadPod(name, "activity", name, "1s"), "one")
 			p.Spec.Volumes = []corev1.Volume{{Name: "memory", VolumeSource: corev1.VolumeSource{
 				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(1<<20, resource.BinarySI)},
 			}}}

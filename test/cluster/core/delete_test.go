@@ -95,7 +95,7 @@ func TestAPodThatNeverStartedIsDeleted(t *testing.T) {
 	// Ten that are deleted before anybody could have looked at them.
 	for i := range 10 {
 		name := fmt.Sprintf("hasty-%d", i)
-		pods.MustCreate(kit.OnNode(kit.WorkloadPod(name, "diary", name, "0s"), "one"))
+		pods.MustCreate(kit.OnNode(kit.WorkloadPod(name, "activity", name, "0s"), "one"))
 		kit.Must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 	for i := range 10 {

@@ -134,7 +134,7 @@ func TestPodsPullAsTheirServiceAccount(t *testing.T) {
 	pods := kit.PodsIn(t, admin, namespace)
 	start := func(name, account string) {
 		t.Helper()
-		p := kit.OnNode(kit.WorkloadPod(name, "diary", "providers-"+name, "0s"), "one")
+		p := kit.OnNode(kit.WorkloadPod(name, "activity", "providers-"+name, "0s"), "one")
 		p.Spec.ServiceAccountName, p.Spec.Containers[0].Image = account, image
 		pods.MustCreate(p)
 	}

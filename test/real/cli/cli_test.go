@@ -57,8 +57,8 @@ func TestOnceEndsWithTheCodeOfThePod(t *testing.T) {
 
 	// A second one on the same root finds nothing of the first in its way. Several
 	// containers are told apart, and init containers come first.
-	p.Spec.InitContainers = []v1.Container{kit.NewContainer("first", "diary", "a", "0s", "2s")}
-	p.Spec.Containers[0].Args = []string{"diary", "b", "0s", "1ms"}
+	p.Spec.InitContainers = []v1.Container{kit.NewContainer("first", "activity", "a", "0s", "2s")}
+	p.Spec.Containers[0].Args = []string{"activity", "b", "0s", "1ms"}
 	got := n.RunCommand(once(n, p))
 	at := -1
 	for _, line := range []string{"[first] a start ", "[first] a end ", "[app] b start ", "[app] b end "} {
@@ -80,7 +80,7 @@ func TestOnceWithoutARootLeavesNone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), kit.CommandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.Program, "run", "--once", "-f", "-", "--images", filepath.Join(n.Root, "images"))
-	cmd.Stdin = bytes.NewReader(kit.Manifest(t, kit.JobPod("diary", "a", "0s", "1ms")))
+	cmd.Stdin = bytes.NewReader(kit.Manifest(t, kit.JobPod("activity", "a", "0s", "1ms")))
 	if got := n.RunCommand(cmd); got.Code != 0 || !strings.Contains(got.Out, "a end ") || got.Stderr != "" {
 		t.Errorf("got %s", got)
 	}
@@ -89,7 +89,7 @@ func TestOnceWithoutARootLeavesNone(t *testing.T) {
 func TestOnceIsStopped(t *testing.T) {
 	t.Parallel()
 	n := kit.NewNode(t)
-	cmd := once(n, kit.JobPod("diary", "a", "200ms"))
+	cmd := once(n, kit.JobPod("activity", "a", "200ms"))
 	out := &kit.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := n.Inside(cmd.Start); err != nil {

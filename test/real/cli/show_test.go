@@ -118,10 +118,10 @@ func TestLogsOfAllKindsOfContainersAreFollowedToTheirEnd(t *testing.T) {
 	t.Parallel()
 	// given a pod with an init container that takes its time, and a sidecar
 	n := kit.NewNode(t)
-	p := kit.NewPod("web", "diary", "app", "0s")
-	side := kit.NewContainer("side", "diary", "side", "0s")
+	p := kit.NewPod("web", "activity", "app", "0s")
+	side := kit.NewContainer("side", "activity", "side", "0s")
 	side.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
-	p.Spec.InitContainers = []v1.Container{side, kit.NewContainer("first", "diary", "first", "0s", "4s")}
+	p.Spec.InitContainers = []v1.Container{side, kit.NewContainer("first", "activity", "first", "0s", "4s")}
 	n.Apply("web.yaml", p)
 	n.Start()
 	n.WaitPod("web", "has an init container", kit.StartTimeout, func(p v1.Pod) string {
@@ -140,7 +140,7 @@ func TestLogsOfAllKindsOfContainersAreFollowedToTheirEnd(t *testing.T) {
 	first.endsWith("first end")
 	// and likewise the others, and one that was added to look into the pod
 	n.WaitRunning("web")
-	n.ExpectBerth("", []string{"debug", "web", "--image", kit.WorkloadImage, "-c", "look", "--", "/workload", "diary", "look", "0s", "3s"}, 0, "container look starts in pod web; see 'berth logs web -c look'\n", "")
+	n.ExpectBerth("", []string{"debug", "web", "--image", kit.WorkloadImage, "-c", "look", "--", "/workload", "activity", "look", "0s", "3s"}, 0, "container look starts in pod web; see 'berth logs web -c look'\n", "")
 	n.WaitPod("web", "has the container", kit.StartTimeout, func(p v1.Pod) string {
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			if s.State.Running != nil {

@@ -16,7 +16,7 @@ func TestDrainAndUndo(t *testing.T) {
 	t.Parallel()
 	// given a pod of low priority, one of high priority, and a job that is done
 	n := kit.NewNode(t)
-	first, last := kit.NewPod("first", "diary", "low", "1s"), kit.NewPod("last", "diary", "high", "0s")
+	first, last := kit.NewPod("first", "activity", "low", "1s"), kit.NewPod("last", "activity", "high", "0s")
 	last.Spec.Priority = new(int32(2_000_001_000))
 	n.Apply("pods.yaml", first, last, kit.WithRestartPolicy(v1.RestartPolicyNever, kit.NewPod("done", "exit", "0")))
 	n.Start()

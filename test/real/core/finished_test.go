@@ -24,7 +24,7 @@ func TestFinishedPodsStayFinished(t *testing.T) {
 	fallback.Spec.Containers[0].TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
 	badInit := kit.WithRestartPolicy(v1.RestartPolicyNever, kit.NewPod("badinit", "sleep"))
 	badInit.Spec.InitContainers = []v1.Container{kit.NewContainer("init", "lastwords", "can't begin", "7")}
-	late := kit.NewPod("late", "diary", "app", "0s")
+	late := kit.NewPod("late", "activity", "app", "0s")
 	late.Spec.ActiveDeadlineSeconds = new(int64(deadline))
 	n.Apply("pods.yaml",
 		kit.WithRestartPolicy(v1.RestartPolicyNever, kit.NewPod("done", "exit", "0")),

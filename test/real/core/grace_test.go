@@ -25,13 +25,13 @@ func TestGracePeriod(t *testing.T) {
 		}
 		return p
 	}
-	slept := one("slept", 20, "", "diary", "app", "0s")
+	slept := one("slept", 20, "", "activity", "app", "0s")
 	slept.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 2}}}
 	signalled := one("signalled", 20, "", "usr1", "app")
 	signalled.Spec.OS = &v1.PodOS{Name: v1.Linux} // whose signals they are
 	signalled.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: new(v1.SIGUSR1)}
 	n.Apply("pods.yaml", slept, signalled,
-		one("polite", 20, "1s", "diary", "app", "0s"),
+		one("polite", 20, "1s", "activity", "app", "0s"),
 		one("stubborn", 3, "", "cling", "app"),
 		one("shared", 4, "2s", "cling", "app"),
 		one("endless", 2, "1m", "cling", "app"),

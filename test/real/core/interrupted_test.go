@@ -66,7 +66,7 @@ func TestPodEditedWhileItStops(t *testing.T) {
 	// given a pod that takes a while to stop
 	n := kit.NewNode(t)
 	edition := func(word string) *v1.Pod {
-		p := kit.NewPod("slow", "diary", word, "1500ms")
+		p := kit.NewPod("slow", "activity", word, "1500ms")
 		p.Spec.TerminationGracePeriodSeconds = new(int64(20))
 		return p
 	}

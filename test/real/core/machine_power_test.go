@@ -30,7 +30,7 @@ func TestTheMachineGoesDown(t *testing.T) {
 	n := kit.NodeIn(t, lasting)
 	n.Configure("shutdownGracePeriod: 40s\nshutdownGracePeriodCriticalPods: 20s\n")
 	n.AddImage("workload.tar", kit.WorkloadArchive(t, kit.WorkloadImage, ociarchive.Write))
-	usual, critical := kit.NewPod("usual", "diary", "usual", "4s"), kit.NewPod("critical", "diary", "critical", "4s")
+	usual, critical := kit.NewPod("usual", "activity", "usual", "4s"), kit.NewPod("critical", "activity", "critical", "4s")
 	for p, priority := range map[*v1.Pod]int32{usual: 0, critical: 2_000_000_000} {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(15))
 		p.Spec.Priority = &priority

@@ -18,16 +18,16 @@ func TestContainersStartAndStopInOrder(t *testing.T) {
 		p := kit.NewPod(name)
 		p.Spec.TerminationGracePeriodSeconds = new(int64(20))
 		p.Spec.InitContainers = []v1.Container{
-			kit.NewContainer("first", "diary", "first", "0s", "300ms"),
-			kit.Sidecar(kit.NewContainer("outer", "diary", "outer", "200ms")),
-			kit.NewContainer("second", "diary", "second", "0s", "200ms"),
-			kit.Sidecar(kit.NewContainer("inner", "diary", "inner", "200ms")),
+			kit.NewContainer("first", "activity", "first", "0s", "300ms"),
+			kit.Sidecar(kit.NewContainer("outer", "activity", "outer", "200ms")),
+			kit.NewContainer("second", "activity", "second", "0s", "200ms"),
+			kit.Sidecar(kit.NewContainer("inner", "activity", "inner", "200ms")),
 		}
 		p.Spec.Containers = main
 		return p
 	}
-	n.Apply("stays.yaml", ordered("stays", kit.NewContainer("left", "diary", "left", "1s"), kit.NewContainer("right", "diary", "right", "1s")))
-	n.Apply("ends.yaml", kit.WithRestartPolicy(v1.RestartPolicyNever, ordered("ends", kit.NewContainer("main", "diary", "main", "0s", "500ms"))))
+	n.Apply("stays.yaml", ordered("stays", kit.NewContainer("left", "activity", "left", "1s"), kit.NewContainer("right", "activity", "right", "1s")))
+	n.Apply("ends.yaml", kit.WithRestartPolicy(v1.RestartPolicyNever, ordered("ends", kit.NewContainer("main", "activity", "main", "0s", "500ms"))))
 	n.Start()
 	stays := n.OpenActivityLogs(n.WaitRunning("stays")["stays"])
 

@@ -43,7 +43,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	// away, or else it would be gone before it is complete)
 	uid := "00000000-dead-beef-0000-000000000001"
 	signal(n, syscall.SIGSTOP)
-	orphan := n.CreateRuntimePod("orphan", kit.PodLabels("orphan", uid), "diary", "orphan", "300ms")
+	orphan := n.CreateRuntimePod("orphan", kit.PodLabels("orphan", uid), "activity", "orphan", "300ms")
 	log := n.OpenActivityLogFiles(orphan.LogFile())
 	n.Wait("its container to be up", 10*time.Second, func() string {
 		_, up := log.Read().Find("orphan", "start")
@@ -57,7 +57,7 @@ func TestOrphansAreEnded(t *testing.T) {
 
 	// when that happens while no agent runs, then likewise
 	n.KillAgent()
-	orphan = n.CreateRuntimePod("orphan", kit.PodLabels("orphan", uid), "diary", "orphan", "0s")
+	orphan = n.CreateRuntimePod("orphan", kit.PodLabels("orphan", uid), "activity", "orphan", "0s")
 	log = n.OpenActivityLogFiles(orphan.LogFile())
 	n.Start()
 	gone(time.Now())

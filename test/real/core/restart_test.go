@@ -18,15 +18,15 @@ func TestContainersRestartByTheirOwnRules(t *testing.T) {
 	n := kit.NewNode(t)
 	all := kit.NewPod("all", "exit", "42", "after", "700ms")
 	all.Spec.InitContainers = []v1.Container{
-		kit.NewContainer("init", "diary", "init", "0s", "100ms"),
-		kit.Sidecar(kit.NewContainer("side", "diary", "side", "0s")),
+		kit.NewContainer("init", "activity", "init", "0s", "100ms"),
+		kit.Sidecar(kit.NewContainer("side", "activity", "side", "0s")),
 	}
 	all.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyNever)
 	all.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
 		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
 		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 	}}
-	all.Spec.Containers = append(all.Spec.Containers, kit.NewContainer("other", "diary", "other", "0s"))
+	all.Spec.Containers = append(all.Spec.Containers, kit.NewContainer("other", "activity", "other", "0s"))
 
 	// and one in which a container has one life, and another one has many
 	mixed := kit.NewPod("mixed", "sleep")

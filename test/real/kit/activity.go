@@ -18,7 +18,7 @@ import (
 )
 
 // ActivityLogs are the logs of containers that record their own starts, signals and ends (see
-// test/workload/diary.go). They are held open, so they can be read to their ends after the pod has gone.
+// test/workload/activity.go). They are held open, so they can be read to their ends after the pod has gone.
 type ActivityLogs struct {
 	n     *Node
 	files []*os.File

@@ -21,7 +21,7 @@ func TestPostStartHooks(t *testing.T) {
 	// one whose hook takes long, and one whose hook nobody answers
 	n := kit.NewNode(t)
 	n.Configure("crashLoopBackOff:\n  maxContainerRestartPeriod: 3s\n")
-	fails := kit.NewPod("fails", "diary", "app", "0s")
+	fails := kit.NewPod("fails", "activity", "app", "0s")
 	fails.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: kit.ExecHook("hook", "hook", "100ms", "3")}
 	works := kit.NewPod("works", "serve", ":8080")
 	asks := kit.NewContainer("asks", "sleep")
@@ -32,7 +32,7 @@ func TestPostStartHooks(t *testing.T) {
 	works.Spec.Containers = append(works.Spec.Containers, asks, connects, rests)
 	lonely := kit.NewPod("lonely", "sleep")
 	lonely.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-	hangs := kit.NewPod("hangs", "diary", "app", "0s")
+	hangs := kit.NewPod("hangs", "activity", "app", "0s")
 	hangs.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: kit.ExecHook("hook", "hook", "1m", "0")}
 	n.Apply("pods.yaml", fails, works, lonely)
 	n.Apply("hangs.yaml", hangs)

@@ -123,11 +123,11 @@ func TestWhatFollowsASidecarWaitsForItsStartupProbe(t *testing.T) {
 	t.Parallel()
 	// given a sidecar that takes its time to be up, before an init container and a main one
 	n := kit.NewNode(t)
-	p := kit.NewPod("web", "diary", "app", "0s")
+	p := kit.NewPod("web", "activity", "app", "0s")
 	slow := kit.Sidecar(kit.NewContainer("slow", "moody", ":8080", "3s"))
 	slow.StartupProbe = kit.ProbeEachSecond(kit.HTTPGet(8080))
 	slow.StartupProbe.FailureThreshold = 30
-	p.Spec.InitContainers = []v1.Container{slow, kit.NewContainer("setup", "diary", "setup", "0s", "10ms")}
+	p.Spec.InitContainers = []v1.Container{slow, kit.NewContainer("setup", "activity", "setup", "0s", "10ms")}
 	n.Apply("web.yaml", p)
 	n.Start()
 

@@ -197,7 +197,7 @@ func TestACallThatIsNeverAnsweredIsNamed(t *testing.T) {
 
 // warmedUp is a pod with a postStart hook, both of which write to the log of its container.
 func warmedUp(name string) *v1.Pod {
-	p := kit.NewPod(name, "diary", "app", "0s")
+	p := kit.NewPod(name, "activity", "app", "0s")
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: kit.ExecHook("hook", "hook", "100ms", "0")}
 	return p
 }

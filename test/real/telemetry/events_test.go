@@ -24,7 +24,7 @@ func TestLogLinks(t *testing.T) {
 	// given a pod with two containers
 	n := kit.NewNode(t)
 	n.Configure("crashLoopBackOff:\n  maxContainerRestartPeriod: 1s\n")
-	pair := kit.NewPod("pair", "diary", "app", "0s")
+	pair := kit.NewPod("pair", "activity", "app", "0s")
 	pair.Spec.Containers = append(pair.Spec.Containers, kit.NewContainer("side", "sleep"))
 	n.Apply("pair.yaml", pair)
 	n.Start()

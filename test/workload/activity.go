@@ -11,59 +11,59 @@ import (
 	"time"
 )
 
-// The tests read from the log of a container what happened to it, and when. Each
-// line is the name of who writes, a word, and the time in nanoseconds.
+// A container records its activity in its log, where tests read it (kit.ActivityLogs). Each line is
+// a name, an event, and the time in nanoseconds. The events:
 //
-//	start   it runs
+//	start   the process runs
 //	term    it got SIGTERM
 //	usr1    it got SIGUSR1
 //	alive   it has not been killed yet
 //	end     it ends by itself
 
-// beat is the time between two signs of life.
+// beat is the interval of the event alive.
 const beat = 20 * time.Millisecond
 
-func note(out io.Writer, name, what string) {
+func record(out io.Writer, name, what string) {
 	fmt.Fprintln(out, name, what, time.Now().UnixNano())
 }
 
-// keepDiary notes how it starts, is told to end, and ends: a while after
-// SIGTERM, or by itself once it has lived for long enough. Zero is for ever.
-func keepDiary(ctx context.Context, name, linger, life string) error {
-	rest, err := time.ParseDuration(linger)
+// recordActivity records start, SIGTERM and end. It ends after the time linger since SIGTERM, or by
+// itself after the time life. A life of 0 has no end.
+func recordActivity(ctx context.Context, name, linger, life string) error {
+	lingers, err := time.ParseDuration(linger)
 	if err != nil {
 		return err
 	}
-	most, err := time.ParseDuration(life)
+	lives, err := time.ParseDuration(life)
 	if err != nil {
 		return err
 	}
 	var over <-chan time.Time
-	if most > 0 {
-		over = time.After(most)
+	if lives > 0 {
+		over = time.After(lives)
 	}
-	note(os.Stdout, name, "start")
+	record(os.Stdout, name, "start")
 	select {
 	case <-ctx.Done():
-		note(os.Stdout, name, "term")
-		time.Sleep(rest)
+		record(os.Stdout, name, "term")
+		time.Sleep(lingers)
 	case <-over:
 	}
-	note(os.Stdout, name, "end")
+	record(os.Stdout, name, "end")
 	return nil
 }
 
-// cling notes that it is alive until it is killed, whatever SIGTERM says.
+// cling records that it is alive until it is killed. It ignores SIGTERM.
 func cling(ctx context.Context, name string) {
-	note(os.Stdout, name, "start")
-	told := ctx.Done()
+	record(os.Stdout, name, "start")
+	term := ctx.Done()
 	for {
 		select {
-		case <-told:
-			note(os.Stdout, name, "term")
-			told = nil
+		case <-term:
+			record(os.Stdout, name, "term")
+			term = nil
 		case <-time.After(beat):
-			note(os.Stdout, name, "alive")
+			record(os.Stdout, name, "alive")
 		}
 	}
 }
@@ -72,23 +72,23 @@ func cling(ctx context.Context, name string) {
 func awaitUSR1(ctx context.Context, name string) {
 	usr1 := make(chan os.Signal, 1)
 	signal.Notify(usr1, syscall.SIGUSR1)
-	note(os.Stdout, name, "start")
-	told := ctx.Done()
+	record(os.Stdout, name, "start")
+	term := ctx.Done()
 	for {
 		select {
-		case <-told:
-			note(os.Stdout, name, "term")
-			told = nil
+		case <-term:
+			record(os.Stdout, name, "term")
+			term = nil
 		case <-usr1:
-			note(os.Stdout, name, "usr1")
-			note(os.Stdout, name, "end")
+			record(os.Stdout, name, "usr1")
+			record(os.Stdout, name, "end")
 			return
 		}
 	}
 }
 
-// hook is for commands that are run beside the container's own: it writes into
-// the container's log, and takes its time.
+// hook is the command of hooks: it records start and end in the container's log, and takes the given
+// time.
 func hook(name, takes, code string) (int, error) {
 	n, err := strconv.Atoi(code)
 	if err != nil {
@@ -103,9 +103,9 @@ func hook(name, takes, code string) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = log.Close() }()
-	note(log, name, "start")
+	record(log, name, "start")
 	time.Sleep(wait)
-	note(log, name, "end")
+	record(log, name, "end")
 	return n, nil
 }
 
