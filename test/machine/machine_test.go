@@ -77,7 +77,7 @@ func newDisk(t *testing.T) string {
 // start switches the machine on, and returns what the tests have printed once it is off.
 // What it wrote to its first disk is forgotten then. The kernel is told what is to be
 // other than usual.
-func start(t *testing.T, data, told string) (string, error) {
+func start(t *testing.T, data, kernelArgs string) (string, error) {
 	t.Helper()
 	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
@@ -85,7 +85,7 @@ func start(t *testing.T, data, told string) (string, error) {
 	emulator := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg,thread=multi", "-smp", "2", "-m", "3G", "-display", "none", "-nic", "none", "-no-reboot",
 		"-kernel", filepath.Join(bin, "machine", "kernel"), "-initrd", filepath.Join(bin, "machine", "initrd"),
-		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32 "+told,
+		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32 "+kernelArgs,
 		"-drive", "format=raw,if=virtio,snapshot=on,file="+filepath.Join(bin, "machine", "disk"),
 		"-drive", "format=raw,if=virtio,file="+data,
 		"-serial", "file:"+console, "-serial", "file:"+printed)

@@ -178,11 +178,11 @@ func TestWatchEnds(t *testing.T) {
 		}
 	}
 	t.Run("when berth stops", func(t *testing.T) {
-		told := 0
-		err := serve(t, events).Watch(t.Context(), Filter{}, func(api.Event) error { told++; return nil })
+		received := 0
+		err := serve(t, events).Watch(t.Context(), Filter{}, func(api.Event) error { received++; return nil })
 		wantError(t, err, "stopped")
-		if told != 1 {
-			t.Errorf("told %d events, want 1", told)
+		if received != 1 {
+			t.Errorf("told %d events, want 1", received)
 		}
 	})
 	t.Run("when its context does", func(t *testing.T) {

@@ -19,10 +19,10 @@ func TestDrain(t *testing.T) {
 		asked = r.Method + " " + r.URL.String()
 		_, _ = io.WriteString(w, `{"step":"BEGAN","pods":2}`+"\n"+`{"step":"STOPPED","pod":"default/web","seconds":1.5}`+"\n"+end+"\n")
 	})
-	var told []api.DrainEvent
+	var received []api.DrainEvent
 	drain := func(r api.DrainRequest) ([]string, error) {
-		told = nil
-		return c.Drain(t.Context(), r, func(e api.DrainEvent) { told = append(told, e) })
+		received = nil
+		return c.Drain(t.Context(), r, func(e api.DrainEvent) { received = append(received, e) })
 	}
 	left, err := drain(api.DrainRequest{Grace: new(int64(0)), Timeout: 90 * time.Second, KeepStatic: true})
 	if err != nil || strings.Join(left, " ") != "default/db" {
@@ -31,8 +31,8 @@ func TestDrain(t *testing.T) {
 	if want := "POST /v1/drain?grace=0&keepStatic=true&timeout=1m30s"; asked != want {
 		t.Errorf("asked %s, want %s", asked, want)
 	}
-	if len(told) != 2 || told[0].Pods != 2 || told[1].Pod != "default/web" || told[1].Seconds != 1.5 {
-		t.Errorf("told %+v", told)
+	if len(received) != 2 || received[0].Pods != 2 || received[1].Pod != "default/web" || received[1].Seconds != 1.5 {
+		t.Errorf("told %+v", received)
 	}
 
 	end = `{"step":"FAILED","error":"it was undone"}`

@@ -26,11 +26,11 @@ func TestEvents(t *testing.T) {
 	if want := "/v1/events?namespace=x&pod=web&uid=u"; asked != want {
 		t.Errorf("asked %s, want %s", asked, want)
 	}
-	var told []api.Event
-	err = c.WatchEvents(t.Context(), f, func(e api.Event) error { told = append(told, e); return nil })
+	var received []api.Event
+	err = c.WatchEvents(t.Context(), f, func(e api.Event) error { received = append(received, e); return nil })
 	wantError(t, err, "the watch ended because berth", "stopped")
-	if len(told) != 2 || told[0].Event.Reason != "Started" || told[1].Type != api.Synced {
-		t.Errorf("told %+v", told)
+	if len(received) != 2 || received[0].Event.Reason != "Started" || received[1].Type != api.Synced {
+		t.Errorf("told %+v", received)
 	}
 	if want := "/v1/events?namespace=x&pod=web&uid=u&watch=1"; asked != want {
 		t.Errorf("asked %s, want %s", asked, want)

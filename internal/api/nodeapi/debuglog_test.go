@@ -14,19 +14,19 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// diary keeps what is logged, in lines.
-type diary struct {
+// logBuffer is a log in memory.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (d *diary) Write(b []byte) (int, error) {
+func (d *logBuffer) Write(b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.text.Write(b)
 }
 
-func (d *diary) String() string {
+func (d *logBuffer) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.text.String()
@@ -34,7 +34,7 @@ func (d *diary) String() string {
 
 func TestDetailsAreNotToldToEverybody(t *testing.T) {
 	t.Parallel()
-	var log diary
+	var log logBuffer
 	quiet := logr.FromSlogHandler(debugHandler{slog.NewTextHandler(&log, nil)})
 	quiet.Error(io.EOF, "a stream broke off")
 	quiet.WithName("x").WithValues("a", 1).Info("something else")
@@ -46,7 +46,7 @@ func TestDetailsAreNotToldToEverybody(t *testing.T) {
 func TestAClientThatGoesIsNoError(t *testing.T) {
 	t.Parallel()
 	// given a log, and a client that runs a command
-	var log diary
+	var log logBuffer
 	w := newWorld(t, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})

@@ -97,13 +97,13 @@ func TestATerminalHasASize(t *testing.T) {
 	}
 }
 
-type oneSize struct{ told bool }
+type oneSize struct{ sent bool }
 
 func (s *oneSize) Next() *remotecommand.TerminalSize {
-	if s.told {
+	if s.sent {
 		return nil
 	}
-	s.told = true
+	s.sent = true
 	return &remotecommand.TerminalSize{Width: 80, Height: 24}
 }
 

@@ -18,28 +18,28 @@ func (e *Executor) recordImageEvent(t *task, spec *v1.Container, state image.Sta
 		return
 	}
 	pulling := before.Reason == pod.ReasonContainerCreating && strings.HasPrefix(before.Message, "Pulling image")
-	tell := func(kind, reason, format string, args ...any) {
+	record := func(kind, reason, format string, args ...any) {
 		e.Reports.Events.RecordContainer(t.pod, spec.Name, kind, reason, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case state.Ref != "" && pulling:
-		tell(v1.EventTypeNormal, event.Pulled, "Successfully pulled image %q", spec.Image)
+		record(v1.EventTypeNormal, event.Pulled, "Successfully pulled image %q", spec.Image)
 	case state.Ref != "":
-		tell(v1.EventTypeNormal, event.Pulled, "Container image %q already present on machine", spec.Image)
+		record(v1.EventTypeNormal, event.Pulled, "Container image %q already present on machine", spec.Image)
 	case state.Reason == pod.ReasonContainerCreating:
 		if state.NoSecrets != "" {
-			tell(v1.EventTypeWarning, event.FailedToRetrieveImagePullSecret,
+			record(v1.EventTypeWarning, event.FailedToRetrieveImagePullSecret,
 				"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", state.NoSecrets)
 		}
-		tell(v1.EventTypeNormal, event.Pulling, "Pulling image %q", spec.Image)
+		record(v1.EventTypeNormal, event.Pulling, "Pulling image %q", spec.Image)
 	case state.Reason == pod.ReasonErrImagePull:
-		tell(v1.EventTypeWarning, event.Failed, "Failed to pull image %q: %s", spec.Image, state.Message)
+		record(v1.EventTypeWarning, event.Failed, "Failed to pull image %q: %s", spec.Image, state.Message)
 	case state.Reason == pod.ReasonImagePullBackOff:
-		tell(v1.EventTypeNormal, event.BackOff, "Back-off pulling image %q", spec.Image)
+		record(v1.EventTypeNormal, event.BackOff, "Back-off pulling image %q", spec.Image)
 	case state.Reason == pod.ReasonErrImageNeverPull:
-		tell(v1.EventTypeWarning, event.ErrImageNeverPull, "%s", state.Message)
+		record(v1.EventTypeWarning, event.ErrImageNeverPull, "%s", state.Message)
 	default:
-		tell(v1.EventTypeWarning, event.InspectFailed, "%s", state.Message)
+		record(v1.EventTypeWarning, event.InspectFailed, "%s", state.Message)
 	}
 }
 

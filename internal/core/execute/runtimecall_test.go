@@ -121,8 +121,8 @@ func TestWhatIsBrokenOffIsNoFailure(t *testing.T) {
 			if _, err := n.Sync(ctx, p, n.have(p)); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if told := n.events.All(); slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "canceled") }) {
-				t.Errorf("%s: %q", name, told)
+			if recorded := n.events.All(); slices.ContainsFunc(recorded, func(e string) bool { return strings.Contains(e, "canceled") }) {
+				t.Errorf("%s: %q", name, recorded)
 			}
 		})
 	}
@@ -171,8 +171,8 @@ func TestAVolumeThatDoesNotGoIsShownWithItsAge(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		want := "FailedUnmount UnmountVolume.TearDown failed: " + stuck.Error()
-		if told := n.events.All(); !slices.Equal(told[len(told)-3:], []string{want, want, want}) { // one, three times
-			t.Errorf("events: %q", told)
+		if recorded := n.events.All(); !slices.Equal(recorded[len(recorded)-3:], []string{want, want, want}) { // one, three times
+			t.Errorf("events: %q", recorded)
 		}
 		stuck = nil
 		n.stopped(p)

@@ -157,11 +157,11 @@ func TestChanges(t *testing.T) {
 		return []byte(out)
 	}
 	cases := []struct {
-		name  string
-		have  []File
-		want  []File
-		whole bool
-		told  []string // kind pod: note [restarts]
+		name      string
+		have      []File
+		want      []File
+		whole     bool
+		described []string // kind pod: note [restarts]
 	}{
 		{"the same from another folder", []File{file("/etc/web.yaml", web)}, []File{file("web.yaml", append([]byte("# new\n"), web...))}, true, nil},
 		{"a new one", nil, []File{file("web.yaml", web)}, true, []string{"started default/web-box: with 1 containers []"}},
@@ -203,12 +203,12 @@ func TestChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var told []string
+			var described []string
 			for _, ch := range changes {
-				told = append(told, fmt.Sprintf("%s %s: %s %v", ch.Kind, ch.Pod, ch.Note, ch.Restarts))
+				described = append(described, fmt.Sprintf("%s %s: %s %v", ch.Kind, ch.Pod, ch.Note, ch.Restarts))
 			}
-			if strings.Join(told, "\n") != strings.Join(c.told, "\n") {
-				t.Errorf("got %q, want %q", told, c.told)
+			if strings.Join(described, "\n") != strings.Join(c.described, "\n") {
+				t.Errorf("got %q, want %q", described, c.described)
 			}
 		})
 	}

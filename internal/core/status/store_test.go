@@ -81,18 +81,18 @@ func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
 
 func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
 	s := NewStore()
-	var told []string
+	var notified []string
 	s.Subscribe(func(uid pod.UID) {
 		now, ok := s.Get(uid)
-		told = append(told, fmt.Sprint(uid, " ", now.Phase, " ", ok))
+		notified = append(notified, fmt.Sprint(uid, " ", now.Phase, " ", ok))
 	})
 	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
 	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
 	s.Set("b", v1.PodStatus{Phase: v1.PodRunning})
 	s.Forget("a")
 	s.Forget("a")
-	if want := []string{"a Pending true", "b Running true", "a  false"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"a Pending true", "b Running true", "a  false"}; !slices.Equal(notified, want) {
+		t.Errorf("told %q, want %q", notified, want)
 	}
 }
 
@@ -101,15 +101,15 @@ func TestNobodySetsAStatusWhileItIsTold(t *testing.T) {
 	s := NewStore()
 	s.WithLock("a", func(v1.PodStatus) { t.Error("there is none") })
 	s.Set("a", speak("1"))
-	told := ""
+	notified := ""
 	s.WithLock("a", func(now v1.PodStatus) {
-		told = now.Message
+		notified = now.Message
 		if s.mu.TryLock() {
 			t.Error("somebody else may set it")
 			s.mu.Unlock()
 		}
 	})
-	if told != "1" {
-		t.Errorf("told %q", told)
+	if notified != "1" {
+		t.Errorf("told %q", notified)
 	}
 }

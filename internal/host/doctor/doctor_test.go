@@ -200,9 +200,9 @@ func TestChecks(t *testing.T) {
 }
 
 func TestWhichKernelsKeepSecretsOutOfSwap(t *testing.T) {
-	for release, tells := range map[string]bool{"5.10.0-30-amd64": true, "6.3.9": true, "6.4.0": false, "6.12.1+deb13": false, "7.0-rc1": false, "odd": false} {
+	for release, warnsOfDisk := range map[string]bool{"5.10.0-30-amd64": true, "6.3.9": true, "6.4.0": false, "6.12.1+deb13": false, "7.0-rc1": false, "odd": false} {
 		m := machine(t, map[string]string{"proc/swaps": "Filename Type\n/dev/sda2 partition\n", "proc/sys/kernel/osrelease": release})
-		if f := checkSwap(&m); f.State != Warn || strings.Contains(f.Found, "secrets") != tells {
+		if f := checkSwap(&m); f.State != Warn || strings.Contains(f.Found, "secrets") != warnsOfDisk {
 			t.Errorf("%s: %+v", release, f)
 		}
 	}

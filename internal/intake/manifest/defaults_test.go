@@ -35,7 +35,7 @@ spec:
     lifecycle: {preStop: {httpGet: {port: 80}}}
 `))
 	if len(r.Problems) > 0 {
-		t.Fatalf("unexpected: %q", told(r.Problems))
+		t.Fatalf("unexpected: %q", formatProblems(r.Problems))
 	}
 	have, err := json.MarshalIndent(r.Pods[0].Spec, "", " ")
 	if err != nil {
@@ -109,7 +109,7 @@ func TestPullPolicyFollowsTheTag(t *testing.T) {
 func TestPodResourcesDefaultToLimits(t *testing.T) {
 	r := Parse([]byte(small + "  resources: {limits: {cpu: 2, memory: 1Gi}}\n"))
 	if len(r.Problems) > 0 {
-		t.Fatalf("unexpected: %q", told(r.Problems))
+		t.Fatalf("unexpected: %q", formatProblems(r.Problems))
 	}
 	if cpu := r.Pods[0].Spec.Resources.Requests.Cpu(); cpu.String() != "2" {
 		t.Errorf("have %s", cpu)

@@ -17,7 +17,7 @@ func TestExamplesAreGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := Parse(data); len(r.Problems) > 0 || len(r.Pods) == 0 {
-			t.Errorf("%s: %d pods, %q", file, len(r.Pods), told(r.Problems))
+			t.Errorf("%s: %d pods, %q", file, len(r.Pods), formatProblems(r.Problems))
 		}
 	}
 }

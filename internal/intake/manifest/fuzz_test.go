@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 			}
 			again := Parse(raw)
 			if len(again.Pods) != 1 || again.Pods[0].UID != p.UID || again.Pods[0].Name != p.Name {
-				t.Errorf("read again: %q", told(again.Problems))
+				t.Errorf("read again: %q", formatProblems(again.Problems))
 			}
 		}
 		for _, o := range r.Objects {
@@ -58,7 +58,7 @@ func FuzzParse(f *testing.F) {
 			}
 			again := Parse(raw)
 			if len(again.Objects) != 1 || !equality.Semantic.DeepEqual(again.Objects[0], o) {
-				t.Errorf("read again: %q\n%s", told(again.Problems), raw)
+				t.Errorf("read again: %q\n%s", formatProblems(again.Problems), raw)
 			}
 		}
 	})

@@ -30,8 +30,8 @@ func names(pods []*v1.Pod) []string {
 	return out
 }
 
-// told writes problems as "line namespace/name message".
-func told(problems []Problem) []string {
+// formatProblems formats problems as "line namespace/name message".
+func formatProblems(problems []Problem) []string {
 	var out []string
 	for _, p := range problems {
 		out = append(out, fmt.Sprintf("%d %s/%s %s", p.Line, p.Namespace, p.Name, p.Message))
@@ -59,7 +59,7 @@ func TestParseTakesEveryForm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Parse([]byte(c.text))
 			if len(r.Problems) > 0 {
-				t.Fatalf("unexpected: %q", told(r.Problems))
+				t.Fatalf("unexpected: %q", formatProblems(r.Problems))
 			}
 			if have := names(r.Pods); !reflect.DeepEqual(have, c.want) {
 				t.Errorf("have %q, want %q", have, c.want)
@@ -82,7 +82,7 @@ func TestABadDocumentLeavesTheGoodOnes(t *testing.T) {
 		"17 default/b spec.containers[0].imagge: unknown field; did you mean image?",
 		"19 / invalid YAML: did not find expected node content",
 	}
-	if have := told(r.Problems); !reflect.DeepEqual(have, want) {
+	if have := formatProblems(r.Problems); !reflect.DeepEqual(have, want) {
 		t.Errorf("have %q\nwant %q", have, want)
 	}
 }
@@ -98,7 +98,7 @@ func TestABadItemLeavesTheGoodOnes(t *testing.T) {
 		t.Errorf("have %q, want %q", have, want)
 	}
 	want := []string{"7 default/b spec.containers: Required value: a pod needs at least one container"}
-	if have := told(r.Problems); !reflect.DeepEqual(have, want) {
+	if have := formatProblems(r.Problems); !reflect.DeepEqual(have, want) {
 		t.Errorf("have %q\nwant %q", have, want)
 	}
 }
@@ -123,7 +123,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Parse([]byte(c.text))
-			if have := told(r.Problems); len(r.Pods) > 0 || !reflect.DeepEqual(have, []string{c.want}) {
+			if have := formatProblems(r.Problems); len(r.Pods) > 0 || !reflect.DeepEqual(have, []string{c.want}) {
 				t.Errorf("have %q\nwant %q", have, c.want)
 			}
 		})
@@ -134,14 +134,14 @@ func TestABadNameIsNoIdentity(t *testing.T) {
 	// A typo in the name itself must not look like another pod that was removed.
 	r := Parse([]byte(named("Web_1")))
 	if len(r.Problems) != 1 || r.Problems[0].Name != "" || r.Problems[0].Line != 4 {
-		t.Errorf("have %q", told(r.Problems))
+		t.Errorf("have %q", formatProblems(r.Problems))
 	}
 }
 
 func TestProblemsOfAPodAreBounded(t *testing.T) {
 	r := Parse([]byte(small + strings.Repeat("  - {}\n", 50)))
 	if len(r.Problems) != maxProblems || !strings.HasSuffix(r.Problems[maxProblems-1].Message, "(and 90 more mistakes)") {
-		t.Errorf("have %d: %q", len(r.Problems), told(r.Problems))
+		t.Errorf("have %d: %q", len(r.Problems), formatProblems(r.Problems))
 	}
 }
 
@@ -150,7 +150,7 @@ func TestObjectsAreBounded(t *testing.T) {
 	text := "apiVersion: v1\nkind: List\nitems:\n- &p " + item + "\n" + strings.Repeat("- *p\n", maxObjects)
 	r := Parse([]byte(text))
 	if len(r.Pods) != maxObjects || len(r.Problems) != 1 {
-		t.Errorf("have %d pods, problems %q", len(r.Pods), told(r.Problems))
+		t.Errorf("have %d pods, problems %q", len(r.Pods), formatProblems(r.Problems))
 	}
 }
 
@@ -166,7 +166,7 @@ func TestWhatAServerWroteIsDropped(t *testing.T) {
 `, 1) + "  nodeName: elsewhere\n  serviceAccountName: default\nstatus: {phase: Running}\n"
 	with, without := Parse([]byte(text)), Parse([]byte(strings.Replace(small, "  name: web\n", "  name: web\n  annotations: {mine: z}\n", 1)))
 	if len(with.Problems) > 0 {
-		t.Fatalf("unexpected: %q", told(with.Problems))
+		t.Fatalf("unexpected: %q", formatProblems(with.Problems))
 	}
 	if !reflect.DeepEqual(with.Pods[0], without.Pods[0]) {
 		t.Errorf("have %+v\nwant %+v", with.Pods[0], without.Pods[0])
@@ -178,7 +178,7 @@ func TestADigestNamesWhatIsWritten(t *testing.T) {
 		t.Helper()
 		r := Parse([]byte(text))
 		if len(r.Pods) != 1 || len(r.Digests) != 1 {
-			t.Fatalf("want one pod: %q", told(r.Problems))
+			t.Fatalf("want one pod: %q", formatProblems(r.Problems))
 		}
 		return r.Digests[0]
 	}
@@ -220,7 +220,7 @@ func TestParseStored(t *testing.T) {
 	} {
 		o, problems := ParseStored([]byte(c.text))
 		if (o != nil) != c.read || len(problems) != c.problems {
-			t.Errorf("%s: have %v, %q", name, o, told(problems))
+			t.Errorf("%s: have %v, %q", name, o, formatProblems(problems))
 		}
 	}
 }

@@ -45,7 +45,7 @@ status: {phase: Bound}
 func TestObjectsComeWithTheirDefaults(t *testing.T) {
 	r := Parse([]byte(everyKind))
 	if len(r.Problems) > 0 {
-		t.Fatalf("unexpected: %q", told(r.Problems))
+		t.Fatalf("unexpected: %q", formatProblems(r.Problems))
 	}
 	var have []string
 	for _, o := range r.Objects {
@@ -120,7 +120,7 @@ func TestObjectsAreChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			version, kind, _ := strings.Cut(c.kind, " ")
 			r := Parse([]byte("apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {" + c.meta + "}\n" + c.rest + "\n"))
-			have := told(r.Problems)
+			have := formatProblems(r.Problems)
 			if len(have) != len(c.want) || len(have) == 0 && len(r.Objects) != 1 {
 				t.Fatalf("have %q\nwant %q", have, c.want)
 			}
@@ -144,7 +144,7 @@ func TestMistakesInASecretDoNotTellIt(t *testing.T) {
 		if len(r.Problems) == 0 {
 			t.Errorf("%s was taken", rest)
 		}
-		for _, text := range told(r.Problems) {
+		for _, text := range formatProblems(r.Problems) {
 			if strings.Contains(text, "hush") || strings.Contains(text, "10473562") {
 				t.Errorf("it is told: %s", text)
 			}

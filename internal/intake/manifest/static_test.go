@@ -16,7 +16,7 @@ func static(t *testing.T, text, node, source, origin string) *v1.Pod {
 	t.Helper()
 	r := Parse([]byte(text))
 	if len(r.Problems) > 0 || len(r.Pods) != 1 {
-		t.Fatalf("want one pod: %q", told(r.Problems))
+		t.Fatalf("want one pod: %q", formatProblems(r.Problems))
 	}
 	p, err := Static(r.Pods[0], node, source, origin)
 	if err != nil {

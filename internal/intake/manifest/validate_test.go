@@ -65,7 +65,7 @@ func TestValidation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: v1\nkind: Pod\nmetadata:\n" + indent(c.meta) + "spec:\n" + indent(c.spec)
-			have := told(Parse([]byte(text)).Problems)
+			have := formatProblems(Parse([]byte(text)).Problems)
 			var messages []string
 			for _, h := range have {
 				_, rest, _ := strings.Cut(h, " ")
@@ -95,6 +95,6 @@ func TestProblemsOfValidationHaveTheirLine(t *testing.T) {
 		lines = append(lines, p.Line)
 	}
 	if want := []int{11, 13}; !reflect.DeepEqual(lines, want) {
-		t.Errorf("have %q, want lines %v", told(r.Problems), want)
+		t.Errorf("have %q, want lines %v", formatProblems(r.Problems), want)
 	}
 }

@@ -44,7 +44,7 @@ func restored(source string, pods ...*v1.Pod) pod.Snapshot {
 func only(t *testing.T, updates []pod.Update, op pod.Op) *v1.Pod {
 	t.Helper()
 	if len(updates) != 1 || updates[0].Op != op || len(updates[0].Pods) != 1 {
-		t.Fatalf("got %s, wanted one %s of one pod", tell(t, updates), op)
+		t.Fatalf("got %s, wanted one %s of one pod", formatUpdates(t, updates), op)
 	}
 	return updates[0].Pods[0]
 }
@@ -145,7 +145,7 @@ func TestOtherOperationsAreIgnored(t *testing.T) {
 	for _, op := range []pod.Op{pod.Add, pod.Change, pod.Delete, pod.Remove, pod.Reconcile} {
 		s := pod.Snapshot{Source: pod.SourceAPI, Op: op, Pods: []*v1.Pod{newPod("db", "d1")}}
 		if got := m.Merge(s, epoch); got != nil {
-			t.Errorf("%s was answered with %s", op, tell(t, got))
+			t.Errorf("%s was answered with %s", op, formatUpdates(t, got))
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestUnchangedPodsAreNotCopied(t *testing.T) {
 	m.Merge(s, epoch)
 	few := testing.AllocsPerRun(10, func() {
 		if got := m.Merge(s, epoch); got != nil {
-			t.Fatalf("told %s", tell(t, got))
+			t.Fatalf("told %s", formatUpdates(t, got))
 		}
 	})
 	if few > 100 {

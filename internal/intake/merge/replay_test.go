@@ -96,7 +96,7 @@ func (w *world) hear(updates []pod.Update) {
 			at = 0 // the next source has its turn
 		}
 		if at > order[u.Op] {
-			w.t.Fatalf("out of order: %s", tell(w.t, updates))
+			w.t.Fatalf("out of order: %s", formatUpdates(w.t, updates))
 		}
 		at = order[u.Op] + 1
 		for _, p := range u.Pods {
@@ -108,7 +108,7 @@ func (w *world) hear(updates []pod.Update) {
 				w.t.Fatalf("DELETE of %s, which has no deletion time", p.UID)
 			}
 			if touched[p.UID] && u.Op != pod.Add && u.Op != pod.Restore {
-				w.t.Fatalf("%s is told of twice: %s", p.UID, tell(w.t, updates))
+				w.t.Fatalf("%s is told of twice: %s", p.UID, formatUpdates(w.t, updates))
 			}
 			touched[p.UID] = true
 			if isKnown && pod.FirstSeen(p) != pod.FirstSeen(was) {
@@ -244,7 +244,7 @@ func (w *world) checkSnapshotMode(s pod.Snapshot, now time.Time) {
 	}
 	last := updates[len(updates)-1]
 	if last.Op != pod.Set || !apiequality.Semantic.DeepEqual(last.Pods, w.m.all()) {
-		w.t.Fatalf("snapshot mode told %s", tell(w.t, updates))
+		w.t.Fatalf("snapshot mode told %s", formatUpdates(w.t, updates))
 	}
 }
 
@@ -255,7 +255,7 @@ func (w *world) checkNothingIsLeft(now time.Time) {
 		updates := w.m.Merge(s, now)
 		for _, u := range updates {
 			if len(u.Pods) > 0 {
-				w.t.Fatalf("sending %s again told %s", source, tell(w.t, updates))
+				w.t.Fatalf("sending %s again told %s", source, formatUpdates(w.t, updates))
 			}
 		}
 		w.hear(updates)

@@ -64,7 +64,7 @@ func play(t *testing.T, text string) {
 			t.Fatalf("block %d has no line of dashes:\n%s", i+1, block)
 		}
 		s := parseSnapshot(t, given)
-		got := tell(t, m.Merge(s, epoch.Add(time.Duration(i)*time.Minute)))
+		got := formatUpdates(t, m.Merge(s, epoch.Add(time.Duration(i)*time.Minute)))
 		if got != want {
 			t.Fatalf("block %d:\n%s\nsaid:\n%s\nwanted:\n%s", i+1, given, got, want)
 		}
@@ -154,9 +154,9 @@ func parsePod(t *testing.T, words []string) *v1.Pod {
 	return p
 }
 
-// tell writes a delivery as the scenarios do. The refusals, which every update
+// formatUpdates formats updates as the scenarios do. The refusals, which every update
 // carries, are written once for each source.
-func tell(t *testing.T, updates []pod.Update) string {
+func formatUpdates(t *testing.T, updates []pod.Update) string {
 	if len(updates) == 0 {
 		return "nothing\n"
 	}

@@ -30,26 +30,26 @@ func newCollection[T object](lean func(T) T, same func(a, b T) bool) *collection
 	return &collection[T]{lean: lean, same: same, synced: make(chan struct{}), items: map[string]map[string]T{}}
 }
 
-// sink returns the sink of a follower. It calls tell with the name of each object that
+// sink returns the sink of a follower. It calls changed with the name of each object that
 // changed.
-func (c *collection[T]) sink(tell func(name string)) sink {
-	told := func(names []string) {
+func (c *collection[T]) sink(changed func(name string)) sink {
+	callChanged := func(names []string) {
 		for _, name := range names {
-			tell(name)
+			changed(name)
 		}
 	}
 	return sink{
 		put: func(given any) error {
 			o, err := cast[T](given)
 			if err == nil {
-				told(c.put(o))
+				callChanged(c.put(o))
 			}
 			return err
 		},
 		drop: func(given any) error {
 			o, err := cast[T](given)
 			if err == nil {
-				told(c.drop(o))
+				callChanged(c.drop(o))
 			}
 			return err
 		},
@@ -62,7 +62,7 @@ func (c *collection[T]) sink(tell func(name string)) sink {
 				}
 				list = append(list, o)
 			}
-			told(c.replace(list))
+			callChanged(c.replace(list))
 			return nil
 		},
 	}

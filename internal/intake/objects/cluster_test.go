@@ -101,8 +101,8 @@ func TestRuntimeClasses(t *testing.T) {
 		synctest.Wait()
 		s.put(class("gvisor", "runsc"))
 		synctest.Wait()
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 		have, err = n.RuntimeClass(t.Context(), "gvisor")
 		must(t, err)
@@ -115,20 +115,20 @@ func TestRuntimeClasses(t *testing.T) {
 		same.Scheduling = &nodev1.Scheduling{NodeSelector: map[string]string{"a": "b"}}
 		s.put(same)
 		synctest.Wait()
-		if told := n.news(); told != "" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "" {
+			t.Errorf("told were %q", enqueued)
 		}
 		heavy := class("gvisor", "runsc")
 		heavy.Overhead = &nodev1.Overhead{PodFixed: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}
 		s.put(heavy)
 		synctest.Wait()
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 		s.remove(class("gvisor", "runsc"))
 		synctest.Wait()
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 	})
 }
@@ -148,8 +148,8 @@ func TestARuntimeClassThatChangedWhileTheServerWasAway(t *testing.T) {
 		// It asked in vain, so it is told.
 		s.fail(nil)
 		time.Sleep(5 * time.Second)
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 		s.fail(errDown)
 		s.cut()

@@ -60,7 +60,7 @@ func (g *Collector) setSource(ctx context.Context, source string, objects []runt
 	defer g.mu.Unlock()
 	g.bySource[source] = objects
 	for _, name := range g.Sources {
-		if _, told := g.bySource[name]; !told {
+		if _, sent := g.bySource[name]; !sent {
 			return false
 		}
 	}

@@ -17,14 +17,14 @@ import (
 // folder is a Local, and the pods that were told since the last look.
 type folder struct {
 	*Local
-	told []string
+	enqueued []string
 }
 
 func newFolder(t *testing.T) *folder {
 	t.Helper()
 	f := &folder{}
 	l, err := NewLocal(LocalConfig{Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, uid pod.UID) {
-		f.told = append(f.told, string(uid))
+		f.enqueued = append(f.enqueued, string(uid))
 	}})
 	must(t, err)
 	f.Local = l
@@ -33,9 +33,9 @@ func newFolder(t *testing.T) *folder {
 
 func (f *folder) set(t *testing.T, objects ...runtime.Object) string {
 	t.Helper()
-	f.told = nil
+	f.enqueued = nil
 	f.Set(t.Context(), objects)
-	return strings.Join(f.told, " ")
+	return strings.Join(f.enqueued, " ")
 }
 
 func pvc(name, volume string) *v1.PersistentVolumeClaim {
@@ -128,8 +128,8 @@ func TestAnEditedFolderIsToldToThePodsThatReferToIt(t *testing.T) {
 	base := func() []runtime.Object {
 		return []runtime.Object{configMapOf("c", "1"), secretOf("s", "1"), pvc("mine", "v"), pvc("open", ""), pv("v", "/one"), pv("w", "/one"), class("gvisor", "runsc")}
 	}
-	if told := f.set(t, base()...); told != "claim class map other secret" {
-		t.Errorf("told were %q", told)
+	if enqueued := f.set(t, base()...); enqueued != "claim class map other secret" {
+		t.Errorf("told were %q", enqueued)
 	}
 	for want, change := range map[string]func([]runtime.Object) []runtime.Object{
 		"": func(all []runtime.Object) []runtime.Object {
@@ -158,8 +158,8 @@ func TestAnEditedFolderIsToldToThePodsThatReferToIt(t *testing.T) {
 		},
 	} {
 		f.set(t, base()...)
-		if told := f.set(t, change(base())...); told != want {
-			t.Errorf("told were %q, want %q", told, want)
+		if enqueued := f.set(t, change(base())...); enqueued != want {
+			t.Errorf("told were %q, want %q", enqueued, want)
 		}
 	}
 }

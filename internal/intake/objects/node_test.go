@@ -19,8 +19,8 @@ type node struct {
 	*API
 	log *lockedBuffer
 
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	enqueued []string
 }
 
 type lockedBuffer struct {
@@ -69,15 +69,15 @@ func newNode(t *testing.T, s *server) *node {
 func (n *node) changed(_ context.Context, uid pod.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = append(n.told, string(uid))
+	n.enqueued = append(n.enqueued, string(uid))
 }
 
 // news returns the pods that were told to look again since the last call.
 func (n *node) news() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := strings.Join(n.told, " ")
-	n.told = nil
+	out := strings.Join(n.enqueued, " ")
+	n.enqueued = nil
 	return out
 }
 

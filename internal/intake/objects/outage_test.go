@@ -37,8 +37,8 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 				// The pod was told that it could not be read, so it is told when it is.
 				s.fail(nil)
 				time.Sleep(time.Minute)
-				if told := n.news(); told != "p" {
-					t.Errorf("told were %q", told)
+				if enqueued := n.news(); enqueued != "p" {
+					t.Errorf("told were %q", enqueued)
 				}
 				n.want(t, "a", "1")
 			})
@@ -140,14 +140,14 @@ func TestAnOutage(t *testing.T) {
 				if asked := len(s.asked("")); asked > 3*count+3*5*60 {
 					t.Errorf("asked %d times in 5 minutes", asked)
 				}
-				if told := n.news(); told != "" {
-					t.Errorf("told were %q", told)
+				if enqueued := n.news(); enqueued != "" {
+					t.Errorf("told were %q", enqueued)
 				}
 				s.fail(nil)
 				time.Sleep(5 * time.Second)
 				n.want(t, "c7", "2")
-				if told := n.news(); told != "p7" {
-					t.Errorf("told were %q", told)
+				if enqueued := n.news(); enqueued != "p7" {
+					t.Errorf("told were %q", enqueued)
 				}
 				if have := len(s.watching()); have != count {
 					t.Errorf("%d of %d are watched", have, count)

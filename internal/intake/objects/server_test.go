@@ -75,9 +75,9 @@ func (s *server) put(o object) {
 	_, known := s.objects[key]
 	s.objects[key] = o
 	if known {
-		s.tell(resource, "MODIFIED", o)
+		s.notifyWatches(resource, "MODIFIED", o)
 	} else {
-		s.tell(resource, "ADDED", o)
+		s.notifyWatches(resource, "ADDED", o)
 	}
 }
 
@@ -88,10 +88,10 @@ func (s *server) remove(o object) {
 	resource, key := keyOf(o)
 	delete(s.objects, key)
 	o.SetResourceVersion(strconv.Itoa(s.version))
-	s.tell(resource, "DELETED", o)
+	s.notifyWatches(resource, "DELETED", o)
 }
 
-func (s *server) tell(resource, event string, o object) {
+func (s *server) notifyWatches(resource, event string, o object) {
 	for w := range s.watches {
 		if w.matches(resource, o) {
 			w.out <- eventOf(event, o)

@@ -97,21 +97,21 @@ func TestTrustBundlesAreWatchedWhileAPodHasSome(t *testing.T) {
 		// When one changes, then they are told at once, and of the same not again.
 		s.put(bundle("a", "", "3"))
 		synctest.Wait()
-		if told := n.news(); told != "p q" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p q" {
+			t.Errorf("told were %q", enqueued)
 		}
 		want(named, "3")
 		s.put(bundle("a", "", "3"))
 		synctest.Wait()
-		if told := n.news(); told != "" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "" {
+			t.Errorf("told were %q", enqueued)
 		}
 		other := bundle("b", "example.com/s", "2")
 		other.Labels = nil
 		s.put(other)
 		synctest.Wait()
-		if told := n.news(); told != "p q" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p q" {
+			t.Errorf("told were %q", enqueued)
 		}
 		want(signed)
 
@@ -121,8 +121,8 @@ func TestTrustBundlesAreWatchedWhileAPodHasSome(t *testing.T) {
 		synctest.Wait()
 		s.put(bundle("a", "", "4"))
 		synctest.Wait()
-		if told := n.news(); told != "" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "" {
+			t.Errorf("told were %q", enqueued)
 		}
 		want(named, "4")
 	})
@@ -148,8 +148,8 @@ func TestAServerThatGetsTrustBundles(t *testing.T) {
 		s.fail(nil)
 		time.Sleep(refusedPause.Max)
 		synctest.Wait()
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 	})
 }

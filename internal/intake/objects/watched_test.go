@@ -148,8 +148,8 @@ func TestAMissingObjectIsSaidToBeAtOnceAndPushedWhenItAppears(t *testing.T) {
 		synctest.Wait()
 		s.put(configMapOf("a", "1"))
 		synctest.Wait()
-		if told := n.news(); told != "p" {
-			t.Errorf("told were %q", told)
+		if enqueued := n.news(); enqueued != "p" {
+			t.Errorf("told were %q", enqueued)
 		}
 		n.want(t, "a", "1")
 	})
@@ -187,8 +187,8 @@ func TestAnImmutableObjectIsNotWatched(t *testing.T) {
 		n.Register(podWith("q", "a"))
 		n.want(t, "a", "2")
 		synctest.Wait()
-		if told, w := n.news(), s.watching(); told != "p q" || len(w) > 0 {
-			t.Errorf("told were %q, watched are %v", told, w)
+		if enqueued, w := n.news(), s.watching(); enqueued != "p q" || len(w) > 0 {
+			t.Errorf("told were %q, watched are %v", enqueued, w)
 		}
 
 		// The same while the server is away: what is known is used, and found out later.
@@ -201,8 +201,8 @@ func TestAnImmutableObjectIsNotWatched(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		n.want(t, "a", "3")
-		if told, w := n.news(), strings.Join(s.watching(), ", "); told != "p q r" || w != "configmaps default/a" {
-			t.Errorf("told were %q, watched are %v", told, w)
+		if enqueued, w := n.news(), strings.Join(s.watching(), ", "); enqueued != "p q r" || w != "configmaps default/a" {
+			t.Errorf("told were %q, watched are %v", enqueued, w)
 		}
 	})
 }

@@ -318,16 +318,16 @@ func TestAPISourceTellsOfAShortGraceBeforeThePodGoes(t *testing.T) {
 					synctest.Wait()
 				}
 
-				var told *v1.Pod
+				var published *v1.Pod
 				for _, p := range next(t, out).Pods {
 					if p.UID == "uid-a" {
-						told = p
+						published = p
 					} else if p.Name == "a" {
 						t.Error("its successor is there, too")
 					}
 				}
-				if told == nil || told.DeletionTimestamp == nil || pod.Grace(told) != 0 {
-					t.Fatalf("the reader is told of %+v", told)
+				if published == nil || published.DeletionTimestamp == nil || pod.Grace(published) != 0 {
+					t.Fatalf("the reader is told of %+v", published)
 				}
 				// and then it is gone at once, for good, and its successor is there
 				began := time.Now()
@@ -388,7 +388,7 @@ func TestAPISourceRemembersBeforeItTells(t *testing.T) {
 		var remembered []string
 		var log bytes.Buffer
 		remember := func(_ context.Context, s pod.Snapshot) error {
-			remembered = append(remembered, tell(s))
+			remembered = append(remembered, formatSnapshot(s))
 			return errors.New("disk full")
 		}
 		out, stop := start(apiSource(t, APIConfig{Client: server.client, Remember: remember, Log: slog.New(slog.NewTextHandler(&log, nil))}).Run)

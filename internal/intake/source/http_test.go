@@ -60,7 +60,7 @@ func wantQuiet(t *testing.T, s *site, out <-chan pod.Snapshot) {
 		select {
 		case <-s.asked:
 		case snapshot := <-out:
-			t.Fatalf("unexpected %q", tell(snapshot))
+			t.Fatalf("unexpected %q", formatSnapshot(snapshot))
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestAFailingURLRemovesNothing(t *testing.T) {
 			s.answer(c.status, c.body)
 			snapshot := next(t, out)
 			if len(snapshot.Pods) != 1 || len(snapshot.Refused) != 1 || !snapshot.Refused[0].Kept {
-				t.Fatalf("have %q", tell(snapshot))
+				t.Fatalf("have %q", formatSnapshot(snapshot))
 			}
 			if message := snapshot.Refused[0].Message; !strings.Contains(message, c.says) {
 				t.Errorf("it says %q", message)
@@ -139,7 +139,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 	s.Close()
 	snapshot := next(t, out)
 	if len(snapshot.Pods) != 1 || len(snapshot.Refused) != 1 || !strings.Contains(snapshot.Refused[0].Message, "refused") {
-		t.Fatalf("have %q", tell(snapshot))
+		t.Fatalf("have %q", formatSnapshot(snapshot))
 	}
 	stop()
 
@@ -149,7 +149,7 @@ func TestAnUnreachableURLIsSaidOnce(t *testing.T) {
 	wantNext(t, out, "RESTORE a-n=1")
 	snapshot = next(t, out)
 	if snapshot.Op != pod.Restore || !snapshot.Unreadable || len(snapshot.Pods) != 1 || !snapshot.Refused[0].Kept {
-		t.Errorf("have %q", tell(snapshot))
+		t.Errorf("have %q", formatSnapshot(snapshot))
 	}
 }
 
@@ -160,7 +160,7 @@ func TestGarbageAtStartIsNoSnapshot(t *testing.T) {
 	defer stop()
 	snapshot := next(t, out)
 	if snapshot.Op != pod.Restore || !snapshot.Unreadable || len(snapshot.Refused) != 1 || snapshot.Refused[0].Kept {
-		t.Errorf("have %q", tell(snapshot))
+		t.Errorf("have %q", formatSnapshot(snapshot))
 	}
 	s.answer(http.StatusOK, web("a", "1"))
 	wantNext(t, out, "SET a-n=1")
@@ -176,7 +176,7 @@ func TestHeadersStayWithTheirHost(t *testing.T) {
 	snapshot := next(t, out)
 	stop()
 	if len(snapshot.Pods) > 0 || !strings.Contains(snapshot.Refused[0].Message, "redirects to another host") {
-		t.Errorf("have %q", tell(snapshot))
+		t.Errorf("have %q", formatSnapshot(snapshot))
 	}
 	if len(other.asked) > 0 {
 		t.Error("the other host was asked")

@@ -29,7 +29,7 @@ type story struct {
 }
 
 func (s *story) objects(_ context.Context, objects []runtime.Object) {
-	text := tellAll(pod.Snapshot{}, objects)
+	text := formatAll(pod.Snapshot{}, objects)
 	s.said <- "objects" + strings.TrimPrefix(text, "SET")
 }
 
@@ -48,7 +48,7 @@ func (s *story) follow(run func(context.Context, chan<- pod.Snapshot)) func() {
 					s.uid = snapshot.Pods[0].UID
 					s.mu.Unlock()
 				}
-				s.said <- tell(snapshot)
+				s.said <- formatSnapshot(snapshot)
 			case <-ended:
 				return
 			}
@@ -83,8 +83,8 @@ func (s *story) podUID() pod.UID {
 
 func newStory(t *testing.T) *story { return &story{t: t, said: make(chan string, 100)} }
 
-// tellFolder starts a source on the folder of a rig.
-func (r *rig) tellFolder(s *story) func() {
+// startFolder starts a source on the folder of a rig.
+func (r *rig) startFolder(s *story) func() {
 	r.t.Helper()
 	f, err := NewFile(FileConfig{
 		Path: r.dir, Node: "n", Interval: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil)), Objects: s.objects,
@@ -98,7 +98,7 @@ func TestObjectsOfAFolder(t *testing.T) {
 		// given a pod with what it refers to, in one file
 		s := newStory(t)
 		write(t, r.file("a.yaml"), web("a", "1")+"---\n"+settings("c", "x")+"---\n"+hush("s", "x"))
-		stop := r.tellFolder(s)
+		stop := r.startFolder(s)
 
 		// then they are handed on before it; at the very start there is nothing
 		s.want("objects ", "objects map:c=x secret:s=x", "SET a-n=1")
@@ -126,7 +126,7 @@ func TestObjectsOfAFolder(t *testing.T) {
 		r.event("a.yaml")
 		s.want("objects secret:s=z map:c=y", "SET a-n=2 !a.yaml:12 ConfigMap default/c kept=true")
 		stop()
-		stop = r.tellFolder(s)
+		stop = r.startFolder(s)
 		s.want("objects secret:s=z map:c=y", "RESTORE a-n=2", "SET a-n=2 !a.yaml:12 ConfigMap default/c kept=true")
 
 		// when the file is gone, then they are, too
@@ -134,7 +134,7 @@ func TestObjectsOfAFolder(t *testing.T) {
 		r.event("a.yaml")
 		s.want("objects ", "SET ")
 		stop()
-		stop = r.tellFolder(s)
+		stop = r.startFolder(s)
 		defer stop()
 		s.want("objects ", "SET ")
 	})
@@ -184,7 +184,7 @@ func TestAnObjectInTwoFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		s := newStory(t)
 		write(t, r.file("b.yaml"), settings("c", "b"))
-		defer r.tellFolder(s)()
+		defer r.startFolder(s)()
 		s.want("objects ", "objects map:c=b", "SET ")
 
 		// The first by the names of the files counts, and the other is refused.

@@ -30,12 +30,12 @@ func web(name, image string) string {
 // broken is the manifest of a pod of that name with a mistake in line 7.
 func broken(name string) string { return strings.Replace(web(name, "x"), "image", "imgae", 1) }
 
-// tell writes a snapshot as a user would: pods with their images, and what was
+// formatSnapshot formats a snapshot: pods with their images, and what was
 // refused.
-func tell(s pod.Snapshot) string { return tellAll(s, nil) }
+func formatSnapshot(s pod.Snapshot) string { return formatAll(s, nil) }
 
-// tellAll also tells of objects, with what they hold under the key "key".
-func tellAll(s pod.Snapshot, objects []runtime.Object) string {
+// formatAll also formats objects, with their values of the key "key".
+func formatAll(s pod.Snapshot, objects []runtime.Object) string {
 	var out []string
 	for _, p := range s.Pods {
 		out = append(out, p.Name+"="+strings.TrimPrefix(p.Spec.Containers[0].Image, "localhost/"))
@@ -83,7 +83,7 @@ func next(t *testing.T, out <-chan pod.Snapshot) pod.Snapshot {
 func wantNext(t *testing.T, out <-chan pod.Snapshot, want string) pod.Snapshot {
 	t.Helper()
 	s := next(t, out)
-	if have := tell(s); have != want {
+	if have := formatSnapshot(s); have != want {
 		t.Fatalf("have %q\nwant %q", have, want)
 	}
 	return s
@@ -94,7 +94,7 @@ func wantNone(t *testing.T, out <-chan pod.Snapshot, d time.Duration) {
 	t.Helper()
 	select {
 	case s := <-out:
-		t.Fatalf("unexpected %q", tell(s))
+		t.Fatalf("unexpected %q", formatSnapshot(s))
 	case <-time.After(d):
 	}
 }
@@ -181,7 +181,7 @@ func TestABadDocumentKeepsItsLastGoodVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held, refused := in.ingest("m.yaml", []byte(c.text), c.last)
 			all := in.collect([]manifests{{"m.yaml", held, refused}})
-			if have := tellAll(pod.Snapshot{Pods: all.pods, Refused: all.refused}, all.objects); have != c.want {
+			if have := formatAll(pod.Snapshot{Pods: all.pods, Refused: all.refused}, all.objects); have != c.want {
 				t.Errorf("have %q\nwant %q", have, c.want)
 			}
 		})

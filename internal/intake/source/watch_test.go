@@ -68,7 +68,7 @@ func TestARealFolderThatIsReplaced(t *testing.T) {
 	must(t, os.Rename(dir, dir+".old"))
 	must(t, os.Rename(dir+".new", dir))
 	for have := ""; have != "SET b-n=1"; {
-		have = tell(next(t, out)) // first with the old pod, until its file is believed to be gone
+		have = formatSnapshot(next(t, out)) // first with the old pod, until its file is believed to be gone
 		if have != "SET b-n=1" && have != "SET a-n=1 b-n=1" {
 			t.Fatalf("unexpected %q", have)
 		}

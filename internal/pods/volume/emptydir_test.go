@@ -150,7 +150,7 @@ func TestMemoryThatMayGoToADiskIsToldOnce(t *testing.T) {
 			p.UID = uid
 			w.setup(p)
 		}
-		if told := strings.Count(log.String(), "secrets may be written to a disk"); told > 1 || (told == 1) != swaps {
+		if warnings := strings.Count(log.String(), "secrets may be written to a disk"); warnings > 1 || (warnings == 1) != swaps {
 			t.Errorf("swaps: %t, log:\n%s", swaps, log.String())
 		}
 	}

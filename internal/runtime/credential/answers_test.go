@@ -31,8 +31,8 @@ func newOracle(t *testing.T, says answer) *oracle {
 	return &oracle{answers: newAnswers(), t: t, says: says}
 }
 
-// ask asks for a repository, and calls told with what comes of it.
-func (o *oracle) ask(ctx context.Context, repository, who string, told func(keyring.Ring, error)) {
+// ask asks for a repository, and calls answered with the result.
+func (o *oracle) ask(ctx context.Context, repository, who string, answered func(keyring.Ring, error)) {
 	go func() {
 		ring, err := o.get(ctx, question{repository, who}, func() answer {
 			o.mu.Lock()
@@ -51,7 +51,7 @@ func (o *oracle) ask(ctx context.Context, repository, who string, told func(keyr
 		})
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		told(ring, err)
+		answered(ring, err)
 	}()
 	synctest.Wait()
 }
@@ -74,10 +74,10 @@ func TestTheSameQuestionIsAskedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// given several who ask the same, and some who ask for something else
-				o, told := newOracle(t, says), 0
+				o, answered := newOracle(t, says), 0
 				for range 5 {
 					o.ask(t.Context(), "a.test/app", "", func(ring keyring.Ring, err error) {
-						if told++; len(ring) != len(says.ring) || !errors.Is(err, says.err) {
+						if answered++; len(ring) != len(says.ring) || !errors.Is(err, says.err) {
 							t.Errorf("got %v, %v", ring, err)
 						}
 					})
@@ -89,8 +89,8 @@ func TestTheSameQuestionIsAskedOnce(t *testing.T) {
 				o.expectAsked(3)
 				time.Sleep(time.Minute)
 				o.expectAsked(3)
-				if told != 5 || o.most != 3 {
-					t.Errorf("%d were told, %d at a time", told, o.most)
+				if answered != 5 || o.most != 3 {
+					t.Errorf("%d were told, %d at a time", answered, o.most)
 				}
 			})
 		})
@@ -112,14 +112,14 @@ func TestAFewQuestionsAtATime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// given more who ask than a plugin is asked at a time
 				o, began, last := newOracle(t, c.says), time.Now(), time.Time{}
-				told := 0
+				answered := 0
 				for i := range 2 * maxAsked {
-					o.ask(t.Context(), fmt.Sprintf("a.test/%d", i), "", func(keyring.Ring, error) { told, last = told+1, time.Now() })
+					o.ask(t.Context(), fmt.Sprintf("a.test/%d", i), "", func(keyring.Ring, error) { answered, last = answered+1, time.Now() })
 				}
 				time.Sleep(time.Hour)
 				o.expectAsked(c.asked)
-				if told != 2*maxAsked || o.most != maxAsked || last.Sub(began) != c.took {
-					t.Errorf("%d were told after %s, %d at a time", told, last.Sub(began), o.most)
+				if answered != 2*maxAsked || o.most != maxAsked || last.Sub(began) != c.took {
+					t.Errorf("%d were told after %s, %d at a time", answered, last.Sub(began), o.most)
 				}
 			})
 		})
@@ -139,20 +139,20 @@ func TestAFailureStandsForAShortWhile(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOracle(t, answer{err: c.err})
 				var last error
-				tell := func(_ keyring.Ring, err error) { last = err }
-				o.ask(t.Context(), "a.test/app", "", tell)
+				record := func(_ keyring.Ring, err error) { last = err }
+				o.ask(t.Context(), "a.test/app", "", record)
 				time.Sleep(time.Minute + c.after - time.Second)
 				synctest.Wait()
 				last = nil
-				o.ask(t.Context(), c.again, "", tell)
+				o.ask(t.Context(), c.again, "", record)
 				o.expectAsked(1)
 				if !errors.Is(last, c.err) {
 					t.Errorf("got %v", last)
 				}
-				o.ask(t.Context(), "b.test/app", "", tell) // another registry
+				o.ask(t.Context(), "b.test/app", "", record) // another registry
 				o.expectAsked(2)
 				time.Sleep(2 * time.Minute)
-				o.ask(t.Context(), c.again, "", tell)
+				o.ask(t.Context(), c.again, "", record)
 				o.expectAsked(3)
 				time.Sleep(time.Minute)
 				synctest.Wait()

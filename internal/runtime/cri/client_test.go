@@ -229,17 +229,17 @@ func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
 	for s := c.conns[0].GetState(); s != connectivity.Ready; s = c.conns[0].GetState() { // it answers a moment before
 		c.conns[0].WaitForStateChange(t.Context(), s)
 	}
-	told := make(chan struct{}, 10)
+	changes := make(chan struct{}, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.Changes(ctx, func() { told <- struct{}{} })
+		c.Changes(ctx, func() { changes <- struct{}{} })
 	}()
-	<-told // that it is looked at
+	<-changes // that it is looked at
 
 	stop()
-	<-told
+	<-changes
 	for range 20 { // attempts to connect are no changes
 		if _, err := c.Version(t.Context()); err == nil {
 			t.Error("it answers")
@@ -247,10 +247,10 @@ func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
 	}
 	(&server{}).serve(t, at)
 	awaitAnswer(t, c)
-	<-told
+	<-changes
 	cancel()
 	<-ended
-	if len(told) > 0 {
-		t.Errorf("it was told %d times too often", len(told))
+	if len(changes) > 0 {
+		t.Errorf("it was told %d times too often", len(changes))
 	}
 }

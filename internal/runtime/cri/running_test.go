@@ -33,7 +33,7 @@ func TestACheckpointHasTheTimeThatWasAskedFor(t *testing.T) {
 	s := &server{answers: map[string]proto.Message{"CheckpointContainer": &runtimeapi.CheckpointContainerResponse{}}}
 	c := clientOf(t, s) // which waits for 10 s
 	for timeout, want := range map[time.Duration]struct {
-		told        int64
+		seconds     int64
 		least, most time.Duration
 	}{
 		0:                       {0, startTimeout - 5*time.Second, startTimeout},
@@ -43,7 +43,7 @@ func TestACheckpointHasTheTimeThatWasAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := request[*runtimeapi.CheckpointContainerRequest](t, s, "CheckpointContainer")
-		if r.ContainerId != "c1" || r.Location != "/a.tar" || r.Timeout != want.told {
+		if r.ContainerId != "c1" || r.Location != "/a.tar" || r.Timeout != want.seconds {
 			t.Errorf("%s: asked for %v", timeout, r)
 		}
 		if has := s.timeouts["CheckpointContainer"]; has < want.least || has > want.most {

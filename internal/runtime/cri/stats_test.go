@@ -12,7 +12,7 @@ import (
 // used is a container that uses something of everything, and what is to be told of
 // it.
 func used() (*runtimeapi.ContainerStats, ContainerStats) {
-	told := &runtimeapi.ContainerStats{
+	stats := &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{Id: "c1", Labels: labels("uid", "app")},
 		Cpu:        &runtimeapi.CpuUsage{Timestamp: moment(1), UsageCoreNanoSeconds: amount(10), UsageNanoCores: amount(11)},
 		Memory: &runtimeapi.MemoryUsage{
@@ -32,7 +32,7 @@ func used() (*runtimeapi.ContainerStats, ContainerStats) {
 		Swap:     Swap{At: time.Unix(0, moment(3)), Used: new(uint64(30)), Available: new(uint64(31))},
 		Writable: Filesystem{At: time.Unix(0, moment(4)), Used: new(uint64(40)), Inodes: new(uint64(41))},
 	}
-	return told, want
+	return stats, want
 }
 
 func TestStatsTellWhatEachPodUses(t *testing.T) {

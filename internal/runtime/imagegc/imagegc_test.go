@@ -185,8 +185,8 @@ func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 		after(1, func() { w.broken = nil })
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if told := strings.Count(w.log.String(), "can't make room"); told != 2 {
-			t.Errorf("the log is told %d times:\n%s", told, w.log.String())
+		if warnings := strings.Count(w.log.String(), "can't make room"); warnings != 2 {
+			t.Errorf("the log is told %d times:\n%s", warnings, w.log.String())
 		}
 	})
 }

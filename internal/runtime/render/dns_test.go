@@ -91,7 +91,7 @@ func TestSearchesAreCutToWhatIsRead(t *testing.T) {
 			if len(got.Searches) != test.want || len(strings.Join(got.Searches, " ")) > 2048 {
 				t.Errorf("%d are left: %v", len(got.Searches), got.Searches)
 			}
-			if told := len(notices) == 1 && notices[0].Reason == "DNSConfigForming"; told != (test.want < len(test.searches)) {
+			if noticed := len(notices) == 1 && notices[0].Reason == "DNSConfigForming"; noticed != (test.want < len(test.searches)) {
 				t.Errorf("told: %v", notices)
 			}
 		})

@@ -39,7 +39,7 @@ func (p present) Describe(chan<- *prometheus.Desc) {}
 
 func (p present) Collect(out chan<- prometheus.Metric) {
 	c := p.pages
-	tell := func(name, help string, value float64, pairs ...string) {
+	emit := func(name, help string, value float64, pairs ...string) {
 		var names, values []string
 		for i := 0; i+1 < len(pairs); i += 2 {
 			names, values = append(names, pairs[i]), append(values, pairs[i+1])
@@ -47,9 +47,9 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, values...)
 	}
 	now := c.Counts()
-	tell("kubelet_running_pods", "Pods of which something runs.", float64(now.Running))
+	emit("kubelet_running_pods", "Pods of which something runs.", float64(now.Running))
 	for state, n := range now.Containers {
-		tell("kubelet_running_containers", "Containers that the runtime holds, by their state.", float64(n), "container_state", state)
+		emit("kubelet_running_containers", "Containers that the runtime holds, by their state.", float64(n), "container_state", state)
 	}
 	for _, k := range []struct {
 		name, help string
@@ -58,30 +58,30 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 		{"kubelet_desired_pods", "Pods that this node is asked to run.", now.Desired},
 		{"kubelet_active_pods", "Pods that this node is asked to run and that have not ended.", now.Active},
 	} {
-		tell(k.name, k.help, float64(k.kinds.Regular), "static", staticLabel(false))
-		tell(k.name, k.help, float64(k.kinds.Static), "static", staticLabel(true))
+		emit(k.name, k.help, float64(k.kinds.Regular), "static", staticLabel(false))
+		emit(k.name, k.help, float64(k.kinds.Static), "static", staticLabel(true))
 	}
-	tell("kubelet_mirror_pods", "Static pods that can be seen at the API server.", float64(now.Mirrors))
+	emit("kubelet_mirror_pods", "Static pods that can be seen at the API server.", float64(now.Mirrors))
 	for work, n := range now.Working {
-		tell("kubelet_working_pods", "Pods that somebody works on.", float64(n),
+		emit("kubelet_working_pods", "Pods that somebody works on.", float64(n),
 			"lifecycle", work.Lifecycle, "config", work.Config, "static", staticLabel(work.Static))
 	}
 	taken, free, waiting := c.Slots()
-	tell("berth_start_slots", "Pods that may make their start calls at a time.", float64(taken), "state", "taken")
-	tell("berth_start_slots", "Pods that may make their start calls at a time.", float64(free), "state", "free")
-	tell("berth_start_queue_length", "Pods that wait for a start slot.", float64(waiting))
-	tell("kubelet_node_name", "The name of this node; always 1.", 1, "node", c.NodeName)
-	p.versions(tell)
-	p.volumes(tell)
-	p.startup(tell)
-	p.times(tell)
+	emit("berth_start_slots", "Pods that may make their start calls at a time.", float64(taken), "state", "taken")
+	emit("berth_start_slots", "Pods that may make their start calls at a time.", float64(free), "state", "free")
+	emit("berth_start_queue_length", "Pods that wait for a start slot.", float64(waiting))
+	emit("kubelet_node_name", "The name of this node; always 1.", 1, "node", c.NodeName)
+	p.versions(emit)
+	p.volumes(emit)
+	p.startup(emit)
+	p.times(emit)
 }
 
 type emitFunc = func(name, help string, value float64, pairs ...string)
 
-func (p present) versions(tell emitFunc) {
+func (p present) versions(emit emitFunc) {
 	c := p.pages
-	tell("berth_build_info", "What this binary is; always 1.", 1, "version", c.Version, "go_version", runtime.Version())
+	emit("berth_build_info", "What this binary is; always 1.", 1, "version", c.Version, "go_version", runtime.Version())
 	if c.Kubernetes == "" {
 		return
 	}
@@ -89,18 +89,18 @@ func (p present) versions(tell emitFunc) {
 	for len(numbers) < 2 {
 		numbers = append(numbers, "")
 	}
-	tell("kubernetes_build_info", "The version of Kubernetes that this node speaks; always 1.", 1,
+	emit("kubernetes_build_info", "The version of Kubernetes that this node speaks; always 1.", 1,
 		"major", numbers[0], "minor", numbers[1], "git_version", c.Kubernetes, "go_version", runtime.Version(),
 		"compiler", runtime.Compiler, "platform", runtime.GOOS+"/"+runtime.GOARCH)
 }
 
-func (p present) times(tell emitFunc) {
+func (p present) times(emit emitFunc) {
 	ttl := func(name, help string, until func() time.Time) {
 		if until == nil {
 			return
 		}
 		if at := until(); !at.IsZero() {
-			tell(name, help, time.Until(at).Seconds())
+			emit(name, help, time.Until(at).Seconds())
 		}
 	}
 	ttl("kubelet_certificate_manager_client_ttl_seconds", "For how long the client certificate is still good.", p.pages.ClientExpiry)

@@ -18,15 +18,15 @@ func (m *Metrics) Joining(at time.Time) { m.startup.joined.CompareAndSwap(0, at.
 
 func (m *Metrics) Registered(at time.Time) { m.startup.registered.CompareAndSwap(0, at.UnixNano()) }
 
-func (p present) startup(tell emitFunc) {
+func (p present) startup(emit emitFunc) {
 	s := &p.pages.Metrics.startup
 	joined, registered := s.joined.Load(), s.registered.Load()
 	if joined != 0 {
-		tell("kubelet_node_startup_pre_registration_duration_seconds", "Time from the start of the agent until it began to register its node.",
+		emit("kubelet_node_startup_pre_registration_duration_seconds", "Time from the start of the agent until it began to register its node.",
 			time.Unix(0, joined).Sub(s.began).Seconds())
 	}
 	if joined != 0 && registered != 0 {
-		tell("kubelet_node_startup_registration_duration_seconds", "Time that it took to register the node, or to find that it is.",
+		emit("kubelet_node_startup_registration_duration_seconds", "Time that it took to register the node, or to find that it is.",
 			time.Duration(registered-joined).Seconds())
 	}
 }

@@ -45,7 +45,7 @@ type Volumes struct {
 	There  bool
 }
 
-func (p present) volumes(tell emitFunc) {
+func (p present) volumes(emit emitFunc) {
 	if p.pages.Volumes == nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (p present) volumes(tell emitFunc) {
 		if of.There {
 			state = "actual_state_of_world"
 		}
-		tell("volume_manager_total_volumes", "Volumes of pods: those that are wanted, and those that are there.", float64(n),
+		emit("volume_manager_total_volumes", "Volumes of pods: those that are wanted, and those that are there.", float64(n),
 			"plugin_name", of.Plugin, "state", state)
 	}
 }

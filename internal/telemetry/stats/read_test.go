@@ -81,7 +81,7 @@ func TestAContainerWithoutACgroupIsAskedOfTheRuntime(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "vm")
 	w.children["/berth/poduid-vm"] = nil
-	w.told = []cri.PodStats{{Containers: []cri.ContainerStats{{
+	w.podStats = []cri.PodStats{{Containers: []cri.ContainerStats{{
 		ID: "id-vm", CPU: cri.CPU{At: time.Now(), Total: new(uint64(42)), Rate: new(uint64(7))},
 		Memory: cri.Memory{WorkingSet: new(uint64(11)), Usage: new(uint64(12)), Available: new(uint64(9))},
 	}}}}

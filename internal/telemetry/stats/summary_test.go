@@ -17,7 +17,7 @@ func TestTheSummaryOfAPod(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "web", emptyDir("scratch"), claim("data", "orders"),
 		v1.Volume{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}})
-	w.told = []cri.PodStats{{Containers: []cri.ContainerStats{{ID: "id-web", Writable: cri.Filesystem{Used: new(uint64(4096)), Inodes: new(uint64(2))}}}}}
+	w.podStats = []cri.PodStats{{Containers: []cri.ContainerStats{{ID: "id-web", Writable: cri.Filesystem{Used: new(uint64(4096)), Inodes: new(uint64(2))}}}}}
 	r := w.reader(t)
 
 	// when somebody asks,
@@ -38,7 +38,7 @@ func TestTheSummaryOfAPod(t *testing.T) {
 	for _, v := range p.VolumeStats {
 		volumes[v.Name] = v
 	}
-	if _, told := volumes["host"]; told || len(volumes) != 2 {
+	if _, podStats := volumes["host"]; podStats || len(volumes) != 2 {
 		t.Errorf("volumes are %v", volumes)
 	}
 	if ref := volumes["data"].PVCRef; ref == nil || *ref != (api.PVCReference{Name: "orders", Namespace: "shop"}) {

@@ -26,7 +26,7 @@ type world struct {
 	cpu      map[string]uint64 // by cgroup
 	children map[string][]string
 	reads    int
-	told     []cri.PodStats
+	podStats []cri.PodStats
 	asked    int
 	broken   bool // the runtime does not answer
 	dir      string
@@ -126,7 +126,7 @@ func (w *world) Stats(context.Context) ([]cri.PodStats, error) {
 	if w.broken {
 		return nil, errors.New("no answer")
 	}
-	return w.told, nil
+	return w.podStats, nil
 }
 
 func (w *world) Filesystems(context.Context) (cri.Filesystems, error) {

@@ -54,7 +54,7 @@ func TestWhatBelongsToNoSyncIsNotTraced(t *testing.T) {
 	ctx, end := tr.Within(t.Context(), "runtime.version")
 	end(nil)
 
-	if _, told := metadata.FromOutgoingContext(tr.Outgoing(ctx)); told || len(spans()) != 0 {
+	if _, propagated := metadata.FromOutgoingContext(tr.Outgoing(ctx)); propagated || len(spans()) != 0 {
 		t.Error("it was traced")
 	}
 }

@@ -65,10 +65,10 @@ func (r *references) awaitNews(t *testing.T, uid types.UID, limit time.Duration)
 	began := time.Now()
 	for time.Since(began) < limit {
 		r.mu.Lock()
-		told := slices.Contains(r.news, uid)
+		enqueued := slices.Contains(r.news, uid)
 		r.news = nil
 		r.mu.Unlock()
-		if told {
+		if enqueued {
 			return time.Since(began)
 		}
 		time.Sleep(time.Millisecond)

@@ -153,13 +153,13 @@ func mustHaveGoodTokens(t *testing.T, n *lab.Node, admin kubernetes.Interface, p
 		if !review.Status.Authenticated || !slices.Equal(review.Status.Audiences, []string{audience}) || user.Username != "system:serviceaccount:"+p.Namespace+":default" {
 			t.Fatalf("the token for %s is that of %q: %+v", audience, user.Username, review.Status)
 		}
-		told := func(key string) string { return strings.Join(user.Extra["authentication.kubernetes.io/"+key], " ") }
+		extra := func(key string) string { return strings.Join(user.Extra["authentication.kubernetes.io/"+key], " ") }
 		for key, want := range map[string]string{"pod-name": p.Name, "pod-uid": string(p.UID), "node-name": n.Name} {
-			if got := told(key); got != want {
+			if got := extra(key); got != want {
 				t.Errorf("the token for %s has the %s %q, and should have %q", audience, key, got, want)
 			}
 		}
-		if id, ok := strings.CutPrefix(told("credential-id"), "JTI="); !ok || !strings.Contains(string(log), id) {
+		if id, ok := strings.CutPrefix(extra("credential-id"), "JTI="); !ok || !strings.Contains(string(log), id) {
 			t.Errorf("the container has not seen the token %q for %s", id, audience)
 		}
 	}

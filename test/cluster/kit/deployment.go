@@ -56,12 +56,12 @@ func AwaitPods(t *testing.T, client kubernetes.Interface, namespace string, are 
 		if err != nil || are(list.Items) {
 			return err
 		}
-		var told strings.Builder
+		var description strings.Builder
 		for i := range list.Items {
 			p := &list.Items[i]
-			fmt.Fprintf(&told, "\n%s on %s: %s, ready: %t, deleted: %v", p.Name, p.Spec.NodeName, p.Status.Phase, IsReady(p), p.DeletionTimestamp)
+			fmt.Fprintf(&description, "\n%s on %s: %s, ready: %t, deleted: %v", p.Name, p.Spec.NodeName, p.Status.Phase, IsReady(p), p.DeletionTimestamp)
 		}
-		return fmt.Errorf("there are %d pods: %s", len(list.Items), told.String())
+		return fmt.Errorf("there are %d pods: %s", len(list.Items), description.String())
 	})
 }
 

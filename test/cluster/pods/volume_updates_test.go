@@ -151,21 +151,21 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 // versionsPod is a pod that reads what three objects hold in one volume, see versions of
 // test/workload, and tells of it in another: two annotations of its own are one of them.
 func versionsPod() *corev1.Pod {
-	p := kit.WithoutRestart(kit.WorkloadPod("reader", "versions", "/all", "/told/versions"))
+	p := kit.WithoutRestart(kit.WorkloadPod("reader", "versions", "/all", "/report/versions"))
 	p.Annotations = fixture.Numbered("pod", 2, 0)
 	var fields []corev1.DownwardAPIVolumeFile
 	for key := range p.Annotations {
 		fields = append(fields, corev1.DownwardAPIVolumeFile{Path: key, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + key + "']"}})
 	}
 	p.Spec.Volumes = []corev1.Volume{
-		{Name: "told", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "report", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "map"}}},
 			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "secret"}}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: fields}},
 		}}}},
 	}
-	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "told", MountPath: "/told"}, {Name: "all", MountPath: "/all"}}
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "report", MountPath: "/report"}, {Name: "all", MountPath: "/all"}}
 	return p
 }
 
@@ -184,12 +184,12 @@ func TestAContainerNeverSeesAMixOfVersions(t *testing.T) {
 	kit.Must(t, err)
 	pods.MustCreate(versionsPod())
 	before := pods.Await("reader", "ready", kit.IsReady)
-	file := filepath.Join(dirOf(l, before), "volumes", "kubernetes.io~empty-dir", "told", "versions")
+	file := filepath.Join(dirOf(l, before), "volumes", "kubernetes.io~empty-dir", "report", "versions")
 	fixture.AwaitVersions(t, file, 0, objects...)
 
 	// when all sources change, again and again, then the container sees each version, and
 	// never two of one object
-	began, told := time.Now(), fixture.Versions{}
+	began, seen := time.Now(), fixture.Versions{}
 	for i := 1; i <= updates; i++ {
 		settings.Data, secret.StringData = fixture.Numbered("map", keys, i), fixture.Numbered("secret", keys, i)
 		_, err := core.ConfigMaps("versions").Update(t.Context(), settings, metav1.UpdateOptions{})
@@ -200,12 +200,12 @@ func TestAContainerNeverSeesAMixOfVersions(t *testing.T) {
 		kit.Must(t, err)
 		_, err = pods.Patch(t.Context(), "reader", types.MergePatchType, patch, metav1.PatchOptions{})
 		kit.Must(t, err)
-		told = fixture.AwaitVersions(t, file, i, objects...)
+		seen = fixture.AwaitVersions(t, file, i, objects...)
 	}
 	t.Logf("%d updates of three objects took %s; in the container, %d reads found %d versions of them",
-		updates, time.Since(began).Round(time.Millisecond), told.Reads, told.Seen)
-	if told.Seen != len(objects)*(updates+1) {
-		t.Errorf("it saw %d versions", told.Seen)
+		updates, time.Since(began).Round(time.Millisecond), seen.Reads, seen.Seen)
+	if seen.Seen != len(objects)*(updates+1) {
+		t.Errorf("it saw %d versions", seen.Seen)
 	}
 	kit.MustKeepInstance(t, pods.Await("reader", "ready", kit.IsReady), kit.InstanceOf(before))
 	pods.MustRemove("reader")

@@ -58,24 +58,24 @@ func TestPodsFromURL(t *testing.T) {
 	n.MustKeepInstances(before)
 
 	// and nobody was told the secrets: no file, no page, no log, nor those who look at the pod
-	told := map[string]string{
+	published := map[string]string{
 		"get": n.MustBerth("get", "pods", "-o", "yaml"), "describe": n.MustBerth("describe", "pod", "two"), "events": n.MustBerth("get", "events", "-o", "yaml"),
 	}
 	for _, path := range []string{"/configz", "/flagz", "/statusz", "/debug/pprof/cmdline"} {
-		told[path] = mustGet(n, path)
+		published[path] = mustGet(n, path)
 	}
 	err := filepath.WalkDir(n.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/containerd/") {
 			return nil //nolint:nilerr // what goes meanwhile tells nothing
 		}
 		content, err := os.ReadFile(path)
-		told[path] = string(content)
+		published[path] = string(content)
 		return err
 	})
-	if err != nil || told[n.LogFile()] == "" {
+	if err != nil || published[n.LogFile()] == "" {
 		t.Errorf("the files of the agent can't be read: %v", err)
 	}
-	for where, text := range told {
+	for where, text := range published {
 		if strings.Contains(text, "geheim") {
 			t.Errorf("%s tells a secret", where)
 		}

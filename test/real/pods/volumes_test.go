@@ -363,8 +363,8 @@ func TestAReaderNeverSeesAMix(t *testing.T) {
 	t.Parallel()
 	// given a container that reads two ConfigMaps of one file in one volume, all the time
 	n := kit.NewNode(t)
-	reader := kit.NewPod("reader", "versions", "/all", "/told/versions")
-	kit.AddVolume(reader, "/told", scratch("", ""))
+	reader := kit.NewPod("reader", "versions", "/all", "/report/versions")
+	kit.AddVolume(reader, "/report", scratch("", ""))
 	kit.AddVolume(reader, "/all", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}, Items: []v1.KeyToPath{{Key: "colour", Path: "both-a"}}}},
 		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "b"}, Items: []v1.KeyToPath{{Key: "colour", Path: "both-b"}}}},
@@ -379,18 +379,18 @@ func TestAReaderNeverSeesAMix(t *testing.T) {
 	n.Start()
 	p := n.WaitRunning("reader")["reader"]
 	before := n.Instances(map[string]v1.Pod{"reader": p})
-	file := volumeOf(n, p, "kubernetes.io~empty-dir", "told", "versions")
+	file := volumeOf(n, p, "kubernetes.io~empty-dir", "report", "versions")
 
 	// when the file changes again and again, then both are always of the same version
 	const updates = 50
-	told := fixture.AwaitVersions(t, file, 0, "both")
+	seen := fixture.AwaitVersions(t, file, 0, "both")
 	for i := 1; i <= updates; i++ {
 		set(i)
-		told = fixture.AwaitVersions(t, file, i, "both")
+		seen = fixture.AwaitVersions(t, file, i, "both")
 	}
-	t.Logf("in the container, %d reads found %d versions", told.Reads, told.Seen)
-	if told.Seen != updates+1 {
-		t.Errorf("it saw %d versions", told.Seen)
+	t.Logf("in the container, %d reads found %d versions", seen.Reads, seen.Seen)
+	if seen.Seen != updates+1 {
+		t.Errorf("it saw %d versions", seen.Seen)
 	}
 	n.MustKeepInstances(before)
 }

@@ -230,7 +230,7 @@ func TestTheSandboxIsWhoItsPodIs(t *testing.T) {
 	if err := os.Chmod(n.Dir, 0o711); err != nil { // users of their own have to find their files
 		t.Fatal(err)
 	}
-	somebody := func(name string, edit func(*v1.PodSpec)) *v1.Pod {
+	nonRoot := func(name string, edit func(*v1.PodSpec)) *v1.Pod {
 		p := kit.ReadablePod(name)
 		p.Spec.ShareProcessNamespace = new(true)
 		p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1001)), FSGroup: new(int64(7))}
@@ -239,10 +239,10 @@ func TestTheSandboxIsWhoItsPodIs(t *testing.T) {
 		return p
 	}
 	n.Apply("pods.yaml",
-		somebody("shared", func(*v1.PodSpec) {}),
-		somebody("mapped", func(s *v1.PodSpec) { s.HostUsers = new(false) }),
-		somebody("group", func(s *v1.PodSpec) { s.SecurityContext.RunAsUser = nil }),
-		somebody("processes", func(s *v1.PodSpec) { s.ShareProcessNamespace, s.HostPID = nil, true }))
+		nonRoot("shared", func(*v1.PodSpec) {}),
+		nonRoot("mapped", func(s *v1.PodSpec) { s.HostUsers = new(false) }),
+		nonRoot("group", func(s *v1.PodSpec) { s.SecurityContext.RunAsUser = nil }),
+		nonRoot("processes", func(s *v1.PodSpec) { s.ShareProcessNamespace, s.HostPID = nil, true }))
 	n.Start()
 	pods := n.WaitRunning("shared", "mapped", "group", "processes")
 

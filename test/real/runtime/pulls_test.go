@@ -238,11 +238,11 @@ func TestASlowPull(t *testing.T) {
 	n.Start()
 
 	// then the pod says how much is here, how fast it comes, and how long it will take
-	told := regexp.MustCompile(`Pulling image "\S+": \S+Mi of \d+Mi, (\d+|\d\.\d)[KM]i/s, \S+s left`)
+	progress := regexp.MustCompile(`Pulling image "\S+": \S+Mi of \d+Mi, (\d+|\d\.\d)[KM]i/s, \S+s left`)
 	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"describe", "pod", "web"}} {
 		n.Wait(fmt.Sprint("berth ", args, " to tell of the pull"), kit.StartTimeout, func() string {
 			out := n.MustBerth(args...)
-			if line := told.FindString(out); line != "" {
+			if line := progress.FindString(out); line != "" {
 				t.Log(args[0], "says:", line)
 				return ""
 			}

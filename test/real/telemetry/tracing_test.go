@@ -41,12 +41,12 @@ func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {
 			t.Errorf("it was sent by %v", s.Resource)
 		}
 	}
-	var told []string // steps of the syncs, and what was done in them
+	var recorded []string // steps of the syncs, and what was done in them
 	for _, s := range spans {
 		if step := byID[s.Parent]; syncs[step.Parent] {
-			told = append(told, step.Name+": "+s.Name)
+			recorded = append(recorded, step.Name+": "+s.Name)
 		} else if syncs[s.Parent] {
-			told = append(told, s.Name)
+			recorded = append(recorded, s.Name)
 		}
 	}
 	for _, want := range []string{
@@ -54,8 +54,8 @@ func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {
 		"stop what must go", "start what is missing", "remove what is dead",
 		"start what is missing: runtime.run_podsandbox", "start what is missing: runtime.create_container", "start what is missing: runtime.start_container",
 	} {
-		if !slices.Contains(told, want) {
-			t.Errorf("%q is missing in:\n\t%s", want, strings.Join(told, "\n\t"))
+		if !slices.Contains(recorded, want) {
+			t.Errorf("%q is missing in:\n\t%s", want, strings.Join(recorded, "\n\t"))
 		}
 	}
 	t.Logf("%d spans, of %d syncs of the pod", len(spans), len(syncs))
