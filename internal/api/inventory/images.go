@@ -41,30 +41,30 @@ func Images(images []api.Image, pods []*v1.Pod) []api.Image {
 // runtime does.
 func ImagesOf(p *v1.Pod) map[string]bool {
 	names := map[string]bool{}
-	note := func(name string) {
+	add := func(name string) {
 		if name != "" {
 			names[name] = true
 		}
 	}
 	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			note(list[i].Image)
+			add(list[i].Image)
 		}
 	}
 	for i := range p.Spec.EphemeralContainers {
-		note(p.Spec.EphemeralContainers[i].Image)
+		add(p.Spec.EphemeralContainers[i].Image)
 	}
 	for i := range p.Spec.Volumes {
 		if from := p.Spec.Volumes[i].Image; from != nil {
-			note(from.Reference)
+			add(from.Reference)
 		}
 	}
 	for _, list := range [][]v1.ContainerStatus{
 		p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses,
 	} {
 		for i := range list {
-			note(list[i].Image)
-			note(list[i].ImageID)
+			add(list[i].Image)
+			add(list[i].ImageID)
 		}
 	}
 	return names

@@ -58,7 +58,7 @@ func TestVolumes(t *testing.T) {
 		{Name: "odd", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}},
 	}
 	var asked []string
-	look := func(path string) Place {
+	stat := func(path string) Place {
 		asked = append(asked, path)
 		if !strings.HasSuffix(path, "/tmp") {
 			return Place{}
@@ -72,7 +72,7 @@ func TestVolumes(t *testing.T) {
 		return fmt.Sprint(*n)
 	}
 	var got []string
-	for _, v := range Volumes([]*v1.Pod{p}, "/pods", look) {
+	for _, v := range Volumes([]*v1.Pod{p}, "/pods", stat) {
 		got = append(got, fmt.Sprintf("%s %s (%s) at %q %s/%s %v", v.Name, v.Kind, v.Source, v.Path, number(v.Used), number(v.Capacity), v.Since != nil))
 	}
 	want := []string{

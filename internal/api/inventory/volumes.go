@@ -19,19 +19,19 @@ type Place struct {
 	Capacity, Used *int64
 }
 
-// Volumes returns the volumes of pods. look is asked about directories that berth
-// made itself, and never about those of others, whose file systems may hang.
-func Volumes(pods []*v1.Pod, podsDir string, look func(path string) Place) []api.Volume {
+// Volumes returns the volumes of pods. stat is called for directories that berth
+// has made itself, and never for other directories, whose file systems may hang.
+func Volumes(pods []*v1.Pod, podsDir string, stat func(path string) Place) []api.Volume {
 	var out []api.Volume
 	for _, p := range pods {
 		for i := range p.Spec.Volumes {
-			out = append(out, volume(p, &p.Spec.Volumes[i], podsDir, look))
+			out = append(out, volume(p, &p.Spec.Volumes[i], podsDir, stat))
 		}
 	}
 	return out
 }
 
-func volume(p *v1.Pod, v *v1.Volume, podsDir string, look func(string) Place) api.Volume {
+func volume(p *v1.Pod, v *v1.Volume, podsDir string, stat func(string) Place) api.Volume {
 	kind := volumekind.Of(&v.VolumeSource)
 	out := api.Volume{
 		Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), Name: v.Name,
@@ -42,7 +42,7 @@ func volume(p *v1.Pod, v *v1.Volume, podsDir string, look func(string) Place) ap
 	}
 	if kind.OwnDir() {
 		path := filepath.Join(podsDir, string(p.UID), "volumes", kind.Dir(), v.Name)
-		if found := look(path); found.There {
+		if found := stat(path); found.There {
 			out.Path, out.Capacity, out.Used = path, found.Capacity, found.Used
 			if !found.Since.IsZero() {
 				out.Since = &found.Since

@@ -39,16 +39,16 @@ func (t sent) next(pods []*v1.Pod, refused []pod.Refusal) (sent, []api.Event) {
 			gone = append(gone, api.Event{Type: api.Deleted, Pod: withKind(p)})
 		}
 	}
-	resolved, news := now.refuse(t.refused, refused)
-	return now, slices.Concat(gone, resolved, came, news)
+	resolved, added := now.refuse(t.refused, refused)
+	return now, slices.Concat(gone, resolved, came, added)
 }
 
 // refuse stores all present refusals, and returns the events for those that are new or resolved
 // since before.
-func (t sent) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, news []api.Event) {
+func (t sent) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolved, added []api.Event) {
 	for _, r := range refused {
 		if !before[r] && !t.refused[r] {
-			news = append(news, api.Event{Type: api.Refused, Refusal: &r})
+			added = append(added, api.Event{Type: api.Refused, Refusal: &r})
 		}
 		t.refused[r] = true
 	}
@@ -57,13 +57,13 @@ func (t sent) refuse(before map[pod.Refusal]bool, refused []pod.Refusal) (resolv
 			resolved = append(resolved, api.Event{Type: api.Resolved, Refusal: &r})
 		}
 	}
-	return resolved, news
+	return resolved, added
 }
 
 // apply changes t by some changes of the pods that f matches, and returns the events that bring
 // a watcher there. Deletions come before additions.
 func (t *sent) apply(c pod.Changes, f find.Filter) []api.Event {
-	var gone, came, resolved, news []api.Event
+	var gone, came, resolved, added []api.Event
 	for _, uid := range c.Gone {
 		if p := t.pods[uid]; p != nil {
 			gone = append(gone, api.Event{Type: api.Deleted, Pod: withKind(p)})
@@ -85,9 +85,9 @@ func (t *sent) apply(c pod.Changes, f find.Filter) []api.Event {
 	if c.NewRefusals {
 		before := t.refused
 		t.refused = make(map[pod.Refusal]bool, len(c.Refused))
-		resolved, news = t.refuse(before, c.Refused)
+		resolved, added = t.refuse(before, c.Refused)
 	}
-	return slices.Concat(gone, resolved, came, news)
+	return slices.Concat(gone, resolved, came, added)
 }
 
 // concernedBy tells whether changes are about pods that f matches, or that were sent to the watcher.

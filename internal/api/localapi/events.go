@@ -29,9 +29,9 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	case watch:
 		s.stream(func(w http.ResponseWriter, r *http.Request) *problem {
 			var was sentEvents
-			return serveWatch(w, r, s.events.Watch(r.Context()), func() (news []api.Event) {
-				was, news = was.next(list())
-				return news
+			return serveWatch(w, r, s.events.Watch(r.Context()), func() (newEvents []api.Event) {
+				was, newEvents = was.next(list())
+				return newEvents
 			})
 		})(w, r)
 	default:
@@ -56,18 +56,18 @@ type eventKey struct{ namespace, name string }
 // that the store has dropped is not sent.
 func (t sentEvents) next(events []*v1.Event) (sentEvents, []api.Event) {
 	now := make(sentEvents, len(events))
-	var news []api.Event
+	var newEvents []api.Event
 	for _, e := range events {
 		key := eventKey{e.Namespace, e.Name}
 		now[key] = e
 		switch before, known := t[key]; {
 		case !known:
-			news = append(news, api.Event{Type: api.Added, Event: eventWithKind(e)})
+			newEvents = append(newEvents, api.Event{Type: api.Added, Event: eventWithKind(e)})
 		case before != e: // events are never written to
-			news = append(news, api.Event{Type: api.Modified, Event: eventWithKind(e)})
+			newEvents = append(newEvents, api.Event{Type: api.Modified, Event: eventWithKind(e)})
 		}
 	}
-	return now, news
+	return now, newEvents
 }
 
 // eventWithKind is withKind for events.

@@ -7,17 +7,17 @@ import (
 	"berth/internal/api"
 )
 
-// serveWatch serves a watch: the state, and then its changes. It calls look when the client has
+// serveWatch serves a watch: the state, and then its changes. It calls next when the client has
 // read all events before, so that changes which come faster are sent as one, and no events
-// queue up. look returns the events since its last call. changed has to be subscribed
+// queue up. next returns the events since its last call. changed has to be subscribed
 // already, so that no change is missed.
-func serveWatch(w http.ResponseWriter, r *http.Request, changed <-chan struct{}, look func() []api.Event) *problem {
+func serveWatch(w http.ResponseWriter, r *http.Request, changed <-chan struct{}, next func() []api.Event) *problem {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	flush := http.NewResponseController(w).Flush
 
 	for synced := false; ; synced = true {
-		events := look()
+		events := next()
 		if !synced {
 			events = append(events, api.Event{Type: api.Synced})
 		}

@@ -56,23 +56,23 @@ func (m *memory) terminate(e terminationEvent) { m.termination = m.termination.o
 // refreshWaiting drops the waiting reasons of containers that the plan no longer starts, and adds
 // those that the plan and the postStart hooks have for others.
 func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
-	notes := map[string]status.WaitingReason{}
+	reasons := map[string]status.WaitingReason{}
 	for _, a := range p.Actions {
 		if start, ok := a.(plan.StartContainer); ok {
-			if note, ok := m.waiting[start.Name]; ok {
-				notes[start.Name] = note
+			if reason, ok := m.waiting[start.Name]; ok {
+				reasons[start.Name] = reason
 			}
 		}
 	}
 	for _, c := range have.Containers {
 		if c.Starting {
-			notes[c.Name] = m.postStarts[c.ID].waiting
+			reasons[c.Name] = m.postStarts[c.ID].waiting
 		}
 	}
 	for _, w := range p.Waits {
-		notes[w.Container] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
+		reasons[w.Container] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
 	}
-	m.waiting = notes
+	m.waiting = reasons
 }
 
 // claimPreStop tells whether the preStop hook of a container was not run yet, and marks it as run.

@@ -81,8 +81,8 @@ func (r *Recorder) Foreign() []admit.ForeignPort {
 	return out
 }
 
-// retryPause is the pause after a record that failed.
-var retryPause = backoff.Exponential{First: time.Second, Max: time.Minute}
+// retryBackoff is the time until a record that failed is repeated.
+var retryBackoff = backoff.Exponential{First: time.Second, Max: time.Minute}
 
 // Run records the ports of pods whenever they change, until ctx ends. A record that failed is repeated. Until all sources have sent
 // their pods, the record of the agent before this one stands.
@@ -108,7 +108,7 @@ func (r *Recorder) Run(ctx context.Context, pods Pods) {
 		if !known || !slices.Equal(now, recorded) {
 			if err := r.cfg.Registry.RecordPorts(r.cfg.Owner, now); err != nil {
 				failed++
-				retry = time.After(retryPause.After(failed))
+				retry = time.After(retryBackoff.After(failed))
 				if failures.Failed(time.Now()) {
 					r.cfg.Log.Warn("other agents of this machine do not know the host ports of pods", "err", err)
 				}

@@ -80,7 +80,7 @@ func Read(files []File, node string) (*Result, error) {
 	r.admit(node)
 	for _, p := range r.Pods {
 		for _, text := range warnings(p.Pod) {
-			r.say(Warning, p, text)
+			r.addFinding(Warning, p, text)
 		}
 	}
 	order := map[string]int{}
@@ -93,7 +93,7 @@ func Read(files []File, node string) (*Result, error) {
 	return r, nil
 }
 
-func (r *Result) say(level Level, about Pod, text string) {
+func (r *Result) addFinding(level Level, about Pod, text string) {
 	r.Findings = append(r.Findings, Finding{Level: level, Origin: about.Origin, Pod: pod.Ref(about.Pod), Message: text})
 }
 
@@ -157,7 +157,7 @@ func (r *Result) contest(pods []Pod) error {
 		if len(refused) == 0 {
 			return fmt.Errorf("pod %s of %s was neither accepted nor refused", pod.Ref(p.Pod), p.Origin)
 		}
-		r.say(Error, p, refused[0].Message)
+		r.addFinding(Error, p, refused[0].Message)
 		refused = refused[1:]
 	}
 	return nil
@@ -176,7 +176,7 @@ func (r *Result) admit(node string) {
 			case pod.ReasonNodePorts:
 				text += ": it starts only once that pod has ended"
 			}
-			r.say(level, p, text)
+			r.addFinding(level, p, text)
 			continue
 		}
 		before = append(before, p.Pod)

@@ -42,7 +42,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	out.ContainerID = v.idPrefix + cur.ID
 	out.ImageID = cur.ImageRef
 
-	_, noted := v.Waiting[c.Name]
+	_, waits := v.Waiting[c.Name]
 	ahead := (is == initContainer || is == sidecar) && place > v.reached
 	switch {
 	case cur.State == pod.ContainerRunning && cur.Starting:
@@ -50,7 +50,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	case cur.State == pod.ContainerRunning:
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
 	case cur.State == pod.ContainerExited:
-		if (noted || ahead) && !v.ending {
+		if (waits || ahead) && !v.ending {
 			// It will be restarted: its end becomes the last state.
 			out.State.Waiting = v.waiting(c.Name)
 			out.LastTerminationState.Terminated = v.terminated(cur)

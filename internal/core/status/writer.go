@@ -189,9 +189,9 @@ func (e *podEntry) observe(p *v1.Pod) bool {
 	if e.version != "" && !isNewer(p.ResourceVersion, e.version) && !wentBack {
 		return false
 	}
-	news := e.state.phase.isGone() || !equality.Semantic.DeepEqual(e.held, p.Status)
+	changed := e.state.phase.isGone() || !equality.Semantic.DeepEqual(e.held, p.Status)
 	e.held, e.version, e.state = p.Status, p.ResourceVersion, e.state.on(seen{})
-	return news
+	return changed
 }
 
 // isNewer compares resource versions. A server whose versions can't be compared

@@ -15,11 +15,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// A request that failed is made again after these pauses, each cut by up to a half
-// by chance. Even the longest lets a pod catch up soon after an outage.
+// A request that failed is repeated after a backoff between these, each shortened by up to a half
+// at random. Even the longest lets a pod catch up soon after an outage.
 const (
-	firstPause   = 250 * time.Millisecond
-	longestPause = 4 * time.Second
+	initialBackoff = 250 * time.Millisecond
+	maxBackoff     = 4 * time.Second
 )
 
 // settle records the result of a request, and calls done if it succeeded or was refused. It
@@ -44,7 +44,7 @@ func (w *Writer) settle(ctx context.Context, uid pod.UID, e *podEntry, err error
 		e.failures++
 		e.state = e.state.on(failed{})
 		w.faults.begin(uid, e.namespace+"/"+e.name, err)
-		e.waiting = time.AfterFunc(backoff.Exponential{First: firstPause, Max: longestPause}.Jittered(e.failures), func() { w.retry(uid, e) })
+		e.waiting = time.AfterFunc(backoff.Exponential{First: initialBackoff, Max: maxBackoff}.Jittered(e.failures), func() { w.retry(uid, e) })
 		return false
 	}
 	e.failures = 0

@@ -149,7 +149,7 @@ func (w *worker) step(ctx context.Context) {
 // steps in a row there is a pause: the runtime may accept a change and never carry it out.
 func (w *worker) requeue() {
 	if w.rounds++; w.rounds > maxRounds {
-		w.pool.EnqueueAt(w.uid, time.Now().Add(retryPause.First))
+		w.pool.EnqueueAt(w.uid, time.Now().Add(retryBackoff.First))
 		return
 	}
 	w.enqueue()
@@ -159,7 +159,7 @@ func (w *worker) requeue() {
 // a warning, the others for debugging.
 func (w *worker) retry(l life, err error) {
 	w.failures++
-	pause := retryPause.After(w.failures)
+	pause := retryBackoff.After(w.failures)
 	log := w.pool.Log.Debug
 	if w.failures == 1 {
 		log = w.pool.Log.Warn
@@ -218,8 +218,8 @@ func (w *worker) timeLeft(grace int64) time.Duration {
 	return max(0, time.Until(w.stopBegan.Add(time.Duration(grace)*time.Second)))
 }
 
-// retryPause is the time between two attempts of a step that fails.
-var retryPause = backoff.Exponential{First: 500 * time.Millisecond, Max: 30 * time.Second}
+// retryBackoff is the time between two attempts of a step that fails.
+var retryBackoff = backoff.Exponential{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // maxRounds is more than any pod needs to get from nothing to running.
 const maxRounds = 20

@@ -28,8 +28,8 @@ type Handle struct {
 // ErrGone says that a process has ended.
 var ErrGone = errors.New("process is gone")
 
-// KillWait is how long a killed process may take to end: it may be in a slow system call.
-const KillWait = 10 * time.Second
+// KillTimeout is how long a killed process may take to end: it may be in a slow system call.
+const KillTimeout = 10 * time.Second
 
 // Open returns a Handle of the process that info describes, or ErrGone if that process has ended.
 func (t Table) Open(info Info) (*Handle, error) {
@@ -135,7 +135,7 @@ func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
 	for _, step := range []struct {
 		sig  unix.Signal
 		wait time.Duration
-	}{{unix.SIGTERM, grace}, {unix.SIGKILL, KillWait}} {
+	}{{unix.SIGTERM, grace}, {unix.SIGKILL, KillTimeout}} {
 		if step.wait == 0 {
 			continue
 		}

@@ -23,8 +23,8 @@ import (
 // may read it: a user who can open a file can lock it.
 const lockFile = "berth.lock"
 
-// holderWait is how long TakeOver waits for the holder of the lock to be known.
-const holderWait = 5 * time.Second
+// holderTimeout is how long TakeOver waits for the holder of the lock to be known.
+const holderTimeout = 5 * time.Second
 
 // Lock is the right to work in a root directory. The kernel gives it back
 // when its holder dies, however that happens.
@@ -218,7 +218,7 @@ func (l *Lock) Release() {
 // TakeOver asks the agent that works in root, if there is one, to end, and takes
 // its lock. Pods and runtime stay as they are.
 func TakeOver(ctx context.Context, root string) (*Lock, error) {
-	asked, unknown := 0, time.After(holderWait)
+	asked, unknown := 0, time.After(holderTimeout)
 	for {
 		lock, err := Take(root)
 		var locked *HeldError

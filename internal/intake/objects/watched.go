@@ -161,9 +161,9 @@ func (a *API) setObject(ctx context.Context, w *watched, now object) []pod.UID {
 	if ctx.Err() != nil {
 		return nil // this watch was replaced or ended
 	}
-	news := w.missed
+	changed := w.missed
 	if w.isSynced() || w.object != nil {
-		news = news || !same(w.object, now)
+		changed = changed || !same(w.object, now)
 	}
 	w.object, w.failure, w.missed = now, nil, false
 	if !w.isSynced() {
@@ -172,7 +172,7 @@ func (a *API) setObject(ctx context.Context, w *watched, now object) []pod.UID {
 	if now != nil && immutable(now) {
 		w.end()
 	}
-	if !news {
+	if !changed {
 		return nil
 	}
 	return sorted(w.pods)

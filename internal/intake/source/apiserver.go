@@ -29,10 +29,11 @@ const (
 	// quiet time goes out at once; the changes of a burst go out together.
 	apiGap = 20 * time.Millisecond
 
-	// An API server that is away is asked again after these pauses, each made up to
-	// twice as long by chance, so that the nodes of a cluster do not come all at once.
-	apiFirstPause = 500 * time.Millisecond
-	apiLongPause  = 2 * time.Second
+	// A request to an API server that does not answer is repeated after a backoff between these,
+	// each made up to twice as long at random, so that the nodes of a cluster do not come all at
+	// once.
+	apiInitialBackoff = 500 * time.Millisecond
+	apiMaxBackoff     = 2 * time.Second
 
 	// apiListTimeout ends a list that a server accepted and never answers.
 	apiListTimeout = time.Minute
@@ -132,8 +133,8 @@ func (a *API) reflector(pods *podStore) *cache.Reflector {
 	return cache.NewReflectorWithOptions(a.listWatch(), &v1.Pod{}, pods, cache.ReflectorOptions{
 		Name: "pods of " + a.Node,
 		Backoff: &wait.Backoff{
-			Duration: apiFirstPause, Factor: 2, Jitter: 1, Cap: apiLongPause,
-			Steps: int(apiLongPause / apiFirstPause),
+			Duration: apiInitialBackoff, Factor: 2, Jitter: 1, Cap: apiMaxBackoff,
+			Steps: int(apiMaxBackoff / apiInitialBackoff),
 		},
 	})
 }

@@ -141,7 +141,7 @@ func (g *podStore) Replace(list []any, _ string) error {
 	next := make(map[string]*v1.Pod, len(list))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	news := !g.listed || len(list) != len(g.pods)
+	different := !g.listed || len(list) != len(g.pods)
 	for _, object := range list {
 		p, err := lean(object)
 		if err != nil {
@@ -150,12 +150,12 @@ func (g *podStore) Replace(list []any, _ string) error {
 		if was := g.pods[pod.Ref(p)]; was != nil && was.UID == p.UID && was.ResourceVersion == p.ResourceVersion && p.ResourceVersion != "" {
 			p = was
 		} else {
-			news = true
+			different = true
 		}
 		next[pod.Ref(p)] = p
 	}
 	g.pods, g.listed = next, true
-	if news {
+	if different {
 		g.signalChange()
 	}
 	return nil

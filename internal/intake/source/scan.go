@@ -77,12 +77,12 @@ func (l *fileLoop) firstScan(ctx context.Context) bool {
 	restored, objects := l.snapshot(pod.Restore)
 	restored.Unreadable = true
 	now := time.Now()
-	looked := l.startScan(now)
+	scanDone := l.startScan(now)
 	silence := time.NewTimer(firstScanTimeout)
 	defer silence.Stop()
 	for {
 		select {
-		case again := <-looked:
+		case again := <-scanDone:
 			return l.finish(ctx, now, again)
 		case <-l.progress:
 			silence.Reset(firstScanTimeout)
@@ -100,9 +100,9 @@ func (l *fileLoop) firstScan(ctx context.Context) bool {
 // sends how soon the next scan is due. The folder may be on a server that never answers: the
 // end of the source does not wait for the goroutine.
 func (l *fileLoop) startScan(now time.Time) <-chan time.Duration {
-	looked := make(chan time.Duration, 1)
-	go func() { looked <- l.scan(now) }()
-	return looked
+	scanDone := make(chan time.Duration, 1)
+	go func() { scanDone <- l.scan(now) }()
+	return scanDone
 }
 
 // finish sends the result of a scan, and schedules the next one. It returns false if the

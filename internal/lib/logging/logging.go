@@ -68,11 +68,11 @@ func (l *Logger) SetVerbosity(verbosity int) error {
 const (
 	// writeTimeout is how long the write of a line may take before Check fails.
 	writeTimeout = 10 * time.Second
-	// writeWait is how long Write waits until the line is written. It is nearly always
+	// waitTimeout is how long Write waits until the line is written. It is nearly always
 	// written at once, and then nothing is lost if the agent ends just after. After a
-	// Write that waited in vain, no Write waits for writePause.
-	writeWait  = 50 * time.Millisecond
-	writePause = time.Minute
+	// Write that waited in vain, no Write waits for noWaitPeriod.
+	waitTimeout  = 50 * time.Millisecond
+	noWaitPeriod = time.Minute
 	// FlushTimeout is how long the end of a command waits for lines that are not written.
 	FlushTimeout = 2 * time.Second
 	// maxQueued is how many bytes of lines wait to be written. More are dropped.
@@ -88,13 +88,13 @@ func NewOutput(w io.Writer) *Output { return &Output{to: w} }
 type Output struct {
 	to io.Writer
 
-	mu      sync.Mutex
-	queue   []queuedLine  // the first one is being written
-	size    int           // of all lines in the queue
-	writing chan struct{} // closed when the queue is empty again; nil: it is
-	hasty   time.Time     // until then, Write does not wait
-	began   time.Time     // of the write that goes on; zero if there is none
-	err     error         // of the last one
+	mu          sync.Mutex
+	queue       []queuedLine  // the first one is being written
+	size        int           // of all lines in the queue
+	writing     chan struct{} // closed when the queue is empty again; nil: it is
+	noWaitUntil time.Time     // until then, Write does not wait
+	began       time.Time     // of the write that goes on; zero if there is none
+	err         error         // of the last one
 }
 
 // queuedLine is a line of the log, or the place of those that were dropped.
@@ -110,13 +110,13 @@ func (o *Output) Write(line []byte) (int, error) {
 	if !wait {
 		return len(line), nil
 	}
-	timeout := time.NewTimer(writeWait)
+	timeout := time.NewTimer(waitTimeout)
 	defer timeout.Stop()
 	select {
 	case <-written:
 	case <-timeout.C:
 		o.mu.Lock()
-		o.hasty = time.Now().Add(writePause)
+		o.noWaitUntil = time.Now().Add(noWaitPeriod)
 		o.mu.Unlock()
 	}
 	return len(line), nil
@@ -142,7 +142,7 @@ func (o *Output) enqueue(line []byte) (written <-chan struct{}, wait bool) {
 		o.writing = make(chan struct{})
 		go o.drain() // ends with the queue
 	}
-	return one.written, len(o.queue) == 1 && time.Now().After(o.hasty)
+	return one.written, len(o.queue) == 1 && time.Now().After(o.noWaitUntil)
 }
 
 // drain writes what is in the queue.

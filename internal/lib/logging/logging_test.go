@@ -104,7 +104,7 @@ func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 			l.Info("line", "number", i)
 		}
 		// then it took a moment in all, and what waits is bounded
-		if took := time.Since(began); took > writeWait {
+		if took := time.Since(began); took > waitTimeout {
 			t.Errorf("it took %s", took)
 		}
 		if l.Output.size > maxQueued {
@@ -112,7 +112,7 @@ func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 		}
 		// and nobody waits for long at the end
 		l.Output.Flush(FlushTimeout)
-		if took := time.Since(began); took > writeWait+FlushTimeout {
+		if took := time.Since(began); took > waitTimeout+FlushTimeout {
 			t.Errorf("it took %s", took)
 		}
 
@@ -150,7 +150,7 @@ func TestALogThatIsReadSlowlyHoldsUpNobodyForLong(t *testing.T) {
 			waited += time.Since(began)
 			time.Sleep(2 * time.Second)
 		}
-		if most := 5 * writeWait; waited > most { // once in each writePause
+		if most := 5 * waitTimeout; waited > most { // once in each noWaitPeriod
 			t.Errorf("those who log waited for %s, want %s at most", waited, most)
 		}
 		l.Output.Flush(time.Hour)

@@ -187,8 +187,8 @@ func untilFirst(c *container, k kind, now time.Time, spread bool) time.Duration 
 	// The clock may have been set back since the container started.
 	wait := min(max(c.startedAt.Add(r.delay).Sub(now), 0), r.delay)
 	if spread {
-		wellSoFar := k == liveness || ptr.Deref(c.health.Ready, false)
-		wait = max(wait, startOffset(c.uid, c.spec.Name, k, r.period, wellSoFar))
+		healthy := k == liveness || ptr.Deref(c.health.Ready, false)
+		wait = max(wait, startOffset(c.uid, c.spec.Name, k, r.period, healthy))
 	}
 	return wait
 }

@@ -42,9 +42,9 @@ type Config struct {
 	// Range returns the ids that may be assigned to pods, see SubordinateIDs. Zero, and a nil func: all but
 	// the first DefaultCount. It is called when a pod needs ids, until it succeeds.
 	Range func() (render.IDs, error)
-	// Others calls give with the directories of pods of the other agents on this machine, while
-	// none of these agents gives ids. Nil: there are no others.
-	Others func(give func(podsDirs []string) error) error
+	// Others calls allocate with the directories of pods of the other agents on this machine, while
+	// none of these agents allocates ids. Nil: there are no others.
+	Others func(allocate func(podsDirs []string) error) error
 	Log    *slog.Logger
 }
 
@@ -69,7 +69,7 @@ func New(c Config) (*Manager, error) {
 		return nil, errors.New("userns: the directory of pods and a log are required")
 	}
 	if c.Others == nil {
-		c.Others = func(give func([]string) error) error { return give(nil) }
+		c.Others = func(allocate func([]string) error) error { return allocate(nil) }
 	}
 	if c.Count%DefaultCount != 0 || c.Count > 1<<31 {
 		return nil, fmt.Errorf("userns: a pod can't have %d ids: it must be a multiple of %d, and less than half of all", c.Count, DefaultCount)

@@ -198,7 +198,7 @@ func (s *supervisor) awaitSilence(ctx context.Context, silence time.Duration) er
 // does not return. No other containerd is started meanwhile, for the two would share their
 // files.
 func (s *supervisor) warnIfAlive(ctx context.Context, pid int) {
-	if run.Sleep(ctx, proc.KillWait) == nil {
+	if run.Sleep(ctx, proc.KillTimeout) == nil {
 		s.log.Error("containerd was killed and is still there, stuck in the kernel (a disk that does not answer?): no other is started beside it", "pid", pid)
 	}
 }

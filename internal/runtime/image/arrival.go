@@ -42,8 +42,8 @@ func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
 	m.mu.Lock()
 	m.arrivals[what.image] = a
 	m.mu.Unlock()
-	looks := run.NewGroup(ctx, m.Log)
-	looks.Go("look at pull of "+what.image, func(ctx context.Context) {
+	watchers := run.NewGroup(ctx, m.Log)
+	watchers.Go("look at pull of "+what.image, func(ctx context.Context) {
 		for {
 			select {
 			case <-time.After(progressInterval):
@@ -57,7 +57,7 @@ func (m *Manager) watch(ctx context.Context, what pull) (stop func()) {
 		}
 	})
 	return func() {
-		looks.Stop()
+		watchers.Stop()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.arrivals[what.image] == a { // and not that of a pull with other credentials

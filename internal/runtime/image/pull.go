@@ -91,7 +91,7 @@ const freshFor = time.Minute
 func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) error {
 	show, hint := m.findCredentials(ctx, what)
 	found()
-	looked := time.Now()
+	foundAt := time.Now()
 	release, err := m.queue.acquire(ctx, t)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (m *Manager) fetch(ctx context.Context, what pull, t *turn, found func()) e
 	if err := m.rate.Wait(ctx); err != nil {
 		return err
 	}
-	if time.Since(looked) > freshFor {
+	if time.Since(foundAt) > freshFor {
 		show, hint = m.findCredentials(ctx, what)
 	}
 	began := time.Now()

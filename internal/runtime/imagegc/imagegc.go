@@ -102,19 +102,19 @@ func New(c Config) (*Collector, error) {
 // may be known yet.
 func (c *Collector) Run(ctx context.Context) {
 	var freed time.Time
-	look := func(ctx context.Context) (Report, error) { return c.Preview(ctx, false) }
-	for look != nil {
-		report, err := look(ctx)
+	collect := func(ctx context.Context) (Report, error) { return c.Preview(ctx, false) }
+	for collect != nil {
+		report, err := collect(ctx)
 		if ctx.Err() == nil {
 			c.reportRound(report, err)
 		}
-		look, freed = c.next(ctx, freed)
+		collect, freed = c.next(ctx, freed)
 	}
 }
 
 // next waits until a round is due and returns Collect or Free, or nil at the end. freed is
 // the time of the last Free.
-func (c *Collector) next(ctx context.Context, freed time.Time) (look func(context.Context) (Report, error), _ time.Time) {
+func (c *Collector) next(ctx context.Context, freed time.Time) (collect func(context.Context) (Report, error), _ time.Time) {
 	regular, rested, known := time.After(collectInterval), time.After(time.Until(freed.Add(freeInterval))), c.Known
 	for {
 		short := c.Short

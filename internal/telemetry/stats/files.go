@@ -105,36 +105,36 @@ func (t *tally) add(st *unix.Stat_t, isDir bool) {
 // readFiles adds what is used of disks and volumes.
 func (r *Reader) readFiles(ctx context.Context, s *Snapshot, reported runtimeStats) {
 	var places []place
-	var give []func(*Filesystem)
-	ask := func(p place, to func(*Filesystem)) { places, give = append(places, p), append(give, to) }
+	var setters []func(*Filesystem)
+	request := func(p place, to func(*Filesystem)) { places, setters = append(places, p), append(setters, to) }
 
-	ask(place{path: r.RootDir}, func(f *Filesystem) { s.Node.Root = f })
-	r.requestRuntimePlaces(s, reported, ask)
+	request(place{path: r.RootDir}, func(f *Filesystem) { s.Node.Root = f })
+	r.requestRuntimePlaces(s, reported, request)
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		for j := range p.Containers {
 			c := &p.Containers[j]
 			if c.logDir != "" {
-				ask(place{c.logDir, true}, func(f *Filesystem) { c.Logs = f })
+				request(place{c.logDir, true}, func(f *Filesystem) { c.Logs = f })
 			}
 		}
 		for j := range p.spec.Volumes {
-			r.requestVolume(p, &p.spec.Volumes[j], ask)
+			r.requestVolume(p, &p.spec.Volumes[j], request)
 		}
 	}
 	for i, result := range r.files.measure(ctx, places) {
 		if result != nil {
-			give[i](result)
+			setters[i](result)
 		}
 	}
 }
 
 // requestRuntimePlaces asks for where images and the layers of containers are. The
 // runtime knows how much is its own, and the file system how much there is.
-func (r *Reader) requestRuntimePlaces(s *Snapshot, reported runtimeStats, ask func(place, func(*Filesystem))) {
+func (r *Reader) requestRuntimePlaces(s *Snapshot, reported runtimeStats, request func(place, func(*Filesystem))) {
 	if len(reported.places.Images) > 0 {
 		images := reported.places.Images[0]
-		ask(place{path: images.Mountpoint}, func(f *Filesystem) { s.Node.Images = usedOf(f, images) })
+		request(place{path: images.Mountpoint}, func(f *Filesystem) { s.Node.Images = usedOf(f, images) })
 	}
 	layers := reported.places.Containers
 	if len(layers) == 0 {
@@ -143,7 +143,7 @@ func (r *Reader) requestRuntimePlaces(s *Snapshot, reported runtimeStats, ask fu
 	if len(layers) == 0 {
 		return
 	}
-	ask(place{path: layers[0].Mountpoint}, func(f *Filesystem) {
+	request(place{path: layers[0].Mountpoint}, func(f *Filesystem) {
 		s.Node.Layers = usedOf(f, layers[0])
 		for i := range s.Pods {
 			for j := range s.Pods[i].Containers {
@@ -168,7 +168,7 @@ func usedOf(f *Filesystem, by cri.Filesystem) *Filesystem {
 
 // requestVolume requests the measurement of a volume, unless it is a directory of the machine,
 // which is not the pod's alone.
-func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Filesystem))) {
+func (r *Reader) requestVolume(p *Pod, v *v1.Volume, request func(place, func(*Filesystem))) {
 	out := Volume{Name: v.Name}
 	at := place{}
 	switch volumekind.UsageOf(&v.VolumeSource) {
@@ -188,7 +188,7 @@ func (r *Reader) requestVolume(p *Pod, v *v1.Volume, ask func(place, func(*Files
 		return
 	}
 	at.path = path
-	ask(at, func(f *Filesystem) {
+	request(at, func(f *Filesystem) {
 		out.Filesystem = *f
 		p.Volumes = append(p.Volumes, out)
 	})

@@ -49,8 +49,8 @@ type measured struct {
 	result *Filesystem   // nil: none yet
 }
 
-func newMeter(group *run.Group, look func(context.Context, place) *Filesystem) *meter {
-	return &meter{group: group, measureOne: look, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
+func newMeter(group *run.Group, measurePlace func(context.Context, place) *Filesystem) *meter {
+	return &meter{group: group, measureOne: measurePlace, slots: make(chan struct{}, countersAtOnce), places: map[place]*measured{}}
 }
 
 // measure returns the newest results for some places, in their order, and waits a moment for
