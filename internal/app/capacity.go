@@ -10,6 +10,7 @@ import (
 	"berth/internal/core/admit"
 	"berth/internal/core/hostports"
 	"berth/internal/host/kernel"
+	"berth/internal/runtime/features"
 )
 
 // capacity describes what this machine has for pods.
@@ -20,7 +21,7 @@ type capacity struct {
 	allocatable v1.ResourceList
 	sysctls     []string
 	name        string
-	features    *features // of the runtime
+	features    *features.Features // of the runtime
 	// inCluster returns the Node as its cluster knows it, or nil.
 	inCluster func() *v1.Node
 	// reload reads the Node anew, for inCluster. Nil without a cluster.
@@ -51,7 +52,7 @@ func nodeLimits(p config.Pressure) node.Thresholds {
 
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
 // cluster.
-func newCapacity(c *config.Config, f *features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
+func newCapacity(c *config.Config, f *features.Features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
 	m, err := node.Host{Storage: c.RootDir}.ReadResources()
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (c *capacity) labels() map[string]string {
 func (c *capacity) admission() admit.Node {
 	out := admit.Node{
 		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.features.seLinux(), StrictGroups: c.features.strictGroups(), Pressure: c.pressure(), InCluster: c.reload != nil,
+		AppArmor: c.appArmor, SELinux: c.features.SELinux(), StrictGroups: c.features.StrictGroups(), Pressure: c.pressure(), InCluster: c.reload != nil,
 		ForeignPorts: c.foreignPorts(),
 	}
 	return out.InClusterAs(c.inCluster())

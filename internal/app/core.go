@@ -37,8 +37,8 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 		Images: services.images, Hooks: hooks, Probes: loop.probes, Objects: loop.objects, Volumes: services.volumes,
 		Node: renderNode(in), Backoff: c.Backoff, Slots: execute.NewSlots(c.StartSlots),
 		RuntimeInfo: execute.RuntimeInfo{
-			Name:        in.features.runtimeName,
-			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.handlers(), handler) },
+			Name:        in.features.RuntimeName,
+			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.Handlers(), handler) },
 			CheckLabel:  func(asked *v1.SELinuxOptions) error { return selinux.Label(*asked).Check() },
 			ImageUser:   imageUsers(in.client),
 			Explain:     cri.Reason,

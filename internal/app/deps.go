@@ -15,6 +15,7 @@ import (
 	"berth/internal/pods/cgroup/systemd"
 	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
+	"berth/internal/runtime/features"
 	"berth/internal/runtime/image"
 	"berth/internal/telemetry/measure"
 )
@@ -25,7 +26,8 @@ type deps struct {
 	config    *config.Config
 	owner     roots.Owner
 	client    *cri.Client
-	features  *features
+	up        <-chan struct{} // closed once the runtime came up for the first time
+	features  *features.Features
 	bundle    *bundle.Runtime // nil if the runtime was given
 	records   *image.Records
 	telemetry *measure.Recorder
@@ -60,7 +62,7 @@ type depsConfig struct {
 // newDeps makes the parts below the sync loop.
 func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	c, rt, log := in.config, in.runtime, in.log
-	features := newFeatures(in.client, rt.signals.cameUp, log)
+	known := features.New(in.client, rt.signals.cameUp, log)
 	registry, err := newRegistry()
 	if err != nil {
 		return nil, err
@@ -85,7 +87,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	if err != nil {
 		return nil, err
 	}
-	capacity, err := newCapacity(c, features, ports, joined)
+	capacity, err := newCapacity(c, known, ports, joined)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 		up = joined.upstream
 	}
 	return &deps{
-		config: c, owner: rt.owner, client: in.client, features: features, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
+		config: c, owner: rt.owner, client: in.client, up: rt.signals.cameUp, features: known, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
 		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, driver: driver, cgroups: cgroups,
 		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil

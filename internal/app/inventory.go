@@ -20,13 +20,14 @@ import (
 	"berth/internal/host/addresses"
 	"berth/internal/pods/probe"
 	"berth/internal/runtime/cri"
+	"berth/internal/runtime/features"
 )
 
 // localInventory answers the local API for the Node, images, volumes and probes.
 type localInventory struct {
 	config    *config.Config
 	client    *cri.Client
-	features  *features
+	features  *features.Features
 	ips       *addresses.Watcher
 	agent     *agent.Agent
 	probes    *probe.Manager
@@ -109,10 +110,10 @@ func (i *localInventory) askRuntime(ctx context.Context) (node.Runtime, node.Hea
 
 // Images implements localapi.Inventory.
 func (i *localInventory) Images(ctx context.Context) ([]api.Image, error) {
-	if err := i.features.await(ctx); err != nil {
+	if err := i.features.Await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := withUserTimeout(ctx, i.client.Images)
+	found, err := cri.WithUserTimeout(ctx, i.client.Images)
 	if err != nil {
 		return nil, err
 	}

@@ -169,28 +169,28 @@ func (a *nodeAPIServer) start(group *run.Group, ports nodeapi.Listeners, fail fu
 	})
 }
 
-// streamingRuntime is the runtime for the requests of the node API, each bounded by userTimeout.
+// streamingRuntime is the runtime for the requests of the node API, each bounded by cri.WithUserTimeout.
 type streamingRuntime struct {
 	*cri.Client
 	observer *observe.Observer
 }
 
 func (r streamingRuntime) Observe(ctx context.Context, uid pod.UID) (pod.Observed, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Get(ctx, uid, time.Time{}) })
+	return cri.WithUserTimeout(ctx, func(ctx context.Context) (pod.Observed, error) { return r.observer.Get(ctx, uid, time.Time{}) })
 }
 
 func (r streamingRuntime) All(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
-	return withUserTimeout(ctx, r.List)
+	return cri.WithUserTimeout(ctx, r.List)
 }
 
 func (r streamingRuntime) ExecURL(ctx context.Context, id string, command []string, s cri.Streams) (string, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, s) })
+	return cri.WithUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.ExecURL(ctx, id, command, s) })
 }
 
 func (r streamingRuntime) AttachURL(ctx context.Context, id string, s cri.Streams) (string, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, s) })
+	return cri.WithUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.AttachURL(ctx, id, s) })
 }
 
 func (r streamingRuntime) PortForwardURL(ctx context.Context, sandboxID string, ports ...int32) (string, error) {
-	return withUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.PortForwardURL(ctx, sandboxID, ports...) })
+	return cri.WithUserTimeout(ctx, func(ctx context.Context) (string, error) { return r.Client.PortForwardURL(ctx, sandboxID, ports...) })
 }

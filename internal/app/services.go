@@ -81,7 +81,7 @@ func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Man
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
-			return cri.CanMountReadOnlyRecursively(d.features.handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
+			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
 		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)

@@ -2,6 +2,7 @@
 // by pods, telemetry, core and api.
 //
 //	cri         client of the Container Runtime Interface
+//	features    what the runtime says of itself, read once
 //	render      CRI messages of a pod and an action
 //	crilog      container logs in the format of CRI
 //	image       images of pods: pulls, credentials, records

@@ -1,4 +1,4 @@
-package app
+package cri
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 // longer.
 const userTimeout = 20 * time.Second
 
-// withUserTimeout calls the runtime for the request of a user.
-func withUserTimeout[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+// WithUserTimeout calls the runtime for the request of a user.
+func WithUserTimeout[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	asking, cancel := context.WithTimeout(ctx, userTimeout)
 	defer cancel()
 	answer, err := ask(asking)
