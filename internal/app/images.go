@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth/internal/api/inventory"
 	"berth/internal/config"
 	"berth/internal/core/agent"
 	"berth/internal/runtime/bundle"
@@ -19,7 +17,6 @@ import (
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
 	"berth/internal/runtime/imagegc"
-	"berth/internal/runtime/keyring"
 )
 
 // newKeyring makes the keyring of this machine. It reads logins below the root directory, and where users
@@ -108,38 +105,16 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 	})
 }
 
-// imagesInUse returns the images that must not be removed, each with the reason: pods use them, or will.
+// imagesInUse returns the images that must not be removed, each with the reason.
 func imagesInUse(ctx context.Context, root string, client *cri.Client, loop *agent.Agent) (map[string]string, error) {
-	used := map[string]string{}
-	running, err := client.ListAll(ctx) // pods of other roots need their images, too
+	held, err := client.ListAll(ctx) // pods of other roots need their images, too
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range running {
-		why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
-		for _, c := range p.Containers {
-			used[c.Image], used[c.ImageRef] = why, why
-		}
-	}
-	pods, _ := loop.List()
-	for _, p := range pods {
-		for name := range inventory.ImagesOf(p) {
-			why := fmt.Sprintf("pod %s/%s uses it", p.Namespace, p.Name)
-			used[name] = why
-			if full, err := keyring.FullName(name); err == nil {
-				used[full] = why
-			}
-		}
-	}
-	names, err := bundle.Archived(root)
+	desired, _ := loop.List()
+	archived, err := bundle.Archived(root)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if used[name] == "" {
-			used[name] = "its archive is in the folder of images"
-		}
-	}
-	delete(used, "")
-	return used, nil
+	return imagegc.InUse(held, desired, archived), nil
 }

@@ -18,7 +18,7 @@ import (
 func Images(images []api.Image, pods []*v1.Pod) []api.Image {
 	users := map[string][]string{} // by any name of an image
 	for _, p := range pods {
-		for name := range ImagesOf(p) {
+		for name := range pod.Images(p) {
 			users[name] = append(users[name], pod.Ref(p))
 		}
 	}
@@ -35,39 +35,6 @@ func Images(images []api.Image, pods []*v1.Pod) []api.Image {
 		return cmp.Or(strings.Compare(Name(a), Name(b)), strings.Compare(a.ID, b.ID))
 	})
 	return out
-}
-
-// ImagesOf are the names of all images of a pod, as its spec has them and as the
-// runtime does.
-func ImagesOf(p *v1.Pod) map[string]bool {
-	names := map[string]bool{}
-	add := func(name string) {
-		if name != "" {
-			names[name] = true
-		}
-	}
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			add(list[i].Image)
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		add(p.Spec.EphemeralContainers[i].Image)
-	}
-	for i := range p.Spec.Volumes {
-		if from := p.Spec.Volumes[i].Image; from != nil {
-			add(from.Reference)
-		}
-	}
-	for _, list := range [][]v1.ContainerStatus{
-		p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses,
-	} {
-		for i := range list {
-			add(list[i].Image)
-			add(list[i].ImageID)
-		}
-	}
-	return names
 }
 
 // Name returns the name of an image: its first tag, or else its first digest.
