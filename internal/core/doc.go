@@ -10,6 +10,7 @@
 //	execute    performs the actions
 //	status     the status of a pod, as users read it
 //	hostports  the host ports of pods of several agents on one machine
+//	teardown   stops all pods of a node
 //	review     what the agent would make of a manifest, without running it
 //
 // Start reading at core.go, then at agent.
