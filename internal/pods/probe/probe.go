@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,6 +172,31 @@ func (m *Manager) Health(containerID string) pod.Health {
 		return c.shown
 	}
 	return m.saved[containerID].health()
+}
+
+// ContainerResult is the last result of a probe of a container.
+type ContainerResult struct {
+	Container string
+	Result
+	Ended bool // the container ended, and its successor has no results yet
+}
+
+// LastOfPod returns the last results of the probes of all containers that the status of a pod has.
+func (m *Manager) LastOfPod(p *v1.Pod) []ContainerResult {
+	var out []ContainerResult
+	for _, statuses := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			found, ended := m.Last(id), false
+			if found == nil {
+				found, ended = m.Before(p.UID, s.Name), true
+			}
+			for _, r := range found {
+				out = append(out, ContainerResult{Container: s.Name, Result: r, Ended: ended})
+			}
+		}
+	}
+	return out
 }
 
 // Last returns the last result of each probe of a container that has one.
