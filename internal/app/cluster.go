@@ -165,13 +165,16 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 // readinessMonitor makes the monitor that has the Node tell whether the runtime and the sync loop work.
 func (u *cluster) readinessMonitor(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) node.ReadinessMonitor {
 	return node.ReadinessMonitor{
-		Status: func(ctx context.Context) (node.RuntimeStatus, error) {
-			info, err := client.Info(ctx)
-			return node.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
-		},
+		Status:     func(ctx context.Context) (node.RuntimeStatus, error) { return runtimeStatus(ctx, client) },
 		Unanswered: func() []node.HungCall { return unanswered(client) }, Alive: alive,
 		Recheck: hints, Node: u.node, Log: u.log,
 	}
+}
+
+// runtimeStatus asks the runtime whether it and the network of pods are ready.
+func runtimeStatus(ctx context.Context, client *cri.Client) (node.RuntimeStatus, error) {
+	info, err := client.Info(ctx)
+	return node.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
 }
 
 // unanswered returns the calls that the runtime has not answered, as far as they concern the whole node.

@@ -64,7 +64,11 @@ func TestTheAgentIsComposedWithoutARuntime(t *testing.T) {
 			if answer.Code != http.StatusOK {
 				t.Errorf("got %d: %s", answer.Code, answer.Body)
 			}
-			if _, err := newInventory(n, a.shutdown.manager.Closed).Node(t.Context()); err != nil {
+			inventory, err := newInventory(n, a.shutdown.manager.Closed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := inventory.Node(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

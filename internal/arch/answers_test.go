@@ -56,7 +56,7 @@ var noAnswer = map[string]map[string]string{
 	"internal/api/imagestore/imagestore.go": {"RemoveImage": "the error is for the user", "ImageRef": "the error is for the user"},
 	"internal/runtime/features/features.go": {"Labels": "pods wait until it answers", "Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
 	"internal/app/cluster.go":               {"ImageDir": "the pressure on the disk of images is measured when it answers", "Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
-	"internal/app/inventory.go":             {"Info": "it is shown that the runtime does not answer", "Images": "the error is for the user"},
+	"internal/app/inventory.go":             {"Images": "the error is for the user"},
 	"internal/app/runtime.go":               {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
 	"internal/app/down.go":                  {"List": "see teardown/teardown.go"},
 	"internal/core/teardown/teardown.go":    {"InRuntime": "not everything is gone yet, and the error is for the user"},
