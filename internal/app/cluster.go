@@ -186,6 +186,9 @@ func unanswered(client *cri.Client) []node.HungCall {
 	return out
 }
 
+// imageDirTimeout is how long the runtime may take to tell where images are.
+const imageDirTimeout = 5 * time.Second
+
 // pressureMonitor makes the monitor that has the Node tell which resources the machine is short of.
 func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
 	host := u.host
@@ -199,7 +202,7 @@ func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
 		Sample: func(ctx context.Context) (node.Available, error) {
 			var err error
 			if host.Images == "" {
-				asking, cancel := context.WithTimeout(ctx, askTimeout)
+				asking, cancel := context.WithTimeout(ctx, imageDirTimeout)
 				host.Images, err = client.ImageDir(asking)
 				cancel()
 			}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -40,13 +39,13 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 			Name:        in.features.RuntimeName,
 			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.Handlers(), handler) },
 			CheckLabel:  func(asked *v1.SELinuxOptions) error { return selinux.Label(*asked).Check() },
-			ImageUser:   imageUsers(in.client),
+			ImageUser:   in.client.ImageUser,
 			Explain:     cri.Reason,
 		},
 		Host: execute.Host{
 			PodsDir: in.podsDir, LogLinksDir: c.LogLinksDir, UserNamespaces: users,
 			IPs:         in.ips.Last,
-			Resolver:    func() (render.DNS, error) { return readResolvConf(c.ResolvConf) },
+			Resolver:    func() (render.DNS, error) { return execute.ReadResolvConf(c.ResolvConf) },
 			Allocatable: in.capacity.forPods,
 			MakeCgroup: func(ctx context.Context, g render.Cgroup) error {
 				defer in.telemetry.Cgroup("create")()
@@ -83,21 +82,5 @@ func renderNode(in *deps) render.Node {
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
 		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(),
 		Memory: in.capacity.memory, PageSizes: limitedPages(in), MaskedPaths: kernel.ThrottlePaths(os.DirFS("/")),
-	}
-}
-
-// imageUsers reads the user as which an image wants its processes to run.
-func imageUsers(client *cri.Client) func(context.Context, string) (render.User, error) {
-	return func(ctx context.Context, ref string) (render.User, error) {
-		images, err := client.Images(ctx)
-		if err != nil {
-			return render.User{}, err
-		}
-		for _, i := range images {
-			if i.ID == ref {
-				return render.User{UID: i.UID, Name: i.User}, nil
-			}
-		}
-		return render.User{}, fmt.Errorf("the runtime has no image %s any more", ref)
 	}
 }

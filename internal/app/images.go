@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,21 +18,12 @@ import (
 	"berth/internal/runtime/imagegc"
 )
 
-// newKeyring makes the keyring of this machine. It reads logins below the root directory, and where users
-// of a kubelet put them.
+// newKeyring makes the keyring of this machine.
 func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger) (*credential.Node, error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "/root"
-	}
 	out := credential.Config{Accounts: accounts, Log: log}
-	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", filepath.Join(home, ".docker"), "/.docker"} {
-		out.Files = append(out.Files, filepath.Join(dir, "config.json"))
-	}
-	for _, dir := range []string{c.RootDir, "/var/lib/kubelet", home, "/"} {
-		out.Legacy = append(out.Legacy, filepath.Join(dir, ".dockercfg"))
-	}
+	out.Files, out.Legacy = credential.LoginFiles(c.RootDir)
 	if c.Images.ProviderConfig != "" {
+		var err error
 		if out.Plugins, err = credential.LoadPlugins(c.Images.ProviderConfig, c.Images.ProviderBin); err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ func newLocalAPI(n *podRunner, nodeAPI *nodeAPIServer, drain *shutdown.Manager) 
 		return nil, err
 	}
 	return localapi.New(localapi.Config{
-		Pods: localapi.PullProgress{Pods: n.core.Agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: containerLogs{newExitWatcher(n)}, Events: n.events.store,
+		Pods: localapi.PullProgress{Pods: n.core.Agent, Progress: func(image string) string { return n.images.Progress(image).String() }}, Logs: newExitWatcher(n), Events: n.events.store,
 		Images:    imagestore.Store{AwaitRuntime: n.features.Await, Runtime: n.client, Images: n.images, GC: n.imageGC, Bundle: n.bundle, Log: n.log},
 		Inventory: inventory, Waterfalls: n.telemetry,
 		Drains: Drains{drain}, EphemeralContainers: n.core.Agent, Node: nodeAPI.Local(), Version: n.config.Version, Log: n.log,

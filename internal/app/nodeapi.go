@@ -81,7 +81,7 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 	c, exits := n.config, newExitWatcher(n)
 	settings := nodeapi.Config{
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
-		Pods: n.core.Agent, Runtime: streamingRuntime{n.client, n.core.Observer}, Logs: containerLogs{exits},
+		Pods: n.core.Agent, Runtime: streamingRuntime{n.client, n.core.Observer}, Logs: exits,
 		SandboxEnded:  exits.SandboxStopped,
 		Configz:       c.Kubelet(),
 		Flags:         c.Given,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"berth/internal/api/localapi"
 	"berth/internal/api/nodeapi"
 	"berth/internal/config"
 	"berth/internal/host/kernel"
@@ -29,7 +30,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	group.Go("state files", state.Run)
 	_ = state.Entry("the settings of this run", func() error { return c.Save() }).Save() // it is tried again
-	listener, err := listenLocally(c.RootDir, log)
+	listener, err := localapi.ListenInRoot(c.RootDir, log)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"berth/internal/lib/statefile"
 	"berth/internal/runtime/bundle"
 	"berth/internal/runtime/cri"
+	"berth/internal/runtime/features"
 	"berth/internal/telemetry/measure"
 )
 
@@ -36,7 +36,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 	}
 	ours, err := bundle.New(bundle.Config{
 		Owner: owner, Libexec: libexec, PullTimeout: c.Images.PullTimeout, Silence: c.RuntimeSilence, State: state, Log: log,
-		Ready: askReady, Answers: askAnything, HasImage: askImage,
+		Ready: features.CheckReady, Answers: features.CheckAnswers, HasImage: features.HasImage,
 		Up:       signals.notifyUp,
 		Down:     func(error) {},
 		Imported: signals.notifyImported, NetworkChanged: func() { run.Notify(signals.hints) },
@@ -65,7 +65,7 @@ func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.L
 func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 	said := false
 	for ctx.Err() == nil {
-		err := askRuntime(ctx, r.endpoint)
+		err := features.CheckRuntime(ctx, r.endpoint)
 		if err == nil {
 			r.signals.notifyUp()
 			return
@@ -79,50 +79,6 @@ func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-const askTimeout = 5 * time.Second
-
-// askRuntime asks once whether the runtime at an endpoint can make containers. Its network
-// may come later: what brings it may be a pod.
-func askRuntime(ctx context.Context, endpoint string) error {
-	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
-	if err != nil {
-		return err
-	}
-	info, err := client.Info(ctx)
-	return errors.Join(err, info.Runtime, client.Close())
-}
-
-// askReady asks once whether the runtime at an endpoint can run pods.
-func askReady(ctx context.Context, endpoint string) error {
-	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
-	if err != nil {
-		return err
-	}
-	return errors.Join(client.Ready(ctx), client.Close())
-}
-
-// askAnything asks once whether there is a runtime at an endpoint that answers, for as long
-// as ctx allows. Whatever it answers will do.
-func askAnything(ctx context.Context, endpoint string) error {
-	const limit = time.Hour // ctx ends long before
-	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: limit})
-	if err != nil {
-		return err
-	}
-	_, err = client.Version(ctx)
-	return errors.Join(err, client.Close())
-}
-
-// askImage asks once whether the runtime at an endpoint knows an image.
-func askImage(ctx context.Context, endpoint, image string) (bool, error) {
-	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
-	if err != nil {
-		return false, err
-	}
-	ref, err := client.ImageRef(ctx, image)
-	return ref != "", errors.Join(err, client.Close())
 }
 
 // connect returns a client of the runtime, which may not be there yet.

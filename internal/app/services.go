@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -78,7 +76,7 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 
 func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
 	return volume.New(volume.Config{
-		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: imageVolumes(images), NodeName: d.config.NodeName,
+		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: images.EnsureVolume, NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
@@ -87,16 +85,4 @@ func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Man
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
 		},
 	})
-}
-
-// imageVolumes has the image of a volume pulled like that of a container. No container
-// has such a name.
-func imageVolumes(images *image.Manager) func(context.Context, *v1.Pod, string, *v1.ImageVolumeSource) (string, time.Time, error) {
-	return func(ctx context.Context, p *v1.Pod, name string, s *v1.ImageVolumeSource) (string, time.Time, error) {
-		state := images.Ensure(ctx, p, &v1.Container{Name: "volume/" + name, Image: s.Reference, ImagePullPolicy: s.PullPolicy})
-		if state.Ref == "" {
-			return "", state.Until, fmt.Errorf("%s: %s", state.Reason, state.Message)
-		}
-		return state.Ref, time.Time{}, nil
-	}
 }

@@ -39,7 +39,7 @@ var noAnswer = map[string]map[string]string{
 	"internal/core/execute/step_remove_containers.go": {"RemoveContainer": "the worker comes back"},
 	"internal/core/execute/step_remove_sandboxes.go":  {"RemoveSandbox": "the worker comes back"},
 	"internal/pods/probe/check.go":                    {"Exec": "Unknown, which changes nothing"},
-	"internal/app/core.go":                            {"Images": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
+	"internal/app/core.go":                            {"ImageUser": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
 	"internal/app/syncloop.go":                        {"Exec": "see probe/check.go"},
 	"internal/app/cgroups.go":                         {"CgroupDriver": "pods wait until it answers", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
@@ -57,7 +57,7 @@ var noAnswer = map[string]map[string]string{
 	"internal/runtime/features/features.go": {"Labels": "pods wait until it answers", "Version": "pods wait until it answers", "Info": "pods wait until it answers", "List": "see agent/firstlist.go"},
 	"internal/app/cluster.go":               {"ImageDir": "the pressure on the disk of images is measured when it answers", "Version": "the node shows what it showed", "Info": "the node is not ready after a while", "Images": "the node shows what it showed", "Changes": "it only listens"},
 	"internal/app/inventory.go":             {"Images": "the error is for the user"},
-	"internal/app/runtime.go":               {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
+	"internal/runtime/features/check.go":    {"Info": "the runtime is not up yet", "Ready": "the runtime is not up yet", "Version": "our own is replaced after minutes of it", "ImageRef": "it is asked again"},
 	"internal/app/down.go":                  {"List": "see teardown/teardown.go"},
 	"internal/core/teardown/teardown.go":    {"InRuntime": "not everything is gone yet, and the error is for the user"},
 	"internal/telemetry/stats/runtime.go":   {"Stats": "the last that is known, until it is too old", "Filesystems": "the last that is known, until it is too old"},

@@ -78,7 +78,7 @@ var trusted = map[string]string{
 	"internal/host/doctor/local.go os.DirFS":                  "what the kernel and the administrator say of the machine",
 	"internal/app/core.go os.DirFS":                           "what the kernel says of the machine",
 	"internal/cli/images/image.go os.Open":                    "a file of the user who runs the command line",
-	"internal/app/resolvconf.go os.Open":                      "a file of the administrator",
+	"internal/core/execute/resolvconf.go os.Open":             "a file of the administrator",
 	"internal/cli/clitest":                                    "files of a test",
 	"internal/cli/manifests/manifests.go os.Open":             "a file of the user who runs the command line",
 	"internal/cli/agent/once_root.go os.ReadDir":              "directories of the agent, named by itself and the administrator",

@@ -1,6 +1,7 @@
 // Package features holds what the container runtime says of itself: its name, its handlers, and what it
 // supports. Parts of the agent are made before the runtime has answered, and read the features when a pod needs
 // them. No pod is acted on before the first list of pods, and there is no list before the features are known.
+// The functions of check.go put a single question to a runtime that may not be up.
 package features
 
 import (

@@ -1,4 +1,4 @@
-package app
+package execute
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// readResolvConf reads the resolver settings of the machine, which pods take over. It returns none if
+// ReadResolvConf reads the resolver settings of the machine, which pods take over. It returns none if
 // there is no such file.
-func readResolvConf(path string) (render.DNS, error) {
+func ReadResolvConf(path string) (render.DNS, error) {
 	if path == "" {
 		return render.DNS{}, nil
 	}

@@ -1,4 +1,4 @@
-package app
+package observe
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/internal/core/observe"
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
 )
@@ -21,8 +20,8 @@ func (f fixedPods) Get(context.Context, pod.UID, time.Time) (pod.Observed, error
 	return pod.Observed(f), nil
 }
 
-func newContainerLogs(have pod.Observed) containerLogs {
-	return containerLogs{observe.ExitWatcher{Pods: fixedPods(have), Statuses: status.NewStore(), Log: slog.New(slog.DiscardHandler)}}
+func newContainerLogs(have pod.Observed) ExitWatcher {
+	return ExitWatcher{Pods: fixedPods(have), Statuses: status.NewStore(), Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestTheLogOfAContainerThatHasExited(t *testing.T) {
