@@ -18,7 +18,7 @@ if [[ -d /berth/lasting ]]; then
 else
 	# These show that cgroups are as good in version 2.
 	try pods TestResourcesInTheKernel TestDownEndsWhatIsLeftInACgroup TestUsersOfItsOwn \
-		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS
+		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS TestPodsInSlicesOfSystemd
 	try host TestDownLeavesNothing &
 	try telemetry TestUsageIsTold
 	wait
