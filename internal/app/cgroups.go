@@ -49,9 +49,9 @@ func (d *cgroupDriver) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	driver, warning := chooseDriver(said, d.config.CgroupDriver)
+	driver, warning := chooseDriver(said, d.config.Cgroups.Driver)
 	if warning != "" {
-		d.log.Warn(warning, "runtime", said, "cgroupDriver", d.config.CgroupDriver)
+		d.log.Warn(warning, "runtime", said, "cgroupDriver", d.config.Cgroups.Driver)
 	}
 	if err := d.check(driver); err != nil && d.fail != nil {
 		d.fail(err)
@@ -136,5 +136,8 @@ func (d *deps) settle(ctx context.Context) error {
 		return err
 	}
 	d.cgroups.LimitAll(ctx)
+	if err := d.limitDaemons(ctx); err != nil {
+		return err
+	}
 	return d.records.Settle(ctx, d.client.ImageRef)
 }

@@ -49,7 +49,7 @@ func TestTheCgroupDriverIsThatOfTheRuntime(t *testing.T) {
 		log := &bytes.Buffer{}
 		var ended error
 		d := &cgroupDriver{
-			runtime: &fakeDriver{says: test.says}, config: &config.Config{CgroupRoot: "/kubepods", Cgroups: config.Cgroups{CgroupDriver: test.configured}},
+			runtime: &fakeDriver{says: test.says}, config: &config.Config{CgroupRoot: "/kubepods", Cgroups: config.Cgroups{Driver: test.configured}},
 			occupied: func(path string) (bool, error) { return path == test.occupied, nil },
 			systemd: func() error {
 				if test.noSystemd {

@@ -42,7 +42,8 @@ type deps struct {
 	tree      *cgroup.Tree
 	driver    *cgroupDriver
 	cgroups   *cgroup.Pods
-	podsDir   string // holds a directory of data for each pod
+	fail      func(error) // ends the agent; nil: it goes on
+	podsDir   string      // holds a directory of data for each pod
 	log       *slog.Logger
 }
 
@@ -109,7 +110,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	return &deps{
 		config: c, owner: rt.owner, client: in.client, up: rt.signals.cameUp, features: known, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
 		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, driver: driver, cgroups: cgroups,
-		podsDir: filepath.Join(c.RootDir, "pods"), log: log,
+		fail: in.fail, podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil
 }
 

@@ -54,6 +54,9 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	log.Info("berth starts", "version", c.Version, "root", c.RootDir, "node", c.NodeName, "manifests", c.ManifestDir, "url", c.ManifestURL,
 		"id", owner.ID(), "cgroup", c.CgroupRoot, "bridge", c.Bridge, "podCIDR", c.PodCIDR)
 	kernel.SetOOMScore(c.OOMScore, log)
+	if err := enterCgroup(c, log); err != nil {
+		return err
+	}
 	telemetry, tracer, err := newTelemetry(ctx, c, log)
 	if err != nil {
 		return err

@@ -101,20 +101,14 @@ func (l *loader) taints(given []string) []v1.Taint {
 	return out
 }
 
-// reserved adds up what the system and the agent keep for themselves.
-func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList {
+// reserved adds up what the system and the agent keep for themselves. Mistakes were found by cgroups.
+func (l *loader) reserved(c Cgroups) v1.ResourceList {
 	out := v1.ResourceList{}
-	for setting, list := range map[string]map[string]string{"kubeReserved": k.KubeReserved, "systemReserved": k.SystemReserved} {
+	for _, list := range []v1.ResourceList{c.KubeReserved.Resources, c.SystemReserved.Resources} {
 		for name, amount := range list {
-			q, err := resource.ParseQuantity(amount)
-			known := []string{string(v1.ResourceCPU), string(v1.ResourceMemory), string(v1.ResourceEphemeralStorage), "pid"}
-			if err != nil || q.Sign() < 0 || !slices.Contains(known, name) {
-				l.fail(setting, name+": "+amount, "want amounts of cpu, memory, ephemeral-storage or pid, such as 500m or 1Gi")
-				continue
-			}
-			sum := out[v1.ResourceName(name)]
-			sum.Add(q)
-			out[v1.ResourceName(name)] = sum
+			sum := out[name]
+			sum.Add(amount)
+			out[name] = sum
 		}
 	}
 	if len(out) == 0 {
@@ -123,25 +117,22 @@ func (l *loader) reserved(k *kubeletconfig.KubeletConfiguration) v1.ResourceList
 	return out
 }
 
-// enforce reads enforceNodeAllocatable: pods by default. Limits for the system and the agent are
-// not enforced: that is reported, and no error.
-func (l *loader) enforce(c *Config, whom []string) {
-	const setting, none, pods = "enforceNodeAllocatable", "none", "pods"
-	c.LendReserved = whom != nil && !slices.Contains(whom, pods)
-	for _, name := range whom {
-		switch name {
-		case pods:
-		case none:
-			if len(whom) > 1 {
-				l.fail(setting, none, "leave out the others, or none itself")
-			}
-		case "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible":
-			c.NotHonoured = append(c.NotHonoured, setting+": "+name)
-		default:
-			l.fail(setting, name, "want pods or none")
+// resources reads amounts that are reserved.
+func (l *loader) resources(setting string, list map[string]string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name, amount := range list {
+		q, err := resource.ParseQuantity(amount)
+		known := []string{string(v1.ResourceCPU), string(v1.ResourceMemory), string(v1.ResourceEphemeralStorage), "pid"}
+		if err != nil || q.Sign() < 0 || !slices.Contains(known, name) {
+			l.fail(setting, name+": "+amount, "want amounts of cpu, memory, ephemeral-storage or pid, such as 500m or 1Gi")
+			continue
 		}
+		out[v1.ResourceName(name)] = q
 	}
-	slices.Sort(c.NotHonoured)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // shutdown reads how long pods may take to end when the machine goes down.

@@ -49,7 +49,7 @@ type Config struct {
 	Bridge     string       // of the bundled network; it can't be set
 	CgroupRoot string       // holds the cgroups of all pods, and has their limits
 	Names      roots.Names  // of the root, whether they are set or not
-	Cgroups
+	Cgroups    Cgroups
 
 	PodLogsDir    string // holds a directory of logs for each pod
 	LogLinksDir   string // holds a link to the log of each container

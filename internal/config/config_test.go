@@ -115,31 +115,28 @@ func TestTheTopIsWhereTheCgroupOfPodsIsMade(t *testing.T) {
 
 func TestWhoIsHeldBackFromWhatIsReserved(t *testing.T) {
 	for text, want := range map[string]struct {
-		lent bool
-		not  []string
+		lent         bool
+		kube, system Enforcement
+		shown        []string
 	}{
-		"":                               {},
-		"enforceNodeAllocatable: [pods]": {},
-		"enforceNodeAllocatable: []":     {lent: true},
-		"enforceNodeAllocatable: [none]": {lent: true},
-		"enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]\nsystemReservedCgroup: /system": {
-			not: []string{"enforceNodeAllocatable: kube-reserved-compressible", "enforceNodeAllocatable: system-reserved", "systemReservedCgroup"},
+		"":                               {shown: []string{"pods"}},
+		"enforceNodeAllocatable: [pods]": {shown: []string{"pods"}},
+		"enforceNodeAllocatable: []":     {lent: true, shown: []string{"none"}},
+		"enforceNodeAllocatable: [none]": {lent: true, shown: []string{"none"}},
+		"enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]\nsystemReservedCgroup: /system\nkubeReservedCgroup: /kube": {
+			kube: EnforceCompressible, system: EnforceAll, shown: []string{"kube-reserved-compressible", "pods", "system-reserved"},
 		},
-		"enforceNodeAllocatable: [kube-reserved]": {lent: true, not: []string{"enforceNodeAllocatable: kube-reserved"}},
+		"enforceNodeAllocatable: [kube-reserved]\nkubeReservedCgroup: /kube": {lent: true, kube: EnforceAll, shown: []string{"kube-reserved"}},
 	} {
 		c, err := Load("/r", Flags{}, []byte(header+text+"\n"), machine)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if c.LendReserved != want.lent || !slices.Equal(c.NotHonoured, want.not) {
-			t.Errorf("%q: pods may use it: %t, not honoured: %q", text, c.LendReserved, c.NotHonoured)
+		if c.LendReserved != want.lent || c.Cgroups.KubeReserved.Enforce != want.kube || c.Cgroups.SystemReserved.Enforce != want.system || len(c.NotHonoured) > 0 {
+			t.Errorf("%q: got %+v, not honoured: %q", text, c.Cgroups, c.NotHonoured)
 		}
-		shown := "pods"
-		if want.lent {
-			shown = "none"
-		}
-		if got := c.Kubelet().EnforceNodeAllocatable; !slices.Equal(got, []string{shown}) {
+		if got := c.Kubelet().EnforceNodeAllocatable; !slices.Equal(got, want.shown) {
 			t.Errorf("%q: it is shown as %v", text, got)
 		}
 	}

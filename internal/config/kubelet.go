@@ -29,21 +29,12 @@ func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
 		AllowedUnsafeSysctls:     c.UnsafeSysctls,
 		ClusterDNS:               c.ClusterDNS,
 		ClusterDomain:            c.ClusterDomain,
-		EnforceNodeAllocatable:   []string{"pods"},
 	}
 	if c.PodCIDR.IsValid() {
 		k.PodCIDR = c.PodCIDR.String()
 	}
-	if c.LendReserved {
-		k.EnforceNodeAllocatable = []string{"none"}
-	}
+	k.EnforceNodeAllocatable = c.Cgroups.enforcements(!c.LendReserved)
 	setNumber(&k.Logging.Verbosity, c.Verbosity)
-	if len(c.Reserved) > 0 {
-		k.KubeReserved = map[string]string{}
-		for name, amount := range c.Reserved {
-			k.KubeReserved[string(name)] = amount.String()
-		}
-	}
 	for _, p := range c.Shutdown {
 		k.ShutdownGracePeriodByPodPriority = append(k.ShutdownGracePeriodByPodPriority, kubeletconfig.ShutdownGracePeriodByPodPriority{
 			Priority: p.Priority, ShutdownGracePeriodSeconds: int64(p.For.Seconds()),

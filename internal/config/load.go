@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,15 +76,15 @@ func (l *loader) load(c *Config, rootDir string, f Flags, k *kubeletconfig.Kubel
 	c.RuntimeTimeout = l.duration("runtimeRequestTimeout", k.RuntimeRequestTimeout, defaultTimeout)
 	c.PodCIDR = l.podCIDR(first(f.PodCIDR, k.PodCIDR))
 	c.CgroupRoot = l.cgroup(k.CgroupRoot)
-	c.Cgroups = l.cgroups(k)
 	c.PodLogsDir = l.path("podLogsDir", first(k.PodLogsDir, logsDir(c.RootDir)))
 	c.LogLinksDir = filepath.Join(filepath.Dir(c.PodLogsDir), "containers")
 	c.StartSlots = l.atLeast("--start-slots", first(f.StartSlots, m.Processors), 1)
 	c.ParallelPulls = l.pulls(k)
 	c.Images = l.images(f, k)
 	c.Backoff = l.backoff(k)
-	c.Reserved = l.reserved(k)
-	l.enforce(c, k.EnforceNodeAllocatable)
+	c.Cgroups = l.cgroups(k)
+	c.Reserved = l.reserved(c.Cgroups)
+	c.LendReserved = k.EnforceNodeAllocatable != nil && !slices.Contains(k.EnforceNodeAllocatable, enforcePods)
 	c.UnsafeSysctls = k.AllowedUnsafeSysctls
 	l.limits(c, k)
 	c.ClusterDNS, c.ClusterDomain = l.addresses("clusterDNS", k.ClusterDNS), k.ClusterDomain

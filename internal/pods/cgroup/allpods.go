@@ -46,13 +46,22 @@ func (p *Pods) LimitAll(ctx context.Context) {
 // with an error.
 func (t *Tree) limitsOfAll(path string, c render.Cgroup) (limits, error) {
 	l := limitsOf(c).without(quotaFiles...)
-	if !t.V2() || c.Memory <= 0 {
-		return l, nil
-	}
-	if m := (v2{t.hierarchies[0].mount}).usage(path).Memory; m != nil && m.WorkingSet > uint64(c.Memory) {
-		return l.without(memoryFileV2), fmt.Errorf("limit the memory of all pods to %d: they use %d", c.Memory, m.WorkingSet)
+	if err := t.checkMemory(path, c.Memory); err != nil {
+		return l.without(memoryFileV2), err
 	}
 	return l, nil
+}
+
+// checkMemory refuses a limit below the memory in use of a v2 cgroup: the kernel would kill processes. v1 refuses it
+// by itself.
+func (t *Tree) checkMemory(path string, limit int64) error {
+	if !t.V2() || limit <= 0 {
+		return nil
+	}
+	if m := (v2{t.hierarchies[0].mount}).usage(path).Memory; m != nil && m.WorkingSet > uint64(limit) {
+		return fmt.Errorf("limit the memory of %s to %d: %d are in use", path, limit, m.WorkingSet)
+	}
+	return nil
 }
 
 // LimitsHugePages tells whether there is a hugetlb controller.

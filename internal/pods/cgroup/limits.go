@@ -87,6 +87,7 @@ func inheritCpuset(above, dir string) error {
 type limits struct {
 	v1, v2        []file
 	hugePages     map[string]int64 // bytes by the size of pages; the limit of other sizes is 0
+	keepHugePages bool             // their limits stay as they are
 	quota, period int64            // of processor time, in microseconds; zero: no limit
 }
 
@@ -105,7 +106,7 @@ func (l limits) without(names ...string) limits {
 func (t *Tree) limit(path string, l limits) error {
 	return t.each(path, func(h hierarchy, dir string) error {
 		if h.v2 {
-			return errors.Join(writeExisting(dir, l.v2), limitHugePages(dir, "max", l.hugePages))
+			return errors.Join(writeExisting(dir, l.v2), l.limitHugePages(dir, "max"))
 		}
 		var errs []error
 		for _, f := range l.v1 {
@@ -114,7 +115,7 @@ func (t *Tree) limit(path string, l limits) error {
 			}
 		}
 		if slices.Contains(h.controllers, "hugetlb") {
-			errs = append(errs, limitHugePages(dir, "limit_in_bytes", l.hugePages))
+			errs = append(errs, l.limitHugePages(dir, "limit_in_bytes"))
 		}
 		return errors.Join(errs...)
 	})
@@ -137,8 +138,13 @@ func (t *Tree) setShares(path string, shares int64) error {
 // file is a value for one file of a cgroup.
 type file struct{ controller, name, value string }
 
-// quotaFiles are the files of the CPU quota.
-var quotaFiles = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"}
+// The files of a limit, in both versions.
+var (
+	quotaFiles  = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"}
+	sharesFiles = []string{"cpu.shares", "cpu.weight"}
+	memoryFiles = []string{"memory.limit_in_bytes", memoryFileV2}
+	pidsFiles   = []string{"pids.max"}
+)
 
 const memoryFileV2 = "memory.max"
 
@@ -203,7 +209,10 @@ func writeExisting(dir string, files []file) error {
 }
 
 // limitHugePages sets the limit of every page size of the machine. Sizes without a limit get 0.
-func limitHugePages(dir, suffix string, limits map[string]int64) error {
+func (l limits) limitHugePages(dir, suffix string) error {
+	if l.keepHugePages {
+		return nil
+	}
 	files, err := filepath.Glob(filepath.Join(dir, "hugetlb.*."+suffix))
 	if err != nil {
 		return fmt.Errorf("find the sizes of huge pages: %w", err)
@@ -213,7 +222,7 @@ func limitHugePages(dir, suffix string, limits map[string]int64) error {
 		name := filepath.Base(path)
 		size := strings.TrimSuffix(strings.TrimPrefix(name, "hugetlb."), "."+suffix)
 		if !strings.Contains(size, ".") { // hugetlb.2MB.rsvd.max limits reservations
-			errs = append(errs, writeLimit(dir, name, decimal(limits[size])))
+			errs = append(errs, writeLimit(dir, name, decimal(l.hugePages[size])))
 		}
 	}
 	return errors.Join(errs...)

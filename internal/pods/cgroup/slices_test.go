@@ -224,16 +224,24 @@ func TestPropertiesOfLimits(t *testing.T) {
 		want    []systemd.Property
 	}{
 		"v2": {full, true, 252, []systemd.Property{
-			{Name: "CPUWeight", Value: uint64(100)}, {Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)}, {Name: "CPUQuotaPeriodUSec", Value: uint64(10_000)},
-			{Name: "MemoryMax", Value: uint64(4096)}, {Name: "TasksMax", Value: uint64(7)},
+			{Name: "CPUWeight", Value: uint64(100)},
+			{Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)},
+			{Name: "CPUQuotaPeriodUSec", Value: uint64(10_000)},
+			{Name: "MemoryMax", Value: uint64(4096)},
+			{Name: "TasksMax", Value: uint64(7)},
 		}},
 		"v2 of an old systemd": {full, true, 239, []systemd.Property{
-			{Name: "CPUWeight", Value: uint64(100)}, {Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)},
-			{Name: "MemoryMax", Value: uint64(4096)}, {Name: "TasksMax", Value: uint64(7)},
+			{Name: "CPUWeight", Value: uint64(100)},
+			{Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)},
+			{Name: "MemoryMax", Value: uint64(4096)},
+			{Name: "TasksMax", Value: uint64(7)},
 		}},
 		"v1": {full, false, 252, []systemd.Property{
-			{Name: "CPUShares", Value: uint64(1024)}, {Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)}, {Name: "CPUQuotaPeriodUSec", Value: uint64(10_000)},
-			{Name: "MemoryLimit", Value: uint64(4096)}, {Name: "TasksMax", Value: uint64(7)},
+			{Name: "CPUShares", Value: uint64(1024)},
+			{Name: "CPUQuotaPerSecUSec", Value: uint64(550_000)},
+			{Name: "CPUQuotaPeriodUSec", Value: uint64(10_000)},
+			{Name: "MemoryLimit", Value: uint64(4096)},
+			{Name: "TasksMax", Value: uint64(7)},
 		}},
 		"without limits": {render.Cgroup{Shares: 2}, true, 252, []systemd.Property{
 			{Name: "CPUWeight", Value: uint64(1)}, {Name: "CPUQuotaPerSecUSec", Value: unlimited}, {Name: "MemoryMax", Value: unlimited}, {Name: "TasksMax", Value: unlimited},

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"testing"
 
-	"berth/internal/lib/cgroupname"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"berth/internal/lib/cgroupname"
 )
 
 func TestReadyNeedsTheRuntimeAndItsNetwork(t *testing.T) {

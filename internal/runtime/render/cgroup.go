@@ -115,3 +115,16 @@ func AllPods(root string, has, reserved v1.ResourceList) (Cgroup, error) {
 		HugePages: hugePageSizes(has),
 	}, nil
 }
+
+// ReservedCgroup is the cgroup of daemons, limited to what is reserved for them; zero stays as it is. Only the share of
+// processors can be taken from a process without ending it: the others are left out if compressible is set.
+func ReservedCgroup(name string, reserved v1.ResourceList, compressible bool) Cgroup {
+	out := Cgroup{Name: name}
+	if cpu, ok := reserved[v1.ResourceCPU]; ok {
+		out.Shares = shares(cpu)
+	}
+	if !compressible {
+		out.Memory, out.Pids = bytes(reserved[v1.ResourceMemory]), bytes(reserved[resourcePIDs])
+	}
+	return out
+}

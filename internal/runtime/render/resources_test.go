@@ -265,3 +265,16 @@ func FuzzAmountsStayWithinWhatTheKernelTakes(f *testing.F) {
 		}
 	})
 }
+
+func TestDaemonsGetWhatIsReserved(t *testing.T) {
+	reserved := v1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi"), "pid": resource.MustParse("100"), "ephemeral-storage": resource.MustParse("1Gi")}
+	if got, want := ReservedCgroup("/kube", reserved, false), (Cgroup{Name: "/kube", Shares: 512, Memory: 1 << 30, Pids: 100}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if got, want := ReservedCgroup("/kube", reserved, true), (Cgroup{Name: "/kube", Shares: 512}); !reflect.DeepEqual(got, want) {
+		t.Errorf("only what is compressible: got %+v", got)
+	}
+	if got, want := ReservedCgroup("/kube", v1.ResourceList{"memory": resource.MustParse("1Gi")}, true), (Cgroup{Name: "/kube"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("nothing: got %+v", got)
+	}
+}

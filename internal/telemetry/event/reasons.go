@@ -44,4 +44,9 @@ const (
 	DeadlineExceeded       = "DeadlineExceeded"
 	Evicted                = "Evicted"
 	Preempting             = "Preempting"
+
+	// Reasons that concern the node.
+
+	NodeAllocatableEnforced          = "NodeAllocatableEnforced"
+	FailedNodeAllocatableEnforcement = "FailedNodeAllocatableEnforcement"
 )

@@ -145,6 +145,9 @@ func (r *Reader) readNode(n *Node) {
 	if r.AllPods != nil {
 		n.Pods = new(r.usage(r.AllPods()))
 	}
+	if r.RuntimeCgroup != "" {
+		n.Runtime = new(r.usage(r.RuntimeCgroup))
+	}
 	if n.Agent != nil {
 		n.Agent.Rate = r.rates.add(agentKey, n.Agent.At, n.Agent.CPU)
 	}

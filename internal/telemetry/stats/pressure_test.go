@@ -50,3 +50,20 @@ func TestTheSummaryHasThePressure(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 }
+
+func TestTheSummaryHasTheRuntime(t *testing.T) {
+	w := newWorld(t)
+	w.cpu["/runtime.slice"] = 5e9
+	r := w.reader(t)
+	r.RuntimeCgroup = "/runtime.slice"
+	s, err := r.Summary(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Node.SystemContainers {
+		if c.Name == api.SystemContainerRuntime && *c.CPU.UsageCoreNanoSeconds == 5e9 {
+			return
+		}
+	}
+	t.Errorf("got %+v", s.Node.SystemContainers)
+}

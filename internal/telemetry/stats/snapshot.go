@@ -40,6 +40,7 @@ type Node struct {
 	MaxProcesses   *uint64
 	Pods           *Usage      // all of them together
 	Agent          *Usage      // this process
+	Runtime        *Usage      // the cgroup of the container runtime
 	Root           *Filesystem // that pods share
 	Images, Layers *Filesystem // of the runtime
 }

@@ -54,6 +54,8 @@ type Config struct {
 	// them. Nil: there is none.
 	Cgroup  func(*v1.Pod) string
 	AllPods func() string
+	// RuntimeCgroup is the path of the cgroup of the container runtime. Empty: it is not measured.
+	RuntimeCgroup string
 	// Volume is where a volume of a pod is, if it was set up.
 	Volume func(uid pod.UID, name string) (string, bool)
 

@@ -47,6 +47,7 @@ func Summarize(s *Snapshot, onlyCPUAndMemory bool) *api.Summary {
 	}
 	system(api.SystemContainerPods, n.Pods)
 	system(api.SystemContainerKubelet, n.Agent)
+	system(api.SystemContainerRuntime, n.Runtime)
 	if !onlyCPUAndMemory {
 		out.Node.IO = pressure(n.Usage, n.Detail, out.Node.CPU, out.Node.Memory)
 		out.Node.Network, out.Node.Fs = network(n.Network), filesystem(n.Root)

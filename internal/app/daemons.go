@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+
+	"berth/internal/config"
+	"berth/internal/pods/cgroup"
+	"berth/internal/runtime/render"
+	"berth/internal/telemetry/event"
+)
+
+// limitDaemons limits the cgroups of daemons to the resources that are reserved for them, as enforceNodeAllocatable asks. A
+// cgroup that can't be limited ends the agent, as it does the kubelet.
+func (d *deps) limitDaemons(ctx context.Context) error {
+	if d.fail == nil { // pods are only ended
+		return nil
+	}
+	for _, of := range []struct {
+		who string
+		config.ReservedCgroup
+	}{{"system", d.config.Cgroups.SystemReserved}, {"kube", d.config.Cgroups.KubeReserved}} {
+		if of.Enforce == config.EnforceNothing {
+			continue
+		}
+		err := d.cgroups.LimitDaemons(ctx, of.Cgroup, render.ReservedCgroup(of.Cgroup, of.Resources, of.Enforce == config.EnforceCompressible))
+		if err != nil {
+			err = fmt.Errorf("enforce what is reserved (%sReservedCgroup %s): %w", of.who, of.Cgroup, err)
+			d.events.recorder.RecordNode(v1.EventTypeWarning, event.FailedNodeAllocatableEnforcement, err.Error())
+			d.fail(err)
+			return err
+		}
+		d.events.recorder.RecordNode(v1.EventTypeNormal, event.NodeAllocatableEnforced, fmt.Sprintf("Updated limits on %s reserved cgroup %s", of.who, of.Cgroup))
+	}
+	return nil
+}
+
+// enterCgroup moves the agent into the cgroup that is configured for it, before it starts any process.
+func enterCgroup(c *config.Config, log *slog.Logger) error {
+	if err := checkReservedCPUs(c.Cgroups.ReservedCPUs, "/sys/devices/system/cpu/online"); err != nil {
+		return err
+	}
+	if c.Cgroups.KubeletCgroups == "" {
+		return nil
+	}
+	tree, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	if err := tree.Enter(c.Cgroups.KubeletCgroups, os.Getpid()); err != nil {
+		return fmt.Errorf("move the agent into kubeletCgroups %s: %w", c.Cgroups.KubeletCgroups, err)
+	}
+	log.Info("the agent has moved into its cgroup", "cgroup", c.Cgroups.KubeletCgroups)
+	return nil
+}
+
+// checkReservedCPUs refuses processors that the machine does not have.
+func checkReservedCPUs(reserved, onlineFile string) error {
+	if reserved == "" {
+		return nil
+	}
+	want, err := cpuset.Parse(reserved)
+	if err != nil {
+		return fmt.Errorf("reservedSystemCPUs: %w", err)
+	}
+	text, err := os.ReadFile(onlineFile)
+	if err != nil {
+		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
+	}
+	online, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
+	}
+	if !want.IsSubsetOf(online) {
+		return fmt.Errorf("reservedSystemCPUs: %s is not part of the processors of this machine, %s", reserved, online)
+	}
+	return nil
+}
