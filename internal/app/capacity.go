@@ -17,6 +17,7 @@ import (
 type capacity struct {
 	kernel      string
 	memory      int64 // bytes, all of it
+	swap        int64 // bytes, all of it
 	appArmor    bool  // the kernel has it
 	allocatable v1.ResourceList
 	sysctls     []string
@@ -63,7 +64,7 @@ func newCapacity(c *config.Config, f *features.Features, ports *hostports.Record
 		inCluster, pressure, reread = joined.node.Node, joined.node.Pressure, joined.node.Reload
 	}
 	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, appArmor: kernel.HasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
+		kernel: m.Kernel, memory: m.Memory, swap: m.Swap, appArmor: kernel.HasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
 		allocatable: node.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reload: reread, pressure: pressure,
 		foreignPorts: ports.Foreign,
 	}, nil

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/config"
 	"berth/internal/core"
 	"berth/internal/core/execute"
 	"berth/internal/host/kernel"
@@ -80,7 +81,14 @@ func renderNode(in *deps) render.Node {
 		InCluster: in.cluster != nil, ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		SeccompDir: filepath.Join(c.RootDir, "seccomp"), SeccompDefault: c.SeccompDefault,
 		NoCPUQuota: c.NoCPUQuota, CPUPeriod: c.CPUPeriod, PodPids: c.PodPIDs,
-		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(),
+		CgroupRoot: c.CgroupRoot, CgroupV2: in.tree.V2(), LimitedSwap: c.Cgroups.LimitedSwap, Swap: in.capacity.swap, MemoryQoS: memoryQoS(c.Cgroups.MemoryQoS),
 		Memory: in.capacity.memory, PageSizes: limitedPages(in), MaskedPaths: kernel.ThrottlePaths(os.DirFS("/")),
 	}
+}
+
+func memoryQoS(c *config.MemoryQoS) *render.MemoryQoS {
+	if c == nil {
+		return nil
+	}
+	return &render.MemoryQoS{ThrottlingFactor: c.ThrottlingFactor, Tiered: c.Tiered}
 }

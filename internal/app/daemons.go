@@ -29,8 +29,11 @@ func (d *deps) limitDaemons(ctx context.Context) error {
 		if of.Enforce == config.EnforceNothing {
 			continue
 		}
-		err := d.cgroups.LimitDaemons(ctx, of.Cgroup, render.ReservedCgroup(of.Cgroup, of.Resources, of.Enforce == config.EnforceCompressible))
-		if err != nil {
+		limits := render.ReservedCgroup(of.Cgroup, of.Resources, of.Enforce == config.EnforceCompressible)
+		if d.config.Cgroups.MemoryQoS != nil && limits.Memory > 0 {
+			limits.ProtectMemory, limits.MemoryMin = true, limits.Memory
+		}
+		if err := d.cgroups.LimitDaemons(ctx, of.Cgroup, limits); err != nil {
 			err = fmt.Errorf("enforce what is reserved (%sReservedCgroup %s): %w", of.who, of.Cgroup, err)
 			d.events.recorder.RecordNode(v1.EventTypeWarning, event.FailedNodeAllocatableEnforcement, err.Error())
 			d.fail(err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -24,6 +25,9 @@ type Cgroups struct {
 	ReservedCPUs string
 	// KubeletCgroups is the path of the cgroup that the agent moves into. Empty: it stays where it was started.
 	KubeletCgroups string
+	// LimitedSwap says that containers of Burstable pods may use a part of the swap. Without it, no container may.
+	LimitedSwap bool
+	MemoryQoS   *MemoryQoS // nil: memory is limited, and neither protected nor slowed down
 	// RuntimeCgroups is the path of the cgroup of the container runtime, whose usage is shown. Empty: it is not.
 	RuntimeCgroups string
 }
@@ -36,6 +40,18 @@ type ReservedCgroup struct {
 	Enforce   Enforcement
 	Resources v1.ResourceList
 }
+
+// MemoryQoS protects memory that is requested, and slows down containers that near their limit.
+type MemoryQoS struct {
+	ThrottlingFactor float64 // part of the memory between request and limit that a container has at full speed
+	Tiered           bool    // requested memory is protected, by the QoS class of the pod
+}
+
+const (
+	defaultThrottlingFactor = 0.9
+	noSwap, limitedSwap     = "NoSwap", "LimitedSwap"
+	memoryQoSGate           = "MemoryQoS"
+)
 
 // Enforcement says which limits of a reserved cgroup are set.
 type Enforcement string
@@ -64,6 +80,14 @@ func (l *loader) cgroups(k *kubeletconfig.KubeletConfiguration) Cgroups {
 			l.fail("cgroupDriver", k.CgroupDriver, "want %s or %s", cgroupname.Cgroupfs, cgroupname.Systemd)
 		}
 	}
+	switch behavior := k.MemorySwap.SwapBehavior; behavior {
+	case "", noSwap:
+	case limitedSwap:
+		out.LimitedSwap = true
+	default:
+		l.fail("memorySwap.swapBehavior", behavior, "want %s or %s", noSwap, limitedSwap)
+	}
+	out.MemoryQoS = l.memoryQoS(k)
 	l.reserveCPUs(k)
 	out.KubeReserved = ReservedCgroup{
 		Cgroup: k.KubeReservedCgroup, Enforce: enforcement(k.EnforceNodeAllocatable, enforceKube, enforceKubeCompressible), Resources: l.resources("kubeReserved", k.KubeReserved),
@@ -73,6 +97,29 @@ func (l *loader) cgroups(k *kubeletconfig.KubeletConfiguration) Cgroups {
 	}
 	l.checkEnforcement(k)
 	return out
+}
+
+// memoryQoS reads the settings of the feature gate MemoryQoS, which is off by default.
+func (l *loader) memoryQoS(k *kubeletconfig.KubeletConfiguration) *MemoryQoS {
+	out := &MemoryQoS{ThrottlingFactor: defaultThrottlingFactor, Tiered: k.MemoryReservationPolicy == kubeletconfig.TieredReservationMemoryReservationPolicy}
+	if k.MemoryThrottlingFactor != nil {
+		out.ThrottlingFactor = *k.MemoryThrottlingFactor
+		if out.ThrottlingFactor <= 0 || out.ThrottlingFactor > 1 {
+			l.fail("memoryThrottlingFactor", fmt.Sprint(out.ThrottlingFactor), "must be greater than 0 and not greater than 1")
+		}
+	}
+	switch k.MemoryReservationPolicy {
+	case "", kubeletconfig.NoneMemoryReservationPolicy, kubeletconfig.TieredReservationMemoryReservationPolicy:
+	default:
+		l.fail("memoryReservationPolicy", string(k.MemoryReservationPolicy), "want %s or %s", kubeletconfig.NoneMemoryReservationPolicy, kubeletconfig.TieredReservationMemoryReservationPolicy)
+	}
+	if k.FeatureGates[memoryQoSGate] {
+		return out
+	}
+	if out.Tiered {
+		l.fail("memoryReservationPolicy", string(k.MemoryReservationPolicy), "needs the feature gate %s", memoryQoSGate)
+	}
+	return nil
 }
 
 // daemonCgroup checks the path of a cgroup for daemons.
@@ -178,6 +225,17 @@ func (r ReservedCgroup) amounts() map[string]string {
 
 func (c Cgroups) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	k.CgroupDriver = string(c.Driver)
+	k.MemorySwap.SwapBehavior = noSwap
+	if c.LimitedSwap {
+		k.MemorySwap.SwapBehavior = limitedSwap
+	}
+	if q := c.MemoryQoS; q != nil {
+		k.FeatureGates = map[string]bool{memoryQoSGate: true}
+		k.MemoryThrottlingFactor, k.MemoryReservationPolicy = &q.ThrottlingFactor, kubeletconfig.NoneMemoryReservationPolicy
+		if q.Tiered {
+			k.MemoryReservationPolicy = kubeletconfig.TieredReservationMemoryReservationPolicy
+		}
+	}
 	k.KubeReservedCgroup, k.SystemReservedCgroup = c.KubeReserved.Cgroup, c.SystemReserved.Cgroup
 	k.KubeReserved, k.SystemReserved = c.KubeReserved.amounts(), c.SystemReserved.amounts()
 	k.ReservedSystemCPUs, k.KubeletCgroups = c.ReservedCPUs, c.KubeletCgroups

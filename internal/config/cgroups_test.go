@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -65,5 +66,32 @@ func TestCgroupsOfDaemons(t *testing.T) {
 	c, err := Load("/r", Flags{}, []byte(header+"kubeletCgroups: kube.slice/berth\nkubeReservedCgroup: /kube.slice\nkubeReserved: {memory: 1Gi}\n"), machine)
 	if err != nil || c.Cgroups.KubeletCgroups != "/kube.slice/berth" || c.Cgroups.KubeReserved.Cgroup != "/kube.slice" || c.Cgroups.KubeReserved.Enforce != EnforceNothing || len(c.NotHonoured) > 0 {
 		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestSwapAndMemoryQoS(t *testing.T) {
+	for text, want := range map[string]Cgroups{
+		"":                                     {},
+		"memorySwap: {swapBehavior: NoSwap}\n": {},
+		"memorySwap: {swapBehavior: LimitedSwap}\n": {LimitedSwap: true},
+		"memoryThrottlingFactor: 0.5\n":             {}, // without the gate, it says nothing
+		"featureGates: {MemoryQoS: true}\n":         {MemoryQoS: &MemoryQoS{ThrottlingFactor: 0.9}},
+		"featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation\n": {MemoryQoS: &MemoryQoS{ThrottlingFactor: 0.5, Tiered: true}},
+	} {
+		c, err := Load("/r", Flags{}, []byte(header+text), machine)
+		if err != nil || !reflect.DeepEqual(c.Cgroups, want) {
+			t.Errorf("%q: got %+v, %v", text, c, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"memorySwap: {swapBehavior: UnlimitedSwap}\n":  "want NoSwap or LimitedSwap",
+		"memoryThrottlingFactor: 0\n":                  "greater than 0",
+		"memoryThrottlingFactor: 1.5\n":                "not greater than 1",
+		"memoryReservationPolicy: TieredReservation\n": "needs the feature gate MemoryQoS",
+		"memoryReservationPolicy: All\n":               "want None or TieredReservation",
+	} {
+		if _, err := Load("/r", Flags{}, []byte(header+text), machine); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v", text, err)
+		}
 	}
 }

@@ -80,9 +80,9 @@ var fields = map[string]State{
 	"topologyManagerScope":         noEffect("there is no topology manager"),
 	"topologyManagerPolicyOptions": noEffect("there is no topology manager"),
 	"qosReserved":                  noEffect("no memory is reserved for QoS classes"),
-	"memorySwap.swapBehavior":      noEffect("containers get no swap, as by NoSwap"),
-	"memoryThrottlingFactor":       noEffect("memory QoS is not supported"),
-	"memoryReservationPolicy":      noEffect("memory QoS is not supported"),
+	"memorySwap.swapBehavior":      inEffect,
+	"memoryThrottlingFactor":       inEffect,
+	"memoryReservationPolicy":      inEffect,
 
 	"runtimeRequestTimeout":    inEffect,
 	"containerRuntimeEndpoint": inEffect,

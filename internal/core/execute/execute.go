@@ -41,6 +41,10 @@ func New(c Config) (*Executor, error) {
 func (e *Executor) node() render.Node {
 	n := e.Node
 	n.CgroupDriver = e.Host.CgroupDriver()
+	if n.MemoryQoS != nil {
+		memory := e.Host.Allocatable()[v1.ResourceMemory]
+		n.AllocatableMemory = memory.Value()
+	}
 	return n
 }
 

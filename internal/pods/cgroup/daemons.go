@@ -39,14 +39,7 @@ func (p *Pods) LimitDaemons(ctx context.Context, given string, c render.Cgroup) 
 		return err
 	}
 	if driver == cgroupname.Systemd {
-		if p.cfg.Slices == nil {
-			return errNoSystemd
-		}
-		version, err := p.cfg.Slices.Version(ctx)
-		if err != nil {
-			return err
-		}
-		if err := p.cfg.Slices.Set(ctx, driver.Parent(name), l.properties(p.cfg.Tree.V2(), version)); err != nil {
+		if err := p.setProperties(ctx, name, l); err != nil {
 			return err
 		}
 	}

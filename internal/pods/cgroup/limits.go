@@ -121,18 +121,12 @@ func (t *Tree) limit(path string, l limits) error {
 	})
 }
 
-// setShares writes the CPU shares of a cgroup, and nothing else.
-func (t *Tree) setShares(path string, shares int64) error {
-	return t.each(path, func(h hierarchy, dir string) error {
-		switch {
-		case h.v2:
-			return writeExisting(dir, []file{{"cpu", "cpu.weight", decimal(weight(shares))}})
-		case slices.Contains(h.controllers, "cpu"):
-			return writeLimit(dir, "cpu.shares", decimal(shares))
-		default:
-			return nil
-		}
-	})
+// sharesOnly limits a cgroup to CPU shares, and leaves all else as it is.
+func sharesOnly(shares int64) limits {
+	l := limits{keepHugePages: true}
+	l.v1 = []file{{"cpu", "cpu.shares", decimal(shares)}}
+	l.v2 = []file{{"cpu", "cpu.weight", decimal(weight(shares))}}
+	return l
 }
 
 // file is a value for one file of a cgroup.
@@ -166,12 +160,16 @@ func filesV2(c render.Cgroup) []file {
 	if period == 0 {
 		period = 100_000
 	}
-	return []file{
+	out := []file{
 		{"cpu", "cpu.weight", decimal(weight(c.Shares))},
 		{"cpu", "cpu.max", limitOr(c.Quota, "max") + " " + decimal(period)},
 		{"memory", memoryFileV2, limitOr(c.Memory, "max")},
 		{"pids", "pids.max", limitOr(c.Pids, "max")},
 	}
+	if c.ProtectMemory {
+		out = append(out, file{"memory", "memory.min", decimal(c.MemoryMin)}, file{"memory", "memory.low", decimal(c.MemoryLow)})
+	}
+	return out
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

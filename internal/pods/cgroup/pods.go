@@ -48,6 +48,7 @@ type Pods struct {
 	mu          sync.Mutex
 	shares      map[string]map[string]int64 // shares of pods, by class and name
 	classShares map[string]int64            // shares of classes, as written
+	protected   map[string]protection       // memory that is kept for pods, by name
 
 	allMu     sync.Mutex
 	all       render.Cgroup // the limits of all pods together, as written
@@ -73,7 +74,7 @@ func NewPods(c PodsConfig) (*Pods, error) {
 	if c.Driver == nil {
 		c.Driver = func() cgroupname.Driver { return cgroupname.Cgroupfs }
 	}
-	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, classShares: map[string]int64{}}, nil
+	return &Pods{cfg: c, root: c.Owner.CgroupRoot(), shares: map[string]map[string]int64{}, classShares: map[string]int64{}, protected: map[string]protection{}}, nil
 }
 
 // ErrDriverUnknown says that the runtime has not said yet which cgroup driver it has.
@@ -101,7 +102,10 @@ func (p *Pods) Make(ctx context.Context, c render.Cgroup) error {
 		delete(p.classShares, class) // it is made anew, without shares
 		p.mu.Unlock()
 	}
-	if err := p.apply(ctx, c.Name, limitsOf(c)); err != nil || class == "" {
+	if err := p.apply(ctx, c.Name, limitsOf(c)); err != nil {
+		return err
+	}
+	if err := p.protect(ctx, c); err != nil || class == "" {
 		return err
 	}
 	p.mu.Lock()
@@ -138,6 +142,9 @@ func (p *Pods) Remove(ctx context.Context, name string) error {
 		if err := p.remove(ctx, d, name); err != nil {
 			return err
 		}
+	}
+	if err := p.unprotect(ctx, name); err != nil {
+		return err
 	}
 	class := p.classOf(name)
 	p.mu.Lock()

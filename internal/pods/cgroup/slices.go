@@ -79,24 +79,36 @@ func (p *Pods) setShares(ctx context.Context, name string, shares int64) error {
 	if err != nil {
 		return err
 	}
+	l := sharesOnly(shares)
 	if driver == cgroupname.Systemd {
-		if p.cfg.Slices == nil {
-			return errNoSystemd
-		}
-		property := systemd.Property{Name: "CPUShares", Value: uint64(shares)}
-		if p.cfg.Tree.V2() {
-			property = systemd.Property{Name: "CPUWeight", Value: uint64(weight(shares))}
-		}
-		if err := p.cfg.Slices.Set(ctx, driver.Parent(name), []systemd.Property{property}); err != nil {
+		if err := p.setProperties(ctx, name, l); err != nil {
 			return err
 		}
 	}
-	return p.cfg.Tree.setShares(driver.Path(name), shares)
+	return p.cfg.Tree.limit(driver.Path(name), l)
+}
+
+// setProperties sets the limits of a slice that exists.
+func (p *Pods) setProperties(ctx context.Context, name string, l limits) error {
+	if p.cfg.Slices == nil {
+		return errNoSystemd
+	}
+	version, err := p.cfg.Slices.Version(ctx)
+	if err != nil {
+		return err
+	}
+	properties := l.properties(p.cfg.Tree.V2(), version)
+	if len(properties) == 0 {
+		return nil
+	}
+	return p.cfg.Slices.Set(ctx, cgroupname.Systemd.Parent(name), properties)
 }
 
 const (
 	// quotaPeriodVersion is the first systemd with a property for the period of a CPU quota.
 	quotaPeriodVersion = 242
+	// memoryMinVersion is the first systemd with a property for memory.min.
+	memoryMinVersion = 240
 	// quotaUnit is the unit of a CPU quota in systemd, which counts in percent of a processor, in microseconds per second.
 	quotaUnit = 10_000
 	// infinity is the value of a property that limits nothing.
@@ -106,7 +118,7 @@ const (
 // propertyNames are the properties of systemd for files of a cgroup whose values are plain numbers.
 var propertyNames = map[string]string{
 	"cpu.shares": "CPUShares", "memory.limit_in_bytes": "MemoryLimit", "pids.max": "TasksMax",
-	"cpu.weight": "CPUWeight", "memory.max": "MemoryMax", "memory.min": "MemoryMin", "memory.low": "MemoryLow", "memory.high": "MemoryHigh",
+	"cpu.weight": "CPUWeight", "memory.max": "MemoryMax", "memory.min": "MemoryMin", "memory.low": "MemoryLow",
 }
 
 // properties returns the limits that systemd has a property for. It would reset the files of these to what it knows.
@@ -118,6 +130,7 @@ func (l limits) properties(v2 bool, version int) []systemd.Property {
 	var out []systemd.Property
 	for _, f := range files {
 		switch name := propertyNames[f.name]; {
+		case name == "MemoryMin" && version < memoryMinVersion:
 		case name != "":
 			out = append(out, systemd.Property{Name: name, Value: propertyValue(f.value)})
 		case f.name == "cpu.max" || f.name == "cpu.cfs_quota_us":

@@ -31,6 +31,10 @@ type Cgroup struct {
 	Pids          int64
 	// HugePages are limits in bytes by page size, such as 2MB. The limit of other page sizes is 0.
 	HugePages map[string]int64
+	// ProtectMemory says that MemoryMin and MemoryLow hold, also if they are zero: memory that the kernel never reclaims,
+	// and that it reclaims last. Only cgroup v2 has them.
+	ProtectMemory        bool
+	MemoryMin, MemoryLow int64
 }
 
 // Cgroup returns the name of a pod's cgroup.
@@ -73,6 +77,9 @@ func PodCgroup(p *v1.Pod, n Node) Cgroup {
 	}
 	if allLimited(p, v1.ResourceMemory) {
 		out.Memory = bytes(limits[v1.ResourceMemory])
+	}
+	if n.MemoryQoS != nil {
+		n.MemoryQoS.protect(&out, pod.QOSClass(p), bytes(requests[v1.ResourceMemory]))
 	}
 	return out
 }

@@ -42,15 +42,19 @@ type Node struct {
 
 	MaskedPaths []string // of this machine, besides the usual ones
 
-	CgroupRoot   string            // name of the cgroup above those of all pods
-	CgroupDriver cgroupname.Driver // of the runtime; empty: cgroupfs; set by the executor
-	CgroupV2     bool
-	SwapLimits   bool          // of cgroup v2: the kernel can keep containers from swapping; set by the executor
-	PageSizes    []string      // of huge pages that the machine has, such as 2MB
-	Memory       int64         // bytes that the machine has; 0: not known
-	PodPids      int64         // how many processes a pod may have; 0 or less: any number
-	NoCPUQuota   bool          // CPU limits are not enforced
-	CPUPeriod    time.Duration // in which CPU limits are counted; 0: 100 ms
+	CgroupRoot        string            // name of the cgroup above those of all pods
+	CgroupDriver      cgroupname.Driver // of the runtime; empty: cgroupfs; set by the executor
+	CgroupV2          bool
+	SwapLimits        bool          // of cgroup v2: the kernel can keep containers from swapping; set by the executor
+	LimitedSwap       bool          // containers of Burstable pods may use a part of the swap
+	Swap              int64         // bytes of swap that the machine has
+	MemoryQoS         *MemoryQoS    // nil: memory is limited, and neither protected nor slowed down
+	AllocatableMemory int64         // bytes that all pods may have
+	PageSizes         []string      // of huge pages that the machine has, such as 2MB
+	Memory            int64         // bytes that the machine has; 0: not known
+	PodPids           int64         // how many processes a pod may have; 0 or less: any number
+	NoCPUQuota        bool          // CPU limits are not enforced
+	CPUPeriod         time.Duration // in which CPU limits are counted; 0: 100 ms
 }
 
 // DNS is a resolver configuration.

@@ -57,7 +57,10 @@ func resources(p *v1.Pod, c *v1.Container, n Node) *runtimeapi.LinuxContainerRes
 	if n.CgroupV2 { // the OOM killer ends all processes of a container, not one of them
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 		if n.SwapLimits {
-			out.Unified["memory.swap.max"] = "0"
+			out.Unified["memory.swap.max"] = strconv.FormatInt(swapLimit(p, c, n), 10)
+		}
+		if n.MemoryQoS != nil {
+			maps.Copy(out.Unified, n.MemoryQoS.memoryFiles(p, c, n))
 		}
 	}
 	return out
