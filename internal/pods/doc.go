@@ -4,7 +4,7 @@
 //	volume     volumes of all kinds, and the mounts of containers
 //	csi        volumes of CSI drivers
 //	plugins    registration of plugins by their sockets
-//	cgroup     cgroups of pods
+//	cgroup     cgroups of pods, and slices of systemd
 //	userns     user namespaces of pods
 //	ephemeral  ephemeral containers of static pods
 //	orphan     files, links and cgroups of pods that are gone
