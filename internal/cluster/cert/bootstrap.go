@@ -63,7 +63,7 @@ func (c ClientConfig) check() error {
 	return err
 }
 
-// Needed tells whether Bootstrap has something to ask for.
+// Needed tells whether Bootstrap has to request a certificate.
 func Needed(c ClientConfig) (bool, error) {
 	if err := c.check(); err != nil || c.BootstrapKubeconfig == "" {
 		return false, err
@@ -72,13 +72,12 @@ func Needed(c ClientConfig) (bool, error) {
 	return !done && err == nil, err
 }
 
-// Bootstrap makes the kubeconfig usable. It returns at once if it is, or if there is
-// no bootstrap kubeconfig. Otherwise it asks the cluster for a certificate and returns
-// when there is one, the context ends, or something is wrong here that no waiting
-// mends.
+// Bootstrap makes the kubeconfig usable. It returns at once if it is, or if there is no bootstrap
+// kubeconfig. Otherwise it requests a certificate from the cluster, and returns when there is one,
+// the context ends, or a file of this machine can't be used.
 //
-// It waits for as long as it takes: there is one key and one request, also if the
-// agent is killed and starts again, and the log tells what is waited for.
+// It waits without a limit: there is one key and one request, also if the agent is killed and starts
+// again, and the log says which approval is missing.
 func Bootstrap(ctx context.Context, c ClientConfig) error {
 	if err := c.check(); err != nil {
 		return err
@@ -91,7 +90,7 @@ func Bootstrap(ctx context.Context, c ClientConfig) error {
 		return err
 	}
 	if done {
-		return (&pendingKey{path: pendingKeyPath(c.CertDir)}).drop() // from a kill at the very end
+		return (&pendingKey{path: pendingKeyPath(c.CertDir)}).drop() // left by an agent that was killed after its last step
 	}
 	clients, err := c.bootstrapClients()
 	if err != nil {
@@ -142,21 +141,21 @@ func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {
 	return key.drop()
 }
 
-// obtain returns once there is a certificate in the store, and the key of it. The
-// key is still kept as pending then.
-func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, told *report) (*pendingKey, error) {
+// obtain returns the key of the certificate once the store has it. The file of the pending key is
+// left to the caller.
+func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, log *report) (*pendingKey, error) {
 	for pause := retryPause.Next(0); ; pause = retryPause.Next(pause) {
 		key, err := openPendingKey(c.CertDir)
 		if err != nil {
 			return nil, err
 		}
 		if pair, _ := s.Current(); key.of(pair) && !expired(pair, time.Now()) {
-			return key, nil // it came just before a kill
+			return key, nil // the agent was killed just after it was issued
 		}
 		var text []byte
 		api, err := connect()
 		if err == nil {
-			text, err = request(ctx, requests{group: api, report: told}, c.Node, key)
+			text, err = request(ctx, requests{group: api, report: log}, c.Node, key)
 		}
 		if err == nil {
 			_, err = s.Update(text, key.pem)
@@ -165,7 +164,7 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, t
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		told.failed(err)
+		log.failed(err)
 		if isFinal(err) {
 			if err := key.drop(); err != nil {
 				return nil, err
@@ -178,21 +177,21 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, t
 	}
 }
 
-// finalError is an answer that stands: the same request will never be granted.
+// finalError says that the same request will never be granted.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
 func isFinal(err error) bool { return errors.As(err, new(finalError)) }
 
-// request asks for the certificate of a key, and waits for it.
+// request requests a certificate for a key, and waits until it is issued.
 func request(ctx context.Context, api requests, node string, key *pendingKey) ([]byte, error) {
 	user := nodeUser(node)
 	text, err := certutil.MakeCSRFromTemplate(key.signer, &x509.CertificateRequest{Subject: subject(node)})
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate request for %s: %w", user, err)
 	}
-	// Errors while it waits are retried in there, and logged through the report.
+	// WaitForCertificate retries failed reads, and logs them through the report.
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(api.report))
 	ctx, cancel := context.WithTimeout(ctx, approvalTimeout)
 	defer cancel()

@@ -1,8 +1,7 @@
 // Package cert gets and keeps the certificates of a node.
 //
-// There are two. With the client certificate the node shows the API server who it
-// is: Bootstrap gets the first one, with credentials that are good for nothing
-// else, and Client renews it. The serving certificate is for the clients of the node's API,
+// There are two. The client certificate authenticates the node at the API server: Bootstrap gets the
+// first one, with credentials that are good for nothing else, and Client renews it. The serving certificate is for the clients of the node's API,
 // which ask for logs and metrics: Serving takes it from files, requests it from the
 // cluster, or makes a self-signed one.
 //
@@ -12,8 +11,7 @@
 // to go on from. The names are those of the kubelet, for programs that look there.
 //
 // client-go's certificate manager decides when to renew (after 70 to 90 % of a
-// certificate's life) and when to try again. It would log every try; what is said
-// here instead is said once (see report).
+// certificate's life) and when to try again. It would log every attempt: see report.
 package cert
 
 import (
@@ -32,14 +30,14 @@ import (
 	"berth/internal/lib/atomicfile"
 )
 
-// The names of files in the certificate folder, without what comes after the name.
+// The names of files in the certificate folder, without their suffixes.
 const (
 	clientName     = "kubelet-client" // -current.pem is the newest pair
 	servingName    = "kubelet-server" // -current.pem is the newest pair
 	selfSignedName = "kubelet"        // .crt and .key
 )
 
-// nodeUser is whom the API server takes a node for.
+// nodeUser returns the user name of a node at the API server.
 func nodeUser(node string) string { return "system:node:" + node }
 
 // subject returns the subject of all certificates which a node requests from the cluster.
@@ -89,7 +87,7 @@ func (n names) in(leaf *x509.Certificate) bool {
 	return true
 }
 
-// leafOf is the certificate proper of a pair.
+// leafOf returns the certificate of a pair, without those of its issuers.
 func leafOf(pair *tls.Certificate) (*x509.Certificate, error) {
 	switch {
 	case pair == nil || len(pair.Certificate) == 0:
@@ -100,8 +98,7 @@ func leafOf(pair *tls.Certificate) (*x509.Certificate, error) {
 	return x509.ParseCertificate(pair.Certificate[0])
 }
 
-// expired tells whether a pair is of no use any more. None and an unreadable one are
-// of no use, either.
+// expired tells whether a pair has expired, is nil, or can't be parsed.
 func expired(pair *tls.Certificate, now time.Time) bool {
 	leaf, err := leafOf(pair)
 	return err != nil || now.After(leaf.NotAfter)

@@ -12,21 +12,21 @@ import (
 const (
 	// clockCheckInterval is the time between two checks of the clock.
 	clockCheckInterval = time.Minute
-	// minClockJump is by how much it has to be off to have been set.
+	// minClockJump is the least difference between the clock and the time that has passed, by which
+	// the clock counts as set.
 	minClockJump = 30 * time.Second
 )
 
-// renewal keeps one certificate good with client-go's certificate manager. That one
-// sleeps until the hour has come, and does not notice that the clock was set or that
-// the machine slept: then another one is started, which looks at the clock.
+// renewal renews one certificate with client-go's certificate manager. The manager sleeps until
+// the next renewal is due, and does not notice that the clock was set or that the machine was suspended:
+// then the renewal starts another manager, which reads the clock.
 type renewal struct {
 	start func() (stop func())
-	clock func() time.Time // what is on the wall
+	clock func() time.Time // the wall clock
 	store *store
 }
 
-// newRenewal returns a renewal with a manager of this config. Log and store are set
-// here.
+// newRenewal returns a renewal with a manager of this config, whose log and store it sets.
 func newRenewal(c certificate.Config, s *store) (*renewal, error) {
 	c.CertificateStore = s
 	// The context never ends: the manager is stopped.
@@ -46,9 +46,9 @@ func newRenewal(c certificate.Config, s *store) (*renewal, error) {
 	return &renewal{start: start, clock: func() time.Time { return time.Now().Round(0) }, store: s}, nil
 }
 
-// run renews until the context ends. A manager is told to stop then, but can't be
-// waited for: it sleeps on until the hour of its next renewal, and then ends without
-// having done anything. What it does before that does not get past the store.
+// run renews until the context ends. Then the manager is stopped, but its goroutine can't be waited
+// for: it sleeps until its next renewal is due, and ends without doing anything. The closed store
+// refuses its writes.
 func (r *renewal) run(ctx context.Context) {
 	defer r.store.close()
 	for ctx.Err() == nil {

@@ -18,16 +18,16 @@ import (
 const (
 	// approvalHintDelay is how long an approval may take before a hint is logged.
 	approvalHintDelay = 5 * time.Second
-	// reminderInterval is the shortest time between two requests for an approval. One
-	// that was not met in time is followed by another of another name.
+	// reminderInterval is the shortest time between two hints. A request that is not approved in
+	// time is followed by another one, with another name.
 	reminderInterval = 10 * time.Minute
 )
 
-// report says how it goes with one certificate: a failure once until it is another
-// one or it is over, and that somebody has to approve a request.
+// report logs the requests for one certificate: each kind of failure once in a row, new certificates,
+// and requests that wait for approval.
 //
-// It is the log of client-go's manager, too: what is an error there is a failure
-// here, and nothing else is said.
+// It is also the log handler of client-go's certificate manager: errors are failures, and all other
+// records are dropped.
 type report struct {
 	what string // which certificate
 	log  *slog.Logger
@@ -39,12 +39,12 @@ type report struct {
 	closed   bool
 }
 
-// failed takes note of a failure.
+// failed records a failure.
 func (r *report) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return // it failed because it was asked to end
+		return // the failure is the end of the context
 	}
 	r.stopHint()
 	if r.streak.FailedAs(kindOf(err), time.Now()) {
@@ -85,13 +85,13 @@ func (r *report) remind(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hint == nil {
-		return // it came to an end at this very moment
+		return // the timer was stopped at this moment
 	}
 	r.hint, r.reminded = nil, time.Now()
 	r.log.Info("the request for a "+r.what+" waits for approval", "request", name, "try", "kubectl certificate approve "+name)
 }
 
-// close ends the waiting. Nothing more is said.
+// close stops the timer of the hint. Nothing is logged after it.
 func (r *report) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,11 +106,11 @@ func (r *report) stopHint() {
 	}
 }
 
-// Enabled, Handle, WithAttrs and WithGroup make it a log for the libraries.
+// Enabled, Handle, WithAttrs and WithGroup implement slog.Handler, for the logs of client-go.
 
 func (r *report) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
 
-// Handle takes note of an error that a library logs.
+// Handle records an error that a library logs as a failure.
 func (r *report) Handle(_ context.Context, record slog.Record) error {
 	failure := errors.New(record.Message)
 	record.Attrs(func(a slog.Attr) bool {
@@ -120,7 +120,7 @@ func (r *report) Handle(_ context.Context, record slog.Record) error {
 		}
 		return !isError
 	})
-	if !wait.Interrupted(failure) { // that it took too long: why was said before
+	if !wait.Interrupted(failure) { // a timeout: its cause was logged before
 		r.failed(failure)
 	}
 	return nil

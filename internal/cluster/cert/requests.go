@@ -12,9 +12,8 @@ import (
 	certificatesv1beta1 "k8s.io/client-go/kubernetes/typed/certificates/v1beta1"
 )
 
-// requests is as much of a set of clients as client-go's certificate code uses of
-// one: the requests for certificates. The whole set would make the program larger by
-// five million bytes.
+// requests is the part of a clientset that client-go's certificate code uses: the client of
+// CertificateSigningRequests. A whole clientset would make the program larger by five million bytes.
 type requests struct {
 	kubernetes.Interface // nil: nothing else is called
 	group                certificatesv1.CertificatesV1Interface

@@ -25,10 +25,11 @@ import (
 const (
 	// nameCheckInterval is the shortest time between two checks of the names of the node.
 	nameCheckInterval = time.Minute
-	// renewBefore is how long before its end a pair of our own is replaced.
+	// renewBefore is how long before its expiry a self-signed pair is replaced.
 	renewBefore   = 30 * 24 * time.Hour
 	selfSignedTTL = 365 * 24 * time.Hour
-	clockSkew     = time.Hour // of clients
+	// clockSkew is by how much the clocks of clients may be slow.
+	clockSkew = time.Hour
 )
 
 // selfSigned is a self-signed serving certificate. It is checked when a client connects, so it
@@ -52,7 +53,7 @@ type selfSigned struct {
 func newSelfSigned(c ServingConfig) (*selfSigned, error) {
 	s := &selfSigned{node: c.Node, path: filepath.Join(c.CertDir, selfSignedName), addresses: c.Addresses, log: c.Log}
 	s.saved = c.State.Entry("the serving certificate that the node made", s.write)
-	// None is there yet, or one file fell to a kill: then both are made anew.
+	// Without both files (it is the first start, or the agent was killed between them) a new pair is made.
 	if pair, err := tls.LoadX509KeyPair(s.certFile(), s.keyFile()); err == nil {
 		s.pair = &pair
 	}
@@ -84,7 +85,7 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	return s.pair, nil
 }
 
-// good tells whether the pair can go on being used.
+// good tells whether the pair is of the present names and does not expire soon.
 func (s *selfSigned) good() bool {
 	s.checked = time.Now()
 	leaf, err := leafOf(s.pair)

@@ -15,8 +15,8 @@ import (
 // errNotSigned ends a connection that comes before the certificate is signed.
 var errNotSigned = errors.New("the cluster has not given this node a serving certificate yet: see 'kubectl get csr'")
 
-// signed is a serving certificate that the cluster vouches for. The request has to be
-// approved by somebody: Kubernetes itself has nobody who does that.
+// signed is a serving certificate that is signed by the cluster. An administrator or a controller of
+// the cluster has to approve the request: Kubernetes has no such controller.
 type signed struct {
 	*renewal
 	current atomic.Pointer[tls.Certificate]

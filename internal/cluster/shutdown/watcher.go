@@ -21,8 +21,8 @@ type Logind interface {
 	Reload(ctx context.Context) error
 	// Preparing tells whether the machine is about to go down.
 	Preparing(ctx context.Context) (bool, error)
-	// Changed holds what Preparing says, each time after it changed. If it changes
-	// again before it was taken, only the newest is there.
+	// Changed receives the answer of Preparing each time it has changed. A value that was not received
+	// is replaced by a newer one.
 	Changed() <-chan bool
 	// Inhibit holds shutdowns up until the lock is closed.
 	Inhibit(ctx context.Context, why string) (lock io.Closer, err error)
@@ -31,7 +31,7 @@ type Logind interface {
 	Close() error
 }
 
-// defaultDropIn is the part of logind's configuration that is ours.
+// defaultDropIn is the drop-in file of berth in logind's configuration.
 const defaultDropIn = "/etc/systemd/logind.conf.d/99-berth.conf"
 
 // reconnectPause is the pause before the next connection to logind.
@@ -41,15 +41,15 @@ var reconnectPause = backoff.Exponential{First: time.Second, Max: 5 * time.Minut
 type WatcherConfig struct {
 	Manager *Manager // with periods
 	Log     *slog.Logger
-	// Connect connects to logind: ConnectLogind. A machine without systemd has none;
-	// it is tried again from time to time, because the agent may be there first.
+	// Connect connects to logind: ConnectLogind. A machine without systemd has no logind. The agent may
+	// also be started before logind is: failed connections are repeated.
 	Connect func(ctx context.Context) (Logind, error)
 	// DropIn is the file that is written if logind does not wait for long enough.
 	// Empty: /etc/systemd/logind.conf.d/99-berth.conf.
 	DropIn string
 }
 
-// Watcher watches logind for shutdowns, holds them up, and has the pods stopped.
+// Watcher watches logind for shutdowns of the machine, and delays them until the pods have stopped.
 type Watcher struct {
 	WatcherConfig
 	short bool // it was logged that logind does not wait for long enough
@@ -75,7 +75,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	defer g.group.Stop()
 	defer g.unlock()
 	failures, streak := 0, logonce.Streak{}
-	watched := false // by any connection so far
+	watched := false // there was a connection to logind
 	for {
 		err := g.watch(ctx, func() {
 			if streak.Recovered() || !watched {
@@ -96,16 +96,17 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// guard holds shutdowns up. It outlives a connection to logind.
+// guard holds the inhibitor lock of logind, which delays shutdowns. It outlives a connection to logind.
 type guard struct {
 	*Watcher
 	group   *run.Group
-	lock    io.Closer // nil: nothing is held up
+	lock    io.Closer // the inhibitor lock; nil: shutdowns are not delayed
 	round   int       // how many shutdowns have begun
 	stopped chan int  // the round in which all pods have stopped, or their time was over
 }
 
-// watch does what one connection asks for. ready is called once all is in place.
+// watch handles the signals of one connection to logind until it is lost. It calls ready once shutdowns
+// are delayed.
 func (g *guard) watch(ctx context.Context, ready func()) error {
 	logind, err := g.Connect(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func (g *guard) watch(ctx context.Context, ready func()) error {
 	}
 }
 
-// pause waits before the next connection.
+// pause waits before the next connection, and releases the lock meanwhile if all pods have stopped.
 func (g *guard) pause(ctx context.Context, d time.Duration) error {
 	over := time.After(d)
 	for {
@@ -154,11 +155,12 @@ func (g *guard) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// handle does what is to be done when the machine is about to go down, or is not.
+// handle begins to stop the pods if the machine is about to go down. Otherwise it ends a shutdown that
+// was cancelled, and takes the inhibitor lock.
 func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error {
 	switch {
 	case preparing && g.Manager.ShuttingDown():
-		return nil // that is known
+		return nil // the pods are being stopped
 	case preparing:
 		g.Log.Warn("the machine is about to go down")
 		g.Manager.goDown()
@@ -176,12 +178,12 @@ func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error
 	if err != nil {
 		return fmt.Errorf("hold up shutdowns: %w", err)
 	}
-	g.unlock() // the one before, if it is still there
+	g.unlock() // of an earlier connection
 	g.lock = lock
 	return nil
 }
 
-// letGo lets the machine go down, unless what has stopped is out of date.
+// letGo releases the lock, so that the machine goes down, unless another shutdown has begun since.
 func (g *guard) letGo(round int) {
 	if round == g.round && g.Manager.ShuttingDown() {
 		g.unlock()

@@ -22,7 +22,7 @@ import (
 const (
 	// waitingLimit is how many events may wait for the API server.
 	waitingLimit = 1000
-	// waitingTTL is how long an event waits. API servers forget events after as long.
+	// waitingTTL is how long an event waits. API servers keep events for as long.
 	waitingTTL = time.Hour
 	// sendTimeout bounds one request.
 	sendTimeout = 10 * time.Second
