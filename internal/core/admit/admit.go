@@ -24,8 +24,8 @@ type Node struct {
 	OS   v1.OSName // empty means linux
 	Name string
 
-	// Labels are those of the Node object. Without a cluster there is none, and
-	// they are nil: then node selectors and node affinity have nothing to match.
+	// Labels are the labels of the Node object. They are nil without a cluster: then node selectors
+	// and node affinity are not checked.
 	Labels map[string]string
 	Taints []v1.Taint
 

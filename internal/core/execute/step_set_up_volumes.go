@@ -45,13 +45,13 @@ func (t *task) postponeContainers(failed volume.Errors) bool {
 		case plan.StopSandbox:
 			replaced = true
 		case plan.StartContainer:
-			lacking := failed.Lacking(pod.ContainerSpec(t.pod, a.Name))
-			if len(lacking) == 0 {
+			unusable := failed.Unusable(pod.ContainerSpec(t.pod, a.Name))
+			if len(unusable) == 0 {
 				others = true
 				continue
 			}
 			held[a.Name] = true
-			t.setWaiting(a.Name, pod.ReasonContainerCreating, lacking.Error())
+			t.setWaiting(a.Name, pod.ReasonContainerCreating, unusable.Error())
 		}
 	}
 	if len(held) == 0 {

@@ -48,6 +48,7 @@ func (n *recordingTelemetry) Phase(_ *v1.Pod, phase, what string) func(error) {
 func (n *recordingTelemetry) StartFailed(_ *v1.Pod, container, reason string) {
 	n.add("%s: %s", container, reason)
 }
+
 func (n *recordingTelemetry) StatusChanged(_ *v1.Pod, s *v1.PodStatus) { n.add("shown %s", s.Phase) }
 func (n *recordingTelemetry) Gone(uid pod.UID)                         { n.add("%s is gone", uid) }
 

@@ -24,20 +24,20 @@ const (
 	Refused  Kind = "refused"  // another source has a pod of that name
 )
 
-// Change is what would happen to one pod.
+// Change is the change of one pod that new manifests would cause.
 type Change struct {
 	Kind   Kind   `json:"kind"`
 	Pod    string `json:"pod"` // namespace/name
 	Origin string `json:"origin,omitempty"`
-	// Note says in words what that means for its containers.
+	// Note is the effect on the containers, for users.
 	Note string `json:"note"`
 	// Restarts are the containers that would be stopped and made anew.
 	Restarts []string `json:"restarts,omitempty"`
 	Diff     string   `json:"diff,omitempty"` // of spec, labels and annotations
 }
 
-// Changes says what would happen if the manifests of r were those of the agent.
-// If r is all that there is to be (whole), pods that are not in it are removed.
+// Changes returns the changes of pods that the manifests of r would cause in an agent. With whole, r
+// has all manifests of the agent, and pods that are not in r are removed.
 func (r *Result) Changes(running []*v1.Pod, whole bool) ([]Change, error) {
 	have := map[string]*v1.Pod{}
 	for _, p := range running {

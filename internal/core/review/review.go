@@ -97,7 +97,7 @@ func (r *Result) addFinding(level Level, about Pod, text string) {
 	r.Findings = append(r.Findings, Finding{Level: level, Origin: about.Origin, Pod: pod.Ref(about.Pod), Message: text})
 }
 
-// file reads one manifest, and returns the pods that are good in themselves.
+// file reads one manifest, and returns its valid pods.
 func (r *Result) file(f File, node string) []Pod {
 	whole := func(message string) {
 		r.Findings = append(r.Findings, Finding{Level: Error, Origin: f.Origin, Message: message})

@@ -47,7 +47,7 @@ type Input struct {
 	Runtime  string // its name, with which container ids begin; empty: containerd
 	Now      time.Time
 
-	RestartingAll bool // a container asked for a restart of all, and that goes on
+	RestartingAll bool // all containers are being restarted, as a rule of one of them asks for
 
 	// How a pod ends. While none of these is set, it runs or will.
 	Termination *Termination

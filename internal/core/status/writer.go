@@ -140,8 +140,8 @@ func (w *Writer) Delete(p *v1.Pod) {
 	}
 }
 
-// Forget drops what is known of a pod that is no longer at the API server. A
-// deletion that was asked for is still seen through.
+// Forget drops the state of a pod that is no longer at the API server. A deletion that was requested
+// is still completed.
 func (w *Writer) Forget(uid pod.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -95,7 +95,7 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 // Stop ends the workers and leaves their pods as they are.
 func (p *Pool) Stop() { p.group.Stop() }
 
-// Desire starts a pod, or hands a newer version of it to its worker.
+// Desire starts a pod, or passes a newer version of it to its worker.
 func (p *Pool) Desire(want *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,10 +17,10 @@ func SetOOMScore(score int, log *slog.Logger) {
 	}
 }
 
-// ThrottlePaths lists the files that tell how hot each processor is, and with it how busy other pods
-// keep it. machine is the root of the file system.
+// ThrottlePaths lists the files with the thermal state of each processor, which reveal how busy other
+// pods are. machine is the root of the file system.
 func ThrottlePaths(machine fs.FS) []string {
-	found, _ := fs.Glob(machine, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle") // the pattern is a good one
+	found, _ := fs.Glob(machine, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle") // the pattern is valid
 	for i := range found {
 		found[i] = "/" + found[i]
 	}

@@ -21,7 +21,7 @@ var ErrDisabled = errors.New("SELinux is not on")
 // if the loaded policy does not know the labels: that of Debian names some and knows none.
 func CanLabel() error { return machine{"/"}.canLabel() }
 
-// Label is the label that a pod asks for. An empty part is that of the default label.
+// Label is the SELinux label in the spec of a pod. An empty part has the value of the default label.
 type Label struct{ User, Role, Type, Level string }
 
 // Check returns an error if the loaded policy does not know the label. The error of a runtime

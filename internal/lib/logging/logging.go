@@ -23,8 +23,8 @@ type Logger struct {
 	Output *Output
 }
 
-// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on it tells what developers want
-// to know, as people expect of a kubelet.
+// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on, the level is
+// Debug, as users of a kubelet expect.
 func New(w io.Writer, verbosity int) (*Logger, error) {
 	l := To(w)
 	klog.SetSlogLogger(l.Logger) // the libraries of Kubernetes log there

@@ -15,7 +15,7 @@ func TestShownLeavesSecretsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ShownURL(u); got != "https://web:8443/a%20b" {
+	if got := RedactedURL(u); got != "https://web:8443/a%20b" {
 		t.Errorf("shown as %s", got)
 	}
 }

@@ -59,7 +59,7 @@ func NewRequest(ctx context.Context, t Target, g *v1.HTTPGetAction, agent string
 	u.Scheme, u.Host = scheme, at
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ShownURL(u), WithoutURL(err))
+		return nil, fmt.Errorf("%s: %w", RedactedURL(u), WithoutURL(err))
 	}
 	setHeaders(req, g.HTTPHeaders, agent)
 	return req, nil
@@ -111,8 +111,8 @@ func dropSecrets(req *http.Request) {
 	req.Header.Del("Cookie")
 }
 
-// ShownURL returns a URL for messages: without its query, which may have passwords.
-func ShownURL(u *url.URL) string {
+// RedactedURL returns a URL for messages: without its query, which may have passwords.
+func RedactedURL(u *url.URL) string {
 	return printable.Head((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxURL)
 }
 

@@ -26,17 +26,17 @@ func (r *Runner) httpGet(ctx context.Context, t handler.Target, g *v1.HTTPGetAct
 	resp, err := client.Do(req)
 	if req.URL.Scheme == "https" && errors.Is(err, http.ErrSchemeMismatch) {
 		r.log.Info("the server of an HTTPS hook speaks plain HTTP; asking once more without TLS",
-			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", handler.ShownURL(req.URL))
+			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", handler.RedactedURL(req.URL))
 		req = handler.WithoutTLS(ctx, req)
 		resp, err = client.Do(req)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", handler.ShownURL(req.URL), handler.WithoutURL(err))
+		return fmt.Errorf("%s: %w", handler.RedactedURL(req.URL), handler.WithoutURL(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		r.log.Info("a hook was answered, but not with success", "pod", pod.Ref(t.Pod), "container", t.Container.Name,
-			"url", handler.ShownURL(req.URL), "status", resp.StatusCode)
+			"url", handler.RedactedURL(req.URL), "status", resp.StatusCode)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (m *Manager) httpGet(ctx context.Context, q checkRequest, g *v1.HTTPGetActi
 	client := &http.Client{Transport: m.transport, CheckRedirect: handler.MayFollow, Timeout: timeout}
 	resp, err := client.Do(req)
 	if err != nil {
-		return connectionFailure(withShownURL(err), err)
+		return connectionFailure(withRedactedURL(err), err)
 	}
 	defer resp.Body.Close()
 	// The rest of the body is not read; the server may log that.
@@ -46,15 +46,15 @@ func (m *Manager) httpGet(ctx context.Context, q checkRequest, g *v1.HTTPGetActi
 	}
 }
 
-// withShownURL returns the text of an error of net/http, without secrets in its URL.
-func withShownURL(err error) string {
+// withRedactedURL returns the text of an error of net/http, without secrets in its URL.
+func withRedactedURL(err error) string {
 	e, ok := errors.AsType[*url.Error](err)
 	if !ok {
 		return err.Error()
 	}
 	at := "?"
 	if u, err := url.Parse(e.URL); err == nil {
-		at = handler.ShownURL(u)
+		at = handler.RedactedURL(u)
 	}
 	return (&url.Error{Op: e.Op, URL: at, Err: e.Err}).Error()
 }

@@ -44,8 +44,8 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// Lacking returns the failures of volumes that a container uses and that are not usable.
-func (e Errors) Lacking(c *v1.Container) Errors {
+// Unusable returns the failures of volumes that a container uses and that are not usable.
+func (e Errors) Unusable(c *v1.Container) Errors {
 	used := map[string]bool{}
 	addUsed(used, c.VolumeMounts, c.VolumeDevices)
 	var out Errors

@@ -115,7 +115,7 @@ func check(p kubeletconfig.CredentialProvider, programs string) error {
 		return err
 	}
 	for _, pattern := range p.MatchImages {
-		if err := keyring.Valid(pattern); err != nil {
+		if err := keyring.ValidatePattern(pattern); err != nil {
 			return fmt.Errorf("matchImages: %q is not a pattern: %w", pattern, err)
 		}
 	}

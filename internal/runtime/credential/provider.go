@@ -76,7 +76,7 @@ func (p *provider) answer(ctx context.Context, repository string, id identity) a
 		}
 		a.ring = append(a.ring, keyring.Entry{
 			Pattern:    pattern,
-			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.Normal(pattern), Account: id.account},
+			Credential: keyring.Credential{Username: auth.Username, Password: auth.Password, Server: keyring.NormalizePattern(pattern), Account: id.account},
 		})
 	}
 	return a

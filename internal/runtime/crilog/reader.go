@@ -28,8 +28,8 @@ import (
 type Options struct {
 	Tail       int64     // the last lines that are wanted; below 0 all of them
 	Since      time.Time // leaves out lines that are older; zero leaves out none
-	Follow     bool      // goes on with what is added
-	Timestamps bool      // writes its time before each line
+	Follow     bool      // waits for new lines at the end
+	Timestamps bool      // writes the time of each line before it
 	LimitBytes int64     // ends after that many bytes were written; 0 is no limit
 
 	// Done is closed when the container has ended, and ends Follow once
@@ -63,9 +63,8 @@ func NewReader(log *slog.Logger) *Reader {
 // Close ends the watch of the logs that were followed.
 func (r *Reader) Close() error { return r.changes.close() }
 
-// Copy writes the log at path to w until it is at the end of what is wanted.
-// The error is that of ctx if that ended it. It writes in blocks, and holds
-// nothing back while it waits.
+// Copy writes the part of the log at path that o selects to w. If ctx ends first, it returns the
+// error of ctx. It writes in blocks, and flushes them before it waits for more lines.
 func (r *Reader) Copy(ctx context.Context, w io.Writer, path string, o Options) error {
 	var changed <-chan struct{}
 	if o.Follow {

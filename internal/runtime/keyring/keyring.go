@@ -25,11 +25,11 @@ type Credential struct {
 	Username, Password string
 	IdentityToken      string // is exchanged for another token
 	RegistryToken      string // is sent as it is
-	Server             string // the address that it was given for
+	Server             string // address of the registry, as configured
 
-	// Secret is the object that it was found in, and Account the service account that it
-	// was given to. If both are nil it is the machine's, so that all pods of the node may
-	// use it.
+	// Secret is the pull secret with the credential, and Account the service account that it was
+	// issued to. If both are nil, the credential is that of the machine, and all pods of the node
+	// may use it.
 	Secret  *Secret
 	Account *Account
 }
@@ -90,7 +90,7 @@ func (r Ring) Lookup(repository string) []Credential {
 	}
 	var all []found
 	for _, e := range r {
-		pattern := Normal(e.Pattern)
+		pattern := NormalizePattern(e.Pattern)
 		if Match(pattern, repository) || (pattern == indexHost() && hostOf(repository) == defaultHost()) {
 			all = append(all, found{pattern, e.Credential})
 		}

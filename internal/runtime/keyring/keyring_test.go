@@ -38,7 +38,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%q for %q: got %v", c.pattern, c.repository, got)
 		}
 	}
-	if Valid("[") == nil || Valid("*.test/team") != nil {
+	if ValidatePattern("[") == nil || ValidatePattern("*.test/team") != nil {
 		t.Error("a broken pattern is not told from a good one")
 	}
 }

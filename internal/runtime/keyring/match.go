@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Normal is a pattern as it is compared: without a scheme, and without the version
+// NormalizePattern is a pattern as it is compared: without a scheme, and without the version
 // of the registry's API that docker puts behind the host.
-func Normal(pattern string) string {
+func NormalizePattern(pattern string) string {
 	for _, scheme := range []string{"https://", "http://"} {
 		pattern = strings.TrimPrefix(pattern, scheme)
 	}
@@ -28,7 +28,7 @@ func Normal(pattern string) string {
 // the dots, match one by one and may have wildcards; the port must be the same; the
 // path of the pattern is how that of the repository begins.
 func Match(pattern, repository string) bool {
-	host, rest, _ := strings.Cut(Normal(pattern), "/")
+	host, rest, _ := strings.Cut(NormalizePattern(pattern), "/")
 	toHost, toRest, _ := strings.Cut(repository, "/")
 	name, port, _ := strings.Cut(host, ":")
 	toName, toPort, _ := strings.Cut(toHost, ":")
@@ -47,9 +47,9 @@ func Match(pattern, repository string) bool {
 	return true
 }
 
-// Valid tells what is wrong with a pattern.
-func Valid(pattern string) error {
-	host, _, _ := strings.Cut(Normal(pattern), "/")
+// ValidatePattern returns an error for a pattern that can't be matched.
+func ValidatePattern(pattern string) error {
+	host, _, _ := strings.Cut(NormalizePattern(pattern), "/")
 	_, err := path.Match(host, "")
 	return err
 }

@@ -51,7 +51,7 @@ func ringOf(logins map[string]login) (Ring, error) {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("registry %q: %w", server, err))
 		case !c.Anonymous():
-			c.Server = Normal(server)
+			c.Server = NormalizePattern(server)
 			ring = append(ring, Entry{server, c})
 		}
 	}

@@ -54,7 +54,7 @@ func (w *Recorder) SyncStarted(ctx context.Context, p *v1.Pod, phase worker.Phas
 	ctx, end := w.Tracer.Begin(ctx, span, "k8s.pod.uid", string(p.UID), "k8s.pod.name", p.Name, "k8s.namespace.name", p.Namespace)
 	return ctx, func(err error) {
 		end(err)
-		w.Metrics.Turn(operation, time.Since(began))
+		w.Metrics.WorkerSynced(operation, time.Since(began))
 	}
 }
 
@@ -100,7 +100,7 @@ func (w *Recorder) Pulled(
 // Waterfall is how the start of a pod went, for the local API. It is false if there
 // is nothing to tell.
 func (w *Recorder) Waterfall(uid pod.UID) (api.Waterfall, bool) {
-	fall, ok := w.Waterfalls.Of(uid)
+	fall, ok := w.Waterfalls.Get(uid)
 	out := api.Waterfall{Seen: fall.Seen, Done: fall.Done, Phases: []api.Phase{}}
 	for _, span := range fall.Spans {
 		phase := api.Phase{Name: span.Phase, Container: span.Container, Start: span.Start}

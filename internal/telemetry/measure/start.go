@@ -21,7 +21,7 @@ func (w *Recorder) Step(ctx context.Context, _ *v1.Pod, step string) (context.Co
 func (w *Recorder) Starting(p *v1.Pod) {
 	seen := pod.FirstSeen(p)
 	if w.Waterfalls.Open(p.UID, seen) && !seen.IsZero() {
-		w.Metrics.PodBegun(time.Since(seen))
+		w.Metrics.WorkerStarted(time.Since(seen))
 	}
 }
 
@@ -33,7 +33,7 @@ func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 		container = ""
 	}
 	if phase == waterfall.Create {
-		w.Metrics.ContainerBegun(kindOf(p, container))
+		w.Metrics.ContainerStarted(kindOf(p, container))
 	}
 	w.Waterfalls.Begin(p.UID, phase, container, began)
 	return func(err error) {
@@ -46,7 +46,7 @@ func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 		case phase == waterfall.Sandbox:
 			w.Metrics.Sandbox(what, now.Sub(began), err)
 		case phase == waterfall.Queue && err == nil:
-			w.Metrics.Waited(now.Sub(began))
+			w.Metrics.SlotAcquired(now.Sub(began))
 		}
 	}
 }

@@ -15,8 +15,8 @@ func (w *Recorder) VolumeSetUp(v *v1.Volume, took time.Duration, err error) {
 	w.Metrics.VolumeSetUp(volumekind.Of(&v.VolumeSource).Plugin(), took, err)
 }
 
-// Volumes counts the volumes of pods by their kind: those that a container wants, and
-// those of them that are there. path tells where a volume is.
+// Volumes counts the volumes of pods by kind: those that a container mounts, and those of them that
+// are set up. path returns the directory of a volume.
 func Volumes(pods []*v1.Pod, path func(uid pod.UID, volume string) (string, bool)) map[metrics.Volumes]int {
 	out := map[metrics.Volumes]int{}
 	for _, p := range pods {
@@ -30,7 +30,7 @@ func Volumes(pods []*v1.Pod, path func(uid pod.UID, volume string) (string, bool
 			name := volumekind.Of(&v.VolumeSource).Plugin()
 			out[metrics.Volumes{Plugin: name}]++
 			if _, ok := path(p.UID, v.Name); ok {
-				out[metrics.Volumes{Plugin: name, There: true}]++
+				out[metrics.Volumes{Plugin: name, SetUp: true}]++
 			}
 		}
 	}

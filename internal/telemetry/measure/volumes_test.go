@@ -30,8 +30,8 @@ func TestVolumesAreCountedByKind(t *testing.T) {
 	got := Volumes([]*v1.Pod{p}, func(uid pod.UID, name string) (string, bool) { return "/x", uid == "a" && name != "missing" })
 
 	want := map[metrics.Volumes]int{
-		{Plugin: "kubernetes.io/secret"}: 2, {Plugin: "kubernetes.io/secret", There: true}: 1,
-		{Plugin: "kubernetes.io/persistent-claim"}: 1, {Plugin: "kubernetes.io/persistent-claim", There: true}: 1,
+		{Plugin: "kubernetes.io/secret"}: 2, {Plugin: "kubernetes.io/secret", SetUp: true}: 1,
+		{Plugin: "kubernetes.io/persistent-claim"}: 1, {Plugin: "kubernetes.io/persistent-claim", SetUp: true}: 1,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -89,11 +89,13 @@ func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
 	}
 }
 
-// PodBegun observes how long after it was seen a worker began with a pod.
-func (m *Metrics) PodBegun(sinceSeen time.Duration) { m.pods.workerStart.Observe(sinceSeen.Seconds()) }
+// WorkerStarted observes how long after it was seen a worker began with a pod.
+func (m *Metrics) WorkerStarted(sinceSeen time.Duration) {
+	m.pods.workerStart.Observe(sinceSeen.Seconds())
+}
 
-// Turn observes one turn of a pod's worker: sync, kill or terminated.
-func (m *Metrics) Turn(operation string, took time.Duration) {
+// WorkerSynced observes one turn of a pod's worker: sync, kill or terminated.
+func (m *Metrics) WorkerSynced(operation string, took time.Duration) {
 	m.pods.worker.WithLabelValues(operation).Observe(took.Seconds())
 }
 
@@ -102,8 +104,8 @@ func (m *Metrics) Phase(phase string, took time.Duration) {
 	m.pods.phase.WithLabelValues(phase).Observe(took.Seconds())
 }
 
-// Waited observes how long a pod waited for a start slot.
-func (m *Metrics) Waited(took time.Duration) { m.pods.wait.Observe(took.Seconds()) }
+// SlotAcquired observes how long a pod waited for a start slot.
+func (m *Metrics) SlotAcquired(took time.Duration) { m.pods.wait.Observe(took.Seconds()) }
 
 // Sandbox counts an attempt to create a sandbox.
 func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
@@ -115,9 +117,9 @@ func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
 	}
 }
 
-// ContainerBegun and ContainerFailed count containers: kind is container, init_container or
+// ContainerStarted and ContainerFailed count containers: kind is container, init_container or
 // ephemeral_container, and reason is a waiting reason.
-func (m *Metrics) ContainerBegun(kind string) { m.pods.startedContainers.WithLabelValues(kind).Inc() }
+func (m *Metrics) ContainerStarted(kind string) { m.pods.startedContainers.WithLabelValues(kind).Inc() }
 
 func (m *Metrics) ContainerFailed(kind, reason string) {
 	m.pods.startedContainersErrors.WithLabelValues(kind, reason).Inc()

@@ -42,7 +42,7 @@ func (m *Metrics) CSICalled(driver, method, code string, took time.Duration) {
 // Volumes is the key of a count of volumes: their kind, and whether they are desired or set up.
 type Volumes struct {
 	Plugin string
-	There  bool
+	SetUp  bool
 }
 
 func (p present) volumes(emit emitFunc) {
@@ -51,7 +51,7 @@ func (p present) volumes(emit emitFunc) {
 	}
 	for of, n := range p.pages.Volumes() {
 		state := "desired_state_of_world"
-		if of.There {
+		if of.SetUp {
 			state = "actual_state_of_world"
 		}
 		emit("volume_manager_total_volumes", "Volumes of pods: those that are wanted, and those that are there.", float64(n),

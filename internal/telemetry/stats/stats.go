@@ -50,8 +50,8 @@ type Config struct {
 	// Neither calls the runtime or the API server.
 	Pods  func() []*v1.Pod
 	Known func() []pod.Observed
-	// Cgroup returns the path of a pod's cgroup, and AllPods that of the one that holds all of
-	// them. Nil: there is none.
+	// Cgroup returns the path of a pod's cgroup. AllPods returns the path of the cgroup of all pods, and is nil if
+	// there is none.
 	Cgroup  func(*v1.Pod) string
 	AllPods func() string
 	// RuntimeCgroup is the path of the cgroup of the container runtime. Empty: it is not measured.
@@ -96,8 +96,7 @@ type Reader struct {
 	scope    Scope     // of it
 }
 
-// New returns a reader. What it measures beside ends when ctx does; Stop waits
-// for it.
+// New returns a reader. Its measurements in the background end when ctx ends; Stop waits for them.
 func New(ctx context.Context, c Config) (*Reader, error) {
 	var err error
 	for _, need := range []struct {

@@ -8,13 +8,13 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Recorder holds the waterfalls of all pods. None of it ever blocks.
+// Recorder records the waterfalls of all pods. Its methods never block.
 type Recorder struct {
 	limit int
 
 	mu   sync.Mutex
 	pods map[pod.UID]*Waterfall
-	ages []pod.UID // in the order in which they came
+	ages []pod.UID // the pods, the oldest first
 }
 
 // New returns a recorder that holds the waterfalls of the last limit pods.
@@ -22,8 +22,8 @@ func New(limit int) *Recorder {
 	return &Recorder{limit: max(1, limit), pods: map[pod.UID]*Waterfall{}}
 }
 
-// Open says that a pod is to be started, and tells whether that is new. Phases of
-// pods for which nobody said so are not noted: they were up before.
+// Open begins the waterfall of a pod, and returns false if the pod has one. Phases of a pod without
+// a waterfall are not recorded: the pod ran before the agent started.
 func (r *Recorder) Open(uid pod.UID, seen time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Recorder) Open(uid pod.UID, seen time.Time) bool {
 	return true
 }
 
-// Begin records the begin of a phase. A phase that lasts already goes on.
+// Begin records the beginning of a phase, unless the phase has begun already.
 func (r *Recorder) Begin(uid pod.UID, phase, container string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,8 +48,8 @@ func (r *Recorder) Begin(uid pod.UID, phase, container string, at time.Time) {
 	}
 }
 
-// End says that a phase is over, and tells how long it took if it is one of a
-// start. A pod whose containers were started is waited for until it is ready.
+// End records the end of a phase, and returns how long the phase took, or false if it has not begun.
+// The end of the phase Start begins the phase Ready.
 func (r *Recorder) End(uid pod.UID, phase, container string, at time.Time) (took time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Recorder) End(uid pod.UID, phase, container string, at time.Time) (took
 	return took, ok
 }
 
-// restart lets a phase of the pod begin now, even if it had begun before.
+// restart begins a phase of the pod, also if it has begun before.
 func (w *Waterfall) restart(phase string, at time.Time) {
 	if i := w.open(phase, ""); i >= 0 {
 		w.Spans = slices.Delete(w.Spans, i, i+1)
@@ -72,8 +72,8 @@ func (w *Waterfall) restart(phase string, at time.Time) {
 	w.begin(phase, "", at)
 }
 
-// Finish says that a pod is ready, or has ended, and returns its waterfall if it
-// was not finished before.
+// Finish ends the waterfall of a pod that is ready, or has ended, and returns it. It returns false
+// for a waterfall that was finished before.
 func (r *Recorder) Finish(uid pod.UID, at time.Time) (Waterfall, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,9 +85,9 @@ func (r *Recorder) Finish(uid pod.UID, at time.Time) (Waterfall, bool) {
 	return w.copy(), true
 }
 
-// Of returns the waterfall of a pod, or false if there is none: it was up before
-// the agent was, or it is long gone.
-func (r *Recorder) Of(uid pod.UID) (Waterfall, bool) {
+// Get returns the waterfall of a pod. It returns false for a pod that ran before the agent started,
+// or that is long gone.
+func (r *Recorder) Get(uid pod.UID) (Waterfall, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.pods[uid]

@@ -48,7 +48,7 @@ func TestReadyBeginsWithTheLastStart(t *testing.T) {
 		r.End(web, Start, container, at(2*i+1))
 	}
 
-	got, _ := r.Of(web)
+	got, _ := r.Get(web)
 
 	if last := got.Spans[len(got.Spans)-1]; last != (Span{Phase: Ready, Start: at(3)}) {
 		t.Errorf("got %+v", last)
@@ -69,7 +69,7 @@ func TestARestartDoesNotChangeTheStart(t *testing.T) {
 	_, counted := r.End(web, Start, "app", at(61))
 	_, again := r.Finish(web, at(62))
 
-	after, _ := r.Of(web)
+	after, _ := r.Get(web)
 	if !reflect.DeepEqual(before, after) || counted || again {
 		t.Errorf("got %+v, counted %v, finished again %v", after, counted, again)
 	}
@@ -81,7 +81,7 @@ func TestAPodThatWasUpBeforeHasNone(t *testing.T) {
 	r.Begin(web, Volumes, "", at(1))
 	r.End(web, Volumes, "", at(2))
 
-	if _, ok := r.Of(web); ok {
+	if _, ok := r.Get(web); ok {
 		t.Error("there is a waterfall of a pod that nobody started")
 	}
 }
@@ -97,12 +97,12 @@ func TestOnlySoManyPodsAreKept(t *testing.T) {
 		t.Error("a pod that is known is new")
 	}
 	for i := range 5 {
-		if _, ok := r.Of(pod.UID(strconv.Itoa(i))); ok != (i >= 2) {
+		if _, ok := r.Get(pod.UID(strconv.Itoa(i))); ok != (i >= 2) {
 			t.Errorf("pod %d is kept: %v", i, ok)
 		}
 	}
 	r.Forget("3")
-	if _, ok := r.Of("3"); ok || len(r.ages) != 2 {
+	if _, ok := r.Get("3"); ok || len(r.ages) != 2 {
 		t.Errorf("a pod that is gone is kept, or its age is: %v", r.ages)
 	}
 }
@@ -113,7 +113,7 @@ func TestSpansAreBounded(t *testing.T) {
 	for i := range 3 * maxSpans {
 		r.Begin(web, Create, strconv.Itoa(i), at(i))
 	}
-	if got, _ := r.Of(web); len(got.Spans) != maxSpans {
+	if got, _ := r.Get(web); len(got.Spans) != maxSpans {
 		t.Errorf("there are %d spans", len(got.Spans))
 	}
 }
@@ -122,11 +122,11 @@ func TestReadersGetCopies(t *testing.T) {
 	r := New(1)
 	r.Open(web, at(0))
 	r.Begin(web, Create, "app", at(1))
-	got, _ := r.Of(web)
+	got, _ := r.Get(web)
 
 	got.Spans[0].Container = "other"
 
-	if again, _ := r.Of(web); again.Spans[0].Container != "app" {
+	if again, _ := r.Get(web); again.Spans[0].Container != "app" {
 		t.Error("a reader changed what is kept")
 	}
 }

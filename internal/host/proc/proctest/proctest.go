@@ -26,8 +26,8 @@ type Process struct {
 	Exe            string
 	Args           []string
 	User           int    // the caller
-	PIDNamespace   string // that of the caller
-	MountNamespace string // that of the caller
+	PIDNamespace   string // default: the namespace of the caller
+	MountNamespace string // default: the namespace of the caller
 }
 
 // namespaces of the caller.

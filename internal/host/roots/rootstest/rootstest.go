@@ -9,7 +9,7 @@ import (
 	"berth/internal/host/roots"
 )
 
-// Owner returns the owner of a claim. What the claim leaves out is that of any root.
+// Owner returns the owner of a claim. Fields that the claim leaves out get the values of some root.
 func Owner(t testing.TB, c roots.Claim) roots.Owner {
 	t.Helper()
 	if c.Root == "" {
