@@ -2,9 +2,9 @@
 // to it, why a manifest was refused, the logs of containers, and the drain of the
 // node. Package api describes it.
 //
-// But for a drain and the images, the server only reads. It asks for the state when it needs it, and is told no
-// more than "something changed": a reader that is slow, or stopped, holds up its
-// own connection and nothing else.
+// But for a drain and the images, the server only reads. A watch gets a signal without data, and reads the
+// state when its client is ready for it: a slow client holds up its own connection and
+// nothing else.
 package localapi
 
 import (
@@ -68,7 +68,7 @@ type Drains interface {
 
 // EphemeralContainers adds ephemeral containers to running static pods.
 type EphemeralContainers interface {
-	// AddContainer has one started. The error says why it may not be, for users.
+	// AddContainer adds a container to a pod, which the agent then starts. The error is for users.
 	AddContainer(ctx context.Context, p *v1.Pod, c v1.EphemeralContainer) error
 }
 

@@ -18,7 +18,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Node is what admission has to know of the machine. Whatever is left out is not
+// Node has the properties of the node that pods are checked against. A property that is not set is not
 // checked.
 type Node struct {
 	OS   v1.OSName // empty means linux
@@ -29,9 +29,9 @@ type Node struct {
 	Labels map[string]string
 	Taints []v1.Taint
 
-	// Allocatable is what pods may have of the machine, all together. A resource
-	// that is not listed is not limited here (it may be one of the whole cluster),
-	// except for huge pages: of a size that is not listed there are none.
+	// Allocatable are the resources of the node for all pods together. A resource that is not
+	// listed has no limit here (it may be a resource of the whole cluster), except for huge
+	// pages: the node has none of a size that is not listed.
 	Allocatable v1.ResourceList
 
 	// UnsafeSysctls are names and patterns ("net.core.somaxconn", "kernel.msg*")

@@ -75,8 +75,8 @@ func (m *Memo) tenant(p *v1.Pod) *tenant {
 	return t
 }
 
-// requests is what a pod asks for, all of its containers and its overhead
-// counted, and its place among the pods. Nothing in it is negative.
+// requests returns the requests of a pod, with all containers, its overhead, and 1 for the resource
+// pods. No quantity is negative.
 func requests(p *v1.Pod) v1.ResourceList {
 	if p.Spec.Resources != nil && p.Spec.Overhead != nil {
 		p = p.DeepCopy() // PodRequests may add the second to the first in place

@@ -32,7 +32,7 @@ func asksForLabel(s *v1.PodSpec) bool {
 	})
 }
 
-// appArmorProfiles are those of the pod and of all of its containers.
+// appArmorProfiles returns the AppArmor profiles of a pod and of all its containers.
 func appArmorProfiles(s *v1.PodSpec) []*v1.AppArmorProfile {
 	var out []*v1.AppArmorProfile
 	if s.SecurityContext != nil {

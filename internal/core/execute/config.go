@@ -167,7 +167,7 @@ type Reports struct {
 	PodGone func(pod.UID)
 }
 
-// Config is what an Executor is made of, grouped by the part of the agent or of the machine that it calls.
+// Config configures an Executor. Its fields are grouped by the part of the agent or of the machine that they call.
 type Config struct {
 	Runtime     Runtime
 	RuntimeInfo RuntimeInfo
@@ -179,7 +179,7 @@ type Config struct {
 	Host        Host
 	Reports     Reports
 
-	Node    render.Node  // what containers take over from the machine
+	Node    render.Node  // settings of the node for sandboxes and containers
 	Backoff plan.Backoff // between the restarts of a container
 	Slots   *Slots
 	Log     *slog.Logger

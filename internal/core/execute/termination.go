@@ -24,35 +24,35 @@ const (
 	released
 )
 
-// termination is what the executor remembers of the end of one pod. It is a value: on returns the next one.
+// termination is the state of the termination of one pod. It is a value: on returns the next state.
 type termination struct {
 	phase terminationPhase
-	// reason is why the agent ended the pod: the first one stays. Nil: its containers ended by
+	// reason is the first reason for which the agent ended the pod. Nil: its containers ended by
 	// themselves, or no source has the pod any more.
 	reason *status.Termination
-	// step is what is being done, in words for the pod's status, since when, and what holds it up.
-	// Empty: nothing is being done.
+	// step is the present step, as in the pod's status, since its start, and obstacle the reason for
+	// which it does not end. Empty: no step is under way.
 	step     string
 	since    time.Time
 	obstacle string
 }
 
-// terminationEvent is something that happens on the way out of a pod.
+// terminationEvent is an input of termination.on.
 type terminationEvent interface{ isTerminationEvent() }
 
 type (
-	// terminationDecided says that the agent ends the pod, and why.
+	// terminationDecided: the agent ends the pod, for a reason.
 	terminationDecided struct{ reason status.Termination }
-	// stepBegan says that a step of the stop or of the cleanup is begun, or begun again.
+	// stepBegan: a step of the stop or of the cleanup has begun, or begun again.
 	stepBegan struct {
 		step string
 		at   time.Time
 	}
-	// stepHeldUp says why that step does not come to an end.
+	// stepHeldUp: the step can't end because of an obstacle.
 	stepHeldUp struct{ obstacle string }
-	// podStopped says that nothing of the pod runs, and nothing is held for it.
+	// podStopped: no container of the pod runs, and its resources are freed.
 	podStopped struct{}
-	// upstreamInformed says that the upstream was told so.
+	// upstreamInformed: the upstream knows that the pod is stopped.
 	upstreamInformed struct{}
 )
 
@@ -90,7 +90,7 @@ func (t termination) on(e terminationEvent) termination {
 	return t
 }
 
-// progress is what the status of the pod says of its stop. Nil: nothing is being done.
+// progress returns the present step of the stop for the pod's status. Nil: no step is under way.
 func (t termination) progress() *status.TerminationStep {
 	if t.step == "" {
 		return nil

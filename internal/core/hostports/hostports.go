@@ -34,7 +34,7 @@ type Pods interface {
 	Since(version uint64) pod.Changes
 }
 
-// Config is what a Recorder is made of.
+// Config configures a Recorder.
 type Config struct {
 	Registry Registry
 	Owner    roots.Owner

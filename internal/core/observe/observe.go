@@ -26,7 +26,7 @@ type Runtime interface {
 	Events(ctx context.Context, opened func(), each func(cri.Event)) error
 }
 
-// Config is what an Observer is made of.
+// Config configures an Observer.
 type Config struct {
 	Runtime        Runtime
 	Log            *slog.Logger

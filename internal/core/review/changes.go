@@ -137,7 +137,7 @@ func names(p *v1.Pod) []string {
 	return out
 }
 
-// text is what users write of a pod, as YAML.
+// text returns the fields of a pod that users write, as YAML.
 func text(p *v1.Pod) (string, error) {
 	annotations := maps.Clone(p.Annotations)
 	for _, ours := range []string{pod.AnnotationSource, pod.AnnotationSeen, pod.AnnotationHash} {

@@ -48,15 +48,15 @@ type Finding struct {
 	Message string `json:"message"`
 }
 
-// Pod is one that the agent would take in.
+// Pod is a pod that the agent would accept.
 type Pod struct {
-	*v1.Pod // as it would be on its node
+	*v1.Pod // with its name and UID on the node
 
 	Origin string
-	Fixed  bool // the manifest gives it a UID, so an edit does not make another pod of it
+	Fixed  bool // the manifest has a UID, so that an edited manifest is the same pod
 }
 
-// Result is what there is in some manifests.
+// Result has the pods of some manifests, and the findings about them.
 type Result struct {
 	Pods     []Pod
 	Findings []Finding // by file and line
@@ -183,5 +183,5 @@ func (r *Result) admit(node string) {
 	}
 }
 
-// reasonSysctl is that of a rejection which depends on the configuration.
+// reasonSysctl is the reason of rejections for sysctls, which depend on the configuration.
 const reasonSysctl = "SysctlForbidden"

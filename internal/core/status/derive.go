@@ -27,7 +27,7 @@ type WaitingReason struct {
 type Termination struct {
 	Reason  string
 	Message string
-	// Disruption is what the condition DisruptionTarget says. Empty: there is none.
+	// Disruption is the message of the condition DisruptionTarget. Empty: no condition.
 	Disruption string
 }
 

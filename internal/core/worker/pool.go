@@ -4,7 +4,7 @@
 // A pod's life goes one way: Syncing, Terminating, Terminated, Gone (see life.go). A pod that ended
 // never runs again under its UID, unless the cause of its end was a passing one. Requests change
 // the life and wake the goroutine; those that come while a step runs lead to one more step. A step
-// that fails is retried here, with growing pauses, and nowhere else.
+// that fails is retried here, with a growing backoff, and nowhere else.
 //
 // Only the Pool starts and removes workers. Two static pods of one name never run at the same
 // time: the later one waits until the earlier one is gone.
@@ -45,7 +45,7 @@ type Observer interface {
 	Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error)
 }
 
-// Config is what a Pool is made of.
+// Config configures a Pool.
 type Config struct {
 	Executor Executor
 	Observer Observer

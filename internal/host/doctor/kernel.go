@@ -92,8 +92,7 @@ func (m *Machine) lists(file, module string) bool {
 	return false
 }
 
-// kernelOption is what the kernel was built with: y, m, n, or nothing if that
-// is not known.
+// kernelOption returns the value of a build option of the kernel: y, m, n, or "" if it is not known.
 func (m *Machine) kernelOption(name, release string) string {
 	for _, path := range []string{"proc/config.gz", "boot/config-" + release, "lib/modules/" + release + "/config"} {
 		if set, known := m.optionIn(path, name); known {

@@ -134,8 +134,9 @@ func writePID(file *os.File) error {
 	return err
 }
 
-// holder is the process that has locked a file of a root directory. The kernel is asked first:
-// what is written down may be old, since a disk can be full. 0: it can't be told.
+// holder returns the pid of the process that has locked a file of a root directory, or 0 if it is not
+// known. The kernel's list of locks comes first: the pid in the file may be outdated, since a full disk
+// keeps it from being written.
 func holder(file *os.File, root string) int {
 	var stat unix.Stat_t
 	locks, err := os.ReadFile("/proc/locks")
@@ -150,7 +151,7 @@ func holder(file *os.File, root string) int {
 	return writtenPID(root)
 }
 
-// writtenPID is what the lock file names as its holder, who may be gone by now, or 0.
+// writtenPID returns the pid in the lock file, or 0. The process may have ended since.
 func writtenPID(root string) int {
 	text, err := os.ReadFile(filepath.Join(root, lockFile))
 	if err != nil {
@@ -163,8 +164,8 @@ func writtenPID(root string) int {
 	return pid
 }
 
-// Holder is the process that holds the lock file of a root directory, without trying to
-// lock it. What is written in the file is checked. 0: there is none, or it can't be told.
+// Holder returns the pid of the process that holds the lock of a root directory, or 0 if there is none
+// or it is not known. It does not try to lock the file, and verifies the pid that is written in it.
 func Holder(root string) int {
 	path := filepath.Join(root, lockFile)
 	var stat unix.Stat_t

@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// difference is what one snapshot changed.
+// difference has the pods that one snapshot has changed, by kind of change.
 type difference struct {
 	removed, added, restored, changed, deleted, reconciled []*v1.Pod
 

@@ -75,7 +75,7 @@ type source struct {
 	ready   bool // had its first Set
 	known   podSet
 	refused []pod.Refusal
-	// unreadable is that of the newest snapshot.
+	// unreadable is Snapshot.Unreadable of the newest snapshot.
 	unreadable bool
 
 	// waiting is the newest snapshot, if a pod in it was refused because of

@@ -233,11 +233,11 @@ func (a *API) followServices(ctx context.Context) {
 	f.run(ctx)
 }
 
-// Services returns the Services that containers of a namespace get variables of, by name:
-// those of the namespace, and that of the API server, unless the namespace has one of the
-// same name.
+// Services returns the Services whose variables containers of a namespace get, by name: the
+// Services of the namespace, and the Service of the API server, unless the namespace has one of
+// the same name.
 //
-// They have only the fields that variables are made of.
+// They have only the fields that variables need.
 func (a *API) Services(ctx context.Context, namespace string) ([]*v1.Service, error) {
 	if err := a.services.wait(ctx, "services"); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type Collector struct {
 
 	mu         sync.Mutex
 	bySource   map[string][]runtime.Object
-	duplicates map[ref]string // what a source has that an earlier one has, too: which source
+	duplicates map[ref]string // objects that two sources have: the name of the later source
 }
 
 // NewCollector checks the configuration.

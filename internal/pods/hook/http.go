@@ -12,7 +12,7 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// userAgent is that of the kubelet, which servers know.
+// userAgent is the User-Agent of the kubelet, which servers know.
 const userAgent = "kube-lifecycle/1.36"
 
 // httpGet succeeds with any response, like that of the kubelet: a hook notifies the container, and its

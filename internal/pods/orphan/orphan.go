@@ -69,9 +69,9 @@ func podOfLogs(name string) *pod.Observed {
 	return &pod.Observed{UID: pod.UID(parts[2]), Namespace: parts[0], Name: parts[1]}
 }
 
-// addCgroups adds the pods of which nothing but a cgroup is left. A pod of ours had a
-// directory before it had a process: a cgroup with processes and without that is somebody
-// else's, whatever it is called.
+// addCgroups adds the pods of which nothing but a cgroup is left. A pod of this agent gets its
+// directory before its first process: a cgroup with processes, but without the directory, belongs to
+// another program, whatever its name.
 func (d Dirs) addCgroups(to map[pod.UID]*pod.Observed) error {
 	cgroups, err := d.Cgroups.List()
 	if err != nil {

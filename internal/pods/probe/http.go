@@ -14,7 +14,7 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// userAgent is that of the kubelet, which servers know.
+// userAgent is the User-Agent of the kubelet, which servers know.
 const userAgent = "kube-probe/1.36"
 
 // httpGet succeeds with a status from 200 to 399.

@@ -119,8 +119,8 @@ func (w *Recorder) Probed(p *v1.Pod, container, kind string, result probe.Outcom
 	})
 }
 
-// Cgroup begins an operation on the cgroup of a pod (create, update or destroy), and
-// what it returns ends it.
+// Cgroup begins an operation on the cgroup of a pod (create, update or destroy). The returned function
+// ends it.
 func (w *Recorder) Cgroup(operation string) func() {
 	began := time.Now()
 	return func() { w.Metrics.Cgroup(operation, time.Since(began)) }

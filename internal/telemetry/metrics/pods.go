@@ -79,9 +79,8 @@ func counts(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// PodStarted observes a pod whose containers run: how long after it was first seen
-// that is, and how long after its creation without the time that nobody here could
-// make shorter. A negative one is not known.
+// PodStarted observes the start of a pod: the time since the pod was first seen, and the time since its
+// creation without pulls, which is the start SLI. A negative sli is not observed.
 func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
 	m.pods.startDuration.Observe(sinceSeen.Seconds())
 	if sli >= 0 {

@@ -6,8 +6,7 @@ import (
 	"berth/internal/pods/cgroup"
 )
 
-// work is what programs made disks do, and for how long they waited for what was
-// short.
+// work has the metrics of disk I/O and of pressure (PSI) of cgroups.
 type work struct {
 	readBytes, writtenBytes, reads, writes *family
 	cpu, memory, io                        waits

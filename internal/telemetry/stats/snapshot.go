@@ -41,11 +41,11 @@ type Node struct {
 	Pods           *Usage      // all of them together
 	Agent          *Usage      // this process
 	Runtime        *Usage      // the cgroup of the container runtime
-	Root           *Filesystem // that pods share
+	Root           *Filesystem // of the root directory, which pods share
 	Images, Layers *Filesystem // of the runtime
 }
 
-// Pod is one pod of which something runs.
+// Pod is the usage of a running pod.
 type Pod struct {
 	UID             pod.UID
 	Namespace, Name string
@@ -54,7 +54,7 @@ type Pod struct {
 	Started         time.Time
 	Usage
 	Detail     cgroup.Detail
-	Containers []Container // those that run, by name
+	Containers []Container // the running ones, by name
 	Network    *Network
 	Volumes    []Volume
 
@@ -87,7 +87,7 @@ type Container struct {
 type Volume struct {
 	Name  string
 	Claim string // the name of the PersistentVolumeClaim, or ""
-	Disk  bool   // what is in it is on the file system that pods share
+	Disk  bool   // the volume is on the file system that pods share
 	Filesystem
 }
 

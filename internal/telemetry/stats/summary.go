@@ -102,8 +102,8 @@ func podStats(p *Pod, root *Filesystem, onlyCPUAndMemory bool) api.PodStats {
 	return out
 }
 
-// ephemeral is what a pod uses of the disk that pods share: what its containers
-// wrote, their logs, and the volumes that live and die with it.
+// ephemeral returns the ephemeral storage that a pod uses: writable layers, logs, and volumes that end
+// with the pod.
 func (p *Pod) ephemeral(root *Filesystem) *Filesystem {
 	if root == nil {
 		return nil

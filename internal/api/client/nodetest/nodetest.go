@@ -17,7 +17,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// Process is what runs in a container.
+// Process is the fake process of a container.
 type Process struct {
 	Pod, Container string
 	Command        []string // nil: it is attached to
