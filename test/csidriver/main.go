@@ -91,7 +91,7 @@ func run(name, registry string, n *node) error {
 	}
 }
 
-// plugin tells what the driver is.
+// plugin is the identity service of the driver.
 type plugin struct {
 	registration.UnimplementedRegistrationServer
 	name, endpoint string

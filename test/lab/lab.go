@@ -25,7 +25,7 @@ import (
 	"berth/test/netns"
 )
 
-// Config says what is to run, and where.
+// Config configures a lab: its programs and its folder.
 type Config struct {
 	Name     string         // of the plane's namespace, and begins those of the nodes: no other lab may have it
 	Dir      string         // for everything; nothing of an earlier lab may be in it. Not longer than 30 bytes

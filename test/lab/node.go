@@ -22,7 +22,7 @@ const downTimeout = 3 * time.Minute
 // maxRoot is how long the path of an agent's root may be.
 const maxRoot = 36
 
-// NodeConfig says how a node is to be.
+// NodeConfig configures a node.
 type NodeConfig struct {
 	Name       string
 	Kubeconfig string   // empty: one that leads straight to the API server, as this node

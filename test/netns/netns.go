@@ -52,7 +52,7 @@ func At(path string) (*Namespace, error) {
 	return &Namespace{name: filepath.Base(path), path: path, file: file}, nil
 }
 
-// Name is what `ip netns` calls the namespace.
+// Name returns the name of the namespace for `ip netns`.
 func (ns *Namespace) Name() string { return ns.name }
 
 // Path is where the namespace is mounted.
@@ -75,10 +75,10 @@ func (ns *Namespace) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Close lets go of the namespace, which stays.
+// Close closes the file of the namespace. The namespace stays.
 func (ns *Namespace) Close() { _ = ns.file.Close() }
 
-// Remove gives the name back. What still runs inside keeps the namespace alive.
+// Remove removes the name. Processes that still run in the namespace keep it alive.
 func (ns *Namespace) Remove() error {
 	ns.Close()
 	if out, err := exec.Command("ip", "netns", "delete", ns.name).CombinedOutput(); err != nil {

@@ -184,7 +184,7 @@ func serve(ctx context.Context, address string) error {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		_, _ = w.Write(content) // whoever asked is gone
+		_, _ = w.Write(content) // the client may be gone
 	})
 	server := http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })

@@ -27,7 +27,7 @@ func MarkLog(t *testing.T, n *lab.Node) LogMark {
 	return LogMark{n, len(text), time.Now()}
 }
 
-// Since is what the agent has logged since the mark was made.
+// Since returns the lines that the agent has logged since the mark was made.
 func (m LogMark) Since(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(m.node.Log())

@@ -24,7 +24,7 @@ import (
 // readyTimeout is how long a part may take to answer.
 const readyTimeout = 60 * time.Second
 
-// Config says what is to run, and where.
+// Config configures a control plane: its programs and its folder.
 type Config struct {
 	Namespace *netns.Namespace
 	Address   string            // where others reach the API server: not loopback, and up in the namespace

@@ -65,7 +65,7 @@ func Start(ns *netns.Namespace, log, program string, args ...string) (*Process, 
 // Ended is closed once the process is gone.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// State tells how the process ended, once it has.
+// State returns the exit state of a process that has ended.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
 // Running tells whether the process is there.

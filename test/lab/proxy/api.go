@@ -77,7 +77,7 @@ func (p *API) Close() {
 	p.idle()
 }
 
-// Break lets a fault see every request from now on.
+// Break passes every request from now on to a fault first.
 func (p *API) Break(f Fault) { p.fault.Store(&f) }
 
 // Mend ends all faults.

@@ -101,7 +101,7 @@ func (p *TCP) serve(ctx context.Context, client net.Conn) {
 	ways.Wait()
 }
 
-// keep notes a pair, unless it came too late.
+// keep records a pair of connections, unless the proxy is closed.
 func (p *TCP) keep(ctx context.Context, c *pair) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

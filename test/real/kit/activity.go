@@ -104,7 +104,7 @@ func (d *ActivityLogs) WaitInOrder(things ...string) Activities {
 	return e
 }
 
-// Activities are what the containers of a pod wrote of themselves, in the order of time.
+// Activities are the recorded activities of a pod's containers, in the order of time.
 type Activities struct {
 	n   *Node
 	all []activity

@@ -164,7 +164,7 @@ func (n *Node) Down() {
 	}
 }
 
-// Result is what a command did.
+// Result is the output and the exit code of a command.
 type Result struct {
 	Code        int
 	Out, Stderr string

@@ -20,7 +20,7 @@ func ResourceList(pairs ...string) v1.ResourceList {
 	return out
 }
 
-// ReadCgroup is what a file of one of this node's cgroups holds. Version 2 knows no
+// ReadCgroup returns the content of a file of one of this node's cgroups. Version 2 knows no
 // tree per controller.
 func (n *Node) ReadCgroup(controller, path, file string) string {
 	n.T.Helper()

@@ -11,7 +11,7 @@ import (
 	"berth/internal/api/client"
 )
 
-// Events is what happened to a pod.
+// Events returns the events of a pod.
 func (n *Node) Events(p v1.Pod) []v1.Event {
 	n.T.Helper()
 	c, err := client.New(n.Root)

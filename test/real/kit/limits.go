@@ -25,8 +25,8 @@ const (
 	// VanishDelay is how long the agent waits after a file vanished before it
 	// believes that: see internal/intake/source/schedule.go.
 	VanishDelay = 200 * time.Millisecond
-	// OverheadLimit is what the agent itself may add.
+	// OverheadLimit is the time that the agent itself may add.
 	OverheadLimit = 150 * time.Millisecond
-	// LoadAllowance is what a machine that is busy with other things may add to that.
+	// LoadAllowance is the time that other load of the machine may add to that.
 	LoadAllowance = 150 * time.Millisecond
 )

@@ -49,7 +49,7 @@ func ClaimVolume(name string) v1.VolumeSource {
 	return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }
 
-// SecretText is what must show up nowhere but in the container.
+// SecretText is the content of a Secret. It must show up nowhere but in the container.
 const SecretText = "hush-hush-8c1f"
 
 // NewConfigMap is a ConfigMap with the key colour.

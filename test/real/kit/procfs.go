@@ -11,13 +11,13 @@ import (
 // ReadablePod is a pod whose files ReadFile can read.
 func ReadablePod(name string) *v1.Pod { return NewPod(name, "serve", ":7070") }
 
-// ProcStatus is what a line of /proc/self/status says in the container of a pod.
+// ProcStatus returns a value of /proc/self/status in the container of a pod.
 func (n *Node) ProcStatus(p v1.Pod, name string) string {
 	n.T.Helper()
 	return n.ProcStatusOf(p, "self", name)
 }
 
-// ProcStatusOf is what a line of /proc/PID/status says of a process that the container sees.
+// ProcStatusOf returns a value of /proc/PID/status of a process, as the container sees it.
 func (n *Node) ProcStatusOf(p v1.Pod, process, name string) string {
 	n.T.Helper()
 	for _, line := range Lines(n.ReadFile(p, "/proc/"+process+"/status")) {

@@ -63,7 +63,7 @@ func (h *Registry) Set(change func()) {
 	change()
 }
 
-// Count is how often something was asked for whose path has that end.
+// Count returns the number of requests whose path has that suffix.
 func (h *Registry) Count(method, end string) int {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()

@@ -34,7 +34,7 @@ func (n *Node) AgentPage(path string) ([]byte, error) {
 	return body, err
 }
 
-// PodUsage is what the agent says that a pod uses.
+// PodUsage returns the usage of a pod, as the agent reports it.
 func (n *Node) PodUsage(name string) (stats.PodStats, error) {
 	body, err := n.AgentPage("/stats/summary")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Traces is whatever pods and a runtime could leave on the machine, by kind.
+// Traces are things that pods and a runtime could leave on the machine, by kind.
 type Traces map[string][]string
 
 // Traces lists the traces of a node: all that has in its name the name of the node, or one of the IDs
