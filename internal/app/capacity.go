@@ -15,23 +15,12 @@ import (
 
 // capacity describes what this machine has for pods.
 type capacity struct {
-	kernel      string
 	memory      int64 // bytes, all of it
 	swap        int64 // bytes, all of it
-	appArmor    bool  // the kernel has it
 	allocatable v1.ResourceList
-	sysctls     []string
-	name        string
-	features    *features.Features // of the runtime
-	// inCluster returns the Node as its cluster knows it, or nil.
-	inCluster func() *v1.Node
-	// reload reads the Node anew, for inCluster. Nil without a cluster.
+	machine     admit.Machine
+	// reload reads the Node anew from the API server. Nil without a cluster.
 	reload func(context.Context) error
-	// pressure returns the resources that the machine is short of. It is not measured without a cluster:
-	// all pods are static then, and run in spite of it.
-	pressure func() []v1.NodeConditionType
-	// foreignPorts returns the host ports that pods of other agents on this machine occupy.
-	foreignPorts func() []admit.ForeignPort
 }
 
 // nodeSettings returns what the configuration says of the Node.
@@ -52,22 +41,23 @@ func nodeLimits(p config.Pressure) node.Thresholds {
 }
 
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
-// cluster.
+// cluster: pressure is not measured then, since all pods are static, and run in spite of it.
 func newCapacity(c *config.Config, f *features.Features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
 	m, err := node.Host{Storage: c.RootDir}.ReadResources()
 	if err != nil {
 		return nil, err
 	}
-	inCluster, pressure := func() *v1.Node { return nil }, func() []v1.NodeConditionType { return nil }
-	var reread func(context.Context) error
+	allocatable := node.Allocatable(m, nodeSettings(c))
+	out := &capacity{memory: m.Memory, swap: m.Swap, allocatable: allocatable, machine: admit.Machine{
+		Fixed: admit.Node{
+			Name: c.NodeName, Kernel: m.Kernel, Allocatable: allocatable, UnsafeSysctls: c.UnsafeSysctls, AppArmor: kernel.HasAppArmor(), InCluster: joined != nil,
+		},
+		Runtime: f, InCluster: func() *v1.Node { return nil }, Pressure: func() []v1.NodeConditionType { return nil }, ForeignPorts: ports.Foreign,
+	}}
 	if joined != nil {
-		inCluster, pressure, reread = joined.node.Node, joined.node.Pressure, joined.node.Reload
+		out.machine.InCluster, out.machine.Pressure, out.reload = joined.node.Node, joined.node.Pressure, joined.node.Reload
 	}
-	return &capacity{
-		kernel: m.Kernel, memory: m.Memory, swap: m.Swap, appArmor: kernel.HasAppArmor(), features: f, sysctls: c.UnsafeSysctls, name: c.NodeName,
-		allocatable: node.Allocatable(m, nodeSettings(c)), inCluster: inCluster, reload: reread, pressure: pressure,
-		foreignPorts: ports.Foreign,
-	}, nil
+	return out, nil
 }
 
 // forPods returns what all pods may have together.
@@ -75,18 +65,8 @@ func (c *capacity) forPods() v1.ResourceList { return c.allocatable }
 
 // labels returns the labels of the Node. Without a cluster they are the ones that local volumes select by.
 func (c *capacity) labels() map[string]string {
-	if n := c.inCluster(); n != nil {
+	if n := c.machine.InCluster(); n != nil {
 		return n.Labels
 	}
-	return node.StandaloneLabels(c.name)
-}
-
-// admission describes this machine for the admission of pods.
-func (c *capacity) admission() admit.Node {
-	out := admit.Node{
-		Name: c.name, Kernel: c.kernel, Allocatable: c.allocatable, UnsafeSysctls: c.sysctls,
-		AppArmor: c.appArmor, SELinux: c.features.SELinux(), StrictGroups: c.features.StrictGroups(), Pressure: c.pressure(), InCluster: c.reload != nil,
-		ForeignPorts: c.foreignPorts(),
-	}
-	return out.InClusterAs(c.inCluster())
+	return node.StandaloneLabels(c.machine.Fixed.Name)
 }

@@ -36,7 +36,7 @@ func newInventory(c *podRunner, closed func() error) (*localInventory, error) {
 		Alive:      c.core.Agent.Alive, Closed: closed,
 	})
 	return &localInventory{
-		inCluster: c.capacity.inCluster, standalone: standalone, client: c.client, features: c.features, agent: c.core.Agent, probes: c.probes, podsDir: c.podsDir,
+		inCluster: c.capacity.machine.InCluster, standalone: standalone, client: c.client, features: c.features, agent: c.core.Agent, probes: c.probes, podsDir: c.podsDir,
 	}, err
 }
 

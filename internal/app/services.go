@@ -47,7 +47,7 @@ func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices,
 	}
 	var csiNode *csi.Reporter
 	if d.cluster != nil {
-		csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: d.cluster.clients.General, Node: d.capacity.inCluster, Log: d.log})
+		csiNode, err = csi.NewReporter(csi.ReporterConfig{Manager: drivers, Client: d.cluster.clients.General, Node: d.capacity.machine.InCluster, Log: d.log})
 		if err != nil {
 			return nil, err
 		}

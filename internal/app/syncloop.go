@@ -44,7 +44,7 @@ func newSyncLoop(d *deps, group *run.Group, sources []string) (*syncLoop, error)
 	}
 	loop, err := core.NewLoop(core.LoopConfig{
 		Log: d.log, Group: group, Runtime: d.client, RuntimeUp: d.up, Events: d.events.recorder, Upstream: d.upstream, Telemetry: d.telemetry,
-		Sources: sources, Desired: d.desired, Node: d.capacity.admission, ReloadNode: d.capacity.reload, OnDisk: onDisk, EphemeralContainers: debugs,
+		Sources: sources, Desired: d.desired, Node: d.capacity.machine.Node, ReloadNode: d.capacity.reload, OnDisk: onDisk, EphemeralContainers: debugs,
 		InRuntime:    d.features.List(d.settle),
 		ProbeResults: core.ProbeResults{Liveness: probes.Liveness, Readiness: probes.Readiness, Startup: probes.Startup},
 	})
