@@ -26,16 +26,16 @@ import (
 
 // cluster holds the parts that a node has as a member of a cluster.
 type cluster struct {
-	log         *slog.Logger
-	clients     *kubeclient.Clients
-	credentials *credentials
-	host        node.Host
-	pressure    config.Pressure
-	node        *node.Reporter
-	writer      *status.Writer
-	mirrors     *mirror.Manager
-	upstream    *upstream.Upstream
-	pods        *source.API
+	log      *slog.Logger
+	clients  *kubeclient.Clients
+	member   *membership
+	host     node.Host
+	pressure config.Pressure
+	node     *node.Reporter
+	writer   *status.Writer
+	mirrors  *mirror.Manager
+	upstream *upstream.Upstream
+	pods     *source.API
 	// registered holds a value if the API server has created the Node: the first one, or one
 	// that takes the place of another. Mirror pods belong to their Node, and are made anew.
 	registered chan struct{}
@@ -108,7 +108,7 @@ func newCluster(in clusterConfig) (*cluster, error) {
 		return nil, err
 	}
 	return &cluster{
-		log: log, host: host, pressure: c.Pressure, clients: clients, credentials: in.member.credentials, node: reporter, writer: writer, mirrors: mirrors,
+		log: log, host: host, pressure: c.Pressure, clients: clients, member: in.member, node: reporter, writer: writer, mirrors: mirrors,
 		upstream: up, pods: pods, registered: registered, changed: changed, full: in.full, ready: ready,
 	}, nil
 }
@@ -142,7 +142,7 @@ func runtimeFacts(ctx context.Context, client *cri.Client) (node.Runtime, error)
 
 // start keeps the Node, the statuses and the mirror pods at the API server up to date.
 func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Client, objects *objects.API, alive func(context.Context) error, fail func(error)) {
-	u.credentials.start(group, u.clients, fail)
+	u.member.start(group, fail)
 	group.Go("objects", objects.Run)
 	group.Go("node and services", func(ctx context.Context) {
 		for _, known := range []<-chan struct{}{u.node.Synced(), objects.Synced()} {

@@ -62,7 +62,7 @@ func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExp
 	}
 	var expiry certificateExpiry
 	if joined != nil {
-		expiry.client = func() time.Time { return until(joined.credentials.certificate()) }
+		expiry.client = func() time.Time { return until(joined.member.credentials.Certificate()) }
 	}
 	if serving != nil {
 		expiry.server = func() time.Time {

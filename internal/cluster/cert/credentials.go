@@ -1,0 +1,69 @@
+package cert
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"sync/atomic"
+)
+
+// Credentials authenticate a node to the API server of its cluster.
+type Credentials struct {
+	config  ClientConfig
+	missing bool
+	// client renews the certificate; nil until there is one, or if the kubeconfig has credentials
+	// that berth does not renew.
+	client atomic.Pointer[Client]
+}
+
+// NewCredentials reads the kubeconfig, and calls no server.
+func NewCredentials(c ClientConfig) (*Credentials, error) {
+	out := &Credentials{config: c}
+	var err error
+	if out.missing, err = Needed(c); err != nil || out.missing {
+		return out, err
+	}
+	client, err := NewClient(c)
+	out.client.Store(client)
+	return out, err
+}
+
+// Missing tells whether the node had no certificate when it started. Run requests it while static pods run already:
+// an approval may take days.
+func (c *Credentials) Missing() bool { return c.missing }
+
+// Managed tells whether berth requests or renews the certificate. If not, Run must not be called.
+func (c *Credentials) Managed() bool { return c.missing || c.client.Load() != nil }
+
+// Certificate returns the client certificate, or nil if there is none.
+func (c *Credentials) Certificate() *tls.Certificate {
+	if client := c.client.Load(); client != nil {
+		return client.Certificate()
+	}
+	return nil
+}
+
+// Run requests a missing certificate, and renews it before it expires, until ctx ends. It calls changed after each
+// new one. It returns errors that no further attempt can mend.
+func (c *Credentials) Run(ctx context.Context, changed func()) error {
+	if c.missing {
+		if err := c.bootstrap(ctx); err != nil {
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}
+		changed()
+	}
+	c.client.Load().Run(ctx, changed)
+	return nil
+}
+
+func (c *Credentials) bootstrap(ctx context.Context) error {
+	if err := Bootstrap(ctx, c.config); err != nil {
+		return err
+	}
+	client, err := NewClient(c.config)
+	c.client.Store(client)
+	return err
+}
