@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +110,9 @@ func (c *podRunner) watchCgroups(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, uid := range withoutCgroup(c.core.Pool.Active(), c.core.Observer.All(), func(p *v1.Pod) bool { return c.cgroups.Exists(c.core.Executor.Node.Cgroup(p)) }) {
+		for _, uid := range withoutCgroup(c.core.Pool.Active(), c.core.Observer.All(), func(p *v1.Pod) bool {
+			return slices.ContainsFunc(c.core.Executor.Node.Cgroups(p.UID), c.cgroups.Exists)
+		}) {
 			c.core.Agent.Enqueue(ctx, uid)
 		}
 	}

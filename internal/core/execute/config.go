@@ -139,7 +139,7 @@ type Host struct {
 	Allocatable func() v1.ResourceList
 	// MakeCgroup makes the cgroup of a pod, or sets the limits of one that exists.
 	MakeCgroup func(context.Context, render.Cgroup) error
-	// CgroupExists tells whether the cgroup of a pod is there, by its name. Nil: it always is.
+	// CgroupExists tells whether a cgroup is there, by its name. Nil: it always is.
 	CgroupExists func(name string) bool
 	// CgroupDriver returns the cgroup driver of the runtime. Nil: cgroupfs.
 	CgroupDriver func() cgroupname.Driver

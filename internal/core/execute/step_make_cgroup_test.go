@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"berth/internal/lib/pod"
 	"berth/internal/runtime/render"
 )
@@ -11,12 +14,7 @@ import (
 func TestAPodWhoseCgroupVanishedIsMadeAnew(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		gone := false
-		n.Host.CgroupExists = func(name string) bool {
-			if name != "/test/besteffort/poda" {
-				t.Errorf("asked for %s", name)
-			}
-			return !gone
-		}
+		n.Host.CgroupExists = func(name string) bool { return name == "/test/besteffort/poda" && !gone }
 		p := web("a", "app")
 		n.Host.MakeCgroup = func(context.Context, render.Cgroup) error {
 			if gone && n.have(p).Sandbox().State == pod.SandboxReady {
@@ -41,5 +39,22 @@ func TestAPodWhoseCgroupVanishedIsMadeAnew(t *testing.T) {
 			t.Errorf("the sandbox is %+v, the cgroup is gone: %t", s, gone)
 		}
 		n.expectState(p, "app", "running")
+	})
+}
+
+// A manifest with a UID of its own may be edited in place.
+func TestAnotherClassIsNoVanishedCgroup(t *testing.T) {
+	onNode(t, 2, func(n *node) {
+		n.Host.CgroupExists = func(name string) bool { return name == "/test/besteffort/poda" }
+		p := web("a", "app", "other")
+		n.settle(p)
+		before := n.have(p).Container("other").ID
+
+		p = p.DeepCopy()
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+		n.settle(p)
+		if n.have(p).Container("other").ID != before {
+			t.Error("a container that was not edited was replaced")
+		}
 	})
 }

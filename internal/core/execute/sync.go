@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,10 +49,15 @@ func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before their results are read
 	have = e.withHealth(have)
-	have.CgroupGone = have.Running() && !e.Host.CgroupExists(e.Node.Cgroup(p))
+	have.CgroupGone = have.Running() && !e.hasCgroup(p.UID)
 	t := &task{pod: p, have: have, memory: m, plan: plan.Next(p, have, e.Backoff, time.Now()), releaseSlot: func() {}}
 	m.refreshWaiting(t.plan, have)
 	return t
+}
+
+// hasCgroup tells whether a pod has a cgroup, in any QoS class: that of a running pod may change with its manifest.
+func (e *Executor) hasCgroup(uid pod.UID) bool {
+	return slices.ContainsFunc(e.Node.Cgroups(uid), e.Host.CgroupExists)
 }
 
 // publishSync publishes the status of a pod in the middle or at the end of a sync.

@@ -9,9 +9,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/internal/runtime/render"
 )
+
+// silentPause is the time after which systemd is asked again to limit all pods together, if it did not answer.
+const silentPause = time.Minute
 
 // LimitAll makes the cgroup above all pods and writes the limits of all pods together, if they
 // changed. If that fails, pods run all the same: it is logged once, and retried the next time. It does nothing while
@@ -23,6 +27,9 @@ func (p *Pods) LimitAll(ctx context.Context) {
 	}
 	p.allMu.Lock()
 	defer p.allMu.Unlock()
+	if time.Now().Before(p.allRetry) {
+		return
+	}
 	all, err := p.cfg.All()
 	if err == nil && reflect.DeepEqual(all, p.all) && p.cfg.Tree.exists(driver.Path(p.root)) {
 		return
@@ -36,6 +43,9 @@ func (p *Pods) LimitAll(ctx context.Context) {
 			p.cfg.Log.Warn("all pods together may use more of this machine than is meant for them", "cgroup", p.root, "err", err)
 		}
 		p.unlimited = true
+		if errors.Is(err, context.DeadlineExceeded) { // pods that start one after the other must not wait for it again
+			p.allRetry = time.Now().Add(silentPause)
+		}
 		return
 	}
 	p.all, p.unlimited = all, false

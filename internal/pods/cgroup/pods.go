@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/internal/host/roots"
 	"berth/internal/lib/cgroupname"
@@ -53,6 +54,7 @@ type Pods struct {
 	allMu     sync.Mutex
 	all       render.Cgroup // the limits of all pods together, as written
 	unlimited bool          // they could not be written, which is logged
+	allRetry  time.Time     // they are not written before that
 }
 
 // classes are the cgroups of QoS classes below the root.
@@ -117,7 +119,7 @@ func (p *Pods) Make(ctx context.Context, c render.Cgroup) error {
 	return p.setClassShares(ctx, class)
 }
 
-// Exists tells whether the cgroup of a pod is there. While the driver is not known, it is.
+// Exists tells whether a cgroup is there. While the driver is not known, it is.
 func (p *Pods) Exists(name string) bool {
 	driver, err := p.driver()
 	return err != nil || p.cfg.Tree.exists(driver.Path(name))

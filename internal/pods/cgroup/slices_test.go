@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"berth/internal/lib/cgroupname"
 	"berth/internal/pods/cgroup/systemd"
@@ -19,12 +21,16 @@ import (
 
 // fakeSlices are slices that are directories of a machine, with the files that the kernel would make.
 type fakeSlices struct {
-	m     *machine
-	calls []string
-	fails error
+	m        *machine
+	calls    []string
+	versions int // how often the version was asked for
+	fails    error
 }
 
-func (f *fakeSlices) Version(context.Context) (int, error) { return 252, f.fails }
+func (f *fakeSlices) Version(context.Context) (int, error) {
+	f.versions++
+	return 252, f.fails
+}
 
 func (f *fakeSlices) record(verb, slice string, properties []systemd.Property) {
 	text := verb + " " + slice
@@ -194,6 +200,26 @@ func TestWithoutSystemdThereAreNoSlices(t *testing.T) {
 	if err := p.Make(t.Context(), render.Cgroup{Name: "/berth/pod1", Shares: 2}); !errors.Is(err, errNoSystemd) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Pods wait for systemd each on their own, and not one after the other for the limits of all of them.
+func TestASilentSystemdIsNotAskedByEachPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, f, _ := slicedPods(t)
+		f.fails = context.DeadlineExceeded
+		for range 3 {
+			p.LimitAll(t.Context())
+		}
+		if f.versions != 1 {
+			t.Errorf("asked %d times at once", f.versions)
+		}
+		time.Sleep(silentPause)
+		f.fails = nil
+		p.LimitAll(t.Context())
+		if got := f.called(); len(got) != 1 || !strings.HasPrefix(got[0], "start berth.slice CPUWeight") {
+			t.Errorf("a minute later: %q", got)
+		}
+	})
 }
 
 func TestNothingIsTouchedBeforeTheDriverIsKnown(t *testing.T) {

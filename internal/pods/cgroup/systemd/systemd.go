@@ -147,6 +147,7 @@ func (m *Manager) Start(ctx context.Context, slice string, properties []Property
 		{"Description", "Kubernetes cgroup " + strings.TrimSuffix(slice, ".slice")},
 		{"DefaultDependencies", false}, // pods are ended by the agent, not by the order of a shutdown
 		{"CPUAccounting", true},
+		{"IOAccounting", true},
 		{"MemoryAccounting", true},
 		{"TasksAccounting", true},
 	}

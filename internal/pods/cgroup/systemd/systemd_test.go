@@ -192,7 +192,7 @@ func TestASliceIsMadeChangedAndRemoved(t *testing.T) {
 	}
 	want := map[string]any{
 		"Description": "Kubernetes cgroup kubepods-burstable-pod1_2", "DefaultDependencies": false, "Wants": []string{"kubepods-burstable.slice"},
-		"CPUAccounting": true, "MemoryAccounting": true, "TasksAccounting": true, "MemoryMax": uint64(1 << 30),
+		"CPUAccounting": true, "IOAccounting": true, "MemoryAccounting": true, "TasksAccounting": true, "MemoryMax": uint64(1 << 30),
 	}
 	equal := func(a, b any) bool {
 		as, aList := a.([]string)
