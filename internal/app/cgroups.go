@@ -58,7 +58,7 @@ func (d *cgroupDriver) settle(ctx context.Context) error {
 		d.fail(err)
 		return err
 	}
-	d.log.Info("cgroups of pods", "driver", driver, "cgroup", driver.Path(d.config.CgroupRoot))
+	d.log.Info("cgroups of pods", "driver", driver, "cgroupDriver", d.config.Cgroups.Driver, "cgroup", driver.Path(d.config.CgroupRoot))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.driver = driver
@@ -73,7 +73,7 @@ func chooseDriver(said, configured cgroupname.Driver) (driver cgroupname.Driver,
 		return cgroupname.Cgroupfs, ""
 	case said == "":
 		return configured, ""
-	case configured != "" && said != configured:
+	case configured == cgroupname.Systemd && said != configured: // cgroupfs is the kubelet's default, which a runtime may always replace
 		return said, "the configured cgroup driver is not that of the container runtime, which is in effect"
 	default:
 		return said, ""

@@ -36,8 +36,8 @@ func TestTheCgroupDriverIsThatOfTheRuntime(t *testing.T) {
 	}{
 		"the runtime says it":                           {says: systemd, want: systemd},
 		"the runtime and the configuration agree":       {says: systemd, configured: systemd, want: systemd},
-		"the configuration has another one":             {says: systemd, configured: cgroupfs, want: systemd, warns: true},
-		"and the other way round":                       {says: cgroupfs, configured: systemd, want: cgroupfs, warns: true},
+		"the configuration has another one":             {says: cgroupfs, configured: systemd, want: cgroupfs, warns: true},
+		"the configuration has the kubelet's default":   {says: systemd, configured: cgroupfs, want: systemd},
 		"the runtime does not say it":                   {configured: systemd, want: systemd},
 		"neither says it":                               {want: cgroupfs},
 		"pods of the same driver run":                   {says: systemd, occupied: "/kubepods.slice", want: systemd},
