@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 
 	"berth/internal/config"
 	"berth/internal/lib/run"
@@ -24,7 +23,7 @@ type eventRecorder struct {
 
 // newEventRecorder opens the file of events. member is nil without a cluster.
 func newEventRecorder(ctx context.Context, c *config.Config, member *membership, state *statefile.Keeper, log *slog.Logger) (*eventRecorder, error) {
-	store, err := event.OpenStore(event.StoreConfig{Path: filepath.Join(c.RootDir, "events.jsonl"), State: state, Log: log})
+	store, err := event.OpenStore(event.StoreConfig{Path: c.StatePath("events.jsonl"), State: state, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 		return nil, err
 	}
 	var sources []podSource
-	state := filepath.Join(c.RootDir, "sources")
+	state := c.StatePath("sources")
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Interval: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 
 	"berth/internal/core"
 	"berth/internal/intake/objects"
@@ -31,13 +30,13 @@ type podsOnDisk func() (map[pod.UID]*pod.Observed, error)
 
 func newSyncLoop(d *deps, group *run.Group, sources []string) (*syncLoop, error) {
 	c, onDisk := d.config, newPodsOnDisk(d)
-	debugs, err := ephemeral.Open(d.state.File(filepath.Join(c.RootDir, "debug.json"), "the containers that were added for debugging"), d.log)
+	debugs, err := ephemeral.Open(d.state.File(c.StatePath("debug.json"), "the containers that were added for debugging"), d.log)
 	if err != nil {
 		return nil, err
 	}
 	probes, err := probe.New(probe.Config{
 		Exec: d.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: d.events.recorder, Log: d.log,
-		HostIP: func() string { return d.ips.Last()[0] }, StateFile: filepath.Join(c.RootDir, "probes.json"), ExecSlots: execProbes, OnCheck: d.telemetry.Probed,
+		HostIP: func() string { return d.ips.Last()[0] }, StateFile: c.StatePath("probes.json"), ExecSlots: execProbes, OnCheck: d.telemetry.Probed,
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func newPodsOnDisk(d *deps) podsOnDisk {
 // newObjects makes the providers of the objects that pods refer to, in manifests and in the cluster.
 func newObjects(d *deps, enqueue func(context.Context, pod.UID)) (objects.Provider, error) {
 	local, err := objects.NewLocal(objects.LocalConfig{
-		Log: d.log, Enqueue: enqueue, State: d.state.FileForGood(filepath.Join(d.config.RootDir, "claims.json"), "which claim has which volume"),
+		Log: d.log, Enqueue: enqueue, State: d.state.FileForGood(d.config.StatePath("claims.json"), "which claim has which volume"),
 		NodeName: d.config.NodeName, NodeLabels: d.capacity.labels,
 	})
 	if err != nil || d.cluster == nil {

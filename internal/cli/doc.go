@@ -1,7 +1,7 @@
 // Package cli is the command line of berth: 'berth run' is the agent, the other commands ask it over
 // its local socket, or another node over its HTTPS port. Nothing but main imports it.
 //
-//	agent      run, down, drain
+//	agent      run, kubelet, down, drain
 //	pods       get pods, describe pod, top pods, logs, exec, attach, port-forward, cp, debug, waterfall
 //	nodes      get node, describe node, top node, doctor
 //	events     get events

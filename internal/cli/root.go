@@ -21,13 +21,13 @@ import (
 )
 
 // Run runs the command that args name, the first of which is the name of the program, and returns its
-// exit code. Started as kubelet, the command is 'run'.
+// exit code. Started as kubelet, the command is 'kubelet'.
 func Run(ctx context.Context, version string, args []string, stderr io.Writer) int {
 	klog.SetSlogLogger(slog.New(klogHandler{stderr})) // 'berth run' sets another
 	root := NewRootCommand(version)
 	command := args[1:]
-	if filepath.Base(args[0]) == "kubelet" {
-		command = append([]string{"run"}, command...)
+	if filepath.Base(args[0]) == agent.KubeletName {
+		command = append([]string{agent.KubeletName}, command...)
 	}
 	output := logging.NewOutput(stderr) // it never blocks: the agent has to end also if its stderr is not read
 	defer output.Flush(logging.FlushTimeout)

@@ -164,3 +164,16 @@ func TestInventoryOfAnAgentThatDoesNotKnow(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestStartedAsKubeletItTakesTheKubeletsFlags(t *testing.T) {
+	for _, program := range []string{"kubelet", "/usr/bin/kubelet"} {
+		var stderr bytes.Buffer
+		if code := Run(t.Context(), "v0", []string{program, "--max-pod=3"}, &stderr); code != 1 || !strings.Contains(stderr.String(), "did you mean --max-pods?") {
+			t.Errorf("%s: got code %d, %q", program, code, stderr.String())
+		}
+	}
+	var stderr bytes.Buffer
+	if code := Run(t.Context(), "v0", []string{"berth", "run", "--max-pods=3"}, &stderr); code != 1 || !strings.Contains(stderr.String(), "unknown flag: --max-pods") {
+		t.Errorf("under its own name: got code %d, %q", code, stderr.String())
+	}
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +16,25 @@ const (
 	kubeletLogLinks = "/var/log/containers"
 	kubeletStateDir = "berth" // below the root directory: no kubelet has a folder of this name
 )
+
+// FindStateFile returns where the agent that last ran in a root directory has a state file of this name: as kubelet, or
+// under its own name.
+func FindStateFile(root, name string) string {
+	asKubelet := filepath.Join(root, kubeletStateDir, name)
+	if _, err := os.Lstat(asKubelet); err == nil {
+		return asKubelet
+	}
+	return filepath.Join(root, name)
+}
+
+// KubeletDirs returns the folders that other programs expect of a kubelet, and that of the agent's own state.
+func (c *Config) KubeletDirs() []string {
+	out := []string{c.StateDir, c.PodLogsDir, c.LogLinksDir}
+	for _, name := range []string{"pods", "plugins", "plugins_registry", "pod-resources", "device-plugins", "checkpoints"} {
+		out = append(out, filepath.Join(c.RootDir, name))
+	}
+	return out
+}
 
 // LoadKubelet returns the settings of an agent that was started as kubelet. Defaults, files and places are the
 // kubelet's; the agent's own state files are in a folder of their own below the root directory.

@@ -7,17 +7,26 @@ import (
 	"runtime"
 )
 
-// LoadOnHost is Load with the facts of this machine.
-func LoadOnHost(root string, flags Flags, file []byte) (*Config, error) {
+// ThisMachine returns the facts of the machine that this process runs on.
+func ThisMachine() (Machine, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("find out the machine's name: %w", err)
+		return Machine{}, fmt.Errorf("find out the machine's name: %w", err)
 	}
 	workDir, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("find out the current folder: %w", err)
+		return Machine{}, fmt.Errorf("find out the current folder: %w", err)
 	}
-	return Load(root, flags, file, Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir})
+	return Machine{Hostname: hostname, Processors: runtime.NumCPU(), WorkDir: workDir}, nil
+}
+
+// LoadOnHost is Load with the facts of this machine.
+func LoadOnHost(root string, flags Flags, file []byte) (*Config, error) {
+	m, err := ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	return Load(root, flags, file, m)
 }
 
 // LibexecDir returns the directory of the programs of the bundled runtime, which lies beside berth.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -17,13 +16,15 @@ import (
 // knows without being told what there is to stop. Secrets are not among them: it asks
 // for no manifests.
 
-func settingsPath(root string) string { return filepath.Join(root, "settings.json") }
+func settingsPath(root string) string { return FindStateFile(root, settingsFile) }
+
+const settingsFile = "settings.json"
 
 // Save writes the settings of a run to its root directory.
 func (c *Config) Save() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err == nil {
-		err = atomicfile.Replace(settingsPath(c.RootDir), text, 0o600)
+		err = atomicfile.Replace(c.StatePath(settingsFile), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write down the settings: %w", err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/cluster/node"
+	"berth/internal/config/kubelet"
 	"berth/internal/host/roots"
 )
 
@@ -81,5 +83,29 @@ func TestTheSettingsOfACopyAreAnotherRoots(t *testing.T) {
 	}
 	if got, err := LoadSaved(link); err != nil || got.Names != c.Names {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestSettingsOfAKubeletAreInItsStateFolder(t *testing.T) {
+	root := t.TempDir()
+	had := &Config{RootDir: root, StateDir: filepath.Join(root, "berth"), NodeName: "as-kubelet"}
+	if err := os.Mkdir(had.StateDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := had.Save(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadSaved(root)
+	if err != nil || c == nil || c.NodeName != "as-kubelet" || c.StatePath("x") != filepath.Join(root, "berth", "x") {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "settings.json")); err == nil {
+		t.Error("settings are where the kubelet has its files")
+	}
+}
+
+func TestOneVersionOfKubernetesIsReported(t *testing.T) {
+	if node.Kubernetes != kubelet.Version {
+		t.Errorf("the Node says %s, and 'kubelet --version' %s", node.Kubernetes, kubelet.Version)
 	}
 }

@@ -1,4 +1,4 @@
-// Package agent has the commands of the agent as a whole: run, run --once, down and drain.
+// Package agent has the commands of the agent as a whole: run, run --once, kubelet, down and drain.
 package agent
 
 import (
@@ -14,9 +14,9 @@ import (
 	"berth/internal/lib/logging"
 )
 
-// Commands returns the commands of the agent as a whole: run, down, drain.
+// Commands returns the commands of the agent as a whole: run, kubelet, down, drain.
 func Commands() cmdutil.Commands {
-	return cmdutil.Commands{Other: []*cobra.Command{newRunCommand(), newDownCommand(), newDrainCommand()}}
+	return cmdutil.Commands{Other: []*cobra.Command{newRunCommand(), newKubeletCommand(), newDownCommand(), newDrainCommand()}}
 }
 
 func newRunCommand() *cobra.Command {
@@ -61,27 +61,32 @@ it again as you like. 'berth down' is what ends them.`,
 				return err
 			}
 			defer log.Output.Flush(logging.FlushTimeout)
-			for _, field := range c.NotHonoured {
-				log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
-			}
-			for _, warning := range c.Warnings {
-				log.Warn(warning)
-			}
-			lock, err := rootlock.Take(c.RootDir)
-			if err != nil {
-				return err
-			}
-			defer lock.Release()
-			owner, err := app.ClaimRoot(c, log.Logger)
-			if err != nil {
-				return err
-			}
-			return app.Run(cmd.Context(), c, owner, log)
+			return runAgent(cmd, c, log)
 		},
 	}
 	flags.AddTo(cmd.Flags())
 	once.addTo(cmd)
 	return cmd
+}
+
+// runAgent runs the agent in its root directory until the command is interrupted.
+func runAgent(cmd *cobra.Command, c *config.Config, log *logging.Logger) error {
+	for _, field := range c.NotHonoured {
+		log.Warn("the configuration sets a field that berth does not honour yet", "field", field)
+	}
+	for _, warning := range c.Warnings {
+		log.Warn(warning)
+	}
+	lock, err := rootlock.Take(c.RootDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	owner, err := app.ClaimRoot(c, log.Logger)
+	if err != nil {
+		return err
+	}
+	return app.Run(cmd.Context(), c, owner, log)
 }
 
 // requireRoot returns an error unless the user is root.

@@ -42,14 +42,14 @@ const maxFile = 10 << 20
 func (l *loader) read(file string, lenient bool) (tree, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if info.Size() > maxFile || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a file of at most %d bytes", file, maxFile)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	documents, problems := strict.Documents(data)
 	if len(problems) > 0 {

@@ -3,10 +3,15 @@
 package kernel
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // SetOOMScore sets how soon the kernel ends this process when memory runs out. A process that may
@@ -31,4 +36,28 @@ func ThrottlePaths(machine fs.FS) []string {
 func HasAppArmor() bool {
 	text, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	return err == nil && len(text) > 0 && text[0] == 'Y'
+}
+
+// SwapInUse tells whether the machine has swap turned on.
+func SwapInUse() (bool, error) {
+	table, err := os.ReadFile("/proc/swaps")
+	if errors.Is(err, os.ErrNotExist) { // a kernel without swap
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for swap: %w", err)
+	}
+	return hasSwap(string(table)), nil
+}
+
+// hasSwap reads /proc/swaps: a line of titles, and a line for each device or file.
+func hasSwap(table string) bool { return strings.Count(strings.TrimSpace(table), "\n") > 0 }
+
+// CgroupV1 tells whether the machine has the old cgroups.
+func CgroupV1() (bool, error) {
+	var at unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/cgroup", &at); err != nil {
+		return false, fmt.Errorf("look for the version of cgroups: %w", err)
+	}
+	return at.Type != unix.CGROUP2_SUPER_MAGIC, nil
 }

@@ -22,3 +22,13 @@ func TestHowHotProcessorsAreIsHidden(t *testing.T) {
 		t.Errorf("where there are none: %v", got)
 	}
 }
+
+func TestSwap(t *testing.T) {
+	for table, want := range map[string]bool{
+		"": false, "Filename\tType\tSize\n": false, "Filename\tType\tSize\n/dev/sda2\tpartition\t1\n": true, "Filename\tType\tSize\n/swap\tfile\t1": true,
+	} {
+		if got := hasSwap(table); got != want {
+			t.Errorf("%q: got %t", table, got)
+		}
+	}
+}

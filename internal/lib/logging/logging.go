@@ -23,10 +23,24 @@ type Logger struct {
 	Output *Output
 }
 
-// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on, the level is
-// Debug, as users of a kubelet expect.
-func New(w io.Writer, verbosity int) (*Logger, error) {
-	l := To(w)
+// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on it tells what developers want
+// to know, as people expect of a kubelet.
+func New(w io.Writer, verbosity int) (*Logger, error) { return To(w).install(verbosity) }
+
+// NewJSON is New with lines that are JSON objects. The time is in ts, in milliseconds, as in the logs of Kubernetes.
+func NewJSON(w io.Writer, verbosity int) (*Logger, error) {
+	l := &Logger{level: &slog.LevelVar{}, Output: NewOutput(w)}
+	l.Logger = slog.New(slog.NewJSONHandler(l.Output, &slog.HandlerOptions{Level: l.level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Float64("ts", float64(a.Value.Time().UnixMicro())/1000)
+		}
+		return a
+	}}))
+	return l.install(verbosity)
+}
+
+// install has libraries write to the logger.
+func (l *Logger) install(verbosity int) (*Logger, error) {
 	klog.SetSlogLogger(l.Logger) // the libraries of Kubernetes log there
 	// net/http says there what servers of others do wrong, as often as they do it.
 	stdlog.SetFlags(0)

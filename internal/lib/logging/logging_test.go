@@ -3,6 +3,7 @@ package logging
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,4 +174,23 @@ func TestALineIsWrittenBeforeItsCallReturns(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLinesAreJSONIfAskedFor(t *testing.T) {
+	var out bytes.Buffer
+	l, err := NewJSON(&out, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Info("hello", "pod", "a/b")
+	l.Debug("not said")
+	l.Output.Flush(time.Minute)
+	var line struct {
+		TS  float64
+		Msg string
+		Pod string
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Msg != "hello" || line.Pod != "a/b" || line.TS < 1e12 {
+		t.Errorf("got %s, %v", out.String(), err)
+	}
 }
