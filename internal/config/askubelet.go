@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
 	"berth/internal/config/kubelet"
+	"berth/internal/lib/secret"
 )
 
 // Places of a kubelet that nothing moves.
@@ -40,19 +43,21 @@ func (c *Config) KubeletDirs() []string {
 // kubelet's; the agent's own state files are in a folder of their own below the root directory.
 func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	k := o.Configuration.DeepCopy()
+	if o.Bool("seccomp-default") {
+		k.SeccompDefault = new(true)
+	}
+	complete := withoutSecrets(k)
 	if *k.KubeAPIQPS == 0 { // the kubelet's word for the default
 		*k.KubeAPIQPS = defaultQPS
 	}
 	if maps.Equal(k.EvictionHard, kubelet.EvictionHard()) {
 		k.EvictionHard = nil
 	}
-	if o.Bool("seccomp-default") {
-		k.SeccompDefault = new(true)
-	}
 	l := &loader{machine: m, asKubelet: true}
 	c := &Config{
 		StateDir: filepath.Join(l.path("--root-dir", o.String("root-dir")), kubeletStateDir),
-		Gates:    o.Gates, Given: o.Given(), LogJSON: k.Logging.Format == kubelet.FormatJSON,
+		Gates:    o.Gates, Given: o.Given(), LogJSON: k.Logging.Format == kubelet.FormatJSON, complete: complete,
+		MaxOpenFiles: uint64(k.MaxOpenFiles), ProfileContention: k.EnableContentionProfiling, // it was checked that it is not negative
 	}
 	l.warnings = append(l.warnings, o.Warnings...)
 	return l.load(c, o.String("root-dir"), Flags{
@@ -60,6 +65,16 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 		Hostname: o.String("hostname-override"), NodeIP: l.kubeletNodeIP(o.String("node-ip")), NodeLabels: o.Labels(),
 		ProviderConfig: o.String("image-credential-provider-config"), ProviderBin: o.String("image-credential-provider-bin-dir"),
 	}, k)
+}
+
+// withoutSecrets returns a copy in which the password of the manifest URL and the headers for it are not shown.
+func withoutSecrets(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
+	out := k.DeepCopy()
+	out.StaticPodURL = secret.NewURL(k.StaticPodURL).String()
+	for name := range out.StaticPodURLHeader {
+		out.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	return out
 }
 
 // kubeletNodeIP returns the address of --node-ip that is in effect. An unspecified one only prefers a family of addresses.

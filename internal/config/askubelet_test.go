@@ -130,3 +130,43 @@ func TestWhatTheKubeletRefusesIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Programs read /configz, change a field, and write the result to a file.
+func TestTheConfigurationOfAKubeletIsShownAsAWhole(t *testing.T) {
+	c, err := asKubelet(t, "--kubeconfig=/k", "--config", configFile(t, "maxPods: 7\nstaticPodURL: https://me:geheim@host/pods\nstaticPodURLHeader: {A: [geheim]}\nvolumePluginDir: /p\n"), "--seccomp-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := c.Kubelet()
+	if shown.MaxPods != 7 || shown.VolumePluginDir != "/p" || shown.ContainerLogMaxSize != "10Mi" || !*shown.SeccompDefault || shown.CgroupRoot != "" || shown.Kind == "" {
+		t.Errorf("got %+v", shown)
+	}
+	text, err := json.Marshal(shown)
+	if err != nil || strings.Contains(string(text), "geheim") {
+		t.Errorf("got %s, %v", text, err)
+	}
+	if c.ManifestURL.Reveal() != "https://me:geheim@host/pods" {
+		t.Error("the agent itself does not know the URL")
+	}
+	shown.StaticPodURL, shown.StaticPodURLHeader = "", nil
+	again, err := yaml.Marshal(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(file, again, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = asKubelet(t, "--kubeconfig=/k", "--config", file); err != nil || c.Cluster.MaxPods != 7 {
+		t.Errorf("it can't be written back: %v", err)
+	}
+}
+
+func TestPathsOfAFileStartAtItsFolder(t *testing.T) {
+	file := configFile(t, "staticPodPath: pods\npodLogsDir: logs\n")
+	t.Chdir(filepath.Dir(file))
+	c, err := asKubelet(t, "--kubeconfig=/k", "--config", filepath.Base(file))
+	if err != nil || c.ManifestDir != filepath.Join(filepath.Dir(file), "pods") || c.PodLogsDir != filepath.Join(filepath.Dir(file), "logs") {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}

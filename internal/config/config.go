@@ -16,6 +16,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"berth/internal/cluster/shutdown"
 	"berth/internal/config/features"
@@ -92,6 +93,12 @@ type Config struct {
 	LogJSON   bool // lines of the log are JSON objects
 	// Gates are the feature gates that were set, of an agent that was started as kubelet.
 	Gates features.Gates `json:",omitempty"`
+	// MaxOpenFiles is how many files the agent may have open. 0: as many as the system allows.
+	MaxOpenFiles uint64 `json:",omitempty"`
+	// ProfileContention says that blocked goroutines are profiled.
+	ProfileContention bool `json:",omitempty"`
+	// complete is the whole configuration of an agent that was started as kubelet, without secrets.
+	complete *kubeletconfig.KubeletConfiguration
 
 	// NotHonoured names the fields of the file that are set and have no effect yet.
 	NotHonoured []string

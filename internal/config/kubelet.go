@@ -9,8 +9,11 @@ import (
 
 // Kubelet returns the configuration in force as a KubeletConfiguration, for /configz. Fields that
 // berth does not honour are not in it, nor are the secrets in the manifest URL, and the headers
-// for it.
+// for it. That of an agent which was started as kubelet is complete, so that programs can change it and write it back.
 func (c *Config) Kubelet() *kubeletconfig.KubeletConfiguration {
+	if c.complete != nil {
+		return c.complete.DeepCopy()
+	}
 	k := &kubeletconfig.KubeletConfiguration{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 		StaticPodPath:            c.ManifestDir,

@@ -77,6 +77,10 @@ func runKubelet(cmd *cobra.Command, args []string) error {
 		}
 		defer lock.Close()
 	}
+	kernel.SetMaxOpenFiles(c.MaxOpenFiles, log.Logger)
+	if c.ProfileContention {
+		runtime.SetBlockProfileRate(1)
+	}
 	for _, dir := range c.KubeletDirs() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make a folder of the kubelet: %w", err)

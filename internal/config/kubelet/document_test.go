@@ -73,7 +73,7 @@ keeps its files where a kubelet keeps them:
 | what | where | moved by |
 |---|---|---|
 | pods, plugins, plugins_registry, pod-resources, device-plugins, checkpoints, seccomp profiles | ` + "`/var/lib/kubelet`" + ` | ` + "`--root-dir`" + ` |
-| state files and local socket of berth | ` + "`/var/lib/kubelet/berth`" + ` | ` + "`--root-dir`" + ` |
+| state files of berth; its local socket and its lock are beside them, in the root | ` + "`/var/lib/kubelet/berth`" + ` | ` + "`--root-dir`" + ` |
 | certificates: kubelet-client-current.pem, kubelet-server-current.pem, kubelet.crt and kubelet.key | ` + "`/var/lib/kubelet/pki`" + ` | ` + "`--cert-dir`" + ` |
 | logs of pods | ` + "`/var/log/pods`" + ` | ` + "`podLogsDir`" + ` |
 | links to the logs of containers | ` + "`/var/log/containers`" + ` | |

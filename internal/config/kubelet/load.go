@@ -76,7 +76,11 @@ func (l *loader) base() (tree, error) {
 	if file == "" {
 		setLegacyDefaults(k)
 	} else {
-		resolvePaths(k, filepath.Dir(file))
+		absolute, err := filepath.Abs(file)
+		if err != nil {
+			return nil, fmt.Errorf("configuration file %s: %w", file, err)
+		}
+		resolvePaths(k, filepath.Dir(absolute))
 	}
 	mergeEviction(k)
 	out, err := treeOf(k)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,17 @@ import (
 func SetOOMScore(score int, log *slog.Logger) {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(score)), 0); err != nil {
 		log.Info("when memory runs out, the kernel may end the agent as soon as others: it needs the right to lower its score (CAP_SYS_RESOURCE)", "score", score, "err", err)
+	}
+}
+
+// SetMaxOpenFiles sets how many files this process may have open; 0 changes nothing. A process that may not raise its limit
+// keeps the one that it has.
+func SetMaxOpenFiles(files uint64, log *slog.Logger) {
+	if files == 0 {
+		return
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files}); err != nil {
+		log.Info("the limit of open files stays as it is", "files", files, "err", err)
 	}
 }
 
