@@ -197,3 +197,53 @@ func TestTimesDependOnEachOther(t *testing.T) {
 		t.Errorf("got %s, %t", k.NodeStatusReportFrequency.Duration, *k.SerializeImagePulls)
 	}
 }
+
+// A tool may write out every flag. Those with their default value are as good as not given.
+func TestEveryFlagTakesItsDefault(t *testing.T) {
+	facts := readFacts(t)
+	args := []string{"--cloud-provider="}
+	for name, f := range facts.Flags {
+		if f.Default != "" && f.Type != "stringSlice" && f.Type != "version" {
+			args = append(args, "--"+name+"="+f.Default)
+		}
+	}
+	if len(args) < 80 {
+		t.Fatalf("only %d flags have a default", len(args))
+	}
+	if o := load(t, args...); len(o.Warnings) > 0 {
+		t.Errorf("got %q", o.Warnings)
+	}
+}
+
+// kubeadm writes all fields that it knows, most of them with the zero value.
+func TestZeroValuesAreDefaults(t *testing.T) {
+	dir := folder(t, map[string]string{"config.yaml": `
+authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 0s, enabled: true}, x509: {clientCAFile: /ca.crt}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}}
+containerRuntimeEndpoint: ""
+cpuManagerReconcilePeriod: 0s
+crashLoopBackOff: {}
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMaximumGCAge: 0s
+imageMinimumGCAge: 0s
+logging: {flushFrequency: 0, options: {json: {infoBufferSize: "0"}, text: {infoBufferSize: "0"}}, verbosity: 0}
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+`})
+	if o := load(t, "--config", dir+"/config.yaml"); len(o.Warnings) > 0 || o.Configuration.RuntimeRequestTimeout.Duration != 2*time.Minute {
+		t.Errorf("got %q, %s", o.Warnings, o.Configuration.RuntimeRequestTimeout.Duration)
+	}
+}
