@@ -86,6 +86,12 @@ The configuration is merged as the kubelet does: defaults, ` + "`--config`" + `,
 merged, lists are replaced, null removes), and flags last. Unknown fields are warnings that name the nearest one; unknown flags and feature gates are errors. What the
 kubelet refuses at its start is refused, too: swap with failSwapOn, cgroup v1 with failCgroupV1, values out of range.
 
+On purpose, berth differs in this:
+
+- Without ` + "`--config`" + ` a kubelet has no hard eviction thresholds. Berth has those that a kubelet has with a file.
+- An unknown field of a drop-in is a warning. A kubelet ignores it silently.
+- The values of ` + "`--manifest-url`" + ` and its headers are not shown in /configz and in logs.
+
 The states in these tables:
 
 - **in effect**: berth does what the flag or field asks for.

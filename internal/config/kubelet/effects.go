@@ -53,8 +53,8 @@ func (l *loader) effects(k *kubeletconfig.KubeletConfiguration, gates features.G
 			judge("--"+f.Name, f.State)
 		}
 	}
-	for _, name := range gates.WithoutEffect() {
-		l.warnings = append(l.warnings, "feature gate "+name+" has no effect")
+	if names := gates.WithoutEffect(); len(names) > 0 {
+		l.warnings = append(l.warnings, "feature gates without effect: "+strings.Join(names, ", "))
 	}
 	slices.Sort(l.warnings)
 	return errors.Join(errs...)

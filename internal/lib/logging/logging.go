@@ -30,13 +30,18 @@ func New(w io.Writer, verbosity int) (*Logger, error) { return To(w).install(ver
 // NewJSON is New with lines that are JSON objects. The time is in ts, in milliseconds, as in the logs of Kubernetes.
 func NewJSON(w io.Writer, verbosity int) (*Logger, error) {
 	l := &Logger{level: &slog.LevelVar{}, Output: NewOutput(w)}
-	l.Logger = slog.New(slog.NewJSONHandler(l.Output, &slog.HandlerOptions{Level: l.level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	l.Output.json = true
+	l.Logger = slog.New(jsonHandler(l.Output, l.level))
+	return l.install(verbosity)
+}
+
+func jsonHandler(w io.Writer, level slog.Leveler) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
 			return slog.Float64("ts", float64(a.Value.Time().UnixMicro())/1000)
 		}
 		return a
-	}}))
-	return l.install(verbosity)
+	}})
 }
 
 // install has libraries write to the logger.
@@ -100,7 +105,8 @@ func NewOutput(w io.Writer) *Output { return &Output{to: w} }
 // a terminal that was stopped, or a pipe that is not read, must not stop the agent. Lines that
 // do not fit into the queue are dropped and counted, and the count is written in their place.
 type Output struct {
-	to io.Writer
+	to   io.Writer
+	json bool // lines are JSON objects
 
 	mu          sync.Mutex
 	queue       []queuedLine  // the first one is being written
@@ -172,7 +178,7 @@ func (o *Output) drain() {
 		line := o.queue[0]
 		text := line.text
 		if line.dropped > 0 {
-			text = droppedLine(line.dropped)
+			text = o.droppedLine(line.dropped)
 		}
 		o.began = time.Now()
 		o.mu.Unlock()
@@ -188,9 +194,13 @@ func (o *Output) drain() {
 }
 
 // droppedLine says how many lines are missing.
-func droppedLine(count int) []byte {
+func (o *Output) droppedLine(count int) []byte {
 	var text bytes.Buffer
-	slog.New(slog.NewTextHandler(&text, nil)).Warn("the log could not be written for a while: lines were dropped", "dropped", count)
+	var handler slog.Handler = slog.NewTextHandler(&text, nil)
+	if o.json {
+		handler = jsonHandler(&text, slog.LevelInfo)
+	}
+	slog.New(handler).Warn("the log could not be written for a while: lines were dropped", "dropped", count)
 	return text.Bytes()
 }
 

@@ -193,4 +193,7 @@ func TestLinesAreJSONIfAskedFor(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Msg != "hello" || line.Pod != "a/b" || line.TS < 1e12 {
 		t.Errorf("got %s, %v", out.String(), err)
 	}
+	if text := l.Output.droppedLine(3); !json.Valid(text) {
+		t.Errorf("the line in the place of dropped ones is not JSON: %s", text)
+	}
 }
