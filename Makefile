@@ -93,7 +93,7 @@ test-machine: root setup build bin/machine/disk ## the tests on an emulated Debi
 lint: ## check the code (.golangci.yml)
 	$(lint) run ./...
 	cd test && go tool -modfile=../tools/go.mod golangci-lint run ./...
-	@dead=$$(cd test && go tool -modfile=../tools/go.mod deadcode -filter '^berth/internal' berth/cmd/berth ./mkimage); \
+	@dead=$$(go tool -modfile=tools/go.mod deadcode -filter '^berth/internal' ./cmd/... ./examples/...); \
 	[[ -z $$dead ]] || { echo "no program needs these functions: remove them, or move them to the tests that call them"; echo "$$dead"; exit 1; }
 	go mod tidy -diff
 	go -C test mod tidy -diff
@@ -186,9 +186,9 @@ bin/libexec/pause: bundle/pause/pause.c Makefile | setup
 bin/examples/hello: examples/hello/main.go go.mod | setup
 	CGO_ENABLED=0 go build $(flags) -ldflags "-s -w" -o $@ ./examples/hello
 
-bin/images/hello.tar: bin/examples/hello $(wildcard test/mkimage/*.go internal/runtime/ociarchive/*.go)
+bin/images/hello.tar: bin/examples/hello $(wildcard examples/mkimage/*.go internal/runtime/ociarchive/*.go)
 	@mkdir -p $(@D)
-	go run -C test ./mkimage -tag localhost/hello:1 -entrypoint /hello -o '$(CURDIR)/$@' /hello='$(CURDIR)/$<'
+	go run ./examples/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=$<
 
 # A control plane for tests, and kubectl, as pinned below test/lab/parts.
 

@@ -165,7 +165,7 @@ func (k *kubelet) start(flags ...string) {
 		"--config=" + filepath.Join(k.dir, "config.yaml"), "--config-dir=" + filepath.Join(k.dir, "conf.d"),
 		"--root-dir=" + k.root, "--cert-dir=" + filepath.Join(k.root, "pki"),
 		"--container-runtime-endpoint=unix://" + filepath.Join(k.machine.Root, "run", "containerd.sock"),
-		"--node-ip=" + k.machine.Address, "--hostname-override=two", "--pod-infra-container-image=registry.k8s.io/pause:3.10",
+		"--node-ip=" + k.machine.Address, "--hostname-override=two", "--pod-infra-container-image=localhost/pause:3.10",
 		"--runtime-cgroups=/system.slice/containerd.service", "--max_pods=42", "--logging-format=json",
 	}, flags...)
 	var err error

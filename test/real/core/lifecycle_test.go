@@ -202,28 +202,6 @@ func TestRemovedPodLeavesNothing(t *testing.T) {
 	n.MustKeepInstances(before)
 }
 
-func TestStartedAsKubelet(t *testing.T) {
-	t.Parallel()
-	// given berth under another name
-	n := kit.NewNode(t)
-	kubelet := filepath.Join(n.Dir, "kubelet")
-	if err := os.Symlink(n.Program, kubelet); err != nil {
-		t.Fatal(err)
-	}
-	berth := n.Program
-	n.Apply("web.yaml", kit.NewPod("web", "sleep"))
-
-	// when it is started as people start that one
-	n.Program = kubelet
-	n.Launch("--root-dir", n.Root, "--pod-manifest-path", n.Manifests, "--pod-cidr", n.PodCIDR,
-		"--config", n.Config, "--hostname-override", kit.NodeName, "--v", "2")
-	n.Program = berth
-	n.WaitAgent()
-
-	// then it is an agent like any other
-	n.WaitRunning("web")
-}
-
 // restartGap is the time between the start of a container and the end of the one before.
 func restartGap(n *kit.Node, p v1.Pod) time.Duration {
 	n.T.Helper()

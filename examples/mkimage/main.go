@@ -1,6 +1,6 @@
 // Command mkimage makes an image archive out of a few local files:
 //
-//	go run -C test ./mkimage -tag localhost/hello:1 -o /tmp/hello.tar /hello=/usr/local/bin/hello
+//	go run ./examples/mkimage -tag localhost/hello:1 -o hello.tar /hello=bin/hello
 //
 // The archive appears under its name only once it is whole, so it may be written
 // straight into a folder that an agent watches.
