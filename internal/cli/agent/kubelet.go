@@ -71,6 +71,7 @@ func runKubelet(cmd *cobra.Command, args []string) error {
 	}
 	defer log.Output.Flush(logging.FlushTimeout)
 	if file := line.String("lock-file"); file != "" {
+		log.Info("waiting for the lock of --lock-file", "file", file)
 		lock, err := lockFile(cmd.Context(), file)
 		if err != nil {
 			return err

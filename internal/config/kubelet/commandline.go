@@ -120,7 +120,7 @@ type value struct {
 
 // Set implements pflag.Value.
 func (v *value) Set(text string) error {
-	parse, ok := special[v.flag.Name]
+	parse, ok := parsersByFlag[v.flag.Name]
 	if !ok {
 		parse = parsers[v.flag.Type]
 	}

@@ -41,82 +41,82 @@ func setLegacyDefaults(k *kubeletconfig.KubeletConfiguration) {
 }
 
 func setServerDefaults(k *kubeletconfig.KubeletConfiguration) {
-	or(&k.EnableServer, new(true))
-	or(&k.Address, "0.0.0.0")
-	or(&k.Port, 10250)
-	or(&k.Authentication.Anonymous.Enabled, new(false))
-	or(&k.Authentication.Webhook.Enabled, new(true))
-	after(&k.Authentication.Webhook.CacheTTL, 2*time.Minute)
-	or(&k.Authorization.Mode, kubeletconfig.KubeletAuthorizationModeWebhook)
-	after(&k.Authorization.Webhook.CacheAuthorizedTTL, 5*time.Minute)
-	after(&k.Authorization.Webhook.CacheUnauthorizedTTL, 30*time.Second)
-	or(&k.EnableDebuggingHandlers, new(true))
-	or(&k.EnableSystemLogHandler, new(true))
-	or(&k.EnableProfilingHandler, new(true))
-	or(&k.EnableDebugFlagsHandler, new(true))
-	or(&k.HealthzPort, new(int32(10248)))
-	or(&k.HealthzBindAddress, "127.0.0.1")
-	after(&k.StreamingConnectionIdleTimeout, 4*time.Hour)
-	or(&k.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
-	after(&k.RuntimeRequestTimeout, 2*time.Minute)
-	or(&k.MaxOpenFiles, 1_000_000)
-	or(&k.OOMScoreAdj, new(int32(-999)))
-	after(&k.SyncFrequency, time.Minute)
-	after(&k.FileCheckFrequency, 20*time.Second)
-	after(&k.HTTPCheckFrequency, 20*time.Second)
+	setField(&k.EnableServer, new(true))
+	setField(&k.Address, "0.0.0.0")
+	setField(&k.Port, 10250)
+	setField(&k.Authentication.Anonymous.Enabled, new(false))
+	setField(&k.Authentication.Webhook.Enabled, new(true))
+	setDuration(&k.Authentication.Webhook.CacheTTL, 2*time.Minute)
+	setField(&k.Authorization.Mode, kubeletconfig.KubeletAuthorizationModeWebhook)
+	setDuration(&k.Authorization.Webhook.CacheAuthorizedTTL, 5*time.Minute)
+	setDuration(&k.Authorization.Webhook.CacheUnauthorizedTTL, 30*time.Second)
+	setField(&k.EnableDebuggingHandlers, new(true))
+	setField(&k.EnableSystemLogHandler, new(true))
+	setField(&k.EnableProfilingHandler, new(true))
+	setField(&k.EnableDebugFlagsHandler, new(true))
+	setField(&k.HealthzPort, new(int32(10248)))
+	setField(&k.HealthzBindAddress, "127.0.0.1")
+	setDuration(&k.StreamingConnectionIdleTimeout, 4*time.Hour)
+	setField(&k.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
+	setDuration(&k.RuntimeRequestTimeout, 2*time.Minute)
+	setField(&k.MaxOpenFiles, 1_000_000)
+	setField(&k.OOMScoreAdj, new(int32(-999)))
+	setDuration(&k.SyncFrequency, time.Minute)
+	setDuration(&k.FileCheckFrequency, 20*time.Second)
+	setDuration(&k.HTTPCheckFrequency, 20*time.Second)
 }
 
 func setNodeDefaults(k *kubeletconfig.KubeletConfiguration) {
-	or(&k.RegisterNode, new(true))
-	or(&k.ContentType, "application/vnd.kubernetes.protobuf")
-	or(&k.KubeAPIQPS, new(int32(50)))
-	or(&k.KubeAPIBurst, 100)
-	or(&k.EventRecordQPS, new(int32(50)))
-	or(&k.EventBurst, 100)
+	setField(&k.RegisterNode, new(true))
+	setField(&k.ContentType, "application/vnd.kubernetes.protobuf")
+	setField(&k.KubeAPIQPS, new(int32(50)))
+	setField(&k.KubeAPIBurst, 100)
+	setField(&k.EventRecordQPS, new(int32(50)))
+	setField(&k.EventBurst, 100)
 	// A node that looks at itself at a time of its own reports at that time, too.
-	after(&k.NodeStatusReportFrequency, k.NodeStatusUpdateFrequency.Duration)
-	after(&k.NodeStatusReportFrequency, 5*time.Minute)
-	after(&k.NodeStatusUpdateFrequency, 10*time.Second)
-	or(&k.NodeLeaseDurationSeconds, 40)
-	or(&k.NodeStatusMaxImages, new(int32(50)))
-	or(&k.MaxPods, 110)
-	or(&k.FailSwapOn, new(true))
-	or(&k.FailCgroupV1, new(true))
-	or(&k.ConfigMapAndSecretChangeDetectionStrategy, kubeletconfig.WatchChangeDetectionStrategy)
-	or(&k.EnableControllerAttachDetach, new(true))
-	or(&k.VolumePluginDir, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/")
-	after(&k.VolumeStatsAggPeriod, time.Minute)
-	or(&k.MakeIPTablesUtilChains, new(true))
-	or(&k.IPTablesMasqueradeBit, new(int32(14)))
-	or(&k.IPTablesDropBit, new(int32(15)))
-	or(&k.HairpinMode, kubeletconfig.PromiscuousBridge)
+	setDuration(&k.NodeStatusReportFrequency, k.NodeStatusUpdateFrequency.Duration)
+	setDuration(&k.NodeStatusReportFrequency, 5*time.Minute)
+	setDuration(&k.NodeStatusUpdateFrequency, 10*time.Second)
+	setField(&k.NodeLeaseDurationSeconds, 40)
+	setField(&k.NodeStatusMaxImages, new(int32(50)))
+	setField(&k.MaxPods, 110)
+	setField(&k.FailSwapOn, new(true))
+	setField(&k.FailCgroupV1, new(true))
+	setField(&k.ConfigMapAndSecretChangeDetectionStrategy, kubeletconfig.WatchChangeDetectionStrategy)
+	setField(&k.EnableControllerAttachDetach, new(true))
+	setField(&k.VolumePluginDir, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/")
+	setDuration(&k.VolumeStatsAggPeriod, time.Minute)
+	setField(&k.MakeIPTablesUtilChains, new(true))
+	setField(&k.IPTablesMasqueradeBit, new(int32(14)))
+	setField(&k.IPTablesDropBit, new(int32(15)))
+	setField(&k.HairpinMode, kubeletconfig.PromiscuousBridge)
 }
 
 func setImageDefaults(k *kubeletconfig.KubeletConfiguration, gates features.Gates) {
-	or(&k.RegistryPullQPS, new(int32(5)))
-	or(&k.RegistryBurst, 10)
-	after(&k.ImageMinimumGCAge, 2*time.Minute)
-	or(&k.ImageGCHighThresholdPercent, new(int32(85)))
-	or(&k.ImageGCLowThresholdPercent, new(int32(80)))
-	or(&k.SerializeImagePulls, new(k.MaxParallelImagePulls == nil || *k.MaxParallelImagePulls < 2))
+	setField(&k.RegistryPullQPS, new(int32(5)))
+	setField(&k.RegistryBurst, 10)
+	setDuration(&k.ImageMinimumGCAge, 2*time.Minute)
+	setField(&k.ImageGCHighThresholdPercent, new(int32(85)))
+	setField(&k.ImageGCLowThresholdPercent, new(int32(80)))
+	setField(&k.SerializeImagePulls, new(k.MaxParallelImagePulls == nil || *k.MaxParallelImagePulls < 2))
 	if gates.Enabled("KubeletEnsureSecretPulledImages") {
-		or(&k.ImagePullCredentialsVerificationPolicy, kubeletconfig.NeverVerifyPreloadedImages)
+		setField(&k.ImagePullCredentialsVerificationPolicy, kubeletconfig.NeverVerifyPreloadedImages)
 	}
 }
 
 func setResourceDefaults(k *kubeletconfig.KubeletConfiguration) {
-	or(&k.CgroupsPerQOS, new(true))
-	or(&k.CgroupDriver, "cgroupfs")
-	or(&k.CPUManagerPolicy, "none")
-	after(&k.CPUManagerReconcilePeriod, 10*time.Second)
-	or(&k.MemoryManagerPolicy, kubeletconfig.NoneMemoryManagerPolicy)
-	or(&k.TopologyManagerPolicy, kubeletconfig.NoneTopologyManagerPolicy)
-	or(&k.TopologyManagerScope, kubeletconfig.ContainerTopologyManagerScope)
-	or(&k.MemoryThrottlingFactor, new(0.9))
-	or(&k.MemoryReservationPolicy, kubeletconfig.NoneMemoryReservationPolicy)
-	or(&k.LocalStorageCapacityIsolation, new(true))
-	after(&k.EvictionPressureTransitionPeriod, 5*time.Minute)
-	or(&k.MergeDefaultEvictionSettings, new(false))
+	setField(&k.CgroupsPerQOS, new(true))
+	setField(&k.CgroupDriver, "cgroupfs")
+	setField(&k.CPUManagerPolicy, "none")
+	setDuration(&k.CPUManagerReconcilePeriod, 10*time.Second)
+	setField(&k.MemoryManagerPolicy, kubeletconfig.NoneMemoryManagerPolicy)
+	setField(&k.TopologyManagerPolicy, kubeletconfig.NoneTopologyManagerPolicy)
+	setField(&k.TopologyManagerScope, kubeletconfig.ContainerTopologyManagerScope)
+	setField(&k.MemoryThrottlingFactor, new(0.9))
+	setField(&k.MemoryReservationPolicy, kubeletconfig.NoneMemoryReservationPolicy)
+	setField(&k.LocalStorageCapacityIsolation, new(true))
+	setDuration(&k.EvictionPressureTransitionPeriod, 5*time.Minute)
+	setField(&k.MergeDefaultEvictionSettings, new(false))
 	if k.EnforceNodeAllocatable == nil {
 		k.EnforceNodeAllocatable = []string{"pods"}
 	}
@@ -126,30 +126,30 @@ func setContainerDefaults(k *kubeletconfig.KubeletConfiguration, gates features.
 	if k.PodPidsLimit == nil || *k.PodPidsLimit < 0 {
 		k.PodPidsLimit = new(int64(-1))
 	}
-	or(&k.ResolverConfig, new("/etc/resolv.conf"))
-	or(&k.CPUCFSQuota, new(true))
-	or(&k.CPUCFSQuotaPeriod, &metav1.Duration{Duration: 100 * time.Millisecond})
-	or(&k.ContainerLogMaxSize, "10Mi")
-	or(&k.ContainerLogMaxFiles, new(int32(5)))
-	or(&k.ContainerLogMaxWorkers, new(int32(1)))
-	or(&k.ContainerLogMonitorInterval, &metav1.Duration{Duration: 10 * time.Second})
-	or(&k.SeccompDefault, new(false))
-	or(&k.PodLogsDir, "/var/log/pods")
+	setField(&k.ResolverConfig, new("/etc/resolv.conf"))
+	setField(&k.CPUCFSQuota, new(true))
+	setField(&k.CPUCFSQuotaPeriod, &metav1.Duration{Duration: 100 * time.Millisecond})
+	setField(&k.ContainerLogMaxSize, "10Mi")
+	setField(&k.ContainerLogMaxFiles, new(int32(5)))
+	setField(&k.ContainerLogMaxWorkers, new(int32(1)))
+	setField(&k.ContainerLogMonitorInterval, &metav1.Duration{Duration: 10 * time.Second})
+	setField(&k.SeccompDefault, new(false))
+	setField(&k.PodLogsDir, "/var/log/pods")
 	if gates.Enabled("KubeletCrashLoopBackOffMax") {
-		or(&k.CrashLoopBackOff.MaxContainerRestartPeriod, &metav1.Duration{Duration: 5 * time.Minute})
+		setField(&k.CrashLoopBackOff.MaxContainerRestartPeriod, &metav1.Duration{Duration: 5 * time.Minute})
 	}
 }
 
-// or sets a field that was not set.
-func or[T comparable](to *T, value T) {
+// setField sets a field that is not set.
+func setField[T comparable](to *T, value T) {
 	var zero T
 	if *to == zero {
 		*to = value
 	}
 }
 
-// after sets a duration that was not set.
-func after(to *metav1.Duration, d time.Duration) {
+// setDuration sets a duration that is not set.
+func setDuration(to *metav1.Duration, d time.Duration) {
 	if to.Duration == 0 {
 		to.Duration = d
 	}

@@ -39,8 +39,8 @@ var parsers = map[string]parser{
 	"version":                            version,
 }
 
-// special are the flags whose text is not as that of others of the same type.
-var special = map[string]parser{
+// parsersByFlag are the parsers of flags whose text is not as that of others of the same type.
+var parsersByFlag = map[string]parser{
 	"eviction-hard":              pairs("<", true),
 	"eviction-soft":              pairs("<", true),
 	"cpu-manager-policy-options": pairs("=", false),
