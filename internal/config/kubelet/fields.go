@@ -69,7 +69,7 @@ var fields = map[string]State{
 	"kubeReserved":           inEffect,
 	"systemReserved":         inEffect,
 	"reservedSystemCPUs":     inEffect,
-	"singleProcessOOMKill":   noEffect("the kernel's own choice stands"),
+	"singleProcessOOMKill":   noEffect("on cgroup v2, a container whose memory runs out ends as a whole"),
 
 	"cpuManagerPolicy":             noEffect("no container has processors of its own"),
 	"cpuManagerPolicyOptions":      noEffect("there is no CPU manager"),
