@@ -11,6 +11,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/cpuset"
 
+	"berth/internal/config/features"
 	"berth/internal/lib/cgroupname"
 )
 
@@ -113,7 +114,8 @@ func (l *loader) memoryQoS(k *kubeletconfig.KubeletConfiguration) *MemoryQoS {
 	default:
 		l.fail("memoryReservationPolicy", string(k.MemoryReservationPolicy), "want %s or %s", kubeletconfig.NoneMemoryReservationPolicy, kubeletconfig.TieredReservationMemoryReservationPolicy)
 	}
-	if k.FeatureGates[memoryQoSGate] {
+	gates, _ := features.New(k.FeatureGates) // a kubelet with gates that are not known does not start
+	if gates.Enabled(memoryQoSGate) {
 		return out
 	}
 	if out.Tiered {

@@ -76,6 +76,7 @@ func TestSwapAndMemoryQoS(t *testing.T) {
 		"memorySwap: {swapBehavior: LimitedSwap}\n": {LimitedSwap: true},
 		"memoryThrottlingFactor: 0.5\n":             {}, // without the gate, it says nothing
 		"featureGates: {MemoryQoS: true}\n":         {MemoryQoS: &MemoryQoS{ThrottlingFactor: 0.9}},
+		"featureGates: {AllAlpha: true}\n":          {MemoryQoS: &MemoryQoS{ThrottlingFactor: 0.9}},
 		"featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation\n": {MemoryQoS: &MemoryQoS{ThrottlingFactor: 0.5, Tiered: true}},
 	} {
 		c, err := Load("/r", Flags{}, []byte(header+text), machine)

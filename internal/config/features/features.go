@@ -41,7 +41,7 @@ const (
 // among them.
 var Effective = []string{
 	"CustomCPUCFSQuotaPeriod", "GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "ImageMaximumGCAge",
-	"KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "NodeLogQuery", "NodeSwap", "RotateKubeletServerCertificate",
+	"KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "MemoryQoS", "NodeLogQuery", "NodeSwap", "RotateKubeletServerCertificate",
 }
 
 // Gates are the gates that were set. The others have their defaults.

@@ -14,7 +14,7 @@ func TestGatesAreSetOverTheirDefaults(t *testing.T) {
 	if !g.Enabled("MemoryQoS") || g.Enabled("PodLevelResources") || !g.Enabled("KubeletCrashLoopBackOffMax") || g.Enabled("NoSuchGate") {
 		t.Errorf("got %v", g)
 	}
-	if got := g.WithoutEffect(); !slices.Equal(got, []string{"MemoryQoS", "PodLevelResources"}) {
+	if got := g.WithoutEffect(); !slices.Equal(got, []string{"PodLevelResources"}) {
 		t.Errorf("without effect: %v", got)
 	}
 }

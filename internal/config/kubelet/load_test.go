@@ -148,7 +148,7 @@ func TestWhatHasNoEffectIsSaidOnce(t *testing.T) {
 	o := load(t, "--config", dir+"/config.yaml", "--hairpin-mode=none", "--storage-driver-db=x", "--housekeeping-interval=10s", "--feature-gates=PodLevelResources=false,MemoryQoS=true")
 	want := []string{
 		"--storage-driver-db has no effect: measurements are not written to a database",
-		"feature gates without effect: MemoryQoS, PodLevelResources",
+		"feature gates without effect: PodLevelResources",
 		"hairpinMode (--hairpin-mode) has no effect: the network of pods is the CNI plugin's",
 		"volumePluginDir (--volume-plugin-dir) has no effect: flexVolume plugins are not supported",
 	}
