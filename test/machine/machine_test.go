@@ -27,19 +27,18 @@ const (
 	bootLimit = 20 * time.Minute
 )
 
-// The machine is booted twice: the last test of the first boot switches it off, and what
-// came of that is seen in the second. A kernel has AppArmor or SELinux, and each is on in
-// one of them.
+// The last test of the first boot switches the machine off, and what came of that is seen in the second. A kernel
+// has AppArmor or SELinux, and each is on in one of them. In the third boot, cgroups are of version 1.
 func TestOnAMachineOfItsOwn(t *testing.T) {
 	data := newDisk(t)
 	for _, boot := range []struct {
-		module string
-		tests  int
-	}{{"apparmor", 13}, {"selinux", 2}} {
+		parameters string // of the kernel
+		tests      int
+	}{{"security=apparmor", 13}, {"security=selinux", 2}, {"security=apparmor systemd.unified_cgroup_hierarchy=0", 1}} {
 		began := time.Now()
-		out, err := start(t, data, "security="+boot.module)
+		out, err := start(t, data, boot.parameters)
 		passed, failed := outcomes(out)
-		t.Logf("the boot with %s took %s; passed: %v", boot.module, time.Since(began).Round(time.Second), passed)
+		t.Logf("the boot with %s took %s; passed: %v", boot.parameters, time.Since(began).Round(time.Second), passed)
 		if err != nil || len(failed) > 0 || len(passed) != boot.tests {
 			t.Fatalf("%d tests were to pass, and these failed: %v; %v\n%s", boot.tests, failed, err, out)
 		}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the machine does once it is up: the tests of test/real that are meant for it.
 # Those of the first boot end with one that switches it off; the second boot is for the
-# one that looks at what came of that, and for what needs SELinux.
+# one that looks at what came of that, and for what needs SELinux. The third has cgroups of version 1.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root BERTH_TEST_PROGRAMS=/berth/programs
 cd /berth/test/real || exit
 
@@ -12,7 +12,9 @@ try() {
 	(cd "$folder" && "./$folder.test" -test.v -test.timeout 15m -test.parallel 2 -test.run "^($*)\$")
 }
 
-if [[ -d /berth/lasting ]]; then
+if [[ -d /sys/fs/cgroup/memory ]]; then
+	try pods TestPodsInSlicesOfSystemd # in version 1
+elif [[ -d /berth/lasting ]]; then
 	try core TestTheMachineCameBack
 	try pods TestSELinux
 else

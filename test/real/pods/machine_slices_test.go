@@ -69,7 +69,7 @@ func unit(t *testing.T, name, property string) string {
 // sliceOf is the name and the path of the slice of a pod.
 func sliceOf(n *kit.Node, class string, p v1.Pod) (name, path string) {
 	root := strings.ReplaceAll(n.UniqueName, "-", "_")
-	path = "/sys/fs/cgroup/" + root + ".slice"
+	path = root + ".slice"
 	if class != "" {
 		root += "-" + class
 		path += "/" + root + ".slice"
@@ -85,6 +85,33 @@ func readFile(t *testing.T, path ...string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// sliceLimits are limits of a pod's slice: properties of systemd, and files by the path of their hierarchy.
+type sliceLimits struct{ properties, files map[string]string }
+
+// limitsInSlices are the limits of the pods of the test, by name, for the version of cgroups that this machine has.
+func limitsInSlices() map[string]sliceLimits {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return map[string]sliceLimits{
+			"guaranteed": {map[string]string{"MemoryMax": "67108864", "CPUQuotaPerSecUSec": "100ms"}, map[string]string{"memory.max": "67108864", "cpu.max": "10000 100000"}},
+			"burstable":  {map[string]string{"MemoryMax": "134217728", "CPUQuotaPerSecUSec": "infinity"}, map[string]string{"memory.max": "134217728", "cpu.max": "max 100000"}},
+			"besteffort": {map[string]string{"MemoryMax": "infinity", "CPUWeight": "1"}, map[string]string{"memory.max": "max", "cpu.weight": "1"}},
+		}
+	}
+	return map[string]sliceLimits{
+		"guaranteed": {map[string]string{"MemoryLimit": "67108864", "CPUQuotaPerSecUSec": "100ms"}, map[string]string{"memory/memory.limit_in_bytes": "67108864", "cpu/cpu.cfs_quota_us": "10000"}},
+		"burstable":  {map[string]string{"MemoryLimit": "134217728", "CPUQuotaPerSecUSec": "infinity"}, map[string]string{"memory/memory.limit_in_bytes": "134217728", "cpu/cpu.cfs_quota_us": "-1"}},
+		"besteffort": {map[string]string{"CPUShares": "2"}, map[string]string{"cpu/cpu.shares": "2"}},
+	}
+}
+
+// hierarchies are the mount points of cgroups.
+func hierarchies(n *kit.Node) []string {
+	return kit.Filter(n.MountTable(), func(point string) bool {
+		_, err := os.Stat(filepath.Join(point, "cgroup.procs"))
+		return err == nil && strings.HasPrefix(point, "/sys/fs/cgroup")
+	})
 }
 
 func TestPodsInSlicesOfSystemd(t *testing.T) {
@@ -105,32 +132,25 @@ func TestPodsInSlicesOfSystemd(t *testing.T) {
 
 	// then each has a slice, with limits that systemd knows and the kernel has
 	class := map[string]string{"guaranteed": "", "burstable": "burstable", "besteffort": "besteffort"}
-	limits := map[string]map[string]string{
-		"guaranteed": {"MemoryMax": "67108864", "CPUQuotaPerSecUSec": "100ms"},
-		"burstable":  {"MemoryMax": "134217728", "CPUQuotaPerSecUSec": "infinity"},
-		"besteffort": {"MemoryMax": "infinity", "CPUWeight": "1"},
-	}
-	files := map[string]map[string]string{
-		"guaranteed": {"memory.max": "67108864", "cpu.max": "10000 100000"},
-		"burstable":  {"memory.max": "134217728", "cpu.max": "max 100000"},
-		"besteffort": {"memory.max": "max", "cpu.weight": "1"},
-	}
+	limits := limitsInSlices()
 	check := func(when string) {
 		t.Helper()
 		for name, p := range n.Pods() {
 			slice, path := sliceOf(n, class[name], p)
-			for property, want := range limits[name] {
+			for property, want := range limits[name].properties {
 				if got := unit(t, slice, property); got != want {
 					t.Errorf("%s: %s of %s is %s, want %s", when, property, slice, got, want)
 				}
 			}
-			for file, want := range files[name] {
-				if got := readFile(t, path, file); got != want {
+			for file, want := range limits[name].files {
+				if got := readFile(t, "/sys/fs/cgroup", filepath.Dir(file), path, filepath.Base(file)); got != want {
 					t.Errorf("%s: %s of %s is %s, want %s", when, file, path, got, want)
 				}
 			}
-			if _, err := os.Stat(filepath.Join(path, "cri-containerd-"+containerID(p)+".scope")); err != nil {
-				t.Errorf("%s: %v", when, err)
+			for _, mount := range hierarchies(n) {
+				if _, err := os.Stat(filepath.Join(mount, path, "cri-containerd-"+containerID(p)+".scope")); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
 			}
 		}
 	}
@@ -166,10 +186,12 @@ func TestPodsInSlicesOfSystemd(t *testing.T) {
 
 	// when processes are moved out of their slice, and it vanishes, then that is noticed
 	slice, path := sliceOf(n, "besteffort", pods["besteffort"])
-	for _, scope := range kit.Filter(kit.Walk(n, path), func(p string) bool { return strings.HasSuffix(p, ".scope") }) {
-		for _, pid := range strings.Fields(readFile(t, scope, "cgroup.procs")) {
-			if err := os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte(pid), 0o644); err != nil {
-				t.Fatal(err)
+	for _, mount := range hierarchies(n) {
+		for _, scope := range kit.Filter(kit.Walk(n, filepath.Join(mount, path)), func(p string) bool { return strings.HasSuffix(p, ".scope") }) {
+			for _, pid := range strings.Fields(readFile(t, scope, "cgroup.procs")) {
+				if err := os.WriteFile(filepath.Join(mount, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
@@ -196,8 +218,13 @@ func TestPodsInSlicesOfSystemd(t *testing.T) {
 	slice, path = sliceOf(n, "", pods["guaranteed"])
 	n.RemoveManifest("guaranteed.yaml")
 	n.WaitGone("guaranteed")
-	if _, err := os.Stat(path); !os.IsNotExist(err) || unit(t, slice, "ActiveState") != "inactive" {
-		t.Errorf("%s is %s, %v", slice, unit(t, slice, "ActiveState"), err)
+	if state := unit(t, slice, "ActiveState"); state != "inactive" {
+		t.Errorf("%s is %s", slice, state)
+	}
+	for _, mount := range hierarchies(n) {
+		if _, err := os.Stat(filepath.Join(mount, path)); !os.IsNotExist(err) {
+			t.Errorf("%s is still in %s: %v", slice, mount, err)
+		}
 	}
 
 	// when all is taken down, then no slice is left
