@@ -78,15 +78,6 @@ func sliceOf(n *kit.Node, class string, p v1.Pod) (name, path string) {
 	return name, path + "/" + name
 }
 
-func readFile(t *testing.T, path ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // sliceLimits are limits of a pod's slice: properties of systemd, and files by the path of their hierarchy.
 type sliceLimits struct{ properties, files map[string]string }
 
