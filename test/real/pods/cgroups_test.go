@@ -33,7 +33,7 @@ func TestAPodWhoseCgroupVanishedComesBack(t *testing.T) {
 	// when its processes are moved to the top of each hierarchy, and its cgroup is removed
 	found := dirs()
 	for _, dir := range found {
-		top := dir[:strings.Index(dir, "/"+n.UniqueName)]
+		top, _, _ := strings.Cut(dir, "/"+n.UniqueName)
 		for _, pid := range strings.Fields(readFile(t, dir, "cgroup.procs")) {
 			if err := os.WriteFile(filepath.Join(top, "cgroup.procs"), []byte(pid), 0o644); err != nil {
 				t.Fatal(err)
