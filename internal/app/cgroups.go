@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -96,6 +97,22 @@ func (d *cgroupDriver) check(driver cgroupname.Driver) error {
 	return fmt.Errorf("the container runtime uses the cgroup driver %s, and pods of this node run in cgroups of the driver %s, below %s: "+
 		"drain the node and end them with 'berth down', or set the driver of the runtime back to %s (containerd: SystemdCgroup)",
 		driver, other, other.Path(d.config.CgroupRoot), other)
+}
+
+// configz is the configuration in force at the moment at which it is asked for: the cgroup driver is known once the
+// runtime is up.
+type configz struct {
+	config *config.Config
+	driver *cgroupDriver
+}
+
+// MarshalJSON returns a KubeletConfiguration.
+func (c configz) MarshalJSON() ([]byte, error) {
+	k := c.config.Kubelet()
+	if d := c.driver.get(); d != "" {
+		k.CgroupDriver = string(d)
+	}
+	return json.Marshal(k)
 }
 
 // cgroupInterval is the time between two looks at the cgroups of all pods that run.

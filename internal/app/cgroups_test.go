@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -107,5 +108,27 @@ func TestPodsWhoseCgroupVanishedAreFound(t *testing.T) {
 	)
 	if !slices.Equal(got, []pod.UID{"lost"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheDriverInForceIsShown(t *testing.T) {
+	shown := func(d cgroupname.Driver) string {
+		text, err := json.Marshal(map[string]any{"kubeletconfig": configz{&config.Config{Cgroups: config.Cgroups{Driver: cgroupname.Cgroupfs}}, &cgroupDriver{driver: d}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Kubeletconfig struct{ CgroupDriver string }
+		}
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got.Kubeletconfig.CgroupDriver
+	}
+	if got := shown(""); got != "cgroupfs" {
+		t.Errorf("before the runtime is up: %q", got)
+	}
+	if got := shown(cgroupname.Systemd); got != "systemd" {
+		t.Errorf("after that: %q", got)
 	}
 }

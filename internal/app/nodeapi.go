@@ -83,7 +83,7 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
 		Pods: n.core.Agent, Runtime: streamingRuntime{n.client, n.core.Observer}, Logs: exits,
 		SandboxEnded:  exits.SandboxStopped,
-		Configz:       c.Kubelet(),
+		Configz:       configz{c, n.driver},
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,
 		Enabled:    nodeapi.Enabled{Debugging: c.API.Debugging, SystemLogs: c.API.SystemLogs, Profiling: c.API.Profiling, DebugFlags: c.API.DebugFlags},
