@@ -23,7 +23,7 @@ func (d *deps) limitDaemons(ctx context.Context) error {
 		return nil
 	}
 	for _, of := range []struct {
-		who string
+		daemons string
 		config.ReservedCgroup
 	}{{"system", d.config.Cgroups.SystemReserved}, {"kube", d.config.Cgroups.KubeReserved}} {
 		if of.Enforce == config.EnforceNothing {
@@ -34,12 +34,12 @@ func (d *deps) limitDaemons(ctx context.Context) error {
 			limits.ProtectMemory, limits.MemoryMin = true, limits.Memory
 		}
 		if err := d.cgroups.LimitDaemons(ctx, of.Cgroup, limits); err != nil {
-			err = fmt.Errorf("enforce what is reserved (%sReservedCgroup %s): %w", of.who, of.Cgroup, err)
+			err = fmt.Errorf("enforce what is reserved (%sReservedCgroup %s): %w", of.daemons, of.Cgroup, err)
 			d.events.recorder.RecordNode(v1.EventTypeWarning, event.FailedNodeAllocatableEnforcement, err.Error())
 			d.fail(err)
 			return err
 		}
-		d.events.recorder.RecordNode(v1.EventTypeNormal, event.NodeAllocatableEnforced, fmt.Sprintf("Updated limits on %s reserved cgroup %s", of.who, of.Cgroup))
+		d.events.recorder.RecordNode(v1.EventTypeNormal, event.NodeAllocatableEnforced, fmt.Sprintf("Updated limits on %s reserved cgroup %s", of.daemons, of.Cgroup))
 	}
 	return nil
 }

@@ -159,11 +159,11 @@ func (l *loader) reserveCPUs(k *kubeletconfig.KubeletConfiguration) {
 	k.SystemReserved[string(v1.ResourceCPU)] = strconv.Itoa(cpus.Size())
 }
 
-func enforcement(whom []string, all, compressible string) Enforcement {
+func enforcement(enforced []string, all, compressible string) Enforcement {
 	switch {
-	case slices.Contains(whom, all):
+	case slices.Contains(enforced, all):
 		return EnforceAll
-	case slices.Contains(whom, compressible):
+	case slices.Contains(enforced, compressible):
 		return EnforceCompressible
 	default:
 		return EnforceNothing
@@ -173,26 +173,26 @@ func enforcement(whom []string, all, compressible string) Enforcement {
 // checkEnforcement refuses what the kubelet refuses in enforceNodeAllocatable.
 func (l *loader) checkEnforcement(k *kubeletconfig.KubeletConfiguration) {
 	const setting = "enforceNodeAllocatable"
-	whom := k.EnforceNodeAllocatable
+	enforced := k.EnforceNodeAllocatable
 	needs := map[string]struct{ cgroup, field, other string }{
 		enforceKube:               {k.KubeReservedCgroup, "kubeReservedCgroup", enforceKubeCompressible},
 		enforceKubeCompressible:   {k.KubeReservedCgroup, "kubeReservedCgroup", ""},
 		enforceSystem:             {k.SystemReservedCgroup, "systemReservedCgroup", enforceSystemCompressible},
 		enforceSystemCompressible: {k.SystemReservedCgroup, "systemReservedCgroup", ""},
 	}
-	for i, name := range whom {
+	for i, name := range enforced {
 		need, reserved := needs[name]
 		switch {
-		case slices.Contains(whom[:i], name):
+		case slices.Contains(enforced[:i], name):
 			l.fail(setting, name, "is listed twice")
-		case name == enforceNone && len(whom) > 1:
+		case name == enforceNone && len(enforced) > 1:
 			l.fail(setting, name, "leave out the others, or none itself")
 		case name == enforcePods || name == enforceNone:
 		case !reserved:
 			l.fail(setting, name, "want pods, system-reserved, system-reserved-compressible, kube-reserved, kube-reserved-compressible or none")
 		case need.cgroup == "":
 			l.fail(setting, name, "set %s, too: the cgroup whose limits are meant", need.field)
-		case need.other != "" && slices.Contains(whom, need.other):
+		case need.other != "" && slices.Contains(enforced, need.other):
 			l.fail(setting, name, "can't be used with %s", need.other)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// silentPause is the time after which systemd is asked again to limit all pods together, if it did not answer.
-const silentPause = time.Minute
+// retryBackoff is the time after which systemd is asked again to limit all pods together, if it did not answer.
+const retryBackoff = time.Minute
 
 // LimitAll makes the cgroup above all pods and writes the limits of all pods together, if they
 // changed. If that fails, pods run all the same: it is logged once, and retried the next time. It does nothing while
@@ -44,7 +44,7 @@ func (p *Pods) LimitAll(ctx context.Context) {
 		}
 		p.unlimited = true
 		if errors.Is(err, context.DeadlineExceeded) { // pods that start one after the other must not wait for it again
-			p.allRetry = time.Now().Add(silentPause)
+			p.allRetry = time.Now().Add(retryBackoff)
 		}
 		return
 	}

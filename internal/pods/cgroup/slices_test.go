@@ -213,7 +213,7 @@ func TestASilentSystemdIsNotAskedByEachPod(t *testing.T) {
 		if f.versions != 1 {
 			t.Errorf("asked %d times at once", f.versions)
 		}
-		time.Sleep(silentPause)
+		time.Sleep(retryBackoff)
 		f.fails = nil
 		p.LimitAll(t.Context())
 		if got := f.called(); len(got) != 1 || !strings.HasPrefix(got[0], "start berth.slice CPUWeight") {
