@@ -20,7 +20,8 @@ elif [[ -d /berth/lasting ]]; then
 else
 	# These show that cgroups are as good in version 2.
 	try pods TestResourcesInTheKernel TestDownEndsWhatIsLeftInACgroup TestUsersOfItsOwn \
-		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS TestPodsInSlicesOfSystemd
+		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS TestPodsInSlicesOfSystemd \
+		TestAPodWhoseCgroupVanishedComesBack TestCgroupsOfDaemons
 	try host TestDownLeavesNothing &
 	try telemetry TestUsageIsTold
 	wait
