@@ -34,7 +34,7 @@ func TestOnAMachineOfItsOwn(t *testing.T) {
 	for _, boot := range []struct {
 		parameters string // of the kernel
 		tests      int
-	}{{"security=apparmor", 15}, {"security=selinux", 2}, {"security=apparmor systemd.unified_cgroup_hierarchy=0", 1}} {
+	}{{"security=apparmor", 16}, {"security=selinux", 2}, {"security=apparmor systemd.unified_cgroup_hierarchy=0", 1}} {
 		began := time.Now()
 		out, err := start(t, data, boot.parameters)
 		passed, failed := outcomes(out)
