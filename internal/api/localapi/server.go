@@ -123,9 +123,9 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	switch {
 	case c.Pods == nil, c.Logs == nil, c.Log == nil:
-		return nil, errors.New("server: Pods, Logs and Log are needed")
+		return nil, errors.New("localapi: Pods, Logs and Log are needed")
 	case c.Streams < 0:
-		return nil, fmt.Errorf("server: Streams is %d, and can't be below 0", c.Streams)
+		return nil, fmt.Errorf("localapi: Streams is %d, and can't be below 0", c.Streams)
 	}
 	if c.Streams == 0 {
 		c.Streams = defaultStreams

@@ -92,10 +92,10 @@ func (c *Clients) Reconnect() { c.connections.CloseAll() }
 // yet.
 func New(c Config) (*Clients, error) {
 	if c.UserAgent == "" {
-		return nil, errors.New("kubeapi: UserAgent is needed")
+		return nil, errors.New("kubeclient: UserAgent is needed")
 	}
 	if c.HeartbeatTimeout < 0 {
-		return nil, fmt.Errorf("kubeapi: a heartbeat timeout of %v can't be", c.HeartbeatTimeout)
+		return nil, fmt.Errorf("kubeclient: a heartbeat timeout of %v can't be", c.HeartbeatTimeout)
 	}
 	base, err := Load(c.Kubeconfig)
 	if err != nil {
