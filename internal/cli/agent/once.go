@@ -115,7 +115,7 @@ func (o *onceFlags) runPod(cmd *cobra.Command, flags *config.Flags) (code int, e
 		return exitCannotRun, err
 	}
 	isolate(c, cmd.Flags().Changed("pod-cidr"))
-	lock, err := rootlock.Take(c.RootDir)
+	lock, err := rootlock.Acquire(c.RootDir)
 	if err != nil {
 		return exitCannotRun, err
 	}

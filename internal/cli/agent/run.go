@@ -77,7 +77,7 @@ func runAgent(cmd *cobra.Command, c *config.Config, log *logging.Logger) error {
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
-	lock, err := rootlock.Take(c.RootDir)
+	lock, err := rootlock.Acquire(c.RootDir)
 	if err != nil {
 		return err
 	}

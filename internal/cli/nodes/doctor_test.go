@@ -12,7 +12,7 @@ import (
 func TestTheDoctorLooksAtThePortsOfTheRoot(t *testing.T) {
 	other := t.TempDir()
 	ran := filepath.Join(t.TempDir(), "root")
-	lock, err := rootlock.Take(ran)
+	lock, err := rootlock.Acquire(ran)
 	mustDo(t, err)
 	lock.Release()
 	c, err := config.LoadOnHost(ran, config.Flags{}, nil)

@@ -43,8 +43,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("another berth (pid %d) works in %s: stop it first, or give this one its own --root-dir", e.pid, e.root)
 }
 
-// Take takes the lock of a root directory, which it makes if need be.
-func Take(root string) (*Lock, error) {
+// Acquire takes the lock of a root directory, which it makes if need be.
+func Acquire(root string) (*Lock, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("make the root directory: %w", err)
 	}
@@ -221,7 +221,7 @@ func (l *Lock) Release() {
 func TakeOver(ctx context.Context, root string) (*Lock, error) {
 	asked, unknown := 0, time.After(holderTimeout)
 	for {
-		lock, err := Take(root)
+		lock, err := Acquire(root)
 		var locked *HeldError
 		if !errors.As(err, &locked) {
 			return lock, err

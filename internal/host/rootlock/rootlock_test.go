@@ -17,7 +17,7 @@ import (
 func TestOnlyTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
 	// given a locked root whose file names a process that does not hold the lock
 	root := t.TempDir()
-	lock, err := Take(root)
+	lock, err := Acquire(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNobodyButRootCanHoldTheLock(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := Take(root)
+	lock, err := Acquire(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,19 +104,19 @@ func TestARootHasOneHolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "root")
-			lock, err := Take(root)
+			lock, err := Acquire(root)
 			mustDo(t, err)
 			damage(root)
 
 			// then nobody else gets it, and is told who has it
-			_, err = Take(root)
+			_, err = Acquire(root)
 			if locked := (*HeldError)(nil); !errors.As(err, &locked) || locked.pid != os.Getpid() {
 				t.Errorf("got %v, want that %d has it", err, os.Getpid())
 			}
 
 			// and it is there for others once it is given back
 			lock.Release()
-			again, err := Take(root)
+			again, err := Acquire(root)
 			mustDo(t, err)
 			again.Release()
 		})
@@ -131,7 +131,7 @@ func TestARootWhoseFileIsLockedIsTaken(t *testing.T) {
 	defer file.Close()
 	mustDo(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 
-	_, err = Take(root)
+	_, err = Acquire(root)
 
 	if locked := (*HeldError)(nil); !errors.As(err, &locked) || locked.pid != os.Getpid() {
 		t.Errorf("got %v, want that %d has it", err, os.Getpid())
@@ -163,7 +163,7 @@ func TestTheHolderOfALockIsKnownWithoutTryingIt(t *testing.T) {
 	if pid := Holder(root); pid != 0 {
 		t.Errorf("nothing is locked, and process %d is said to hold it", pid)
 	}
-	lock, err := Take(root)
+	lock, err := Acquire(root)
 	mustDo(t, err)
 	mustDo(t, os.WriteFile(filepath.Join(root, lockFile), []byte("1\n"), 0o600))
 	if pid := Holder(root); pid != os.Getpid() {
