@@ -67,11 +67,11 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 	c, client := d.config, d.client
 	return imagegc.New(imagegc.Config{
 		Policy: imagegc.Policy{High: c.Images.GCHigh, Low: c.Images.GCLow, MinAge: c.Images.GCMinAge, MaxAge: c.Images.GCMaxAge},
-		Images: func(ctx context.Context) ([]imagegc.Found, error) {
+		Images: func(ctx context.Context) ([]imagegc.RuntimeImage, error) {
 			images, err := client.Images(ctx)
-			var out []imagegc.Found
+			var out []imagegc.RuntimeImage
 			for _, i := range images {
-				out = append(out, imagegc.Found{ID: i.ID, Names: slices.Concat(i.Tags, i.Digests), Size: i.Size, Pinned: i.Pinned})
+				out = append(out, imagegc.RuntimeImage{ID: i.ID, Names: slices.Concat(i.Tags, i.Digests), Size: i.Size, Pinned: i.Pinned})
 			}
 			return out, err
 		},
@@ -83,8 +83,8 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 			}
 			return imagegc.ReadDisk(dir)
 		},
-		Remove: client.RemoveImage, Short: d.state.full, Known: loop.Synced(),
-		Rounds: func(there map[string]bool, began time.Time) {
+		Remove: client.RemoveImage, Short: d.state.full, PodsSynced: loop.Synced(),
+		OnRound: func(there map[string]bool, began time.Time) {
 			if err := d.records.Prune(there, began); err != nil {
 				d.log.Warn("records of images that are gone are left", "err", err)
 			}

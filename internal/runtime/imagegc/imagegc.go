@@ -25,8 +25,8 @@ const (
 	freeInterval = 30 * time.Second
 )
 
-// Found is an image of the runtime.
-type Found struct {
+// RuntimeImage is an image of the runtime.
+type RuntimeImage struct {
 	ID     string
 	Names  []string
 	Size   int64
@@ -37,27 +37,27 @@ type Found struct {
 type Config struct {
 	Policy Policy
 	// Images lists the images of the runtime.
-	Images func(ctx context.Context) ([]Found, error)
+	Images func(ctx context.Context) ([]RuntimeImage, error)
 	// InUse returns the reasons why images must stay, by ID and by name of the image.
 	InUse func(ctx context.Context) (map[string]string, error)
 	// Disk measures the file system of the images.
 	Disk func(ctx context.Context) (Disk, error)
 	// Remove removes an image with all of its names.
 	Remove func(ctx context.Context, id string) error
-	// Rounds is called at the end of each round with the IDs of the images that are left. It
+	// OnRound is called at the end of each round with the IDs of the images that are left. It
 	// may be nil.
-	Rounds func(there map[string]bool, began time.Time)
+	OnRound func(there map[string]bool, began time.Time)
 	// Warn is called with one of the reasons below when a round failed, or did not free enough.
 	// It may be nil.
 	Warn func(reason, message string)
 	// Short gets a value when the disk is short of room or inodes, regardless of the policy:
 	// then all unused images that are older than MinAge are removed. It may be nil.
 	Short <-chan struct{}
-	// Known is closed once all pods are known. Before that no image is removed because of Short:
+	// PodsSynced is closed once all pods are known. Before that no image is removed because of Short:
 	// the image of a pod that is still to come may be in no registry. Nil: all pods are known.
-	Known <-chan struct{}
-	File  *statefile.File // the state file
-	Log   *slog.Logger
+	PodsSynced <-chan struct{}
+	File       *statefile.File // the state file
+	Log        *slog.Logger
 }
 
 // Reasons, as users know them from the kubelet.
@@ -115,7 +115,7 @@ func (c *Collector) Run(ctx context.Context) {
 // next waits until a round is due and returns Collect or Free, or nil at the end. freed is
 // the time of the last Free.
 func (c *Collector) next(ctx context.Context, freed time.Time) (collect func(context.Context) (Report, error), _ time.Time) {
-	regular, rested, known := time.After(collectInterval), time.After(time.Until(freed.Add(freeInterval))), c.Known
+	regular, rested, known := time.After(collectInterval), time.After(time.Until(freed.Add(freeInterval))), c.PodsSynced
 	for {
 		short := c.Short
 		if rested != nil || known != nil {
@@ -270,12 +270,12 @@ func (c *Collector) remove(ctx context.Context, r *Report) {
 }
 
 func (c *Collector) endRound(began time.Time) {
-	if c.Rounds == nil {
+	if c.OnRound == nil {
 		return
 	}
 	there := map[string]bool{}
 	for id := range c.memory.Images {
 		there[id] = true
 	}
-	c.Rounds(there, began)
+	c.OnRound(there, began)
 }

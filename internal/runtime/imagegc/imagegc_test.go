@@ -17,7 +17,7 @@ import (
 
 // world is a disk of 100 bytes, with images on it and nothing else.
 type world struct {
-	images  []Found
+	images  []RuntimeImage
 	used    map[string]string
 	stuck   map[string]error
 	removed []string
@@ -37,7 +37,7 @@ func (w *world) collector(t *testing.T, p Policy) *Collector {
 	}
 	c, err := New(Config{
 		Policy: p, File: keeper.File(w.file, "when images were used"), Log: log,
-		Images: func(context.Context) ([]Found, error) { return slices.Clone(w.images), nil },
+		Images: func(context.Context) ([]RuntimeImage, error) { return slices.Clone(w.images), nil },
 		InUse:  func(context.Context) (map[string]string, error) { return w.used, nil },
 		Disk: func(context.Context) (Disk, error) {
 			if w.broken != nil {
@@ -54,11 +54,11 @@ func (w *world) collector(t *testing.T, p Policy) *Collector {
 				return err
 			}
 			w.removed = append(w.removed, id)
-			w.images = slices.DeleteFunc(w.images, func(f Found) bool { return f.ID == id })
+			w.images = slices.DeleteFunc(w.images, func(f RuntimeImage) bool { return f.ID == id })
 			return nil
 		},
-		Rounds: func(map[string]bool, time.Time) { w.rounds++ },
-		Warn:   func(reason, message string) { w.warned = append(w.warned, reason+": "+message) },
+		OnRound: func(map[string]bool, time.Time) { w.rounds++ },
+		Warn:    func(reason, message string) { w.warned = append(w.warned, reason+": "+message) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func (w *world) collector(t *testing.T, p Policy) *Collector {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{file: filepath.Join(t.TempDir(), "used.json"), used: map[string]string{}, images: []Found{
+	return &world{file: filepath.Join(t.TempDir(), "used.json"), used: map[string]string{}, images: []RuntimeImage{
 		{ID: "1", Names: []string{"localhost/a:1"}, Size: 40}, {ID: "2", Names: []string{"localhost/b:1"}, Size: 30}, {ID: "3", Size: 20, Pinned: true},
 	}}
 }
@@ -255,7 +255,7 @@ func TestNothingGoesForLackOfRoomBeforeAllPodsAreKnown(t *testing.T) {
 		// given a disk that is short of room before all pods are known
 		short, known := make(chan struct{}, 1), make(chan struct{})
 		c := w.collector(t, Policy{High: 100, Low: 100})
-		c.Short, c.Known = short, known
+		c.Short, c.PodsSynced = short, known
 		short <- struct{}{}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
