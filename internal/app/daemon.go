@@ -58,7 +58,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.core.Agent.Alive, Log: n.log}).Run)
 	group.Go("image gc", n.core.OnceUp(n.imageGC.Run))
 	if n.cluster != nil {
-		n.telemetry.Metrics.Joining(time.Now())
+		n.telemetry.Metrics.RegistrationStarted(time.Now())
 		n.cluster.start(group, rt, n.client, n.objects.API, n.core.Agent.Alive, fail)
 	}
 	for _, s := range a.sources {

@@ -49,7 +49,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Interval: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
-			Objects: collector.From(pod.SourceFile), Fill: local.WithOverhead,
+			Objects: collector.From(pod.SourceFile), Complete: local.WithOverhead,
 		})
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	if c.ManifestURL != (secret.URL{}) {
 		s, err := source.NewHTTP(source.HTTPConfig{
 			URL: c.ManifestURL, Header: c.ManifestHeaders, Node: c.NodeName, Interval: c.URLCheck,
-			State: filepath.Join(state, "http.json"), Log: log, Objects: collector.From(pod.SourceHTTP), Fill: local.WithOverhead,
+			State: filepath.Join(state, "http.json"), Log: log, Objects: collector.From(pod.SourceHTTP), Complete: local.WithOverhead,
 		})
 		if err != nil {
 			return nil, err

@@ -57,9 +57,9 @@ type Node struct {
 	ForeignPorts []ForeignPort
 }
 
-// InClusterAs returns the machine with what its Node object says of it. object is nil without a cluster, or
+// WithNodeObject returns the machine with what its Node object says of it. object is nil without a cluster, or
 // before it is known.
-func (n Node) InClusterAs(object *v1.Node) Node {
+func (n Node) WithNodeObject(object *v1.Node) Node {
 	if object == nil {
 		return n
 	}

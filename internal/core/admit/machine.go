@@ -23,5 +23,5 @@ func (m Machine) Node() Node {
 	n := m.Fixed
 	n.SELinux, n.StrictGroups = m.Runtime.SELinux(), m.Runtime.StrictGroups()
 	n.Pressure, n.ForeignPorts = m.Pressure(), m.ForeignPorts()
-	return n.InClusterAs(m.InCluster())
+	return n.WithNodeObject(m.InCluster())
 }

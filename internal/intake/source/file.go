@@ -26,9 +26,9 @@ type FileConfig struct {
 	// Objects is called with all objects that pods may refer to, at the start and after
 	// each change, before the pods are sent. It may be nil.
 	Objects func(ctx context.Context, objects []runtime.Object)
-	// Fill returns a copy of a pod that is completed from the objects, such as with the
+	// Complete returns a copy of a pod that is completed from the objects, such as with the
 	// overhead of its RuntimeClass. nil: pods are complete.
-	Fill func(*v1.Pod) *v1.Pod
+	Complete func(*v1.Pod) *v1.Pod
 }
 
 // File is a folder of manifests: every *.yaml, *.yml and *.json in it. Its
@@ -76,7 +76,7 @@ func (f *File) Run(ctx context.Context, out chan<- pod.Snapshot) {
 
 func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 	l := &fileLoop{
-		File: f, watch: w, send: sender{out: out, objects: f.Objects, fill: f.Fill},
+		File: f, watch: w, send: sender{out: out, objects: f.Objects, complete: f.Complete},
 		store:   lastGood{path: f.State, in: f.in},
 		files:   map[string]*file{},
 		writing: map[string]time.Time{}, progress: make(chan struct{}, 1),

@@ -33,8 +33,8 @@ type HTTPConfig struct {
 
 	// Objects is called with the objects that pods may refer to, as in FileConfig.
 	Objects func(ctx context.Context, objects []runtime.Object)
-	// Fill completes a pod, as in FileConfig.
-	Fill func(*v1.Pod) *v1.Pod
+	// Complete completes a pod, as in FileConfig.
+	Complete func(*v1.Pod) *v1.Pod
 }
 
 // HTTP is a URL that answers with a Pod, a list or several documents.
@@ -94,7 +94,7 @@ func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
 // Run sends snapshots until the context ends.
 func (h *HTTP) Run(ctx context.Context, out chan<- pod.Snapshot) {
 	defer h.client.CloseIdleConnections()
-	l := &httpLoop{HTTP: h, send: sender{out: out, objects: h.Objects, fill: h.Fill}, store: lastGood{path: h.State, in: h.in}}
+	l := &httpLoop{HTTP: h, send: sender{out: out, objects: h.Objects, complete: h.Complete}, store: lastGood{path: h.State, in: h.in}}
 	if !l.restore(ctx) {
 		return
 	}

@@ -151,7 +151,7 @@ func TestAPodIsCompletedByWhatItRefersTo(t *testing.T) {
 				known = len(objects)
 				s.objects(ctx, objects)
 			},
-			Fill: func(p *v1.Pod) *v1.Pod {
+			Complete: func(p *v1.Pod) *v1.Pod {
 				if known == 0 {
 					return p
 				}

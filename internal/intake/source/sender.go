@@ -62,9 +62,9 @@ func (in intake) collect(all []manifests) content {
 
 // sender sends objects and snapshots that differ from the last ones.
 type sender struct {
-	out     chan<- pod.Snapshot
-	objects func(context.Context, []runtime.Object) // nil: objects are not sent
-	fill    func(*v1.Pod) *v1.Pod                   // nil: pods are complete
+	out      chan<- pod.Snapshot
+	objects  func(context.Context, []runtime.Object) // nil: objects are not sent
+	complete func(*v1.Pod) *v1.Pod                   // nil: pods are complete
 
 	last        *pod.Snapshot
 	sentObjects []runtime.Object
@@ -90,10 +90,10 @@ func (s *sender) unchanged(snapshot pod.Snapshot) bool {
 // the context ended first.
 func (s *sender) send(ctx context.Context, snapshot pod.Snapshot, objects []runtime.Object) bool {
 	s.sendObjects(ctx, objects)
-	if s.fill != nil {
+	if s.complete != nil {
 		snapshot.Pods = slices.Clone(snapshot.Pods)
 		for i, p := range snapshot.Pods {
-			snapshot.Pods[i] = s.fill(p)
+			snapshot.Pods[i] = s.complete(p)
 		}
 	}
 	if s.unchanged(snapshot) {

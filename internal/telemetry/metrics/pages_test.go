@@ -105,7 +105,7 @@ func busy(t testing.TB, u usage) *Pages {
 	m.VolumeSetUp("kubernetes.io/secret", time.Second, errors.New("no"))
 	m.CSICalled("disk.example", "NodePublishVolume", "OK", time.Second)
 	m.Relisted(now, time.Second, time.Minute)
-	m.Joining(now)
+	m.RegistrationStarted(now)
 	m.Registered(now)
 	m.Checked("syncloop", nil)
 	m.Probed(Probe{UID: "uid-0", Namespace: "shop", Name: "web-0", Container: "app", Kind: "Liveness", Result: "successful", Took: time.Second})

@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// startup is how this node came into its cluster: when it was asked to, and when the
-// cluster had it. In nanoseconds since 1970; 0: not yet.
+// startup holds the times of the registration of this node in its cluster: its beginning, and its end. They are
+// in nanoseconds since 1970; 0: not yet.
 type startup struct {
 	began              time.Time // the agent
 	joined, registered atomic.Int64
 }
 
-// Joining and Registered are called when the agent begins to register its node, and when the
+// RegistrationStarted and Registered are called when the agent begins to register its node, and when the
 // cluster has it. Only the first call counts.
-func (m *Metrics) Joining(at time.Time) { m.startup.joined.CompareAndSwap(0, at.UnixNano()) }
+func (m *Metrics) RegistrationStarted(at time.Time) {
+	m.startup.joined.CompareAndSwap(0, at.UnixNano())
+}
 
 func (m *Metrics) Registered(at time.Time) { m.startup.registered.CompareAndSwap(0, at.UnixNano()) }
 
