@@ -327,7 +327,7 @@ func TestABurstStartsAFewAtATimeInOrder(t *testing.T) {
 		for _, p := range pods {
 			n.expectPhase(p.UID, v1.PodRunning)
 		}
-		if most := r.MostSandboxesAtOnce(); most != 2 {
+		if most := r.MaxConcurrentRunSandbox(); most != 2 {
 			t.Fatalf("%d sandboxes were made at once, want 2", most)
 		}
 	})

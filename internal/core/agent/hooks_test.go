@@ -24,7 +24,7 @@ func warmsUp(uid pod.UID) *v1.Pod {
 
 // noAnswer lets the postStart hooks of the node be without an answer.
 func (n *node) noAnswer() {
-	n.hooks.Fails("warmup", fmt.Errorf("exec in container: %w", pod.ErrNoAnswer))
+	n.hooks.SetError("warmup", fmt.Errorf("exec in container: %w", pod.ErrNoAnswer))
 }
 
 // expectWaiting checks that the postStart hook of a pod is waited for.
@@ -60,7 +60,7 @@ func TestAPostStartHookWithoutAnAnswerIsRunAgain(t *testing.T) {
 		}
 
 		// when the runtime answers, then the same container is up
-		n.hooks.Fails("warmup", nil)
+		n.hooks.SetError("warmup", nil)
 		time.Sleep(time.Minute)
 		n.expectPhase("a", v1.PodRunning)
 		if c := n.app("a"); !c.Ready || c.RestartCount != 0 || n.runtime.Calls("StartContainer") != 1 {
@@ -83,7 +83,7 @@ func TestAPostStartHookThatFailsInTheEnd(t *testing.T) {
 		n.expectWaiting("a")
 
 		// when the hook fails, and the runtime does not answer that its container is to be stopped
-		n.hooks.Fails("warmup", errors.New("too cold"))
+		n.hooks.SetError("warmup", errors.New("too cold"))
 		n.runtime.Fail("StopContainer", pod.ErrNoAnswer)
 		time.Sleep(time.Minute)
 		if c := n.app("a"); c.State.Waiting == nil || c.State.Waiting.Reason != pod.ReasonPostStartHookError || c.Ready {
@@ -95,7 +95,7 @@ func TestAPostStartHookThatFailsInTheEnd(t *testing.T) {
 		}
 
 		// then it is stopped as soon as that can be, and not kept
-		n.hooks.Fails("warmup", nil)
+		n.hooks.SetError("warmup", nil)
 		n.runtime.Fail("StopContainer", nil)
 		time.Sleep(time.Minute)
 		n.expectPhase("a", v1.PodRunning)
@@ -112,7 +112,7 @@ func TestAContainerThatEndsBeforeItsPostStartHookIsRestarted(t *testing.T) {
 		n.noAnswer()
 		n.wants(warmsUp("a"))
 		n.expectWaiting("a")
-		n.hooks.Fails("warmup", nil)
+		n.hooks.SetError("warmup", nil)
 		must(t, n.runtime.Exit("a", "app", 1))
 		time.Sleep(time.Minute)
 		n.expectPhase("a", v1.PodRunning)
@@ -161,7 +161,7 @@ func TestAnotherAgentRunsAPostStartHookThatDidNotEnd(t *testing.T) {
 				r, dir := fake.New(testImage), t.TempDir()
 				n := startNode(t, r, dir)
 				if interrupted {
-					n.hooks.Takes("warmup", time.Hour)
+					n.hooks.SetDuration("warmup", time.Hour)
 				} else {
 					n.noAnswer()
 				}
@@ -173,7 +173,7 @@ func TestAnotherAgentRunsAPostStartHookThatDidNotEnd(t *testing.T) {
 				n.noAnswer()
 				n.wants(warmsUp("a"))
 				n.expectWaiting("a")
-				n.hooks.Fails("warmup", nil)
+				n.hooks.SetError("warmup", nil)
 				time.Sleep(time.Minute)
 				n.expectPhase("a", v1.PodRunning)
 				if c := n.app("a"); !c.Ready || c.RestartCount != 0 {
@@ -206,7 +206,7 @@ func TestASidecarHoldsThePodUntilItsPostStartHookIsDone(t *testing.T) {
 		if n.runtime.Calls("StartContainer") != 1 {
 			t.Fatalf("%d containers were started", n.runtime.Calls("StartContainer"))
 		}
-		n.hooks.Fails("warmup", nil)
+		n.hooks.SetError("warmup", nil)
 		time.Sleep(time.Minute)
 		n.expectPhase("a", v1.PodRunning)
 	})
@@ -232,7 +232,7 @@ func TestAPreStopHookWithoutAnAnswerIsRunAgainWhileThereIsTime(t *testing.T) {
 				n.expectPhase("a", v1.PodRunning)
 
 				// when the runtime does not answer, then the stop is tried again, and so is the hook
-				n.hooks.Fails("drain", pod.ErrNoAnswer)
+				n.hooks.SetError("drain", pod.ErrNoAnswer)
 				n.runtime.Fail("StopContainer", pod.ErrNoAnswer)
 				n.wants()
 				time.Sleep(tc.silence)
@@ -247,7 +247,7 @@ func TestAPreStopHookWithoutAnAnswerIsRunAgainWhileThereIsTime(t *testing.T) {
 				}
 
 				// when the runtime is back, then the pod goes
-				n.hooks.Fails("drain", nil)
+				n.hooks.SetError("drain", nil)
 				n.runtime.Fail("StopContainer", nil)
 				time.Sleep(tc.most)
 				synctest.Wait()

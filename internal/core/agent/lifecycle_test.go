@@ -107,7 +107,7 @@ func TestAFailedPostStartHookKillsItsContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
-		n.hooks.Fails("warmup", errors.New("too cold"))
+		n.hooks.SetError("warmup", errors.New("too cold"))
 		p := webPod("a")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: exec("warmup")}
 		n.wants(p)
@@ -128,7 +128,7 @@ func TestPreStopAndTheSignalShareOneDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
-		n.hooks.Takes("drain", 12*time.Second)
+		n.hooks.SetDuration("drain", 12*time.Second)
 		p := webPod("a")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: exec("drain")}
 		n.wants(p)
@@ -152,7 +152,7 @@ func TestAPreStopHookThatHangsIsCutOffAtTheDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
-		n.hooks.Takes("drain", time.Hour)
+		n.hooks.SetDuration("drain", time.Hour)
 		p := webPod("a")
 		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: exec("drain")}
 		n.wants(p)

@@ -22,7 +22,7 @@ func asking(p *v1.Pod, cpu string) *v1.Pod {
 
 // stopping has a pod take so long to stop.
 func (n *node) stopping(p *v1.Pod, d time.Duration) *v1.Pod {
-	n.hooks.Takes(d.String(), d)
+	n.hooks.SetDuration(d.String(), d)
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: exec(d.String())}
 	return p
 }

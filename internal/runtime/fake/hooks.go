@@ -12,8 +12,8 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// Hooks implements execute.Hooks. It records the commands of exec hooks, and runs none: Takes and
-// Fails set how long a hook takes and whether it fails.
+// Hooks implements execute.Hooks. It records the commands of exec hooks, and runs none: SetDuration and
+// SetError set how long a hook takes and whether it fails.
 type Hooks struct {
 	mu        sync.Mutex
 	ran       []string
@@ -21,8 +21,8 @@ type Hooks struct {
 	errs      map[string]error
 }
 
-// Takes makes the exec hook with that command take d.
-func (h *Hooks) Takes(command string, d time.Duration) {
+// SetDuration makes the exec hook with that command take d.
+func (h *Hooks) SetDuration(command string, d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.durations == nil {
@@ -31,8 +31,8 @@ func (h *Hooks) Takes(command string, d time.Duration) {
 	h.durations[command] = d
 }
 
-// Fails makes the exec hook with that command fail.
-func (h *Hooks) Fails(command string, err error) {
+// SetError makes the exec hook with that command fail with err. Nil: it succeeds.
+func (h *Hooks) SetError(command string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.errs == nil {

@@ -164,8 +164,8 @@ func (r *Runtime) Stops() []Stop {
 	return slices.Clone(r.stops)
 }
 
-// MostSandboxesAtOnce returns the largest number of concurrent calls of RunSandbox so far.
-func (r *Runtime) MostSandboxesAtOnce() int {
+// MaxConcurrentRunSandbox returns the largest number of concurrent calls of RunSandbox so far.
+func (r *Runtime) MaxConcurrentRunSandbox() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.maxSandboxCalls
