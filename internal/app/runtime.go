@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/config"
 	"berth/internal/host/roots"
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/run"
 	"berth/internal/lib/statefile"
 	"berth/internal/runtime/bundle"
@@ -63,16 +64,15 @@ func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.L
 
 // await signals when a runtime that berth does not manage answers.
 func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
-	said := false
+	var streak logonce.Streak
 	for ctx.Err() == nil {
 		err := features.CheckRuntime(ctx, r.endpoint)
 		if err == nil {
 			r.signals.notifyUp()
 			return
 		}
-		if !said {
+		if streak.Failed(time.Now()) {
 			log.Warn("waiting for the container runtime", "endpoint", r.endpoint, "err", err)
-			said = true
 		}
 		select {
 		case <-time.After(time.Second):

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth/internal/lib/logonce"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 )
@@ -25,7 +26,8 @@ const reasonRuntimeNotReady = "ContainerRuntimeNotReady"
 
 // readRuntime lists the runtime, again after each failure, and sends the list to the loop.
 func (a *Agent) readRuntime(ctx context.Context) {
-	for logged := false; ; logged = true {
+	var streak logonce.Streak
+	for {
 		pods, err := a.InRuntime(ctx)
 		if err == nil {
 			if pods == nil {
@@ -34,7 +36,7 @@ func (a *Agent) readRuntime(ctx context.Context) {
 			send(ctx, a.listed, pods)
 			return
 		}
-		if !logged && ctx.Err() == nil {
+		if ctx.Err() == nil && streak.Failed(time.Now()) {
 			a.Log.Warn("pods wait until the container runtime answers", "err", err)
 		}
 		select {
