@@ -47,13 +47,13 @@ func (d *cgroupDriver) settle(ctx context.Context) error {
 	if d.get() != "" {
 		return nil
 	}
-	said, err := d.runtime.CgroupDriver(ctx)
+	reported, err := d.runtime.CgroupDriver(ctx)
 	if err != nil {
 		return err
 	}
-	driver, warning := chooseDriver(said, d.config.Cgroups.Driver)
+	driver, warning := chooseDriver(reported, d.config.Cgroups.Driver)
 	if warning != "" {
-		d.log.Warn(warning, "runtime", said, "cgroupDriver", d.config.Cgroups.Driver)
+		d.log.Warn(warning, "runtime", reported, "cgroupDriver", d.config.Cgroups.Driver)
 	}
 	if err := d.check(driver); err != nil && d.fail != nil {
 		d.fail(err)
@@ -66,18 +66,18 @@ func (d *cgroupDriver) settle(ctx context.Context) error {
 	return nil
 }
 
-// chooseDriver returns the driver that is in effect, given what the runtime says and what is configured, which are empty
-// if it does not or none is.
-func chooseDriver(said, configured cgroupname.Driver) (driver cgroupname.Driver, warning string) {
+// chooseDriver returns the driver that is in effect, from the driver that the runtime reported, "" if it reports none,
+// and the configured driver, "" if none is.
+func chooseDriver(reported, configured cgroupname.Driver) (driver cgroupname.Driver, warning string) {
 	switch {
-	case said == "" && configured == "":
+	case reported == "" && configured == "":
 		return cgroupname.Cgroupfs, ""
-	case said == "":
+	case reported == "":
 		return configured, ""
-	case configured == cgroupname.Systemd && said != configured: // cgroupfs is the kubelet's default, which a runtime may always replace
-		return said, "the configured cgroup driver is not that of the container runtime, which is in effect"
+	case configured == cgroupname.Systemd && reported != configured: // cgroupfs is the kubelet's default, which a runtime may always replace
+		return reported, "the configured cgroup driver is not that of the container runtime, which is in effect"
 	default:
-		return said, ""
+		return reported, ""
 	}
 }
 
@@ -159,5 +159,5 @@ func (d *deps) settle(ctx context.Context) error {
 	if err := d.limitDaemons(ctx); err != nil {
 		return err
 	}
-	return d.records.Settle(ctx, d.client.ImageRef)
+	return d.records.RecoverPulls(ctx, d.client.ImageRef)
 }

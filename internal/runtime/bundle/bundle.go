@@ -120,7 +120,7 @@ func New(cfg Config) (*Runtime, error) {
 		cfg.PullTimeout = defaultPullTimeout
 	}
 	if cfg.PullTimeout < 0 {
-		return nil, fmt.Errorf("patience with registries of %s makes no sense", cfg.PullTimeout)
+		return nil, fmt.Errorf("a pull timeout of %s makes no sense", cfg.PullTimeout)
 	}
 	if cfg.Silence == 0 {
 		cfg.Silence = defaultSilence

@@ -58,7 +58,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"long bridge":      {func(c *Config) { c.Owner = ownerOf(t, "/r", "a-bridge-too-far", "10.88.0.0/16") }, "15 bytes"},
 		"odd bridge":       {func(c *Config) { c.Owner = ownerOf(t, "/r", "a/b", "10.88.0.0/16") }, "slashes"},
 		"no bridge":        {func(c *Config) { c.Owner = ownerOf(t, "/r", "", "10.88.0.0/16") }, "not a link name"},
-		"no patience":      {func(c *Config) { c.PullTimeout = -1 }, "patience"},
+		"negative timeout": {func(c *Config) { c.PullTimeout = -1 }, "pull timeout"},
 		"no silence":       {func(c *Config) { c.Silence = time.Millisecond }, "silent for longer"},
 		"no readiness":     {func(c *Config) { c.Ready = nil }, "readiness"},
 		"no images":        {func(c *Config) { c.HasImage = nil }, "one for images"},

@@ -92,7 +92,7 @@ func TestLifeOfTheRuntime(t *testing.T) {
 }
 
 func TestARuntimeThatHangsIsReplaced(t *testing.T) {
-	// given a pod, and little patience with a runtime that does not answer
+	// given a pod, and a short timeout for a runtime that does not answer
 	m := newMachine(t)
 	m.silence = 6 * time.Second
 	m.drop("hello.tar", m.archive("localhost/hello:1", ociarchive.Write))

@@ -147,7 +147,7 @@ func (s *supervisor) obtain() (process, error) {
 // of containerd, ended first.
 func (s *supervisor) awaitReady(life context.Context) bool {
 	late := time.Now().Add(readyWarnAfter)
-	said := false
+	logged := false
 	for {
 		check, cancel := context.WithTimeout(life, readyTimeout)
 		err := s.ready(check)
@@ -158,8 +158,8 @@ func (s *supervisor) awaitReady(life context.Context) bool {
 		if err == nil {
 			return true
 		}
-		if !said && time.Now().After(late) {
-			said = true
+		if !logged && time.Now().After(late) {
+			logged = true
 			s.log.Warn("containerd runs, but is not ready", "for", readyWarnAfter, "err", err)
 		}
 		if run.Sleep(life, readyPollInterval) != nil {

@@ -205,7 +205,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = open(t, dir)
-	if err := r.Settle(t.Context(), func(context.Context, string) (string, error) { return "sha256:2", nil }); err != nil {
+	if err := r.RecoverPulls(t.Context(), func(context.Context, string) (string, error) { return "sha256:2", nil }); err != nil {
 		t.Fatal(err)
 	}
 	if r.Allows("localhost/other:1", "localhost/other", "sha256:2", func() PodCredentials { return PodCredentials{} }) {

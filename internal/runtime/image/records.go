@@ -60,10 +60,10 @@ func OpenRecords(dir string, p Policy, log *slog.Logger) *Records {
 	return r
 }
 
-// Settle makes records of the pulls that a crash cut off. refOf returns the reference of the
-// image that has a name. Settle is called before any pull begins, and again if the runtime
+// RecoverPulls makes records of the pulls that a crash cut off. refOf returns the reference of the
+// image that has a name. RecoverPulls is called before any pull begins, and again if the runtime
 // did not answer.
-func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, image string) (string, error)) error {
+func (r *Records) RecoverPulls(ctx context.Context, refOf func(ctx context.Context, image string) (string, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entries, err := os.ReadDir(r.pulling)
@@ -75,7 +75,7 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 			_ = os.Remove(filepath.Join(r.pulling, e.Name()))
 			continue
 		}
-		err := r.settle(ctx, e.Name(), refOf)
+		err := r.recoverPull(ctx, e.Name(), refOf)
 		if errors.Is(err, pod.ErrNoAnswer) {
 			return fmt.Errorf("find out what came of a pull that was cut off: %w", err)
 		}
@@ -86,9 +86,9 @@ func (r *Records) Settle(ctx context.Context, refOf func(ctx context.Context, im
 	return nil
 }
 
-// settle makes a record of a pull that was cut off. If it can't, no image of that name counts
+// recoverPull makes a record of a pull that was cut off. If it can't, no image of that name counts
 // as preloaded.
-func (r *Records) settle(ctx context.Context, file string, refOf func(ctx context.Context, image string) (string, error)) error {
+func (r *Records) recoverPull(ctx context.Context, file string, refOf func(ctx context.Context, image string) (string, error)) error {
 	p := &openPull{}
 	r.pulls[file] = p
 	i, err := readIntent(filepath.Join(r.pulling, file))

@@ -39,7 +39,7 @@ func newBook(t *testing.T) *book {
 func (b *book) restart() {
 	b.t.Helper()
 	b.Records = OpenRecords(b.dir, b.policy, slog.New(slog.NewTextHandler(b.log, nil)))
-	b.must(b.Settle(b.t.Context(), func(_ context.Context, image string) (string, error) {
+	b.must(b.RecoverPulls(b.t.Context(), func(_ context.Context, image string) (string, error) {
 		if image != app {
 			return "", errors.New("no such name")
 		}
@@ -265,13 +265,13 @@ func TestAPullThatWasCutOffIsSettledOnceTheRuntimeAnswers(t *testing.T) {
 	b.Records = OpenRecords(b.dir, b.policy, slog.New(slog.DiscardHandler))
 
 	// when the runtime does not answer, then it is to be asked again
-	err := b.Settle(t.Context(), func(context.Context, string) (string, error) { return "", fmt.Errorf("look: %w", pod.ErrNoAnswer) })
+	err := b.RecoverPulls(t.Context(), func(context.Context, string) (string, error) { return "", fmt.Errorf("look: %w", pod.ErrNoAnswer) })
 	if !errors.Is(err, pod.ErrNoAnswer) {
 		t.Fatalf("got %v", err)
 	}
 
 	// when it answers, then the image is what it was: preloaded
-	b.must(b.Settle(t.Context(), func(context.Context, string) (string, error) { return b.has, nil }))
+	b.must(b.RecoverPulls(t.Context(), func(context.Context, string) (string, error) { return b.has, nil }))
 	b.expect(true, true)
 	b.expectFiles("pulling", 0)
 }

@@ -131,7 +131,7 @@ func TestAnAgentThatStartsWhileTheRuntimeStandsStill(t *testing.T) {
 
 func TestOurRuntimeIsReplacedWhenItHangs(t *testing.T) {
 	t.Parallel()
-	// given an agent that has little patience, and pods
+	// given an agent with short timeouts, and pods
 	n := kit.NewNode(t)
 	n.Apply("pods.yaml", execProbed("one"), kit.NewPod("plain", "serve", ":8080"))
 	n.Start("--runtime-silence-limit", "10s")
