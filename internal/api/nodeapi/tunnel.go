@@ -88,9 +88,9 @@ func dialSPDY(r *http.Request, location *url.URL, version string) (net.Conn, *bu
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		defer func() { _ = response.Body.Close() }()
-		said, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		message, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 		_ = conn.Close()
-		return nil, nil, fmt.Errorf("ask the runtime for a port-forward: it says %s: %s", response.Status, strings.TrimSpace(string(said)))
+		return nil, nil, fmt.Errorf("ask the runtime for a port-forward: it says %s: %s", response.Status, strings.TrimSpace(string(message)))
 	}
 	return conn, reader, nil
 }

@@ -17,7 +17,7 @@ import (
 // The exit codes of diff(1).
 const (
 	exitDifferent = 1
-	exitTrouble   = 2
+	exitFailed    = 2
 )
 
 func newDiffCommand() *cobra.Command {
@@ -43,7 +43,7 @@ manifest would be refused.`,
 			changed, err := diff(cmd, args, &manifests, output)
 			switch {
 			case err != nil:
-				return &cmdutil.ExitError{Code: exitTrouble, Err: err}
+				return &cmdutil.ExitError{Code: exitFailed, Err: err}
 			case changed:
 				return &cmdutil.ExitError{Code: exitDifferent}
 			}

@@ -97,11 +97,11 @@ func TestDiff(t *testing.T) {
 	}
 	broken := clitest.Folder(t, map[string]string{"web.yaml": clitest.GoodPod + "nonsense: 1\n"})
 	got = a.Berth(t, "diff", "-f", broken)
-	if got.Code != exitTrouble || !strings.Contains(got.Stderr, "refused: "+broken+"/web.yaml:") || !strings.Contains(got.Stderr, "error: 1 manifest would be refused") {
+	if got.Code != exitFailed || !strings.Contains(got.Stderr, "refused: "+broken+"/web.yaml:") || !strings.Contains(got.Stderr, "error: 1 manifest would be refused") {
 		t.Errorf("got %+v", got)
 	}
 	none := clitest.NoAgent(t, root)
-	if got := none.Berth(t, "diff", "-f", same); got.Code != exitTrouble || !strings.HasPrefix(got.Stderr, "error: berth is not running") {
+	if got := none.Berth(t, "diff", "-f", same); got.Code != exitFailed || !strings.HasPrefix(got.Stderr, "error: berth is not running") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -171,11 +171,11 @@ func roundUp(list v1.ResourceList) {
 func defaultResize(c *v1.Container) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		_, requested := c.Resources.Requests[name]
-		said := false
+		hasPolicy := false
 		for _, p := range c.ResizePolicy {
-			said = said || p.ResourceName == name
+			hasPolicy = hasPolicy || p.ResourceName == name
 		}
-		if requested && !said {
+		if requested && !hasPolicy {
 			c.ResizePolicy = append(c.ResizePolicy, v1.ContainerResizePolicy{ResourceName: name, RestartPolicy: v1.NotRequired})
 		}
 	}

@@ -107,7 +107,7 @@ func (k Kernel) Unmount(ctx context.Context, m MountPoint) error {
 	defer cancel()
 	err := helper(ctx, "umount", append(slices.Clone(k.Unmounter), m.Path))
 	var ended *helperError
-	if errors.As(err, &ended) && ended.code > 0 && ended.said == "" {
+	if errors.As(err, &ended) && ended.code > 0 && ended.stderr == "" {
 		return unix.Errno(ended.code)
 	}
 	return err
@@ -154,8 +154,8 @@ func helper(ctx context.Context, name string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	proc.SetProcessGroup(cmd)
 	cmd.WaitDelay = time.Second
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
@@ -164,8 +164,8 @@ func helper(ctx context.Context, name string, args []string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s did not end: %w", name, ctx.Err())
 	case errors.As(err, &exit):
-		text, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
-		return &helperError{code: exit.ExitCode(), said: text}
+		text, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return &helperError{code: exit.ExitCode(), stderr: text}
 	default:
 		return err
 	}
@@ -173,11 +173,11 @@ func helper(ctx context.Context, name string, args []string) error {
 
 // helperError is the exit code and the error output of a program that failed.
 type helperError struct {
-	code int
-	said string
+	code   int
+	stderr string
 }
 
-func (e *helperError) Error() string { return fmt.Sprintf("exit status %d: %s", e.code, e.said) }
+func (e *helperError) Error() string { return fmt.Sprintf("exit status %d: %s", e.code, e.stderr) }
 
 func (Kernel) IsMount(path string) (bool, error) {
 	_, mounted, err := mountID(path)
