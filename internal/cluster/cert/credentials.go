@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"sync/atomic"
 )
 
@@ -11,8 +12,8 @@ import (
 type Credentials struct {
 	config  ClientConfig
 	missing bool
-	// client renews the certificate; nil until there is one, or if the kubeconfig has credentials
-	// that berth does not renew.
+	// client holds the certificate; nil until there is one, or if the kubeconfig has credentials
+	// that berth neither requested nor renews.
 	client atomic.Pointer[Client]
 }
 
@@ -43,8 +44,8 @@ func (c *Credentials) Certificate() *tls.Certificate {
 	return nil
 }
 
-// Run requests a missing certificate, and renews it before it expires, until ctx ends. It calls changed after each
-// new one. It returns errors that no further attempt can mend.
+// Run requests a missing certificate, and renews it before it expires if that is configured, until ctx ends. It calls
+// changed after each new one. It returns errors that no further attempt can mend.
 func (c *Credentials) Run(ctx context.Context, changed func()) error {
 	if c.missing {
 		if err := c.bootstrap(ctx); err != nil {
@@ -55,7 +56,9 @@ func (c *Credentials) Run(ctx context.Context, changed func()) error {
 		}
 		changed()
 	}
-	c.client.Load().Run(ctx, changed)
+	if c.config.Rotate {
+		c.client.Load().Run(ctx, changed)
+	}
 	return nil
 }
 
@@ -63,7 +66,14 @@ func (c *Credentials) bootstrap(ctx context.Context) error {
 	if err := Bootstrap(ctx, c.config); err != nil {
 		return err
 	}
-	client, err := NewClient(c.config)
+	// The clients of the API server were made before the kubeconfig was: they show the certificate of a Client, also if
+	// it is not renewed.
+	config := c.config
+	config.Rotate = true
+	client, err := NewClient(config)
+	if err == nil && client == nil {
+		err = fmt.Errorf("the certificate that the cluster signed is not that of node %s", c.config.Node)
+	}
 	c.client.Store(client)
 	return err
 }
