@@ -83,7 +83,7 @@ func newImageGC(d *deps, loop *agent.Agent) (*imagegc.Collector, error) {
 			}
 			return imagegc.ReadDisk(dir)
 		},
-		Remove: client.RemoveImage, Short: d.state.full, PodsSynced: loop.Synced(),
+		Remove: client.RemoveImage, Removed: d.telemetry.Metrics.ImageCollected, Short: d.state.full, PodsSynced: loop.Synced(),
 		OnRound: func(there map[string]bool, began time.Time) {
 			if err := d.records.Prune(there, began); err != nil {
 				d.log.Warn("records of images that are gone are left", "err", err)

@@ -18,15 +18,15 @@ type membership struct {
 }
 
 // newMembership reads the kubeconfig, and calls no server. It returns nil if this node is to be in no
-// cluster.
-func newMembership(c *config.Config, log *slog.Logger) (*membership, error) {
+// cluster. renewFailed is called for each failed attempt to get a client certificate.
+func newMembership(c *config.Config, renewFailed func(), log *slog.Logger) (*membership, error) {
 	if c.Cluster.Kubeconfig == "" {
 		return nil, nil
 	}
 	userAgent := kubeclient.UserAgent(c.Version, node.Kubernetes)
 	credentials, err := cert.NewCredentials(cert.ClientConfig{
 		Node: c.NodeName, CertDir: c.Cluster.CertDir, Kubeconfig: c.Cluster.Kubeconfig, BootstrapKubeconfig: c.Cluster.Bootstrap,
-		Rotate: c.Cluster.Rotate, UserAgent: userAgent, Log: log,
+		Rotate: c.Cluster.Rotate, UserAgent: userAgent, Failed: renewFailed, Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ func newServingCert(d *deps) (*cert.Serving, error) {
 	settings := cert.ServingConfig{
 		Node: c.NodeName, CertDir: c.Cluster.CertDir, CertFile: c.Cluster.TLSCert, KeyFile: c.Cluster.TLSKey,
 		Addresses: func() []v1.NodeAddress { return nil }, State: d.state.Keeper, Log: d.log,
+		Failed: d.telemetry.Metrics.ServerRenewFailed, Rotated: d.telemetry.Metrics.ServerRotated,
 	}
 	if joined := d.cluster; joined != nil {
 		settings.Bootstrap, settings.CSRs = c.Cluster.ServingBootstrap, joined.clients.General.CertificatesV1()

@@ -73,8 +73,13 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 		_, ok := d.desired.MirrorOf(p)
 		return ok
 	}
+	cgroupVersion := 1
+	if d.tree.V2() {
+		cgroupVersion = 2
+	}
 	pages, err := metrics.NewPages(metrics.PagesConfig{
-		Metrics: d.telemetry.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: node.Kubernetes, Stats: reader, Slots: pods.Executor.Slots.Usage,
+		CgroupVersion: cgroupVersion,
+		Metrics:       d.telemetry.Metrics, NodeName: c.NodeName, Version: c.Version, Kubernetes: node.Kubernetes, Stats: reader, Slots: pods.Executor.Slots.Usage,
 		Counts: func() metrics.Counts {
 			return measure.Count(d.desired.Pods(), mirrored, pods.Pool.Lives(), pods.Observer.All())
 		},

@@ -37,8 +37,13 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if listener != nil {
 		defer listener.Close()
 	}
+	telemetry, tracer, err := newTelemetry(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
 	// Mistakes in the configuration are found before anything is started.
-	member, err := newMembership(c, log)
+	member, err := newMembership(c, telemetry.Metrics.ClientRenewFailed, log)
 	if err != nil {
 		return err
 	}
@@ -57,11 +62,6 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	if err := enterCgroup(c, log); err != nil {
 		return err
 	}
-	telemetry, tracer, err := newTelemetry(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tracer.Stop() }() // spans that a collector does not take are lost
 	client, err := rt.connect(c, telemetry)
 	if err != nil {
 		return err

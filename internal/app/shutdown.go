@@ -12,7 +12,10 @@ type shutdownHandler struct {
 }
 
 func newShutdown(n *podRunner) (*shutdownHandler, error) {
-	settings := shutdown.Config{Pods: n.core.Pool, Gate: n.core.Agent, Log: n.log, Periods: n.config.Shutdown}
+	settings := shutdown.Config{
+		Pods: n.core.Pool, Gate: n.core.Agent, Log: n.log, Periods: n.config.Shutdown,
+		Began: n.stats.counts.ShutdownStarted, Ended: n.stats.counts.ShutdownEnded,
+	}
 	if n.cluster != nil {
 		settings.Show = n.cluster.node.SetShutdown
 	}

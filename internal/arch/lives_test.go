@@ -24,6 +24,7 @@ var holders = map[string]string{
 	"observe.Observer.known":    "forgetLife, by Forget",
 	"waterfall.Recorder.pods":   "forgetLife, by Telemetry.Gone",
 	"metrics.probeMetrics.pods": "forgetLife, by Telemetry.Gone",
+	"measure.terminated.byPod":  "forgetLife, by Telemetry.Gone",
 	"objects.Local.pods":        "forgetLife, by Unregister",
 	"objects.API.pods":          "forgetLife, by Unregister",
 	"objects.watched.pods":      "forgetLife, by Unregister",

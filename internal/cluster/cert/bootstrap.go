@@ -47,6 +47,7 @@ type ClientConfig struct {
 
 	Rotate    bool // renew the certificate before it expires
 	UserAgent string
+	Failed    func() // called for each failed attempt to get a certificate; may be nil
 	Log       *slog.Logger
 }
 
@@ -121,7 +122,7 @@ func (c ClientConfig) bootstrapClients() (*kubeclient.Clients, error) {
 type connector func() (certificatesv1.CertificatesV1Interface, error)
 
 func (c ClientConfig) bootstrap(ctx context.Context, connect connector) error {
-	r := &report{what: "client certificate", log: c.Log}
+	r := &report{what: "client certificate", log: c.Log, onFailure: c.Failed}
 	defer r.close()
 	s, err := newStore(c.CertDir, clientName, nil, r, func(*tls.Certificate) {})
 	if err != nil {

@@ -56,7 +56,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 
 func newClient(c ClientConfig, files rest.TLSClientConfig, ask asker) (*Client, error) {
 	out := &Client{config: c, changed: make(chan struct{}, 1)}
-	r := &report{what: "client certificate", log: c.Log}
+	r := &report{what: "client certificate", log: c.Log, onFailure: c.Failed}
 	given, unreadable := pairOf(files)
 	s, err := newStore(c.CertDir, clientName, given, r, out.update)
 	if err != nil {

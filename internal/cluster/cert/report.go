@@ -31,6 +31,8 @@ const (
 type report struct {
 	what string // which certificate
 	log  *slog.Logger
+	// onFailure is called for each failure. May be nil.
+	onFailure func()
 
 	mu       sync.Mutex
 	streak   logonce.Streak
@@ -47,6 +49,9 @@ func (r *report) failed(err error) {
 		return // the failure is the end of the context
 	}
 	r.stopHint()
+	if r.onFailure != nil {
+		r.onFailure()
+	}
 	if r.streak.FailedAs(kindOf(err), time.Now()) {
 		r.log.Warn("no new "+r.what+" yet; trying again", "err", err)
 	}

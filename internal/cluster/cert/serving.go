@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
@@ -31,7 +32,11 @@ type ServingConfig struct {
 	// Addresses returns the addresses of the node, as the API server has them. It is called
 	// about once a second, and must make no request. None: they are not known yet.
 	Addresses func() []v1.NodeAddress
-	Log       *slog.Logger
+	// Failed is called for each failed attempt to get a certificate from the cluster. May be nil.
+	Failed func()
+	// Rotated is called with the age of a certificate of the cluster when a new one has taken its place. May be nil.
+	Rotated func(age time.Duration)
+	Log     *slog.Logger
 }
 
 // Serving is the certificate with which a node answers.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	certificates "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,8 +25,13 @@ type signed struct {
 
 func newSigned(c ServingConfig) (*signed, error) {
 	s := &signed{}
-	r := &report{what: "serving certificate", log: c.Log}
-	kept, err := newStore(c.CertDir, servingName, nil, r, s.current.Store)
+	r := &report{what: "serving certificate", log: c.Log, onFailure: c.Failed}
+	kept, err := newStore(c.CertDir, servingName, nil, r, func(pair *tls.Certificate) {
+		before := s.current.Swap(pair)
+		if leaf, err := leafOf(before); err == nil && c.Rotated != nil {
+			c.Rotated(time.Since(leaf.NotBefore))
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

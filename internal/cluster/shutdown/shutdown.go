@@ -55,6 +55,9 @@ type Config struct {
 	// Show is called with the reason why this node takes no pods, and with nil when it does
 	// again. May be nil.
 	Show func(why error)
+	// Began and Ended are called when a shutdown of the machine begins to stop pods, and when it has stopped them or
+	// given up. May be nil.
+	Began, Ended func(time.Time)
 }
 
 // Manager stops the pods of a machine.
@@ -76,6 +79,12 @@ func New(c Config) (*Manager, error) {
 	}
 	if c.Show == nil {
 		c.Show = func(error) {}
+	}
+	if c.Began == nil {
+		c.Began = func(time.Time) {}
+	}
+	if c.Ended == nil {
+		c.Ended = func(time.Time) {}
 	}
 	return &Manager{Config: c, turn: make(chan struct{}, 1)}, nil
 }
@@ -184,6 +193,8 @@ func (m *Manager) stopForShutdown(ctx context.Context) (late []string, err error
 	if err := m.close(ctx, goesDown(), errPrepares); err != nil {
 		return nil, err
 	}
+	m.Began(time.Now())
+	defer func() { m.Ended(time.Now()) }()
 	return m.stopAll(ctx, Plan(m.Pods.Active(), m.Periods), goesDown(), Order{}, func(Progress) {})
 }
 

@@ -44,6 +44,8 @@ type Config struct {
 	Disk func(ctx context.Context) (Disk, error)
 	// Remove removes an image with all of its names.
 	Remove func(ctx context.Context, id string) error
+	// Removed is called with each image that was removed: the reason is age or space. It may be nil.
+	Removed func(reason string)
 	// OnRound is called at the end of each round with the IDs of the images that are left. It
 	// may be nil.
 	OnRound func(there map[string]bool, began time.Time)
@@ -265,8 +267,20 @@ func (c *Collector) remove(ctx context.Context, r *Report) {
 		}
 		r.Freed += v.Size
 		delete(c.memory.Images, v.ID)
+		c.count(v)
 		c.Log.Info("image removed", "image", v.Name, "id", v.ID, "bytes", v.Size, "reason", v.Message)
 	}
+}
+
+func (c *Collector) count(v Verdict) {
+	if c.Removed == nil {
+		return
+	}
+	reason := "space"
+	if v.Aged {
+		reason = "age"
+	}
+	c.Removed(reason)
 }
 
 func (c *Collector) endRound(began time.Time) {

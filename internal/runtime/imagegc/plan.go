@@ -48,6 +48,7 @@ func (d Disk) UsedPercent() int {
 type Verdict struct {
 	Image
 	Remove  bool
+	Aged    bool // it is removed because of MaxAge, and not for its room
 	Message string
 }
 
@@ -74,7 +75,7 @@ func Plan(images []Image, d Disk, p Policy, all bool, now time.Time) (verdicts [
 		case i.Pinned:
 			v.Message = "it is pinned"
 		case p.MaxAge > 0 && unused > p.MaxAge:
-			v.Remove, v.Message = true, fmt.Sprintf("not used for %s, which is more than %s", rounded(unused), p.MaxAge)
+			v.Remove, v.Aged, v.Message = true, true, fmt.Sprintf("not used for %s, which is more than %s", rounded(unused), p.MaxAge)
 		case now.Sub(i.Seen) < p.MinAge:
 			v.Message = fmt.Sprintf("it came %s ago, and stays for %s", rounded(now.Sub(i.Seen)), p.MinAge)
 		case all:

@@ -17,6 +17,7 @@ func Count(desired []*v1.Pod, mirrored func(*v1.Pod) bool, lives map[pod.UID]wor
 	for _, p := range desired {
 		wanted[p.UID], out.UIDs[p.UID] = true, true
 		add(&out.Desired, p)
+		out.Ephemeral += len(p.Spec.EphemeralContainers)
 		if l, ok := lives[p.UID]; ok && l.Phase < worker.Terminated {
 			add(&out.Active, p)
 		}

@@ -30,7 +30,8 @@ type Config struct {
 // Recorder implements the telemetry hooks.
 type Recorder struct {
 	Config
-	relisted atomic.Int64 // when the last list began, in nanoseconds since 1970
+	relisted   atomic.Int64 // when the last list began, in nanoseconds since 1970
+	terminated terminated
 }
 
 // New returns a Recorder.
@@ -38,7 +39,8 @@ func New(c Config) (*Recorder, error) {
 	if c.Metrics == nil || c.Waterfalls == nil {
 		return nil, errors.New("measure: metrics and waterfalls are required")
 	}
-	return &Recorder{Config: c}, nil
+	// A status has times in seconds.
+	return &Recorder{Config: c, terminated: terminated{since: time.Now().Truncate(time.Second), byPod: map[pod.UID][]string{}}}, nil
 }
 
 // SyncStarted is the hook of worker.Config. The names are the kubelet's.

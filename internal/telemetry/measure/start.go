@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/render"
 	"berth/internal/telemetry/waterfall"
 )
 
@@ -20,7 +21,11 @@ func (w *Recorder) Step(ctx context.Context, _ *v1.Pod, step string) (context.Co
 // Starting is called for each sync that brings a pod up.
 func (w *Recorder) Starting(p *v1.Pod) {
 	seen := pod.FirstSeen(p)
-	if w.Waterfalls.Open(p.UID, seen) && !seen.IsZero() {
+	if !w.Waterfalls.Open(p.UID, seen) {
+		return
+	}
+	w.Metrics.PodSeen(len(p.Spec.Containers))
+	if !seen.IsZero() {
 		w.Metrics.WorkerStarted(time.Since(seen))
 	}
 }
@@ -44,7 +49,7 @@ func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 		}
 		switch {
 		case phase == waterfall.Sandbox:
-			w.Metrics.Sandbox(what, now.Sub(began), err)
+			w.Metrics.Sandbox(what, render.OwnUsers(p), now.Sub(began), err)
 		case phase == waterfall.Queue && err == nil:
 			w.Metrics.SlotAcquired(now.Sub(began))
 		}
@@ -72,6 +77,7 @@ func kindOf(p *v1.Pod, container string) string {
 // StatusChanged is called with every new status of a pod. The start of a pod is over when the pod
 // is ready, or has ended.
 func (w *Recorder) StatusChanged(p *v1.Pod, s *v1.PodStatus) {
+	w.countTerminated(p, s)
 	ended := s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed
 	if !ended && !isReady(s) {
 		return
@@ -105,11 +111,14 @@ func (w *Recorder) started(p *v1.Pod, fall waterfall.Waterfall) {
 	if up.IsZero() || fall.Seen.IsZero() {
 		return
 	}
-	sli := time.Duration(-1)
-	if len(p.Spec.InitContainers) == 0 && !p.CreationTimestamp.IsZero() {
-		sli = max(0, up.Sub(p.CreationTimestamp.Time)-pulls)
+	sinceCreated, sli := time.Duration(-1), time.Duration(-1)
+	if !p.CreationTimestamp.IsZero() {
+		sinceCreated = max(0, up.Sub(p.CreationTimestamp.Time))
+		if len(p.Spec.InitContainers) == 0 {
+			sli = max(0, sinceCreated-pulls)
+		}
 	}
-	w.Metrics.PodStarted(up.Sub(fall.Seen), sli)
+	w.Metrics.PodStarted(up.Sub(fall.Seen), sinceCreated, sli)
 }
 
 func isReady(s *v1.PodStatus) bool {
@@ -124,5 +133,6 @@ func isReady(s *v1.PodStatus) bool {
 // Gone is called when nothing of a pod is left.
 func (w *Recorder) Gone(uid pod.UID) {
 	w.Waterfalls.Forget(uid)
+	w.terminated.forget(uid)
 	w.Metrics.Forget(uid)
 }

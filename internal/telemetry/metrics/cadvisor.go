@@ -21,7 +21,8 @@ type cadvisor struct {
 	swap, faults, oom                           *family
 	limit, period, quota, shares                *family
 	written, diskLimit, inodes, inodesTotal     *family
-	processes, seen, started                    *family
+	processes, threads, seen, started           *family
+	swapLimit                                   *family
 	rxBytes, rxPackets, rxErrors, rxDropped     *family
 	txBytes, txPackets, txErrors, txDropped     *family
 	work                                        work
@@ -47,10 +48,11 @@ func newCadvisor(at time.Time) *cadvisor {
 		faults:     counter("container_memory_failures_total", "Page faults."),
 		oom:        counter("container_oom_events_total", "Processes that were killed because memory was used up."),
 
-		limit:  gauge("container_spec_memory_limit_bytes", "Memory that may be used; 0 for no limit."),
-		period: gauge("container_spec_cpu_period", "Length of a period of the CPU quota, in microseconds."),
-		quota:  gauge("container_spec_cpu_quota", "CPU time that may be used in a period, in microseconds."),
-		shares: gauge("container_spec_cpu_shares", "Weight among others when the CPU is short."),
+		swapLimit: gauge("container_spec_memory_swap_limit_bytes", "Swap space that may be used; 0 for no limit."),
+		limit:     gauge("container_spec_memory_limit_bytes", "Memory that may be used; 0 for no limit."),
+		period:    gauge("container_spec_cpu_period", "Length of a period of the CPU quota, in microseconds."),
+		quota:     gauge("container_spec_cpu_quota", "CPU time that may be used in a period, in microseconds."),
+		shares:    gauge("container_spec_cpu_shares", "Weight among others when the CPU is short."),
 
 		written:     gauge("container_fs_usage_bytes", "What the container wrote to its own layer."),
 		diskLimit:   gauge("container_fs_limit_bytes", "Size of the file system that this is on."),
@@ -58,6 +60,7 @@ func newCadvisor(at time.Time) *cadvisor {
 		inodesTotal: gauge("container_fs_inodes_total", "Inodes of the file system that this is on."),
 
 		processes: gauge("container_processes", "Processes and threads."),
+		threads:   gauge("container_threads", "Processes and threads."),
 		seen:      gauge("container_last_seen", "When this was measured, in seconds since 1970."),
 		started:   gauge("container_start_time_seconds", "When it was started, in seconds since 1970."),
 
@@ -104,7 +107,7 @@ func cadvisorFamilies(s *stats.Snapshot) []*dto.MetricFamily {
 func (c *cadvisor) all() []*family {
 	return append([]*family{
 		c.cpu, c.user, c.system, c.periods, c.throttled, c.throttledTime, c.workingSet, c.usage, c.rss, c.cache, c.mapped, c.peak, c.swap, c.faults, c.oom,
-		c.limit, c.period, c.quota, c.shares, c.written, c.diskLimit, c.inodes, c.inodesTotal, c.processes, c.seen, c.started,
+		c.limit, c.period, c.quota, c.shares, c.written, c.diskLimit, c.inodes, c.inodesTotal, c.processes, c.threads, c.swapLimit, c.seen, c.started,
 		c.rxBytes, c.rxPackets, c.rxErrors, c.rxDropped, c.txBytes, c.txPackets, c.txErrors, c.txDropped,
 	}, c.work.all()...)
 }
@@ -139,8 +142,9 @@ func (c *cadvisor) addContainer(p *stats.Pod, of *stats.Container) {
 }
 
 func (c *cadvisor) addUsage(labels []label, u stats.Usage) {
-	c.cpu.addSeconds(labels, u.CPU, u.At)
+	c.cpu.addSeconds(with(labels, "cpu", "total"), u.CPU, u.At)
 	c.processes.addIf(labels, u.Processes, u.At)
+	c.threads.addIf(labels, u.Processes, u.At) // the kernel counts each thread as a process
 	m := u.Memory
 	if m == nil {
 		return
@@ -174,6 +178,11 @@ func (c *cadvisor) addDetail(labels []label, of *stats.Container) {
 			limit = *of.Memory.Limit
 		}
 		c.limit.add(labels, float64(limit), time.Time{})
+		swap := uint64(0)
+		if of.Memory.SwapLimit != nil {
+			swap = *of.Memory.SwapLimit
+		}
+		c.swapLimit.add(labels, float64(swap), time.Time{})
 	}
 }
 

@@ -26,6 +26,8 @@ type PagesConfig struct {
 	Version    string // of berth
 	Kubernetes string // the version that it stands in for, such as v1.36.3
 	Stats      Stats
+	// CgroupVersion is that of the hierarchy of cgroups: 1 or 2. 0: it is not shown.
+	CgroupVersion int
 	// Counts returns the present numbers of pods and containers.
 	Counts func() Counts
 	// Slots tells how many start slots are taken and free, and how many pods wait.

@@ -84,12 +84,20 @@ func busy(t testing.TB, u usage) *Pages {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	m.PodStarted(time.Second, time.Second)
+	m.PodStarted(time.Second, time.Second, time.Second)
+	m.PodSeen(2)
+	m.ContainerTerminated("container", 1, "Error")
+	m.ClientRenewFailed()
+	m.ServerRenewFailed()
+	m.ServerRotated(time.Hour)
+	m.ImageCollected("space")
+	m.ShutdownStarted(now)
+	m.ShutdownEnded(now)
 	m.WorkerStarted(time.Second)
 	m.WorkerSynced("sync", time.Second)
 	m.Phase("sandbox", time.Second)
 	m.SlotAcquired(time.Second)
-	m.Sandbox("", time.Second, errors.New("no"))
+	m.Sandbox("", true, time.Second, errors.New("no"))
 	m.ContainerStarted("container")
 	m.ContainerFailed("container", "RunContainerError")
 	m.ImagePulled(5<<20, time.Second)
@@ -113,10 +121,14 @@ func busy(t testing.TB, u usage) *Pages {
 	client.RequestLatency.Observe(t.Context(), "GET", url.URL{Host: "api"}, time.Second)
 	client.RateLimiterLatency.Observe(t.Context(), "GET", url.URL{Host: "api"}, time.Second)
 	client.RequestResult.Increment(t.Context(), "200", "GET", "api")
+	client.RequestRetry.IncrementRetry(t.Context(), "429", "GET", "api")
+	client.ResolverLatency.Observe(t.Context(), "api", time.Second)
+	client.RequestSize.Observe(t.Context(), "POST", "api", 100)
+	client.ResponseSize.Observe(t.Context(), "GET", "api", 100)
 	served := m.Watch("readwrite", func(*http.Request) Request { return Request{Path: "pods"} }, http.NotFoundHandler())
 	served.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/pods", nil))
 	p, err := NewPages(PagesConfig{
-		Metrics: m, NodeName: "box", Version: "1", Kubernetes: "v1.36.3", Stats: u,
+		Metrics: m, NodeName: "box", Version: "1", Kubernetes: "v1.36.3", Stats: u, CgroupVersion: 2,
 		Counts: func() Counts {
 			return Counts{
 				Running: 1, Containers: map[string]int{"running": 2, "exited": 1}, Desired: Kinds{1, 2}, Active: Kinds{1, 1}, Mirrors: 1,
@@ -205,7 +217,7 @@ func TestThePagesAreGood(t *testing.T) {
 var knownSins = map[string]bool{
 	"container_memory_cache": true, "container_memory_rss": true, "container_memory_swap": true, "container_memory_mapped_file": true,
 	"container_fs_inodes_total": true, "kubelet_preemptions": true, "kubelet_image_pull_duration_seconds": true,
-	"volume_manager_total_volumes": true,
+	"volume_manager_total_volumes": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
 }
 
 // describe is the type and the labels of a family, in which no line is twice.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,11 +18,14 @@ type podMetrics struct {
 	startDuration, startSLI, workerStart  prometheus.Histogram
 	worker, sandbox, phase, pull, cgroups *prometheus.HistogramVec
 	statusSync, wait                      prometheus.Histogram
+	containers, startTotal                prometheus.Histogram
 
 	startedPods, startedPodsErrors, orphans prometheus.Counter
 	sandboxErrors                           *prometheus.CounterVec
 	startedContainers                       *prometheus.CounterVec
 	startedContainersErrors                 *prometheus.CounterVec
+	terminatedContainers                    *prometheus.CounterVec
+	usernsPods, usernsPodsErrors            prometheus.Counter
 	restarted, rejections, preemptions      *prometheus.CounterVec
 	updates                                 *prometheus.CounterVec
 }
@@ -31,6 +35,9 @@ func newPodMetrics() podMetrics {
 		startDuration: histogram("kubelet_pod_start_duration_seconds", "Time from when a pod was first seen until its containers run.", startBuckets()),
 		startSLI: histogram("kubelet_pod_start_sli_duration_seconds",
 			"Time from the creation of a pod until it is seen to run, without image pulls and init containers.", startBuckets()),
+		startTotal: histogram("kubelet_pod_start_total_duration_seconds",
+			"Time from the creation of a pod until it is seen to run, with image pulls and init containers.", startBuckets()),
+		containers:  histogram("kubelet_containers_per_pod_count", "Containers of a pod.", prometheus.ExponentialBuckets(1, 2, 5)),
 		workerStart: histogram("kubelet_pod_worker_start_duration_seconds", "Time from when a pod was first seen until somebody worked on it.", prometheus.DefBuckets),
 		worker:      histograms("kubelet_pod_worker_duration_seconds", "Time of one turn of a pod's worker.", prometheus.DefBuckets, "operation_type"),
 		sandbox:     histograms("kubelet_run_podsandbox_duration_seconds", "Time to make a sandbox.", prometheus.DefBuckets, "runtime_handler"),
@@ -48,6 +55,9 @@ func newPodMetrics() podMetrics {
 		sandboxErrors:           counts("kubelet_run_podsandbox_errors_total", "Sandboxes that could not be made.", "runtime_handler"),
 		startedContainers:       counts("kubelet_started_containers_total", "Containers that were begun to be started.", "container_type"),
 		startedContainersErrors: counts("kubelet_started_containers_errors_total", "Containers that could not be started.", "container_type", "code"),
+		terminatedContainers:    counts("kubelet_terminated_containers_total", "Containers that have ended.", "container_type", "exit_code", "reason"),
+		usernsPods:              count("kubelet_started_user_namespaced_pods_total", "Pods with a user namespace for which a sandbox was begun."),
+		usernsPodsErrors:        count("kubelet_started_user_namespaced_pods_errors_total", "Pods with a user namespace for which a sandbox could not be made."),
 		restarted:               counts("kubelet_restarted_pods_total", "Pods that came again under the UID that they had.", "static"),
 		rejections:              counts("kubelet_admission_rejections_total", "Pods that may not run here.", "reason"),
 		preemptions:             counts("kubelet_preemptions", "Pods that were ended because a critical one needed their room.", "preemption_signal"),
@@ -59,6 +69,7 @@ func (p podMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		p.startDuration, p.startSLI, p.workerStart, p.worker, p.sandbox, p.phase, p.pull, p.cgroups, p.statusSync, p.wait,
 		p.startedPods, p.startedPodsErrors, p.orphans, p.sandboxErrors, p.startedContainers, p.startedContainersErrors,
+		p.terminatedContainers, p.usernsPods, p.usernsPodsErrors, p.containers, p.startTotal,
 		p.restarted, p.rejections, p.preemptions, p.updates,
 	}
 }
@@ -79,14 +90,20 @@ func counts(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// PodStarted observes the start of a pod: the time since the pod was first seen, and the time since its
-// creation without pulls, which is the start SLI. A negative sli is not observed.
-func (m *Metrics) PodStarted(sinceSeen, sli time.Duration) {
+// PodStarted observes the start of a pod: the time since the pod was first seen, the time since its creation, and that
+// time without pulls, which is the start SLI. A negative time is not observed.
+func (m *Metrics) PodStarted(sinceSeen, sinceCreated, sli time.Duration) {
 	m.pods.startDuration.Observe(sinceSeen.Seconds())
+	if sinceCreated >= 0 {
+		m.pods.startTotal.Observe(sinceCreated.Seconds())
+	}
 	if sli >= 0 {
 		m.pods.startSLI.Observe(sli.Seconds())
 	}
 }
+
+// PodSeen observes how many containers a pod has that a worker begins with.
+func (m *Metrics) PodSeen(containers int) { m.pods.containers.Observe(float64(containers)) }
 
 // WorkerStarted observes how long after it was seen a worker began with a pod.
 func (m *Metrics) WorkerStarted(sinceSeen time.Duration) {
@@ -106,9 +123,15 @@ func (m *Metrics) Phase(phase string, took time.Duration) {
 // SlotAcquired observes how long a pod waited for a start slot.
 func (m *Metrics) SlotAcquired(took time.Duration) { m.pods.wait.Observe(took.Seconds()) }
 
-// Sandbox counts an attempt to create a sandbox.
-func (m *Metrics) Sandbox(handler string, took time.Duration, err error) {
+// Sandbox counts an attempt to create a sandbox. userns says that the pod has a user namespace.
+func (m *Metrics) Sandbox(handler string, userns bool, took time.Duration, err error) {
 	m.pods.startedPods.Inc()
+	if userns {
+		m.pods.usernsPods.Inc()
+		if err != nil {
+			m.pods.usernsPodsErrors.Inc()
+		}
+	}
 	m.pods.sandbox.WithLabelValues(handler).Observe(took.Seconds())
 	if err != nil {
 		m.pods.startedPodsErrors.Inc()
@@ -122,6 +145,11 @@ func (m *Metrics) ContainerStarted(kind string) { m.pods.startedContainers.WithL
 
 func (m *Metrics) ContainerFailed(kind, reason string) {
 	m.pods.startedContainersErrors.WithLabelValues(kind, reason).Inc()
+}
+
+// ContainerTerminated counts a container that has ended.
+func (m *Metrics) ContainerTerminated(kind string, exitCode int32, reason string) {
+	m.pods.terminatedContainers.WithLabelValues(kind, strconv.Itoa(int(exitCode)), reason).Inc()
 }
 
 // ImagePulled observes the pull of an image. A size of 0 is not known.

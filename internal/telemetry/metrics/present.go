@@ -18,6 +18,7 @@ type Counts struct {
 	Active     Kinds // desired, and not ended
 	Mirrors    int
 	Working    map[Work]int // pods by the work that their workers do
+	Ephemeral  int          // ephemeral containers of the desired pods
 	UIDs       map[pod.UID]bool
 }
 
@@ -62,6 +63,7 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 		emit(k.name, k.help, float64(k.kinds.Static), "static", staticLabel(true))
 	}
 	emit("kubelet_mirror_pods", "Static pods that can be seen at the API server.", float64(now.Mirrors))
+	emit("kubelet_managed_ephemeral_containers", "Ephemeral containers of the pods that this node is asked to run.", float64(now.Ephemeral))
 	for work, n := range now.Working {
 		emit("kubelet_working_pods", "Pods that somebody works on.", float64(n),
 			"lifecycle", work.Lifecycle, "config", work.Config, "static", staticLabel(work.Static))
@@ -71,6 +73,9 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	emit("berth_start_slots", "Pods that may make their start calls at a time.", float64(free), "state", "free")
 	emit("berth_start_queue_length", "Pods that wait for a start slot.", float64(waiting))
 	emit("kubelet_node_name", "The name of this node; always 1.", 1, "node", c.NodeName)
+	if c.CgroupVersion != 0 {
+		emit("kubelet_cgroup_version", "Version of the cgroup hierarchy: 1 or 2.", float64(c.CgroupVersion))
+	}
 	p.versions(emit)
 	p.volumes(emit)
 	p.startup(emit)

@@ -73,21 +73,27 @@ func method(m string) string {
 
 // clientMetrics are about our own requests to the API server.
 type clientMetrics struct {
-	total             *prometheus.CounterVec
-	duration, limited *prometheus.HistogramVec
+	total, retries              *prometheus.CounterVec
+	duration, limited, resolved *prometheus.HistogramVec
+	requestBytes, responseBytes *prometheus.HistogramVec
 }
 
 func newClientMetrics() clientMetrics {
 	buckets := []float64{.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60}
+	sizes := []float64{64, 256, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
 	return clientMetrics{
-		total:    counts("rest_client_requests_total", "Requests to the API server.", "code", "method", "host"),
-		duration: histograms("rest_client_request_duration_seconds", "Time of requests to the API server.", buckets, "verb", "host"),
-		limited:  histograms("rest_client_rate_limiter_duration_seconds", "Time that requests waited for our own rate limit.", buckets, "verb", "host"),
+		retries:       counts("rest_client_request_retries_total", "Requests to the API server that were sent again.", "code", "verb", "host"),
+		resolved:      histograms("rest_client_dns_resolution_duration_seconds", "Time to resolve the name of the API server.", buckets, "host"),
+		requestBytes:  histograms("rest_client_request_size_bytes", "Size of requests to the API server.", sizes, "verb", "host"),
+		responseBytes: histograms("rest_client_response_size_bytes", "Size of answers of the API server.", sizes, "verb", "host"),
+		total:         counts("rest_client_requests_total", "Requests to the API server.", "code", "method", "host"),
+		duration:      histograms("rest_client_request_duration_seconds", "Time of requests to the API server.", buckets, "verb", "host"),
+		limited:       histograms("rest_client_rate_limiter_duration_seconds", "Time that requests waited for our own rate limit.", buckets, "verb", "host"),
 	}
 }
 
 func (c clientMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{c.total, c.duration, c.limited}
+	return []prometheus.Collector{c.total, c.retries, c.duration, c.limited, c.resolved, c.requestBytes, c.responseBytes}
 }
 
 // ClientGo returns the options for client-go's metrics.Register, so that its requests are counted
@@ -95,6 +101,8 @@ func (c clientMetrics) all() []prometheus.Collector {
 func (m *Metrics) ClientGo() clientgo.RegisterOpts {
 	return clientgo.RegisterOpts{
 		RequestLatency: latency{m.client.duration}, RateLimiterLatency: latency{m.client.limited}, RequestResult: results{m.client.total},
+		RequestRetry: retries{m.client.retries}, ResolverLatency: resolverLatency{m.client.resolved},
+		RequestSize: sizes{m.client.requestBytes}, ResponseSize: sizes{m.client.responseBytes},
 	}
 }
 
@@ -110,4 +118,25 @@ type results struct{ into *prometheus.CounterVec }
 // Increment implements the interface of client-go.
 func (r results) Increment(_ context.Context, code, method, host string) {
 	r.into.WithLabelValues(code, method, host).Inc()
+}
+
+type retries struct{ into *prometheus.CounterVec }
+
+// IncrementRetry implements the interface of client-go.
+func (r retries) IncrementRetry(_ context.Context, code, method, host string) {
+	r.into.WithLabelValues(code, method, host).Inc()
+}
+
+type resolverLatency struct{ into *prometheus.HistogramVec }
+
+// Observe implements the interface of client-go.
+func (l resolverLatency) Observe(_ context.Context, host string, took time.Duration) {
+	l.into.WithLabelValues(host).Observe(took.Seconds())
+}
+
+type sizes struct{ into *prometheus.HistogramVec }
+
+// Observe implements the interface of client-go.
+func (s sizes) Observe(_ context.Context, verb, host string, bytes float64) {
+	s.into.WithLabelValues(verb, host).Observe(bytes)
 }
