@@ -13,10 +13,10 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// allPodsCgroup returns the limits of the cgroup of all pods. It is called whenever a pod starts, since
-// the machine may change: huge pages are added while it runs. Reserved resources are kept from pods, unless
-// the configuration lends them. Thresholds of pressure are not kept from pods, or there would never be
-// pressure.
+// allPodsCgroup returns a function that returns the limits of the cgroup of all pods. It is called whenever
+// a pod starts, since the machine may change: huge pages may be added. Reserved resources are kept from
+// pods, unless the configuration lends them. The thresholds of memory and disk pressure are not: pods may
+// use the memory below them, and the pressure condition shows it.
 func allPodsCgroup(c *config.Config) func() (render.Cgroup, error) {
 	host := node.Host{Storage: c.RootDir}
 	var reserved v1.ResourceList
@@ -38,7 +38,7 @@ func allPodsCgroup(c *config.Config) func() (render.Cgroup, error) {
 	}
 }
 
-// idsTimeout is how long the program that knows the user IDs of this machine may take.
+// idsTimeout bounds the run of the program that reports the subordinate user IDs of this machine.
 const idsTimeout = 10 * time.Second
 
 // podIDRange returns the user IDs that are set aside for pods on this machine.

@@ -13,7 +13,7 @@ import (
 	"berth/internal/runtime/features"
 )
 
-// capacity describes what this machine has for pods.
+// capacity holds the resources of this machine, and its admission facts.
 type capacity struct {
 	memory      int64 // bytes, all of it
 	swap        int64 // bytes, all of it
@@ -23,7 +23,7 @@ type capacity struct {
 	reload func(context.Context) error
 }
 
-// nodeSettings returns what the configuration says of the Node.
+// nodeSettings returns the settings of the Node from the configuration.
 func nodeSettings(c *config.Config) node.Settings {
 	return node.Settings{
 		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
@@ -32,7 +32,7 @@ func nodeSettings(c *config.Config) node.Settings {
 	}
 }
 
-// nodeLimits returns how much has to be left of this machine.
+// nodeLimits returns the eviction thresholds of the configuration in the form of package node.
 func nodeLimits(p config.Pressure) node.Thresholds {
 	return node.Thresholds{
 		Memory: node.Threshold(p.Memory), Disk: node.Threshold(p.Disk), Inodes: node.Threshold(p.Inodes),
@@ -41,7 +41,8 @@ func nodeLimits(p config.Pressure) node.Thresholds {
 }
 
 // newCapacity reads the machine once: processors and memory do not change. joined is nil without a
-// cluster: pressure is not measured then, since all pods are static, and run in spite of it.
+// cluster. Pressure is not measured then, since all pods are static, and static pods are admitted
+// in spite of it.
 func newCapacity(c *config.Config, f *features.Features, ports *hostports.Recorder, joined *cluster) (*capacity, error) {
 	m, err := node.Host{Storage: c.RootDir}.ReadResources()
 	if err != nil {
@@ -60,10 +61,11 @@ func newCapacity(c *config.Config, f *features.Features, ports *hostports.Record
 	return out, nil
 }
 
-// forPods returns what all pods may have together.
+// forPods returns the resources that all pods together may request.
 func (c *capacity) forPods() v1.ResourceList { return c.allocatable }
 
-// labels returns the labels of the Node. Without a cluster they are the ones that local volumes select by.
+// labels returns the labels of the Node. Without a cluster they are the labels that local volumes select
+// by.
 func (c *capacity) labels() map[string]string {
 	if n := c.machine.InCluster(); n != nil {
 		return n.Labels

@@ -16,19 +16,19 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// cgroupDriver holds the cgroup driver of the container runtime, which is asked once it came up. The answer wins over the
-// configured driver, as for the kubelet: a runtime can't run containers in cgroups of another driver. A configured driver
-// that differs is only a warning, since the kubelet starts with it, too. The agent does end if pods run in
-// cgroups of the other driver: it would neither limit nor find them.
+// cgroupDriver holds the cgroup driver of the container runtime, which the runtime reports once it is up. The
+// reported driver wins over the configured one, as with the kubelet: a runtime can't run containers in cgroups of
+// another driver. A configured driver that differs is only a warning, since the kubelet starts with it, too. The
+// agent does end if pods run in cgroups of the other driver: it would neither limit nor find them.
 type cgroupDriver struct {
 	runtime interface {
 		CgroupDriver(ctx context.Context) (cgroupname.Driver, error)
 	}
 	config *config.Config
-	// occupied tells whether any process is below a cgroup, by its path, and systemd returns an error unless it is the init.
+	// occupied tells whether any process is in or below the cgroup at a path.
 	occupied func(path string) (bool, error)
-	systemd  func() error
-	fail     func(error) // ends the agent; nil: 'berth down' ends the pods of both drivers
+	systemd  func() error // returns an error unless systemd is the init process
+	fail     func(error)  // ends the agent; nil: 'berth down' ends the pods of both drivers
 	log      *slog.Logger
 
 	mu     sync.Mutex
@@ -115,11 +115,11 @@ func (c configz) MarshalJSON() ([]byte, error) {
 	return json.Marshal(k)
 }
 
-// cgroupInterval is the time between two looks at the cgroups of all pods that run.
+// cgroupInterval is the time between two checks of the cgroups of all running pods.
 const cgroupInterval = 15 * time.Second
 
-// watchCgroups enqueues pods whose cgroup vanished while something of them runs, which causes no event. The sync makes
-// them anew.
+// watchCgroups enqueues pods whose cgroup vanished while containers of them run, which causes no event. The sync
+// makes the cgroups again.
 func (c *podRunner) watchCgroups(ctx context.Context) {
 	for {
 		select {
@@ -135,7 +135,7 @@ func (c *podRunner) watchCgroups(ctx context.Context) {
 	}
 }
 
-// withoutCgroup returns the pods of which something runs, and whose cgroup does not exist.
+// withoutCgroup returns the pods that run, and whose cgroup does not exist.
 func withoutCgroup(pods []*v1.Pod, known []pod.Observed, exists func(*v1.Pod) bool) []pod.UID {
 	running := map[pod.UID]bool{}
 	for _, o := range known {
@@ -150,7 +150,8 @@ func withoutCgroup(pods []*v1.Pod, known []pod.Observed, exists func(*v1.Pod) bo
 	return out
 }
 
-// settle completes what was left open until the runtime is up: the cgroup driver, and the records of images.
+// settle does the work that had to wait for the runtime: it asks for the cgroup driver, limits cgroups by
+// it, and completes the records of images.
 func (d *deps) settle(ctx context.Context) error {
 	if err := d.driver.settle(ctx); err != nil {
 		return err

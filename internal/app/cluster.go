@@ -36,12 +36,12 @@ type cluster struct {
 	mirrors  *mirror.Manager
 	upstream *upstream.Upstream
 	pods     *source.API
-	// registered holds a value if the API server has created the Node: the first one, or one
-	// that takes the place of another. Mirror pods belong to their Node, and are made anew.
+	// registered holds a value if the API server has created the Node: the first one, or one that
+	// replaces a deleted one. Mirror pods belong to their Node, and are made anew.
 	registered chan struct{}
-	// changed holds a value if the Node was changed by others: volumes may have been attached.
+	// changed holds a value if other programs changed the Node: volumes may have been attached.
 	changed chan struct{}
-	// full gets a value if the disk has no room.
+	// full receives a value if the disk has no room.
 	full chan<- struct{}
 	// ready is closed once the Node and the services of the cluster are known. Pods of the
 	// cluster wait for it.
@@ -51,16 +51,16 @@ type cluster struct {
 // statusWorkers is the number of statuses that are written at a time.
 const statusWorkers = 4
 
-// clusterConfig is what a cluster is made of.
+// clusterConfig configures a cluster.
 type clusterConfig struct {
 	config  *config.Config
 	member  *membership // nil: the node is in no cluster
 	client  *cri.Client
 	ips     *addresses.Watcher
 	desired *desired.Set
-	full    chan<- struct{} // gets a value if the disk has no room
+	full    chan<- struct{} // receives a value if the disk has no room
 	events  node.Events
-	written func(time.Duration) // gets the time that each status took to be written
+	written func(time.Duration) // is called with the time that each status took to be written
 	log     *slog.Logger
 }
 
@@ -113,7 +113,7 @@ func newCluster(in clusterConfig) (*cluster, error) {
 	}, nil
 }
 
-// runtimeFacts reads what a Node says of its container runtime.
+// runtimeFacts reads the facts of the container runtime that the Node shows.
 func runtimeFacts(ctx context.Context, client *cri.Client) (node.Runtime, error) {
 	v, err := client.Version(ctx)
 	if err != nil {
@@ -162,7 +162,8 @@ func (u *cluster) start(group *run.Group, rt *containerRuntime, client *cri.Clie
 	group.Go("node pressure", u.pressureMonitor(client).Run)
 }
 
-// readinessMonitor makes the monitor that has the Node tell whether the runtime and the sync loop work.
+// readinessMonitor makes the monitor that sets the readiness of the Node by the health of the runtime
+// and the sync loop.
 func (u *cluster) readinessMonitor(client *cri.Client, alive func(context.Context) error, hints <-chan struct{}) node.ReadinessMonitor {
 	return node.ReadinessMonitor{
 		Status:     func(ctx context.Context) (node.RuntimeStatus, error) { return runtimeStatus(ctx, client) },
@@ -177,7 +178,7 @@ func runtimeStatus(ctx context.Context, client *cri.Client) (node.RuntimeStatus,
 	return node.RuntimeStatus{Runtime: info.Runtime, Network: info.Network}, err
 }
 
-// unanswered returns the calls that the runtime has not answered, as far as they concern the whole node.
+// unanswered returns the hung calls to the runtime that concern the whole node.
 func unanswered(client *cri.Client) []node.HungCall {
 	var out []node.HungCall
 	for _, u := range client.Unanswered() {
@@ -186,10 +187,10 @@ func unanswered(client *cri.Client) []node.HungCall {
 	return out
 }
 
-// imageDirTimeout is how long the runtime may take to tell where images are.
+// imageDirTimeout bounds the call that asks the runtime for the directory of its images.
 const imageDirTimeout = 5 * time.Second
 
-// pressureMonitor makes the monitor that has the Node tell which resources the machine is short of.
+// pressureMonitor makes the monitor that sets the pressure conditions of the Node.
 func (u *cluster) pressureMonitor(client *cri.Client) node.PressureMonitor {
 	host := u.host
 	return node.PressureMonitor{

@@ -20,7 +20,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// newCore makes the core of a loop, and the services that it calls for each pod.
+// newCore makes the core of the agent, and the services that it calls for each pod.
 func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*core.Core, error) {
 	c := in.config
 	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: in.log})

@@ -14,8 +14,8 @@ import (
 	"berth/internal/lib/run"
 )
 
-// daemon is the podRunner with the sources that bring it pods and the APIs that answer for it. Its parts
-// are finished, and stand still until start.
+// daemon is the podRunner with the sources of its pods and the APIs of the agent. Its parts are
+// finished, and do nothing until start.
 type daemon struct {
 	runner   *podRunner
 	sources  []podSource
@@ -45,9 +45,9 @@ func newDaemon(n *podRunner, serving *cert.Serving, logs *logging.Logger) (*daem
 	return &daemon{runner: n, sources: sources, shutdown: shutdown, nodeAPI: nodeAPI, localAPI: localAPI}, nil
 }
 
-// start sets the parts in motion. Requests are answered, and the cluster gets its Node, before the
-// runtime is there: it may take long, or hang. Only pods wait for it. socket is nil if there is no place
-// for a local socket.
+// start starts the parts. The APIs answer, and the cluster gets its Node, before the runtime is up,
+// which may take long: only pods wait for the runtime. socket is nil if there is no directory for a
+// local socket.
 func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Listeners, socket net.Listener, fail func(error)) {
 	n := a.runner
 	a.shutdown.start(group)
@@ -76,7 +76,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 // handleSignals passes signals of the runtime and of the cluster on to the parts that they concern,
 // until ctx ends.
 func handleSignals(ctx context.Context, n *podRunner, runtime *runtimeSignals) {
-	var registered, changed <-chan struct{} // never, without a cluster
+	var registered, changed <-chan struct{} // nil without a cluster
 	if n.cluster != nil {
 		registered, changed = n.cluster.registered, n.cluster.changed
 	}
@@ -88,7 +88,7 @@ func handleSignals(ctx context.Context, n *podRunner, runtime *runtimeSignals) {
 			if err := n.images.Loaded(ctx, runtime.takeImported()); err != nil {
 				n.log.Warn("images of an archive are not for all pods", "err", err)
 			}
-			n.refreshNode() // it lists the images
+			n.refreshNode() // the Node lists the images
 		case <-registered:
 			n.telemetry.Metrics.Registered(time.Now())
 			n.core.Agent.Remirror(ctx)

@@ -19,7 +19,7 @@ import (
 // limitDaemons limits the cgroups of daemons to the resources that are reserved for them, as enforceNodeAllocatable asks. A
 // cgroup that can't be limited ends the agent, as it does the kubelet.
 func (d *deps) limitDaemons(ctx context.Context) error {
-	if d.fail == nil { // pods are only ended
+	if d.fail == nil { // 'berth down' only ends pods
 		return nil
 	}
 	for _, of := range []struct {

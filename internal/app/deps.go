@@ -20,15 +20,15 @@ import (
 	"berth/internal/telemetry/measure"
 )
 
-// deps are the parts that are finished before the sync loop is made of them. None of them asks
-// the runtime anything while it is made: the runtime may not be there yet, or hang.
+// deps are the parts that are finished before the sync loop is made of them. None of them calls the
+// runtime while it is made: the runtime may not be up yet, or hang.
 type deps struct {
 	config    *config.Config
 	owner     roots.Owner
 	client    *cri.Client
 	up        <-chan struct{} // closed once the runtime came up for the first time
 	features  *features.Features
-	bundle    *bundle.Runtime // nil if the runtime was given
+	bundle    *bundle.Runtime // nil for a runtime that berth does not manage
 	records   *image.Records
 	telemetry *measure.Recorder
 	events    *eventRecorder
@@ -42,7 +42,7 @@ type deps struct {
 	tree      *cgroup.Tree
 	driver    *cgroupDriver
 	cgroups   *cgroup.Pods
-	fail      func(error) // ends the agent; nil: it goes on
+	fail      func(error) // ends the agent with an error; nil: errors do not end it
 	podsDir   string      // holds a directory of data for each pod
 	log       *slog.Logger
 }
@@ -56,7 +56,7 @@ type depsConfig struct {
 	member    *membership // nil if the node is in no cluster
 	state     *agentState
 	telemetry *measure.Recorder
-	fail      func(error) // ends the agent; nil: it goes on
+	fail      func(error) // ends the agent with an error; nil: errors do not end it
 	log       *slog.Logger
 }
 
@@ -114,7 +114,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	}, nil
 }
 
-// refreshNode has the Node written anew, if there is one.
+// refreshNode has the facts of the Node read again. It does nothing without a cluster.
 func (d *deps) refreshNode() {
 	if d.cluster != nil {
 		d.cluster.node.Refresh()

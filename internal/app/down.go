@@ -16,11 +16,10 @@ import (
 	"berth/internal/pods/volume"
 )
 
-// OwnGrace lets every pod take the time that it asks for.
+// OwnGrace gives every pod its own grace period.
 const OwnGrace = teardown.OwnGrace
 
-// Down stops all pods, each within grace seconds if that is not negative, and the
-// runtime if it is ours.
+// Down stops all pods, each within grace seconds if that is not negative, and the bundled runtime.
 func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) error {
 	owner, err := claimForTeardown(c, log)
 	if err != nil {
@@ -37,8 +36,8 @@ func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 	if err := stopAllPods(ctx, c, rt, state, grace, log); err != nil {
 		return err
 	}
-	// A driver that is no pod may have its socket in there, which keeps it mounted. The
-	// rest has to go all the same.
+	// A CSI driver that is not a pod may have its socket in a shared directory, which keeps the
+	// directory mounted. The rest is removed all the same.
 	var busy error
 	for _, dir := range sharedMountDirs(c) {
 		busy = errors.Join(busy, volume.UnshareMounts(dir))
@@ -91,7 +90,7 @@ func stopAllPods(ctx context.Context, c *config.Config, rt *containerRuntime, st
 		return fmt.Errorf("wait for the container runtime: %w", err)
 	}
 	alone := *c
-	alone.Cluster.Kubeconfig = ""    // its cluster has no say in this
+	alone.Cluster.Kubeconfig = ""    // pods are ended without the cluster
 	alone.Images.ProviderConfig = "" // nothing is pulled
 	d, err := newDeps(ctx, depsConfig{config: &alone, runtime: rt, client: client, state: state, telemetry: telemetry, log: log})
 	if err != nil {

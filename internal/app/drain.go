@@ -11,13 +11,13 @@ import (
 type Drains struct{ Manager *shutdown.Manager }
 
 // Drain implements localapi.Drains.
-func (d Drains) Drain(ctx context.Context, r api.DrainRequest, tell func(api.DrainEvent)) ([]string, error) {
+func (d Drains) Drain(ctx context.Context, r api.DrainRequest, report func(api.DrainEvent)) ([]string, error) {
 	order := shutdown.Order{Grace: r.Grace, Timeout: r.Timeout, KeepStatic: r.KeepStatic}
 	steps := map[shutdown.Step]api.DrainStep{
 		shutdown.Began: api.DrainBegan, shutdown.Stopping: api.DrainStopping, shutdown.Stopped: api.DrainStopped, shutdown.Late: api.DrainLate,
 	}
 	return d.Manager.Drain(ctx, order, func(p shutdown.Progress) {
-		tell(api.DrainEvent{Step: steps[p.Step], Pods: p.Pods, Pod: p.Pod, Seconds: p.Time.Seconds()})
+		report(api.DrainEvent{Step: steps[p.Step], Pods: p.Pods, Pod: p.Pod, Seconds: p.Time.Seconds()})
 	})
 }
 

@@ -10,13 +10,13 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// eventRecorder records Kubernetes events of this node and its pods: in a file of its own and, in a
+// eventRecorder records Kubernetes events of this node and its pods, in a state file and, in a
 // cluster, at the API server.
 type eventRecorder struct {
 	store    *event.Store
 	recorder *event.Recorder
 	sink     *event.APISink // nil without a cluster
-	// They stop one after the other: the recorder after the parts that record events, and the sink
+	// The groups stop one after the other: the recorder after the parts that record events, and the sink
 	// after the recorder.
 	recording, sending *run.Group
 }
@@ -35,7 +35,7 @@ func newEventRecorder(ctx context.Context, c *config.Config, member *membership,
 			return nil, err
 		}
 		settings.Sink = sink.Send
-		settings.Component = "kubelet" // people and tools of a cluster look for this name
+		settings.Component = "kubelet" // kubectl and alerts look for this name
 	}
 	recorder, err := event.New(settings)
 	if err != nil {

@@ -54,7 +54,7 @@ func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collect
 	}
 	if b := d.bundle; b != nil {
 		settings.PullProgress = func(ctx context.Context, repository string) (done, total int64) {
-			p, _ := b.Progress(ctx, repository) // it is asked again soon
+			p, _ := b.Progress(ctx, repository) // a failed call is repeated soon
 			return p.Done, p.Total
 		}
 		settings.PullTimeout = b.PullTimeout()

@@ -26,7 +26,7 @@ type localInventory struct {
 	podsDir    string
 }
 
-// newInventory makes the inventory of a node. closed tells why the node takes no pods, or nil.
+// newInventory makes the inventory of a node. closed returns why the node takes no pods, or nil.
 func newInventory(c *podRunner, closed func() error) (*localInventory, error) {
 	standalone, err := node.NewStandalone(node.StandaloneConfig{
 		Settings: nodeSettings(c.config), Machine: node.Host{Storage: c.config.RootDir}.Read, Addresses: c.ips.Read,
@@ -40,7 +40,7 @@ func newInventory(c *podRunner, closed func() error) (*localInventory, error) {
 	}, err
 }
 
-// Node implements localapi.Inventory. In a cluster it is the Node that all see there.
+// Node implements localapi.Inventory. In a cluster it returns the Node of the API server.
 func (i *localInventory) Node(ctx context.Context) (*v1.Node, error) {
 	if n := i.inCluster(); n != nil {
 		return n, nil

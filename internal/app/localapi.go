@@ -7,7 +7,7 @@ import (
 	"berth/internal/core/observe"
 )
 
-// newLocalAPI makes the API that the commands of this machine call.
+// newLocalAPI makes the API that the commands of berth call on this machine.
 func newLocalAPI(n *podRunner, nodeAPI *nodeAPIServer, drain *shutdown.Manager) (*localapi.Server, error) {
 	inventory, err := newInventory(n, drain.Closed)
 	if err != nil {

@@ -17,8 +17,8 @@ type membership struct {
 	clients     *kubeclient.Clients
 }
 
-// newMembership reads the kubeconfig, and calls no server. It returns nil if this node is to be in no
-// cluster. renewFailed is called for each failed attempt to get a client certificate.
+// newMembership reads the kubeconfig, and makes no request. It returns nil without a cluster. renewFailed is called
+// for each failed attempt to get a client certificate.
 func newMembership(c *config.Config, renewFailed func(), log *slog.Logger) (*membership, error) {
 	if c.Cluster.Kubeconfig == "" {
 		return nil, nil
@@ -35,7 +35,7 @@ func newMembership(c *config.Config, renewFailed func(), log *slog.Logger) (*mem
 	return &membership{credentials, clients}, err
 }
 
-// newClients makes the clients of the API server. Until there are credentials they are anonymous.
+// newClients makes the clients of the API server. They are anonymous until there are credentials.
 func newClients(settings *config.Cluster, credentials *cert.Credentials, userAgent string) (*kubeclient.Clients, error) {
 	k := kubeclient.Config{
 		Kubeconfig: settings.Kubeconfig, UserAgent: userAgent, QPS: float32(settings.QPS), Burst: settings.Burst,
@@ -50,8 +50,8 @@ func newClients(settings *config.Cluster, credentials *cert.Credentials, userAge
 	return kubeclient.New(k)
 }
 
-// start requests a missing certificate, and renews it before it expires. fail gets errors that no
-// further attempt can mend.
+// start requests a missing certificate, and renews it before it expires. fail is called with errors
+// that a retry can't mend.
 func (m *membership) start(group *run.Group, fail func(error)) {
 	if !m.credentials.Managed() {
 		return

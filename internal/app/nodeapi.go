@@ -27,7 +27,7 @@ const systemLogs = "/var/log"
 // nodeAPIServer is the API of this node, and the certificate that it serves with.
 type nodeAPIServer struct {
 	*nodeapi.API
-	serving *cert.Serving // nil: no port needs one
+	serving *cert.Serving // nil: no port needs a certificate
 }
 
 // newServingCert makes the serving certificate of the node. It returns nil if no port needs one.
@@ -53,7 +53,8 @@ func newServingCert(d *deps) (*cert.Serving, error) {
 	return cert.NewServing(settings)
 }
 
-// newCertificateExpiry reads the ends of the client and the serving certificate. Either may be nil.
+// newCertificateExpiry reads the expiry of the client certificate and of the serving certificate.
+// Either may be nil.
 func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExpiry {
 	until := func(c *tls.Certificate) time.Time {
 		if c == nil || c.Leaf == nil {
@@ -68,7 +69,7 @@ func newCertificateExpiry(joined *cluster, serving *cert.Serving) certificateExp
 	if serving != nil {
 		expiry.server = func() time.Time {
 			c, err := serving.GetCertificate(nil)
-			if err != nil { // there is none yet
+			if err != nil { // there is no certificate yet
 				return time.Time{}
 			}
 			return until(c)
@@ -110,7 +111,8 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 	return &nodeAPIServer{API: api, serving: serving}, err
 }
 
-// apiAccess says which requests are answered. Without a cluster there is no server to review them.
+// apiAccess returns which requests are allowed. Without a cluster there is no API server to review
+// them.
 func apiAccess(c *config.Config, joined *cluster) nodeapi.Access {
 	access := nodeapi.Access{
 		ClientCA: c.API.ClientCA, Anonymous: c.API.Anonymous,
@@ -125,7 +127,7 @@ func apiAccess(c *config.Config, joined *cluster) nodeapi.Access {
 	return access
 }
 
-// loopTimeout is how long the sync loop, which never blocks, may take to answer.
+// loopTimeout bounds the answer of the sync loop, which never blocks.
 const loopTimeout = 10 * time.Second
 
 // loopAlive returns an error if the sync loop is stuck.
@@ -135,7 +137,7 @@ func (c *podRunner) loopAlive(ctx context.Context) error {
 	return c.checked("syncloop", c.core.Agent.Alive(ctx))
 }
 
-// checked counts the result of a health check.
+// checked counts the result of a health check in the metrics, and returns it.
 func (c *podRunner) checked(check string, err error) error {
 	c.stats.counts.Checked(check, err)
 	return err
@@ -150,7 +152,7 @@ func apiLimits(l config.APILimits) nodeapi.Limits {
 	}
 }
 
-// apiPorts returns the addresses and ports of the node API.
+// apiPorts returns the addresses that the node API listens on.
 func apiPorts(c *config.Config) nodeapi.Addresses {
 	return nodeapi.Addresses{
 		Address: c.API.Address, Port: c.API.Port, ReadOnlyPort: c.API.ReadOnlyPort,
@@ -170,7 +172,7 @@ func (a *nodeAPIServer) start(group *run.Group, ports nodeapi.Listeners, fail fu
 	})
 }
 
-// streamingRuntime is the runtime for the requests of the node API, each bounded by cri.WithUserTimeout.
+// streamingRuntime calls the runtime for requests of the node API, each bounded by cri.WithUserTimeout.
 type streamingRuntime struct {
 	*cri.Client
 	observer *observe.Observer

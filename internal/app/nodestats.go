@@ -20,7 +20,7 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// waterfallsKept is the number of pods whose start is kept as a waterfall.
+// waterfallsKept is the number of pods whose start waterfall is kept.
 const waterfallsKept = 512
 
 // newTelemetry makes the recorder of metrics, traces and waterfalls. It is made before the parts that
@@ -51,7 +51,8 @@ type nodeStats struct {
 	counts *metrics.Metrics
 }
 
-// certificateExpiry tells until when the certificates of this node are good. Nil: it has none.
+// certificateExpiry returns when the certificates of this node expire. A nil function: there is no
+// such certificate.
 type certificateExpiry struct{ client, server func() time.Time }
 
 func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *core.Core, expiry certificateExpiry) (*nodeStats, error) {

@@ -19,7 +19,7 @@ import (
 	"berth/internal/pods/probe"
 )
 
-// podRunner runs pods on one runtime. All its parts are finished when it is made, and stand still until
+// podRunner runs pods on one runtime. All its parts are finished when it is made, and do nothing until
 // start.
 type podRunner struct {
 	*deps
@@ -57,7 +57,7 @@ func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certifi
 	}, nil
 }
 
-// start sets the parts in motion. snapshots come from the sources of pods.
+// start starts the parts. snapshots come from the sources of pods.
 func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 	c.core.Start(snapshots)
 	c.group.Go("probes", c.probes.Run)
@@ -76,10 +76,10 @@ func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 	c.events.start()
 }
 
-// stopTimeout is for how long a call to a runtime that hangs may hold up the end.
+// stopTimeout bounds how long a hung call to the runtime delays the end of the agent.
 const stopTimeout = 10 * time.Second
 
-// stop ends the parts and leaves the pods as they are.
+// stop ends the parts. Pods keep running.
 func (c *podRunner) stop() {
 	done := make(chan struct{})
 	go func() {

@@ -19,8 +19,8 @@ func newRegistry() (roots.Registry, error) {
 	return roots.Registry{Dir: roots.RegistryDir, Occupied: tree.OccupiedName, Networks: roots.MachineNetworks, Running: roots.ProcessRuns}, nil
 }
 
-// ClaimRoot claims what the root directory needs of the machine for the agent that is about to run, and sets the
-// names in c that were not set. Nothing is touched yet.
+// ClaimRoot claims the cgroups, links, addresses and ports of a root directory for the agent that is about to
+// run, and sets the names in c that were not set. It changes nothing but the registry.
 func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	registry, err := newRegistry()
 	if err != nil {
@@ -42,7 +42,7 @@ func ClaimRoot(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	return owner, nil
 }
 
-// claimForTeardown claims what is to be taken down of a root directory. c has the settings of its last run.
+// claimForTeardown claims a root directory that is to be taken down. c has the settings of its last run.
 func claimForTeardown(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	registry, err := newRegistry()
 	if err != nil {
@@ -56,7 +56,7 @@ func claimForTeardown(c *config.Config, log *slog.Logger) (roots.Owner, error) {
 	return owner, nil
 }
 
-// releaseRoot gives back what a root directory had on the machine.
+// releaseRoot removes the claims of a root directory from the registry.
 func releaseRoot(owner roots.Owner) error {
 	registry, err := newRegistry()
 	if err != nil {
@@ -65,8 +65,8 @@ func releaseRoot(owner roots.Owner) error {
 	return registry.Release(owner)
 }
 
-// podsElsewhere calls do with the directories of pods of the other agents on this machine, while
-// no other agent does the same.
+// podsElsewhere calls do with the pod directories of the other agents on this machine. It is
+// exclusive: no other agent of the machine is in do at the same time.
 func podsElsewhere(owner roots.Owner) func(do func(podsDirs []string) error) error {
 	return func(do func([]string) error) error {
 		registry, err := newRegistry()
@@ -83,10 +83,10 @@ func podsElsewhere(owner roots.Owner) func(do func(podsDirs []string) error) err
 	}
 }
 
-// CheckUsers refuses to take down a root directory whose runtime has pods of others.
+// CheckUsers refuses to take down a root directory whose runtime has pods of other agents.
 func CheckUsers(c *config.Config) error {
 	if c.RuntimeEndpoint != "" {
-		return nil // which is left alone
+		return nil // a runtime that berth does not manage is left alone
 	}
 	registry, err := newRegistry()
 	if err != nil {

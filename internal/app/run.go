@@ -29,7 +29,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 		return err
 	}
 	group.Go("state files", state.Run)
-	_ = state.Entry("the settings of this run", func() error { return c.Save() }).Save() // it is tried again
+	_ = state.Entry("the settings of this run", func() error { return c.Save() }).Save() // statefile retries
 	listener, err := localapi.ListenInRoot(c.RootDir, log)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	return exitError(ctx, ctx.Err())
 }
 
-// compose makes all parts, each from finished parts. They stand still until the daemon is started.
+// compose makes all parts, each from finished parts. They do nothing until the daemon is started.
 func compose(ctx context.Context, in depsConfig, logs *logging.Logger) (*daemon, error) {
 	d, err := newDeps(ctx, in)
 	if err != nil {
@@ -101,7 +101,7 @@ func compose(ctx context.Context, in depsConfig, logs *logging.Logger) (*daemon,
 	return a, nil
 }
 
-// shareMounts lets mounts in volumes propagate. Pods run without it, too.
+// shareMounts makes the mounts in volumes propagate. Pods run without it, too.
 func shareMounts(c *config.Config, log *slog.Logger) {
 	for _, dir := range sharedMountDirs(c) {
 		if err := volume.ShareMounts(dir); err != nil {
@@ -110,7 +110,7 @@ func shareMounts(c *config.Config, log *slog.Logger) {
 	}
 }
 
-// exitError returns the error with which the agent ends: nil if it was asked to end.
+// exitError returns the error with which the agent ends: nil after a signal to end.
 func exitError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

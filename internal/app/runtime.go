@@ -17,12 +17,12 @@ import (
 	"berth/internal/telemetry/measure"
 )
 
-// containerRuntime is the container runtime that an agent works with: its own, or the
-// one that it was given.
+// containerRuntime is the container runtime of an agent: the bundled one, or the one of
+// --container-runtime-endpoint.
 type containerRuntime struct {
 	owner    roots.Owner
 	endpoint string
-	bundle   *bundle.Runtime // nil if it was given
+	bundle   *bundle.Runtime // nil for a runtime that berth does not manage
 	signals  *runtimeSignals
 }
 
@@ -48,7 +48,7 @@ func newContainerRuntime(c *config.Config, owner roots.Owner, state *statefile.K
 	return &containerRuntime{owner: owner, endpoint: ours.Endpoint(), bundle: ours, signals: signals}, nil
 }
 
-// start supervises the bundled runtime, or waits for the given one to answer. fail gets the error if
+// start supervises the bundled runtime, or waits until another runtime answers. fail is called with the error if
 // the bundled runtime can't be started.
 func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.Logger) {
 	if r.bundle != nil {
@@ -62,7 +62,7 @@ func (r *containerRuntime) start(group *run.Group, fail func(error), log *slog.L
 	group.Go("wait for the runtime", func(ctx context.Context) { r.await(ctx, log) })
 }
 
-// await signals when a runtime that berth does not manage answers.
+// await polls a runtime that berth does not manage until it answers, and then signals that it is up.
 func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 	var streak logonce.Streak
 	for ctx.Err() == nil {
@@ -81,10 +81,10 @@ func (r *containerRuntime) await(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// connect returns a client of the runtime, which may not be there yet.
+// connect returns a client of the runtime, which may not be up yet.
 func (r *containerRuntime) connect(c *config.Config, telemetry *measure.Recorder) (*cri.Client, error) {
 	settings := cri.Config{RuntimeEndpoint: r.endpoint, ImageEndpoint: c.ImageEndpoint, Timeout: c.RuntimeTimeout, Call: telemetry.Call, Root: r.owner.ID()}
-	if r.bundle == nil { // others may use it, too
+	if r.bundle == nil { // other programs may use the runtime, too
 		settings.OwnsLogs = func(dir string) bool { return strings.HasPrefix(dir, c.PodLogsDir+"/") }
 	}
 	return cri.New(settings)

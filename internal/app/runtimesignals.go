@@ -6,16 +6,16 @@ import (
 	"berth/internal/lib/run"
 )
 
-// runtimeSignals carry what happens to the container runtime to the parts of the agent. They are made
+// runtimeSignals carry changes of the container runtime to the parts of the agent. They are made
 // before the runtime, which sends them, and before the parts that receive them.
 type runtimeSignals struct {
 	cameUp   chan struct{} // closed when the runtime came up for the first time
-	up       chan struct{} // holds a value if the runtime came up and that was not received yet
+	up       chan struct{} // holds a value if the runtime came up and no part has received it yet
 	imported chan struct{} // likewise, if images were imported
 	hints    chan struct{} // likewise, if the status of the runtime may have changed
 
 	mu    sync.Mutex
-	first bool     // cameUp is closed
+	first bool     // whether cameUp is closed
 	names []string // of imported images
 }
 

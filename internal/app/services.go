@@ -16,7 +16,7 @@ import (
 	"berth/internal/runtime/imagegc"
 )
 
-// podServices bring images and volumes to pods.
+// podServices provide images and volumes to pods.
 type podServices struct {
 	images  *image.Manager
 	imageGC *imagegc.Collector

@@ -5,7 +5,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// shutdownHandler stops the pods of this machine when it goes down or is drained.
+// shutdownHandler stops the pods of this machine when it shuts down or is drained.
 type shutdownHandler struct {
 	manager *shutdown.Manager
 	watcher *shutdown.Watcher // nil: a shutdown of the machine does not wait for pods

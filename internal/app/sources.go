@@ -11,7 +11,7 @@ import (
 	"berth/internal/lib/secret"
 )
 
-// podSource sends snapshots of its pods.
+// podSource sends snapshots of the pods of one source.
 type podSource interface {
 	Run(ctx context.Context, out chan<- pod.Snapshot)
 }
@@ -36,8 +36,8 @@ func localSourceNames(c *config.Config) []string {
 	return names
 }
 
-// newSources returns the sources that the configuration asks for. local gets the objects that their manifests hold
-// besides pods, and completes pods by them.
+// newSources returns the configured sources. local receives the objects that manifests hold besides pods, and
+// completes pods by them.
 func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	c, log := d.config, d.log
 	collector, err := objects.NewCollector(objects.CollectorConfig{Sources: localSourceNames(c), Set: local.Set, Log: log})

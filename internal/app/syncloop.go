@@ -14,7 +14,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// execProbes is how many probes of all pods run a process in a container at a time.
+// execProbes is how many exec probes of all pods run at a time.
 const execProbes = 8
 
 // syncLoop is the agent, and the parts that enqueue pods to it.

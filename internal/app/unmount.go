@@ -2,8 +2,9 @@ package app
 
 import "berth/internal/pods/volume"
 
-// An agent that unmounts something starts itself again for that: a process that waits for
-// a server which does not answer can be killed, and a part of one can't. No user sees it.
+// unmountCommand is the hidden command of the process that unmounts a volume for the agent. It is a
+// process of its own, because a process that waits for a file server can be killed, and a thread
+// can't.
 const unmountCommand = "unmount-for-agent"
 
 // newMounter returns the mount operations of this machine for volumes.
@@ -11,7 +12,7 @@ func newMounter() volume.Kernel {
 	return volume.Kernel{Unmounter: []string{"/proc/self/exe", unmountCommand}}
 }
 
-// UnmountRequested unmounts a path if the arguments of this process ask for it.
+// UnmountRequested unmounts a path if the arguments of this process are those of unmountCommand.
 func UnmountRequested(args []string) (code int, asked bool) {
 	if len(args) != 3 || args[1] != unmountCommand {
 		return 0, false
