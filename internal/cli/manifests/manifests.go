@@ -27,8 +27,8 @@ func (m *manifestFlag) addTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 }
 
-// read returns the manifests of -f and of args. A file that can't be read is among them, with its error; that there is
-// none at all is an error.
+// read returns the manifests of -f and of args. A file that can't be read is among them, with its error. No manifest at
+// all is an error.
 func (m *manifestFlag) read(cmd *cobra.Command, args []string) ([]review.File, error) {
 	paths := append(slices.Clone(m.paths), args...)
 	if len(paths) == 0 {
@@ -80,8 +80,8 @@ func manifestsAt(path string, stdin io.Reader) ([]review.File, error) {
 	return files, nil
 }
 
-// ReadOnePod returns the manifest at path, which is a file or - for stdin, and its only pod. What the agent would
-// refuse of it is printed on stderr.
+// ReadOnePod returns the manifest at path, which is a file or - for stdin, and its only pod. It prints on stderr why
+// the agent would refuse the manifest.
 func ReadOnePod(cmd *cobra.Command, path string) ([]byte, *v1.Pod, error) {
 	files, err := manifestsAt(path, cmd.InOrStdin())
 	if err != nil {

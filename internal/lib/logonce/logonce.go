@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Pause is the least time between the logged failures of two rows.
+// Pause is the least time between the logged failures of two streaks.
 const Pause = time.Minute
 
-// Streak is a row of failures of one operation. The zero value is an operation that has not
-// failed. It is not for use by several goroutines at a time.
+// Streak is a series of consecutive failures of one operation. The zero value is an operation that
+// has not failed. It is not safe for concurrent use.
 type Streak struct {
-	kinds []string  // kinds of failures that were logged of the present row, maxKinds at most
-	last  time.Time // when a failure was last logged, in this row or an earlier one
+	kinds []string  // kinds of failures that were logged of the present streak, maxKinds at most
+	last  time.Time // when a failure was last logged, in this streak or an earlier one
 }
 
-// maxKinds is how many kinds of failures of one row are logged at once. More of them may be one
-// kind whose text changes.
+// maxKinds bounds the kinds of failures of one streak that are logged. More of them may be one kind
+// whose text changes.
 const maxKinds = 5
 
-// Failed records a failure, and tells whether to log it. A row whose first failure was not
+// Failed records a failure, and tells whether to log it. A streak whose first failure was not
 // logged, because of one shortly before, is logged once Pause has passed.
 func (r *Streak) Failed(now time.Time) bool { return r.FailedAs("", now) }
 
 // FailedAs is Failed for an operation that fails for several reasons: each kind of failure is logged
-// once in a row. The kind may be the text of the error.
+// once per streak. The kind may be the text of the error.
 func (r *Streak) FailedAs(kind string, now time.Time) bool {
 	recent := !r.last.IsZero() && now.Sub(r.last) < Pause
 	switch {
@@ -43,8 +43,8 @@ func (r *Streak) FailedAs(kind string, now time.Time) bool {
 	return true
 }
 
-// Recovered records a success, and tells whether to log it: the failures before it were
-// logged.
+// Recovered records a success, and tells whether to log it: it is logged if the failures before it
+// were.
 func (r *Streak) Recovered() bool {
 	logged := len(r.kinds) > 0
 	r.kinds = nil
