@@ -18,7 +18,8 @@ import (
 // the other, so that no two are promised the same room.
 func (a *Agent) decide(group *run.Group, p *v1.Pod) { a.decideBy(group, p, a.ReloadNode == nil) }
 
-// decideBy is decide. nodeIsCurrent says that the Node was read since the pod came.
+// decideBy is decide with the answer to one question: nodeIsCurrent says that the Node was read
+// since the pod came.
 func (a *Agent) decideBy(group *run.Group, p *v1.Pod, nodeIsCurrent bool) {
 	a.states.apply(p.UID, reconsider)
 	if a.heldAtStart == nil {

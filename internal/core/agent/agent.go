@@ -79,10 +79,10 @@ func (noMetrics) Rejected(string)             {}
 func (noMetrics) Preempted(int)               {}
 func (noMetrics) Orphaned()                   {}
 
-// Config is what an Agent is made of.
+// Config configures an Agent.
 type Config struct {
 	Log *slog.Logger
-	// Node returns what admission has to know of the machine and of its Node object.
+	// Node returns the facts of the machine and of its Node object that admission goes by.
 	Node func() admit.Node
 	// ReloadNode reads the Node object from the API server, so that Node is up to date. Nil:
 	// Node is always up to date.
@@ -111,7 +111,7 @@ type Config struct {
 	EphemeralContainers EphemeralContainers
 }
 
-// Agent is the sync loop and its state.
+// Agent is the sync loop with its state.
 type Agent struct {
 	Config
 	workers Workers // set when the loop begins
@@ -224,7 +224,7 @@ func send[T any](ctx context.Context, to chan<- T, what T) {
 	}
 }
 
-// Run is the loop. It ends with ctx. The sources send on snapshots.
+// Run runs the loop until ctx ends. The sources send on snapshots.
 func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.Snapshot) {
 	a.workers = workers
 	a.view.setWorkers(workers)
@@ -238,7 +238,7 @@ func (a *Agent) Run(ctx context.Context, workers Workers, snapshots <-chan pod.S
 	defer housekeeping.Stop()
 	changes, stopWatching := a.view.watch()
 	defer stopWatching()
-	var retry <-chan time.Time // when rejected pods are checked again; nil: no need to
+	var retry <-chan time.Time // when rejected pods are checked again; nil: no check is due
 	for {
 		select {
 		case u := <-a.updates:

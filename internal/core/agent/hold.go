@@ -83,7 +83,7 @@ func (a *Agent) holdBack(p *v1.Pod) bool {
 		a.states.apply(p.UID, hold)
 		a.publishHeldBack(p)
 	default:
-		return false // admission rejects it
+		return false // admission rejects a pod of an API server
 	}
 	return true
 }

@@ -19,7 +19,7 @@ import (
 // So a rejected static pod is checked again after the status of any pod changed, as it does at
 // the pod's end, and with each housekeeping, since the Node may have changed.
 
-// rejectedRetryInterval is the least time between two such checks.
+// rejectedRetryInterval is the least time between two checks of the rejected static pods.
 const rejectedRetryInterval = 100 * time.Millisecond
 
 // reasonAdmitted is the reason of the event of a pod that is admitted after a rejection.

@@ -154,7 +154,7 @@ func TestADrainedPodKeepsItsPort(t *testing.T) {
 // A pod that had begun before the agent was restarted is admitted whatever happens. So others
 // are asked for after it, however the agent comes to know of them.
 func TestAPodThatHadBegunKeepsItsPortOverARestart(t *testing.T) {
-	for name, told := range map[string]func(n *node, pods []*v1.Pod){
+	for name, send := range map[string]func(n *node, pods []*v1.Pod){
 		"remembered": func(n *node, pods []*v1.Pod) {
 			n.remembers(false, pods...)
 			n.wants(pods...)
@@ -171,7 +171,7 @@ func TestAPodThatHadBegunKeepsItsPortOverARestart(t *testing.T) {
 				n = startNode(t, r, dir)
 				defer n.stop()
 				synctest.Wait()
-				told(n, []*v1.Pod{onPort("a-second"), onPort("z-first")})
+				send(n, []*v1.Pod{onPort("a-second"), onPort("z-first")})
 				time.Sleep(time.Minute)
 				n.expectPhase("z-first", v1.PodRunning)
 				n.expectPhase("a-second", v1.PodFailed)

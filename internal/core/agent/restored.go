@@ -12,7 +12,8 @@ import (
 // its source was read and still has it, or can't be read. Otherwise a job whose manifest was
 // removed would run again.
 
-// reasonSourceNotRead is the reason in the status of such a pod, which is Pending.
+// reasonSourceNotRead is the reason in the status of a remembered pod that waits for its source.
+// Its phase is Pending.
 const reasonSourceNotRead = "SourceNotRead"
 
 // handleRestored adds pods that are remembered from before a restart, and decides on those that

@@ -16,7 +16,7 @@ import (
 // until its manifest is removed or can be read.
 
 const (
-	reasonManifestUnreadable = "ManifestUnreadable" // in the status of such a pod
+	reasonManifestUnreadable = "ManifestUnreadable" // in the status of an unreadable pod
 	reasonManifestRefused    = "ManifestRefused"    // the event of a pod whose last good version goes on
 )
 
@@ -65,9 +65,9 @@ func (a *Agent) updateUnreadable(group *run.Group) {
 	a.updateViewUnreadable()
 }
 
-// publishUnreadable sets the status of an unreadable pod by what the runtime has of it.
+// publishUnreadable sets the status of an unreadable pod from its containers in the runtime.
 func (a *Agent) publishUnreadable(u *unreadablePod, have pod.Observed) {
-	shown := *u.pod // readers of the view share the one before
+	shown := *u.pod // readers of the view share the previous version
 	shown.Spec.Containers = nil
 	seen := map[string]bool{}
 	for _, c := range have.Containers {

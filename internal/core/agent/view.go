@@ -145,7 +145,7 @@ func (v *view) setRefused(all []pod.Refusal) {
 	v.notifyWatchers()
 }
 
-// touch makes a pod the one that changed last. The caller holds the lock.
+// touch moves a pod to the end of byVersion: it changed last. The caller holds the lock.
 func (v *view) touch(uid pod.UID) *list.Element {
 	e := v.pods[uid]
 	if e == nil {
@@ -276,7 +276,7 @@ func (v *view) notifyWatchers() {
 	for w := range v.watchers {
 		select {
 		case w <- struct{}{}:
-		default: // it has not read since the last change
+		default: // the watcher has not received the last signal yet
 		}
 	}
 }

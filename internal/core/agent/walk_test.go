@@ -29,7 +29,7 @@ type walk struct {
 	static, bound []*v1.Pod // what the sources have
 	refused       []pod.Refusal
 	drained       bool
-	shown         map[pod.UID]*v1.Pod // what the reader was told
+	shown         map[pod.UID]*v1.Pod // pods as the reader has them
 	version       uint64
 	log           []string
 }
@@ -173,8 +173,8 @@ func (w *walk) truth() map[pod.UID]string {
 		show(r.UID, false)
 	}
 	for uid, l := range w.pool.Lives() {
-		_, told := w.agent.Statuses.Get(uid)
-		if l.Removed && l.Phase != worker.Gone && (l.Phase != worker.Terminated || told) {
+		_, found := w.agent.Statuses.Get(uid)
+		if l.Removed && l.Phase != worker.Gone && (l.Phase != worker.Terminated || found) {
 			show(uid, true)
 		}
 	}
@@ -188,13 +188,13 @@ func (w *walk) check() {
 	have := map[pod.UID]string{}
 	for uid, p := range w.shown {
 		s := p.Status
-		if _, told := w.agent.Statuses.Get(uid); !told {
+		if _, found := w.agent.Statuses.Get(uid); !found {
 			s = v1.PodStatus{}
 		}
 		have[uid] = fmt.Sprint(s.Phase, s.Reason, p.DeletionTimestamp != nil)
 	}
 	if want := w.truth(); !maps.Equal(have, want) {
-		w.t.Fatalf("the reader was told %v, and it is %v\n%q", have, want, w.log)
+		w.t.Fatalf("the reader has %v, and it is %v\n%q", have, want, w.log)
 	}
 }
 
