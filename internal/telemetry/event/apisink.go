@@ -42,8 +42,8 @@ type SinkConfig struct {
 	Log    *slog.Logger
 }
 
-// APISink writes events to an API server. They wait here, each once and as it is by
-// then, until the server has taken or refused them.
+// APISink writes events to an API server. Each event waits here, in its newest version, until the
+// server has accepted or refused it.
 type APISink struct {
 	SinkConfig
 	wake chan struct{} // capacity 1: there is something to send
@@ -56,11 +56,11 @@ type APISink struct {
 	forbidden bool // events are forbidden, and that was logged; used by Run alone
 }
 
-// delivery is an event and how it gets to the server.
+// delivery is an event that waits to be sent.
 type delivery struct {
 	event *v1.Event
-	patch []byte    // leads there from the event of that name; nil: there is none
-	since time.Time // when it was handed in
+	patch []byte    // changes the event of that name into this one; nil: the event is new
+	since time.Time // when it was queued
 }
 
 // NewAPISink returns a sink, or an error that names what is missing in its config. Events wait
@@ -85,8 +85,7 @@ func (s *APISink) Send(e *v1.Event, patch []byte) {
 	}
 }
 
-// enqueue has an event wait, in the place of an older one of its name. The caller
-// holds the lock.
+// enqueue queues an event, in the place of an older one of its name. The caller holds the lock.
 func (s *APISink) enqueue(name types.NamespacedName, d delivery) {
 	if _, waits := s.waiting[name]; !waits {
 		s.order = append(s.order, name)
@@ -115,7 +114,7 @@ func (s *APISink) next() (delivery, bool) {
 			return d, true
 		}
 	}
-	s.order = nil // and with it what was in front
+	s.order = nil // which frees the array
 	if s.dropped > 0 {
 		s.Log.Info("events are no longer dropped", "dropped", s.dropped)
 		s.dropped = 0
@@ -123,8 +122,8 @@ func (s *APISink) next() (delivery, bool) {
 	return delivery{}, false
 }
 
-// putBack queues an event again, behind the others: an event that the server can't cope with must
-// not hold them up. A newer event of the same name that came meanwhile stays.
+// putBack queues an event again, behind the others: an event that the server fails on must not hold
+// them up. A newer event of the same name that came meanwhile stays.
 func (s *APISink) putBack(d delivery) {
 	name := types.NamespacedName{Namespace: d.event.Namespace, Name: d.event.Name}
 	s.mu.Lock()
@@ -167,7 +166,7 @@ func (s *APISink) Run(ctx context.Context) {
 	s.finish(ctx, failures)
 }
 
-// finish sends what waits, unless the server is away.
+// finish sends the waiting events, unless the server does not answer.
 func (s *APISink) finish(ctx context.Context, failures int) {
 	if failures > 0 {
 		return
@@ -186,8 +185,8 @@ func (s *APISink) finish(ctx context.Context, failures int) {
 	}
 }
 
-// deliver writes an event to the server. An error says that it should be tried
-// again; what the server refuses for good is dropped.
+// deliver writes an event to the server. An error asks for a retry; an event that the server
+// refuses for good is dropped.
 func (s *APISink) deliver(ctx context.Context, d delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -214,7 +213,8 @@ func (s *APISink) write(ctx context.Context, d delivery) error {
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		// The server forgot it, or it has not got there.
+		// The server does not have the event that the patch is for: it expired, or was never
+		// delivered.
 	}
 	e := *d.event
 	e.ResourceVersion = ""

@@ -34,7 +34,7 @@ const (
 	maxReason  = 128     // bytes; API servers take no more
 )
 
-// refer names a pod, and the container of it that is meant, if any.
+// refer returns a reference to a pod, or to a container of it if container is not empty.
 func refer(p *v1.Pod, container string) v1.ObjectReference {
 	return v1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod",
@@ -43,8 +43,8 @@ func refer(p *v1.Pod, container string) v1.ObjectReference {
 	}
 }
 
-// referNode names a node as kubelets do: kubectl looks for events of nodes whose
-// UID is a name.
+// referNode returns a reference to a node as kubelets make it: kubectl looks for events of nodes
+// whose UID is the name.
 func referNode(name string) v1.ObjectReference {
 	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
@@ -75,7 +75,7 @@ func newEvent(component, node string, about v1.ObjectReference, kind, reason, me
 		ObjectMeta: metav1.ObjectMeta{
 			// Objects without a namespace have their events in the default one.
 			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
-			// Chance makes a name unique even if the clock is set back.
+			// A random number makes the name unique even if the clock is set back.
 			Name: util.GenerateEventName(about.Name, rand.Int64()),
 		},
 		InvolvedObject:      about,
@@ -91,6 +91,6 @@ func newEvent(component, node string, about v1.ObjectReference, kind, reason, me
 	}
 }
 
-// oneLine makes one line of s that is short and safe to print: what a container
-// or a registry said may hold anything.
+// oneLine makes one short line of s that is safe to print: a message may hold the output of a
+// container or of a registry.
 func oneLine(s string, limit int) string { return printable.Head(printable.OneLine(s), limit) }

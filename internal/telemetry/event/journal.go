@@ -11,14 +11,14 @@ import (
 	"slices"
 )
 
-// journalLimit is how large a file of the journal gets.
+// journalLimit is the size at which a file of the journal is rotated.
 const journalLimit = 1 << 20
 
-// journal is a file of lines. When it is full it takes the place of an older
-// one, and a new one is begun. It is opened for each line: lines are few, and
-// there is nothing to be closed, and no state that an error could spoil.
+// journal is a file of lines. A full file replaces the older one, and a new one is begun. The file
+// is opened for each line: lines are few, and so no open file and no state is left that an error
+// could spoil.
 type journal struct {
-	path  string // empty: there is none
+	path  string // empty: events are only in memory
 	limit int64
 }
 
@@ -33,7 +33,7 @@ func (j journal) append(line []byte) error {
 		return err
 	}
 	text := slices.Concat(line, []byte{'\n'})
-	// One byte more than the text, for the end of a torn line.
+	// One byte more than the text: a newline that ends a torn line.
 	if info, err := os.Stat(j.path); err == nil && info.Size()+int64(len(text))+1 > j.limit {
 		if err := os.Rename(j.path, j.old()); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (j journal) append(line []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// isTorn tells whether f ends within a line: the agent was killed while it wrote.
+// isTorn tells whether f ends within a line: the agent was killed during a write.
 func isTorn(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -65,8 +65,7 @@ func isTorn(f *os.File) (bool, error) {
 	return last[0] != '\n', err
 }
 
-// read returns all lines that are there, the oldest first, and what went wrong
-// with the others.
+// read returns all lines, the oldest first, and the errors of files that can't be read.
 func (j journal) read() ([][]byte, error) {
 	if j.path == "" {
 		return nil, nil
@@ -76,7 +75,7 @@ func (j journal) read() ([][]byte, error) {
 	return append(older, newer...), errors.Join(oldErr, err)
 }
 
-// readFile reads no more than a file of the journal can have.
+// readFile reads up to limit bytes of a file of the journal.
 func (j journal) readFile(path string) ([][]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

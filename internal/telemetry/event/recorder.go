@@ -26,10 +26,9 @@ type Config struct {
 	// Component is the source.component of events; empty: berth. In a cluster, people and
 	// alerts look for kubelet.
 	Component string
-	// Sink is given what the store is given, if there is one: an event, and if it
-	// has happened before, the patch that makes the event of that name into this
-	// one. It is called by one goroutine, and what it does not return from holds
-	// up all events, so it should hand them on. It must not write to the event.
+	// Sink receives the same events as the store: an event and, if it has happened before, the
+	// patch that changes the event of that name into this one. It is called by one goroutine, and
+	// must not block or write to the event. It may be nil.
 	Sink func(e *v1.Event, patch []byte)
 }
 
@@ -40,7 +39,8 @@ type Recorder struct {
 	queue      chan *v1.Event
 	dropped    atomic.Uint64
 
-	// Of Run alone: whether, and since which count, events are being dropped.
+	// Run alone uses these: whether events are being dropped, and the value of dropped when that
+	// began.
 	dropping bool
 	before   uint64
 }
@@ -61,7 +61,7 @@ func New(c Config) (*Recorder, error) {
 			},
 		}),
 	}
-	// Events from before a restart go on to be counted.
+	// Events from before a restart are counted on.
 	for _, e := range c.Store.List("", "", "") {
 		r.correlator.UpdateState(e)
 	}
@@ -125,14 +125,14 @@ func (r *Recorder) ingest(reported *v1.Event) {
 	r.logDropped()
 	result, err := r.correlator.EventCorrelate(reported)
 	if err != nil {
-		// The event is good. It has no patch, so that for a sink it is a new one.
+		// The event is valid. Without a patch, a sink creates it as a new one.
 		r.config.Log.Debug("an event has no patch", "event", reported.Name, "err", err)
 	}
 	if result == nil || result.Skip {
-		return // too many of this pod or node
+		return // over the rate limit of this pod or node
 	}
 	e := result.Event
-	// The correlator makes events that combine several without these.
+	// The correlator leaves these out of events that combine several.
 	e.ReportingController, e.ReportingInstance = r.config.Component, r.config.Node
 	r.config.Store.Add(e)
 	if r.config.Sink != nil {

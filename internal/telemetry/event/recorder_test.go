@@ -70,7 +70,7 @@ func newRecorder(t *testing.T, c Config) *Recorder {
 	return r
 }
 
-// takeIn lets r take in all that it was told.
+// takeIn lets r handle all events of its queue.
 func takeIn(r *Recorder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -162,7 +162,7 @@ func TestFieldPath(t *testing.T) {
 }
 
 func TestMessagesAreShortAndSafe(t *testing.T) {
-	for _, c := range []struct{ told, want string }{
+	for _, c := range []struct{ message, want string }{
 		{"plain, with ünïcode", "plain, with ünïcode"},
 		{"two\nlines\tand more\r\n", "two lines and more"},
 		{"\x1b[31mred\x00", "?[31mred?"},
@@ -171,13 +171,13 @@ func TestMessagesAreShortAndSafe(t *testing.T) {
 		{strings.Repeat("x", maxMessage), strings.Repeat("x", maxMessage)},
 		{strings.Repeat("x", maxMessage+1), strings.Repeat("x", maxMessage-3) + "..."},
 	} {
-		if got := oneLine(c.told, maxMessage); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.told, got, c.want)
+		if got := oneLine(c.message, maxMessage); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.message, got, c.want)
 		}
 	}
-	for _, told := range []string{strings.Repeat("ü", maxMessage), strings.Repeat("\xff", maxMessage), strings.Repeat("x", 1<<20)} {
-		if got := oneLine(told, maxMessage); len(got) > maxMessage || !utf8.ValidString(got) {
-			t.Errorf("%.10q...: got %d bytes, valid %t", told, len(got), utf8.ValidString(got))
+	for _, message := range []string{strings.Repeat("ü", maxMessage), strings.Repeat("\xff", maxMessage), strings.Repeat("x", 1<<20)} {
+		if got := oneLine(message, maxMessage); len(got) > maxMessage || !utf8.ValidString(got) {
+			t.Errorf("%.10q...: got %d bytes, valid %t", message, len(got), utf8.ValidString(got))
 		}
 	}
 }
@@ -212,8 +212,8 @@ func TestTheSameEventIsCounted(t *testing.T) {
 
 func TestSimilarEventsAreCombined(t *testing.T) {
 	r := newRecorder(t, Config{})
-	const told = 15
-	for i := range told {
+	const recorded = 15
+	for i := range recorded {
 		r.Recordf(newPod("x", "web"), v1.EventTypeWarning, Unhealthy, "attempt %d", i)
 	}
 	takeIn(r)
@@ -223,7 +223,7 @@ func TestSimilarEventsAreCombined(t *testing.T) {
 	}
 	combined := r.config.Store.List("", "", "")[9]
 	if combined.ReportingController != "berth" || combined.ReportingInstance != "node-1" {
-		t.Errorf("it is told by %q on %q", combined.ReportingController, combined.ReportingInstance)
+		t.Errorf("its reporter is %q on %q", combined.ReportingController, combined.ReportingInstance)
 	}
 }
 
@@ -236,9 +236,9 @@ func TestTheRateOfAPodIsLimited(t *testing.T) {
 		}
 		r.Record(newPod("x", "quiet"), v1.EventTypeNormal, Started, "up")
 		takeIn(r)
-		// Then what was too much is not told, and others are not touched
+		// Then events over the limit are dropped, and those of others are not
 		wantTexts(t, r.config.Store, "25x Started up", "1x Started up")
-		// When time goes by, it may tell again, and all are counted
+		// When time goes by, its events are recorded again, and all are counted
 		time.Sleep(5*time.Minute + time.Second)
 		r.Record(newPod("x", "noisy"), v1.EventTypeNormal, Started, "up")
 		takeIn(r)
@@ -260,15 +260,15 @@ func TestRecordNeverBlocks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { r.Run(ctx); close(ended) }()
-	tell := func(n int) {
+	record := func(n int) {
 		for range n {
 			r.Record(newPod("x", "web"), v1.EventTypeNormal, Started, "up")
 		}
 	}
-	tell(1)
+	record(1)
 	<-stuck
 	// When more events come than can wait, the caller goes on
-	tell(queueLength + 7)
+	record(queueLength + 7)
 	if got := r.Dropped(); got != 7 {
 		t.Errorf("%d were dropped, want 7", got)
 	}

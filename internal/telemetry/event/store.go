@@ -25,7 +25,7 @@ type StoreConfig struct {
 	// Path is the file that events are written to, beside a second one whose name
 	// ends in .old. Empty: events are only in memory.
 	Path   string
-	State  *statefile.Keeper // writes them, when there is room; needed with a Path
+	State  *statefile.Keeper // writes the file, and retries on a full disk; required with a Path
 	Log    *slog.Logger
 	Max    int // how many events are kept; 0 means 2000
 	PerPod int // how many events of one pod are kept; 0 means 100
@@ -35,18 +35,17 @@ type StoreConfig struct {
 type Store struct {
 	max, perPod int
 	journal     journal
-	entry       *statefile.Entry // the journal; nil if there is none
+	entry       *statefile.Entry // the journal; nil: events are only in memory
 	log         *slog.Logger
 
 	mu       sync.Mutex
-	events   []*v1.Event // what happened last is at the end
+	events   []*v1.Event // the newest is at the end
 	watchers map[chan struct{}]struct{}
 	unsaved  [][]byte // lines that are not in the journal yet: the newest, max at most
 }
 
-// OpenStore returns a store that holds what was written down before. Events are
-// of use also without a file: one that can't be read or written is logged, and
-// no error.
+// OpenStore returns a store with the events of the journal. A journal that can't be read or written
+// is logged, and no error: events are of use also in memory.
 func OpenStore(c StoreConfig) (*Store, error) {
 	switch {
 	case c.Log == nil:
@@ -74,8 +73,7 @@ func OpenStore(c StoreConfig) (*Store, error) {
 	return s, nil
 }
 
-// restore reads the journal. A line that was not written to its end,
-// or that is damaged, is left out.
+// restore reads the journal. A torn or damaged line is left out.
 func (s *Store) restore() {
 	lines, err := s.journal.read()
 	if err != nil {
@@ -89,23 +87,22 @@ func (s *Store) restore() {
 	}
 }
 
-// Add puts an event in, in the place of an older one of its name. The caller
-// does not write to it any more. There is one caller at a time: the Recorder.
+// Add adds an event, or replaces an older one of its name. The caller must not write to it any
+// more. There is one caller at a time: the Recorder.
 func (s *Store) Add(e *v1.Event) {
 	s.mu.Lock()
 	s.put(e)
 	for w := range s.watchers {
 		select {
 		case w <- struct{}{}:
-		default: // it has not looked since the last time
+		default: // the reader has not received the last signal yet
 		}
 	}
 	s.mu.Unlock()
 	s.write(e) // readers do not wait for the disk
 }
 
-// put adds e and lets go of what is too much: the oldest of the pod, and the
-// oldest of all.
+// put adds e, and removes the oldest event of the pod and the oldest of all if there are too many.
 func (s *Store) put(e *v1.Event) {
 	s.events = slices.DeleteFunc(s.events, func(old *v1.Event) bool {
 		return old.Name == e.Name && old.Namespace == e.Namespace
@@ -128,7 +125,7 @@ func (s *Store) put(e *v1.Event) {
 	}
 }
 
-// write writes e down, and what could not be written before it.
+// write appends e to the journal, after the lines that could not be written before.
 func (s *Store) write(e *v1.Event) {
 	if s.entry == nil {
 		return
@@ -144,11 +141,10 @@ func (s *Store) write(e *v1.Event) {
 		s.unsaved = slices.Delete(s.unsaved, 0, over)
 	}
 	s.mu.Unlock()
-	_ = s.entry.Save() // which tries again
+	_ = s.entry.Save() // statefile retries
 }
 
-// flush appends the lines that are missing to the journal, the oldest first. There is one
-// caller at a time.
+// flush appends the unsaved lines to the journal, the oldest first. There is one caller at a time.
 func (s *Store) flush() error {
 	for {
 		s.mu.Lock()
@@ -169,10 +165,9 @@ func (s *Store) flush() error {
 	}
 }
 
-// List returns events, the newest last. An empty namespace, name or UID does not
-// matter. The name is that of a pod or, if there is no event of such a pod, that
-// of its manifest, without the name of the node. The caller must not write to the
-// events.
+// List returns events, the newest last. An empty namespace, name or UID matches all. The name is
+// that of a pod or, if no event of such a pod exists, the name in its manifest, without the name of
+// the node. The caller must not write to the events.
 func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +189,8 @@ func (s *Store) List(namespace, name string, uid pod.UID) []*v1.Event {
 	return byManifest
 }
 
-// Watch returns a channel that says "list again" after every change, until ctx
-// ends. Several changes before a slow reader receives are one signal.
+// Watch returns a channel that receives after every change, until ctx ends. Several changes before
+// a slow reader receives are one signal.
 func (s *Store) Watch(ctx context.Context) <-chan struct{} {
 	w := make(chan struct{}, 1)
 	s.mu.Lock()

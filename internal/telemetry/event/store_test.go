@@ -90,7 +90,7 @@ func TestWatchersAreToldOnce(t *testing.T) {
 		<-changed
 		select {
 		case <-changed:
-			t.Error("told twice")
+			t.Error("notified twice")
 		default:
 		}
 		s.Add(started("web", 2))
@@ -99,7 +99,7 @@ func TestWatchersAreToldOnce(t *testing.T) {
 		synctest.Wait()
 		s.Add(started("web", 3))
 		if len(changed) > 0 || len(s.watchers) > 0 {
-			t.Error("told after its end")
+			t.Error("notified after its end")
 		}
 	})
 }
@@ -141,8 +141,8 @@ func TestTheFilesStaySmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	s := openStore(t, StoreConfig{Path: path})
 	s.journal.limit = 4096
-	const told = 50
-	for n := range told {
+	const added = 50
+	for n := range added {
 		s.Add(started("web", n))
 	}
 	for _, file := range []string{path, path + ".old"} {
@@ -159,7 +159,7 @@ func TestTheFilesStaySmall(t *testing.T) {
 		t.Fatalf("got %q, want what two files hold", got)
 	}
 	for i, text := range got {
-		if want := fmt.Sprintf("1x Started web %d", told-len(got)+i); text != want {
+		if want := fmt.Sprintf("1x Started web %d", added-len(got)+i); text != want {
 			t.Errorf("got %q, want %q", text, want)
 		}
 	}
