@@ -143,8 +143,8 @@ func (m *Manager) lockVolume(ctx context.Context, v volumeID) (unlock func(), er
 	return unlock, nil
 }
 
-// Waiting is the error for something that another component has to do first, and that it does not
-// announce.
+// Waiting is the error of a step that has to wait for another component, which does not announce
+// when it is done.
 type Waiting struct{ What string }
 
 func (e *Waiting) Error() string { return "waiting for " + e.What }

@@ -280,8 +280,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &tokens); err != nil || tokens["vault"]["token"] != "token of web-a for vault" || tokens["vault"]["expirationTimestamp"] != "2030-01-01T00:00:00Z" {
 		t.Error(text, err)
 	}
-	if _, told := w.driver.stages[0].VolumeContext[attributeTokens]; told {
-		t.Error("a token was told where it is not needed")
+	if _, has := w.driver.stages[0].VolumeContext[attributeTokens]; has {
+		t.Error("a driver got a token that it does not need")
 	}
 	// one that can't be renewed can be used nevertheless, and is tried again
 	w.driver.before = func(string) error { return errors.New("out of order") }

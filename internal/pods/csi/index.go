@@ -162,7 +162,7 @@ func (x *index) others(v volumeID, but string) map[string]record {
 	return out
 }
 
-// claimed tells whether a pod has a volume, or may have it, other than the one in directory but. An
+// claimed tells whether a pod has the volume of r, or may have it, other than in directory but. An
 // unreadable record may be that of any volume with the same directory name.
 func (x *index) claimed(r record, but string) bool {
 	if len(x.others(r.id(), but)) > 0 {

@@ -14,7 +14,8 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// recordFile and the first fields of a record are named as the kubelet names them: tools look there.
+// recordFile is the file name of a record. Tools look for it and for the first fields of a record,
+// whose names are the kubelet's.
 const recordFile = "vol_data.json"
 
 // record is the file of one volume in a pod, in the directory of that volume.

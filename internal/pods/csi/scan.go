@@ -187,10 +187,10 @@ func (m *Manager) warn(out *scanResult, dir, what string, err error) {
 
 func (m *Manager) warnOnce(dir, what string, err error) {
 	m.mu.Lock()
-	told := m.warned[dir]
+	warned := m.warned[dir]
 	m.warned[dir] = true
 	m.mu.Unlock()
-	if !told {
+	if !warned {
 		m.Log.Warn(what, "dir", dir, "err", err)
 	}
 }

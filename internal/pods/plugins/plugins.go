@@ -262,11 +262,11 @@ func (w *Watcher) register(ctx, whole context.Context, socket string) (plugin, *
 	if err != nil {
 		err = fmt.Errorf("%s %q: %w", p.kind, p.name, err)
 	}
-	if told := c.notify(ctx, err); told != nil && err == nil {
+	if notifyErr := c.notify(ctx, err); notifyErr != nil && err == nil {
 		if whole.Err() == nil {
 			w.registry.remove(held)
 		}
-		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, told)
+		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, notifyErr)
 	}
 	return p, held, err
 }

@@ -27,7 +27,7 @@ import (
 type driver struct {
 	registration.UnimplementedRegistrationServer
 	info   *registration.PluginInfo
-	told   chan *registration.RegistrationStatus
+	status chan *registration.RegistrationStatus
 	server *grpc.Server
 }
 
@@ -37,7 +37,7 @@ func (d *driver) GetInfo(context.Context, *registration.InfoRequest) (*registrat
 
 func (d *driver) NotifyRegistrationStatus(ctx context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	select {
-	case d.told <- s:
+	case d.status <- s:
 	case <-ctx.Done(): // the agent has gone
 	}
 	return &registration.RegistrationStatusResponse{}, nil
@@ -48,12 +48,12 @@ func serve(t *testing.T, socket, kind, name string) *driver {
 	return serveWith(t, socket, kind, name, make(chan *registration.RegistrationStatus, 100))
 }
 
-// serveWith serves a plugin whose answer to a notification waits until told has room for it.
-func serveWith(t *testing.T, socket, kind, name string, told chan *registration.RegistrationStatus) *driver {
+// serveWith serves a plugin whose answer to a notification waits until status has room for it.
+func serveWith(t *testing.T, socket, kind, name string, status chan *registration.RegistrationStatus) *driver {
 	t.Helper()
 	d := &driver{
-		info: &registration.PluginInfo{Type: kind, Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{"1.0.0"}},
-		told: told, server: grpc.NewServer(),
+		info:   &registration.PluginInfo{Type: kind, Name: name, Endpoint: "/csi.sock", SupportedVersions: []string{"1.0.0"}},
+		status: status, server: grpc.NewServer(),
 	}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -65,7 +65,7 @@ func serveWith(t *testing.T, socket, kind, name string, told chan *registration.
 	return d
 }
 
-// handler notes what it is told.
+// handler records its calls.
 type handler struct {
 	calls  chan string
 	refuse error
@@ -159,7 +159,7 @@ func TestPluginsComeAndGo(t *testing.T) {
 	h := &handler{calls: make(chan string, 100)}
 	_, stop := watch(t, dir, h)
 	h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
-	if s := <-first.told; !s.PluginRegistered || s.Error != "" {
+	if s := <-first.status; !s.PluginRegistered || s.Error != "" {
 		t.Error(s)
 	}
 
@@ -188,8 +188,8 @@ func TestAPluginStaysRegisteredIfTheAgentEndsBeforeItsAnswer(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan *registration.RegistrationStatus)
-	serveWith(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "a.example.com", told)
+	status := make(chan *registration.RegistrationStatus)
+	serveWith(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "a.example.com", status)
 	h := &handler{calls: make(chan string, 100)}
 	_, stop := watch(t, dir, h)
 	h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
@@ -213,7 +213,7 @@ func TestAPluginIsReplacedByASecondSocket(t *testing.T) {
 	come := func(socket string) *driver {
 		d := serve(t, filepath.Join(dir, socket), "CSIPlugin", "a.example.com")
 		h.expect(t, "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
-		<-d.told
+		<-d.status
 		return d
 	}
 	// given a plugin, and a newer one of the same name
@@ -226,7 +226,7 @@ func TestAPluginIsReplacedByASecondSocket(t *testing.T) {
 	// and when the newest one goes, then the one before it is back
 	third.server.Stop()
 	h.expect(t, "unregister a.example.com", "validate a.example.com[1.0.0]", "register a.example.com at /csi.sock")
-	<-second.told
+	<-second.status
 	second.server.Stop()
 	h.expect(t, "unregister a.example.com")
 	stop()
@@ -268,12 +268,12 @@ func TestAPluginIsToldWhyItIsRefused(t *testing.T) {
 	other := serve(t, filepath.Join(dir, "gpu.sock"), "Toaster", "gpu")
 	bad := serve(t, filepath.Join(dir, "bad.sock"), "CSIPlugin", "bad")
 
-	for range 3 { // and it is tried again, but not told twice
-		if s := <-bad.told; s.PluginRegistered || s.Error != `CSIPlugin "bad": version 7 is not known` {
+	for range 3 { // and it is tried again, but logged once
+		if s := <-bad.status; s.PluginRegistered || s.Error != `CSIPlugin "bad": version 7 is not known` {
 			t.Error(s)
 		}
 	}
-	if s := <-other.told; s.PluginRegistered || !strings.Contains(s.Error, `plugins of type "Toaster" are not supported`) {
+	if s := <-other.status; s.PluginRegistered || !strings.Contains(s.Error, `plugins of type "Toaster" are not supported`) {
 		t.Error(s)
 	}
 	if n := strings.Count(log.String(), "version 7"); n != 1 {
