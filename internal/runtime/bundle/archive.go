@@ -14,7 +14,7 @@ import (
 
 var errBroken = errors.New("not an OCI or docker archive, or not complete")
 
-// maxIndex is far more than the index of an archive needs.
+// maxIndex bounds the size of the index that is read from an archive. Real ones are far smaller.
 const maxIndex = 4 << 20
 
 // checkArchive reads through an archive before containerd does, and leaves it at its

@@ -39,7 +39,8 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// SandboxImage is the image that holds a pod's namespaces open.
+// SandboxImage is the image of the sandbox container, whose process holds the namespaces of a pod
+// open.
 const SandboxImage = "localhost/berth-pause:1"
 
 const (
@@ -49,8 +50,8 @@ const (
 
 // Config configures a Runtime.
 type Config struct {
-	// Owner has the root directory, the bridge and the pod CIDR of the runtime, and proves
-	// what Teardown may remove.
+	// Owner is the claim on the root directory, the bridge and the pod CIDR of the runtime, and
+	// proves what Teardown may remove.
 	Owner   roots.Owner
 	Libexec string // holds containerd, containerd-shim-runc-v2, runc, pause and cni/
 	// PullTimeout is how long a pull may go on without data from the registry before it is
@@ -161,8 +162,8 @@ func (r *Runtime) Endpoint() string { return EndpointOf(r.paths.root) }
 // PullTimeout returns how long a pull may go on without data before it is given up.
 func (r *Runtime) PullTimeout() time.Duration { return r.cfg.PullTimeout }
 
-// Run keeps containerd alive until ctx ends, and then leaves it running. It fails only
-// where trying again would not help: programs or rights that are missing.
+// Run keeps containerd alive until ctx ends, and then leaves it running. It fails only if a retry
+// would not help: programs or rights are missing.
 func (r *Runtime) Run(ctx context.Context) error {
 	defer r.contentCache.close()
 	if err := r.prepare(ctx); err != nil || ctx.Err() != nil {
@@ -182,8 +183,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the directories and writes both configurations. On a disk that can't be
-// written it tries again, unless a containerd runs, which needs none of that.
+// prepare makes the directories and writes both configurations. On a disk that can't be written it
+// retries, unless a containerd runs already, which needs neither.
 func (r *Runtime) prepare(ctx context.Context) error {
 	if err := r.paths.checkPrograms(); err != nil {
 		return err
@@ -248,8 +249,8 @@ func (r *Runtime) writeFiles(network, config []byte) error {
 			return fmt.Errorf("make directory of the runtime: %w", err)
 		}
 	}
-	// A pod with users of its own has no root of the machine in it, and has to find
-	// its file system there.
+	// A pod with a user namespace has no root of the machine in it, and has to find its file system
+	// below this directory.
 	const open = 0o711
 	for _, dir := range []string{filepath.Dir(r.paths.state), r.paths.state} {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm() == open {
@@ -265,7 +266,7 @@ func (r *Runtime) writeFiles(network, config []byte) error {
 	return writeIfChanged(r.paths.config, config)
 }
 
-// writeIfChanged puts content in place at once, or not at all.
+// writeIfChanged replaces the file atomically, unless it has this content already.
 func writeIfChanged(path string, content []byte) error {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, content) {

@@ -47,7 +47,7 @@ func TestAContainerdWhosePidFileCanNotBeWrittenRuns(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(p.pidFile, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var said told
+	var said recorder
 	log := slog.New(slog.NewTextHandler(&said, nil))
 	l := newLauncher(p, log)
 	l.pids = newState(t, log).File(p.pidFile, "which process is containerd")

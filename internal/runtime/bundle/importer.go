@@ -24,11 +24,11 @@ type imageStore interface {
 	present(ctx context.Context, names []string) (bool, error)
 }
 
-// importer imports the image archives of a folder: those that are there, and those that
-// appear. It runs as long as one run of containerd.
+// importer imports the image archives of a folder: those that exist, and those that appear. It runs
+// as long as one run of containerd.
 //
-// A file is tried once for each content that it has. Imported archives are on record, by
-// name, size and time, and not read again unless their images are gone.
+// A file is tried once for each content that it has. Imported archives are on record, by name, size
+// and time, and not read again unless their images are gone.
 type importer struct {
 	dir      string
 	record   *statefile.File
@@ -106,7 +106,7 @@ func (i *importer) run(ctx context.Context, notices <-chan struct{}, first func(
 	}
 }
 
-// pass handles each file of the folder once, and returns when the next pass is due.
+// pass handles each file of the folder once, and returns the time until the next pass is due.
 func (i *importer) pass(ctx context.Context) time.Duration {
 	next := auditInterval
 	present := map[string]bool{}
@@ -213,8 +213,8 @@ func (i *importer) importFile(ctx context.Context, name string) ([]string, error
 	return importImages(ctx, i.store, stem, f)
 }
 
-// readRecord reads the record of imported archives for a reader that may not go on without it:
-// image GC would remove images of the archives that are missing.
+// readRecord reads the record of imported archives for image GC, which must not go on without it:
+// it would remove images of the archives that are missing.
 func readRecord(path string) (map[string]importedArchive, error) {
 	record := map[string]importedArchive{}
 	err := statefile.Read(path, func(content []byte) (err error) {

@@ -70,7 +70,7 @@ func archiveOf(t *testing.T, file, content string) string {
 	return out.String()
 }
 
-// folder is an importer at work, with all that it can be told and asked.
+// folder is an importer at work, with all that it can be recorder and asked.
 type folder struct {
 	t        *testing.T
 	paths    paths
@@ -78,14 +78,14 @@ type folder struct {
 	notices  chan struct{}
 	ready    chan struct{}
 	imported [][]string
-	log      *told
+	log      *recorder
 	stop     func()
 }
 
 // importing starts an importer within a synctest bubble.
 func importing(t *testing.T, p paths, store *fakeStore) *folder {
 	t.Helper()
-	f := &folder{t: t, paths: p, store: store, notices: make(chan struct{}, 1), ready: make(chan struct{}), log: &told{}}
+	f := &folder{t: t, paths: p, store: store, notices: make(chan struct{}, 1), ready: make(chan struct{}), log: &recorder{}}
 	log := slog.New(slog.NewTextHandler(f.log, nil))
 	record := newState(t, log).File(p.imported, "which image archives were imported")
 	i := newImporter(p, record, store, func(names []string) { f.imported = append(f.imported, names) }, log)

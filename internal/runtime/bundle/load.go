@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// maxArchive is larger than any image that fits on a machine of today.
+// maxArchive bounds the size of an archive: it is larger than any image that fits on a machine of
+// today.
 const maxArchive = 64 << 30
 
 // loadPattern is the pattern of the names of archives that are being received.

@@ -9,8 +9,8 @@ import (
 	"berth/internal/host/roots"
 )
 
-// The network is a chain of CNI plugins: a bridge that pods are plugged into, host
-// ports, and limits on the traffic of single pods.
+// conflist is the configuration of the network: a chain of CNI plugins for a bridge that pods are
+// plugged into, host ports, and limits on the traffic of single pods.
 type conflist struct {
 	CNIVersion string `json:"cniVersion"`
 	Name       string `json:"name"`
@@ -49,7 +49,8 @@ type metaPlugin struct {
 	Capabilities map[string]bool `json:"capabilities"`
 }
 
-// natBackend is fixed: Teardown then knows where the plugins leave their rules.
+// natBackend is the same on all machines, so that Teardown knows where the plugins leave their
+// rules.
 const natBackend = "iptables"
 
 func renderNetwork(p paths, owner roots.Owner) ([]byte, error) {

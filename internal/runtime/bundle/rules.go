@@ -11,8 +11,8 @@ import (
 	"berth/internal/host/roots"
 )
 
-// The chains that the portmap plugin shares between all networks of a machine. It
-// never removes them itself.
+// Names of the chains that the portmap plugin shares between all networks of a machine. The plugin
+// never removes them.
 const (
 	hostPortEntry = "CNI-HOSTPORT-DNAT"
 	hostPortMark  = "CNI-HOSTPORT-SETMARK"
@@ -52,8 +52,8 @@ func removeRules(ctx context.Context, owner roots.Owner) error {
 // name of the network in a comment.
 func staleRules(saved, network string) []string {
 	var deletions []string
-	var chains []string // those that are ours, or no one's
-	doom := func(chain string) {
+	var chains []string // to be removed: those of the network, and the shared ones if no other network uses them
+	removeChain := func(chain string) {
 		if !slices.Contains(chains, chain) {
 			chains = append(chains, chain)
 		}
@@ -69,10 +69,10 @@ func staleRules(saved, network string) []string {
 			continue
 		}
 		if strings.HasPrefix(r.target, "CNI-") && !r.shared() {
-			doom(r.target)
+			removeChain(r.target)
 		}
 		if strings.HasPrefix(r.chain, "CNI-") && r.chain != hostPortEntry {
-			doom(r.chain) // and with it the rule
+			removeChain(r.chain) // which removes the rule, too
 			continue
 		}
 		deletions = append(deletions, r.deletion())
@@ -87,7 +87,7 @@ func staleRules(saved, network string) []string {
 		}
 		for _, chain := range []string{hostPortEntry, hostPortMark, hostPortMasq} {
 			if hasChain(saved, chain) {
-				doom(chain)
+				removeChain(chain)
 			}
 		}
 	}

@@ -68,8 +68,8 @@ func (r *Runtime) keepSandboxImage(ctx context.Context, c *client) {
 	}
 }
 
-// sandboxLabel on the image holds the digest of the program in it, so that a new
-// version of the program takes the place of the old one.
+// sandboxLabel is the label of the sandbox image that holds the digest of its program, so that a
+// new version of the program replaces the image.
 const sandboxLabel = "berth.dev/pause-digest"
 
 func (r *Runtime) ensureSandboxImage(ctx context.Context, c *client) error {

@@ -57,8 +57,8 @@ func archiveName(file string) (string, bool) {
 	return "", false
 }
 
-// localPrefix names images for which an archive gives only a tag: localhost/ and
-// the name of the file, in the letters that a reference may have.
+// localPrefix returns the name of images for which an archive gives only a tag: localhost/ and the
+// name of the file, in the letters that a reference may have.
 func localPrefix(name string) string {
 	clean := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {

@@ -16,7 +16,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// fakeProcess ends when it is told to, or killed.
+// fakeProcess ends when a test ends it, or when it is killed.
 type fakeProcess struct {
 	ended     chan error
 	immortal  bool // it is stuck in the kernel
@@ -85,39 +85,39 @@ func (l *fakeLauncher) starts() []time.Duration {
 	return slices.Clone(l.times)
 }
 
-// told is what the supervisor says, in order.
-type told struct {
+// recorder records the calls and the log of a supervisor, in order.
+type recorder struct {
 	mu    sync.Mutex
 	words []string
 }
 
-func (w *told) say(word string) {
+func (w *recorder) record(word string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.words = append(w.words, word)
 }
 
-func (w *told) String() string {
+func (w *recorder) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.words, " ")
 }
 
 // Write makes it the log, too: of a record, the message is of interest.
-func (w *told) Write(p []byte) (int, error) {
-	w.say(string(p))
+func (w *recorder) Write(p []byte) (int, error) {
+	w.record(string(p))
 	return len(p), nil
 }
 
-func supervised(l *fakeLauncher, w *told) supervisor {
+func supervised(l *fakeLauncher, w *recorder) supervisor {
 	return supervisor{
 		launcher:      l,
 		ready:         func(context.Context) error { return nil },
 		answers:       func(context.Context) error { return nil },
 		silence:       3 * time.Minute,
 		startServices: func(*run.Group) <-chan struct{} { return closed() },
-		up:            func() { w.say("up") },
-		down:          func(error) { w.say("down") },
+		up:            func() { w.record("up") },
+		down:          func(error) { w.record("down") },
 		log:           slog.New(slog.DiscardHandler),
 	}
 }
@@ -139,7 +139,7 @@ func within(t *testing.T, s supervisor) (stop func()) {
 
 func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		stop := within(t, supervised(l, w))
 		first := <-l.started
 		synctest.Wait() // until it is up
@@ -152,7 +152,7 @@ func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 		if l.starts()[1] != 0 {
 			t.Errorf("the second start came after %s", l.starts()[1])
 		}
-		// When the agent ends, the runtime stays, and no one is told that it is down.
+		// When the agent ends, the runtime stays, and down is not called.
 		stop()
 		if w.String() != "up down up" || len(second.ended) != 0 {
 			t.Errorf("told: %s", w)
@@ -162,7 +162,7 @@ func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 
 func TestRunningRuntimeIsAdoptedAndNotDoubled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		old := &fakeProcess{ended: make(chan error, 1)}
 		l.running = old
 		stop := within(t, supervised(l, w))
@@ -183,7 +183,7 @@ func TestRunningRuntimeIsAdoptedAndNotDoubled(t *testing.T) {
 func TestRuntimeThatDoesNotComeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given a program that can't be started for a while
-		l, w, log := newFakeLauncher(), &told{}, &told{}
+		l, w, log := newFakeLauncher(), &recorder{}, &recorder{}
 		l.fails = 2 * time.Minute
 		s := supervised(l, w)
 		s.log = slog.New(slog.NewTextHandler(log, nil))
@@ -216,7 +216,7 @@ func TestRuntimeThatDoesNotComeUp(t *testing.T) {
 
 func TestHealthResetsTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		stop := within(t, supervised(l, w))
 		// given one that died three times in a row
 		for range 3 {
@@ -239,7 +239,7 @@ func TestHealthResetsTheDelay(t *testing.T) {
 
 func TestUpWaitsForReadinessAndImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		s := supervised(l, w)
 		readyAt := time.Now().Add(3 * time.Second)
 		s.ready = func(context.Context) error {
@@ -268,7 +268,7 @@ func TestUpWaitsForReadinessAndImages(t *testing.T) {
 
 func TestDeathWhileNotReadyIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		s := supervised(l, w)
 		s.ready = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } // hangs
 		stop := within(t, s)
@@ -287,7 +287,7 @@ func hang(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 func TestASilentRuntimeIsKilledAndReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given one that is up, and stops answering after ten minutes
-		l, w, log := newFakeLauncher(), &told{}, &told{}
+		l, w, log := newFakeLauncher(), &recorder{}, &recorder{}
 		s := supervised(l, w)
 		s.log = slog.New(slog.NewTextHandler(log, nil))
 		hangs := time.Now().Add(10 * time.Minute)
@@ -323,7 +323,7 @@ func TestASilentRuntimeIsKilledAndReplaced(t *testing.T) {
 func TestABusyRuntimeIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given one that answers one question of many, and late
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		s := supervised(l, w)
 		asked := 0
 		s.answers = func(ctx context.Context) error {
@@ -345,7 +345,7 @@ func TestABusyRuntimeIsLeftAlone(t *testing.T) {
 func TestARuntimeThatIsStuckInTheKernelHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given one that does not answer, and does not die either
-		l, w, log := newFakeLauncher(), &told{}, &told{}
+		l, w, log := newFakeLauncher(), &recorder{}, &recorder{}
 		stuck := &fakeProcess{ended: make(chan error, 1), immortal: true}
 		l.running = stuck
 		s := supervised(l, w)
@@ -377,7 +377,7 @@ func TestARuntimeThatIsStuckInTheKernelHoldsUpNobody(t *testing.T) {
 
 func TestARuntimeThatNeverAnswersIsGivenMoreTimeEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, w := newFakeLauncher(), &told{}
+		l, w := newFakeLauncher(), &recorder{}
 		s := supervised(l, w)
 		s.answers, s.ready = hang, hang
 		stop := within(t, s)

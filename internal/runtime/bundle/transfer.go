@@ -20,10 +20,10 @@ import (
 	"berth/internal/lib/run"
 )
 
-// snapshotter is where containerd unpacks images.
+// snapshotter is the snapshotter into which containerd unpacks images.
 const snapshotter = "overlayfs"
 
-// chunk is how many bytes of an archive go into one message.
+// chunk is how many bytes of an archive one message holds.
 const chunk = 32 << 10
 
 // importArchive makes containerd import an image archive, OCI or docker, compressed or
