@@ -37,13 +37,14 @@ const (
 	approvalTimeout = 2 * time.Minute
 )
 
-// ClientConfig has the name of the node, and the paths of its credentials.
+// ClientConfig configures the client certificate of a node: the name of the node, and the paths of
+// its credentials.
 type ClientConfig struct {
 	Node    string
 	CertDir string // for keys and certificates
 
 	Kubeconfig          string
-	BootstrapKubeconfig string // with which to get the first certificate; empty: there is none
+	BootstrapKubeconfig string // credentials to request the first certificate with; empty: there are none
 
 	Rotate    bool // renew the certificate before it expires
 	UserAgent string
@@ -73,11 +74,11 @@ func Needed(c ClientConfig) (bool, error) {
 	return !done && err == nil, err
 }
 
-// Bootstrap makes the kubeconfig usable. It returns at once if it is, or if there is no bootstrap
+// Bootstrap makes the kubeconfig usable. It returns at once if it is, or without a bootstrap
 // kubeconfig. Otherwise it requests a certificate from the cluster, and returns when there is one,
 // the context ends, or a file of this machine can't be used.
 //
-// It waits without a limit: there is one key and one request, also if the agent is killed and starts
+// It waits without a limit. There is one key and one request, also if the agent is killed and starts
 // again, and the log says which approval is missing.
 func Bootstrap(ctx context.Context, c ClientConfig) error {
 	if err := c.check(); err != nil {
@@ -178,7 +179,7 @@ func (c ClientConfig) obtain(ctx context.Context, s *store, connect connector, l
 	}
 }
 
-// finalError says that the same request will never be granted.
+// finalError says that the API server will never grant the same request.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }

@@ -40,7 +40,7 @@ const (
 // nodeUser returns the user name of a node at the API server.
 func nodeUser(node string) string { return "system:node:" + node }
 
-// subject returns the subject of all certificates which a node requests from the cluster.
+// subject returns the subject of all certificates that a node requests from the cluster.
 func subject(node string) pkix.Name {
 	return pkix.Name{CommonName: nodeUser(node), Organization: []string{"system:nodes"}}
 }
@@ -51,7 +51,7 @@ type names struct {
 	addresses []net.IP
 }
 
-// namesOf sorts the addresses of a node into names and numbers.
+// namesOf sorts the addresses of a node into DNS names and IP addresses.
 func namesOf(addresses []v1.NodeAddress) names {
 	var n names
 	for _, a := range addresses {
@@ -72,7 +72,7 @@ func namesOf(addresses []v1.NodeAddress) names {
 
 func (n names) none() bool { return len(n.hosts)+len(n.addresses) == 0 }
 
-// in tells whether a certificate is good for all of them.
+// in tells whether a certificate is valid for all of the names.
 func (n names) in(leaf *x509.Certificate) bool {
 	for _, h := range n.hosts {
 		if !slices.Contains(leaf.DNSNames, h) {
@@ -87,7 +87,7 @@ func (n names) in(leaf *x509.Certificate) bool {
 	return true
 }
 
-// leafOf returns the certificate of a pair, without those of its issuers.
+// leafOf returns the leaf certificate of a pair, without the certificates of its issuers.
 func leafOf(pair *tls.Certificate) (*x509.Certificate, error) {
 	switch {
 	case pair == nil || len(pair.Certificate) == 0:
@@ -104,7 +104,7 @@ func expired(pair *tls.Certificate, now time.Time) bool {
 	return err != nil || now.After(leaf.NotAfter)
 }
 
-// writeFile puts data in place of what was at path, or leaves that as it was.
+// writeFile replaces the file at path atomically.
 func writeFile(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -27,15 +27,15 @@ type Client struct {
 	config  ClientConfig
 	renewal *renewal
 	current atomic.Pointer[tls.Certificate]
-	changed chan struct{} // capacity 1: current is another one
+	changed chan struct{} // capacity 1: current was replaced
 }
 
-// asker returns with whom to ask for a new certificate. Current is the one to show, or
-// nil if it has expired.
-type asker func(current *tls.Certificate) (certificatesv1.CertificatesV1Interface, error)
+// requestClient returns the client that requests a new certificate. current is the certificate that it
+// authenticates with, or nil if that has expired.
+type requestClient func(current *tls.Certificate) (certificatesv1.CertificatesV1Interface, error)
 
-// NewClient returns the client certificate of the kubeconfig. It is nil if it is not to
-// be renewed: Rotate is off, or the kubeconfig has no certificate, or another user's.
+// NewClient returns the client certificate of the kubeconfig. It returns nil if the certificate is
+// not to be renewed: Rotate is off, or the kubeconfig has no certificate or that of another user.
 func NewClient(c ClientConfig) (*Client, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -51,10 +51,10 @@ func NewClient(c ClientConfig) (*Client, error) {
 		c.Log.Info("the kubeconfig has no client certificate, so there is none to renew", "kubeconfig", c.Kubeconfig)
 		return nil, nil
 	}
-	return newClient(c, config.TLSClientConfig, c.asker())
+	return newClient(c, config.TLSClientConfig, c.requestClient())
 }
 
-func newClient(c ClientConfig, files rest.TLSClientConfig, ask asker) (*Client, error) {
+func newClient(c ClientConfig, files rest.TLSClientConfig, ask requestClient) (*Client, error) {
 	out := &Client{config: c, changed: make(chan struct{}, 1)}
 	r := &report{what: "client certificate", log: c.Log, onFailure: c.Failed}
 	given, unreadable := pairOf(files)
@@ -87,12 +87,12 @@ func newClient(c ClientConfig, files rest.TLSClientConfig, ask asker) (*Client, 
 	return out, err
 }
 
-// Certificate returns the client certificate for the API server. It may have expired: the
-// server's error then says so, which is clearer than that of an anonymous request.
+// Certificate returns the client certificate for the API server. It may have expired: the error of
+// the server then says so, which is clearer than that of an anonymous request.
 func (c *Client) Certificate() *tls.Certificate { return c.current.Load() }
 
-// Run renews the certificate until the context ends. It calls changed after each new
-// one: connections that are there still show the one before.
+// Run renews the certificate until the context ends. It calls changed after each new certificate:
+// open connections still use the one before.
 func (c *Client) Run(ctx context.Context, changed func()) {
 	group := run.NewGroup(ctx, c.config.Log)
 	defer group.Stop()
@@ -107,7 +107,7 @@ func (c *Client) Run(ctx context.Context, changed func()) {
 	}
 }
 
-// update takes a new pair from the store.
+// update replaces the current pair by a new one of the store.
 func (c *Client) update(pair *tls.Certificate) {
 	c.current.Store(pair)
 	select {
@@ -116,9 +116,10 @@ func (c *Client) update(pair *tls.Certificate) {
 	}
 }
 
-// asker asks as the node. If that is no longer possible, it asks as a new node does.
-func (c ClientConfig) asker() asker {
-	sayOnce := sync.OnceFunc(func() {
+// requestClient returns a client with the identity of the node, or with the bootstrap credentials if the
+// certificate has expired.
+func (c ClientConfig) requestClient() requestClient {
+	warnOnce := sync.OnceFunc(func() {
 		c.Log.Warn("the client certificate has expired; asking for another one as a new node does", "with", c.BootstrapKubeconfig)
 	})
 	return func(current *tls.Certificate) (certificatesv1.CertificatesV1Interface, error) {
@@ -135,7 +136,7 @@ func (c ClientConfig) asker() asker {
 		case c.BootstrapKubeconfig == "":
 			err = errNoCredentials
 		default:
-			sayOnce()
+			warnOnce()
 			clients, err = c.bootstrapClients()
 		}
 		if err != nil {

@@ -186,14 +186,14 @@ func TestABrokenClientCertificateIsAnError(t *testing.T) {
 func TestWithoutAnyCredentialsTheErrorSaysWhatToDo(t *testing.T) {
 	c, _ := newNode(t)
 	c.BootstrapKubeconfig = ""
-	if _, err := c.asker()(nil); !errors.Is(err, errNoCredentials) {
+	if _, err := c.requestClient()(nil); !errors.Is(err, errNoCredentials) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestOneWhoseCertificateHasExpiredAsksAsANewNode(t *testing.T) {
 	c, log := newNode(t)
-	ask := c.asker()
+	ask := c.requestClient()
 	for range 3 {
 		if as, err := ask(nil); as == nil || err != nil {
 			t.Fatalf("got %v", err)

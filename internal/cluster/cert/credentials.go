@@ -45,7 +45,7 @@ func (c *Credentials) Certificate() *tls.Certificate {
 }
 
 // Run requests a missing certificate, and renews it before it expires if that is configured, until ctx ends. It calls
-// changed after each new one. It returns errors that no further attempt can mend.
+// changed after each new certificate. It returns errors that a retry can't mend.
 func (c *Credentials) Run(ctx context.Context, changed func()) error {
 	if c.missing {
 		if err := c.bootstrap(ctx); err != nil {

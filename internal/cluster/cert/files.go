@@ -16,14 +16,14 @@ import (
 const fileCheckInterval = time.Second
 
 // files is a serving certificate in files that another program writes and renews. The files are
-// checked when a client connects, so that needs no goroutine.
+// checked when a client connects, so no goroutine is needed.
 type files struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu        sync.Mutex
-	pair      *tls.Certificate // the last good one
-	seen      [2]os.FileInfo   // the files that it was read from
+	pair      *tls.Certificate // the last valid one
+	seen      [2]os.FileInfo   // the files that pair was read from
 	checkedAt time.Time
 	streak    logonce.Streak // of files that can't be used
 }
@@ -38,8 +38,8 @@ func newFiles(c ServingConfig) (*files, error) {
 
 func (f *files) run(ctx context.Context) { <-ctx.Done() }
 
-// certificate returns the certificate of the files, or the last good one if they can't be used:
-// they are replaced one after the other, and for a moment do not fit.
+// certificate returns the certificate of the files, or the last valid one if they can't be used:
+// certificate and key are replaced one after the other, and do not match for a moment.
 func (f *files) certificate() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,7 +62,7 @@ func (f *files) load() error {
 	var now [2]os.FileInfo
 	changed := false
 	for i, path := range []string{f.cert, f.key} {
-		info, err := os.Stat(path) // of the file, where there is a link
+		info, err := os.Stat(path) // follows links
 		if err != nil {
 			return err
 		}

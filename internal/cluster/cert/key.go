@@ -15,14 +15,13 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// pendingKey is the key of a request that has not been answered yet. It is kept on
-// disk, so that an agent that starts again takes up the request that is there
-// instead of making another one.
+// pendingKey is the key of a request that has not been answered yet. It is on disk, so that a
+// restarted agent goes on with the same request instead of making another one.
 type pendingKey struct {
 	path   string
 	pem    []byte
 	signer crypto.Signer
-	public []byte // to compare
+	public []byte // to compare with certificates
 }
 
 func pendingKeyPath(dir string) string { return filepath.Join(dir, clientName+".key.pending") }
@@ -37,7 +36,7 @@ func openPendingKey(dir string) (*pendingKey, error) {
 	if key, err := parseKey(path, text); err == nil {
 		return key, nil
 	}
-	// There is no key, or only a part of it was written: then it was in no request yet.
+	// There is no key, or only a part of it was written. Then no request was made with it.
 	if text, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
@@ -60,13 +59,13 @@ func parseKey(path string, text []byte) (*pendingKey, error) {
 	return &pendingKey{path: path, pem: text, signer: signer, public: public}, err
 }
 
-// requestName is the same for the same key and user.
+// requestName returns the name of the request, which is the same for the same key and user.
 func (k *pendingKey) requestName(user string) string {
 	sum := sha256.Sum256(append([]byte(user+"\n"), k.public...))
 	return "node-csr-" + hex.EncodeToString(sum[:16])
 }
 
-// of tells whether a pair was made from this key.
+// of tells whether a pair has this key.
 func (k *pendingKey) of(pair *tls.Certificate) bool {
 	leaf, err := leafOf(pair)
 	if err != nil {
@@ -76,7 +75,7 @@ func (k *pendingKey) of(pair *tls.Certificate) bool {
 	return err == nil && string(public) == string(k.public)
 }
 
-// drop forgets the key, for its request was answered for good.
+// drop removes the key: its request has a final answer.
 func (k *pendingKey) drop() error {
 	if err := os.Remove(k.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the key of a certificate request: %w", err)

@@ -15,8 +15,8 @@ import (
 	"berth/internal/cluster/kubeclient"
 )
 
-// usable tells whether there is a kubeconfig which the node can work with. A kubeconfig that
-// can't be parsed is an error: a user may have written it, so the node does not replace it.
+// usable tells whether there is a kubeconfig with valid credentials. A kubeconfig that can't be
+// parsed is an error: a user may have written it, so the node does not replace it.
 func usable(path string, now time.Time) (bool, error) {
 	loaded, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,18 +26,18 @@ func usable(path string, now time.Time) (bool, error) {
 		return false, fmt.Errorf("read kubeconfig %s: %w", path, err)
 	}
 	if files := certificateOf(loaded); hasCertificate(files) {
-		// If it is gone or broken it is made anew, as if it had expired.
+		// A certificate that is missing or damaged is replaced, as if it had expired.
 		if pair, _ := pairOf(files); expired(pair, now) {
 			return false, nil
 		}
 	}
-	// A token or the like says nothing about its age.
+	// Tokens and other credentials have no expiry that could be checked.
 	_, err = kubeclient.Load(path)
 	return err == nil, err
 }
 
-// certificateOf returns the client certificate that a kubeconfig names. Unlike kubeclient.Load
-// it does not fail if its file is not there.
+// certificateOf returns the client certificate that a kubeconfig names. Unlike kubeclient.Load it
+// does not fail if the file does not exist.
 func certificateOf(loaded *clientcmdapi.Config) rest.TLSClientConfig {
 	context := loaded.Contexts[loaded.CurrentContext]
 	if context == nil || loaded.AuthInfos[context.AuthInfo] == nil {
@@ -85,7 +85,7 @@ func writeKubeconfig(path, bootstrap, pairFile string) error {
 		return fmt.Errorf("bootstrap kubeconfig %s names no cluster", bootstrap)
 	}
 	cluster := loaded.Clusters[context.Cluster].DeepCopy()
-	cluster.LocationOfOrigin = "" // the paths in it are whole
+	cluster.LocationOfOrigin = "" // paths are absolute
 
 	const name = "default"
 	config := clientcmdapi.NewConfig()

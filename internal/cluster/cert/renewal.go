@@ -12,21 +12,21 @@ import (
 const (
 	// clockCheckInterval is the time between two checks of the clock.
 	clockCheckInterval = time.Minute
-	// minClockJump is the least difference between the clock and the time that has passed, by which
-	// the clock counts as set.
+	// minClockJump is the least difference between wall clock and elapsed time for which the clock
+	// counts as set.
 	minClockJump = 30 * time.Second
 )
 
-// renewal renews one certificate with client-go's certificate manager. The manager sleeps until
-// the next renewal is due, and does not notice that the clock was set or that the machine was suspended:
-// then the renewal starts another manager, which reads the clock.
+// renewal renews one certificate with client-go's certificate manager. The manager sleeps until the next
+// renewal is due, and does not notice that the clock was set or that the machine was suspended. After
+// such a jump the renewal starts another manager, which reads the clock again.
 type renewal struct {
 	start func() (stop func())
 	clock func() time.Time // the wall clock
 	store *store
 }
 
-// newRenewal returns a renewal with a manager of this config, whose log and store it sets.
+// newRenewal returns a renewal whose managers have this config, with the log and the store of s.
 func newRenewal(c certificate.Config, s *store) (*renewal, error) {
 	c.CertificateStore = s
 	// The context never ends: the manager is stopped.
@@ -36,7 +36,7 @@ func newRenewal(c certificate.Config, s *store) (*renewal, error) {
 	}
 	start := func() func() {
 		manager, err := certificate.NewManager(&c)
-		if err != nil { // it went well above
+		if err != nil { // the same config was valid above
 			s.report.failed(err)
 			return func() {}
 		}

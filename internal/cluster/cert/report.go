@@ -29,7 +29,7 @@ const (
 // It is also the log handler of client-go's certificate manager: errors are failures, and all other
 // records are dropped.
 type report struct {
-	what string // which certificate
+	what string // names the certificate in log lines
 	log  *slog.Logger
 	// onFailure is called for each failure. May be nil.
 	onFailure func()
@@ -46,7 +46,7 @@ func (r *report) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return // the failure is the end of the context
+		return // the context has ended
 	}
 	r.stopHint()
 	if r.onFailure != nil {
@@ -64,7 +64,7 @@ func kindOf(err error) string {
 	return strings.Join(words, " ")
 }
 
-// got logs a new certificate, and ends the hints.
+// got logs a new certificate, and stops the hints.
 func (r *report) got(leaf *x509.Certificate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,8 +74,8 @@ func (r *report) got(leaf *x509.Certificate) {
 	r.log.Info("there is a new "+r.what, "until", leaf.NotAfter)
 }
 
-// requested begins to wait for the approval of a request. If that takes long, a hint is logged
-// how to approve it.
+// requested starts the timer of the hint: if the approval of a request takes long, the log says how
+// to approve it.
 func (r *report) requested(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // requests is the part of a clientset that client-go's certificate code uses: the client of
-// CertificateSigningRequests. A whole clientset would make the program larger by five million bytes.
+// CertificateSigningRequests. A whole clientset would add five million bytes to the program.
 type requests struct {
 	kubernetes.Interface // nil: nothing else is called
 	group                certificatesv1.CertificatesV1Interface
@@ -21,29 +21,29 @@ type requests struct {
 }
 
 func (r requests) CertificatesV1() certificatesv1.CertificatesV1Interface {
-	return noted{r.group, r.report}
+	return reportingClient{r.group, r.report}
 }
 
 func (requests) CertificatesV1beta1() certificatesv1beta1.CertificatesV1beta1Interface {
 	return noBeta{}
 }
 
-// noted takes note of the requests that are made.
-type noted struct {
+// reportingClient reports the requests that are created.
+type reportingClient struct {
 	certificatesv1.CertificatesV1Interface
 	report *report
 }
 
-func (n noted) CertificateSigningRequests() certificatesv1.CertificateSigningRequestInterface {
-	return notedRequests{n.CertificatesV1Interface.CertificateSigningRequests(), n.report}
+func (n reportingClient) CertificateSigningRequests() certificatesv1.CertificateSigningRequestInterface {
+	return reportingRequests{n.CertificatesV1Interface.CertificateSigningRequests(), n.report}
 }
 
-type notedRequests struct {
+type reportingRequests struct {
 	certificatesv1.CertificateSigningRequestInterface
 	report *report
 }
 
-func (n notedRequests) Create(ctx context.Context, r *certificates.CertificateSigningRequest, o metav1.CreateOptions) (*certificates.CertificateSigningRequest, error) {
+func (n reportingRequests) Create(ctx context.Context, r *certificates.CertificateSigningRequest, o metav1.CreateOptions) (*certificates.CertificateSigningRequest, error) {
 	made, err := n.CertificateSigningRequestInterface.Create(ctx, r, o)
 	if err == nil {
 		n.report.requested(made.Name)
@@ -51,8 +51,8 @@ func (n notedRequests) Create(ctx context.Context, r *certificates.CertificateSi
 	return made, err
 }
 
-// noBeta is the API of servers before 1.22, which client-go tries when the one that
-// followed is not found. No server that berth works with has it.
+// noBeta is the certificates API of servers before 1.22, which client-go falls back to. No server
+// that berth works with has it.
 type noBeta struct {
 	certificatesv1beta1.CertificatesV1beta1Interface
 }

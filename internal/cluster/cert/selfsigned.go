@@ -28,12 +28,12 @@ const (
 	// renewBefore is how long before its expiry a self-signed pair is replaced.
 	renewBefore   = 30 * 24 * time.Hour
 	selfSignedTTL = 365 * 24 * time.Hour
-	// clockSkew is by how much the clocks of clients may be slow.
+	// clockSkew is how far the clocks of clients may be behind.
 	clockSkew = time.Hour
 )
 
-// selfSigned is a self-signed serving certificate. It is checked when a client connects, so it
-// needs no goroutine.
+// selfSigned is a self-signed serving certificate. It is checked when a client connects, so no
+// goroutine is needed.
 type selfSigned struct {
 	node      string
 	path      string // without .crt and .key
@@ -42,7 +42,7 @@ type selfSigned struct {
 	log       *slog.Logger
 
 	fileMu    sync.Mutex
-	cert, key []byte // what the files should hold, once a pair was made
+	cert, key []byte // content of the files, once a pair was made
 
 	mu      sync.Mutex
 	pair    *tls.Certificate
@@ -53,7 +53,8 @@ type selfSigned struct {
 func newSelfSigned(c ServingConfig) (*selfSigned, error) {
 	s := &selfSigned{node: c.Node, path: filepath.Join(c.CertDir, selfSignedName), addresses: c.Addresses, log: c.Log}
 	s.saved = c.State.Entry("the serving certificate that the node made", s.write)
-	// Without both files (it is the first start, or the agent was killed between them) a new pair is made.
+	// If one of the files is missing, a new pair is made: it is the first start, or the agent was killed
+	// between the two writes.
 	if pair, err := tls.LoadX509KeyPair(s.certFile(), s.keyFile()); err == nil {
 		s.pair = &pair
 	}
@@ -85,7 +86,7 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	return s.pair, nil
 }
 
-// good tells whether the pair is of the present names and does not expire soon.
+// good tells whether the pair has the present names and does not expire soon.
 func (s *selfSigned) good() bool {
 	s.checked = time.Now()
 	leaf, err := leafOf(s.pair)
@@ -112,14 +113,14 @@ func (s *selfSigned) renew() error {
 	s.fileMu.Lock()
 	s.cert, s.key = cert, key
 	s.fileMu.Unlock()
-	if err := s.saved.Save(); err != nil && !statefile.CantWrite(err) { // which is tried again
+	if err := s.saved.Save(); err != nil && !statefile.CantWrite(err) { // statefile retries
 		return fmt.Errorf("keep the serving certificate: %w", err)
 	}
 	return nil
 }
 
-// write writes both files. The key is written first: a kill before the certificate
-// leaves two files that do not fit, and that is seen at the next start.
+// write writes both files. The key is written first: a kill before the certificate leaves two files
+// that do not match, which the next start notices.
 func (s *selfSigned) write() error {
 	s.fileMu.Lock()
 	cert, key := s.cert, s.key
@@ -130,8 +131,8 @@ func (s *selfSigned) write() error {
 	return writeFile(s.certFile(), cert, 0o644)
 }
 
-// signOwn makes a pair that vouches for itself. client-go's makes two large RSA keys
-// for that, which takes a small machine a second.
+// signOwn makes a self-signed pair. The function of client-go makes two large RSA keys, which takes
+// a small machine a second.
 func signOwn(node string, n names, now time.Time) (cert, key []byte, err error) {
 	if key, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
 		return nil, nil, err

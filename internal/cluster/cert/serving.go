@@ -14,23 +14,22 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// ServingConfig says where the serving certificate of a node comes from: from
-// CertFile and KeyFile, or else from the cluster if Bootstrap is set, or else from
-// the node itself.
+// ServingConfig says where the serving certificate of a node comes from: from CertFile and KeyFile,
+// or else from the cluster if Bootstrap is set, or else it is self-signed.
 type ServingConfig struct {
 	Node    string
-	CertDir string // for what does not come from files
+	CertDir string // for requested and self-signed certificates
 
 	CertFile, KeyFile string
 
-	// State writes down a certificate that the node made itself. Needed if it is to.
+	// State writes a self-signed certificate. Required for one.
 	State *statefile.Keeper
 
 	Bootstrap bool
 	CSRs      certificatesv1.CertificatesV1Interface // needed for Bootstrap
 
-	// Addresses returns the addresses of the node, as the API server has them. It is called
-	// about once a second, and must make no request. None: they are not known yet.
+	// Addresses returns the addresses of the node, as the API server has them. It is called about
+	// once a second, and must make no request. Empty: they are not known yet.
 	Addresses func() []v1.NodeAddress
 	// Failed is called for each failed attempt to get a certificate from the cluster. May be nil.
 	Failed func()
@@ -39,7 +38,7 @@ type ServingConfig struct {
 	Log     *slog.Logger
 }
 
-// Serving is the certificate with which a node answers.
+// Serving is the certificate with which a node serves its API.
 type Serving struct {
 	from interface {
 		certificate() (*tls.Certificate, error)
@@ -47,8 +46,8 @@ type Serving struct {
 	}
 }
 
-// NewServing returns the serving certificate. Files are read, and the node's own pair
-// is made, before it returns; the cluster is asked while Run runs.
+// NewServing returns the serving certificate. Files are read, and a self-signed pair is made,
+// before it returns; a certificate of the cluster is requested while Run runs.
 func NewServing(c ServingConfig) (*Serving, error) {
 	fromFiles := c.CertFile != "" || c.KeyFile != ""
 	switch {
@@ -81,10 +80,11 @@ func NewServing(c ServingConfig) (*Serving, error) {
 	return &s, nil
 }
 
-// Run keeps the certificate good until the context ends.
+// Run renews the certificate until the context ends.
 func (s *Serving) Run(ctx context.Context) { s.from.run(ctx) }
 
-// GetCertificate is for tls.Config: each new connection gets the newest certificate.
+// GetCertificate implements tls.Config.GetCertificate: each new connection gets the newest
+// certificate.
 func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.from.certificate()
 }

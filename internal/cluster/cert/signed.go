@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/certificate"
 )
 
-// errNotSigned ends a connection that comes before the certificate is signed.
+// errNotSigned refuses connections until the cluster has signed the certificate.
 var errNotSigned = errors.New("the cluster has not given this node a serving certificate yet: see 'kubectl get csr'")
 
 // signed is a serving certificate that is signed by the cluster. An administrator or a controller of
@@ -52,7 +52,7 @@ func newSigned(c ServingConfig) (*signed, error) {
 	return s, nil
 }
 
-// servingRequest is nil while there is no name to ask for.
+// servingRequest returns the certificate request, or nil while no address of the node is known.
 func servingRequest(node string, n names) *x509.CertificateRequest {
 	if n.none() {
 		return nil
@@ -60,7 +60,7 @@ func servingRequest(node string, n names) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: subject(node), DNSNames: n.hosts, IPAddresses: n.addresses}
 }
 
-// certificate may return a certificate that has expired: clients that check it see that.
+// certificate returns the certificate also after its expiry: clients that check it see that.
 func (s *signed) certificate() (*tls.Certificate, error) {
 	if pair := s.current.Load(); pair != nil {
 		return pair, nil

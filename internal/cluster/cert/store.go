@@ -16,13 +16,12 @@ import (
 // keptPairs is how many pairs stay on disk: the one in use, and the one before it.
 const keptPairs = 2
 
-// store keeps the pairs of one name in the certificate folder, each in a file with
-// the date in its name; the link NAME-current.pem leads to the newest. It calls its owner for
-// each new pair.
+// store keeps the pairs of one name in the certificate folder, each in a file with the date in its
+// name; the link NAME-current.pem leads to the newest. It calls updated for each new pair.
 type store struct {
 	certificate.FileStore
 	dir, name string
-	fallback  *tls.Certificate // while there is no good one in the folder; nil: none
+	fallback  *tls.Certificate // while the folder has no valid pair; nil: none
 	report    *report
 	updated   func(*tls.Certificate)
 
@@ -32,7 +31,6 @@ type store struct {
 
 var errClosed = errors.New("the agent is about to end")
 
-// newStore opens the store.
 func newStore(dir, name string, fallback *tls.Certificate, r *report, updated func(*tls.Certificate)) (*store, error) {
 	files, err := certificate.NewFileStoreWithLogger(klog.Logger{}, name, dir, dir, "", "")
 	if err != nil {
@@ -83,8 +81,8 @@ func (s *store) close() {
 	s.report.close()
 }
 
-// awaitName waits until the newest pair is a second old: two of the same second would
-// have the same name, and the one in use would be written over.
+// awaitName waits until the newest pair is a second old: two pairs of the same second would have
+// the same file name, and the one in use would be overwritten.
 func (s *store) awaitName() {
 	info, err := os.Stat(s.CurrentPath())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client speaks to the groups of the API that a node needs. client-go's own set
-// of clients has all of them, and makes the program larger by millions of bytes.
+// Client has the clients of the API groups that a node needs. client-go's clientset has all groups,
+// and would add millions of bytes to the program.
 type Client struct {
 	core           *corev1.CoreV1Client
 	coordination   *coordinationv1.CoordinationV1Client

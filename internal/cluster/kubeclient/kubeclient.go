@@ -1,10 +1,9 @@
-// Package kubeclient makes the clients of an API server out of a kubeconfig file,
-// with the limits and the user agent that cluster operators expect of a node.
+// Package kubeclient makes the clients of an API server from a kubeconfig file, with the limits and
+// the user agent that cluster operators expect of a node.
 //
-// It makes three. The one for heartbeats has a connection and a timeout of its
-// own and is never held back: whatever else the node asks for, the server goes
-// on hearing that it lives. The one for events has a rate of its own, so that a
-// burst of events takes nothing from pods.
+// There are three. The client for heartbeats has a connection and a timeout of its own and no rate
+// limit, so that no other request delays a heartbeat. The client for events has a rate limit of its
+// own, so that a burst of events does not delay the requests for pods.
 package kubeclient
 
 import (
@@ -26,7 +25,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// Content types that API servers speak.
+// Content types of requests to API servers.
 const (
 	Protobuf = "application/vnd.kubernetes.protobuf"
 	JSON     = "application/json"
@@ -46,10 +45,10 @@ const (
 	keepAlive   = 30 * time.Second
 )
 
-// noLimit is client-go's word for a client that is not held back.
+// noLimit is client-go's value for a client without a rate limit.
 const noLimit = -1
 
-// Config says where the API server is and how it is to be used.
+// Config configures the clients of an API server.
 type Config struct {
 	Kubeconfig string
 	UserAgent  string
@@ -62,14 +61,13 @@ type Config struct {
 	EventBurst int
 
 	ContentType      string        // empty: Protobuf
-	HeartbeatTimeout time.Duration // zero: a time that fits the kubelet's lease
+	HeartbeatTimeout time.Duration // zero: defaultHeartbeatTimeout
 
-	// Anonymous leaves the credentials of the kubeconfig aside.
+	// Anonymous ignores the credentials of the kubeconfig.
 	Anonymous bool
-	// ClientCertificate, if it is set, is asked at each new connection for the
-	// certificate to show, instead of the one that the kubeconfig has. Nil is
-	// none. A connection that is there keeps what it was made with: call Reconnect
-	// when the certificate has changed.
+	// ClientCertificate, if set, returns the certificate for each new connection, instead of the
+	// one of the kubeconfig. A nil certificate: none is used. An open connection keeps its
+	// certificate: call Reconnect after a change.
 	ClientCertificate func() *tls.Certificate
 }
 
@@ -78,18 +76,16 @@ type Clients struct {
 	General   *Client
 	Heartbeat *Client
 	Events    *Client
-	Server    string // its address, for people to read
+	Server    string // the address, for messages
 
 	connections *connrotation.ConnectionTracker
 }
 
-// Reconnect drops all connections; the clients make new ones when they need
-// them. It helps when the server has vanished without a word, and after a
-// certificate was replaced.
+// Reconnect closes all connections; the clients open new ones when they need them. It is called
+// when the server does not answer any more, and after a certificate was replaced.
 func (c *Clients) Reconnect() { c.connections.CloseAll() }
 
-// New returns clients of the server that a kubeconfig names. It does not connect
-// yet.
+// New returns clients of the server of a kubeconfig. It does not connect yet.
 func New(c Config) (*Clients, error) {
 	if c.UserAgent == "" {
 		return nil, errors.New("kubeclient: UserAgent is needed")
@@ -158,7 +154,7 @@ func (c Config) httpClient(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this, the credentials of the kubeconfig would win.
+	// Else the credentials of the kubeconfig would take precedence.
 	t.TLS.CertFile, t.TLS.CertData, t.TLS.KeyFile, t.TLS.KeyData = "", nil, "", nil
 	t.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: func() (*tls.Certificate, error) {
 		return c.ClientCertificate(), nil
@@ -176,10 +172,10 @@ func limited(base *rest.Config, qps float32, burst int) *rest.Config {
 	return config
 }
 
-// Load reads the kubeconfig at path, once. Files that it names are found beside
-// it, and client-go reads them again:
+// Load reads the kubeconfig at path, once. Paths in it are relative to its folder, and client-go
+// reads the files again:
 //   - client-certificate and client-key at each new connection, and every five
-//     minutes; when they have changed it drops the connections that it has
+//     minutes; after a change it closes the open connections
 //   - certificate-authority every five minutes, for new connections
 //   - tokenFile every minute, and after the server refused the token
 //
@@ -206,14 +202,13 @@ func Load(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// UserAgent is how berth shows itself in the audit logs of a server, in the form
-// that the programs of Kubernetes use: its own name first, and then the version
-// of the kubelet whose place it takes.
+// UserAgent returns the user agent of berth, in the form that the programs of Kubernetes use: its
+// own name first, and then the version of the kubelet that it replaces.
 func UserAgent(version, kubelet string) string {
 	agent := fmt.Sprintf("berth/%s (%s/%s) kubelet/%s", version, runtime.GOOS, runtime.GOARCH, kubelet)
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
-			return '-' // it goes into a header
+			return '-' // not allowed in a header
 		}
 		return r
 	}, agent)
