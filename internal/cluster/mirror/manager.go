@@ -27,35 +27,35 @@ var (
 // Config configures a Manager.
 type Config struct {
 	Client corev1.PodsGetter // clientset.CoreV1()
-	// Node returns this node as the API server has it, or nil if it does not. It
-	// must not ask the server: it is called often.
+	// Node returns this Node as the API server has it, or nil if it is not registered. It is called
+	// often, and must make no request.
 	Node func() *v1.Node
 	Log  *slog.Logger
 }
 
-// Manager keeps the mirror pods. It remembers the newest wish for each name until
-// the API server has met it.
+// Manager keeps the mirror pods. It remembers the newest desired state for each name until the API
+// server has it.
 type Manager struct {
 	Config
-	wake chan struct{} // capacity 1: there is something to do
+	wake chan struct{} // capacity 1: a task was added
 
 	mu    sync.Mutex
-	tasks map[string]*task // by full name: the wishes that are not met yet
+	tasks map[string]*task // by full name: the desired states that the API server does not have yet
 	order []string         // names of tasks, the next one first; each at most once
 }
 
-// wish is the desired state of one mirror pod.
-type wish struct {
+// desired is the desired state of one mirror pod.
+type desired struct {
 	static *v1.Pod // the static pod to be mirrored; nil: the mirror pod is to be deleted
 	mirror *v1.Pod // the mirror pod as it was last seen; nil: it was not
 }
 
-// same tells whether two wishes lead to the same requests.
-func (w wish) same(o wish) bool { return w.static == o.static && w.mirror == o.mirror }
+// same tells whether two desired states lead to the same requests.
+func (w desired) same(o desired) bool { return w.static == o.static && w.mirror == o.mirror }
 
-// task is a wish that is not met yet. Manager.mu guards it.
+// task is a desired state that the API server does not have yet. Manager.mu guards it.
 type task struct {
-	wish     wish
+	desired  desired
 	refusals int // in a row
 	streak   logonce.Streak
 	retry    *time.Timer
@@ -68,7 +68,7 @@ func (t *task) stopWaiting() {
 	}
 }
 
-// New returns a manager. It acts while Run runs.
+// New returns a manager, which does nothing until Run.
 func New(c Config) (*Manager, error) {
 	if c.Client == nil || c.Node == nil || c.Log == nil {
 		return nil, errors.New("mirror pods: client, node and log are required")
@@ -76,11 +76,10 @@ func New(c Config) (*Manager, error) {
 	return &Manager{Config: c, wake: make(chan struct{}, 1), tasks: map[string]*task{}}, nil
 }
 
-// Ensure asks that a static pod have the right mirror pod. mirror is its mirror pod as it was
-// last seen, or nil. Ensure never blocks, and is idempotent: it is meant to be called whenever
-// something may have changed.
+// Ensure asks for the mirror pod of a static pod. mirror is its mirror pod as it was last seen, or
+// nil. Ensure never blocks, and is idempotent: call it whenever something may have changed.
 //
-// While the node is not registered nothing is asked for; ask again when it is.
+// While the node is not registered it has no effect; call it again once it is.
 func (m *Manager) Ensure(static, mirror *v1.Pod) {
 	node := m.Node()
 	if node == nil || node.DeletionTimestamp != nil {
@@ -91,30 +90,30 @@ func (m *Manager) Ensure(static, mirror *v1.Pod) {
 		m.drop(name)
 		return
 	}
-	m.wish(name, wish{static: static, mirror: mirror})
+	m.setDesired(name, desired{static: static, mirror: mirror})
 }
 
-// Delete asks that a mirror pod go, because its static pod is gone. It never blocks.
+// Delete asks for the deletion of a mirror pod whose static pod is gone. It never blocks.
 func (m *Manager) Delete(mirror *v1.Pod) {
-	m.wish(pod.FullName(mirror), wish{mirror: mirror})
+	m.setDesired(pod.FullName(mirror), desired{mirror: mirror})
 }
 
-func (m *Manager) wish(name string, w wish) {
+func (m *Manager) setDesired(name string, w desired) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tasks[name]
 	if t == nil {
 		t = &task{}
 		m.tasks[name] = t
-	} else if t.retry != nil && t.wish.same(w) {
-		return // it was refused, and is tried again in time
+	} else if t.retry != nil && t.desired.same(w) {
+		return // the server refused it, and a retry is scheduled
 	}
 	t.stopWaiting()
-	t.wish = w
+	t.desired = w
 	m.enqueue(name)
 }
 
-// enqueue is called with the lock held.
+// enqueue adds a task to the queue. The caller holds the lock.
 func (m *Manager) enqueue(name string) {
 	if !slices.Contains(m.order, name) {
 		m.order = append(m.order, name)
@@ -134,21 +133,21 @@ func (m *Manager) drop(name string) {
 	}
 }
 
-// next returns the name and the wish of the next task.
-func (m *Manager) next() (string, wish, bool) {
+// next returns the name and the desired state of the next task.
+func (m *Manager) next() (string, desired, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for len(m.order) > 0 {
 		name := m.order[0]
 		m.order = slices.Delete(m.order, 0, 1)
 		if t := m.tasks[name]; t != nil {
-			return name, t.wish, true
+			return name, t.desired, true
 		}
 	}
-	return "", wish{}, false
+	return "", desired{}, false
 }
 
-// Run makes the requests that wishes need until the context ends.
+// Run makes the requests that bring the API server to the desired states, until the context ends.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.stop()
 	failures, streak := 0, logonce.Streak{}
@@ -195,15 +194,15 @@ func (m *Manager) stop() {
 	}
 }
 
-// settle handles the API server's answer to a wish. A refusal may be temporary (the namespace is
+// settle handles the API server's answer to the requests of a task. A refusal may be temporary (the namespace is
 // created later, the node is registered later), so the request is made again, rarely. The same
 // refusal is logged once.
-func (m *Manager) settle(name string, w wish, err error) {
+func (m *Manager) settle(name string, w desired, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tasks[name]
 	switch {
-	case t == nil || !t.wish.same(w): // there is a newer wish, or none
+	case t == nil || !t.desired.same(w): // there is a newer state, or none
 	case err == nil:
 		delete(m.tasks, name)
 	default:

@@ -51,7 +51,7 @@ func Of(static *v1.Pod, node *v1.Node) *v1.Pod {
 	}
 }
 
-// hash returns a value that changes with each edit of a static pod.
+// hash returns the value of the annotation by which an edit of a static pod is noticed.
 func hash(static *v1.Pod) string {
 	if h := static.Annotations[pod.AnnotationHash]; h != "" {
 		return h
@@ -63,12 +63,12 @@ func hash(static *v1.Pod) string {
 type Verdict int
 
 const (
-	// Keep it: it is as it should be.
+	// Keep says that the mirror pod is right.
 	Keep Verdict = iota
-	// Create it: there is none.
+	// Create says that there is no mirror pod.
 	Create
-	// Renew it: it is going away, or is not the mirror of this pod on this node as it
-	// was created. It is deleted, and created again.
+	// Renew says that the mirror pod is being deleted, or is not the mirror of this pod on this
+	// node as it was created. It is deleted, and created again.
 	Renew
 )
 

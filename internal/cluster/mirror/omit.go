@@ -50,5 +50,5 @@ func standsAlone(s *v1.VolumeSource) bool {
 		return !slices.ContainsFunc(s.Projected.Sources, func(p v1.VolumeProjection) bool { return p.DownwardAPI == nil })
 	}
 	return s.EmptyDir != nil || s.HostPath != nil || s.DownwardAPI != nil || s.Image != nil || s.NFS != nil || s.FC != nil ||
-		*s == v1.VolumeSource{} // which the server takes for an empty directory
+		*s == v1.VolumeSource{} // which the server defaults to emptyDir
 }

@@ -14,11 +14,11 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// requestTimeout is for all requests that one wish needs.
+// requestTimeout bounds all requests for one mirror pod.
 const requestTimeout = 10 * time.Second
 
-// perform makes the requests that a wish needs.
-func (m *Manager) perform(ctx context.Context, w wish) error {
+// perform makes the requests that lead to a desired state.
+func (m *Manager) perform(ctx context.Context, w desired) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if w.static == nil {
@@ -26,7 +26,7 @@ func (m *Manager) perform(ctx context.Context, w wish) error {
 	}
 	node := m.Node()
 	if node == nil {
-		return nil // it is asked for again when the node is back
+		return nil // Ensure is called again when the node is registered
 	}
 	switch Judge(w.static, w.mirror, node) {
 	case Renew:
@@ -67,7 +67,7 @@ func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 		m.Log.Info("mirror pod deleted", "pod", pod.Ref(mirror), "uid", mirror.UID)
 		return nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // it is gone
+		return nil // the mirror pod is gone
 	default:
 		return fmt.Errorf("delete mirror pod %s: %w", pod.Ref(mirror), err)
 	}
