@@ -13,7 +13,7 @@ const messageShutdown = "Pod was terminated in response to imminent node shutdow
 
 const messageDrain = "Pod was terminated because its node was drained with 'berth drain'."
 
-// goesDown and drained are why pods are stopped.
+// goesDown and drained return the causes with which pods are ended.
 func goesDown() pod.Cause {
 	return pod.Cause{
 		Description: "the machine goes down", Reason: ReasonTerminated, Message: messageShutdown, Disruption: messageShutdown, Passing: true,
@@ -29,7 +29,8 @@ func drained() pod.Cause {
 var (
 	// ErrBusy says that a drain was refused because another drain or a shutdown is under way.
 	ErrBusy = errors.New("another drain is under way: wait for its end, or end it with 'berth drain --undo'")
-	// ErrGoingDown says that the machine goes down, whatever is asked.
+	// ErrGoingDown says that a drain, or its undoing, was refused because the machine is shutting
+	// down.
 	ErrGoingDown = errors.New("the machine is shutting down")
 
 	errNoPeriods = errors.New("shutdown: no periods are configured")

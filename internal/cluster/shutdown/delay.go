@@ -14,9 +14,9 @@ const (
 	reloadInterval = 100 * time.Millisecond
 )
 
-// lengthen sees to it that logind waits for as long as all periods take: if it does
-// not, a drop-in file raises InhibitDelayMaxSec, as the kubelet does it. If that does not help,
-// a warning says what to do; a shutdown is held up all the same, for as long as logind allows.
+// lengthen makes logind wait for as long as all periods take: if its InhibitDelayMaxSec is shorter,
+// a drop-in file raises it, as the kubelet does. If that does not help, a warning says what to do;
+// a shutdown is delayed all the same, for as long as logind allows.
 func (w *Watcher) lengthen(ctx context.Context, logind Logind) error {
 	need := total(w.Manager.Periods)
 	have, err := logind.Delay(ctx)
@@ -48,8 +48,7 @@ func (w *Watcher) lengthen(ctx context.Context, logind Logind) error {
 	return nil
 }
 
-// override writes the drop-in file, and waits until logind has read it. It returns for how long
-// logind waits then.
+// override writes the drop-in file, waits until logind has read it, and returns the new delay.
 func (w *Watcher) override(ctx context.Context, logind Logind, need time.Duration) (time.Duration, error) {
 	text := fmt.Sprintf("# Written by berth, so that pods have the time to stop that its configuration gives them.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds(need))
 	if err := writeIfOther(w.DropIn, []byte(text)); err != nil {

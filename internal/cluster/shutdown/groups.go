@@ -13,18 +13,17 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// The priorities of the two classes that every cluster has, and from which on a
-// pod is critical.
+// Priorities of the two system priority classes, from which on a pod is critical.
 const (
 	clusterCritical = int32(2_000_000_000)
 	nodeCritical    = int32(2_000_001_000)
 )
 
-// forever is the period of a group that is waited for until it has ended.
+// forever is the period of a group without a limit.
 const forever = time.Duration(math.MaxInt64)
 
-// Period is how long the pods from a priority on, up to that of the next period,
-// have to stop.
+// Period is how long pods may take to stop whose priority is at least Priority, and below that of
+// the next period.
 type Period struct {
 	Priority int32
 	For      time.Duration
@@ -36,10 +35,10 @@ type Group struct {
 	Pods []*v1.Pod
 }
 
-// Periods reads what a KubeletConfiguration says of shutdowns: shutdownGracePeriod
-// and shutdownGracePeriodCriticalPods, which is a part of it, or
-// shutdownGracePeriodByPodPriority. Nothing set means no periods: the agent then
-// has no part in a shutdown of the machine. They are ordered by priority.
+// Periods returns the periods of a KubeletConfiguration, ordered by priority: from
+// shutdownGracePeriod and shutdownGracePeriodCriticalPods, which is a part of it, or from
+// shutdownGracePeriodByPodPriority. If none is set there are no periods, and the agent does not
+// delay a shutdown of the machine.
 func Periods(total, critical time.Duration, byPriority []kubeletconfig.ShutdownGracePeriodByPodPriority) ([]Period, error) {
 	for name, d := range map[string]time.Duration{"shutdownGracePeriod": total, "shutdownGracePeriodCriticalPods": critical} {
 		if d < 0 || d > 0 && d < time.Second {
@@ -68,10 +67,9 @@ func Periods(total, critical time.Duration, byPriority []kubeletconfig.ShutdownG
 	return periods, nil
 }
 
-// Plan puts pods into the groups in which they stop, the lowest priorities first.
-// periods are in the order of their priorities, and not empty. A pod belongs to
-// the last period that does not begin above its priority, or to the first one.
-// Groups without pods are left out.
+// Plan sorts pods into the groups in which they stop, the lowest priorities first. periods are
+// ordered by priority, and not empty. A pod belongs to the last period that does not begin above
+// its priority, or to the first one. Groups without pods are left out.
 func Plan(pods []*v1.Pod, periods []Period) []Group {
 	groups := make([]Group, len(periods))
 	for i, period := range periods {
@@ -93,11 +91,10 @@ func Plan(pods []*v1.Pod, periods []Period) []Group {
 	return groups
 }
 
-// priority is what counts for the order, as with the kubelet: the number in the
-// spec, and 0 without one, for static pods too. That they are critical for
-// admission does not matter here. In a cluster, the API server writes the number;
-// a static pod that only names its class has no number, so the names of the two classes that
-// exist everywhere are understood.
+// priority returns the priority of a pod for the order of the shutdown, as the kubelet does: the
+// number in the spec, and 0 without one, also for static pods, which are critical only for
+// admission. In a cluster, the API server writes the number. A static pod with a class name has no
+// number, so the names of the two system priority classes are known here.
 func priority(p *v1.Pod) int32 {
 	switch {
 	case p.Spec.Priority != nil:
@@ -110,8 +107,8 @@ func priority(p *v1.Pod) int32 {
 	return 0
 }
 
-// grace is how many seconds a pod of the group has to stop: as many as it asks
-// for, but no more than the period, or than most if that is given.
+// grace returns how many seconds a pod of the group may take to stop: as many as it asks for, but
+// no more than the period, nor than most if that is not nil.
 func (g Group) grace(p *v1.Pod, most *int64) int64 {
 	grace := min(pod.Grace(p), int64(g.For/time.Second))
 	if most != nil {
@@ -120,7 +117,7 @@ func (g Group) grace(p *v1.Pod, most *int64) int64 {
 	return grace
 }
 
-// total is how long all groups take at most.
+// total returns the sum of the periods.
 func total(periods []Period) time.Duration {
 	var sum time.Duration
 	for _, p := range periods {

@@ -28,7 +28,7 @@ const (
 // callTimeout bounds one call on the bus.
 const callTimeout = 5 * time.Second
 
-// bus is logind as the system bus has it.
+// bus implements Logind by the system bus.
 type bus struct {
 	conn    *dbus.Conn
 	signals signals
@@ -58,10 +58,10 @@ func connect(ctx context.Context, dial func(...dbus.ConnOption) (*dbus.Conn, err
 	return b, nil
 }
 
-// signals holds what the newest signal said.
+// signals holds the value of the newest PrepareForShutdown signal that was not received yet.
 type signals chan bool
 
-// DeliverSignal is called by the one goroutine that reads from the bus.
+// DeliverSignal implements dbus.SignalHandler. The goroutine that reads from the bus calls it.
 func (s signals) DeliverSignal(iface, name string, signal *dbus.Signal) {
 	if iface != loginIface || name != loginSignal || len(signal.Body) != 1 {
 		return
@@ -83,7 +83,7 @@ func (b *bus) Lost() <-chan struct{} { return b.conn.Context().Done() }
 
 func (b *bus) Close() error { return b.conn.Close() }
 
-// call makes a call and stores what it returns.
+// call makes a call and stores its results.
 func (b *bus) call(ctx context.Context, name string, path dbus.ObjectPath, method string, args []any, into ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -109,7 +109,7 @@ func (b *bus) Delay(ctx context.Context) (time.Duration, error) {
 	if err := b.property(ctx, "InhibitDelayMaxUSec", &micros); err != nil {
 		return 0, err
 	}
-	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond, nil // without a limit it is more than fits
+	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond, nil // infinity is more than fits
 }
 
 func (b *bus) Preparing(ctx context.Context) (preparing bool, err error) {
@@ -125,6 +125,6 @@ func (b *bus) Inhibit(ctx context.Context, why string) (io.Closer, error) {
 	if err := b.call(ctx, loginName, loginPath, loginIface+".Inhibit", []any{"shutdown", "berth", why, "delay"}, &fd); err != nil {
 		return nil, err
 	}
-	unix.CloseOnExec(int(fd)) // a runtime that we start must not hold it
+	unix.CloseOnExec(int(fd)) // a runtime that the agent starts must not inherit the lock
 	return os.NewFile(uintptr(fd), "shutdown inhibitor"), nil
 }

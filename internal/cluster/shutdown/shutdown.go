@@ -1,16 +1,14 @@
-// Package shutdown stops the pods of a machine that goes down, or that somebody
-// drains: group after group, the lowest priorities first, each within its period.
+// Package shutdown stops the pods of a machine that shuts down or is drained: group after group,
+// the lowest priorities first, each within its period.
 //
-// The Manager is the only one who decides whether this node is open for pods. It
-// closes the gate before the first pod is stopped, and opens it again when a drain
-// is undone or a shutdown is cancelled; pods of an API server that were stopped
-// stay ended, static pods run again. One group of pods at a time is stopped, by one
-// run at a time: a drain gives way to a shutdown of the machine.
+// The Manager alone decides whether this node is open for pods. It closes the gate before the first
+// pod is stopped, and opens it again when a drain is undone or a shutdown is cancelled. Pods of an
+// API server that were stopped stay ended, static pods run again. One run at a time stops pods: a
+// shutdown of the machine interrupts a drain.
 //
-// The Watcher hears of shutdowns from systemd and holds them up until the pods have
-// stopped. It writes /etc/systemd/logind.conf.d/99-berth.conf if systemd would not
-// wait for long enough. Without periods in the configuration there is no use for
-// it; a drain works everywhere.
+// The Watcher gets shutdowns from systemd's logind and delays them until the pods have stopped. It
+// writes /etc/systemd/logind.conf.d/99-berth.conf if logind would not wait for long enough. It is
+// used only with periods in the configuration; a drain works without.
 package shutdown
 
 import (
@@ -25,9 +23,9 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Pods are the pods of this node, and what stops them.
+// Pods ends the pods of this node. See worker.Pool.
 type Pods interface {
-	// Active returns the pods of which something may run.
+	// Active returns the pods that may have running containers.
 	Active() []*v1.Pod
 	// End asks for the end of a pod. It does not wait.
 	End(uid pod.UID, grace *int64, cause pod.Cause)
@@ -35,12 +33,12 @@ type Pods interface {
 	Ended(uid pod.UID) <-chan struct{}
 }
 
-// Gate is where pods come in.
+// Gate decides whether pods may start. It is the sync loop: see agent.Agent.
 type Gate interface {
 	// Hold lets no pod start from its return on: those of an API server are
 	// rejected, static ones wait. It may be called again, with another cause.
 	Hold(ctx context.Context, cause pod.Cause) error
-	// Resume ends that. Static pods that were ended by a passing cause run again.
+	// Resume undoes Hold. Static pods that a passing cause ended run again.
 	Resume(ctx context.Context) error
 }
 
@@ -49,10 +47,10 @@ type Config struct {
 	Pods Pods
 	Gate Gate
 	Log  *slog.Logger
-	// Periods are those of a shutdown of the machine, as of the function of that
-	// name. A drain takes their priorities, and waits for as long as it is told to.
+	// Periods are the periods of a shutdown of the machine, as returned by the function Periods. A
+	// drain has groups of the same priorities, without their limits.
 	Periods []Period
-	// Show is called with the reason why this node takes no pods, and with nil when it does
+	// Show is called with the reason why this node takes no pods, and with nil when it takes pods
 	// again. May be nil.
 	Show func(why error)
 	// Began and Ended are called when a shutdown of the machine begins to stop pods, and when it has stopped them or
@@ -63,16 +61,16 @@ type Config struct {
 // Manager stops the pods of a machine.
 type Manager struct {
 	Config
-	turn chan struct{} // holds a value while something goes on
+	turn chan struct{} // holds a value while a drain or a shutdown runs
 
 	mu      sync.Mutex
 	drained bool                    // a drain was requested, and not undone
 	down    bool                    // the machine goes down
-	stop    context.CancelCauseFunc // of the run that goes on; nil: none does
-	closed  error                   // why the node takes no pods; nil: it does
+	stop    context.CancelCauseFunc // of the present run; nil: there is none
+	closed  error                   // why the node takes no pods; nil: it takes pods
 }
 
-// New returns a manager of a node that is open.
+// New returns a manager. The node is open at first.
 func New(c Config) (*Manager, error) {
 	if c.Pods == nil || c.Gate == nil || c.Log == nil {
 		return nil, errors.New("shutdown: pods, gate and log are required")
@@ -92,14 +90,14 @@ func New(c Config) (*Manager, error) {
 // Order has the options of a drain.
 type Order struct {
 	Grace      *int64        // how many seconds a pod may take at most; nil: as many as it asks for
-	Timeout    time.Duration // how long to wait for all of them; 0: for as long as it takes
-	KeepStatic bool          // static pods go on
+	Timeout    time.Duration // how long to wait for all pods; 0: without a limit
+	KeepStatic bool          // static pods keep running
 }
 
-// Drain closes the gate and stops the pods. It returns those that have not ended
-// when the time is over. If ctx ends, or the drain is undone, no more pods are told
-// to stop, and the gate stays as it is.
-func (m *Manager) Drain(ctx context.Context, o Order, tell func(Progress)) (late []string, err error) {
+// Drain closes the gate and stops the pods. It returns the pods that have not ended when the time
+// is over. If ctx ends, or the drain is undone, no more pods are stopped, and the gate stays as it
+// is.
+func (m *Manager) Drain(ctx context.Context, o Order, report func(Progress)) (late []string, err error) {
 	select {
 	case m.turn <- struct{}{}:
 	default:
@@ -125,10 +123,10 @@ func (m *Manager) Drain(ctx context.Context, o Order, tell func(Progress)) (late
 			pods = append(pods, p)
 		}
 	}
-	return m.stopAll(ctx, Plan(pods, m.drainPeriods()), drained(), o, tell)
+	return m.stopAll(ctx, Plan(pods, m.drainPeriods()), drained(), o, report)
 }
 
-// busy says why a drain has to wait.
+// busy returns the error of a drain while another run has the turn.
 func (m *Manager) busy() error {
 	if m.ShuttingDown() {
 		return ErrGoingDown
@@ -136,7 +134,7 @@ func (m *Manager) busy() error {
 	return ErrBusy
 }
 
-// drainPeriods are the priorities of the periods, without their limits.
+// drainPeriods returns the periods of the configuration without their limits.
 func (m *Manager) drainPeriods() []Period {
 	if len(m.Periods) == 0 {
 		return []Period{{0, forever}, {clusterCritical, forever}}
@@ -148,7 +146,7 @@ func (m *Manager) drainPeriods() []Period {
 	return periods
 }
 
-// Undo ends a drain, and what it did to the node. It is fine if there was none.
+// Undo ends a drain and opens the gate. Without a drain it does nothing.
 func (m *Manager) Undo(ctx context.Context) error {
 	return m.open(ctx, errUndone, func() error {
 		if m.down {
@@ -159,8 +157,8 @@ func (m *Manager) Undo(ctx context.Context) error {
 	})
 }
 
-// Shutdown closes the gate and stops all pods, within the periods of the
-// configuration. A drain that goes on gives way.
+// Shutdown closes the gate and stops all pods, within the periods of the configuration. It
+// interrupts a drain.
 func (m *Manager) Shutdown(ctx context.Context) (late []string, err error) {
 	if len(m.Periods) == 0 {
 		return nil, errNoPeriods
@@ -169,13 +167,13 @@ func (m *Manager) Shutdown(ctx context.Context) (late []string, err error) {
 	return m.stopForShutdown(ctx)
 }
 
-// goDown takes note that the machine goes down. It does not wait.
+// goDown records that the machine shuts down. It does not wait.
 func (m *Manager) goDown() {
 	_ = m.change(ErrGoingDown, func() error { m.down = true; return nil })
 }
 
-// stopForShutdown stops all pods, if the machine still goes down when its turn has
-// come.
+// stopForShutdown waits for its turn, and stops all pods unless the shutdown was cancelled
+// meanwhile.
 func (m *Manager) stopForShutdown(ctx context.Context) (late []string, err error) {
 	if err := m.acquireTurn(ctx); err != nil {
 		return nil, err
@@ -198,20 +196,20 @@ func (m *Manager) stopForShutdown(ctx context.Context) (late []string, err error
 	return m.stopAll(ctx, Plan(m.Pods.Active(), m.Periods), goesDown(), Order{}, func(Progress) {})
 }
 
-// Cancel says that the machine does not go down after all. A node that was drained
-// before stays so.
+// Cancel says that the shutdown of the machine was cancelled. A node that was drained before stays
+// drained.
 func (m *Manager) Cancel(ctx context.Context) error {
 	return m.open(ctx, errCancelled, func() error { m.down = false; return nil })
 }
 
-// ShuttingDown tells whether the machine is about to go down, as far as is known.
+// ShuttingDown tells whether the machine is shutting down, as far as is known.
 func (m *Manager) ShuttingDown() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.down
 }
 
-// change sets what keeps the gate closed, and interrupts the run that goes on.
+// change sets why the gate is closed, and interrupts the present run.
 func (m *Manager) change(why error, set func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,8 +232,8 @@ func (m *Manager) acquireTurn(ctx context.Context) error {
 	}
 }
 
-// start makes a run that can be interrupted of the turn that was taken, unless
-// check, which is called under the lock, says that it must not be.
+// start makes the turn that was acquired into a run that can be interrupted, unless check, which is
+// called under the lock, returns an error.
 func (m *Manager) start(ctx context.Context, check func() error) (context.Context, func(), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +260,7 @@ func (m *Manager) close(ctx context.Context, cause pod.Cause, why error) error {
 	return nil
 }
 
-// open changes what keeps the gate closed, and opens it if nothing does any more.
+// open changes why the gate is closed, and opens it if there is no reason left.
 func (m *Manager) open(ctx context.Context, why error, set func() error) error {
 	if err := m.change(why, set); err != nil {
 		return err
@@ -276,7 +274,7 @@ func (m *Manager) open(ctx context.Context, why error, set func() error) error {
 	m.mu.Unlock()
 	switch {
 	case isDown:
-		return nil // a shutdown waits for its turn
+		return nil // the gate stays closed for the shutdown that waits for its turn
 	case isDrained:
 		return m.close(ctx, drained(), errDrained)
 	}
@@ -294,7 +292,7 @@ func (m *Manager) setClosed(why error) {
 	m.Show(why)
 }
 
-// Closed returns why this node takes no pods, or nil if it does.
+// Closed returns why this node takes no pods, or nil if it takes pods.
 func (m *Manager) Closed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,9 +23,9 @@ type world struct {
 	pods   map[pod.UID]*v1.Pod
 	needs  map[pod.UID]time.Duration
 	ended  map[pod.UID]chan struct{}
-	told   map[pod.UID]bool
+	asked  map[pod.UID]bool
 	causes map[string]bool
-	diary  []string
+	log    []string
 	began  time.Time
 	gate   string
 	shown  error
@@ -33,7 +33,7 @@ type world struct {
 
 func newWorld(pods ...*v1.Pod) *world {
 	w := &world{
-		pods: map[pod.UID]*v1.Pod{}, needs: map[pod.UID]time.Duration{}, ended: map[pod.UID]chan struct{}{}, told: map[pod.UID]bool{},
+		pods: map[pod.UID]*v1.Pod{}, needs: map[pod.UID]time.Duration{}, ended: map[pod.UID]chan struct{}{}, asked: map[pod.UID]bool{},
 		causes: map[string]bool{}, began: time.Now(), gate: "open",
 	}
 	for _, p := range pods {
@@ -48,7 +48,7 @@ func (w *world) needing(name string, d time.Duration) *world {
 }
 
 func (w *world) note(format string, args ...any) {
-	w.diary = append(w.diary, fmt.Sprintf("%s ", time.Since(w.began))+fmt.Sprintf(format, args...))
+	w.log = append(w.log, fmt.Sprintf("%s ", time.Since(w.began))+fmt.Sprintf(format, args...))
 }
 
 func (w *world) Active() []*v1.Pod {
@@ -73,10 +73,10 @@ func (w *world) End(uid pod.UID, grace *int64, cause pod.Cause) {
 	defer w.mu.Unlock()
 	w.note("stop %s in %d", w.pods[uid].Name, *grace)
 	w.causes[cause.Message] = true
-	if w.told[uid] || w.needs[uid] == stuck {
+	if w.asked[uid] || w.needs[uid] == stuck {
 		return
 	}
-	w.told[uid] = true
+	w.asked[uid] = true
 	time.AfterFunc(min(w.needs[uid], time.Duration(*grace)*time.Second), func() { close(w.ended[uid]) })
 }
 
@@ -118,8 +118,8 @@ func (w *world) expect(t *testing.T, want ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !slices.Equal(w.diary, want) {
-		t.Fatalf("\ngot  %q\nwant %q", w.diary, want)
+	if !slices.Equal(w.log, want) {
+		t.Fatalf("\ngot  %q\nwant %q", w.log, want)
 	}
 }
 
@@ -179,9 +179,9 @@ func TestAPeriodOfNothingWaitsForNobody(t *testing.T) {
 func TestADrainTellsHowItGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(newPod("dns", 2e9), newPod("web", 0)).needing("web", 1200*time.Millisecond).needing("dns", time.Minute)
-		var told []string
+		var reports []string
 		late, err := w.manager(t).Drain(t.Context(), Order{}, func(p Progress) {
-			told = append(told, fmt.Sprint(p.Step, p.Pods, " ", p.Pod, " ", p.Time))
+			reports = append(reports, fmt.Sprint(p.Step, p.Pods, " ", p.Pod, " ", p.Time))
 		})
 		if err != nil || len(late) != 0 {
 			t.Fatalf("got %v, %v", late, err)
@@ -191,8 +191,8 @@ func TestADrainTellsHowItGoes(t *testing.T) {
 			fmt.Sprint(Stopping, 0, " default/web 30s"), fmt.Sprint(Stopped, 0, " default/web 1.2s"),
 			fmt.Sprint(Stopping, 0, " default/dns 30s"), fmt.Sprint(Stopped, 0, " default/dns 30s"),
 		}
-		if !slices.Equal(told, want) {
-			t.Errorf("\ngot  %q\nwant %q", told, want)
+		if !slices.Equal(reports, want) {
+			t.Errorf("\ngot  %q\nwant %q", reports, want)
 		}
 		if !w.causes[messageDrain] {
 			t.Errorf("the causes are %v", w.causes)
@@ -221,7 +221,7 @@ func TestADrainWithLimits(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 
-		// when it is drained again, then what is left is told again
+		// when it is drained again, then the pods that are left are asked to stop again
 		if late, err = m.Drain(t.Context(), Order{Grace: new(int64(0)), Timeout: time.Second}, quiet); err != nil || len(late) != 2 {
 			t.Fatalf("got %v, %v", late, err)
 		}

@@ -15,17 +15,17 @@ import (
 type Step int
 
 const (
-	// Began comes first: so many pods are to be stopped.
+	// Began is the first step: Pods says how many pods are to be stopped.
 	Began Step = iota
 	// Stopping says that the stop of a pod was requested, and how long the pod has.
 	Stopping
 	// Stopped says that nothing of a pod runs any more, and how long that took.
 	Stopped
-	// Late says that the time of a pod's group is over, and that it still runs.
+	// Late says that the period of a pod's group is over, and that the pod still runs.
 	Late
 )
 
-// Progress is one thing that happens while pods are stopped.
+// Progress is one step of a drain.
 type Progress struct {
 	Step Step
 	Pods int           // Began
@@ -33,25 +33,25 @@ type Progress struct {
 	Time time.Duration // how long it has, or took
 }
 
-// stopping is the state of one run.
+// stopping is the state of one run that stops pods.
 type stopping struct {
 	*Manager
 	cause  pod.Cause
 	most   *int64 // seconds of grace
 	report func(Progress)
 
-	over  <-chan time.Time      // the end of all waiting; nil: there is none
+	over  <-chan time.Time      // when the timeout of the run is over; nil: there is none
 	watch *run.Group            // one goroutine for each pod whose stop was requested
 	ended chan *v1.Pod          // has room for all
 	began map[pod.UID]time.Time // when the stop was requested
 	names map[pod.UID]string    // of pods that have not ended
 }
 
-// stopAll stops one group after the other. The next one's turn comes when all of
-// the one before have ended, or when its period is over.
-func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, o Order, tell func(Progress)) ([]string, error) {
+// stopAll stops one group after the other. The next group follows when all pods of the group have
+// ended, or when its period is over.
+func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, o Order, report func(Progress)) ([]string, error) {
 	s := &stopping{
-		Manager: m, cause: cause, most: o.Grace, report: tell,
+		Manager: m, cause: cause, most: o.Grace, report: report,
 		watch: run.NewGroup(ctx, m.Log), began: map[pod.UID]time.Time{}, names: map[pod.UID]string{},
 	}
 	defer s.watch.Stop()
@@ -65,7 +65,7 @@ func (m *Manager) stopAll(ctx context.Context, groups []Group, cause pod.Cause, 
 		s.over = time.After(o.Timeout)
 	}
 	m.Log.Info("stopping the pods of this node", "reason", cause.Description, "pods", len(s.names), "groups", len(groups))
-	tell(Progress{Step: Began, Pods: len(s.names)})
+	report(Progress{Step: Began, Pods: len(s.names)})
 	for _, g := range groups {
 		goOn, err := s.stopGroup(ctx, g)
 		if err != nil {
@@ -93,7 +93,7 @@ func (s *stopping) stopGroup(ctx context.Context, g Group) (goOn bool, err error
 	defer period.Stop()
 	for len(left) > 0 {
 		select {
-		case p := <-s.ended: // it may be of a group before
+		case p := <-s.ended: // which may be of an earlier group
 			delete(left, p.UID)
 			s.recordEnd(p)
 		case <-period.C:

@@ -15,18 +15,18 @@ import (
 
 // Logind is the part of systemd's login manager that a Watcher calls.
 type Logind interface {
-	// Delay is for how long logind lets a shutdown be held up.
+	// Delay returns for how long logind lets a shutdown be delayed.
 	Delay(ctx context.Context) (time.Duration, error)
-	// Reload makes logind read its configuration again, some time soon.
+	// Reload makes logind read its configuration again. It does not wait for that.
 	Reload(ctx context.Context) error
-	// Preparing tells whether the machine is about to go down.
+	// Preparing tells whether the machine is about to shut down.
 	Preparing(ctx context.Context) (bool, error)
-	// Changed receives the answer of Preparing each time it has changed. A value that was not received
-	// is replaced by a newer one.
+	// Changed receives the answer of Preparing after each change. A value that was not received is
+	// replaced by a newer one.
 	Changed() <-chan bool
-	// Inhibit holds shutdowns up until the lock is closed.
+	// Inhibit delays shutdowns until the lock is closed.
 	Inhibit(ctx context.Context, why string) (lock io.Closer, err error)
-	// Lost is closed when the connection is.
+	// Lost is closed when the connection is lost.
 	Lost() <-chan struct{}
 	Close() error
 }
@@ -41,8 +41,8 @@ var reconnectPause = backoff.Exponential{First: time.Second, Max: 5 * time.Minut
 type WatcherConfig struct {
 	Manager *Manager // with periods
 	Log     *slog.Logger
-	// Connect connects to logind: ConnectLogind. A machine without systemd has no logind. The agent may
-	// also be started before logind is: failed connections are repeated.
+	// Connect connects to logind: ConnectLogind. It is retried: a machine without systemd has no
+	// logind, and the agent may be started before logind.
 	Connect func(ctx context.Context) (Logind, error)
 	// DropIn is the file that is written if logind does not wait for long enough.
 	// Empty: /etc/systemd/logind.conf.d/99-berth.conf.
@@ -183,7 +183,7 @@ func (g *guard) handle(ctx context.Context, logind Logind, preparing bool) error
 	return nil
 }
 
-// letGo releases the lock, so that the machine goes down, unless another shutdown has begun since.
+// letGo releases the lock, so that the machine shuts down, unless another shutdown has begun since.
 func (g *guard) letGo(round int) {
 	if round == g.round && g.Manager.ShuttingDown() {
 		g.unlock()

@@ -1,7 +1,6 @@
-// Package upstream brings the statuses of pods and the mirrors of static pods to the API server.
+// Package upstream sends the statuses of pods and the mirrors of static pods to the API server.
 //
-// It keeps the order in which the writer of statuses hears of a pod the same as the order in which
-// the pod changes in the set of desired pods.
+// The status writer is called for a pod in the order in which the pod changes in the desired set.
 package upstream
 
 import (
@@ -16,7 +15,7 @@ import (
 // Desired is the set of pods that the node is asked to run.
 type Desired interface {
 	Get(uid pod.UID) (*v1.Pod, bool)
-	// MirrorOf returns the mirror of a static pod, as the API server was last seen to have it.
+	// MirrorOf returns the mirror pod of a static pod, as it was last seen at the API server.
 	MirrorOf(static *v1.Pod) (*v1.Pod, bool)
 }
 
@@ -43,8 +42,8 @@ type Config struct {
 // Upstream is the API server, as the receiver of statuses and mirror pods.
 type Upstream struct {
 	cfg Config
-	// writing is held from a look at the desired pods until the writer has been called: a pod
-	// that was forgotten does not come back, and no version comes after a newer one.
+	// writing is held from a read of the desired set until the writer has been called: a pod that
+	// was forgotten does not come back, and no version comes after a newer one.
 	writing sync.Mutex
 }
 
@@ -71,7 +70,7 @@ func (u *Upstream) Publish(p *v1.Pod, s v1.PodStatus) {
 }
 
 // Release deletes a pod from the API server of which nothing is left on this node. A pod that was
-// deleted by force is not there any more.
+// deleted by force is not at the API server any more.
 func (u *Upstream) Release(p *v1.Pod) {
 	u.writing.Lock()
 	defer u.writing.Unlock()
