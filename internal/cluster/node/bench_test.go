@@ -11,26 +11,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// told are events and lines of the log.
-type told struct {
+// lineRecorder records events and lines of the log.
+type lineRecorder struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (t *told) RecordNode(kind, reason, _ string) { t.add(kind + " " + reason) }
+func (t *lineRecorder) RecordNode(kind, reason, _ string) { t.add(kind + " " + reason) }
 
-func (t *told) Write(line []byte) (int, error) {
+func (t *lineRecorder) Write(line []byte) (int, error) {
 	t.add(string(line))
 	return len(line), nil
 }
 
-func (t *told) add(line string) {
+func (t *lineRecorder) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines = append(t.lines, line)
 }
 
-func (t *told) take() []string {
+func (t *lineRecorder) take() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer func() { t.lines = nil }()
@@ -41,7 +41,7 @@ func (t *told) take() []string {
 type bench struct {
 	*Reporter
 	*cluster
-	events, log *told
+	events, log *lineRecorder
 
 	mu      sync.Mutex
 	facts   Facts
@@ -51,7 +51,7 @@ type bench struct {
 
 // start runs a reporter; it ends with the test.
 func start(t *testing.T, c *cluster, change func(*Config)) *bench {
-	b := &bench{cluster: c, events: &told{}, log: &told{}, facts: someFacts()}
+	b := &bench{cluster: c, events: &lineRecorder{}, log: &lineRecorder{}, facts: someFacts()}
 	config := Config{
 		Settings: Settings{Name: "box", Version: "test", Labels: map[string]string{"shelf": "3"}},
 		Client:   c.client, Events: b.events,

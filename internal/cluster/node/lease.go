@@ -26,7 +26,7 @@ func (r *Reporter) keepLease(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	trouble := &outage{log: r.config.Log, what: "renew the lease of this node"}
+	outages := &outage{log: r.config.Log, what: "renew the lease of this node"}
 	var held *coordination.Lease
 	for {
 		began := time.Now()
@@ -35,11 +35,11 @@ func (r *Reporter) keepLease(ctx context.Context) {
 		wait, wake := r.config.Lease/4-time.Since(began), r.wakeLease
 		switch {
 		case err != nil:
-			wait, wake = trouble.failed(ctx, err), nil
-			if stuck := utilnet.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded); r.config.Reconnect != nil && (stuck || trouble.failures%stuckAfter == 0) {
+			wait, wake = outages.failed(ctx, err), nil
+			if stuck := utilnet.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded); r.config.Reconnect != nil && (stuck || outages.failures%stuckAfter == 0) {
 				r.config.Reconnect()
 			}
-		case trouble.over():
+		case outages.over():
 			// Controllers may have taken this node for dead meanwhile.
 			r.markStale()
 		}

@@ -12,7 +12,7 @@ import (
 // A server that starts is away first, and then not ready yet: two causes within moments.
 func TestTheEndOfAnOutageIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &told{}
+		log := &lineRecorder{}
 		o := outage{log: slog.New(slog.NewTextHandler(log, nil)), what: "try"}
 		for range 3 {
 			o.failed(t.Context(), errors.New("connection refused"))

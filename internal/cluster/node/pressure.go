@@ -71,11 +71,11 @@ type Transition struct {
 // Of returns the pressure that the Node shows at a time when p was measured.
 func (r *Transition) Of(p Pressure, now time.Time) Pressure {
 	out := [3]bool{}
-	for i, felt := range [3]bool{p.Memory, p.Disk, p.PIDs} {
-		if felt {
+	for i, short := range [3]bool{p.Memory, p.Disk, p.PIDs} {
+		if short {
 			r.seen[i] = now
 		}
-		out[i] = felt || !r.seen[i].IsZero() && now.Sub(r.seen[i]) < r.After
+		out[i] = short || !r.seen[i].IsZero() && now.Sub(r.seen[i]) < r.After
 	}
 	return Pressure{Memory: out[0], Disk: out[1], PIDs: out[2]}
 }

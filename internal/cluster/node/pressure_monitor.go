@@ -32,11 +32,11 @@ func (g PressureMonitor) Run(ctx context.Context) {
 		if err != nil { // a resource that was not measured is not short
 			g.Log.Debug("can't measure what is left of the machine", "err", err)
 		}
-		felt := g.Thresholds.Pressure(left)
+		measured := g.Thresholds.Pressure(left)
 		if g.OnSample != nil {
-			g.OnSample(felt)
+			g.OnSample(measured)
 		}
-		now := relief.Of(felt, time.Now())
+		now := relief.Of(measured, time.Now())
 		g.logTransitions(shown, now, left)
 		g.OnChange(now)
 		shown = now

@@ -13,8 +13,8 @@ import (
 func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
-		var shown, felt atomic.Value
-		log := &told{}
+		var shown, measured atomic.Value
+		log := &lineRecorder{}
 		free.Store(50)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -25,7 +25,7 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 				Sample: func(context.Context) (Available, error) {
 					return Available{Memory: Amount{free.Load(), 100}}, errors.New("no disk")
 				},
-				OnChange: func(p Pressure) { shown.Store(p) }, OnSample: func(p Pressure) { felt.Store(p) },
+				OnChange: func(p Pressure) { shown.Store(p) }, OnSample: func(p Pressure) { measured.Store(p) },
 			}.Run(ctx)
 		}()
 		defer func() { cancel(); <-ended }()
@@ -43,8 +43,8 @@ func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
 		free.Store(10)
 		after(time.Minute - sampleInterval)
 		expect("with enough again", true)
-		if felt.Load() != (Pressure{}) {
-			t.Error("it is still felt")
+		if measured.Load() != (Pressure{}) {
+			t.Error("the pressure is still measured")
 		}
 		after(2 * sampleInterval)
 		expect("a while later", false)

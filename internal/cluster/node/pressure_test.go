@@ -35,7 +35,7 @@ func TestPressureIsFeltBelowALimit(t *testing.T) {
 		}
 	}
 	if got := (Thresholds{}).Pressure(Available{Memory: Amount{0, 1}, Disk: Amount{0, 1}, PIDs: Amount{0, 1}}); got != (Pressure{}) {
-		t.Errorf("without limits, %+v is felt", got)
+		t.Errorf("without limits, %+v is a pressure", got)
 	}
 }
 
@@ -43,9 +43,9 @@ func TestPressureIsShownForAWhileAfterItIsGone(t *testing.T) {
 	r := Transition{After: 5 * time.Minute}
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, step := range []struct {
-		minute int
-		felt   Pressure
-		want   Pressure
+		minute   int
+		measured Pressure
+		want     Pressure
 	}{
 		{0, Pressure{}, Pressure{}},
 		{1, Pressure{Disk: true}, Pressure{Disk: true}},
@@ -53,7 +53,7 @@ func TestPressureIsShownForAWhileAfterItIsGone(t *testing.T) {
 		{6, Pressure{}, Pressure{Memory: true}},
 		{10, Pressure{}, Pressure{}},
 	} {
-		if got := r.Of(step.felt, begin.Add(time.Duration(step.minute)*time.Minute)); got != step.want {
+		if got := r.Of(step.measured, begin.Add(time.Duration(step.minute)*time.Minute)); got != step.want {
 			t.Errorf("minute %d: got %+v, want %+v", step.minute, got, step.want)
 		}
 	}

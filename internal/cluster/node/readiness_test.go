@@ -15,7 +15,7 @@ import (
 // patient is a runtime that is asked how it is, and who is told of it.
 type patient struct {
 	hints chan struct{}
-	log   *told
+	log   *lineRecorder
 
 	mu     sync.Mutex
 	says   RuntimeStatus
@@ -30,7 +30,7 @@ type patient struct {
 var errNoConnection = errors.New("no connection")
 
 func watchPatient(t *testing.T) *patient {
-	p := &patient{hints: make(chan struct{}, 1), log: &told{}}
+	p := &patient{hints: make(chan struct{}, 1), log: &lineRecorder{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -76,9 +76,9 @@ func (p *patient) SetSyncLoop(err error) {
 		return
 	}
 	p.mu.Lock()
-	told := strings.Contains(strings.Join(p.shown, ", "), "loop")
+	loopShown := strings.Contains(strings.Join(p.shown, ", "), "loop")
 	p.mu.Unlock()
-	if told { // else it was never another
+	if loopShown { // else the state of the loop never changed
 		p.add("loop", nil)
 	}
 }

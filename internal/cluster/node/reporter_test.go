@@ -287,7 +287,7 @@ func TestANodeThatIsNotToRegisterWaits(t *testing.T) {
 func TestNewRefusesWhatCanNotWork(t *testing.T) {
 	good := func() Config {
 		return Config{
-			Settings: Settings{Name: "box"}, Client: fake.NewSimpleClientset(), Events: &told{}, Log: slog.New(slog.DiscardHandler),
+			Settings: Settings{Name: "box"}, Client: fake.NewSimpleClientset(), Events: &lineRecorder{}, Log: slog.New(slog.DiscardHandler),
 			Machine:   func() (Machine, error) { return Machine{}, nil },
 			Addresses: func() ([]string, error) { return nil, nil },
 			Runtime:   func(context.Context) (Runtime, error) { return Runtime{}, nil },

@@ -75,7 +75,7 @@ func (r *Reporter) Attached(ctx context.Context, volume v1.UniqueVolumeName) (bo
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for told := r.volumes.wanted; r.volumes.written < told; {
+	for newest := r.volumes.wanted; r.volumes.written < newest; {
 		news := r.volumes.news
 		r.mu.Unlock()
 		select {

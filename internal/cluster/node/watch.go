@@ -34,19 +34,19 @@ func (r *Reporter) keepWatch(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	trouble := &outage{log: r.config.Log, what: "watch this node at the API server"}
+	outages := &outage{log: r.config.Log, what: "watch this node at the API server"}
 	for ctx.Err() == nil {
 		one, end := context.WithCancelCause(ctx)
 		r.mu.Lock()
 		r.endWatch = func() { end(errWatchRenewed) }
 		r.mu.Unlock()
-		err := r.watchOnce(one, func() { trouble.over() })
+		err := r.watchOnce(one, func() { outages.over() })
 		renewed := errors.Is(context.Cause(one), errWatchRenewed)
 		end(nil)
 		if err == nil || renewed || ctx.Err() != nil {
 			continue
 		}
-		pause(ctx, trouble.failed(ctx, err), nil)
+		pause(ctx, outages.failed(ctx, err), nil)
 	}
 }
 

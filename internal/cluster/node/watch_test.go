@@ -17,8 +17,8 @@ import (
 
 // startWatching runs a reporter that watches its Node, and returns what it calls
 // back.
-func startWatching(t *testing.T, c *cluster) (*bench, *told) {
-	calls := &told{}
+func startWatching(t *testing.T, c *cluster) (*bench, *lineRecorder) {
+	calls := &lineRecorder{}
 	b := startReadyWith(t, c, func(config *Config) {
 		config.Watch = c.client.CoreV1()
 		config.Changed = func() { calls.add("changed") }
@@ -30,7 +30,7 @@ func startWatching(t *testing.T, c *cluster) (*bench, *told) {
 	return b, calls
 }
 
-func wantCalls(t *testing.T, calls *told, when string, want ...string) {
+func wantCalls(t *testing.T, calls *lineRecorder, when string, want ...string) {
 	t.Helper()
 	if got := calls.take(); !slices.Equal(got, want) {
 		t.Errorf("%s: called back %q, want %q", when, got, want)

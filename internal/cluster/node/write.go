@@ -29,15 +29,15 @@ type writer struct {
 // keepNode registers the Node and keeps its status.
 func (r *Reporter) keepNode(ctx context.Context) {
 	w := &writer{Reporter: r, started: time.Now(), gap: urgentGap}
-	trouble := &outage{log: r.config.Log, what: "report this node to the API server"}
+	outages := &outage{log: r.config.Log, what: "report this node to the API server"}
 	for {
 		wait, err := w.step(ctx)
 		wake := r.wakeNode
 		if err != nil {
 			// A change that happens meanwhile is in the next attempt, and does not hurry it.
-			wait, wake = trouble.failed(ctx, err), nil
+			wait, wake = outages.failed(ctx, err), nil
 		} else {
-			trouble.over()
+			outages.over()
 		}
 		if !pause(ctx, wait, wake) {
 			return
