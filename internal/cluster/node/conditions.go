@@ -40,8 +40,8 @@ var pressures = []struct {
 	},
 }
 
-// conditions returns shown, the present conditions of the Node, with ours set to what h says;
-// conditions of other programs are kept. The transition time stays for as long as the status does.
+// conditions returns shown, the present conditions of the Node, with ours set by h; conditions of
+// other programs are kept. The transition time changes only with the status.
 func conditions(h Health, shown []v1.NodeCondition, now time.Time) []v1.NodeCondition {
 	out := slices.Clone(shown)
 	for _, ours := range ourConditions(h) {

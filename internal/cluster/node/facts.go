@@ -12,8 +12,8 @@ type Facts struct {
 	Volumes   Volumes
 }
 
-// Machine holds the facts that come from the kernel and from files. A field of which they
-// say nothing is empty.
+// Machine holds the facts that come from the kernel and from files. A fact that is not known is
+// empty.
 type Machine struct {
 	CPUs      int
 	Memory    int64           // bytes
@@ -37,16 +37,16 @@ type Runtime struct {
 	Images   []v1.ContainerImage
 }
 
-// Health is how this machine is doing. An error says why it can't run pods.
+// Health is the health of this machine. An error is why it can't run pods.
 type Health struct {
 	Runtime  error
 	Network  error
 	SyncLoop error
-	Shutdown error // why it goes down, if it does
+	Shutdown error // why the machine shuts down; nil: it does not
 	Pressure Pressure
 }
 
-// Pressure says which resources the machine runs out of.
+// Pressure holds the resources that the machine runs out of.
 type Pressure struct{ Memory, Disk, PIDs bool }
 
 // conditions returns the types of the Node conditions that are True under this pressure.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host says where the facts about a machine are read.
+// Host reads the facts of a machine. Its fields are the places to read them from.
 type Host struct {
 	Root    string // empty: /
 	Storage string // a directory on the file system that pods write to
@@ -33,9 +33,9 @@ func (h Host) ReadResources() (Machine, error) {
 }
 
 // Read reads the facts of the machine. A fact that can't be read is left empty and named in the
-// error: a machine with a fact less is still a node.
+// error: the machine is a node without it, too.
 func (h Host) Read() (Machine, error) {
-	// Only the CPUs that this process may use are there for pods.
+	// Pods can use only the CPUs that this process may use.
 	m := Machine{CPUs: runtime.NumCPU()}
 	var errs []error
 	read := func(paths ...string) string {
@@ -66,7 +66,7 @@ func (h Host) Read() (Machine, error) {
 
 func (h Host) path(name string) string { return filepath.Join("/", h.Root, name) }
 
-// first reads the first file of several that is there.
+// first reads the first of several files that exists.
 func (h Host) first(names ...string) ([]byte, error) {
 	var first error
 	for _, name := range names {
@@ -81,7 +81,7 @@ func (h Host) first(names ...string) ([]byte, error) {
 	return nil, first
 }
 
-// meminfo reads lines like "MemTotal: 16 kB" into bytes.
+// meminfo parses lines like "MemTotal: 16 kB" into bytes.
 func meminfo(text string) map[string]int64 {
 	out := map[string]int64{}
 	for line := range strings.Lines(text) {
@@ -107,8 +107,7 @@ func prettyName(text string) string {
 	return ""
 }
 
-// hugePages finds the sizes of huge pages that the kernel offers, and how much
-// memory is in each.
+// hugePages returns the bytes of memory in huge pages, by page size.
 func (h Host) hugePages() (map[int64]int64, error) {
 	dir := h.path("sys/kernel/mm/hugepages")
 	entries, err := os.ReadDir(dir)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// HangTimeout is how long a call to the runtime that concerns the whole node, or the sync
-// loop, may take to answer. Both take milliseconds.
+// HangTimeout is how long a call to the runtime that concerns the whole node, or the sync loop, may
+// go without an answer. Both answer within milliseconds.
 const HangTimeout = time.Minute
 
-// HungCall is a call that has not been answered.
+// HungCall is a call to the runtime without an answer yet.
 type HungCall struct {
 	Name  string // such as ListContainers
 	Since time.Time
@@ -50,8 +50,7 @@ func Hung(calls []HungCall, now time.Time, timeout time.Duration) error {
 	return errors.New(text)
 }
 
-// coarse rounds a duration to steps, so that the message of a condition does not change each
-// second.
+// coarse rounds a duration, so that the message of a condition does not change each second.
 func coarse(d time.Duration) string {
 	step := 10 * time.Second
 	if d >= time.Minute {
@@ -60,16 +59,17 @@ func coarse(d time.Duration) string {
 	return d.Truncate(step).String()
 }
 
-// loopWatch checks that the sync loop goes round. It belongs to one goroutine.
+// loopWatch checks that the sync loop answers. One goroutine uses it.
 type loopWatch struct {
 	alive func(context.Context) error
 	since time.Time // when the first check without an answer began; zero: the loop answers
 }
 
-// loopTimeout is how long the loop may take to answer one check.
+// loopTimeout bounds one check of the sync loop.
 const loopTimeout = time.Second
 
-// check waits for the loop to go round, and returns an error if it has not for HangTimeout.
+// check waits for an answer of the sync loop, and returns an error if there was none for
+// HangTimeout.
 func (w *loopWatch) check(ctx context.Context) error {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)

@@ -42,8 +42,8 @@ func (r *Reporter) readMachine() {
 	}
 }
 
-// readRuntime reads the facts of the runtime, and returns whether they are known, from now or
-// from before. That the runtime fails is reported by the ReadinessMonitor, through SetRuntime.
+// readRuntime reads the facts of the runtime, and returns whether any are known, from this read or
+// an earlier one. A failing runtime is reported by the ReadinessMonitor, through SetRuntime.
 func (r *Reporter) readRuntime(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (r *Reporter) readRuntime(ctx context.Context) bool {
 	return true
 }
 
-// setFacts is called with the lock held.
+// setFacts replaces the facts. The caller holds the lock.
 func (r *Reporter) setFacts(facts Facts) {
 	if !same(r.facts, facts) {
 		r.facts = facts

@@ -10,7 +10,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// Synced is closed once the server has our Node.
+// Synced is closed once our Node is known to be at the API server.
 func (r *Reporter) Synced() <-chan struct{} { return r.known }
 
 // Node returns our Node as the API server had it last, or nil. It must not be written to. A newer
@@ -29,7 +29,7 @@ func (r *Reporter) uid() types.UID {
 	return ""
 }
 
-// observeNode stores a Node of our name that the watch delivered, if it is newer.
+// observeNode stores a newer version of our Node that the watch delivered.
 func (r *Reporter) observeNode(node *v1.Node) {
 	r.mu.Lock()
 	known := r.node

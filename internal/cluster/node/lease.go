@@ -64,8 +64,8 @@ func (r *Reporter) renew(ctx context.Context, held *coordination.Lease) (*coordi
 		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 			return nil, fmt.Errorf("renew lease %s: %w", name, err)
 		}
-		// Servers call it a conflict if the lease is gone, and it goes with the Node
-		// that owns it.
+		// API servers return a conflict if the Lease is gone, and it is deleted with the Node that
+		// owns it.
 		r.markStale()
 	}
 	found, err := leases.Get(ctx, name, metav1.GetOptions{})
@@ -90,8 +90,8 @@ func (r *Reporter) renewal(held *coordination.Lease) *coordination.Lease {
 	return renewal(held, r.config.Settings.Name, r.uid(), r.config.Lease, time.Now())
 }
 
-// renewal returns the lease that follows held, which may be nil. Its time never goes back: a
-// controller takes a node whose clock was set back for dead.
+// renewal returns the lease that follows held, which may be nil. Its time never goes back:
+// controllers would take a node whose clock was set back for dead.
 func renewal(held *coordination.Lease, node string, owner types.UID, lasts time.Duration, now time.Time) *coordination.Lease {
 	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: v1.NamespaceNodeLease}}
 	if held != nil {

@@ -26,8 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Labels that Kubernetes calls outdated and kubelets still set: selectors in the
-// field use them.
+// Labels that Kubernetes deprecated and kubelets still set, because selectors use them.
 const (
 	labelBetaOS   = "beta.kubernetes.io/os"
 	labelBetaArch = "beta.kubernetes.io/arch"
@@ -55,8 +54,7 @@ type Settings struct {
 	PodsPerCore int64 // zero: does not matter
 	// Reserved are the resources that pods can't request: they are for the system and for berth.
 	Reserved v1.ResourceList
-	// Limits are how much of memory and disk has to be left, and so can't be given
-	// out either.
+	// Limits are the eviction thresholds, which are not allocatable either.
 	Limits Thresholds
 }
 

@@ -20,20 +20,20 @@ var retryPause = backoff.Exponential{First: 200 * time.Millisecond, Max: 3 * tim
 // cluster do not retry at the same moment.
 const retryJitter = 0.2
 
-// outage is a run of failures of one kind of work. It is logged when it begins, when the reason
-// in the API server's answer changes, and when it ends, but not too often. It belongs to one
-// goroutine.
+// outage is a series of failures of one kind of request. It is logged when it begins, when the
+// reason in the API server's answer changes, and when it ends, but not too often. One goroutine
+// uses it.
 type outage struct {
 	log      *slog.Logger
 	what     string
 	failures int
 	since    time.Time
 	streak   logonce.Streak
-	logged   bool                // whether this run was logged
+	logged   bool                // whether this outage was logged
 	reason   metav1.StatusReason // as it was logged
 }
 
-// failed records a failure and returns how long to wait.
+// failed records a failure, and returns the pause before the next attempt.
 func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	now, reason := time.Now(), apierrors.ReasonForError(err)
 	if o.failures == 0 {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Available is how much is left, and how much there is in all, of each resource that a machine
-// can run out of.
+// Available is how much is left, and how much there is in all, of each resource that a machine can
+// run out of.
 type Available struct {
 	Memory                 Amount
 	Disk, Inodes           Amount // of the file system that pods write to
@@ -68,7 +68,7 @@ type Transition struct {
 	seen  [3]time.Time // when memory, disk and process numbers were last short
 }
 
-// Of returns the pressure that the Node shows at a time when p was measured.
+// Of returns the pressure that the Node shows when p is measured at time now.
 func (r *Transition) Of(p Pressure, now time.Time) Pressure {
 	out := [3]bool{}
 	for i, short := range [3]bool{p.Memory, p.Disk, p.PIDs} {

@@ -21,20 +21,21 @@ const (
 // not have noticed yet. It grows back to statusInterval.
 var recheckPause = backoff.Exponential{First: 100 * time.Millisecond, Max: statusInterval}
 
-// ReadinessMonitor lets a node be as ready as its container runtime is.
+// ReadinessMonitor sets the readiness of a node by that of its container runtime.
 //
-// A runtime that says that it or its network is not ready is believed at once. A runtime that
-// gives no answer may be restarting, which takes seconds and hurts no container: only
-// when it is silent for longer is the node not ready. The last known state of its network
-// stands until the runtime reports another. A runtime that answers Status may hang at other calls:
-// then the node is not ready either, and names the call. Nor is it while the sync loop is stuck.
+// A runtime that reports that it or its network is not ready makes the node not ready at once. A
+// runtime that gives no answer may be restarting, which takes seconds and hurts no container: the
+// node is not ready only if it is silent for longer. The last known state of its network stays
+// until the runtime reports another. A runtime that answers Status may hang at other calls: then
+// the node is not ready either, and the condition names the call. Nor is it while the sync loop is
+// stuck.
 type ReadinessMonitor struct {
 	// Status calls the runtime's Status. It fails if there is no answer.
 	Status func(context.Context) (RuntimeStatus, error)
 	// Unanswered are the calls that concern the whole node and have no answer yet.
 	Unanswered func() []HungCall
-	// Alive waits for the sync loop to go round. It fails if it does not before ctx ends.
-	// Nil: there is no sync loop.
+	// Alive waits for an answer of the sync loop. It fails if there is none before ctx ends. Nil:
+	// there is no sync loop.
 	Alive func(ctx context.Context) error
 	// Recheck hints that the status of the runtime may have changed.
 	Recheck <-chan struct{}
@@ -103,7 +104,7 @@ func (r ReadinessMonitor) readStatus(ctx context.Context) (RuntimeStatus, error)
 	return r.Status(ctx)
 }
 
-// publish hands the status of the runtime to the Reporter, and logs what has changed since before.
+// publish hands the status of the runtime to the Reporter, and logs the differences from before.
 func (r ReadinessMonitor) publish(before, now RuntimeStatus) RuntimeStatus {
 	r.logTransition("the container runtime", before.Runtime, now.Runtime)
 	r.logTransition("the network of pods", before.Network, now.Network)

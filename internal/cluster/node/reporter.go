@@ -25,14 +25,13 @@ const (
 )
 
 const (
-	// callTimeout bounds one request. It is shorter than the time between two
-	// renewals of a lease.
+	// callTimeout bounds one request. It is shorter than the time between two renewals of a lease.
 	callTimeout = 8 * time.Second
 	// askTimeout bounds one reading of the runtime's facts.
 	askTimeout = 30 * time.Second
 	// factsInterval is the time between two readings of the facts of the machine and its runtime.
 	factsInterval = time.Minute
-	// factsRetryInterval is the same as long as the runtime has not answered with its name.
+	// factsRetryInterval is factsInterval as long as the runtime has not reported its name.
 	factsRetryInterval = 5 * time.Second
 	// firstStatusTimeout is how long a Node that exists keeps its status after a start
 	// while nothing is known of the runtime: a restart of the agent changes no condition. It is
@@ -42,8 +41,8 @@ const (
 	// in a row it doubles with each, up to the usual interval.
 	urgentGap = 500 * time.Millisecond
 	urgentRow = 4
-	// stuckAfter is how many renewals in a row fail before the connection is
-	// blamed. A single renewal that gets no answer at all is enough.
+	// stuckAfter is after how many failed renewals in a row the connection is replaced. A single
+	// renewal without any answer is enough, too.
 	stuckAfter = 3
 )
 
@@ -65,7 +64,7 @@ type Config struct {
 	Events   Events
 	Log      *slog.Logger
 
-	// Where facts come from. They are called once a minute, by one goroutine.
+	// Machine, Addresses and Runtime read the facts. One goroutine calls them once a minute.
 	Machine   func() (Machine, error)
 	Addresses func() ([]string, error)
 	Runtime   func(context.Context) (Runtime, error)
@@ -176,10 +175,10 @@ func (r *Reporter) SetNetwork(err error) {
 	r.change(func(h *Health) { h.Network, r.reported.network = err, true })
 }
 
-// SetSyncLoop says whether the sync loop goes round: nil, or that it does not.
+// SetSyncLoop says whether the sync loop answers: nil, or that it does not.
 func (r *Reporter) SetSyncLoop(err error) { r.change(func(h *Health) { h.SyncLoop = err }) }
 
-// SetShutdown says why this machine goes down, or nil if it does not.
+// SetShutdown says why this machine shuts down, or nil if it does not.
 func (r *Reporter) SetShutdown(err error) { r.change(func(h *Health) { h.Shutdown = err }) }
 
 // SetPressure sets the resources that this machine runs out of.
@@ -192,7 +191,7 @@ func (r *Reporter) Pressure() []v1.NodeConditionType {
 	return r.health.Pressure.conditions()
 }
 
-// change lets f change the health of the node, and wakes the writer of the Node if it did.
+// change lets f change the health of the node, and wakes the writer of the Node if f changed it.
 func (r *Reporter) change(f func(*Health)) {
 	r.mu.Lock()
 	before, heard := r.health, r.reported

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// standaloneTimeout is how long the runtime, and the sync loop, may take to answer when a user asks for the Node.
+// standaloneTimeout bounds the answers of the runtime and of the sync loop when a user asks for the Node.
 const standaloneTimeout = 5 * time.Second
 
-// StandaloneConfig is what a Standalone is made of. All fields are required.
+// StandaloneConfig configures a Standalone. All fields are required.
 type StandaloneConfig struct {
 	Settings  Settings
 	Machine   func() (Machine, error)
@@ -24,9 +24,9 @@ type StandaloneConfig struct {
 	Status  func(context.Context) (RuntimeStatus, error)
 	// Unanswered are the calls that concern the whole node and have no answer yet.
 	Unanswered func() []HungCall
-	// Alive waits for the sync loop to go round. It fails if it does not before ctx ends.
+	// Alive waits for an answer of the sync loop. It fails if there is none before ctx ends.
 	Alive func(context.Context) error
-	// Closed returns why this node takes no pods; nil: it does.
+	// Closed returns why this node takes no pods; nil: it takes pods.
 	Closed func() error
 }
 

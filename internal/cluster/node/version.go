@@ -2,8 +2,8 @@ package node
 
 import "strings"
 
-// Kubernetes is the version of the kubelet whose place berth takes. Schedulers,
-// installers and kubectl compare it with that of the API server.
+// Kubernetes is the version of the kubelet that berth replaces. Schedulers, installers and kubectl
+// compare it with that of the API server.
 const Kubernetes = "v1.36.3"
 
 // isOurs tells whether a Node with this kubelet version was written by berth, or has no status yet.

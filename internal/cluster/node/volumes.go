@@ -54,7 +54,7 @@ func (r *Reporter) SetVolumesInUse(inUse []v1.UniqueVolumeName, all bool) {
 	}
 }
 
-// recordVolumesWritten notes that the API server has the list of volumes with this number.
+// recordVolumesWritten records that the API server has the list of volumes with this number.
 func (r *Reporter) recordVolumesWritten(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,8 @@ const (
 	// minWatchTimeout is how long a watch lasts at least. Jitter makes it up to twice as long, so that
 	// many nodes do not begin new watches together.
 	minWatchTimeout = 5 * time.Minute
-	// minWatch is the length below which a watch counts as failed: the next does not begin at once.
+	// minWatch is the duration below which a watch counts as failed: there is a pause before the
+	// next.
 	minWatch = time.Second
 )
 
@@ -50,8 +51,8 @@ func (r *Reporter) keepWatch(ctx context.Context) {
 	}
 }
 
-// watchOnce lists and watches our Node until the watch ends. An error says that it
-// should not be begun again at once. works is called when it has lasted for a while.
+// watchOnce lists and watches our Node until the watch ends. An error asks for a pause before the
+// next watch. works is called when the watch has lasted for a while.
 func (r *Reporter) watchOnce(ctx context.Context, works func()) error {
 	began := time.Now()
 	nodes := r.config.Watch.Nodes()

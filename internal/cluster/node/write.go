@@ -13,7 +13,7 @@ import (
 	"berth/internal/lib/backoff"
 )
 
-// writer writes the Node. It belongs to the goroutine of keepNode.
+// writer writes the Node. Only the goroutine of keepNode uses it.
 type writer struct {
 	*Reporter
 	started     time.Time
@@ -34,7 +34,7 @@ func (r *Reporter) keepNode(ctx context.Context) {
 		wait, err := w.step(ctx)
 		wake := r.wakeNode
 		if err != nil {
-			// A change that happens meanwhile is in the next attempt, and does not hurry it.
+			// Changes do not shorten the pause: they are part of the next attempt.
 			wait, wake = outages.failed(ctx, err), nil
 		} else {
 			outages.over()
@@ -117,9 +117,9 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 	return nil
 }
 
-// recordWrite notes the time of a patch, and sets the gap before the next urgent one. Urgent
-// changes that keep coming wait longer and longer, so that a flapping runtime is no load on the
-// API server. The first few only wait for urgentGap.
+// recordWrite records the time of a patch, and sets the gap before the next urgent one. Urgent
+// changes that keep coming wait longer and longer, so that a flapping runtime is no load on the API
+// server. The first few only wait for urgentGap.
 func (w *writer) recordWrite(urgent bool) {
 	w.last = time.Now()
 	if !urgent {
@@ -193,7 +193,7 @@ func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	}
 	w.config.Log.Info("registered the node", "node", node.Name)
 	for _, c := range transitions(w.pending, node.Status.Conditions) {
-		// A new node is never ready yet, so that gets no event.
+		// A new node is never ready at first, so that gets no event.
 		if c.Type != v1.NodeReady || c.Status == v1.ConditionTrue {
 			w.record(c)
 		}
