@@ -1,7 +1,7 @@
 // Package features has the feature gates of the kubelet by name, and which of them are enabled on this node.
 //
-// The gates are in a table that is made from upstream's facts (gates_test.go). A gate that is set has an effect only
-// if some part of berth asks for it: Effective lists these.
+// The table of gates is generated from upstream's facts (gates_test.go). A gate has an effect only if some part of
+// berth reads it: Effective lists these gates.
 package features
 
 import (
@@ -47,7 +47,7 @@ var Effective = []string{
 // Gates are the gates that were set. The others have their defaults.
 type Gates map[string]bool
 
-// New checks gates that were set by users.
+// New checks the gates that a user set.
 func New(given map[string]bool) (Gates, error) {
 	out := Gates{}
 	var errs []error
@@ -79,7 +79,7 @@ func New(given map[string]bool) (Gates, error) {
 	return out, errors.Join(errs...)
 }
 
-// Enabled tells whether a feature is on. A name that is no gate's is never on.
+// Enabled tells whether a feature is enabled. An unknown name is not.
 func (g Gates) Enabled(name string) bool {
 	if enabled, isGiven := g[name]; isGiven {
 		return enabled
@@ -87,7 +87,7 @@ func (g Gates) Enabled(name string) bool {
 	return gates[name].Default
 }
 
-// WithoutEffect lists the gates that were set to another value than their default, and that berth does not ask for.
+// WithoutEffect lists the gates that were set to another value than their default, and that no part of berth reads.
 func (g Gates) WithoutEffect() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(g)) {

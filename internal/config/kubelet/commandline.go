@@ -16,11 +16,11 @@ const (
 	versionTrue = "true"
 )
 
-// CommandLine has the flags that were given.
+// CommandLine holds the flags of a command line.
 type CommandLine struct {
 	Help  bool
 	set   *pflag.FlagSet
-	given map[string]any // what the flag's parser made of its text, by name
+	given map[string]any // parsed values of the flags that were given, by name
 }
 
 // Parse reads the arguments of a kubelet, without the name of the program.
@@ -47,12 +47,12 @@ func Parse(args []string) (*CommandLine, error) {
 	return c, nil
 }
 
-// normalize takes underscores for dashes, as all programs of Kubernetes do.
+// normalize makes dashes of underscores in the name of a flag, as all programs of Kubernetes do.
 func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
-// explain names the flag that an unknown one is closest to.
+// explain adds the most similar flag to the error of an unknown one.
 func explain(err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -70,7 +70,7 @@ func explain(err error) error {
 // Usage lists all flags.
 func (c *CommandLine) Usage() string { return c.set.FlagUsagesWrapped(0) }
 
-// String returns the value of a flag that is no field, or its default.
+// String returns the value of a flag that sets no field of the configuration, or its default.
 func (c *CommandLine) String(name string) string {
 	if text, ok := c.given[name].(string); ok {
 		return text
@@ -78,7 +78,7 @@ func (c *CommandLine) String(name string) string {
 	return c.set.Lookup(name).DefValue
 }
 
-// Bool tells whether a flag that is no field was given as true.
+// Bool returns the value of a boolean flag that sets no field of the configuration.
 func (c *CommandLine) Bool(name string) bool {
 	b, _ := c.given[name].(bool)
 	return b
@@ -90,7 +90,7 @@ func (c *CommandLine) Labels() map[string]string {
 	return labels
 }
 
-// Version tells whether the version was asked for, and in the long form.
+// Version tells whether --version was given, and whether as --version=raw.
 func (c *CommandLine) Version() (asked, raw bool) {
 	text := c.String("version")
 	return text == versionTrue || text == versionRaw, text == versionRaw
@@ -111,7 +111,7 @@ func (c *CommandLine) Given() map[string]string {
 	return out
 }
 
-// value is the value of one flag while the command line is parsed.
+// value implements pflag.Value for one flag.
 type value struct {
 	flag Flag
 	text string
@@ -136,7 +136,7 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// grows tells whether several values of a flag of this type add up.
+// grows tells whether the values of a repeated flag of this type add up.
 func grows(typeName string) bool {
 	return strings.HasPrefix(typeName, "map") || slices.Contains([]string{"stringSlice", "colonSeparatedMultimapStringString", "[]v1.Taint", "reserved-memory"}, typeName)
 }

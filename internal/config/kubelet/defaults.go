@@ -11,7 +11,7 @@ import (
 	"berth/internal/config/features"
 )
 
-// evictionHard are the kubelet's thresholds for a configuration file that sets none.
+// evictionHard are the kubelet's hard eviction thresholds, the default of the field evictionHard.
 var evictionHard = map[string]string{
 	"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
 }
@@ -32,7 +32,8 @@ func setDefaults(k *kubeletconfig.KubeletConfiguration, gates features.Gates) {
 	logsapi.SetRecommendedLoggingConfiguration(&k.Logging)
 }
 
-// setLegacyDefaults opens the ports of a kubelet without a configuration file to everybody.
+// setLegacyDefaults sets the defaults of a kubelet without a configuration file: its ports are open
+// to all clients.
 func setLegacyDefaults(k *kubeletconfig.KubeletConfiguration) {
 	k.Authentication.Anonymous.Enabled = new(true)
 	k.Authentication.Webhook.Enabled = new(false)
@@ -73,7 +74,7 @@ func setNodeDefaults(k *kubeletconfig.KubeletConfiguration) {
 	setField(&k.KubeAPIBurst, 100)
 	setField(&k.EventRecordQPS, new(int32(50)))
 	setField(&k.EventBurst, 100)
-	// A node that looks at itself at a time of its own reports at that time, too.
+	// The report frequency defaults to an update frequency that was set.
 	setDuration(&k.NodeStatusReportFrequency, k.NodeStatusUpdateFrequency.Duration)
 	setDuration(&k.NodeStatusReportFrequency, 5*time.Minute)
 	setDuration(&k.NodeStatusUpdateFrequency, 10*time.Second)

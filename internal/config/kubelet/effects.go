@@ -12,8 +12,8 @@ import (
 	"berth/internal/config/features"
 )
 
-// Honoured tells whether a field of the configuration of 'berth run' has an effect: one such as maxPods, or some field
-// below one such as authentication.
+// Honoured tells whether a field of the configuration of 'berth run' has an effect: a single field such as maxPods,
+// or any field of a struct such as authentication.
 func Honoured(name string) bool {
 	for path, state := range fields {
 		if state.Effect == InEffect && (path == name || strings.HasPrefix(path, name+".")) {

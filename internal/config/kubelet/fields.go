@@ -1,6 +1,6 @@
 package kubelet
 
-// fields says of each field of a KubeletConfiguration whether it is in effect. A test fails if one is missing.
+// fields has the effect of each field of a KubeletConfiguration. A test fails if a field is missing.
 var fields = map[string]State{
 	"apiVersion": inEffect,
 	"kind":       inEffect,

@@ -35,10 +35,11 @@ func (l *loader) dropIns(into tree) error {
 	return nil
 }
 
-// maxFile is how large a configuration file may be.
+// maxFile bounds the size of a configuration file.
 const maxFile = 10 << 20
 
-// read returns the fields of a file, and adds the unknown ones to the warnings. Doubled ones are an error unless lenient.
+// read returns the fields of a file, and adds unknown fields to the warnings. A duplicate field is an error unless
+// lenient.
 func (l *loader) read(file string, lenient bool) (tree, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -81,7 +82,7 @@ func (l *loader) read(file string, lenient bool) (tree, error) {
 	return fields, nil
 }
 
-// mistakes joins the mistakes of a file into one error.
+// mistakes joins the errors of a file into one.
 func (l *loader) mistakes(file string, all []strict.Error) error {
 	var errs []error
 	for _, m := range all {

@@ -4,15 +4,15 @@ package kubelet
 type Flag struct {
 	Name      string
 	Shorthand string
-	Type      string // as upstream's help calls it; it names the parser
-	// Field is the field of the KubeletConfiguration that the flag sets. The effect is that of the field. Empty: the
-	// flag stands for itself.
+	Type      string // the type in upstream's help, by which its parser is chosen
+	// Field is the field of the KubeletConfiguration that the flag sets. The effect of the flag is that of the
+	// field. Empty: the flag sets no field.
 	Field string
-	// State, Default and Usage are of flags without a field.
+	// State, Default and Usage are set for flags without a field.
 	State   State
 	Default string
 	Usage   string
-	// Removed says that kubelet 1.36 does not have the flag any more, and older tools still write it.
+	// Removed says that kubelet 1.36 no longer has the flag. Older tools still write it.
 	Removed bool
 }
 

@@ -1,6 +1,6 @@
 package kubelet
 
-// loggingFlags set how the agent logs.
+// loggingFlags are the flags for the log of the agent.
 var loggingFlags = []Flag{
 	{Name: "v", Shorthand: "v", Type: "Level", Field: "logging.verbosity"},
 	{Name: "vmodule", Type: "pattern=N,...", Field: "logging.vmodule"},

@@ -1,6 +1,6 @@
 package kubelet
 
-// Defaults of flags that are no fields.
+// Defaults of flags that set no field of the configuration.
 const (
 	DefaultRootDir = "/var/lib/kubelet"
 	DefaultCertDir = "/var/lib/kubelet/pki"
@@ -8,7 +8,7 @@ const (
 
 const notRetained = "dead containers go by berth's own rules: the last of each container stays"
 
-// nodeFlags are the flags that concern this machine alone, and so are no fields of a configuration that nodes share.
+// nodeFlags are the flags for this machine alone. They are no fields of the configuration, which nodes share.
 var nodeFlags = []Flag{
 	{Name: "config", Type: "string", Usage: "file with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1)"},
 	{Name: "config-dir", Type: "string", Usage: "folder of *.conf files that are merged over --config, in the order of their names"},

@@ -10,23 +10,24 @@ import (
 	"berth/internal/config/features"
 )
 
-// Options are the command line and the configuration of a kubelet, checked.
+// Options are the checked command line and configuration of a kubelet.
 type Options struct {
 	*CommandLine
-	Configuration *kubeletconfig.KubeletConfiguration // complete: what was not set has the kubelet's default
+	Configuration *kubeletconfig.KubeletConfiguration // with the kubelet's defaults for fields that were not set
 	Gates         features.Gates
-	// Warnings name what was set and has no effect, and the fields of the files that are unknown.
+	// Warnings name the flags and fields that were set and have no effect, and unknown fields of
+	// files.
 	Warnings []string
 }
 
-// Machine has the facts that a kubelet looks at before it starts.
+// Machine holds the facts of the machine that the validation depends on.
 type Machine struct {
-	Swap     bool // some is in use
+	Swap     bool // whether swap is in use
 	CgroupV1 bool
 }
 
 // Load merges the kubelet's defaults, --config, the drop-ins of --config-dir and the flags of the command line, in
-// this order, and checks the result. All mistakes of the result are reported at once.
+// this order, and validates the result. It returns all validation errors at once.
 func Load(c *CommandLine, m Machine) (*Options, error) {
 	l := &loader{commandLine: c}
 	base, err := l.base()
@@ -90,8 +91,8 @@ func (l *loader) base() (tree, error) {
 	return out, err
 }
 
-// keepEmpty sets the lists and maps that a file sets to nothing, which is not the same as their default. A kubelet with
-// drop-ins loses them.
+// keepEmpty sets the lists and maps again that a file sets to an empty value, which is not their default. It is
+// not called if there are drop-ins: then the kubelet loses empty values.
 func keepEmpty(to, fields tree) {
 	for name, value := range fields {
 		switch v := value.(type) {
@@ -107,7 +108,8 @@ func keepEmpty(to, fields tree) {
 	}
 }
 
-// mergeEviction sets the thresholds of the kubelet if there are none, or adds the missing ones if that is asked for.
+// mergeEviction sets the kubelet's thresholds if none are set, or adds the missing ones if
+// mergeDefaultEvictionSettings is set.
 func mergeEviction(k *kubeletconfig.KubeletConfiguration) {
 	if k.EvictionHard != nil && !*k.MergeDefaultEvictionSettings {
 		return
@@ -121,7 +123,7 @@ func mergeEviction(k *kubeletconfig.KubeletConfiguration) {
 	k.EvictionHard = all
 }
 
-// resolvePaths makes relative paths of a configuration file start at its folder.
+// resolvePaths makes relative paths of a configuration file relative to its folder.
 func resolvePaths(k *kubeletconfig.KubeletConfiguration, dir string) {
 	paths := []*string{&k.StaticPodPath, &k.Authentication.X509.ClientCAFile, &k.TLSCertFile, &k.TLSPrivateKeyFile, &k.VolumePluginDir, &k.PodLogsDir}
 	if k.ResolverConfig != nil {
@@ -134,7 +136,8 @@ func resolvePaths(k *kubeletconfig.KubeletConfiguration, dir string) {
 	}
 }
 
-// flags sets the fields that flags were given for. Feature gates are added to those of the files.
+// flags sets the fields of the flags that were given. Feature gates are added to those of the
+// files.
 func (l *loader) flags(into tree) {
 	for _, f := range allFlags() {
 		value, isGiven := l.commandLine.given[f.Name]
@@ -151,7 +154,7 @@ func (l *loader) flags(into tree) {
 	}
 }
 
-// complete decodes fields and sets the defaults of the others.
+// complete decodes fields and sets the defaults of the missing ones.
 func complete(fields tree) (*kubeletconfig.KubeletConfiguration, features.Gates, error) {
 	k, err := fields.configuration()
 	if err != nil {

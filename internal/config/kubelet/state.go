@@ -1,17 +1,18 @@
 package kubelet
 
-// Effect is what becomes of a flag or a field that is set.
+// Effect says whether a flag or a field that is set has an effect.
 type Effect int
 
 // The effects of flags and fields.
 const (
 	// InEffect: the agent does what the flag or field asks for.
 	InEffect Effect = iota
-	// AsKubelet: it is in effect under the name kubelet, and has no effect in the configuration of 'berth run'.
+	// AsKubelet: the flag or field has an effect if the agent was started as kubelet, and none in the
+	// configuration of 'berth run'.
 	AsKubelet
-	// NoEffect: it is accepted and changes nothing; a warning at the start says so.
+	// NoEffect: the flag or field is accepted and ignored, with a warning at the start.
 	NoEffect
-	// Refused: the agent does not start, since it would be dangerous to ignore it.
+	// Refused: the agent does not start, since ignoring the flag or field would be dangerous.
 	Refused
 )
 

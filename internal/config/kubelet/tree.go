@@ -8,7 +8,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 )
 
-// tree is a KubeletConfiguration as JSON has it: a field that was not set is not there.
+// tree is a KubeletConfiguration as decoded JSON: a field that was not set is missing.
 type tree map[string]any
 
 // treeOf returns the fields of a configuration.
@@ -20,7 +20,7 @@ func treeOf(k *kubeletconfig.KubeletConfiguration) (tree, error) {
 	return parseTree(text)
 }
 
-// parseTree keeps numbers as they are written.
+// parseTree decodes JSON. Numbers keep their text.
 func parseTree(text []byte) (tree, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -39,7 +39,8 @@ func (t tree) configuration() (*kubeletconfig.KubeletConfiguration, error) {
 	return out, json.Unmarshal(text, out)
 }
 
-// merge applies a JSON merge patch (RFC 7396): objects are merged, all else is replaced, null removes.
+// merge applies a JSON merge patch (RFC 7396): objects are merged, other values are replaced, null
+// removes.
 func merge(to, patch map[string]any) {
 	for name, value := range patch {
 		if value == nil {

@@ -15,7 +15,7 @@ const (
 	previousMinor = "1.35"
 )
 
-// HelpText is what 'kubelet --help' prints.
+// HelpText returns the output of 'kubelet --help'.
 func (c *CommandLine) HelpText() string {
 	return `The kubelet runs the pods of this machine: those that the API server assigns to this node, and those of a manifest folder
 or a URL. This one is berth, which was started as kubelet.
@@ -49,7 +49,7 @@ func defaults() (tree, error) {
 	return treeOf(k)
 }
 
-// defaultText returns the default of a flag for people to read. normal are the defaults of fields.
+// defaultText returns the default of a flag as text. normal holds the defaults of fields.
 func defaultText(f Flag, normal tree) string {
 	if f.Field == "" {
 		return f.Default
@@ -57,7 +57,7 @@ func defaultText(f Flag, normal tree) string {
 	return valueText(normal.get(f.Field))
 }
 
-// valueText writes the value of a field as a command line has it.
+// valueText returns the value of a field as it is written on a command line.
 func valueText(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -18,8 +18,8 @@ import (
 	"berth/internal/config/features"
 )
 
-// validator collects what a kubelet would refuse. Ranges that hold for 'berth run', too, are checked where the settings
-// of the agent are made (package config).
+// validator collects the errors for which a kubelet would not start. Ranges that are checked for 'berth run', too,
+// are checked in package config.
 type validator struct {
 	gates features.Gates
 	errs  []error
@@ -37,7 +37,8 @@ func (v *validator) needsGate(set bool, path, gate string) {
 	v.want(!set || v.gates.Enabled(gate), path, "requires feature gate %s", gate)
 }
 
-// validate returns all that a kubelet would refuse in a complete configuration, on this machine.
+// validate returns all errors for which a kubelet would refuse a complete configuration on this
+// machine.
 func validate(k *kubeletconfig.KubeletConfiguration, gates features.Gates, m Machine) error {
 	v := &validator{gates: gates}
 	v.machine(k, m)
@@ -114,13 +115,13 @@ func (v *validator) logs(k *kubeletconfig.KubeletConfiguration) {
 	v.want(len(k.Logging.VModule) == 0 || k.Logging.Format == FormatText, "logging.vmodule", "is for the format text only")
 }
 
-// The formats of the log.
+// Formats of the log.
 const (
 	FormatText = "text"
 	FormatJSON = "json"
 )
 
-// validateFlags returns what a kubelet would refuse of flags that are no fields.
+// validateFlags returns the errors for which a kubelet would refuse flags that set no field.
 func validateFlags(c *CommandLine) error {
 	v := &validator{}
 	for name, value := range c.Labels() {

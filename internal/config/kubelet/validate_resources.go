@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Words of enforceNodeAllocatable.
+// Values of enforceNodeAllocatable.
 const (
 	enforcePods               = "pods"
 	enforceNone               = "none"

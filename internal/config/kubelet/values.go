@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// parser reads the text of a flag into the value that the flag's field has in JSON. before is the value of the same
-// flag earlier on the command line, or nil: lists and maps grow.
+// parser parses the text of a flag into the JSON value of its field. before is the value of the same flag earlier
+// on the command line, or nil: lists and maps grow.
 type parser func(before any, text string) (any, error)
 
-// parsers has a parser for each type of flag.
+// parsers holds the parser of each type of flag.
 var parsers = map[string]parser{
 	"string":                             func(_ any, text string) (any, error) { return text, nil },
 	"bool":                               func(_ any, text string) (any, error) { return strconv.ParseBool(text) },
@@ -39,14 +39,14 @@ var parsers = map[string]parser{
 	"version":                            version,
 }
 
-// parsersByFlag are the parsers of flags whose text is not as that of others of the same type.
+// parsersByFlag holds the parsers of flags whose text differs from that of other flags of their type.
 var parsersByFlag = map[string]parser{
 	"eviction-hard":              pairs("<", true),
 	"eviction-soft":              pairs("<", true),
 	"cpu-manager-policy-options": pairs("=", false),
 }
 
-// bare are the values of flags that may stand without one, by type.
+// bare holds the values of flags that are given without one, by type.
 var bare = map[string]string{"bool": "true", "version": "true"}
 
 func integer(bits int) parser {
@@ -79,7 +79,8 @@ func list(before any, text string) (any, error) {
 	return append(out, words...), err
 }
 
-// pairs reads key=value,..., with any text between key and value. Without split, commas belong to the value.
+// pairs parses key=value,..., where between is the text between key and value. Without split, commas belong
+// to the value.
 func pairs(between string, split bool) parser {
 	return func(before any, text string) (any, error) {
 		out := map[string]string{}
@@ -120,7 +121,7 @@ func switches(before any, text string) (any, error) {
 	return out, nil
 }
 
-// headers reads name:value,... Their values may be secrets, which stay out of the error.
+// headers parses name:value,... Values may be secrets, so errors do not quote them.
 func headers(before any, text string) (any, error) {
 	out := map[string][]string{}
 	old, _ := before.(map[string][]string)
@@ -139,7 +140,7 @@ func headers(before any, text string) (any, error) {
 	return out, nil
 }
 
-// taints reads key=value:effect,... What makes a taint valid is for the validation.
+// taints parses key=value:effect,... The validation checks the taints.
 func taints(before any, text string) (any, error) {
 	out, _ := before.([]v1.Taint)
 	if text == "" {
@@ -156,7 +157,7 @@ func taints(before any, text string) (any, error) {
 	return out, nil
 }
 
-// version reads what --version is to print: nothing, the version, or all about it.
+// version parses the value of --version: false, true or raw.
 func version(_ any, text string) (any, error) {
 	if text == versionRaw {
 		return versionRaw, nil

@@ -10,7 +10,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 )
 
-// reservedMemory reads NODE:type=quantity,..., which may be repeated and joined by semicolons.
+// reservedMemory parses NODE:type=quantity,..., which may be repeated and joined by semicolons.
 func reservedMemory(before any, text string) (any, error) {
 	out, _ := before.([]kubeletconfig.MemoryReservation)
 	if text == "" {
@@ -40,7 +40,7 @@ func reservedMemory(before any, text string) (any, error) {
 	return out, nil
 }
 
-// patterns reads the verbosity of single files: pattern=N,...
+// patterns parses the verbosity of single files: pattern=N,...
 func patterns(_ any, text string) (any, error) {
 	out := []map[string]any{}
 	for word := range strings.SplitSeq(text, ",") {

@@ -1,5 +1,5 @@
-// Package teardown stops all pods of a node. The agent that does so is an ordinary one whose only source wants no
-// pods at all: whatever the runtime has is an orphan, and is ended as one.
+// Package teardown stops all pods of a node, for 'berth down'. It uses an ordinary agent whose only source has no
+// pods: every pod of the runtime is an orphan then, and is ended as one.
 package teardown
 
 import (
@@ -13,7 +13,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// OwnGrace lets every pod take the time that it asks for.
+// OwnGrace gives every pod its own grace period.
 const OwnGrace int64 = -1
 
 // Workers ends pods. See worker.Pool.
@@ -23,17 +23,17 @@ type Workers interface {
 	End(uid pod.UID, grace *int64, cause pod.Cause)
 }
 
-// Config has the parts of an agent that was started, and whose source has sent nothing yet. All fields are
+// Config has the parts of a started agent whose source has not sent a snapshot yet. All fields are
 // required.
 type Config struct {
 	Workers Workers
-	Changed <-chan struct{} // gets a value after changes of pods
+	Changed <-chan struct{} // receives a value after changes of pods
 	// InRuntime and OnDisk list the pods that have containers, or files.
 	InRuntime func(context.Context) (map[pod.UID]*pod.Observed, error)
 	OnDisk    func() (map[pod.UID]*pod.Observed, error)
 	// DriverUsers returns the pods with volumes of CSI drivers.
 	DriverUsers func() (map[pod.UID]bool, error)
-	// NoPods has the source send a snapshot without pods. Until then the agent takes no pod for an orphan by itself.
+	// NoPods makes the source send a snapshot without pods. Before that, the agent ends no orphans.
 	NoPods func()
 	Log    *slog.Logger
 }
@@ -57,9 +57,9 @@ type teardown struct {
 	grace int64 // seconds; negative: that of each pod
 }
 
-// stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the
-// drivers, which take these volumes away, may be pods, too. One that does not do so in
-// half of the time that there is holds up the others no longer.
+// stopUsersOfDrivers ends the pods with volumes of CSI drivers before all others: the drivers,
+// which unmount these volumes, may be pods, too. If they have not ended after half of the time,
+// the others are ended nevertheless.
 func (t teardown) stopUsersOfDrivers(ctx context.Context) error {
 	users, err := t.DriverUsers()
 	if err != nil || len(users) == 0 {
@@ -91,8 +91,8 @@ func (t teardown) stopUsersOfDrivers(ctx context.Context) error {
 	return err
 }
 
-// waitGone waits until no pods are left. Until then, all that are being ended have no more
-// than grace seconds, if that is not negative.
+// waitGone waits until no pods are left. Until then, all pods that are being ended have at most
+// grace seconds, if that is not negative.
 func (t teardown) waitGone(ctx context.Context, left func() (int, error)) error {
 	for {
 		if t.grace >= 0 {
@@ -113,7 +113,7 @@ func (t teardown) waitGone(ctx context.Context, left func() (int, error)) error 
 	}
 }
 
-// remaining returns the pods that have something in the runtime or on the disk.
+// remaining returns the pods that have containers in the runtime or files on the disk.
 func (t teardown) remaining(ctx context.Context) (map[pod.UID]*pod.Observed, error) {
 	there, err := t.OnDisk()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sdnotify tells systemd how the agent is: ready, alive (the watchdog of a unit with
-// WatchdogSec), and ending. Outside of a unit with Type=notify it does nothing.
+// Package sdnotify reports the state of the agent to systemd: ready, alive (for a unit with
+// WatchdogSec), and stopping. Outside of a unit with Type=notify it does nothing.
 package sdnotify
 
 import (
@@ -16,13 +16,13 @@ import (
 // Notifier sends the state of the agent to systemd.
 type Notifier struct {
 	// Alive returns an error if the agent does no work any more. systemd kills the process if that
-	// lasts for as long as WatchdogSec.
+	// lasts for WatchdogSec.
 	Alive func(context.Context) error
 	Log   *slog.Logger
 }
 
-// Run says that the agent is ready, then that it is alive in every half of the watchdog's time, and at
-// the end of ctx that the agent stops.
+// Run reports that the agent is ready, then that it is alive, twice in each watchdog period, and at
+// the end of ctx that it is stopping.
 func (n *Notifier) Run(ctx context.Context) {
 	if sent, err := daemon.SdNotify(false, daemon.SdNotifyReady); !sent {
 		if err != nil {
@@ -42,7 +42,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	n.keepAlive(ctx, limit)
 }
 
-// keepAlive sends a sign of life in every half of limit in which the agent is alive.
+// keepAlive sends a keep-alive twice in each period of limit while the agent is alive.
 func (n *Notifier) keepAlive(ctx context.Context, limit time.Duration) {
 	var failures logonce.Streak
 	ticker := time.NewTicker(limit / 2)
@@ -66,7 +66,7 @@ func (n *Notifier) keepAlive(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// check sends a sign of life if the agent is alive.
+// check sends a keep-alive if the agent is alive.
 func (n *Notifier) check(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// Driver is a way in which cgroups are made and named: by the file system of the kernel alone, or by systemd.
+// Driver is the cgroup driver of a container runtime: cgroups are made by writing to the kernel's file
+// system, or by systemd.
 type Driver string
 
 const (
@@ -53,8 +54,8 @@ func (d Driver) Path(name string) string {
 	return out
 }
 
-// Parent returns the cgroup_parent with which a runtime puts containers into a cgroup: the path, or the name of
-// the slice, which systemd knows without those above it.
+// Parent returns the cgroup_parent with which a runtime puts containers into a cgroup: its path with cgroupfs,
+// and with systemd the name of its slice, without those above it.
 func (d Driver) Parent(name string) string {
 	if d != Systemd {
 		return d.Path(name)
@@ -62,8 +63,8 @@ func (d Driver) Parent(name string) string {
 	return path.Base(d.Path(name))
 }
 
-// Child returns the last component of the name of a cgroup whose directory is called dir in that of parent. It is "" if
-// the directory is not one that the driver makes.
+// Child returns the last component of the name of the cgroup in directory dir below the cgroup parent. It returns ""
+// for a directory that the driver does not make.
 func (d Driver) Child(parent, dir string) string {
 	if d != Systemd {
 		return dir
@@ -79,8 +80,8 @@ func (d Driver) Child(parent, dir string) string {
 	return unescape(strings.TrimSuffix(component, sliceSuffix))
 }
 
-// Name returns the name of a cgroup that an administrator made. With systemd, only the last part of the path counts, as
-// for the kubelet: it is the name of a slice, with its suffix or without.
+// Name returns the name of a cgroup that an administrator configured. With systemd, only the last component of the
+// path counts, as for the kubelet: it is the name of a slice, with or without its suffix.
 func (d Driver) Name(given string) string {
 	if d != Systemd {
 		return path.Clean("/" + given)

@@ -8,11 +8,11 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// askTimeout is how long the runtime may take to answer one question.
+// askTimeout bounds one call to the runtime.
 const askTimeout = 5 * time.Second
 
-// CheckRuntime asks once whether the runtime at an endpoint can make containers. Its network
-// may come later: what brings it may be a pod.
+// CheckRuntime returns an error unless the runtime at an endpoint can make containers. Its network
+// may become ready later: a pod may set it up.
 func CheckRuntime(ctx context.Context, endpoint string) error {
 	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
 	if err != nil {
@@ -22,7 +22,7 @@ func CheckRuntime(ctx context.Context, endpoint string) error {
 	return errors.Join(err, info.Runtime, client.Close())
 }
 
-// CheckReady asks once whether the runtime at an endpoint can run pods.
+// CheckReady returns an error unless the runtime at an endpoint can run pods.
 func CheckReady(ctx context.Context, endpoint string) error {
 	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
 	if err != nil {
@@ -31,8 +31,8 @@ func CheckReady(ctx context.Context, endpoint string) error {
 	return errors.Join(client.Ready(ctx), client.Close())
 }
 
-// CheckAnswers asks once whether there is a runtime at an endpoint that answers, for as long
-// as ctx allows. Whatever it answers will do.
+// CheckAnswers returns an error unless a runtime at the endpoint answers before ctx ends, with
+// whatever answer.
 func CheckAnswers(ctx context.Context, endpoint string) error {
 	const limit = time.Hour // ctx ends long before
 	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: limit})
@@ -43,7 +43,7 @@ func CheckAnswers(ctx context.Context, endpoint string) error {
 	return errors.Join(err, client.Close())
 }
 
-// HasImage asks once whether the runtime at an endpoint knows an image.
+// HasImage tells whether the runtime at an endpoint has an image.
 func HasImage(ctx context.Context, endpoint, image string) (bool, error) {
 	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package features holds what the container runtime says of itself: its name, its handlers, and what it
+// Package features holds what the container runtime reports of itself: its name, its handlers, and what it
 // supports. Parts of the agent are made before the runtime has answered, and read the features when a pod needs
 // them. No pod is acted on before the first list of pods, and there is no list before the features are known.
-// The functions of check.go put a single question to a runtime that may not be up.
+// The functions of check.go make a single call to a runtime that may not be up.
 package features
 
 import (
@@ -16,7 +16,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// Runtime is the part of a container runtime that tells of its features. See cri.Client.
+// Runtime is the part of a container runtime that reports its features. See cri.Client.
 type Runtime interface {
 	Version(ctx context.Context) (cri.Version, error)
 	Info(ctx context.Context) (cri.Info, error)
@@ -34,7 +34,7 @@ type Features struct {
 	known chan struct{} // closed once the fields below are set
 
 	mu     sync.Mutex
-	name   string // how container IDs begin in a status
+	name   string // the prefix of container IDs in a status
 	info   cri.Info
 	labels bool // containers get SELinux labels
 }
@@ -44,7 +44,7 @@ func New(runtime Runtime, up <-chan struct{}, log *slog.Logger) *Features {
 	return &Features{runtime: runtime, up: up, known: make(chan struct{}), log: log}
 }
 
-// Await waits until the features are known, for as long as a user waits for the runtime.
+// Await waits until the features are known, at most for the timeout of users' requests.
 func (f *Features) Await(ctx context.Context) error {
 	_, err := cri.WithUserTimeout(ctx, func(ctx context.Context) (struct{}, error) {
 		select {
@@ -57,8 +57,8 @@ func (f *Features) Await(ctx context.Context) error {
 	return err
 }
 
-// read waits until the runtime is up, asks it once, and calls settle before the features count as
-// known. It is called by one goroutine at a time.
+// read waits until the runtime is up, reads its features, and calls settle before the features
+// count as known. One goroutine at a time calls it.
 func (f *Features) read(ctx context.Context, settle func(context.Context) error) error {
 	select {
 	case <-f.known:
@@ -110,7 +110,7 @@ func (f *Features) RuntimeName() string {
 	return f.name
 }
 
-// Handlers returns the handlers of the runtime, by which RuntimeClasses name them.
+// Handlers returns the runtime handlers, which RuntimeClasses refer to by name.
 func (f *Features) Handlers() []cri.Handler {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *Features) SELinux() bool {
 }
 
 // labelsContainers tells whether containers get SELinux labels. The runtime is asked, too: the bundled one
-// may have been started before the machine could label them.
+// may have been started before this machine could label containers.
 func (f *Features) labelsContainers(ctx context.Context) (bool, error) {
 	if can := selinux.CanLabel() == nil; !can {
 		return false, nil

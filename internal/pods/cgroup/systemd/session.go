@@ -14,19 +14,21 @@ type session struct {
 	jobs jobResults
 }
 
-// jobResult says how a job of systemd ended.
+// jobResult is the result of a job of systemd.
 type jobResult struct {
 	job    dbus.ObjectPath
 	result string
 }
 
-// jobResults holds the jobs that ended since the session began. Those of other units are among them.
+// jobResults holds the results of jobs that ended since the session began, also those of other
+// units.
 type jobResults chan jobResult
 
-// pendingResults is the number of results that are kept until the session reads them.
+// pendingResults bounds the results that wait until the session reads them.
 const pendingResults = 1024
 
-// DeliverSignal is called by the goroutine that reads from the connection, and never blocks.
+// DeliverSignal implements dbus.SignalHandler. The goroutine that reads from the connection calls
+// it, so it never blocks.
 func (r jobResults) DeliverSignal(_, name string, signal *dbus.Signal) {
 	if name != jobRemoved || len(signal.Body) != 4 { // id, job, unit, result
 		return
@@ -64,7 +66,7 @@ func (m *Manager) do(ctx context.Context, what string, operation func(*session) 
 	return nil
 }
 
-// call calls a method of systemd whose answer is not needed.
+// call calls a method of systemd without a result.
 func (s *session) call(method string, args ...any) error {
 	return s.conn.Object(busName, objectPath).CallWithContext(s.ctx, iface+"."+method, 0, args...).Err
 }

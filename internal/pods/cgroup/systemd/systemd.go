@@ -21,7 +21,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// The names of systemd on the bus.
+// Names of systemd on D-Bus.
 const (
 	busName     = "org.freedesktop.systemd1"
 	objectPath  = dbus.ObjectPath("/org/freedesktop/systemd1")
@@ -38,7 +38,7 @@ const (
 	operationTimeout = 30 * time.Second
 	// parallelOperations bounds the connections to systemd.
 	parallelOperations = 4
-	// privateSocket answers root even if there is no bus.
+	// privateSocket is systemd's own socket, which answers root even without a bus.
 	privateSocket = "unix:path=/run/systemd/private"
 )
 
@@ -65,7 +65,7 @@ type Manager struct {
 	version int // of systemd; 0: not read yet
 }
 
-// New connects to nothing yet.
+// New returns a manager. It does not connect.
 func New(c Config) *Manager {
 	if c.Dial == nil {
 		c.Dial = dialMachine
@@ -128,7 +128,7 @@ func (m *Manager) Version(ctx context.Context) (int, error) {
 	return version, err
 }
 
-// parseVersion takes the first number of a text such as "v252.39-1~deb12u1" or "252 (252-4)".
+// parseVersion returns the first number of a text such as "v252.39-1~deb12u1" or "252 (252-4)".
 func parseVersion(text string) (int, error) {
 	digits := strings.TrimLeft(text, `"v`)
 	if i := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
@@ -141,7 +141,8 @@ func parseVersion(text string) (int, error) {
 	return n, nil
 }
 
-// Start makes a slice with properties, or sets the properties of one that exists. They last until the machine restarts.
+// Start makes a slice with properties, or sets the properties of a slice that exists. The properties last until the
+// machine restarts.
 func (m *Manager) Start(ctx context.Context, slice string, properties []Property) error {
 	fixed := []Property{
 		{"Description", "Kubernetes cgroup " + strings.TrimSuffix(slice, ".slice")},
@@ -171,7 +172,7 @@ func (m *Manager) Set(ctx context.Context, slice string, properties []Property) 
 	return m.do(ctx, "set properties of "+slice, func(s *session) error { return s.call("SetUnitProperties", slice, true, onBus(properties)) })
 }
 
-// Stop removes a slice, and ends the processes that are in it. It is fine if there is none.
+// Stop removes a slice, and kills the processes in it. A slice that does not exist is no error.
 func (m *Manager) Stop(ctx context.Context, slice string) error {
 	return m.do(ctx, "stop "+slice, func(s *session) error {
 		err := s.job("StopUnit", slice, replaceJobs)
