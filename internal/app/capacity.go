@@ -27,6 +27,7 @@ type capacity struct {
 func nodeSettings(c *config.Config) node.Settings {
 	return node.Settings{
 		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
+		ExternalCloud: c.Cluster.ExternalCloud, NodeIPs: c.NodeIPs,
 		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
 		Port: int32(c.API.Port), Limits: nodeLimits(c.Pressure),
 	}

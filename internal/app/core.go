@@ -45,7 +45,7 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 		},
 		Host: execute.Host{
 			PodsDir: in.podsDir, LogLinksDir: c.LogLinksDir, UserNamespaces: users,
-			IPs:         in.ips.Last,
+			IPs:         in.hostIPs,
 			Resolver:    func() (render.DNS, error) { return execute.ReadResolvConf(c.ResolvConf) },
 			Allocatable: in.capacity.forPods,
 			MakeCgroup: func(ctx context.Context, g render.Cgroup) error {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"berth/internal/cluster/node"
 	"berth/internal/config"
 	"berth/internal/core"
 	"berth/internal/core/hostports"
@@ -76,7 +77,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	if err != nil {
 		return nil, err
 	}
-	ips, err := addresses.New(addresses.Config{NodeIP: c.NodeIP, PodCIDR: c.PodCIDR, Log: log})
+	ips, err := addresses.New(addresses.Config{NodeIPs: c.NodeIPs, PodCIDR: c.PodCIDR, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +113,16 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, driver: driver, cgroups: cgroups,
 		fail: in.fail, podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil
+}
+
+// hostIPs returns the addresses that pods have as host IPs. In a cloud, its controller manager decides on them.
+func (d *deps) hostIPs() []string {
+	if d.cluster != nil && d.config.Cluster.ExternalCloud {
+		if ips := node.HostIPs(d.cluster.node.Node()); len(ips) > 0 {
+			return ips
+		}
+	}
+	return d.ips.Last()
 }
 
 // refreshNode has the facts of the Node read again. It does nothing without a cluster.

@@ -77,7 +77,7 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
 	return volume.New(volume.Config{
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: images.EnsureVolume, NodeName: d.config.NodeName,
-		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.ips.Last,
+		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.hostIPs,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
 		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,

@@ -36,7 +36,7 @@ func newSyncLoop(d *deps, group *run.Group, sources []string) (*syncLoop, error)
 	}
 	probes, err := probe.New(probe.Config{
 		Exec: d.client.Exec, Explain: cri.Reason, Expand: render.ExpandCommand, Events: d.events.recorder, Log: d.log,
-		HostIP: func() string { return d.ips.Last()[0] }, StateFile: c.StatePath("probes.json"), ExecSlots: execProbes, OnCheck: d.telemetry.Probed,
+		HostIP: func() string { return d.hostIPs()[0] }, StateFile: c.StatePath("probes.json"), ExecSlots: execProbes, OnCheck: d.telemetry.Probed,
 	})
 	if err != nil {
 		return nil, err

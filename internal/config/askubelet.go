@@ -2,10 +2,8 @@ package config
 
 import (
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -62,7 +60,7 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	l.warnings = append(l.warnings, o.Warnings...)
 	return l.load(c, o.String("root-dir"), Flags{
 		Kubeconfig: o.String("kubeconfig"), Bootstrap: o.String("bootstrap-kubeconfig"), CertDir: o.String("cert-dir"),
-		Hostname: o.String("hostname-override"), NodeIP: l.kubeletNodeIP(o.String("node-ip")), NodeLabels: o.Labels(),
+		Hostname: o.String("hostname-override"), NodeIP: o.String("node-ip"), ExternalCloud: o.String("cloud-provider") == kubelet.ExternalCloud, NodeLabels: o.Labels(),
 		ProviderConfig: o.String("image-credential-provider-config"), ProviderBin: o.String("image-credential-provider-bin-dir"),
 	}, k)
 }
@@ -75,21 +73,6 @@ func withoutSecrets(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.Kubele
 		out.StaticPodURLHeader[name] = []string{"<masked>"}
 	}
 	return out
-}
-
-// kubeletNodeIP returns the address of --node-ip that is in effect. An unspecified one only prefers a family of addresses.
-func (l *loader) kubeletNodeIP(value string) string {
-	first, second, isDual := strings.Cut(value, ",")
-	if isDual {
-		l.warnings = append(l.warnings, "--node-ip: "+second+" has no effect: a Node has one address")
-	}
-	if ip, err := netip.ParseAddr(first); err == nil && ip.IsUnspecified() {
-		if ip.Is6() {
-			l.warnings = append(l.warnings, "--node-ip: "+first+" has no effect: the address is the first that others can reach")
-		}
-		return ""
-	}
-	return first
 }
 
 // kubeletLayout puts cgroups and links where a kubelet has them.

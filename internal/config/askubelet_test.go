@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +63,7 @@ func TestFlagsMoveThePlacesOfAKubelet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.RootDir != "/r" || c.StateDir != "/r/berth" || c.Cluster.CertDir != "/c" || c.CgroupRoot != "/mine/kubepods" || !c.SeccompDefault || c.NodeIP.String() != "10.0.0.1" ||
+	if c.RootDir != "/r" || c.StateDir != "/r/berth" || c.Cluster.CertDir != "/c" || c.CgroupRoot != "/mine/kubepods" || !c.SeccompDefault || fmt.Sprint(c.NodeIPs) != "[10.0.0.1 fd00::1]" ||
 		!c.LogJSON || c.Verbosity != 4 || c.Cluster.Labels["a"] != "b" || c.NodeName != "node-1" || c.RuntimeTimeout != 3*time.Minute || c.ManifestDir != "/m" ||
 		c.Cluster.QPS != 50 || c.Pressure.Memory.Amount != 1<<30 || c.Pressure.Disk != (Threshold{}) {
 		t.Errorf("got %+v", c)
@@ -74,6 +75,18 @@ func TestFlagsMoveThePlacesOfAKubelet(t *testing.T) {
 	}
 	if c.Given["root-dir"] != "/r" {
 		t.Errorf("given: %v", c.Given)
+	}
+}
+
+func TestTheCloudOfAKubelet(t *testing.T) {
+	for value, external := range map[string]bool{"": false, "external": true} {
+		c, err := asKubelet(t, "--cloud-provider="+value, "--node-ip=::")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Cluster.ExternalCloud != external || fmt.Sprint(c.NodeIPs) != "[::]" {
+			t.Errorf("%q: got %t, %v", value, c.Cluster.ExternalCloud, c.NodeIPs)
+		}
 	}
 }
 

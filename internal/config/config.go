@@ -31,7 +31,9 @@ type Config struct {
 	RootDir  string
 	StateDir string // holds the agent's own state files; empty: the root directory
 	NodeName string
-	NodeIP   netip.Addr // not valid: to be found out
+	// NodeIPs are the addresses of this node: one, or one of each family. A single unspecified one (0.0.0.0 or ::) only
+	// says which family is preferred. None: to be found out.
+	NodeIPs []netip.Addr
 
 	ManifestDir     string        // a folder or a single file; empty: none
 	ManifestCheck   time.Duration // between two looks at it
@@ -134,17 +136,19 @@ type Cluster struct {
 	ServingBootstrap bool
 	TLSCert, TLSKey  string
 
-	Register     bool
-	Labels       map[string]string
-	Taints       []v1.Taint
-	ProviderID   string
-	MaxPods      int
-	PodsPerCore  int
-	MaxImages    int           // in the status of the node; negative: all
-	Lease        time.Duration // how long the node counts as alive after its last sign
-	StatusUpdate time.Duration // between two looks at what changed
-	StatusReport time.Duration // between two reports if nothing did
-	QPS, Burst   int
+	Register   bool
+	Labels     map[string]string
+	Taints     []v1.Taint
+	ProviderID string
+	// ExternalCloud says that a cloud controller manager completes the Node: its addresses, provider ID and labels.
+	ExternalCloud bool
+	MaxPods       int
+	PodsPerCore   int
+	MaxImages     int           // in the status of the node; negative: all
+	Lease         time.Duration // how long the node counts as alive after its last sign
+	StatusUpdate  time.Duration // between two looks at what changed
+	StatusReport  time.Duration // between two reports if nothing did
+	QPS, Burst    int
 	// Of events. Negative: without a limit.
 	EventQPS, EventBurst int
 	ContentType          string // of requests; empty: protobuf

@@ -18,6 +18,7 @@ type Flags struct {
 	ImageEndpoint   string
 	Hostname        string
 	NodeIP          string
+	ExternalCloud   bool // only of a kubelet
 	PodCIDR         string
 	Kubeconfig      string
 	Bootstrap       string
@@ -57,7 +58,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.DurationVar(&f.RuntimeSilence, "runtime-silence-limit", 0, "how long the bundled containerd may answer nothing before it is killed and started again; its containers go on (default 3m)")
 	set.StringVar(&f.PodCIDR, "pod-cidr", "", "addresses of the pods on the bundled network (default: \"10.88.0.0/16\" for the default root directory, and a free network for each other)")
 	set.StringVar(&f.Hostname, "hostname-override", "", "name of this node (default: the machine's host name)")
-	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node (default: the first that others can reach)")
+	set.StringVar(&f.NodeIP, "node-ip", "", "address of this node, or one of each family: 10.0.0.1,fd00::1 (default: the first that others can reach)")
 	set.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach an API server: join its cluster as a node")
 	set.StringVar(&f.Bootstrap, "bootstrap-kubeconfig", "", "file with which to ask for a client certificate if --kubeconfig is not there yet")
 	set.StringVar(&f.CertDir, "cert-dir", "", "folder for the certificates of this node (default: pki below the root directory)")

@@ -51,7 +51,7 @@ func (l *loader) load(c *Config, rootDir string, f Flags, k *kubeletconfig.Kubel
 		l.fail("--hostname-override", c.NodeName, "not the name of a node: %s", problems[0])
 	}
 	if f.NodeIP != "" {
-		c.NodeIP = l.nodeIP(f.NodeIP)
+		c.NodeIPs = l.nodeIPs(f.NodeIP)
 	}
 
 	c.ManifestDir = l.path("--manifests (staticPodPath)", first(f.Manifests, k.StaticPodPath))
@@ -139,14 +139,28 @@ func (l *loader) fail(setting, value, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s: %q: %s", setting, value, fmt.Sprintf(format, args...)))
 }
 
-func (l *loader) nodeIP(value string) netip.Addr {
-	ip, err := netip.ParseAddr(value)
-	if err != nil {
-		l.fail("--node-ip", value, "not an IP address")
-	} else if ip.IsUnspecified() || ip.IsMulticast() {
-		l.fail("--node-ip", value, "not the address of a machine")
+// nodeIPs reads one address, or one of each family: 10.0.0.1,fd00::1.
+func (l *loader) nodeIPs(value string) []netip.Addr {
+	var out []netip.Addr
+	for text := range strings.SplitSeq(value, ",") {
+		ip, err := netip.ParseAddr(strings.TrimSpace(text))
+		switch {
+		case err != nil:
+			l.fail("--node-ip", value, "%q is not an IP address", text)
+			return nil
+		case ip.IsMulticast():
+			l.fail("--node-ip", value, "%s is not the address of a machine", ip)
+		}
+		out = append(out, ip.Unmap())
 	}
-	return ip
+	unspecified := slices.ContainsFunc(out, netip.Addr.IsUnspecified)
+	switch {
+	case len(out) > 2 || len(out) == 2 && out[0].Is4() == out[1].Is4():
+		l.fail("--node-ip", value, "want one address, or one of each family")
+	case len(out) == 2 && unspecified:
+		l.fail("--node-ip", value, "0.0.0.0 and :: can't be one of two addresses")
+	}
+	return out
 }
 
 func (l *loader) addresses(setting string, values []string) []string {

@@ -18,6 +18,7 @@ package node
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -45,6 +46,12 @@ type Settings struct {
 	Labels     map[string]string
 	Taints     []v1.Taint
 	ProviderID string
+
+	// ExternalCloud says that a cloud controller manager completes the Node: it removes a taint, and its addresses take the
+	// place of ours.
+	ExternalCloud bool
+	// NodeIPs are the addresses that were set by hand. A single unspecified one only prefers its family.
+	NodeIPs []netip.Addr
 
 	Hostname  string // empty: Name
 	Port      int32  // of the node's API; zero: there is none
@@ -108,9 +115,9 @@ func Build(f Facts, s Settings, h Health, now time.Time) *v1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        s.Name,
 			Labels:      labels,
-			Annotations: map[string]string{attachAnnotation: "true"},
+			Annotations: annotations(s),
 		},
-		Spec:   v1.NodeSpec{Taints: s.Taints, ProviderID: s.ProviderID},
+		Spec:   v1.NodeSpec{Taints: taints(s), ProviderID: s.ProviderID},
 		Status: Status(f, s, h, v1.NodeStatus{}, now),
 	}
 }

@@ -107,7 +107,7 @@ func resources(have, want v1.ResourceList) object {
 // metadataPatch returns the patch that sets our labels and annotations on a Node that exists. It
 // is nil if they are set.
 func metadataPatch(shown, built *v1.Node) ([]byte, error) {
-	labels, annotations := map[string]string{}, map[string]string{}
+	labels, annotations := map[string]string{}, map[string]*string{}
 	for _, key := range kept {
 		if value, given := built.Labels[key]; given && shown.Labels[key] != value {
 			labels[key] = value
@@ -115,7 +115,12 @@ func metadataPatch(shown, built *v1.Node) ([]byte, error) {
 	}
 	for key, value := range built.Annotations {
 		if shown.Annotations[key] != value {
-			annotations[key] = value
+			annotations[key] = &value
+		}
+	}
+	if _, wanted := built.Annotations[providedIPsAnnotation]; !wanted {
+		if _, stale := shown.Annotations[providedIPsAnnotation]; stale {
+			annotations[providedIPsAnnotation] = nil // null removes it
 		}
 	}
 	if len(labels) == 0 && len(annotations) == 0 {

@@ -28,7 +28,7 @@ func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v
 	// cluster counts on the node to say so.
 	want.Allocatable = overlay(want.Capacity, allocatable(ours, s))
 	want.Conditions = conditions(h, shown.Conditions, now)
-	want.Addresses = addresses(f.Addresses, s)
+	want.Addresses = addresses(f.Addresses, s, shown.Addresses)
 	want.DaemonEndpoints.KubeletEndpoint.Port = s.Port
 	want.NodeInfo = nodeInfo(f, s)
 	want.Images = largest(f.Runtime.Images, s.MaxImages)
@@ -43,14 +43,6 @@ func Capacity(m Machine, s Settings) v1.ResourceList { return capacity(m, s) }
 
 // Allocatable returns the resources of a machine that all pods together may request.
 func Allocatable(m Machine, s Settings) v1.ResourceList { return allocatable(capacity(m, s), s) }
-
-func addresses(ips []string, s Settings) []v1.NodeAddress {
-	var out []v1.NodeAddress
-	for _, ip := range ips {
-		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
-	}
-	return append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: s.hostname()})
-}
 
 func nodeInfo(f Facts, s Settings) v1.NodeSystemInfo {
 	m := f.Machine

@@ -6,6 +6,10 @@ const (
 	DefaultCertDir = "/var/lib/kubelet/pki"
 )
 
+// ExternalCloud is the value of --cloud-provider for clouds with a controller manager of their own. Kubernetes has no other
+// any more.
+const ExternalCloud = "external"
+
 const notRetained = "dead containers go by berth's own rules: the last of each container stays"
 
 // nodeFlags are the flags for this machine alone. They are no fields of the configuration, which nodes share.
@@ -15,14 +19,11 @@ var nodeFlags = []Flag{
 	{Name: "kubeconfig", Type: "string", Usage: "file that says how to reach the API server; without it the node is in no cluster"},
 	{Name: "bootstrap-kubeconfig", Type: "string", Usage: "file with which to ask for a client certificate if --kubeconfig is not there yet"},
 	{Name: "hostname-override", Type: "string", Usage: "name of this node (default: the machine's host name)"},
-	{Name: "node-ip", Type: "string", Usage: "address of this node (default: the first that others can reach)"},
+	{Name: "node-ip", Type: "string", Usage: "address of this node, or one of each family; 0.0.0.0 or :: prefers a family (default: the first that others can reach)"},
 	{Name: "cert-dir", Type: "string", Default: DefaultCertDir, Usage: "folder for the certificates of this node"},
 	{Name: "root-dir", Type: "string", Default: DefaultRootDir, Usage: "folder that holds pods, plugins and the state of the agent"},
 	{Name: "node-labels", Type: "mapStringString", Usage: "labels of this node in the cluster, as key=value,..."},
-	{
-		Name: "cloud-provider", Type: "string", Usage: "\"external\" if a cloud controller manager completes the Node",
-		State: noEffect("the Node is complete when it registers, and has no taint for the cloud's controller"),
-	},
+	{Name: "cloud-provider", Type: "string", Usage: "\"external\" if a cloud controller manager completes the Node"},
 	{Name: "seccomp-default", Type: "bool", Default: "false", Usage: "containers without a seccomp profile get the runtime's default"},
 	{Name: "image-credential-provider-config", Type: "string", Usage: "file with a CredentialProviderConfig, or folder of such files"},
 	{Name: "image-credential-provider-bin-dir", Type: "string", Usage: "folder with the programs of credential providers"},

@@ -22,10 +22,17 @@ const recheckInterval = time.Minute
 
 // Config configures a Watcher.
 type Config struct {
-	NodeIP  netip.Addr   // the address that was set for the node; invalid: the machine decides
+	// NodeIPs are the addresses that were set for the node: one, or one of each family. A single unspecified one only says
+	// which family is preferred. None: the machine decides, and prefers IPv4.
+	NodeIPs []netip.Addr
 	PodCIDR netip.Prefix // the network of pods, which is never the node's
 	Log     *slog.Logger
 }
+
+// isSet tells whether the addresses of the node were set.
+func (c Config) isSet() bool { return len(c.NodeIPs) > 0 && !c.NodeIPs[0].IsUnspecified() }
+
+func (c Config) prefersIPv6() bool { return len(c.NodeIPs) > 0 && c.NodeIPs[0].Is6() }
 
 // Watcher watches the addresses of this node. They may change while the agent runs: a machine may
 // get its address after the agent was started.
@@ -47,7 +54,7 @@ func (w *Watcher) Last() []string { return *w.last.Load() }
 
 // Run calls changed whenever the addresses are others than before, until ctx ends.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
-	if w.cfg.NodeIP.IsValid() {
+	if w.cfg.isSet() {
 		return
 	}
 	updates := make(chan netlink.AddrUpdate, 16)
@@ -78,11 +85,15 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 // outside are addresses outside of the machine, one of each family. No packet is sent to them.
 var outside = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
-// Read reads the addresses of this node: the one that was set, or else the source address of packets
+// Read reads the addresses of this node: those that were set, or else the source address of packets
 // that leave the machine.
 func (w *Watcher) Read() ([]string, error) {
-	if w.cfg.NodeIP.IsValid() {
-		return []string{w.cfg.NodeIP.String()}, nil
+	if w.cfg.isSet() {
+		var out []string
+		for _, ip := range w.cfg.NodeIPs {
+			out = append(out, ip.String())
+		}
+		return out, nil
 	}
 	var routed []netip.Addr
 	for _, to := range outside {
@@ -107,7 +118,7 @@ func (w *Watcher) Read() ([]string, error) {
 			}
 		}
 	}
-	return []string{nodeIP(routed, all, podNetworks(w.cfg.PodCIDR)).String()}, nil
+	return []string{nodeIP(routed, all, podNetworks(w.cfg.PodCIDR), w.cfg.prefersIPv6()).String()}, nil
 }
 
 // podNetworks are the networks of the pods on this machine, also of other root directories.
@@ -124,14 +135,14 @@ func podNetworks(own netip.Prefix) []netip.Prefix {
 }
 
 // nodeIP chooses the address of the node: a routed address before all others, and IPv4 before
-// IPv6. Addresses in the networks of pods are left out. A machine without a network gets
+// IPv6 unless that is preferred. Addresses in the networks of pods are left out. A machine without a network gets
 // the loopback address.
-func nodeIP(routed, all []netip.Addr, pods []netip.Prefix) netip.Addr {
+func nodeIP(routed, all []netip.Addr, pods []netip.Prefix, prefersIPv6 bool) netip.Addr {
 	usable := func(ip netip.Addr) bool {
 		return ip.IsGlobalUnicast() && !slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Contains(ip) })
 	}
 	for _, some := range [][]netip.Addr{routed, all} {
-		for _, four := range []bool{true, false} {
+		for _, four := range []bool{!prefersIPv6, prefersIPv6} {
 			for _, ip := range some {
 				if ip.Is4() == four && usable(ip) {
 					return ip
