@@ -27,6 +27,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"get", "error: say what to get: pods, events, node, images or volumes, as in 'berth get pods' (see 'berth get --help')"},
 		{"get secrets", `error: berth can't get "secrets": it can get pods, events, node, images and volumes`},
 		{"get pods --nope", "error: unknown flag: --nope (see 'berth get pods --help')"},
+		{"get pods --namespce x", "error: unknown flag: --namespce; did you mean --namespace? (see 'berth get pods --help')"},
 		{"get pods a b", "error: give one pod, or none for all"},
 		{"get pods -o xml", `error: output "xml" is not known: it can be any of wide, json, yaml, name, jsonpath=...`},
 		{"get pods -A -n x", "error: --namespace and --all-namespaces exclude each other"},

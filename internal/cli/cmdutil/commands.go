@@ -5,12 +5,16 @@ package cmdutil
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"berth/internal/lib/nearest"
 )
 
 // Commands are the commands of one noun. A verb that the noun does not have is nil.
@@ -36,7 +40,7 @@ may the members of group "berth" if there is such a group.`,
 	}
 	root.PersistentFlags().String(FlagRootDir, defaultRootDir, "folder that holds the state of the agent, and its socket")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return UsageError(cmd, cmp.Or(explainLocalOnly(cmd, err), err.Error()))
+		return UsageError(cmd, cmp.Or(explainLocalOnly(cmd, err), err.Error()+nearestFlag(cmd, err)))
 	})
 	get := newVerb("get", "Show what runs on this machine, and what happened to it",
 		"berth can't get %q: it can get pods, events, node, images and volumes",
@@ -59,6 +63,21 @@ may the members of group "berth" if there is such a group.`,
 	_ = root.MarkPersistentFlagDirname(FlagRootDir)
 	addColorFlag(root)
 	return root
+}
+
+// nearestFlag returns the end of an error that names the flag which an unknown one was probably meant to be, or nothing.
+func nearestFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	return nearest.Hint(unknown.GetSpecifiedName(), "--", known)
 }
 
 // newVerb returns a command that only has commands below it. Another argument fails with the text unknown, and no
