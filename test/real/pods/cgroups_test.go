@@ -18,6 +18,9 @@ import (
 	"berth/test/real/kit"
 )
 
+// vanishTimeout has room for the interval at which cgroups are looked at, the stop of a pod, and its start.
+const vanishTimeout = 3 * kit.StartTimeout
+
 func TestAPodWhoseCgroupVanishedComesBack(t *testing.T) {
 	t.Parallel()
 	// given a pod
@@ -46,7 +49,7 @@ func TestAPodWhoseCgroupVanishedComesBack(t *testing.T) {
 	}
 
 	// then that is noticed, although no container has ended, and it runs in a cgroup again
-	after := n.WaitPod("web", "to be made anew", kit.StartTimeout, func(p v1.Pod) string {
+	after := n.WaitPod("web", "to be made anew", vanishTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(kit.IsRunning(p) && containerID(p) != containerID(before))
 	})
 	inCgroup := func(dir string) bool { return strings.HasSuffix(dir, "/"+containerID(after)) }

@@ -15,8 +15,6 @@ import (
 	"berth/test/real/kit"
 )
 
-const sliceTimeout = kit.StartTimeout
-
 // drivenRuntime is a containerd whose cgroup driver can be set: the bundled one of a node whose agent is gone.
 type drivenRuntime struct {
 	*kit.Node
@@ -170,7 +168,7 @@ func TestPodsInSlicesOfSystemd(t *testing.T) {
 
 	// when a slice is stopped from outside, then its pod comes back in one with the same limits
 	kit.MustRun(t, "systemctl", "stop", slice)
-	n.WaitPod("burstable", "to be restarted", sliceTimeout, func(p v1.Pod) string {
+	n.WaitPod("burstable", "to be restarted", vanishTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(kit.IsRunning(p) && containerID(p) != containerID(pods["burstable"]))
 	})
 	check("after a slice was stopped")
@@ -187,7 +185,7 @@ func TestPodsInSlicesOfSystemd(t *testing.T) {
 		}
 	}
 	kit.MustRun(t, "systemctl", "stop", slice)
-	n.WaitPod("besteffort", "to be restarted", sliceTimeout, func(p v1.Pod) string {
+	n.WaitPod("besteffort", "to be restarted", vanishTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(kit.IsRunning(p) && containerID(p) != containerID(pods["besteffort"]))
 	})
 	check("after a slice vanished")
