@@ -25,7 +25,7 @@ import (
 	"berth/internal/telemetry/stats"
 )
 
-// stuckWorkers are a pool that hangs when it is told to look at a pod.
+// stuckWorkers hang when a pod is enqueued.
 type stuckWorkers struct {
 	agent.Workers
 	release <-chan struct{}

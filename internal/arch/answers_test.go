@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// noAnswer are the files that call the container runtime, the calls, and what follows there
-// from one that got no answer (pod.ErrNoAnswer). It says nothing of a pod: no container is ended,
-// counted or removed because of it. Whoever adds a call says here what becomes of it then.
+// noAnswer lists the files that call the container runtime, the calls, and what follows from a call
+// without an answer (pod.ErrNoAnswer). Such a call says nothing of a pod: no container is ended,
+// counted or removed because of it. A new call is added here with its consequence.
 var noAnswer = map[string]map[string]string{
 	// The road of a pod.
 	"internal/core/observe/observe.go":               {"Pod": "what was seen before stays, and the worker comes back"},

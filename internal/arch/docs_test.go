@@ -240,8 +240,8 @@ func members(e ast.Expr) []*ast.Field {
 	return nil
 }
 
-// missingIdentifiers returns what text names of our packages and is not declared there. Names of
-// packages that are not ours are left alone.
+// missingIdentifiers returns the identifiers in text that begin with one of our packages and are
+// not declared there.
 func missingIdentifiers(declared map[string]map[string]bool, text string) []string {
 	var out []string
 	for _, m := range identifier.FindAllStringSubmatch(text, -1) {

@@ -27,15 +27,15 @@ var fileFunctions = map[string][]string{
 	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2"},
 }
 
-// handlesPods are the packages that come near what containers can write. For these, trusted
+// handlesPods are the packages that handle files that containers can write. For these, trusted
 // names single functions in single files.
 var handlesPods = []string{
 	"internal/runtime/crilog", "internal/pods/csi", "internal/core/execute", "internal/pods/orphan", "internal/api/nodeapi", "internal/pods/plugins", "internal/api/localapi",
 	"internal/telemetry/stats", "internal/pods/userns", "internal/pods/volume",
 }
 
-// trusted lists what may use fileFunctions, and why no container can write what is opened.
-// A key is a package, or a file and a function.
+// trusted lists the packages and functions that may use fileFunctions, and why no container can
+// write the files that they open. A key is a package, or a file and a function.
 var trusted = map[string]string{
 	"internal/lib/podfile": "it is where the checks are",
 

@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// holders are all fields in which something is remembered by the UID of a pod, and when
-// that ends. A pod may live twice under one UID (its node is drained and that is undone,
-// its file is put back), and the second life must not find anything of the first. Whoever
-// adds such a field says here who ends what it holds, and sees to it that
-// TestASecondLifeIsAWholeLife in package agent would notice if nobody did.
+// holders are all fields that are maps by the UID of a pod, and what removes their entries. A pod
+// may live twice under one UID (a drain is undone, a file is put back), and the second life must
+// not find anything of the first. A new field is added here with what removes its entries, and
+// TestASecondLifeIsAWholeLife in package agent has to notice if nothing does.
 var holders = map[string]string{
 	// Ended by execute.forgetLife, with the life of a pod.
 	"execute.memories.pods":     "forgetLife",

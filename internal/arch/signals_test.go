@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// signalling is what signals a process by its pid, or takes hold of one. Only package proc may:
-// it makes sure that the process is the one that is meant.
+// signalling are the functions that signal a process by its pid, or open a pidfd. Only package proc
+// may use them: it makes sure that the pid was not reused.
 var signalling = map[string][]string{
 	"syscall":               {"Kill", "Tgkill", "SYS_KILL", "SYS_TKILL", "SYS_TGKILL"},
 	"golang.org/x/sys/unix": {"Kill", "Tgkill", "PidfdOpen", "PidfdSendSignal", "SYS_KILL", "SYS_TKILL", "SYS_TGKILL"},
@@ -66,7 +66,7 @@ func TestSignalsAreNoticed(t *testing.T) {
 	}
 }
 
-// signalUses returns what of signalling a file uses.
+// signalUses returns the functions of signalling that a file uses.
 func signalUses(file *ast.File) []string {
 	var out []string
 	names := map[string]string{} // of the packages, in this file

@@ -39,7 +39,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// shape is what tree made, or what came of it.
+// shape returns the files of a directory as text, to compare a copy with its original.
 func shape(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string

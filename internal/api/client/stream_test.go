@@ -131,7 +131,7 @@ func web(t *testing.T, n *NodeAPI) *v1.Pod {
 	return p
 }
 
-// shell runs what tests ask for.
+// shell implements the commands that tests run in a container.
 func shell(ctx context.Context, p nodetest.Process) error {
 	switch p.Command[0] {
 	case "size":

@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// fakeDebugs remembers what was added.
+// fakeDebugs records the ephemeral containers that were added.
 type fakeDebugs struct {
 	mu     sync.Mutex
 	added  []string

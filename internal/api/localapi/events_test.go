@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// fakeEvents has the events that tests set, and remembers what it was asked for.
+// fakeEvents serves the events that tests set, and records the arguments of List.
 type fakeEvents struct {
 	mu      sync.Mutex
 	events  []*v1.Event

@@ -112,7 +112,7 @@ func (f fakeLogs) write(t *testing.T, id string, lines ...string) {
 	}
 }
 
-// station is a server on a socket, and what it serves.
+// station is a server on a socket, with the fakes that it serves.
 type station struct {
 	t      *testing.T
 	pods   *fakePods
@@ -129,7 +129,7 @@ func start(t *testing.T, streams int) *station {
 	return startWith(t, func(c *Config) { c.Streams = streams })
 }
 
-// startWith starts a server that more is told to.
+// startWith starts a server whose configuration was changed by more.
 func startWith(t *testing.T, more func(*Config)) *station {
 	t.Helper()
 	s := &station{

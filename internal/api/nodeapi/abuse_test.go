@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// raw is a connection of a user that takes little and is read by nobody.
+// raw returns a TLS connection with a small receive buffer, which only the test reads from.
 func (w *world) raw(t *testing.T, cert tls.Certificate) net.Conn {
 	t.Helper()
 	dialer := &tls.Dialer{

@@ -52,7 +52,7 @@ var paths = []struct {
 	{"DELETE", "/pods", []string{"delete/pods", "delete/proxy"}, 405, false},
 }
 
-// allRights are those that there are.
+// allRights lists the rights of all routes.
 var allRights = func() []string {
 	var out []string
 	for _, verb := range []string{"get", "create", "update", "patch", "delete"} {

@@ -20,7 +20,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// local answers as on the local socket: nobody is asked who they are.
+// local makes a request as on the local socket: without authentication.
 func (w *world) local(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()

@@ -26,7 +26,7 @@ import (
 	utilexec "k8s.io/client-go/util/exec"
 )
 
-// config is for the clients of client-go, as the user who may do everything.
+// config returns a client-go configuration for the user who may do everything.
 func (w *world) config(t *testing.T) *rest.Config {
 	t.Helper()
 	pair := w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)

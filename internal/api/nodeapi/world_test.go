@@ -43,8 +43,7 @@ import (
 	"berth/internal/runtime/cri"
 )
 
-// world is a node whose API is served on loopback, with a CA of clients, and a
-// cluster that is asked about them.
+// world is a node API on loopback, with a CA of clients, and a cluster that reviews their requests.
 type world struct {
 	t       *testing.T
 	api     *API
@@ -141,7 +140,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// client is who shows a certificate, or nothing if name is empty.
+// client returns a client with a certificate of that name and these groups, or without one if name
+// is empty.
 func (w *world) client(name string, groups ...string) *http.Client {
 	w.t.Helper()
 	return &http.Client{Transport: w.transport(name, groups...)}
@@ -220,7 +220,7 @@ func (a *authority) issue(t *testing.T, name string, groups []string, usage x509
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// clusterFake knows tokens and rights, and counts what it is asked.
+// clusterFake reviews tokens and access, and counts the reviews.
 type clusterFake struct {
 	mu sync.Mutex
 	// rights are what a user may, as verb/subresource, or * for everything.
@@ -369,8 +369,7 @@ func (f *runtimeFake) Exec(_ context.Context, _ string, command []string, _ time
 
 func (f *runtimeFake) Checkpoint(context.Context, string, string, time.Duration) error { return nil }
 
-// processes behave as their command says: cat, or exit with 7, or tell the size of
-// the terminal.
+// processes run the commands of tests: cat, exit with 7, or print the size of the terminal.
 type processes struct{}
 
 func (processes) Exec(_ context.Context, _ string, command []string, in io.Reader, out, _ io.WriteCloser, _ bool, resize <-chan remotecommand.TerminalSize) error {

@@ -16,7 +16,7 @@ import (
 	"berth/internal/telemetry/event"
 )
 
-// crashingFindings is what an agent knows of crashingPod.
+// crashingFindings returns the details of crashingPod.
 func crashingFindings() details {
 	return details{
 		probes:  []api.ProbeResult{{Container: "app", Kind: "Liveness", At: clitest.BeforeNoon(5 * time.Second).Time, Outcome: "failed", Output: "HTTP 500", InARow: 2, Ended: true}},

@@ -25,7 +25,7 @@ clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443", tls-server-name:
 users: [{name: u, user: {token: abc}}]
 `
 
-// newNode is one that has nothing but a bootstrap kubeconfig.
+// newNode returns the configuration of a node that has only a bootstrap kubeconfig, and its log.
 func newNode(t *testing.T) (ClientConfig, *logged) {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ import (
 	certificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
 )
 
-// authority signs what it is given.
+// authority is a CA that signs every request.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -85,8 +85,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// api is the part of an API server that takes requests for certificates, with the
-// controllers that answer them.
+// api is the part of an API server for CertificateSigningRequests, with the controllers that
+// approve and sign them.
 type api struct {
 	certificatesv1.CertificatesV1Interface
 	certificatesv1.CertificateSigningRequestInterface
@@ -133,7 +133,7 @@ func (a *api) Create(_ context.Context, r *certificates.CertificateSigningReques
 	return r, nil
 }
 
-// put is called with the lock held, as are those below.
+// put stores a request. The caller holds the lock, as for the methods below.
 func (a *api) put(r *certificates.CertificateSigningRequest) {
 	a.version++
 	r.ResourceVersion = fmt.Sprint(a.version)
@@ -168,7 +168,7 @@ func (a *api) decide(name string) {
 	a.put(r)
 }
 
-// set changes how requests are answered, also those that wait.
+// set changes the policy by which requests are answered, also for pending ones.
 func (a *api) set(policy string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,7 +271,7 @@ func (c closing) Stop() {
 	c.Interface.Stop()
 }
 
-// logged is a log to look at.
+// logged is a log in memory.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -309,7 +309,7 @@ func write(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// mode is that of a file, behind all links.
+// mode returns the mode of a file, following links.
 func mode(t *testing.T, path string) os.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)

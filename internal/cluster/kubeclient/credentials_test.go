@@ -56,7 +56,7 @@ func newPair(t *testing.T, name string) (pair tls.Certificate, cert, key []byte)
 	return pair, cert, key
 }
 
-// whoAsks tells who came last to a server: the name in their certificate.
+// whoAsks starts a server. last returns the name in the client certificate of its last request.
 func whoAsks(t *testing.T) (url string, last func() string) {
 	t.Helper()
 	var name atomic.Pointer[string]
@@ -75,7 +75,7 @@ func whoAsks(t *testing.T) (url string, last func() string) {
 	return web.URL, func() string { return *name.Load() }
 }
 
-// userFile is a kubeconfig of a user who need not trust the server.
+// userFile writes a kubeconfig of a user that does not verify the server.
 func userFile(t *testing.T, url, user string) string {
 	t.Helper()
 	path := kubeconfig(t, url, ", insecure-skip-tls-verify: true")

@@ -72,7 +72,7 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 	}
 }
 
-// server answers every request with an error, and remembers who asked.
+// server answers every request with an error, and records the requests.
 type server struct {
 	mu    sync.Mutex
 	asked []*http.Request

@@ -84,7 +84,7 @@ func (s *server) set(change func()) {
 	change()
 }
 
-// mirror is the one that the source tells of.
+// mirror returns a copy of the mirror pod that the server holds.
 func (s *server) mirror() *v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()

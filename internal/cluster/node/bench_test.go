@@ -93,7 +93,7 @@ func start(t *testing.T, c *cluster, change func(*Config)) *bench {
 	return b
 }
 
-// startReady runs a reporter of a healthy machine until all is told.
+// startReady runs a reporter of a healthy machine until the Node is up to date.
 func startReady(t *testing.T, c *cluster) *bench {
 	return startReadyWith(t, c, nil)
 }

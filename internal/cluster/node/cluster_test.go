@@ -95,7 +95,7 @@ func (c *cluster) create(a clienttesting.Action) (bool, runtime.Object, error) {
 	return true, n, c.client.Tracker().Add(n)
 }
 
-// patch refuses what is meant for another node of the same name.
+// patch refuses a patch with the UID of an earlier Node.
 func (c *cluster) patch(a clienttesting.Action) (bool, runtime.Object, error) {
 	p := as[clienttesting.PatchAction](c.t, a)
 	var body v1.Node
@@ -179,7 +179,7 @@ func (c *cluster) lease() *coordination.Lease {
 	return as[*coordination.Lease](c.t, o)
 }
 
-// put is a change by somebody else.
+// put changes the Node as another program does.
 func (c *cluster) put(change func(*v1.Node)) *v1.Node {
 	c.t.Helper()
 	n := c.shown().DeepCopy()
@@ -203,7 +203,7 @@ func (c *cluster) removeLease() {
 	c.remove(coordination.SchemeGroupVersion.WithResource("leases"), "kube-node-lease")
 }
 
-// take returns what was called since it was last asked.
+// take returns the calls since the last take.
 func (c *cluster) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

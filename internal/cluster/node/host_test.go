@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// files is a directory that looks like the root of a machine.
+// files makes a directory with the files of a machine, to be used as Host.Root.
 func files(t *testing.T, content map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

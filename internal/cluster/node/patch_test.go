@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// applied is what a server makes of a patch.
+// applied returns the Node that a server makes of n and a patch.
 func applied(t *testing.T, n *v1.Node, patch []byte) *v1.Node {
 	t.Helper()
 	before, err := json.Marshal(n)

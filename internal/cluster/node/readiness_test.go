@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patient is a runtime that is asked how it is, and who is told of it.
+// patient is a runtime, and the Node that a ReadinessMonitor reports its status to.
 type patient struct {
 	hints chan struct{}
 	log   *lineRecorder
@@ -104,7 +104,7 @@ func (p *patient) add(what string, err error) {
 	p.shown = append(p.shown, line)
 }
 
-// becomes changes the runtime, and hints at it if somebody noticed.
+// becomes changes the runtime, and sends a hint if noticed.
 func (p *patient) becomes(noticed bool, change func()) {
 	p.mu.Lock()
 	change()
@@ -114,7 +114,8 @@ func (p *patient) becomes(noticed bool, change func()) {
 	}
 }
 
-// take returns what the node was told, and how often the runtime was asked.
+// take returns the states that were reported to the Node, and the number of Status calls, since the
+// last take.
 func (p *patient) take() (shown string, asked int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

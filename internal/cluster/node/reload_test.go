@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// rereads asks for the Node as somebody does who waits for it.
+// rereads calls Reload with a timeout.
 func (b *bench) rereads(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), timeout)
 	defer cancel()

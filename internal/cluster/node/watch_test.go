@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// startWatching runs a reporter that watches its Node, and returns what it calls
-// back.
+// startWatching runs a reporter that watches its Node, and returns a record of its callbacks.
 func startWatching(t *testing.T, c *cluster) (*bench, *lineRecorder) {
 	calls := &lineRecorder{}
 	b := startReadyWith(t, c, func(config *Config) {

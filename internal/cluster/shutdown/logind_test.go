@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// system is what answers on the bus of a test: logind, systemd, and the bus itself.
+// system is a fake system bus with logind and systemd on it.
 type system struct {
 	mu     sync.Mutex
 	asked  []string
@@ -131,7 +131,7 @@ func onBus(t *testing.T, s *system) (service *dbus.Conn, logind Logind) {
 	return service, logind
 }
 
-// admit lets anybody in, with file descriptors.
+// admit authenticates every client of the bus, and agrees to pass file descriptors.
 func admit(c net.Conn) error {
 	var line []byte
 	one := make([]byte, 1)
@@ -162,7 +162,7 @@ func admit(c net.Conn) error {
 	}
 }
 
-// pass sends on what comes, file descriptors included, until one of them closes.
+// pass copies messages with their file descriptors until a connection closes.
 func pass(from, to *net.UnixConn) {
 	if from == nil || to == nil {
 		return

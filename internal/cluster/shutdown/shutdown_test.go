@@ -65,7 +65,7 @@ func (w *world) Active() []*v1.Pod {
 	return out
 }
 
-// stuck is what a pod needs that never ends, not even by force.
+// stuck is the duration of a pod that never ends, not even by force.
 const stuck = time.Duration(-1)
 
 func (w *world) End(uid pod.UID, grace *int64, cause pod.Cause) {

@@ -84,7 +84,7 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// signal says that the machine is about to go down, or is not.
+// signal sends a PrepareForShutdown signal.
 func (l *fakeLogind) signal(preparing bool) {
 	l.mu.Lock()
 	l.preparing = preparing
@@ -93,7 +93,7 @@ func (l *fakeLogind) signal(preparing bool) {
 	synctest.Wait()
 }
 
-// breaks ends the connection, and says whether there will be another.
+// breaks closes the connection. With missing, new connections fail.
 func (l *fakeLogind) breaks(missing bool) {
 	l.mu.Lock()
 	l.missing = missing

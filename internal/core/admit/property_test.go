@@ -49,8 +49,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// judge makes up a node and its pods, and says what was wrong with the decision
-// on one of them.
+// judge generates a node and its pods, and checks the decision on one of them. what describes the
+// case.
 func judge(choices generator) (what string, err error) {
 	node := choices.node()
 	p := choices.pod("new")
@@ -134,7 +134,7 @@ func judgeVictims(p *v1.Pod, running, victims []*v1.Pod, node Node) error {
 	return nil
 }
 
-// judgeWorth sees to it that nobody goes while those worth less would do.
+// judgeWorth checks that no pod is preempted while pods of lower priority would free enough.
 func judgeWorth(p *v1.Pod, running, victims []*v1.Pod, node Node) error {
 	all := map[pod.UID]*tenant{}
 	for _, t := range tenants(p, running) {
@@ -256,7 +256,7 @@ func (v *generator) amounts() v1.ResourceList {
 	return out
 }
 
-// addExtras gives a pod what is rarer.
+// addExtras adds rarer fields to a pod.
 func (v *generator) addExtras(p *v1.Pod) {
 	policy := v1.ContainerRestartPolicy([]string{"", "Always"}[v.choose(2)])
 	p.Spec.InitContainers = []v1.Container{{RestartPolicy: &policy, Resources: v1.ResourceRequirements{Requests: v.amounts()}}}

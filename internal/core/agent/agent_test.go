@@ -61,13 +61,13 @@ const testImage = "localhost/app:1"
 
 func inBubble(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) }
 
-// startNode starts an agent over r. The directory may hold what an earlier one left.
+// startNode starts an agent over r. The directory may hold the state of an earlier one.
 func startNode(t *testing.T, r *fake.Runtime, dir string) *node {
 	t.Helper()
 	return startProbing(t, r, dir, &fake.Probes{}, &probe.Manager{})
 }
 
-// startProbing starts an agent that believes what probes say, and hears the results of m.
+// startProbing starts an agent with these probes, which receives the results of m.
 func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m *probe.Manager) *node {
 	t.Helper()
 	n := newNode(t, r, dir, probes, m)
@@ -75,7 +75,8 @@ func startProbing(t testing.TB, r *fake.Runtime, dir string, probes execute.Prob
 	return n
 }
 
-// newNode makes what startProbing starts: the core, as the agent composes it, with fakes of the parts around it.
+// newNode makes the agent that startProbing starts: the core, as the agent composes it, with fakes of the parts
+// around it.
 func newNode(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m *probe.Manager) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -132,7 +133,7 @@ func (n *node) now() admit.Node {
 	return n.machine
 }
 
-// becomes changes what admission sees, while it may look.
+// becomes changes the node that admission sees.
 func (n *node) becomes(change func(*admit.Node)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,14 +147,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wants is what the folder holds from now on.
+// wants replaces the pods of the folder.
 func (n *node) wants(pods ...*v1.Pod) {
 	n.t.Helper()
 	n.snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set, Pods: pods}
 	synctest.Wait()
 }
 
-// binds is what the API server has bound to the node from now on.
+// binds replaces the pods that the API server has bound to the node.
 func (n *node) binds(pods ...*v1.Pod) {
 	n.t.Helper()
 	n.snapshots <- pod.Snapshot{Source: pod.SourceAPI, Op: pod.Set, Pods: pods}
@@ -467,7 +468,7 @@ func TestARuntimeThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// noCgroups are those of a machine without any.
+// noCgroups is a machine without cgroups.
 type noCgroups struct{}
 
 func (noCgroups) List() ([]string, error)       { return nil, nil }

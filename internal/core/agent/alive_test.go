@@ -18,7 +18,7 @@ import (
 	"berth/internal/runtime/fake"
 )
 
-// stuckWorkers hang when they are told to look at a pod.
+// stuckWorkers hang when a pod is enqueued.
 type stuckWorkers struct {
 	agent.Workers
 	release <-chan struct{}

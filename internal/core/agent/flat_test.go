@@ -69,7 +69,7 @@ const (
 	cacheSize                 = 64 << 20 // more than a processor has
 )
 
-// cost is what a phase cost one pod.
+// cost is the cost of one phase for one pod.
 type cost struct {
 	mallocs, bytes float64
 	cpu            time.Duration
@@ -79,7 +79,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%5.0f mallocs %6.0f bytes %4d µs", c.mallocs, c.bytes, c.cpu.Microseconds())
 }
 
-// costs are those of each phase, by its name.
+// costs are the costs of all phases, by name.
 type costs map[string]cost
 
 func TestFlatTo500Pods(t *testing.T) {
@@ -171,13 +171,13 @@ func writeEach(line int, memory []byte) {
 	}
 }
 
-// add counts what one node of several cost.
+// add adds the cost of one node of several.
 func (c costs) add(name string, node cost) {
 	sum := c[name]
 	c[name] = cost{sum.mallocs + node.mallocs/manyPods, sum.bytes + node.bytes/manyPods, sum.cpu + node.cpu/manyPods}
 }
 
-// measurePhase returns what it cost all pods of a node.
+// measurePhase returns the cost of do for all pods of a node.
 func measurePhase(t *testing.T, do func()) cost {
 	t.Helper()
 	var before, after runtime.MemStats

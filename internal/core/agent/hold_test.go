@@ -14,7 +14,7 @@ import (
 	"berth/internal/runtime/fake"
 )
 
-// drains makes the node one that can be drained.
+// drains returns a manager that can drain the node.
 func (n *node) drains() *shutdown.Manager {
 	n.t.Helper()
 	m, err := shutdown.New(shutdown.Config{Pods: n.pool, Gate: n.agent, Log: slog.New(slog.DiscardHandler)})

@@ -79,7 +79,7 @@ func (l *lived) failing(command string) {
 	l.fails[command]++
 }
 
-// checked tells whether a container was asked that.
+// checked tells whether a probe ran that command in a container.
 func (l *lived) checked(command, containerID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +238,7 @@ func (l *lived) expectFirstStart() {
 	expectRunning(l.node, "u", "app", "mesh")
 }
 
-// expectNothingOld: nobody who looks at the pod can see what became of it before.
+// expectNothingOld checks that no reader sees anything of the first life.
 func (l *lived) expectNothingOld(first string) {
 	t := l.t
 	t.Helper()
@@ -275,7 +275,7 @@ func (l *lived) expectNothingOld(first string) {
 	}
 }
 
-// expectProbes: all three kinds are asked, and heard.
+// expectProbes checks that probes of all three kinds run, and that their results count.
 func (l *lived) expectProbes() {
 	t := l.t
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"berth/internal/runtime/fake"
 )
 
-// mirrorOf is what the API server has of a static pod.
+// mirrorOf returns the mirror pod of a static pod.
 func mirrorOf(static *v1.Pod, uid pod.UID) *v1.Pod {
 	m := static.DeepCopy()
 	m.UID = uid
@@ -20,7 +20,7 @@ func mirrorOf(static *v1.Pod, uid pod.UID) *v1.Pod {
 	return m
 }
 
-// expectMirrored fails the test if the mirror of a pod was not asked for since before.
+// expectMirrored fails the test if no mirror of a pod was requested since before.
 func (n *node) expectMirrored(p *v1.Pod, before int) int {
 	n.t.Helper()
 	synctest.Wait()

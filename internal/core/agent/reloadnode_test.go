@@ -26,8 +26,8 @@ func choosy(uid pod.UID) *v1.Pod {
 
 func hasFastDisks(m *admit.Node) { m.Labels = map[string]string{"disk": "fast"} }
 
-// isLate makes the node one whose watch shows an old Node: it has a label that only a
-// read tells of, which takes a second. It counts the reads.
+// isLate makes the watch of the node show an old Node: it has a label that only a read returns,
+// which takes a second. The result counts the reads.
 func (n *node) isLate() *atomic.Int32 {
 	reads := &atomic.Int32{}
 	n.machine.Labels = map[string]string{"disk": "slow"}

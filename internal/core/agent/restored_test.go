@@ -11,7 +11,7 @@ import (
 	"berth/internal/runtime/fake"
 )
 
-// remembers is what the folder held before the agent was restarted.
+// remembers sends the pods that the folder had before the agent was restarted, as RESTORE.
 func (n *node) remembers(unreadable bool, pods ...*v1.Pod) {
 	n.t.Helper()
 	n.snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Restore, Pods: pods, Unreadable: unreadable}

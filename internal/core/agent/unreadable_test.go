@@ -18,7 +18,7 @@ func unread(p *v1.Pod) pod.Refusal {
 	return pod.Refusal{Source: pod.SourceFile, Origin: "/m/a.yaml", Pod: pod.Ref(p), UID: p.UID, Message: "unknown field", Kept: true}
 }
 
-// wantsBeside is what the folder holds beside what can't be read of it.
+// wantsBeside replaces the pods and the refusals of the folder.
 func (n *node) wantsBeside(refused []pod.Refusal, pods ...*v1.Pod) {
 	n.t.Helper()
 	n.snapshots <- pod.Snapshot{Source: pod.SourceFile, Op: pod.Set, Pods: pods, Refused: refused}

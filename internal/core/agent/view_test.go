@@ -12,7 +12,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// shownNode is a view with what it reads.
+// shownNode is a view with the sets that it reads.
 type shownNode struct {
 	*view
 	wanted   *desired.Set

@@ -103,7 +103,7 @@ func (w *walk) step() {
 	}
 }
 
-// restart starts another agent, which remembers what its folder had and then reads it.
+// restart starts another agent, which restores the pods of its folder and then reads it.
 func (w *walk) restart() {
 	w.stop()
 	if w.random.IntN(4) == 0 {
@@ -159,7 +159,7 @@ func (w *walk) follow() {
 	w.version = c.Version
 }
 
-// truth is what readers should see, put together anew.
+// truth returns the state that readers should see, built without the view.
 func (w *walk) truth() map[pod.UID]string {
 	out := map[pod.UID]string{}
 	show := func(uid pod.UID, leaves bool) {
@@ -198,7 +198,7 @@ func (w *walk) check() {
 	}
 }
 
-// settle lets the node come to rest, and expects it to run what it should.
+// settle waits until the node is idle, and expects it to run the right pods.
 func (w *walk) settle() {
 	t := w.t
 	t.Helper()

@@ -140,7 +140,7 @@ func (n *node) have(p *v1.Pod) pod.Observed {
 	return o
 }
 
-// sync is one sync of a pod, on what there is of it.
+// sync makes one sync of a pod on its present observation.
 func (n *node) sync(p *v1.Pod) (pod.Outcome, error) {
 	n.t.Helper()
 	return n.Sync(n.t.Context(), p, n.have(p))

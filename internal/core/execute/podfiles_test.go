@@ -39,8 +39,8 @@ func (n *node) restarts(p *v1.Pod) {
 	n.t.Fatal("it does not run again")
 }
 
-// hostsTricks are what a container, or a pod with a hostPath, can put in the place of the
-// hosts file.
+// hostsTricks are replacements of the hosts file that a container, or a pod with a hostPath, can
+// make.
 func hostsTricks(path string) map[string]func() error {
 	return map[string]func() error{
 		"a sparse file": func() error { return os.Truncate(path, 1<<30) },

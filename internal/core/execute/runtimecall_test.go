@@ -16,7 +16,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// slowVolumes answer when they are told to, to those of one pod.
+// slowVolumes set up the volumes of one pod only when the test allows it.
 type slowVolumes struct {
 	Volumes
 	slow   pod.UID
@@ -179,7 +179,7 @@ func TestAVolumeThatDoesNotGoIsShownWithItsAge(t *testing.T) {
 	})
 }
 
-// editedVolumes note what runs when they are set up.
+// editedVolumes record the running containers when they are set up.
 type editedVolumes struct {
 	Volumes
 	n     *node

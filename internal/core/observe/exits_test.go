@@ -15,7 +15,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// seenRuntime is what an observer knows.
+// seenRuntime is a fake of the state that an observer holds.
 type seenRuntime struct {
 	mu   sync.Mutex
 	have pod.Observed

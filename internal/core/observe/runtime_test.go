@@ -198,5 +198,5 @@ func (w *fixture) happens(uid pod.UID) {
 	synctest.Wait()
 }
 
-// tick lets a moment pass, so that what comes after is later.
+// tick sleeps for a moment, so that later events have a later time.
 func tick() { time.Sleep(time.Millisecond) }

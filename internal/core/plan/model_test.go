@@ -10,8 +10,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// model watches a simulation and knows what really happened to the pod, also what the
-// runtime no longer shows. It judges plans by that.
+// model follows a simulation and knows the whole past of the pod, also containers that the runtime
+// no longer has. It judges plans by that.
 type model struct {
 	w *simulation
 
@@ -33,7 +33,7 @@ func newModel(w *simulation) *model {
 	}
 }
 
-// note takes note of the containers that ended, in the order in which they did.
+// note records the containers that ended, in the order of their ends.
 func (m *model) note() {
 	var ended []pod.Container
 	for _, c := range m.w.have.Containers {
@@ -78,7 +78,7 @@ func (m *model) over() bool {
 	return m.failed != "" || !slices.ContainsFunc(m.w.want.Spec.Containers, func(c v1.Container) bool { return !m.final[c.Name] })
 }
 
-// applying takes note of what is about to be performed.
+// applying records actions that are about to be performed.
 func (m *model) applying(actions []Action) {
 	m.replacing = map[string]bool{}
 	for _, a := range actions {
@@ -88,7 +88,7 @@ func (m *model) applying(actions []Action) {
 	}
 }
 
-// did takes note of an action that was performed.
+// did records an action that was performed.
 func (m *model) did(a Action) {
 	m.began(a)
 	if start, ok := a.(StartContainer); ok {
@@ -96,7 +96,7 @@ func (m *model) did(a Action) {
 	}
 }
 
-// began takes note of an action that was performed at least up to the middle.
+// began records an action that was performed at least in part.
 func (m *model) began(a Action) {
 	m.note()
 	switch a := a.(type) {
@@ -110,7 +110,7 @@ func (m *model) began(a Action) {
 	}
 }
 
-// reconsider looks again at how the newest dead containers ended.
+// reconsider determines again how the newest dead containers ended.
 func (m *model) reconsider() {
 	for _, spec := range slices.Concat(m.w.want.Spec.InitContainers, m.w.want.Spec.Containers) {
 		c := m.w.have.Container(spec.Name)

@@ -38,8 +38,8 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// playRandom makes up a pod and what happens to it, one byte a choice. It returns the
-// story and what was wrong with a plan in it.
+// playRandom generates a pod and its events, one byte a choice. It returns the story, and the error
+// of the first wrong plan.
 func playRandom(bytes []byte) (string, error) {
 	t := &randomRun{simulation: newSimulation(), choices: bytes}
 	t.model = newModel(t.simulation)
@@ -74,7 +74,7 @@ func (t *randomRun) event() error {
 	return nil
 }
 
-// sync plans and does what was planned, all or a part of it.
+// sync plans, and performs all or a part of the actions.
 func (t *randomRun) sync(partly bool) error {
 	p, err := t.plan()
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *randomRun) plan() (Plan, error) {
 	return p, t.model.check(p)
 }
 
-// settle lets nothing more happen but what is planned, and init containers succeed.
+// settle performs plans until there are no actions left. Init containers succeed.
 func (t *randomRun) settle() error {
 	t.record("nothing more happens")
 	for range 300 {
@@ -162,7 +162,7 @@ func (t *randomRun) settle() error {
 	return errors.New("it never comes to rest")
 }
 
-// settled tells what is missing in a pod that should be up.
+// settled returns an error if something is missing in a pod that should be up.
 func (t *randomRun) settled() error {
 	for _, c := range slices.Concat(t.want.Spec.InitContainers, t.want.Spec.Containers) {
 		up := t.model.here(c.Name)

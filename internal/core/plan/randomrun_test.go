@@ -138,9 +138,9 @@ func (t *randomRun) sandboxDies() {
 	t.stopSandbox(id, t.code())
 }
 
-// collect removes a dead container, the oldest of its name. What nothing else could
-// tell is left alone: that a container ended for good, that a debug container had
-// its life, and in a restart of all who asked for it.
+// collect removes a dead container, the oldest of its name. A container stays if it is the only
+// trace of a fact: that a container ended for good, that a debug container has run, or which
+// container asked for a restart of all.
 func (t *randomRun) collect() {
 	oldest := map[string]string{}
 	for _, c := range t.have.Containers {

@@ -80,7 +80,7 @@ type scenario struct {
 	plan Plan
 }
 
-// play lets one block happen and tells what follows.
+// play performs one block and returns the plan that follows.
 func (s *scenario) play(block string) (string, error) {
 	stopOrder := false
 	for line := range strings.Lines(block) {

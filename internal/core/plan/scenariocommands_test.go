@@ -77,7 +77,7 @@ func containersNamed(names string) []v1.Container {
 	return out
 }
 
-// move is what time and the agent do.
+// move performs the commands of time and of the agent.
 func (s *scenario) move(word string, args []string, opt map[string]string) (bool, error) {
 	switch word {
 	case "now":
@@ -101,7 +101,7 @@ func (s *scenario) moveTo(at string) (err error) {
 	return err
 }
 
-// apply does what was planned.
+// apply performs the planned actions.
 func (s *scenario) apply(opt map[string]string, half bool) error {
 	n, err := count(opt, "first", len(s.plan.Actions))
 	if err != nil || n > len(s.plan.Actions) || len(s.plan.Actions) == 0 || half && n == len(s.plan.Actions) {

@@ -132,7 +132,7 @@ func TestFloats(t *testing.T) {
 	}
 }
 
-// running are the pods of manifests as an agent tells of them.
+// running returns the pods of manifests as an agent reports them.
 func running(t *testing.T, files ...File) []*v1.Pod {
 	t.Helper()
 	var out []*v1.Pod

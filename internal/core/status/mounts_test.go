@@ -20,7 +20,7 @@ func mounting(c *v1.Container) {
 	}
 }
 
-// below shows what a status says of the mounts: PATH or PATH:ro:MODE.
+// below returns the mounts of a status as text: PATH or PATH:ro:MODE.
 func below(c v1.ContainerStatus) string {
 	var out []string
 	for _, m := range c.VolumeMounts {

@@ -128,7 +128,7 @@ func (s *story) before(b v1.PodStatus) *story { s.Previous = &b; return s }
 
 func (s *story) derive() v1.PodStatus { return Derive(s.Input) }
 
-// summary is what a user sees of a container at a glance.
+// summary returns the state of a container as a short text.
 func summary(c v1.ContainerStatus) string {
 	switch {
 	case c.State.Running != nil:
@@ -142,7 +142,7 @@ func summary(c v1.ContainerStatus) string {
 	}
 }
 
-// describe shows a pod as: phase | init containers | containers | those for debugging.
+// describe returns a status as text: phase | init containers | containers | ephemeral containers.
 func describe(s v1.PodStatus) string {
 	parts := []string{string(s.Phase)}
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {

@@ -17,7 +17,7 @@ func cond(which v1.PodConditionType, is v1.ConditionStatus) v1.PodCondition {
 	return v1.PodCondition{Type: which, Status: is}
 }
 
-// applied is what the API server makes of a patch for the status that it holds.
+// applied returns the status that the API server makes of held and a patch.
 func applied(t *testing.T, held v1.PodStatus, raw []byte) v1.PodStatus {
 	t.Helper()
 	before, err := json.Marshal(v1.Pod{Status: held})
@@ -38,7 +38,7 @@ func applied(t *testing.T, held v1.PodStatus, raw []byte) v1.PodStatus {
 	return p.Status
 }
 
-// patchFor is what is sent for a status, or nil if nothing is.
+// patchFor returns the patch that is sent for a status, or nil if none is.
 func patchFor(held, want v1.PodStatus) ([]byte, error) {
 	fields, err := difference(held, want)
 	if err != nil || len(fields) == 0 {

@@ -73,7 +73,7 @@ func (s *server) pod(name string) *v1.Pod {
 	return s.pods[name].DeepCopy()
 }
 
-// overwrite is what somebody else does.
+// overwrite changes a status as another program does.
 func (s *server) overwrite(name string, status v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *server) overwrite(name string, status v1.PodStatus) {
 	s.pods[name] = p
 }
 
-// Pods makes the server a client. (The fake one of client-go serves one request at
-// a time.) The writer never reads before it writes: whoever does fails the test.
+// Pods makes the server a client. (The fake one of client-go serves one request at a time.) The
+// writer never reads before it writes: a read fails the test.
 func (s *server) Pods(string) corev1.PodInterface { return servedPods{s: s} }
 
 type servedPods struct {
@@ -177,7 +177,7 @@ func (s *server) patch(p *v1.Pod, raw []byte) (*v1.Pod, error) {
 	return updated.DeepCopy(), nil
 }
 
-// served returns what came through since the last call.
+// served returns the requests since the last call.
 func (s *server) served() string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -193,7 +193,7 @@ func (s *server) set(change func()) {
 	change()
 }
 
-// speak is a status that can be told from others by its message.
+// speak returns a status with a message, by which tests recognize it.
 func speak(message string) v1.PodStatus { return v1.PodStatus{Phase: v1.PodRunning, Message: message} }
 
 // ready is a status that others wait for.

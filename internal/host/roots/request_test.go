@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// olderRequest is what an older version saved: all roots had the same names.
+// olderRequest is the request of an older version, in which all roots had the same names.
 func olderRequest(root string) Request {
 	return Request{Root: root, CgroupRoot: "/berth", PodCIDR: netip.MustParsePrefix("10.88.0.0/16")}
 }
 
-// occupy leaves in a root what a runtime does.
+// occupy makes the files of a running runtime in a root.
 func occupy(t *testing.T, root string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(root, "run", "containerd"), 0o755); err != nil {

@@ -178,7 +178,7 @@ func newTestMachine(t *testing.T) *testMachine {
 	return m
 }
 
-// claim is that of a new root directory, whose pod CIDR is still to be chosen.
+// claim returns the claim of a new root directory, whose pod CIDR is still to be chosen.
 func (m *testMachine) claim(t *testing.T) Claim {
 	t.Helper()
 	root := t.TempDir()

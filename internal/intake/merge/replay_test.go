@@ -43,7 +43,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// world is a Merger and someone who only hears what it tells.
+// world is a Merger, and a reader that only knows its updates.
 type world struct {
 	t        *testing.T
 	m        *Merger
@@ -86,7 +86,7 @@ func (w *world) send(s pod.Snapshot, now time.Time) {
 	w.checkNothingIsLeft(now)
 }
 
-// hear applies a delivery, and checks its grammar.
+// hear applies updates to the reader, and checks their order.
 func (w *world) hear(updates []pod.Update) {
 	order := map[pod.Op]int{pod.Remove: 0, pod.Add: 1, pod.Restore: 2, pod.Change: 3, pod.Delete: 4, pod.Reconcile: 5}
 	at := 0
@@ -130,7 +130,7 @@ func (w *world) hear(updates []pod.Update) {
 	}
 }
 
-// isClean tells whether there is nothing to refuse in a snapshot.
+// isClean tells whether a snapshot has no pod to refuse.
 func (w *world) isClean(s pod.Snapshot) bool {
 	uids, names := map[pod.UID]bool{}, map[string]bool{}
 	for source, pods := range w.heard {
@@ -156,7 +156,7 @@ func (w *world) isClean(s pod.Snapshot) bool {
 	return true
 }
 
-// checkSet compares what was heard of a source with what it sent.
+// checkSet compares the pods that the reader has of a source with the snapshot.
 func (w *world) checkSet(s pod.Snapshot, before map[pod.UID]*v1.Pod, clean bool) {
 	refused := w.refused[s.Source]
 	if !w.ready[s.Source] {
@@ -197,14 +197,14 @@ func (w *world) checkSet(s pod.Snapshot, before map[pod.UID]*v1.Pod, clean bool)
 	}
 }
 
-// sameButOurs compares what a source sent with what was delivered. The resource
-// version is refreshed without a word.
+// sameButOurs compares a pod of a source with the delivered one. Resource versions may differ: a new
+// one alone causes no update.
 func sameButOurs(delivered, sent *v1.Pod) bool {
 	return delivered.UID == sent.UID && delivered.Name == sent.Name && sameOrder(delivered, sent) &&
 		delivered.Status.Phase == sent.Status.Phase
 }
 
-// checkState checks what must hold at any time.
+// checkState checks the invariants of the Merger.
 func (w *world) checkState() {
 	uids, names := map[pod.UID]bool{}, map[string]bool{}
 	total := 0
@@ -236,7 +236,7 @@ func (w *world) checkState() {
 	}
 }
 
-// checkSnapshotMode checks that a SET tells the same as the increments.
+// checkSnapshotMode checks that a SET has the same pods as the increments.
 func (w *world) checkSnapshotMode(s pod.Snapshot, now time.Time) {
 	updates := w.snapshot.Merge(s, now)
 	if len(updates) == 0 {

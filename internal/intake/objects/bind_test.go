@@ -15,7 +15,7 @@ import (
 	"berth/internal/lib/statefile"
 )
 
-// disk is a volume: its name, its size, and what else there is to say of it.
+// disk parses a volume: its name, its size, and further settings.
 func disk(text string) *v1.PersistentVolume {
 	words := strings.Fields(text)
 	v := pv(words[0], "/"+words[0])

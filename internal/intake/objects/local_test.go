@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// folder is a Local, and the pods that were told since the last look.
+// folder is a Local, and the pods that were enqueued since the last take.
 type folder struct {
 	*Local
 	enqueued []string

@@ -14,7 +14,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// node is the side of the pods: what they are told, and what was logged.
+// node records which pods were enqueued, and the log.
 type node struct {
 	*API
 	log *lockedBuffer
@@ -72,7 +72,7 @@ func (n *node) changed(_ context.Context, uid pod.UID) {
 	n.enqueued = append(n.enqueued, string(uid))
 }
 
-// news returns the pods that were told to look again since the last call.
+// news returns the pods that were enqueued since the last call.
 func (n *node) news() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -64,7 +64,7 @@ func (s *server) client() *kubernetes.Clientset {
 	return c
 }
 
-// put stores an object, and tells whoever watches.
+// put stores an object, and sends it to watchers.
 func (s *server) put(o object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *server) cut() {
 	}
 }
 
-// asked returns the requests since the last call that have to do with a resource.
+// asked returns the requests for a resource since the last call.
 func (s *server) asked(resource string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func (s *server) makeToken(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusCreated, &request), nil
 }
 
-// kinds and groups are what objects say of themselves.
+// kinds and groups are the kinds and API groups of resources.
 var (
 	kinds = map[string]string{
 		"configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "runtimeclasses": "RuntimeClass",

@@ -31,7 +31,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// apiServer is an API server in memory: what it lists, and the watch that is open.
+// apiServer is an API server in memory, with one open watch.
 type apiServer struct {
 	client *fake.Clientset
 
@@ -91,7 +91,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-// selects is what a field selector sees of a pod of that node.
+// selects holds the fields of a pod of that node, for field selectors.
 type selects string
 
 func (s selects) Has(string) bool { return true }
@@ -102,7 +102,7 @@ func (s selects) Get(field string) string {
 	return ""
 }
 
-// put stores a pod, and tells whoever watches.
+// put stores a pod, and sends it to the watch.
 func (s *apiServer) put(name, image string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *apiServer) put(name, image string) {
 	}
 }
 
-// uid is that of a pod that is put now.
+// uid returns the UID that a pod gets if it is stored now.
 func (s *apiServer) uid(name string) pod.UID {
 	if s.successors > 0 && s.pods[name] == nil {
 		return pod.UID(fmt.Sprintf("uid-%s-%d", name, s.successors))

@@ -118,7 +118,7 @@ func (r *rig) startAt(path string) (<-chan pod.Snapshot, func()) {
 	return start(func(ctx context.Context, out chan<- pod.Snapshot) { f.run(ctx, out, r.watch) })
 }
 
-// event tells the source that a file changed.
+// event sends the source an event of a file.
 func (r *rig) event(name string) {
 	r.watch.events <- fsnotify.Event{Name: r.file(name), Op: fsnotify.Write}
 }

@@ -18,8 +18,7 @@ import (
 	"berth/internal/lib/secret"
 )
 
-// story is what a source says, in the order in which it says it: its snapshots, and
-// the objects that it hands on.
+// story records the output of a source in order: its snapshots, and the calls of Objects.
 type story struct {
 	t    *testing.T
 	said chan string

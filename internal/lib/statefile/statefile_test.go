@@ -18,7 +18,7 @@ import (
 	"berth/internal/lib/run"
 )
 
-// disk is one that writes fail on while err is set.
+// disk is a disk on which writes fail while err is set.
 type disk struct {
 	err      error
 	attempts int

@@ -10,7 +10,7 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// share is what all pods of a test may have together. It may change.
+// share holds the limits of all pods together, which a test may change.
 type share struct {
 	render.Cgroup
 	err error

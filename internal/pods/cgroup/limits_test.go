@@ -11,8 +11,8 @@ import (
 	"berth/internal/runtime/render"
 )
 
-// machine is a file system that looks like the cgroups of one. The kernel would make
-// the files of a cgroup with it; here they are there before.
+// machine is a directory with the files of cgroups. The kernel would make the files of a cgroup
+// with it; here tests make them first.
 type machine struct {
 	t    *testing.T
 	dir  string

@@ -67,7 +67,8 @@ func TestADeviceIsWrittenDownFirst(t *testing.T) {
 	w.devicesGone()
 }
 
-// devicesGone looks for what is left of devices. Two directories may stay: those of all of them.
+// devicesGone checks that nothing is left of devices. Two directories may stay: those of all
+// devices.
 func (w *world) devicesGone() {
 	w.t.Helper()
 	devices := filepath.Join(w.cfg.PluginsDir, "kubernetes.io/csi/volumeDevices")

@@ -28,8 +28,7 @@ import (
 
 const disks = "disks.example.com"
 
-// server is a driver behind a real socket. It mounts nothing, and knows what it would
-// have mounted.
+// server is a CSI driver behind a real socket. It mounts nothing, and records its calls.
 type server struct {
 	spec.UnimplementedNodeServer
 	endpoint string
@@ -127,7 +126,7 @@ func (s *server) take() []string {
 	return out
 }
 
-// objects are those of a cluster, by name.
+// objects are the API objects of a cluster, by name.
 type objects struct {
 	drivers     map[string]*storagev1.CSIDriver
 	attachments map[string]*storagev1.VolumeAttachment
@@ -158,7 +157,7 @@ func (o *objects) Token(_ context.Context, p *v1.Pod, audience string, _ int64) 
 	return "token of " + p.Name + " for " + audience, at, time.Now().Add(10 * time.Second), nil
 }
 
-// cluster has attached all volumes that it was told of in time.
+// cluster attaches every volume that was reported as in use.
 type cluster struct {
 	mu       sync.Mutex
 	inUse    []v1.UniqueVolumeName
@@ -224,7 +223,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// described is the driver as the cluster describes it: nobody attaches its volumes.
+// described returns the CSIDriver object of the driver. Its volumes need no attachment.
 func (w *world) described() *storagev1.CSIDriverSpec {
 	if w.objects.drivers[disks] == nil {
 		w.objects.drivers[disks] = &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
@@ -292,7 +291,7 @@ func (w *world) failure(r Request, says string) error {
 	return err
 }
 
-// unmount is what is done for a pod that goes.
+// unmount unmounts a volume as for a pod that is removed.
 func (w *world) unmount(r Request) {
 	w.t.Helper()
 	w.m.Forget(r.Pod.UID)
@@ -308,7 +307,7 @@ func (w *world) expect(calls ...string) {
 	}
 }
 
-// inUse looks at what the cluster knows.
+// inUse checks the volumes that were reported to the cluster as in use.
 func (w *world) inUse(all bool, handles ...string) {
 	w.t.Helper()
 	var want []v1.UniqueVolumeName
@@ -320,7 +319,7 @@ func (w *world) inUse(all bool, handles ...string) {
 	}
 }
 
-// nothingLeft looks for mounts, records and staging directories.
+// nothingLeft checks that there are no mounts, records and staging directories.
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	if left := slices.Collect(maps.Keys(w.driver.mounts)); len(left) > 0 {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// diskUse is what is looked up on the machine for the volume of one pod.
+// diskUse counts the lookups on the machine for the volume of one pod.
 type diskUse struct{ records, lists, mounts int }
 
-// useOfOne gives volumes to pods, takes away those of every second one, and returns what one
-// more pod costs, from its first mount to its last unmount.
+// useOfOne mounts volumes for pods, unmounts those of every second pod, and returns the lookups for
+// one more pod, from its first mount to its last unmount.
 func useOfOne(t *testing.T, w *world, pods int, request func(uid, handle string) Request) diskUse {
 	t.Helper()
 	live := func(i int) Request {

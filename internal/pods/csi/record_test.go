@@ -20,7 +20,7 @@ import (
 	"berth/internal/lib/podfile"
 )
 
-// spoil makes a record one that can't be read.
+// spoil makes a record unreadable.
 func spoil(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, recordFile), []byte("{"), 0o600); err != nil {

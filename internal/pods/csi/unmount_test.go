@@ -8,7 +8,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// stages has the driver come again, as one that stages volumes, or stages none.
+// stages registers the driver again, as a driver that stages volumes or does not.
 func (w *world) stages(does bool) {
 	w.t.Helper()
 	w.driver.can = nil
@@ -29,7 +29,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// ofEachKind tells a story of volume h, once as a file system and once as a device.
+// ofEachKind runs a test with volume h, once as a file system and once as a device.
 func ofEachKind(t *testing.T, story func(t *testing.T, w *world, request func(uid string) Request)) {
 	t.Run("file system", func(t *testing.T) {
 		w := newWorld(t)
@@ -146,7 +146,7 @@ func TestADeviceThatIsNotStagedAndWhoseRecordCantBeRead(t *testing.T) {
 	w.gone(r)
 }
 
-// gone looks for what is left of a volume.
+// gone checks that nothing is left of a volume.
 func (w *world) gone(r Request) {
 	w.t.Helper()
 	if r.Block {

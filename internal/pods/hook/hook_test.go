@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// call is what a command was run with.
+// call holds the arguments of one command.
 type call struct {
 	id      string
 	command []string
@@ -71,7 +71,7 @@ func tcpHook(host string, port intstr.IntOrString) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Host: host, Port: port}}
 }
 
-// wantError checks that err is there and says all of words.
+// wantError checks that err contains all of words.
 func wantError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {

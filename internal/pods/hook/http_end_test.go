@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// mute accepts connections, tells of each, and never says a word.
+// mute accepts connections, signals each, and never answers.
 func mute(t *testing.T) (intstr.IntOrString, <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

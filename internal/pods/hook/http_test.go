@@ -17,15 +17,14 @@ func get(port intstr.IntOrString, path string) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Port: port, Path: path, Scheme: v1.URISchemeHTTP}}
 }
 
-// web is a server that remembers what it was asked for.
+// web is a server that records its requests.
 type web struct {
 	*httptest.Server
 	port  intstr.IntOrString
 	asked chan *http.Request
 }
 
-// newWeb starts one at an address; tls says whether it has a certificate, which
-// nobody trusts.
+// newWeb starts a server at an address. With tls it has a self-signed certificate.
 func newWeb(t *testing.T, at string, tls bool, handle http.HandlerFunc) *web {
 	t.Helper()
 	w := &web{asked: make(chan *http.Request, 100)}
@@ -56,7 +55,7 @@ func refuses(rw http.ResponseWriter, _ *http.Request) {
 	http.Error(rw, "no", http.StatusInternalServerError)
 }
 
-// request returns what the server was asked for next.
+// request returns the next request to the server.
 func (w *web) request(t *testing.T) *http.Request {
 	t.Helper()
 	select {

@@ -44,7 +44,7 @@ func portOf(t *testing.T, addr string) int32 {
 	return int32(n)
 }
 
-// closedPort is one that nobody listens on.
+// closedPort returns a port without a listener.
 func closedPort(t *testing.T) int32 {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

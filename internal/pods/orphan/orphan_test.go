@@ -69,7 +69,7 @@ func TestADirectoryThatCanNotBeReadIsNotAnEmptyOne(t *testing.T) {
 	}
 }
 
-// cgroups are those of a machine, and whether they have processes.
+// cgroups are the cgroups of a machine, and whether they have processes.
 type cgroups map[string]bool
 
 func (c cgroups) List() ([]string, error) {

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// healthServer answers as the name of the service says.
+// healthServer answers by the name of the service.
 type healthServer struct {
 	grpc_health_v1.UnimplementedHealthServer
 	agents chan string

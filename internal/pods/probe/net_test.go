@@ -16,7 +16,7 @@ import (
 	"berth/internal/pods/handler"
 )
 
-// checkOf asks a container on loopback once, and returns what came of it.
+// checkOf probes a container on loopback once, and returns the result.
 func checkOf(t *testing.T, h v1.ProbeHandler, ports ...v1.ContainerPort) checkResult {
 	t.Helper()
 	return checkWithin(t, 20, h, ports...) // a busy machine needs some of them
@@ -93,7 +93,7 @@ func listen(t *testing.T, do func(net.Conn)) int32 {
 
 func mute(net.Conn) {}
 
-// closedPort is one that nobody listens on.
+// closedPort returns a port without a listener.
 func closedPort(t *testing.T) int32 {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

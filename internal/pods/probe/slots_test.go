@@ -15,7 +15,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// crowd is a pod of n containers with these probes, and what is seen of it.
+// crowd returns a pod of n containers with these probes, and its observation.
 func crowd(name string, n int, l, r *v1.Probe) (*v1.Pod, pod.Observed) {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)}}
 	var have pod.Observed

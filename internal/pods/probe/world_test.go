@@ -69,7 +69,7 @@ func newWorld(t *testing.T, path string) *world {
 	return w
 }
 
-// start lets the manager run, and takes its results.
+// start runs the manager, and receives its results.
 func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func (w *world) result(kind string, r pod.ProbeResult) {
 	w.note(&w.results, fmt.Sprintf("%s %s %s %t", w.moment(), r.ContainerID, kind, r.Success))
 }
 
-// inWorld tells a story in a world whose time moves by itself.
+// inWorld runs a test in a synctest bubble.
 func inWorld(t *testing.T, story func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func (w *world) RecordContainer(p *v1.Pod, container, kind, reason, message stri
 	w.note(&w.events, fmt.Sprintf("%s %s/%s %s %s: %s", w.moment(), p.Name, container, kind, reason, message))
 }
 
-// expect compares what has happened since the last look with what should have.
+// expect compares the records since the last call with the wanted ones.
 func (w *world) expect(what string, got *[]string, want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -263,7 +263,7 @@ func runs(id string, since time.Time) pod.Container {
 	return pod.Container{ID: id, State: pod.ContainerRunning, StartedAt: since}
 }
 
-// watch says that the container of p has just started.
+// watch reports to the manager that the container of p has just started.
 func (w *world) watch(p *v1.Pod, id string) { w.Watch(p, has(runs(id, time.Now()))) }
 
 var (

@@ -24,7 +24,7 @@ import (
 	"berth/internal/pods/csi"
 )
 
-// objects are those of the tests, by name. The namespace is always "shop".
+// objects are the API objects of the tests, by name. The namespace is always "shop".
 type objects struct {
 	mu         sync.Mutex
 	configMaps map[string]*v1.ConfigMap
@@ -115,7 +115,7 @@ func (f *fakeCSI) Unmount(_ context.Context, uid pod.UID, dir string, _ func(str
 
 func (f *fakeCSI) Forget(pod.UID) {}
 
-// fakeMounter only writes down what would be mounted.
+// fakeMounter records mounts, and makes none.
 type fakeMounter struct {
 	mu     sync.Mutex
 	mounts []MountPoint
@@ -199,7 +199,7 @@ func (f *fakeMounter) At(path string) (MountPoint, bool, error) {
 	return MountPoint{}, false, nil
 }
 
-// BlockDevice takes what is in a directory "dev" for a device.
+// BlockDevice takes files in a directory "dev" for devices.
 func (f *fakeMounter) BlockDevice(path string) (string, error) {
 	if filepath.Base(filepath.Dir(path)) != "dev" && filepath.Base(path) != "mount" {
 		return "", fmt.Errorf("%s is not a block device", path)
@@ -348,8 +348,7 @@ func withGroup(p *v1.Pod, gid int64) *v1.Pod {
 	return p
 }
 
-// someGroup is one that this process may give files to, other than the one that
-// its files have anyway if there is a choice.
+// someGroup returns a group that this process may give files to, if possible not its own.
 func someGroup() int64 {
 	if os.Getuid() == 0 {
 		return 4242

@@ -120,7 +120,7 @@ func TestRealMountOptionsOfALocalVolume(t *testing.T) {
 	w.teardown(p)
 }
 
-// flags are those of the mount that a path is on.
+// flags returns the flags of the mount that a path is on.
 func flags(t *testing.T, path string) int64 {
 	t.Helper()
 	var st unix.Statfs_t

@@ -70,7 +70,7 @@ func archiveOf(t *testing.T, file, content string) string {
 	return out.String()
 }
 
-// folder is an importer at work, with all that it can be recorder and asked.
+// folder is a running importer with its fake store, its log and its callbacks.
 type folder struct {
 	t        *testing.T
 	paths    paths

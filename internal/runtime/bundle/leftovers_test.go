@@ -143,7 +143,7 @@ func TestLongLogKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// fakeStream grants windows and gathers what it is sent.
+// fakeStream grants windows and collects the messages that it is sent.
 type fakeStream struct {
 	grpc.ClientStream
 	windows []int32

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// machine is one root directory, and what the machine looked like before.
+// machine is one root directory, and the state of the machine before the test.
 type machine struct {
 	t       *testing.T
 	root    string
@@ -107,7 +107,7 @@ func removeCgroups(owner roots.Owner) error {
 	return errors.Join(err, pods.RemoveEmpty(context.Background()))
 }
 
-// look lists whatever a runtime could leave behind.
+// look lists everything that a runtime could leave behind.
 func (m *machine) look() map[string][]string {
 	m.t.Helper()
 	mounts, err := mountsBelow(m.root)
@@ -143,8 +143,8 @@ func (m *machine) look() map[string][]string {
 	return seen
 }
 
-// processes are those of the root and of its containers, which are known by their cgroup: its
-// parent bears the name of the root.
+// processes returns the processes of the root and of its containers, which are known by their
+// cgroup: its parent bears the name of the root.
 func (m *machine) processes() []string {
 	m.t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -183,7 +183,7 @@ func (m *machine) mustBeAsBefore() {
 	}
 }
 
-// mustShow makes sure that looking would find what a pod leaves behind.
+// mustShow checks that look finds the traces of a running pod.
 func (m *machine) mustShow(kinds ...string) {
 	m.t.Helper()
 	now := m.look()

@@ -42,7 +42,7 @@ func (p *fakeProcess) wait(ctx context.Context) error {
 	}
 }
 
-// fakeLauncher writes down when it started what.
+// fakeLauncher records the times of its starts.
 type fakeLauncher struct {
 	began   time.Time
 	running *fakeProcess  // to be adopted
@@ -78,7 +78,7 @@ func (l *fakeLauncher) start() (process, error) {
 	return p, nil
 }
 
-// starts tells when something was started, counted from the beginning.
+// starts returns the times of the starts, counted from the beginning.
 func (l *fakeLauncher) starts() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// exchanging is a plugin that turns a token into a password, and takes a note of each question.
+// exchanging is a plugin that turns a token into a password, and records each request.
 const exchanging = `#!/bin/sh
 request=$(cat); echo "$request" >> "$0.asked"
 token=$(echo "$request" | sed -n 's/.*"serviceAccountToken":"\([^"]*\)".*/\1/p')

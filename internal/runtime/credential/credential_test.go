@@ -20,7 +20,7 @@ providers:
   env: [{name: SECRET, value: hunter2}]
 `
 
-// answering is a plugin that answers, and takes a note of each question.
+// answering is a plugin that answers, and records each request.
 const answering = `#!/bin/sh
 cat >> "$0.asked"; echo >> "$0.asked"
 cat <<END

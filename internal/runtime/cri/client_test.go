@@ -72,7 +72,7 @@ func TestMakingAndStartingReturnsIDs(t *testing.T) {
 	}
 }
 
-// calls are all that say in their error what was asked for.
+// calls are all calls whose errors name their argument.
 func calls(c *Client) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Version":          func(ctx context.Context) error { _, err := c.Version(ctx); return err },

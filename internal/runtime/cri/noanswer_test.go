@@ -52,7 +52,7 @@ func TestACallToARuntimeThatIsAwayHasNoAnswer(t *testing.T) {
 	}
 }
 
-// argument returns one that a call is made with.
+// argument returns an argument of that type for a call.
 func argument(t *testing.T, of reflect.Type) reflect.Value {
 	t.Helper()
 	switch {

@@ -12,8 +12,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// sharedRuntime is one that the agents of the roots "mine" and "theirs" were given, and
-// that has pods of older agents, too.
+// sharedRuntime returns a runtime with pods of the roots "mine" and "theirs", and of older agents.
 func sharedRuntime() *server {
 	s := &server{statuses: map[string]*runtimeapi.ContainerStatus{}}
 	add := func(uid, root, logs string) {

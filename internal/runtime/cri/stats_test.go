@@ -9,8 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// used is a container that uses something of everything, and what is to be told of
-// it.
+// used returns the stats of a container that uses every resource, in CRI's form and in ours.
 func used() (*runtimeapi.ContainerStats, ContainerStats) {
 	stats := &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{Id: "c1", Labels: labels("uid", "app")},

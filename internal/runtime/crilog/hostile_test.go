@@ -33,7 +33,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// zeros is a log of nothing but zeros, which counts what is read of it.
+// zeros is a log of zeros that counts the bytes that are read.
 type zeros struct{ read int64 }
 
 func (z *zeros) ReadAt(b []byte, _ int64) (int, error) {

@@ -70,7 +70,7 @@ func TestTailOffsetAtEachPlaceOfABlockEnd(t *testing.T) {
 	}
 }
 
-// reads counts what is read of a log.
+// reads counts the bytes that are read of a log.
 type reads struct {
 	io.ReaderAt
 	bytes int

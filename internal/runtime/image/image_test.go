@@ -94,7 +94,7 @@ type wakes struct {
 	pods []pod.UID
 }
 
-// take returns who was woken since the last time, in order.
+// take returns the pods that were enqueued since the last take, in order.
 func (w *wakes) take() []pod.UID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +135,7 @@ func newPod(uid pod.UID) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns"}}
 }
 
-// ask is what container c of a pod is told about the image app.
+// ask asks for the image app for container c of a pod.
 func (w *world) ask(uid pod.UID, policy v1.PullPolicy) State { return w.askFor(uid, "c", app, policy) }
 
 func (w *world) askFor(uid pod.UID, container, image string, policy v1.PullPolicy) State {
@@ -173,7 +173,7 @@ func (w *world) expectWoken(want ...pod.UID) {
 	}
 }
 
-// expectForgotten checks that nothing is kept once nobody waits.
+// expectForgotten checks that the manager holds nothing once no pod waits.
 func (w *world) expectForgotten() {
 	w.t.Helper()
 	w.Manager.mu.Lock()

@@ -18,7 +18,7 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-// book is records, with what the runtime has by the name app.
+// book is records, with the reference that the runtime has for the name app.
 type book struct {
 	*Records
 	t      *testing.T
@@ -35,7 +35,7 @@ func newBook(t *testing.T) *book {
 	return b
 }
 
-// restart is a new agent, which finds what the last one left.
+// restart opens the records again, as a restarted agent does.
 func (b *book) restart() {
 	b.t.Helper()
 	b.Records = OpenRecords(b.dir, b.policy, slog.New(slog.NewTextHandler(b.log, nil)))
@@ -58,7 +58,7 @@ func (b *book) secret(name string) keyring.Credential {
 	return keyring.Credential{Username: name, Secret: &keyring.Secret{Namespace: "n", Name: name, UID: name}}
 }
 
-// expect checks whether alice may use what is there, and whether everybody may.
+// expect checks whether alice may use the image, and whether all pods may.
 func (b *book) expect(alice, all bool) {
 	b.t.Helper()
 	for _, c := range []struct {
