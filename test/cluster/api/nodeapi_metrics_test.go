@@ -34,7 +34,7 @@ func scrape(t *testing.T, l *lab.Lab, url, token string) (map[string]*dto.Metric
 	return parser.TextToMetricFamilies(strings.NewReader(page))
 }
 
-// sample is what metrics-server keeps of a container between two scrapes.
+// sample is the part of a scrape that metrics-server keeps of a container until the next scrape.
 type sample struct {
 	started, cpu, memory float64 // in seconds and bytes
 	at                   time.Time

@@ -281,7 +281,7 @@ func mustAsk(t *testing.T, c *kubeclient.Client) {
 	kit.Must(t, err)
 }
 
-// mustBeRenewed checks that a node has asked for certificates as itself.
+// mustBeRenewed checks that a node has requested certificates with its own identity.
 func mustBeRenewed(t *testing.T, admin kubernetes.Interface, user string) {
 	t.Helper()
 	n := len(requestsFor(t, admin, certificatesv1.KubeAPIServerClientKubeletSignerName, user))

@@ -177,7 +177,8 @@ func overwrittenUnseen(pods kit.Pods, way *kit.ProxiedNode) {
 	pods.MustRemove("unseen")
 }
 
-// liveThrough takes pods through their lives. No status of theirs may be lost.
+// liveThrough runs pods from their creation to their end, and checks that no status of them is
+// lost.
 func liveThrough(pods kit.Pods, name string) {
 	pods.T.Helper()
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("runs-"+name, "sleep"), "one"), kit.OnNode(kit.WithoutRestart(kit.WorkloadPod("ends-"+name, "exit", "5")), "one"))

@@ -78,8 +78,8 @@ func TestALinkTakesThePlaceOfTheKubelet(t *testing.T) {
 	})
 }
 
-// kubelet is berth under the name of kubelet, beside another agent whose runtime it uses. The folder of links to logs,
-// which a kubelet can't be told to have elsewhere, is its own by a mount namespace.
+// kubelet is berth under the name of kubelet, beside another agent whose runtime it uses. The folder of links to logs
+// is fixed for a kubelet: a mount namespace gives this one a folder of its own.
 type kubelet struct {
 	t                         *testing.T
 	dir, root, links, program string

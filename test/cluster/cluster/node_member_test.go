@@ -38,7 +38,7 @@ type member struct {
 	pods       chan pod.Snapshot
 }
 
-// memberLog is what a member logs.
+// memberLog is the log of a member.
 type memberLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -152,7 +152,7 @@ func awaitSnapshot(t *testing.T, m *member, want ...string) {
 	}
 }
 
-// isReadyNode fails with what a node lacks.
+// isReadyNode returns an error that names what a node lacks to be ready.
 func isReadyNode(n *corev1.Node) error {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {

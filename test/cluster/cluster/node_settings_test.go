@@ -22,8 +22,8 @@ import (
 	"berth/test/lab/control"
 )
 
-// newTaintedPlane is a control plane that leaves it to nodes what runs on them in spite of
-// their taints: else pods are gone before the node can refuse them.
+// newTaintedPlane returns a control plane whose controllers do not evict pods from tainted nodes:
+// else pods are gone before the node can refuse them.
 func newTaintedPlane(t *testing.T) *lab.Lab {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Split(kit.Labs))
@@ -42,7 +42,7 @@ func newTaintedPlane(t *testing.T) *lab.Lab {
 	return l
 }
 
-// writePair puts a certificate for the node API where the node looks for it.
+// writePair writes a certificate for the node API, and its key, to dir.
 func writePair(t *testing.T, plane *lab.Lab, dir string) (serial string) {
 	t.Helper()
 	pair, err := plane.ServerCertificate("kept", net.ParseIP("10.99.0.11"))

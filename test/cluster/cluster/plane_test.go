@@ -19,7 +19,7 @@ import (
 	"berth/test/lab/control"
 )
 
-// kubernetesVersion is the one that go.mod pins, and that the programs have to tell.
+// kubernetesVersion is the version that go.mod pins, and that the programs have to report.
 const kubernetesVersion = "v1.36.3"
 
 func TestWholeControlPlaneSchedulesPods(t *testing.T) {

@@ -49,7 +49,7 @@ func (n shortNode) get() *corev1.Node {
 	return node
 }
 
-// pressureTaints are what a cluster gives to nodes that show a pressure.
+// pressureTaints are the taints that a cluster adds to nodes with a pressure condition.
 var pressureTaints = map[corev1.NodeConditionType]string{
 	corev1.NodeMemoryPressure: corev1.TaintNodeMemoryPressure,
 	corev1.NodeDiskPressure:   corev1.TaintNodeDiskPressure,

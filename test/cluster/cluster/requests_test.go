@@ -42,7 +42,7 @@ type requestRecorder struct {
 	refuse func(asked) bool
 }
 
-// record is a fault that breaks no requests but those that are to be refused.
+// record is a fault that passes all requests on, but for those that are to be refused.
 func (l *requestRecorder) record(w http.ResponseWriter, r *http.Request) bool {
 	a := asked{at: time.Now(), method: r.Method, path: r.URL.Path, watch: proxy.IsWatch(r), from: r.URL.Query().Get("resourceVersion"), header: r.Header.Clone()}
 	if r.Method == http.MethodDelete {

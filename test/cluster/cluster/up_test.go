@@ -89,7 +89,7 @@ func startUp(t *testing.T, program, root string) *exec.Cmd {
 	}
 }
 
-// deployHello does what `make cluster` advises its users to try, from the machine's own network.
+// deployHello runs the commands that `make cluster` advises, from the machine's own network.
 func deployHello(t *testing.T, root string) {
 	t.Helper()
 	for _, command := range []string{

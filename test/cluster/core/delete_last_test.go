@@ -27,7 +27,7 @@ import (
 	"berth/test/lab"
 )
 
-// traces is what there is of a pod on its node.
+// traces lists the processes, mounts and cgroups of a pod on its node.
 func traces(t *testing.T, l *lab.Lab, node *lab.Node, p *corev1.Pod) (processIDs []int, mounts, cgroups []string) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/self/mountinfo")

@@ -77,8 +77,7 @@ func (r *references) awaitNews(t *testing.T, uid types.UID, limit time.Duration)
 	return 0
 }
 
-// inTime tries until there is no error, for a few seconds: the API server takes a moment
-// to notice what a node may read.
+// inTime retries for a few seconds: the API server takes a moment to notice what a node may read.
 func inTime(try func() error) error {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if err := try(); err == nil || time.Since(began) > 5*time.Second {
@@ -123,7 +122,7 @@ func referringPod(name, node string) *corev1.Pod {
 	return p
 }
 
-// referredTo makes what referringPod refers to, but for its Secret.
+// referredTo creates the objects that referringPod refers to, but for its Secret.
 func referredTo(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	core := admin.CoreV1()
@@ -278,7 +277,7 @@ func mustReadPlainObjects(t *testing.T, node *references) {
 	}
 }
 
-// mustGetTokens: the API server takes a token for what it is.
+// mustGetTokens checks that the API server accepts the tokens of a pod.
 func mustGetTokens(t *testing.T, node *references, admin kubernetes.Interface, p *corev1.Pod) {
 	t.Helper()
 	token, expires, refresh, err := node.Token(t.Context(), p, "", 600)
@@ -305,8 +304,8 @@ func mustGetTokens(t *testing.T, node *references, admin kubernetes.Interface, p
 	}
 }
 
-// mustNotReadForOthers: a node that asks for what the pods of another one refer to is
-// told so, and goes on.
+// mustNotReadForOthers checks that a node gets an error for objects that only pods of another node
+// refer to.
 func mustNotReadForOthers(t *testing.T, node *references, admin kubernetes.Interface) {
 	t.Helper()
 	_, err := admin.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metaOf("not-ours")}, kit.CreateOptions)

@@ -114,7 +114,7 @@ func TestAPodFindsWhatItRefersTo(t *testing.T) {
 	pods.MustRemove("teller", "linked", "alone", "on-host")
 }
 
-// everyField is what a variable may hold of a pod.
+// everyField holds the value of each field of a pod that a variable may refer to.
 var everyField = map[string]func(*corev1.Pod) string{
 	"metadata.name":                func(p *corev1.Pod) string { return p.Name },
 	"metadata.namespace":           func(p *corev1.Pod) string { return p.Namespace },

@@ -20,8 +20,8 @@ import (
 	"berth/test/lab"
 )
 
-// thirdParty is a pod of a user who is not root and can read what is its group's. It is
-// ready when it can be asked.
+// thirdParty returns a pod whose user is not root, and reads files by their group. It is ready once
+// it answers.
 func thirdParty(name string, source corev1.VolumeSource) *corev1.Pod {
 	p := kit.OnNode(kit.WithVolume(kit.WorkloadPod(name, "serve", ":8080"), source), "one")
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(1000)), FSGroup: new(int64(4242))}

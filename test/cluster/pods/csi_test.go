@@ -54,7 +54,7 @@ func (d *csiDriver) in(parts ...string) string {
 	return filepath.Join(append([]string{d.dir}, parts...)...)
 }
 
-// calls are what it was asked for, but for its registration.
+// calls returns the CSI calls that the driver got, without those of its registration.
 func (d *csiDriver) calls() []string {
 	d.t.Helper()
 	text, err := os.ReadFile(d.in("calls.log"))
@@ -172,7 +172,7 @@ func TestDisksOfADriver(t *testing.T) {
 	}
 }
 
-// attach is what an attacher does: it says that volumes are attached.
+// attach does the work of an attacher: it sets the status of VolumeAttachments to attached.
 func attach(t *testing.T, admin kubernetes.Interface, count int) {
 	t.Helper()
 	kit.Within(t, kit.WaitTimeout, func() error {

@@ -148,8 +148,9 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 	})
 }
 
-// versionsPod is a pod that reads what three objects hold in one volume, see versions of
-// test/workload, and tells of it in another: two annotations of its own are one of them.
+// versionsPod returns a pod that reads three objects in one volume and writes the versions that it
+// saw to another (see versions of test/workload). Two annotations of its own are one of the
+// objects.
 func versionsPod() *corev1.Pod {
 	p := kit.WithoutRestart(kit.WorkloadPod("reader", "versions", "/all", "/report/versions"))
 	p.Annotations = fixture.Numbered("pod", 2, 0)

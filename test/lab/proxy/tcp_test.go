@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// echo answers every connection with what it says.
+// echo sends back what each connection sends.
 func echo(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func newTCP(t *testing.T) *TCP {
 	return p
 }
 
-// say returns what is answered.
+// say sends a word, and returns the answer.
 func say(t *testing.T, conn net.Conn, word string, within time.Duration) (string, error) {
 	t.Helper()
 	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {

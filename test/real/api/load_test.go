@@ -29,7 +29,7 @@ import (
 // followers is how many clients read one log at the same time.
 const followers = 200
 
-// cost is what the agent uses of the machine.
+// cost holds the CPU time, the memory and the goroutines of the agent at one moment.
 type cost struct {
 	memory     int // MiB that are resident
 	goroutines int
@@ -39,7 +39,7 @@ type cost struct {
 
 func (c cost) String() string { return fmt.Sprintf("%d MiB, %d goroutines", c.memory, c.goroutines) }
 
-// since is how much of a processor was used from one look to the next.
+// since returns the share of a processor that was used between two moments.
 func (c cost) since(before cost) string {
 	return fmt.Sprintf("%.1f%% of a processor", 100*float64(c.cpu-before.cpu)/float64(c.at.Sub(before.at)))
 }

@@ -19,7 +19,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// agentMemory is what the agent may use while pods try to hurt it. It needs less than half of it.
+// agentMemory is the memory limit of the agent while pods attack it. It needs less than half of it.
 const agentMemory = 128 << 20
 
 // trick is one attempt of a pod to hurt the agent.
@@ -253,7 +253,8 @@ func playRuntime(n *kit.Node) {
 	n.Stop()
 }
 
-// replacedLogs are two pods: one has the folder of all logs, and replaces those of the other.
+// replacedLogs returns two pods: one has the folder of all logs, and replaces the logs of the
+// other.
 func replacedLogs(n *kit.Node) []*v1.Pod {
 	p := kit.NewPod("replaced", "hostile", "replaced", "/logs/*_victim-*/app/0.log", "/logs/*_victim-*/other/0.log")
 	p.Spec.Volumes = []v1.Volume{{Name: "logs", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: filepath.Join(n.Root, "log", "pods")}}}}
@@ -289,7 +290,8 @@ func lookAtMessages(n *kit.Node) {
 	}
 }
 
-// loud is a pod whose probes and hooks print all that the runtime takes, and one that prints without end.
+// loud returns a pod whose probes and hooks print as much as the runtime accepts, and a pod that prints
+// without end.
 func loud() *v1.Pod {
 	says := func(mebibytes string) v1.ProbeHandler {
 		return v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/workload", "hostile", "output", mebibytes}}}
@@ -333,7 +335,7 @@ func listenToLoud(n *kit.Node) {
 	}
 }
 
-// waitDone waits until the first container of a pod says that it is through.
+// waitDone waits until the first container of a pod reports that it is done.
 func waitDone(n *kit.Node, name string, limit time.Duration) {
 	n.T.Helper()
 	n.WaitPod(name, "is done", limit, func(p v1.Pod) string {

@@ -22,7 +22,7 @@ type memoryLimit struct {
 	v2  bool
 }
 
-// newMemoryLimit makes a cgroup. It goes with the test, after what is made later has gone.
+// newMemoryLimit makes a cgroup, and removes it at the end of the test.
 func newMemoryLimit(t *testing.T, bytes int) memoryLimit {
 	t.Helper()
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
@@ -82,7 +82,7 @@ func (l memoryLimit) peak() int {
 	return bytes
 }
 
-// resetPeak forgets what was used before; not every kernel can.
+// resetPeak resets the peak of the memory in use; not every kernel can.
 func (l memoryLimit) resetPeak() {
 	l.t.Helper()
 	if !l.v2 {

@@ -15,7 +15,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// mustRefuse runs `berth run`, and wants one line that says all of this.
+// mustRefuse runs `berth run`, and expects one line of error that contains all of says.
 func mustRefuse(n *kit.Node, cmd *exec.Cmd, says ...string) {
 	n.T.Helper()
 	got := n.RunCommand(cmd)

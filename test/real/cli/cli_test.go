@@ -35,7 +35,7 @@ func once(n *kit.Node, p *v1.Pod, more ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, n.Program, args...)
 }
 
-// nothingLeft looks for processes and mounts below the folder of the test.
+// nothingLeft checks that there are no processes and mounts below the folder of the test.
 func nothingLeft(n *kit.Node) {
 	n.T.Helper()
 	for pid, text := range n.OwnProcesses() {

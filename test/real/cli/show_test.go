@@ -15,7 +15,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// matches waits until a command prints what it should.
+// matches waits until the output of a command matches a pattern.
 func matches(n *kit.Node, pattern string, args ...string) {
 	n.T.Helper()
 	want := regexp.MustCompile(pattern)
@@ -101,7 +101,7 @@ func followLog(n *kit.Node, args ...string) followed {
 	return f
 }
 
-// endsWith waits for the end of the log, by itself, and looks at its last line.
+// endsWith waits for the end of the log, and checks its last line.
 func (f followed) endsWith(word string) {
 	f.n.T.Helper()
 	select {

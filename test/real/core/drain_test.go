@@ -149,7 +149,7 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 	mustRunNothing(n)
 }
 
-// mustRunNothing looks into the runtime itself.
+// mustRunNothing checks that the runtime itself has no running containers.
 func mustRunNothing(n *kit.Node) {
 	n.T.Helper()
 	for _, s := range n.Sandboxes() {

@@ -63,7 +63,7 @@ func TestManyPodsOverAndOver(t *testing.T) {
 	n.MustEqualTraces(before, after)
 }
 
-// files are all those below the root directory but the runtime's own.
+// files returns all files below the root directory but the runtime's own.
 func files(n *kit.Node) []string {
 	n.T.Helper()
 	store := filepath.Join(n.Root, "containerd") + "/"

@@ -49,7 +49,7 @@ func newSharedMachine(t *testing.T) *sharedMachine {
 	return m
 }
 
-// traces is what the roots leave in the places that they share.
+// traces returns what the roots leave in the directories that they share.
 func (m *sharedMachine) traces() kit.Traces {
 	m.t.Helper()
 	n := &kit.Node{T: m.t, Network: m.Network, UniqueName: m.Name()}
@@ -468,7 +468,7 @@ func killOnce(n *kit.Node, p *v1.Pod) {
 	}
 }
 
-// foreignPod makes a pod in the runtime as an agent would that does not tell of its root.
+// foreignPod makes a pod in the runtime as an agent does that does not label it with its root.
 func foreignPod(n *kit.Node, name string) *kit.RuntimePod {
 	n.T.Helper()
 	outside := *n
@@ -503,8 +503,8 @@ func settings(n *kit.Node) savedSettings {
 	return s
 }
 
-// asOfOlderVersion makes the settings of the last run those of a version in which all
-// roots had the same names.
+// asOfOlderVersion rewrites the settings of the last run to those of a version in which all roots
+// had the same names.
 func asOfOlderVersion(n *kit.Node) {
 	n.T.Helper()
 	all := map[string]any{

@@ -109,7 +109,7 @@ func (d *csiDriver) stop() {
 	}
 }
 
-// calls are what the driver was asked for, but for its registration.
+// calls returns the CSI calls that the driver got, without those of its registration.
 func (d *csiDriver) calls() []string {
 	text, err := os.ReadFile(filepath.Join(d.dir, "calls.log"))
 	if err != nil {

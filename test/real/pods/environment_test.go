@@ -92,7 +92,7 @@ func TestFilesAndVariablesAreAsAsked(t *testing.T) {
 	}
 }
 
-// amount is what a container may use or asks for, in units of that size.
+// amount refers to a limit or a request of a container, in multiples of a unit.
 func amount(container, of, unit string) *v1.EnvVarSource {
 	return &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: container, Resource: of, Divisor: resource.MustParse(unit)}}
 }

@@ -15,8 +15,8 @@ import (
 	"berth/test/real/kit"
 )
 
-// promptTimeout is enough for a pod that waits for nothing, on a busy machine. It is less than
-// what a file system that hangs is waited for.
+// promptTimeout is enough for a pod that waits for nothing, on a busy machine. It is less than the
+// timeout of a hung file system.
 const promptTimeout = 10 * time.Second
 
 func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {

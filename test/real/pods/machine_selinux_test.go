@@ -130,7 +130,7 @@ func labelled(shared string) *v1.Pod {
 	return p
 }
 
-// nameLabels tells runtimes what labels containers have on this machine.
+// nameLabels writes the file by which runtimes choose the SELinux labels of containers.
 func nameLabels(t *testing.T) {
 	t.Helper()
 	const path = "/usr/share/containers/selinux/contexts"
@@ -148,7 +148,7 @@ func nameLabels(t *testing.T) {
 	})
 }
 
-// waitUnlabelled waits until a pod is refused, because nobody would label it.
+// waitUnlabelled waits until a pod is refused because its containers would get no SELinux labels.
 func waitUnlabelled(n *kit.Node, name string) {
 	n.T.Helper()
 	n.WaitPod(name, "to be refused", kit.StartTimeout, func(p v1.Pod) string {
@@ -156,7 +156,7 @@ func waitUnlabelled(n *kit.Node, name string) {
 	})
 }
 
-// finding is what the doctor says to one question.
+// finding returns the finding of one check of the doctor.
 func finding(n *kit.Node, check string) doctor.Finding {
 	n.T.Helper()
 	var all []doctor.Finding

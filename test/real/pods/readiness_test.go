@@ -102,7 +102,7 @@ type readyChange struct {
 	seen  time.Time
 }
 
-// watchReady tells of changes of the Ready condition, as a client of the socket sees them.
+// watchReady sends the changes of the Ready condition, as a client of the socket sees them.
 func watchReady(n *kit.Node, name string) <-chan readyChange {
 	n.T.Helper()
 	c, err := client.New(n.Root)

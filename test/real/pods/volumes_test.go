@@ -41,7 +41,7 @@ func mountedIn(n *kit.Node, p v1.Pod, place string) string {
 	return found[len(found)-1]
 }
 
-// waitMessage waits until the first container of a pod says why it waits.
+// waitMessage waits until the message of the first container's waiting state contains says.
 func waitMessage(n *kit.Node, name, says string) {
 	n.T.Helper()
 	n.WaitPod(name, "to say "+says, kit.StartTimeout, func(p v1.Pod) string {
@@ -306,7 +306,7 @@ func TestReadOnlyWithAllThatIsBelow(t *testing.T) {
 	mustShowMounts(n)
 }
 
-// mustShowMounts looks at the pod of TestReadOnlyWithAllThatIsBelow as its users do.
+// mustShowMounts checks the mounts of the pod of TestReadOnlyWithAllThatIsBelow in 'berth get' and 'berth describe'.
 func mustShowMounts(n *kit.Node) {
 	n.T.Helper()
 	got := n.MustBerth("get", "pods", "web", "-o", `jsonpath={range .status.containerStatuses[0].volumeMounts[*]}{.name} {.mountPath} {.readOnly} {.recursiveReadOnly}{"\n"}{end}`)

@@ -36,7 +36,7 @@ func podOf(name, image string, secrets ...string) *v1.Pod {
 	return p
 }
 
-// waitRefused waits until a pod waits because its image can't be pulled, and says why.
+// waitRefused waits until a pod's image can't be pulled, and the message contains why.
 func waitRefused(n *kit.Node, name, why string) {
 	n.T.Helper()
 	n.WaitPod(name, "waits for its image", kit.StartTimeout, func(p v1.Pod) string {

@@ -107,7 +107,8 @@ func TestUsageIsTold(t *testing.T) {
 	}
 }
 
-// mustServeMetrics lets Prometheus read every page, and looks for the pods.
+// mustServeMetrics reads every page of metrics as Prometheus does, and checks that the pods are in
+// them.
 func mustServeMetrics(n *kit.Node, pods ...string) {
 	n.T.Helper()
 	for page, want := range map[string][]string{
