@@ -217,7 +217,7 @@ func sources(t *testing.T, dir string) []string {
 	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
 }
 
-// Who writes to stderr by himself waits until somebody reads it. The log never waits.
+// A direct write to stderr blocks until the reader reads it. The log never blocks.
 func TestNobodyWritesToStderr(t *testing.T) {
 	for pkg := range packages(t) {
 		for _, file := range sources(t, filepath.Join("..", pkg)) {

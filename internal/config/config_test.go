@@ -277,7 +277,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	}
 }
 
-// What is in force is shown to whoever may read /configz, and the settings are kept in a file.
+// The configuration in force is shown on /configz, and the settings are kept in a file.
 func TestSecretsStayOutOfWhatIsShown(t *testing.T) {
 	c, err := Load("/r", Flags{ManifestURL: "https://geheim:geheim@host/pods?token=geheim", ManifestHeaders: []string{"Authorization: Bearer geheim"}}, nil, machine)
 	if err != nil {

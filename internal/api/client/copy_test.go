@@ -161,7 +161,7 @@ func TestCopyWithoutTar(t *testing.T) {
 	}
 }
 
-// TestArchivesThatLie is about containers that send what nobody asked for.
+// TestArchivesThatLie is about containers that send files that were not asked for.
 func TestArchivesThatLie(t *testing.T) {
 	file := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o4755} }
 	link := func(name, target string) tar.Header {

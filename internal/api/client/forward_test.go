@@ -105,8 +105,8 @@ func TestAForwardEndsWithItsPod(t *testing.T) {
 	}
 }
 
-// The connection breaks when the pod goes, and whoever watches it may be faster than who
-// looks why.
+// The connection breaks when the pod goes. A watcher of the pod may notice that before the forward
+// reads the reason.
 func TestWhoWatchedThePodKnowsWhyItWasLost(t *testing.T) {
 	w := newWorld(nil)
 	n, _ := w.local(t)

@@ -198,7 +198,7 @@ func TestAttach(t *testing.T) {
 type connKey struct{}
 
 func TestABrokenConnectionIsNoSuccess(t *testing.T) {
-	// Given a process of which nobody will tell how it ended
+	// Given a process whose exit status is never sent
 	w := newWorld(func(ctx context.Context, _ nodetest.Process) error {
 		c, ok := ctx.Value(connKey{}).(net.Conn)
 		if !ok {
@@ -220,7 +220,7 @@ func TestABrokenConnectionIsNoSuccess(t *testing.T) {
 	n := newClient(t, root).NodeAPI()
 	// When the connection breaks
 	err = n.Exec(t.Context(), web(t, n), "app", []string{"sleep"}, remotecommand.StreamOptions{Stdout: io.Discard})
-	// Then that is what is told
+	// Then the error says so
 	wantError(t, err, "the connection was lost")
 }
 

@@ -66,7 +66,7 @@ func TestFindOnePod(t *testing.T) {
 	}
 }
 
-// What is left of a pod may not even tell its name.
+// The remains of a pod may lack even its name.
 func TestAPodWithoutANameHidesNobody(t *testing.T) {
 	all := []*v1.Pod{newPod("x", "one"), {ObjectMeta: metav1.ObjectMeta{UID: "left"}}, newPod("y", "two")}
 	if got := (Filter{}).Choose(all); len(got) != len(all) {

@@ -165,7 +165,7 @@ func TestASlowWatcherBlocksNobodyAndMissesNothing(t *testing.T) {
 		s.pods.set(nil, &c)
 	}
 
-	// Then the watcher is told the newest state, after few steps on the way
+	// Then the watcher receives the newest state, after few states before it
 	events, last := 0, int64(0)
 	for last < changes {
 		e := next()

@@ -36,7 +36,7 @@ func TestAClientThatOpensManyStreamsAndReadsNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.sessions = tls.NewLRUClientSessionCache(1)
 	line := strings.Repeat("x", 8<<10)
-	w.writeLog(slices.Repeat([]string{line}, 200)...) // more than the kernel holds for anybody
+	w.writeLog(slices.Repeat([]string{line}, 200)...) // more than the buffers of the kernel hold
 	cert := w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
 	before, heap := runtime.NumGoroutine(), heapInUse()
 

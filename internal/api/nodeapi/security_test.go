@@ -98,7 +98,7 @@ func TestEveryPathIsForThoseWhoMay(t *testing.T) {
 					t.Errorf("with %s: %d %q, want %d", right, code, body, p.code)
 				}
 			}
-			// On the port for everybody, there is only what anybody may read.
+			// The read-only port has only the pages of p.readOnly.
 			code, _ := ask(t, http.DefaultClient, p.method, w.plain+p.path)
 			hidden := code == http.StatusNotFound || code == http.StatusMethodNotAllowed
 			if p.readOnly && code != p.code || !p.readOnly && !hidden {

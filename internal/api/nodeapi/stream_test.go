@@ -88,7 +88,7 @@ func TestATerminalHasASize(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, e := range w.executors(t, "/exec/default/web/app?command=size&input=1&output=1&error=1&tty=1") {
 		var out bytes.Buffer
-		stdin, open := io.Pipe() // nobody types
+		stdin, open := io.Pipe() // without input
 		err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: stdin, Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{}})
 		_ = open.Close()
 		if err != nil || out.String() != "80x24" {

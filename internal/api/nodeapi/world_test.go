@@ -308,7 +308,7 @@ func text(s string) http.Handler {
 // runtimeFake serves streams with the very library that containerd does.
 type runtimeFake struct {
 	server  streaming.Server
-	headers chan http.Header // of the requests for streams, if somebody reads them
+	headers chan http.Header // of the requests for streams, if a test reads them
 }
 
 func newRuntimeFake(t *testing.T) *runtimeFake {

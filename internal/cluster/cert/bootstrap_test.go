@@ -125,7 +125,7 @@ func TestABootstrapKubeconfigThatIsReplacedIsRead(t *testing.T) {
 		t.Fatalf("it asked with %q", got)
 	}
 
-	// when somebody writes another one, then that is shown
+	// when the file is replaced, then the new credentials are used
 	write(t, c.BootstrapKubeconfig, kubeconfig("new"))
 	deadline := time.After(30 * time.Second)
 	for got := ""; got != "Bearer new"; {

@@ -7,9 +7,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The first handler logs. The second slows down whoever has many errors, by the
-	// time since the last one in the whole program: in a test with a clock of its own
-	// that can be twenty years.
+	// The first handler logs. The second sleeps when errors come fast, by the time since the last
+	// one in the whole program: in a synctest bubble that can be twenty years.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	m.Run()
 }

@@ -134,7 +134,7 @@ func TestAMirrorIsCreatedKeptAndRenewed(t *testing.T) {
 		p := static()
 		m.Ensure(p, nil)
 		wantServed(t, s, "create mirror-1")
-		m.Ensure(p, nil) // the source has not told of it yet
+		m.Ensure(p, nil) // the source has not delivered it yet
 		m.Ensure(p, s.mirror())
 		wantServed(t, s, "")
 

@@ -24,7 +24,7 @@ type patient struct {
 	calls  []HungCall
 	stuck  bool // the sync loop is
 	asked  int
-	shown  []string // what the node was told, each time it was something else
+	shown  []string // the reported states, each time that one changed
 }
 
 var errNoConnection = errors.New("no connection")
@@ -197,7 +197,7 @@ func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
 				if !strings.HasPrefix(shown, "runtime: ") || strings.Contains(shown, "network") {
 					t.Errorf("told %q", shown)
 				}
-				// It comes back, and nobody notices.
+				// The runtime comes back, without a hint.
 				p.becomes(false, func() { p.silent, p.hangs = nil, false })
 				after(12 * time.Second)
 				if now, _ := p.take(); now != shown+", runtime ready" {

@@ -124,7 +124,7 @@ func TestReadyFollowsRuntimeAndNetworkWithinASecond(t *testing.T) {
 		b.SetPressure(Pressure{Memory: true})
 		b.SetShutdown(errors.New("power"))
 		synctest.Wait()
-		// Two goroutines tell of them: in which order is nobody's business.
+		// Two goroutines record them, in any order.
 		got, want := b.events.take(), []string{"Normal NodeNotReady", "Normal NodeReady", "Normal Shutdown", "Normal NodeHasInsufficientMemory", "Normal NodeNotReady"}
 		if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("events %q", got)
@@ -199,7 +199,7 @@ func TestARestartIsNoNews(t *testing.T) {
 		b.SetNetwork(nil)
 		synctest.Wait()
 
-		// Then nobody sees a node that is not ready.
+		// Then the Node is never shown as not ready.
 		b.expect("at the first word", "patch nodes/status")
 		got := b.shown()
 		if c := find(got.Status.Conditions, v1.NodeReady); c.Status != v1.ConditionTrue || !c.LastTransitionTime.Equal(&since) {

@@ -119,7 +119,7 @@ func TestAllocatableIsWhatIsLeft(t *testing.T) {
 		"ephemeral-storage":  {"100Gi", "90Gi"},
 		"hugepages-2Mi":      {"1Gi", "1Gi"},
 		"pods":               {"40", "40"},
-		"example.com/dongle": {"3", "3"}, // somebody else's
+		"example.com/dongle": {"3", "3"}, // of another program
 	} {
 		capacity, allocatable := got.Capacity[name], got.Allocatable[name]
 		if capacity.Cmp(quantity(want[0])) != 0 || allocatable.Cmp(quantity(want[1])) != 0 {

@@ -70,7 +70,7 @@ func TestAVolumeThatIsTakenOffAndPutBackIsShownAgainFirst(t *testing.T) {
 		b.SetVolumesInUse(nil, true)
 		after(2 * time.Second)
 
-		// When it is wanted again, then nobody believes what the server showed before.
+		// When it is wanted again, then the earlier answer of the server does not count.
 		b.SetVolumesInUse([]v1.UniqueVolumeName{"a"}, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -99,7 +99,7 @@ func TestARestartKnowsWhatIsInUse(t *testing.T) {
 				t.Errorf("in use: %q, want %q", got, want)
 			}
 		}
-		// What nobody has said anything of stays, and so does all else while not all is known.
+		// Volumes that were not reported stay in the list while the report is not complete.
 		inUse("gone", "kept")
 		b.SetVolumesInUse([]v1.UniqueVolumeName{"kept", "more"}, false)
 		inUse("gone", "kept", "more")

@@ -223,7 +223,8 @@ func TestAConnectionThatBreaksDuringAShutdown(t *testing.T) {
 		if l.held() != 0 {
 			t.Fatal("the machine is held up by nothing")
 		}
-		// when the shutdown is cancelled while nobody listens, then that is found out
+		// when the shutdown is cancelled while there is no connection, then the next connection
+		// finds out
 		l.mu.Lock()
 		l.missing, l.preparing = false, false
 		l.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// Whatever runs, those who are preempted are enough, needed, and nobody who
-// must stay.
+// Whatever runs, the preempted pods free enough, each of them is needed, and none of them must
+// stay.
 func TestEveryPreemptionKeepsToTheRules(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(1000) {

@@ -37,8 +37,8 @@ func TestAPodIsDueOnce(t *testing.T) {
 	})
 }
 
-// A time that a runtime told, or that was read from a disk, is one of the clock on the
-// wall. If that is set back by a day, a pod would wait for a day.
+// A time that the runtime reports, or that was read from disk, is of the wall clock. If that is set
+// back by a day, a pod must not wait for a day.
 func TestAClockThatIsSetHoldsNobodyUp(t *testing.T) {
 	q := newDueQueue()
 	onTheWall := time.Now().Add(time.Minute).Round(0)

@@ -36,7 +36,7 @@ func TestPodsWaitForARuntimeThatHangsAndTheLoopDoesNot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n, release, before := hungNode(t)
 		defer n.stop()
-		n.becomes(func(m *admit.Node) { m.ShuttingDown = true }) // nobody new would be admitted
+		n.becomes(func(m *admit.Node) { m.ShuttingDown = true }) // a new pod would be rejected
 		reads, sandboxes := n.runtime.Calls("Pod"), n.runtime.Calls("RunSandbox")
 
 		// when an hour passes, then pods are shown, nothing is asked for, and the loop goes round

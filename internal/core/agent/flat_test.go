@@ -284,8 +284,8 @@ var phases = []struct {
 	}},
 }
 
-// atOnce is wants for many pods. The watchers do not read meanwhile, and then are told the
-// outcome: else it would be chance how many steps on the way they see.
+// atOnce is wants for many pods. The watchers do not read meanwhile, and then receive the outcome:
+// else the number of intermediate states that they see would depend on chance.
 func (n *flatNode) atOnce(pods ...*v1.Pod) {
 	n.watchers.pause()
 	n.wants(pods...)

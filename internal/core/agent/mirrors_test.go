@@ -118,7 +118,7 @@ func TestAStaticPodThatEndedBeforeTheAgentCameHasAMirror(t *testing.T) {
 	})
 }
 
-// Nobody may have been told that a mirror is gone: it was deleted before it was seen.
+// The deletion of a mirror may cause no event: it was deleted before the watch saw it.
 func TestMirrorsAreAskedForFromTimeToTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
@@ -140,7 +140,7 @@ func TestTheMirrorOfAPodThatGoesIsNotMadeAgain(t *testing.T) {
 		n.binds(mirrorOf(static, "mirror"))
 		n.wants() // its manifest is gone, and it is being stopped
 		asked := n.expectMirrored(static, 0)
-		n.binds() // somebody deletes the mirror
+		n.binds() // a user deletes the mirror
 		n.agent.Remirror(t.Context())
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -48,7 +48,7 @@ func (n *node) preempted() int {
 // come at once for what becomes free.
 func TestRoomThatIsBeingMadeIsGivenToNobodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		// given a full node, and somebody who replaces each pod that fails
+		// given a full node, and a controller that replaces each pod that fails
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
 		n.hasProcessors("2")
@@ -72,7 +72,7 @@ func TestRoomThatIsBeingMadeIsGivenToNobodyElse(t *testing.T) {
 			n.binds(there...)
 		}
 
-		// then it runs as soon as those two have ended, and nobody else had to go
+		// then it runs as soon as those two have ended, and no other pod was preempted
 		n.expectPhase("static", v1.PodRunning)
 		if got := n.preempted(); got != 2 {
 			t.Errorf("%d pods were ended to make room, of %d", got, made)

@@ -74,7 +74,7 @@ func TestAReaderIsToldWhatChangedSinceItsVersion(t *testing.T) {
 		t.Errorf("it shows %s", second.Pods[0].Status.Phase)
 	}
 	expectChanges(t, n.since(second.Version), false, nil, nil)
-	// another reader, who comes later or reads slowly, is told the same
+	// another reader, which starts later or reads slowly, gets the same changes
 	expectChanges(t, n.since(first.Version), false, []string{"p1", "p3"}, []string{"p0"})
 	// one that went and came back did not go
 	n.upsert("p0")

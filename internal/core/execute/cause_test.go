@@ -76,7 +76,7 @@ func TestAPodThatEndedByItselfBeforeKeepsItsEnd(t *testing.T) {
 		p := web("a", "app")
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		n.settle(p)
-		n.exit(p, "app", 0) // and nobody has noticed yet
+		n.exit(p, "app", 0) // which was not observed yet
 		if got := n.endedBy(p, goesDown); got.Phase != v1.PodSucceeded || got.Reason != "" || hasDisruption(got) {
 			t.Fatalf("got %+v", got)
 		}

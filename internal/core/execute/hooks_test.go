@@ -63,7 +63,7 @@ func TestAPostStartHookWhosePodCanNotBeReadIsNotFailed(t *testing.T) {
 		}
 		have := n.have(p)
 
-		// when the runtime does not tell where the pod is, then the hook is still due
+		// when the runtime does not report the pod's IP, then the hook is still due
 		bell.rung, bell.err = nil, nil
 		n.runtime.Fail("Pod", pod.ErrNoAnswer)
 		if _, err := n.Sync(n.t.Context(), p, have); !errors.Is(err, pod.ErrNoAnswer) {

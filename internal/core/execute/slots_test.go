@@ -59,7 +59,7 @@ func TestCriticalPodsGoFirstThenTheOldest(t *testing.T) {
 				order = append(order, p.Name) // one at a time has the only slot
 				release()
 			}()
-			synctest.Wait() // whoever comes later does not go earlier for that
+			synctest.Wait() // the pods queue in this order, which does not count
 		}
 		release()
 		synctest.Wait()

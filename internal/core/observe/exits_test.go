@@ -73,7 +73,7 @@ func TestALogIsFollowedToTheEndOfItsContainer(t *testing.T) {
 				if isDone() {
 					t.Fatal("it ends because nobody knows of the container")
 				}
-				// then only its end is one, as soon as somebody knows of it
+				// then only its end is one, as soon as it was observed
 				seen.set(nil, end...)
 				statuses.Set("uid", v1.PodStatus{Message: "something else happened"})
 				if !isDone() {

@@ -13,7 +13,7 @@ func TestTheAuditFindsWhatNoEventTold(t *testing.T) {
 	withObserver(t, func(w *fixture) {
 		w.pods["same"], w.pods["ends"], w.pods["goes"] = pod.ContainerRunning, pod.ContainerRunning, pod.ContainerRunning
 		w.run()
-		w.expectChanged("ends", "goes", "same", "ends", "goes", "same") // nobody has looked at them yet
+		w.expectChanged("ends", "goes", "same", "ends", "goes", "same") // they were not read yet
 		for _, uid := range []pod.UID{"same", "ends", "goes"} {
 			w.fresh(uid, time.Time{})
 		}

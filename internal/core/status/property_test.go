@@ -42,7 +42,7 @@ func TestWhateverHappensAStatusMakesSense(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s := given(v1.RestartPolicyAlways, "app", "log").after("setup", "+net", "load").debug("shell")
 		s.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "lb"}}
-		// What somebody else wrote in the place of the status need not make sense either.
+		// A status that another program wrote need not make sense.
 		s.Pod.Status = v1.PodStatus{
 			Conditions:            []v1.PodCondition{{Type: "lb", Status: v1.ConditionTrue}},
 			InitContainerStatuses: []v1.ContainerStatus{{Name: "net", Ready: true, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}},

@@ -18,8 +18,8 @@ func TestTheWriterRepairsAnOverwrittenStatus(t *testing.T) {
 	})
 }
 
-// The watch lags: somebody overwrites the phase, and the next patch of ours, which is
-// about something else, is answered with that. No newer version will ever be shown.
+// The watch lags: another program overwrites the phase, and the answer to our next patch, which
+// concerns another field, shows that. No newer version will ever be delivered.
 func TestTheWriterRepairsWhatAnAnswerShows(t *testing.T) {
 	inBubble(t, 4, []string{"a"}, func(t *testing.T, s *server, w *Writer) {
 		p := s.pod("a")

@@ -489,7 +489,7 @@ func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
 	})
 }
 
-// What is refused is not sent again, so each time is the only one to tell of it.
+// A refused status is not sent again, so each refusal has to be logged.
 func TestEveryRefusalIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -37,7 +37,7 @@ func TestOnlyProcessesOfTheMachineAreFound(t *testing.T) {
 }
 
 func TestCommandLinesOfContainersAreNotRead(t *testing.T) {
-	// given a process of a container whose command line blocks whoever reads it
+	// given a process of a container whose command line blocks its readers
 	f := proctest.New(t)
 	f.Add(proctest.Process{PID: 20, Exe: "/bin/x", MountNamespace: "mnt:[9]"})
 	path := filepath.Join(f.Table().Dir, "20", "cmdline")

@@ -36,7 +36,7 @@ func TestOnlyTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// when somebody wants to take over, then they are told, and the process goes on
+	// when another process wants to take over, then it gets an error, and the holder goes on
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := TakeOver(ctx, root); err == nil || !strings.Contains(err.Error(), "can't be asked to end") {
@@ -67,7 +67,7 @@ func TestTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
 	}
 	go func() { _ = holder.Wait() }()
 
-	// when somebody takes over, then it ends, and they have the lock
+	// when another process takes over, then the holder ends, and the other has the lock
 	lock, err := TakeOver(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestARootHasOneHolder(t *testing.T) {
 		"as ever": func(string) {},
 		// No file can be made on a read-only disk: what is locked is the directory.
 		"without a file": func(root string) { mustDo(t, os.Remove(filepath.Join(root, lockFile))) },
-		// Whoever is in there may be gone for long, and its number somebody else's.
+		// The process in the file may have ended long ago, and its pid may have been reused.
 		"with a wrong pid":  func(root string) { mustDo(t, os.WriteFile(filepath.Join(root, lockFile), []byte("1\n"), 0o644)) },
 		"with an empty one": func(root string) { mustDo(t, os.WriteFile(filepath.Join(root, lockFile), nil, 0o644)) },
 	} {
@@ -108,7 +108,7 @@ func TestARootHasOneHolder(t *testing.T) {
 			mustDo(t, err)
 			damage(root)
 
-			// then nobody else gets it, and is told who has it
+			// then no other process gets the lock, and the error names its holder
 			_, err = Acquire(root)
 			if locked := (*HeldError)(nil); !errors.As(err, &locked) || locked.pid != os.Getpid() {
 				t.Errorf("got %v, want that %d has it", err, os.Getpid())

@@ -229,7 +229,7 @@ func TestAClaimIsReleased(t *testing.T) {
 	if got, err := m.Find(mine.Resolved); err != nil || got == nil || got.CgroupRoot != mine.CgroupRoot || got.Network.PodCIDR != o.PodCIDR() {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if again := m.mustAcquire(t, mine); again.ID() != o.ID() { // its own claim is in nobody's way
+	if again := m.mustAcquire(t, mine); again.ID() != o.ID() { // a claim does not conflict with itself
 		t.Errorf("got %v", again)
 	}
 	for range 2 {
@@ -346,7 +346,7 @@ func TestWhatIsSharedIsNotOwned(t *testing.T) {
 	if got, err := m.Find(mine.Resolved); err != nil || got != nil {
 		t.Errorf("it is recorded: %v, %v", got, err)
 	}
-	// and one that is in nobody's way has all
+	// and a claim without conflicts gets all
 	o, lacking, err = m.AcquireFree(m.claim(t))
 	if _, alone := o.Bridge(); err != nil || len(lacking) > 0 || !alone || !o.AllCgroups() || o.LogsDir() == "" {
 		t.Errorf("got %+v, %v, %v", o, lacking, err)
@@ -357,7 +357,7 @@ func TestWhatIsSharedIsNotOwned(t *testing.T) {
 	if o, _, err := m.AcquireFree(within); err == nil {
 		t.Errorf("got %+v", o)
 	}
-	// but for names that nobody can be sure of
+	// but names that another root may have, too, are not owned
 	shared := m.claim(t)
 	shared.SharedCgroup, shared.SharedBridge = true, true
 	if o = m.mustAcquire(t, shared); o.AllCgroups() {

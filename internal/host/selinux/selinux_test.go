@@ -73,7 +73,7 @@ func TestALabelIsMadeOfWhatIsAskedForAndWhatIsUsual(t *testing.T) {
 			t.Errorf("asked for %s, want %s: %v, %v", asked, want, err, readErr)
 		}
 	}
-	// and who asks for one that it does not know is told
+	// and a label that the policy does not know is an error
 	m := machineWith(t, map[string]string{"sys/fs/selinux/context/x": "", "usr/share/containers/selinux/contexts": "process = u:r:container_t:s0\n"})
 	if err := m.check(Label{Type: "lost_t"}); err == nil || !strings.Contains(err.Error(), "does not know the label u:r:lost_t:s0") {
 		t.Errorf("got %v", err)

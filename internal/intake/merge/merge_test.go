@@ -187,7 +187,7 @@ func TestWhatMatters(t *testing.T) {
 			edited := first.DeepCopy()
 			test.edit(edited)
 			updates := m.Merge(set(pod.SourceAPI, edited), epoch)
-			// then that is told,
+			// then there is an update,
 			var ops []pod.Op
 			for _, u := range updates {
 				ops = append(ops, u.Op)
@@ -195,7 +195,7 @@ func TestWhatMatters(t *testing.T) {
 			if !slices.Equal(ops, test.want) {
 				t.Errorf("got %v, wanted %v", ops, test.want)
 			}
-			// and the newest version is known, told or not.
+			// and the newest version is known, with or without an update.
 			last := only(t, m.Merge(set(pod.SourceAPI), epoch), pod.Remove)
 			if last.ResourceVersion != edited.ResourceVersion || len(last.ManagedFields) != len(edited.ManagedFields) {
 				t.Error("an old version was held")

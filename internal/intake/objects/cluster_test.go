@@ -34,7 +34,7 @@ func TestServicesOfANamespace(t *testing.T) {
 		s.fail(errDown)
 		n := startNode(t, s)
 
-		// Before they were read, nobody is told that there are none.
+		// Before the services were read, a read is an error, and not an empty list.
 		if _, err := n.Services(t.Context(), "shop"); err == nil || !strings.Contains(err.Error(), "services of the cluster were not read yet") {
 			t.Errorf("have %v", err)
 		}
@@ -145,7 +145,7 @@ func TestARuntimeClassThatChangedWhileTheServerWasAway(t *testing.T) {
 		if _, err := n.RuntimeClass(t.Context(), "gvisor"); err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "not read yet") {
 			t.Errorf("have %v", err)
 		}
-		// It asked in vain, so it is told.
+		// The pod's read failed, so the pod is enqueued.
 		s.fail(nil)
 		time.Sleep(5 * time.Second)
 		if enqueued := n.news(); enqueued != "p" {

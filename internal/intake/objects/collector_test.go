@@ -54,7 +54,7 @@ func TestObjectsOfTwoSourcesArePutTogether(t *testing.T) {
 		if !done {
 			t.Error("it waits for ever")
 		}
-		// From then on nobody waits.
+		// From then on nothing waits.
 		http(t.Context(), nil)
 		file(t.Context(), []runtime.Object{configMapOf("a", "2")})
 		want("a=1", "a=2")

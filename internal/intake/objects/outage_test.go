@@ -34,7 +34,7 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(began) != getTimeout {
 					t.Errorf("after %s: %v", time.Since(began), err)
 				}
-				// The pod was told that it could not be read, so it is told when it is.
+				// The pod's read failed, so the pod is enqueued once the object can be read.
 				s.fail(nil)
 				time.Sleep(time.Minute)
 				if enqueued := n.news(); enqueued != "p" {
@@ -57,7 +57,7 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 			if _, err := n.ConfigMap(t.Context(), "default", "a"); err == nil || !strings.Contains(err.Error(), "has not answered within 10s") {
 				t.Errorf("have %v", err)
 			}
-			// Nor for an object that nobody refers to any more.
+			// Nor for an object that no pod refers to any more.
 			began := time.Now()
 			time.AfterFunc(time.Second, func() { n.Unregister("p") })
 			if _, err := n.ConfigMap(t.Context(), "default", "a"); err == nil || time.Since(began) != time.Second {

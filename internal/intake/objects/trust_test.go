@@ -94,7 +94,8 @@ func TestTrustBundlesAreWatchedWhileAPodHasSome(t *testing.T) {
 			t.Errorf("what is watched is asked for: %q", asked)
 		}
 
-		// When one changes, then they are told at once, and of the same not again.
+		// When a bundle changes, then the pods are enqueued at once, and not again for the same
+		// content.
 		s.put(bundle("a", "", "3"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p q" {

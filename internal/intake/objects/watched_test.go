@@ -106,7 +106,7 @@ func TestPodsAreToldWhenTheContentChanges(t *testing.T) {
 		if c := n.want(t, "a", "2"); c.Labels["x"] != "y" || len(c.Annotations) != 1 {
 			t.Errorf("have %v", c)
 		}
-		// A watch that ends is taken up again, and nothing is told.
+		// A watch that ends is resumed, and no pod is enqueued.
 		s.asked("configmaps")
 		s.cut()
 		wantNews("")

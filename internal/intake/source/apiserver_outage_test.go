@@ -147,8 +147,8 @@ func TestAPISourceNoticesABackup(t *testing.T) {
 	})
 }
 
-// Nothing is told by a watch from a version that the server has not got to yet, and
-// so somebody else may have to say that the server's data is other data.
+// A watch from a version that the server has not reached yet delivers nothing. So another part of
+// the agent may have to report that the server's data was replaced.
 func TestAPISourceListsAnewWhenItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newAPIServer(t)

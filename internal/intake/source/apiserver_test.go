@@ -266,7 +266,7 @@ func TestAPISourceGathersABurst(t *testing.T) {
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("it waited for %s", waited)
 		}
-		// When many come while nobody reads, the reader gets them as one.
+		// When many changes come while there is no reader, the reader gets them as one snapshot.
 		for i := range 90 {
 			server.put(fmt.Sprint("p", i), "x")
 			time.Sleep(time.Millisecond)
@@ -371,7 +371,7 @@ func TestAPISourceResumesALostWatch(t *testing.T) {
 		server.put("a", "x:2")
 		wantNext(t, out, "SET a=x:2")
 
-		// 410: all pods are listed, and if nothing is new, nothing is told.
+		// 410: all pods are listed, and if nothing is new, no snapshot is sent.
 		server.asked()
 		server.expire()
 		wantNone(t, out, time.Minute)

@@ -190,7 +190,7 @@ func TestABurstIsOneSnapshot(t *testing.T) {
 		if took := time.Since(began); took > 3*quietInterval {
 			t.Errorf("it took %s", took)
 		}
-		// Other files are nobody's business.
+		// Other files are ignored.
 		write(t, r.file("d.yaml"), web("d", "1"))
 		r.event("d.yaml.swp")
 		wantNone(t, out, 10*time.Second)
@@ -330,7 +330,7 @@ func TestAFileThatStaysOpenIsRefusedAndKeepsItsPod(t *testing.T) {
 		out, stop := r.start()
 		wantNext(t, out, "SET a-n=1")
 
-		// when somebody begins to write a file, and does not come to an end
+		// when a program begins to write a file, and does not finish
 		file, err := os.Create(r.file("a.yaml"))
 		must(t, err)
 		defer file.Close()
@@ -578,7 +578,7 @@ func TestEditedWhileAwayIsNotSentInItsOldVersion(t *testing.T) {
 	})
 }
 
-// A folder on a server that does not answer can't be told from one that is slow.
+// A folder on a server that does not answer can't be distinguished from a slow one.
 func TestAFolderThatDoesNotAnswerIsUnreadable(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		write(t, r.file("a.yaml"), web("a", "1"))

@@ -250,7 +250,7 @@ func TestNobodyIsToldTheSecretsOfAURL(t *testing.T) {
 	}
 }
 
-// Who redirects to another host does not tell it the query, by which it was asked.
+// A redirect to another host does not pass on the query, which may hold credentials.
 func TestARedirectDoesNotTellTheQuery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, web("a", "1"))

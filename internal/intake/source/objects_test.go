@@ -112,7 +112,7 @@ func TestObjectsOfAFolder(t *testing.T) {
 			t.Errorf("there is more: %s", <-s.said)
 		}
 
-		// when the pod alone is edited, then it is another one, and they are not told
+		// when the pod alone is edited, then it is another pod, and the objects are not sent again
 		write(t, r.file("a.yaml"), web("a", "2")+"---\n"+settings("c", "y")+"---\n"+hush("s", "x"))
 		r.event("a.yaml")
 		s.want("SET a-n=2")

@@ -60,7 +60,7 @@ func TestALogThatCanNotBeWrittenIsUnwell(t *testing.T) {
 		if err := l.Output.Check(time.Now()); err != nil {
 			t.Errorf("nothing was written yet: %v", err)
 		}
-		// given a line that nobody takes
+		// given a line that is not read
 		done := make(chan struct{})
 		go func() {
 			l.Info("one")
@@ -74,7 +74,7 @@ func TestALogThatCanNotBeWrittenIsUnwell(t *testing.T) {
 		if err := l.Output.Check(time.Now()); err == nil || !strings.Contains(err.Error(), "for 1m0s") {
 			t.Errorf("a line that nobody takes: got %v", err)
 		}
-		// when somebody takes it, then all is well, until they go
+		// when it is read, then writes succeed, until the reader closes
 		if _, err := read.Read(make([]byte, 1<<10)); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestALogThatCanNotBeWrittenIsUnwell(t *testing.T) {
 	})
 }
 
-// A terminal that was stopped, or a pipe that nobody reads, must not stop who logs.
+// A terminal that was stopped, or a pipe without a reader, must not block callers of the log.
 func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given an output that takes nothing
@@ -111,7 +111,7 @@ func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 		if l.Output.size > maxQueued {
 			t.Errorf("%d bytes wait", l.Output.size)
 		}
-		// and nobody waits for long at the end
+		// and the flush at the end does not wait for long
 		l.Output.Flush(FlushTimeout)
 		if took := time.Since(began); took > waitTimeout+FlushTimeout {
 			t.Errorf("it took %s", took)

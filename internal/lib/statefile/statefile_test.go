@@ -75,7 +75,8 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 					t.Errorf("the log has %d lines:\n%s", lines, log.String())
 				}
 
-				// when there is room and the keeper is told, then the newest is there at once
+				// when there is room and Retry is called, then the newest content is on disk at
+				// once
 				d.err = nil
 				k.Retry()
 				synctest.Wait()

@@ -36,7 +36,7 @@ func makePod(t *testing.T, p *Pods) {
 }
 
 func TestAllPodsOfV1AreLimitedTogether(t *testing.T) {
-	// given a machine on which somebody has limited the processors for pods
+	// given a machine on which an administrator has limited the processors for pods
 	m := v1Machine(t, "cpu", "memory", "pids", "hugetlb")
 	m.has(map[string]string{
 		"cpu/berth/cpu.shares": "1024", "cpu/berth/cpu.cfs_quota_us": "150000", "cpu/berth/cpu.cfs_period_us": "100000",

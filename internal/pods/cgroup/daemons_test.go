@@ -28,7 +28,7 @@ func TestDaemonsAreLimitedToWhatIsReserved(t *testing.T) {
 		"cpu/kube/cpu.shares": "256", "memory/kube/memory.limit_in_bytes": "4096", "pids/kube/pids.max": "9", "hugetlb/kube/hugetlb.2MB.limit_in_bytes": "7",
 	})
 
-	// a cgroup that nobody made is an error that names it
+	// a cgroup that does not exist is an error that names it
 	if err := pods.LimitDaemons(t.Context(), "/systems", render.Cgroup{Shares: 2}); err == nil || !strings.Contains(err.Error(), "there is no cgroup /systems") {
 		t.Errorf("got %v", err)
 	}

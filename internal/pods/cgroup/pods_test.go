@@ -175,7 +175,7 @@ func TestCgroupsOfOthersAreLeftAlone(t *testing.T) {
 func TestInASharedCgroupNothingIsKilled(t *testing.T) {
 	m := v1Machine(t, "cpu")
 	m.has(map[string]string{
-		"cpu/berth/poda/cgroup.procs": strconv.Itoa(os.Getpid()) + "\n", // whoever ends it ends the test
+		"cpu/berth/poda/cgroup.procs": strconv.Itoa(os.Getpid()) + "\n", // a kill of this process would end the test
 		"cpu/berth/cpu.shares":        "1024",
 	})
 	mkdir(t, m.dir, "cpu/berth/podb")

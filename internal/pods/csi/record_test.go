@@ -66,7 +66,7 @@ func TestARecordThatCantBeReadHoldsUpNobody(t *testing.T) {
 }
 
 func TestAVolumeIsNotUnstagedThatAnUnknownPodMayHave(t *testing.T) {
-	// given a pod with a volume of which nobody knows the name, as a kubelet stages it
+	// given a pod with a volume whose name is not known, as a kubelet stages it
 	w := newWorld(t)
 	a, b := w.request("a", "h"), w.request("b", "h")
 	w.mount(a)
@@ -133,7 +133,7 @@ func TestADeviceOfWhichNothingIsKnown(t *testing.T) {
 	spoil(t, r.Dir)
 	spoil(t, w.copyDir(r))
 
-	// What can be done without its driver is done, and the rest is told.
+	// What can be done without its driver is done, and the rest is logged.
 	w.unmount(r)
 	w.expect("take off a")
 	if left, err := filepath.Glob(w.cfg.PluginsDir + "/kubernetes.io/csi/volumeDevices/publish/*"); len(left) > 0 || err != nil {
@@ -142,7 +142,7 @@ func TestADeviceOfWhichNothingIsKnown(t *testing.T) {
 	if !strings.Contains(log.String(), "unmounted without its driver") || !strings.Contains(log.String(), w.copyDir(r)) {
 		t.Error(&log)
 	}
-	// It is told by each agent, and whatever is attached stays so.
+	// Each agent logs it again, and an attached volume stays attached.
 	log.Reset()
 	w.restart()
 	w.register()
@@ -150,7 +150,7 @@ func TestADeviceOfWhichNothingIsKnown(t *testing.T) {
 	if !strings.Contains(log.String(), w.copyDir(r)) {
 		t.Error(&log)
 	}
-	// It holds up nobody, and the next pod that has the volume brings it in order.
+	// No other volume waits for it, and the next pod that has the volume repairs its record.
 	other := w.request("b", "other")
 	w.mount(other)
 	w.unmount(other)

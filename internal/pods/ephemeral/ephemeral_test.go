@@ -88,7 +88,7 @@ func TestFilesThatAreBroken(t *testing.T) {
 	if s := open(t, path); names(s, "u-2") != "b" {
 		t.Errorf("got %q", names(s, "u-2"))
 	}
-	// A disk that can't be written keeps nobody from looking into a pod.
+	// A disk that can't be written does not prevent debugging.
 	s := open(t, filepath.Join("/proc", "debug.json"))
 	if err := s.Add("u-1", container("a")); err != nil || names(s, "u-1") != "a" {
 		t.Errorf("got %v, and %s", err, names(s, "u-1"))

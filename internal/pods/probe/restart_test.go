@@ -47,7 +47,7 @@ func TestWhatIsKnownOutlivesTheAgent(t *testing.T) {
 		second := newWorld(t, path)
 		const deadText = "started=- ready=- dead=liveness probe failed: no good grace=5"
 
-		// Then all is known even before anybody has watched
+		// Then all results are known even before Watch was called
 		second.expectHealth("w", "started=true ready=true dead=")
 		second.expectHealth("d", deadText)
 		second.expectHealth("y", "started=- ready=false dead=")
@@ -62,7 +62,7 @@ func TestWhatIsKnownOutlivesTheAgent(t *testing.T) {
 		second.expectHealth("g", "started=- ready=- dead=")
 		second.pass(10 * time.Second)
 
-		// And nobody asks whether it has started, nor whether the dead one lives
+		// And no startup probe runs, nor a probe of the dead container
 		var asked []string
 		for _, c := range second.calls {
 			_, what, _ := strings.Cut(c, " ")
@@ -72,7 +72,7 @@ func TestWhatIsKnownOutlivesTheAgent(t *testing.T) {
 		if want := []string{"w live", "w ready", "y ready"}; !slices.Equal(asked, want) {
 			t.Errorf("asked: %q, want %q", asked, want)
 		}
-		// And only what is new is told
+		// And only new results are sent
 		if len(second.results) != 1 || !strings.HasSuffix(second.results[0], " y readiness true") {
 			t.Errorf("results: %q", second.results)
 		}
@@ -231,8 +231,8 @@ func TestAFileThatCantBeWrittenIsTriedAgainAndToldOnce(t *testing.T) {
 	})
 }
 
-// A restarted agent must know what the one before has told, even if that was killed
-// the moment after.
+// A restarted agent must know the results that the one before has sent, even if that was killed the
+// moment after.
 func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "probes.json")
@@ -257,7 +257,7 @@ func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
 	})
 }
 
-// Whoever asks before the loop of the agent is told must not know more than the disk.
+// A reader that asks before the sync loop got a result must not know more than the disk.
 func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given a container whose first turn has come
@@ -269,7 +269,7 @@ func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
 		if !ok {
 			t.Fatal("there is nothing to ask")
 		}
-		// When it has answered, then nobody can read it, not even after another sync
+		// When it has answered, then no reader gets the result, not even after another sync
 		if _, health, _ := w.recordResult(t.Context(), turn, q, success("")); health == nil || !*health.Ready {
 			t.Fatalf("nothing has changed: %v", health)
 		}

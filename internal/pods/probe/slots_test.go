@@ -142,7 +142,7 @@ func TestWhoIsNext(t *testing.T) {
 	c := func(uid pod.UID, asks kind, late bool) *command { return &command{uid: uid, kind: asks, late: late} }
 	for name, tc := range map[string]struct {
 		running, waiting []*command
-		want             int // -1: nobody
+		want             int // -1: none
 	}{
 		"nobody waits":        {nil, nil, -1},
 		"the first":           {nil, []*command{c("a", readiness, false), c("b", readiness, false)}, 0},

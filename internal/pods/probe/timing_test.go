@@ -195,7 +195,7 @@ func TestNoMoreCommandsAtATimeThanAllowed(t *testing.T) {
 func TestWhenNobodyTakesAResultTheProbeWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.stopRun()
-		// Given a manager whose results nobody reads
+		// Given a manager whose results are not received
 		other := newWorld(t, "")
 		ended := make(chan struct{})
 		ctx, cancel := contextOf(t)

@@ -92,7 +92,7 @@ func TestIDsThatNoPodCanHaveAreRefused(t *testing.T) {
 }
 
 func TestTheProgramOfTheMachineIsAsked(t *testing.T) {
-	// given one that knows whom it is asked for, and nobody else
+	// given a program that answers for one user only
 	dir := t.TempDir()
 	const script = `#!/bin/sh
 [ "$*" = "-g kubelet" ] && echo "0: kubelet 65536 65536" && exit
@@ -168,7 +168,7 @@ func TestUntilTheRangeIsKnownNobodyIsGivenAny(t *testing.T) {
 		return render.IDs{First: 1 << 20, Count: 1 << 20}, answer
 	})
 
-	// then that pod is fine, and nobody else is
+	// then that pod keeps its IDs, and other pods get an error
 	if got := take(t, m, "old"); got != old || asked > 0 {
 		t.Errorf("it had %v, and has %v, after %d questions", old, got, asked)
 	}

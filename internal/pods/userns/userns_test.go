@@ -48,7 +48,7 @@ func TestEachPodHasItsOwnIDsAndKeepsThem(t *testing.T) {
 			t.Errorf("b has %v, and had %v", got, b)
 		}
 	}
-	// then nobody else gets them
+	// then no other pod gets them
 	if c := take(t, again, "c"); c.First != 3*65536 {
 		t.Errorf("c has %v", c)
 	}
@@ -167,7 +167,7 @@ func TestNoIDsOfPodsOfOtherAgentsAreGiven(t *testing.T) {
 		t.Errorf("e has %v, and b had less and is gone", e)
 	}
 
-	// and what can't be read over there stands in nobody's way here
+	// and a record that can't be read there does not prevent anything here
 	if err := os.WriteFile(filepath.Join(dirs[1], "d", fileName), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

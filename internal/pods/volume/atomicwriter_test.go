@@ -56,8 +56,8 @@ func TestReadersNeverSeeAMix(t *testing.T) {
 	}
 }
 
-// read reads as a careful program does: it takes the directory that ..data leads
-// to, once, and reads all files in it. It is told if that was removed meanwhile.
+// read reads as a careful program does: it resolves ..data once, and reads all files in that
+// directory. It returns false if the directory was removed meanwhile.
 func read(t *testing.T, dir string) bool {
 	root, err := os.OpenRoot(filepath.Join(dir, "..data"))
 	if errors.Is(err, fs.ErrNotExist) {

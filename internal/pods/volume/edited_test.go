@@ -32,7 +32,7 @@ func TestAnEditedVolumeIsAnotherOne(t *testing.T) {
 	})
 	t.Run("while it is away", func(t *testing.T) {
 		w := newWorld(t)
-		mustFollowEdits(w, w.restart, volumekind.NFS.Dir()) // a directory that nobody has goes with the pod
+		mustFollowEdits(w, w.restart, volumekind.NFS.Dir()) // a directory without a volume is removed with the pod
 	})
 }
 

@@ -56,7 +56,7 @@ func TestAVolumeForOnePodIsHadByOnePod(t *testing.T) {
 			w.setup(first)
 			w.setupFails(second, inUse)
 
-			// when the first is gone, then the other is told, and gets it
+			// when the first is gone, then the other is enqueued, and gets the volume
 			if err := w.m.Teardown(t.Context(), first.UID); err != nil {
 				t.Fatal(err)
 			}

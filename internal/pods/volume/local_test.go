@@ -92,7 +92,7 @@ func TestMountOptionsOfALocalVolume(t *testing.T) {
 	if want := []string{"bind " + disk + " noexec,rw"}; !slices.Equal(w.mounter.done, want) {
 		t.Errorf("%q, want %q", w.mounter.done, want)
 	}
-	// what can't be is told
+	// options that a bind mount can't have cause a warning
 	if len(w.warned) != 1 || !strings.HasPrefix(w.warned[0], "u-1: UnsupportedMountOption: The mount options discard,data=ordered of volume disk") {
 		t.Errorf("%q", w.warned)
 	}

@@ -29,7 +29,7 @@ func TestAVolumeThatADriverMakes(t *testing.T) {
 	w := newWorld(t)
 	p := withGroup(podWith(csiVolume()), someGroup())
 	w.setup(p)
-	w.setup(p) // asks nobody again
+	w.setup(p) // makes no request again
 	if len(w.csi.requests) != 1 {
 		t.Fatal(w.csi.requests)
 	}
@@ -95,7 +95,7 @@ func TestAClaimOfACSIVolume(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
-	// one that waits to be attached is looked at again soon, since nobody tells
+	// a volume that waits to be attached is checked again soon, since nothing announces it
 	w.csi.fails = &csi.Waiting{What: "the volume to be attached to this node"}
 	q := podWith(claimVolume("data"))
 	q.UID = "u-2"

@@ -31,7 +31,7 @@ func TestRealUnmountNeedsNoProgramOfTheMachine(t *testing.T) {
 
 func TestRealUnmountInAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
-	at := MountPoint{Path: filepath.Join(dir, "at")} // of a kind that nobody told
+	at := MountPoint{Path: filepath.Join(dir, "at")} // of an unknown kind
 	link := filepath.Join(dir, "link")
 	if err := errors.Join(os.Mkdir(at.Path, 0o700), os.Symlink("at", link), unix.Mount("tmpfs", at.Path, "tmpfs", 0, "")); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestRealUnmountInAnotherProcess(t *testing.T) {
 	if mounted, err := kernel().IsMount(at.Path); !mounted || err != nil {
 		t.Fatal("it was unmounted by another name", err)
 	}
-	// when nobody uses it, then it goes, and only once
+	// when no process uses it, then it is unmounted, and only once
 	if err := kernel().Unmount(t.Context(), at); err != nil {
 		t.Error(err)
 	}
@@ -68,7 +68,7 @@ func TestRealUnmountInAnotherProcess(t *testing.T) {
 func TestRealUnmountIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	hang(t, dir)
-	below := filepath.Join(dir, "below") // on the way to it, somebody has to be asked
+	below := filepath.Join(dir, "below") // a path on a file system that hangs
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -107,7 +107,7 @@ func TestRealMountOptionsOfALocalVolume(t *testing.T) {
 	}
 	w.teardown(p)
 
-	// given one that is read-only, then nobody writes to it, also after a restart
+	// given a read-only volume, then no write succeeds, also after a restart
 	pv.Spec.MountOptions, pv.Annotations = nil, map[string]string{v1.MountOptionAnnotation: "ro,nodev"}
 	p.Spec.Containers[0].VolumeMounts = p.Spec.Containers[0].VolumeMounts[:1]
 	w.setup(p)
@@ -179,7 +179,7 @@ func TestRealTheKernelTellsWhatIsMountedOnAPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !mounted || id == 0 { // kernels before 6.8: the table told it
+		if !mounted || id == 0 { // kernels before 6.8: from the mount table
 			return
 		}
 		if direct, err := mountType(id); err != nil || direct != fstype {

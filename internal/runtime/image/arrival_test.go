@@ -48,7 +48,7 @@ func TestAPullTellsHowItComes(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		expect(progress.Progress{})
 
-		// when it is over, then nobody looks any more
+		// when it is over, then the progress is not polled any more
 		time.Sleep(5 * time.Second)
 		w.expectPresent(w.ask("a", v1.PullIfNotPresent))
 		looked := came

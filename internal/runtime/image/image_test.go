@@ -274,8 +274,8 @@ func TestAlwaysIsNotContentWithWhatIsThere(t *testing.T) {
 	}, app)
 }
 
-// Two containers of a pod have the same image. What one is told, or how it
-// fails, must not take anything from the other.
+// Two containers of a pod have the same image. The answer to one of them, or its failure, must not
+// affect the other.
 func TestTwoContainersOfOnePodDoNotGetInEachOthersWay(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		for range 3 { // first keeps failing to start, and asks again

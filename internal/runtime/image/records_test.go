@@ -130,13 +130,13 @@ func TestAnImageThatIsNotOnRecordIsForNobody(t *testing.T) {
 	full := filepath.Join(b.dir, "pulled", fileFor("new")+unfinished)
 	b.must(os.Mkdir(full, 0o700))
 
-	// when somebody pulls
+	// when a pod pulls
 	b.must(b.Begin(app, ""))
 	if err := b.End(app, "localhost/app", "new", b.secret("alice")); err == nil {
 		t.Fatal("nobody was told")
 	}
 
-	// then it is for nobody, by none of its names, also if another pull fails
+	// then no pod may use the image, by any of its names, also if another pull fails
 	b.expect(false, false)
 	other := func() bool {
 		return b.Allows("localhost/app@sha256:1", "localhost/app", "new", func() PodCredentials { return PodCredentials{} })
@@ -175,7 +175,7 @@ func TestBrokenFilesStopNobody(t *testing.T) {
 			b.must(os.WriteFile(filepath.Join(b.dir, file), []byte(text), 0o600))
 		}
 
-		// when the agent starts, then it does, says so once, and lets nobody in
+		// when the agent starts, then it does, logs it once, and no pod may use the image
 		b.restart()
 		for range 3 {
 			b.expect(false, false)

@@ -116,7 +116,7 @@ func TestAllGoesThatCanBeSparedWhenTheDiskIsShort(t *testing.T) {
 		go c.Run(ctx)
 		time.Sleep(3 * time.Minute)
 
-		// when the disk is short of something, then those go at once that nobody uses
+		// when the disk is short of something, then unused images are removed at once
 		short <- struct{}{}
 		synctest.Wait()
 		c.mu.Lock()
@@ -171,7 +171,7 @@ func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 			}
 		}
 
-		// then the first look warns nobody, and those that follow do, in the same words
+		// then the first failed round causes no warning, and the following do, with the same text
 		after(0, func() { go c.Run(ctx) })
 		full := "the disk of the images is 90% full, and should come down to 60%"
 		after(2, func() {}, "FreeDiskSpaceFailed: "+full, "ImageGCFailed: "+full, "FreeDiskSpaceFailed: "+full, "ImageGCFailed: "+full)
@@ -179,7 +179,7 @@ func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 		// when something else is wrong, then it says that
 		after(1, func() { w.broken = errors.New("no disk") }, "ImageGCFailed: no disk")
 
-		// when all is well, then nobody is warned, nor of a failure that does not last
+		// when rounds succeed, then there is no warning, nor for a single failure
 		after(2, func() { w.broken, w.used = nil, nil })
 		after(1, func() { w.broken = errors.New("no disk") })
 		after(1, func() { w.broken = nil })

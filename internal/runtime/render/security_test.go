@@ -88,7 +88,7 @@ func TestWhatTheMachineHidesIsHidden(t *testing.T) {
 	p := webPod()
 	n := node
 	n.MaskedPaths = []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"}
-	for range 2 { // the list is nobody's to add to
+	for range 2 { // the shared list must not be changed
 		got, err := security(p, &p.Spec.Containers[0], Resolved{}, n)
 		if want := append(slices.Clone(maskedPaths), n.MaskedPaths...); err != nil || !slices.Equal(got.GetMaskedPaths(), want) {
 			t.Errorf("got %v, %v, want %v", got.GetMaskedPaths(), err, want)
@@ -107,7 +107,7 @@ func TestASandboxRunsAsItsPod(t *testing.T) {
 			RunAsUser: c.RunAsUser, RunAsGroup: c.RunAsGroup, SupplementalGroups: c.SupplementalGroups, SupplementalGroupsPolicy: c.SupplementalGroupsPolicy,
 		}
 	}
-	p := securePod() // of which one container is somebody else
+	p := securePod() // with one container of another user
 	p.Spec.SecurityContext.FSGroup = new(int64(7))
 	p.Spec.SecurityContext.SupplementalGroupsPolicy = new(v1.SupplementalGroupsPolicyStrict)
 	same(t, user(p), &runtimeapi.LinuxSandboxSecurityContext{
@@ -262,7 +262,7 @@ func TestAPodWithUsersOfItsOwn(t *testing.T) {
 		IDs: ids, Hosts: "/pods/1/etc-hosts", Mounts: []Mount{{HostPath: "/data", ContainerPath: "/data"}},
 	})
 	same(t, got.Linux.SecurityContext.NamespaceOptions.UsernsOptions, want)
-	for _, m := range got.Mounts { // or what is in them would belong to nobody
+	for _, m := range got.Mounts { // else their files would belong to nobody
 		if len(m.UidMappings) != 1 || m.UidMappings[0].HostId != 131072 || len(m.GidMappings) != 1 {
 			t.Errorf("%s is mapped by %v and %v", m.ContainerPath, m.UidMappings, m.GidMappings)
 		}

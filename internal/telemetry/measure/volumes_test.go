@@ -13,7 +13,7 @@ import (
 )
 
 func TestVolumesAreCountedByKind(t *testing.T) {
-	// Given a pod of whose volumes one is there, one is not, and one nobody wants
+	// Given a pod with one volume that is set up, one that is not, and one that no container mounts
 	secret := v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}
 	p := &v1.Pod{}
 	p.UID = "a"

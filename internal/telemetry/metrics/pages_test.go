@@ -299,7 +299,7 @@ func TestMetricsOfAPodThatIsGoneVanish(t *testing.T) {
 		p.Metrics.Probed(Probe{UID: "late", Namespace: "shop", Name: "late", Container: "app", Kind: "Liveness", Result: "failed"})
 	}
 
-	// One whose pod is not there any more is not told.
+	// A probe of a pod that is gone is left out.
 	text := scrape(t, p.Probes())
 	if strings.Contains(text, "late") || !strings.Contains(text, `pod_uid="uid-0"`) {
 		t.Errorf("got %s", text)

@@ -50,7 +50,7 @@ func TestManyReadersCostAsMuchAsOne(t *testing.T) {
 
 func TestAReaderThatGoesAwayDoesNotWait(t *testing.T) {
 	r := newWorld(t).reader(t)
-	r.turn <- struct{}{} // somebody measures
+	r.turn <- struct{}{} // a measurement is in progress
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 
@@ -175,7 +175,7 @@ func TestWhatHangsHoldsUpNobody(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 
-		// then a reader waits for a moment only, and nobody asks the stuck one twice.
+		// then a reader waits for a moment only, and the stuck file system is not asked twice.
 		if waited := time.Since(began) - 3*time.Minute; waited > 3*measureTimeout {
 			t.Errorf("waited %v", waited)
 		}

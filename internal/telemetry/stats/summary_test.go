@@ -20,13 +20,13 @@ func TestTheSummaryOfAPod(t *testing.T) {
 	w.podStats = []cri.PodStats{{Containers: []cri.ContainerStats{{ID: "id-web", Writable: cri.Filesystem{Used: new(uint64(4096)), Inodes: new(uint64(2))}}}}}
 	r := w.reader(t)
 
-	// when somebody asks,
+	// when a summary is requested,
 	s, err := r.Summary(t.Context(), false)
 	if err != nil || len(s.Pods) != 1 || len(s.Pods[0].Containers) != 1 {
 		t.Fatalf("got %+v, %v", s, err)
 	}
 
-	// then all of it is told, and nothing else.
+	// then it has all of it, and nothing else.
 	p, c := s.Pods[0], s.Pods[0].Containers[0]
 	if p.PodRef != (api.PodReference{Name: "web", Namespace: "shop", UID: "uid-web"}) || !p.StartTime.Equal(new(metav1.Unix(100, 0))) {
 		t.Errorf("the pod is %+v since %v", p.PodRef, p.StartTime)

@@ -121,7 +121,7 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 	}
 	took := time.Since(began)
 
-	// then nobody has waited, and of those that were kept there are few
+	// then no caller has waited, and few spans were kept
 	if took > 5*time.Second {
 		t.Errorf("%d spans took %s", many, took)
 	}
