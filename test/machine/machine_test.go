@@ -73,9 +73,8 @@ func newDisk(t *testing.T) string {
 	return disk
 }
 
-// start switches the machine on, and returns what the tests have printed once it is off.
-// What it wrote to its first disk is forgotten then. The kernel is told what is to be
-// other than usual.
+// start runs the machine, and returns the output of the tests once it is off. Its first disk keeps
+// nothing. kernelArgs are added to the command line of the kernel.
 func start(t *testing.T, data, kernelArgs string) (string, error) {
 	t.Helper()
 	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")

@@ -149,7 +149,7 @@ func TestKubectlReachesIntoPods(t *testing.T) {
 			}
 			return err
 		})
-		// The pod ends: kubectl is told.
+		// The pod ends, and kubectl gets an error.
 		pods.WithT(t).MustRemove("web")
 		select {
 		case <-forwarder.Ended():

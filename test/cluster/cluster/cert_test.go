@@ -97,8 +97,8 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 		kit.Kubectl(t, plane, "certificate", "approve", name)
 		mirror := kit.AwaitPod(t, admin, "early-three", "ready", kit.IsReady)
 
-		// Its certificates run out several times, and nobody notices. Those for its own
-		// API have to be approved each time.
+		// Its certificates expire several times, without an effect. Those for its own API have to
+		// be approved each time.
 		served := map[string]bool{}
 		for end := time.Now().Add(shortLife + 15*time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 			for _, r := range requestsFor(t, admin, certificatesv1.KubeletServingSignerName, "system:node:three") {

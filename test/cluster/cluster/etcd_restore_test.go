@@ -31,7 +31,7 @@ func TestANodeRegistersAgainAfterEtcdWasWiped(t *testing.T) {
 	kit.Must(t, plane.AwaitNodes(t.Context()))
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("later", "sleep"), "one"))
 	pods.Await("later", "ready", kit.IsReady)
-	// What nobody has bound to it any more is ended; what its own folder says runs on, and is shown.
+	// Pods that are no longer bound to it are ended; static pods run on, and are mirrored.
 	kit.AwaitNoProcess(t, kit.WaitTimeout, "wiped-web")
 	kit.MustKeepInstance(t, pods.Await("anchor-one", "ready", kit.IsReady), kit.InstanceOf(anchor))
 
@@ -64,12 +64,12 @@ func TestANodeFollowsAnEtcdThatWasRestoredFromABackup(t *testing.T) {
 	// When the server has the data of the backup again.
 	kit.Must(t, plane.RestoreEtcd(t.Context(), backup))
 
-	// Then new pods run, and those that nobody knows any more end.
+	// Then new pods run, and those that the API server does not know any more end.
 	kit.Must(t, plane.AwaitNodes(t.Context()))
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("new", "sleep"), "one"))
 	pods.AwaitWithin(kit.ShortTimeout, "new", "ready", kit.IsReady)
 	kit.AwaitNoProcess(t, kit.ShortTimeout, "restored-lost")
-	// What became of the others since then is told again.
+	// The statuses of the others since then are written again.
 	pods.AwaitWithin(kit.ShortTimeout, "ending", "failed", func(p *corev1.Pod) bool {
 		return kit.HasPhase(corev1.PodFailed)(p) && p.Status.ContainerStatuses[0].State.Terminated.ExitCode == 4
 	})

@@ -120,7 +120,7 @@ func TestTheNodeIsWatched(t *testing.T) {
 		return isReadyNode(n)
 	})
 
-	// When somebody labels it, that is known at once.
+	// When a user labels it, that is known at once.
 	select {
 	case <-m.changed: // that it was registered
 	default:
@@ -228,7 +228,7 @@ func TestTheNodeComesBackAfterEtcdWasWiped(t *testing.T) {
 	kit.Must(t, err)
 	awaitSnapshot(t, m, "after")
 
-	// And the outage is told in few lines.
+	// And the outage is logged in few lines.
 	if n := strings.Count(m.log.String(), "\n"); n > 20 {
 		t.Errorf("%d lines in the log", n)
 	}

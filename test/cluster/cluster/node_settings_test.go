@@ -157,7 +157,7 @@ func TestANodeIsAsItsOwnerWantsIt(t *testing.T) {
 	third := pods.Await("third", "ready", kit.IsReady)
 	refused(tolerant("fourth"), "OutOfpods")
 
-	// a status that somebody else writes is put right
+	// a status that another program writes is corrected
 	_, err = pods.Patch(t.Context(), "third", types.StrategicMergePatchType, []byte(`{"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status")
 	kit.Must(t, err)
 	right := pods.AwaitWithin(10*time.Second, "third", "put right", func(p *corev1.Pod) bool { return kit.IsReady(p) && p.Status.Phase == corev1.PodRunning })

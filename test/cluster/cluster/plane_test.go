@@ -92,7 +92,7 @@ func TestDataOutlivesThePartsThatKeepIt(t *testing.T) {
 		}
 	}
 
-	// Stopped, the API server answers nobody; started again, it has everything.
+	// Stopped, the API server does not answer; started again, it has everything.
 	kit.Must(t, plane.Stop(control.APIServer))
 	if _, err := admin.CoreV1().Pods("shop").Get(t.Context(), "web", kit.GetOptions); err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		t.Fatalf("the API server is stopped, and a request ends with: %v", err)

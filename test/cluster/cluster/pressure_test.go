@@ -124,7 +124,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 	pods.MustCreate(kit.OnNode(kit.WorkloadPod("steady", "sleep"), "short"))
 	steady := kit.InstanceOf(pods.Await("steady", "ready", kit.IsReady))
 
-	addImage(t, n, "localhost/spare:1") // nobody uses it
+	addImage(t, n, "localhost/spare:1") // no container uses it
 
 	// What has to be left is not for pods.
 	node.awaits("at first")

@@ -108,7 +108,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	pods := kit.PodsIn(t, admin, "default")
 	hears := &requestRecorder{t: t, refuse: toServices}
 
-	// Given a node that is not told of services, and a pod of it.
+	// Given a node that gets no services, and a pod of it.
 	kit.Must(t, kit.Retry(t.Context(), kit.WaitTimeout, func() error {
 		_, err := pods.Create(t.Context(), kit.OnNode(kit.WorkloadPod("early", "sleep"), "one"), kit.CreateOptions)
 		return err
@@ -177,7 +177,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 		}
 	}
 
-	// While nothing happens its status is written as often as it is told to, and its lease is renewed.
+	// While nothing happens its status is written as often as configured, and its lease is renewed.
 	quiet := hears.await(time.Now(), 3, "wrote its status", toNodeStatus)
 	for i := range quiet[1:] {
 		if gap := quiet[i+1].at.Sub(quiet[i].at); gap < report-update || gap > report+3*update {
@@ -186,7 +186,8 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	}
 	hears.await(quiet[0].at, 1, "renewed its lease", func(a asked) bool { return a.method == http.MethodPut && strings.Contains(a.path, "/leases/one") })
 
-	// When somebody writes there, it is put right with the next look, not with the next report.
+	// When another program changes the status, it is corrected at the next update, not at the next
+	// report.
 	if before, err := admin.CoreV1().Nodes().Get(t.Context(), "one", kit.GetOptions); err != nil || len(before.Status.Images) == 0 {
 		t.Errorf("it does not tell the image that was imported at its start: %v", err)
 	}

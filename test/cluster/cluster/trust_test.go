@@ -72,6 +72,6 @@ func TestWhatIsTrustedChangesAtOnce(t *testing.T) {
 	began := time.Now()
 	_, err = bundles.Update(t.Context(), b, metav1.UpdateOptions{})
 	kit.Must(t, err)
-	kit.Within(t, 5*time.Second, trusted(b.Spec.TrustBundle)) // it takes some milliseconds if nobody is in the way
+	kit.Within(t, 5*time.Second, trusted(b.Spec.TrustBundle)) // it takes some milliseconds on an idle machine
 	t.Logf("a change of what is trusted was seen after %s", time.Since(began))
 }

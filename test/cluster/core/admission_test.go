@@ -20,7 +20,8 @@ func asking(p *corev1.Pod, cpu string) *corev1.Pod {
 	return p
 }
 
-// A scheduler would not bind these. Whoever does it by hand is told by the node.
+// A scheduler would not bind these pods. For a pod that is bound by hand, the node reports the
+// reason.
 func TestTheNodeRefusesWhatItCanNotRun(t *testing.T) {
 	t.Parallel()
 	_, admin := kit.SharedNamespace(t, "refused")

@@ -71,7 +71,7 @@ func TestAPodIsDeletedWhileItsImageIsPulled(t *testing.T) {
 	kit.Must(t, err)
 	defer connection.Close()
 
-	// When the pod is deleted, nobody waits for the image.
+	// When the pod is deleted, it does not wait for the image.
 	kit.Must(t, pods.Delete(t.Context(), "pulling", metav1.DeleteOptions{}))
 	pods.AwaitWithin(kit.ShortTimeout, "pulling", "gone", kit.IsGone)
 }
@@ -92,7 +92,7 @@ func TestAPodThatNeverStartedIsDeleted(t *testing.T) {
 	kit.Must(t, pods.Delete(t.Context(), "imageless", metav1.DeleteOptions{}))
 	pods.AwaitWithin(kit.ShortTimeout, "imageless", "gone", kit.IsGone)
 
-	// Ten that are deleted before anybody could have looked at them.
+	// Ten pods that are deleted at once after their creation.
 	for i := range 10 {
 		name := fmt.Sprintf("hasty-%d", i)
 		pods.MustCreate(kit.OnNode(kit.WorkloadPod(name, "activity", name, "0s"), "one"))

@@ -46,7 +46,7 @@ func TestAPodIsNotRefusedForALabelThatTheNodeHasNotHeardOf(t *testing.T) {
 		t.Errorf("it was refused as %s: %s", p.Status.Reason, p.Status.Message)
 	}
 
-	// When nobody can tell it about itself, what it knows has to do.
+	// When the Node can't be read, the version at hand has to do.
 	way.Requests.Break(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/nodes") {
 			return false

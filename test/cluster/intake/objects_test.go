@@ -150,8 +150,8 @@ func referredTo(t *testing.T, admin kubernetes.Interface) {
 	kit.Must(t, err)
 }
 
-// A node gets at what its pods refer to with no more rights than a node has, and is told
-// when it changes, even if the API server was away or has lost everything.
+// A node reads the objects that its pods refer to with no more rights than a node has, and its pods
+// are enqueued when they change, even if the API server was away or has lost everything.
 func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	t.Parallel()
 	plane := kit.NewPlane(t)
@@ -185,7 +185,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	}
 	mustReadPlainObjects(t, node)
 
-	// When the missing one appears, and when another one changes, the pod is told.
+	// When the missing one appears, and when another one changes, the pod is enqueued.
 	_, err = admin.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metaOf("password"), StringData: map[string]string{"key": "hush"}}, kit.CreateOptions)
 	kit.Must(t, err)
 	t.Logf("a secret that appears is told after %s", node.awaitNews(t, p.UID, 5*time.Second))
@@ -207,7 +207,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 
 	// While the API server is away, what is known is there. When it is back, so are the news.
 	plane.Kill(control.APIServer)
-	time.Sleep(3 * time.Second) // the trouble of an outage comes with its length
+	time.Sleep(3 * time.Second) // backoffs grow with the length of an outage
 	mustHaveSetting(t, node, "2")
 	kit.Must(t, plane.Start(ctx, control.APIServer))
 	mustSet(t, admin, "3")

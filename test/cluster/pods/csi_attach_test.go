@@ -98,7 +98,7 @@ func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
 	pods.Await("a", "ready", kit.IsReady)
 	awaitInUse(t, admin, "one", "held")
 
-	// And, while there is no agent, another one, whose disk nobody ever mounts.
+	// And, while there is no agent, another pod, whose disk is never mounted.
 	n.Kill()
 	pods.MustCreate(kit.OnNode(kit.WithVolume(kit.WorkloadPod("b", "sleep"), claimed(t, admin, "default", "idle")), "one"))
 	attach(t, admin, 2)

@@ -48,7 +48,7 @@ func TestANodeWhoseRuntimeHangsSaysSoAndLives(t *testing.T) {
 	stopped := time.Now()
 	kit.Must(t, n.Start())
 
-	// Then the cluster is told why the node is not ready, and that it lives.
+	// Then the Node shows why it is not ready, and its lease is renewed.
 	why := seen.Await(corev1.ConditionFalse, stopped)
 	if !strings.Contains(why.Message, "container runtime not ready: ") || !strings.Contains(why.Message, "Status") || !strings.Contains(why.Message, "not answered for ") {
 		t.Errorf("it is not ready since %s", why.Message)

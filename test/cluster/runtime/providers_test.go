@@ -168,7 +168,7 @@ func TestPodsPullAsTheirServiceAccount(t *testing.T) {
 	start("stranger", "stranger")
 	awaitRefused(pods, "stranger", "authorization failed", `I miss \"serviceaccount\"`)
 
-	// when nobody can be asked who that account is, then containers of its pods start again all the same
+	// when the service account can't be read, then containers of its pods start again all the same
 	plane.Kill(control.APIServer)
 	before := kit.ProcessesWith(t, "providers-web")
 	for _, pid := range before {

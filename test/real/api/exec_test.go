@@ -91,7 +91,7 @@ func TestExec(t *testing.T) {
 		_ = cmd.Process.Kill()
 		t.Error("it goes on without its container")
 	}
-	// and none of that was anybody's mistake
+	// and none of that was logged as an error
 	if log, err := os.ReadFile(n.LogFile()); err != nil || strings.Contains(string(log), "level=ERROR") {
 		t.Errorf("the log tells of errors, %v:\n%s", err, log)
 	}
@@ -138,7 +138,7 @@ func TestExecOnATerminal(t *testing.T) {
 	user, program := openTerminal(t)
 	cmd := exec.Command(n.Program, "--root-dir", n.Root, "exec", "-it", "web", "--", "/workload", "terminal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // it is told of a new size
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that it gets SIGWINCH
 	if err := n.Inside(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestDebug(t *testing.T) {
 	n.Apply("pods.yaml", kit.NewPod("web", "sleep"))
 	n.Start()
 	before := n.WaitRunning("web")["web"]
-	// when somebody looks into the pod, with input
+	// when a user debugs the pod, with input
 	n.ExpectBerth("typed", []string{"debug", "web", "--image", toolsImage, "--target", "app", "-i", "-c", "one", "--", "/workload", "cat"}, 0, "typed", "container one starts in pod web")
 	n.ExpectBerth("", []string{"debug", "web", "--image", toolsImage, "-c", "two"}, 0, "container two starts in pod web; see 'berth logs web -c two'\n", "")
 	n.ExpectBerth("", []string{"debug", "web", "--image", toolsImage, "-i", "-c", "three", "--", "/workload", "exit", "7"}, 7, "", "")

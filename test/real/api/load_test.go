@@ -223,7 +223,7 @@ func TestTheEndOfALargeLogIsThereAtOnce(t *testing.T) {
 	}
 	enlarge(t, path, before)
 
-	// when somebody wants its last lines, then that takes as long as of the small one
+	// when a client reads its last lines, then that takes as long as with the small one
 	ask := func(name string) time.Duration {
 		var took []time.Duration
 		for range 5 {

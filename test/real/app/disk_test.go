@@ -112,7 +112,7 @@ func mustSayOnce(n *kit.Node, from int, texts ...string) {
 
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
-	// given a pod that runs, and a large image that nobody uses
+	// given a pod that runs, and a large image that no container uses
 	n := newNodeOnDisk(t, "200")
 	n.Configure("imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\nimageMinimumGCAge: 1ms\n")
 	h := n.NewRegistry(false)
@@ -137,7 +137,7 @@ func TestAFullDisk(t *testing.T) {
 	if n.ContainerdPID() != pid {
 		t.Error("containerd is another one")
 	}
-	// and makes room: what nobody uses goes
+	// and makes room: unused images are removed
 	n.Wait("the spare image to go", 60*time.Second, func() string {
 		return kit.MissingUnless(!strings.Contains(n.MustBerth("image", "ls"), "/spare"))
 	})
@@ -224,7 +224,7 @@ func TestAReadOnlyDisk(t *testing.T) {
 		t.Errorf("get pods: %s", out)
 	}
 	mustSayOnce(n, from, "can't write the settings", "the local socket can't be made in the root directory")
-	// and nobody else may work there
+	// and no other agent may use the root
 	if got := n.RunCommand(exec.Command(n.Program, n.RunArgs()...)); got.Code == 0 || !strings.Contains(got.Stderr, fmt.Sprintf("another berth (pid %d)", n.Agent.Cmd.Process.Pid)) {
 		t.Errorf("a second agent: %s", got)
 	}
@@ -328,7 +328,7 @@ func TestAStartThatFailsLeavesNoRuntime(t *testing.T) {
 
 func TestADeadPipeDoesNotEndTheAgent(t *testing.T) {
 	t.Parallel()
-	// given an agent whose output somebody reads
+	// given an agent whose output is read
 	n := kit.NewNode(t)
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func TestAnAgentWhoseLogNobodyReads(t *testing.T) {
 	t.Parallel()
-	// given an agent whose stderr is a pipe that is full, and that nobody reads
+	// given an agent whose stderr is a full pipe without a reader
 	n := kit.NewNode(t)
 	if err := unix.Mkfifo(n.LogFile(), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,6 +44,6 @@ func TestAnAgentWhoseLogNobodyReads(t *testing.T) {
 	n.WaitRunning("two")
 	n.WaitGone("one")
 
-	// and it ends when it is told to
+	// and it ends at a signal
 	n.Stop()
 }

@@ -61,7 +61,7 @@ func TestRefusals(t *testing.T) {
 	asNobody.Dir = "/"
 	mustRefuse(n, asNobody, "root")
 
-	// when somebody else answers at its socket
+	// when another program answers at its socket
 	l, err := net.Listen("unix", filepath.Join(n.Root, "berth.sock"))
 	if err != nil {
 		t.Fatal(err)

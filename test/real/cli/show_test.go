@@ -29,7 +29,7 @@ func matches(n *kit.Node, pattern string, args ...string) {
 
 func TestAPodIsShown(t *testing.T) {
 	t.Parallel()
-	// given somebody who watches
+	// given a watch
 	n := kit.NewNode(t)
 	n.Start()
 	watch := exec.Command(n.Program, "get", "pods", "-w", "--root-dir", n.Root)
@@ -62,7 +62,7 @@ func TestAPodIsShown(t *testing.T) {
 		t.Errorf("health: %s, %v", got, err)
 	}
 
-	// and the watch has told of its whole life, until it is interrupted
+	// and the watch has shown its whole life, until it is interrupted
 	n.RemoveManifest("web.yaml")
 	n.WaitGone("web")
 	n.Wait("the watch to tell", 10*time.Second, func() string {

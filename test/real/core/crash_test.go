@@ -85,7 +85,7 @@ func TestAgentKilledAtAnyMoment(t *testing.T) {
 	}
 	mustHaveNoNetworkLeft(n, len(names))
 
-	// when it is told to end, and started again, likewise
+	// when it ends at a signal, and is started again, likewise
 	n.Stop()
 	n.Start()
 	n.WaitSettled(names...)

@@ -106,7 +106,7 @@ func TestDrainsAreNoCrashesAndProbesGoOn(t *testing.T) {
 	for range 4 {
 		n.MustBerth("drain", "--grace-period-seconds", "1")
 		n.MustBerth("drain", "--undo")
-		// then it is up again each time, at once, and nobody counts that as a crash
+		// then it is up again each time, at once, and that does not count as a crash
 		p := n.WaitPod("web", "is ready again", 8*time.Second, isReady)
 		if kit.AppStatus(p).RestartCount != 0 || kit.AppStatus(p).Started == nil || !*kit.AppStatus(p).Started {
 			t.Errorf("web is %s", kit.Summary(p))
@@ -126,7 +126,7 @@ func TestDrainsAreNoCrashesAndProbesGoOn(t *testing.T) {
 
 func TestDrainThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	// given a pod that does not end when it is told to
+	// given a pod that does not end at SIGTERM
 	n := kit.NewNode(t)
 	slow := kit.NewPod("slow", "cling", "app")
 	slow.Spec.TerminationGracePeriodSeconds = new(int64(60))

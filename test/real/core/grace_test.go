@@ -15,7 +15,7 @@ import (
 
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()
-	// given pods that end as they are told, or don't, with hooks and without
+	// given pods that end at SIGTERM, or don't, with hooks and without
 	n := kit.NewNode(t)
 	one := func(name string, grace int64, preStop string, args ...string) *v1.Pod {
 		p := kit.NewPod(name, args...)

@@ -92,7 +92,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("the log before the crash is %q", got)
 	}
 
-	// when somebody follows, then they see all until the end of the container
+	// when a client follows the log, then it gets all until the end of the container
 	followed := make(chan kit.Result, 1)
 	go func() { followed <- n.Berth("logs", "counter", "-f") }()
 	n.Wait("a few more lines", 10*time.Second, func() string {

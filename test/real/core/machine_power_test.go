@@ -104,7 +104,7 @@ func TestTheMachineCameBack(t *testing.T) {
 	}
 	n.OpenActivityLogFiles(logs...).Read().MustBeInOrder("usual start", "usual term", "usual end", "critical term", "critical end")
 
-	// when the agent is back, with nobody to ask
+	// when the agent is started again
 	began := time.Now()
 	n.Start()
 

@@ -73,7 +73,7 @@ func TestDownWaitsNoLongerThanItIsTold(t *testing.T) {
 	n.WaitRunning("clings")
 	ids := n.RuntimeIDs()
 
-	// when all is taken down within a second per pod, then nobody waits for it
+	// when all is taken down within a second per pod, then a pod that hangs is not waited for
 	if got := n.Berth("down", "--grace-period", "1", "--timeout", "1m"); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}

@@ -264,7 +264,7 @@ func TestARootWithoutPodsTouchesNobody(t *testing.T) { // alone, since there is 
 	other.Apply("greedy.yaml", servingPod("greedy", 8083))
 	startPlain(other)
 	other.WaitRunning("own")
-	// which is told who has the host port that one of its pods asks for
+	// whose rejection names the root that has the host port
 	other.WaitPod("greedy", "is rejected", kit.StartTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(p.Status.Phase == v1.PodFailed && p.Status.Reason == pod.ReasonNodePorts && strings.HasSuffix(p.Status.Message, "of the agent on "+a.Root))
 	})
@@ -306,7 +306,7 @@ func TestARootWithoutPodsTouchesNobody(t *testing.T) { // alone, since there is 
 	killOnce(a, kit.JobPod("sleep"))
 	w.mustBeUntouched("berth run --once")
 
-	// when another root asks for what is taken, then it is told by whom, and nothing is begun
+	// when another root claims what is taken, then the error names the owner, and nothing is begun
 	w = watch()
 	pid := fmt.Sprintf("root directory %s (agent with pid %d)", a.Root, a.Agent.Cmd.Process.Pid)
 	cidr := settings(a).PodCIDR

@@ -142,7 +142,7 @@ func TestFolderMovedAway(t *testing.T) {
 	n.Start()
 	before := n.Instances(n.WaitRunning("a", "b"))
 
-	// when the folder is moved away, then they run on, and it is told
+	// when the folder is moved away, then they run on, and that is logged
 	away := n.Manifests + ".away"
 	if err := os.Rename(n.Manifests, away); err != nil {
 		t.Fatal(err)

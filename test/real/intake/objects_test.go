@@ -36,7 +36,7 @@ func TestObjectsOfTheFolder(t *testing.T) {
 		t.Errorf("its files hold %q and %q", colour, word)
 	}
 
-	// and what is secret is in memory, in files of root, and told to nobody
+	// and secrets are in memory, in files of root, and are not shown anywhere
 	mounted := kit.Filter(kit.Lines(n.ReadFile(p, "/proc/mounts")), func(line string) bool { return strings.Contains(line, " /etc/key ") })
 	if len(mounted) != 1 || !strings.HasPrefix(mounted[0], "tmpfs ") {
 		t.Errorf("it is mounted as %q", mounted)
@@ -58,7 +58,7 @@ func TestObjectsOfTheFolder(t *testing.T) {
 	n.Wait("the file to change", 10*time.Second, func() string { return kit.MissingUnless(n.ReadFile(p, "/etc/cfg/colour") == "blue") })
 	n.MustKeepInstances(before)
 
-	// when it is broken, then the last good version stays, and it is told
+	// when it is broken, then the last good version stays, and the mistake is logged
 	n.ReplaceFile(filepath.Join(n.Manifests, "settings.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: 7}\n"))
 	n.Wait("the refusal", 10*time.Second, func() string { return kit.MissingUnless(len(n.Refusals()) == 1) })
 	got := n.Berth("get", "pods")

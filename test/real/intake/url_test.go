@@ -41,7 +41,7 @@ func TestPodsFromURL(t *testing.T) {
 	page.set(http.StatusOK, &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*one, *two}})
 	before := n.Instances(n.WaitRunning("one", "two"))
 
-	// when it fails or talks nonsense, then they run on, and it is told
+	// when it fails or answers nonsense, then they run on, and that is logged
 	for status, content := range map[int]any{http.StatusInternalServerError: "broken", http.StatusOK: "<html>"} {
 		page.set(status, content)
 		n.Wait("to be told of the bad answer", 10*time.Second, func() string {
@@ -57,7 +57,7 @@ func TestPodsFromURL(t *testing.T) {
 	n.WaitSettled("two")
 	n.MustKeepInstances(before)
 
-	// and nobody was told the secrets: no file, no page, no log, nor those who look at the pod
+	// and the secrets are nowhere: in no file, no page, no log, no pod
 	published := map[string]string{
 		"get": n.MustBerth("get", "pods", "-o", "yaml"), "describe": n.MustBerth("describe", "pod", "two"), "events": n.MustBerth("get", "events", "-o", "yaml"),
 	}

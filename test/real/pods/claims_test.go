@@ -98,7 +98,7 @@ func TestWhatAVolumeAsksForIsDone(t *testing.T) {
 	n.Start()
 	web := n.WaitRunning("web")["web"]
 
-	// then its users are in the group, and nobody writes to the other
+	// then its users are in the group, and the other can't be written to
 	if groups := n.ProcStatus(web, "Groups"); !strings.Contains(groups, "4711") {
 		t.Errorf("it is in the groups %q", groups)
 	}

@@ -167,7 +167,7 @@ func TestWhatPodsShareAndWhatTheyMayDo(t *testing.T) {
 	if got := n.ReadCgroup(controller, filepath.Join("besteffort", fmt.Sprint("pod", pods["usual"].UID)), "pids.max"); got != "77" {
 		t.Errorf("a pod may have %s processes", got)
 	}
-	// and who wants a label where nobody labels is told
+	// and a pod that asks for a label on a machine without SELinux is rejected
 	n.WaitPod("labelled", "to be rejected", kit.StartTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(p.Status.Reason == "SELinux" && p.Status.Phase == v1.PodFailed)
 	})

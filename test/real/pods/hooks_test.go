@@ -17,8 +17,8 @@ import (
 
 func TestPostStartHooks(t *testing.T) {
 	t.Parallel()
-	// given a pod whose hook fails, one whose hooks are answered by another container of it,
-	// one whose hook takes long, and one whose hook nobody answers
+	// given a pod whose hook fails, one whose hooks are answered by another container of it, one
+	// whose hook takes long, and one whose hook is not answered
 	n := kit.NewNode(t)
 	n.Configure("crashLoopBackOff:\n  maxContainerRestartPeriod: 3s\n")
 	fails := kit.NewPod("fails", "activity", "app", "0s")
@@ -75,7 +75,7 @@ func TestPostStartHooks(t *testing.T) {
 		}
 	}
 
-	// and one that can't connect is told where to
+	// and the event of a hook that can't connect names the address
 	refused := n.WaitEvent(n.Pod("lonely"), event.FailedPostStartHook)
 	if !strings.Contains(refused.Message, ":8080") || !strings.Contains(refused.Message, "refused") {
 		t.Errorf("the event says %q", refused.Message)

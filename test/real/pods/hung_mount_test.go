@@ -90,7 +90,7 @@ func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 
 func TestAMountThatIsInUseIsShown(t *testing.T) {
 	t.Parallel()
-	// given a pod with a volume in memory that somebody else uses
+	// given a pod with a volume in memory that another process uses
 	n := kit.NewNode(t)
 	web := kit.ReadablePod("web")
 	kit.AddVolume(web, "/vol", scratch(v1.StorageMediumMemory, ""))

@@ -83,7 +83,7 @@ func TestSELinux(t *testing.T) {
 			t.Errorf("%s of %s runs as %s, want %s: %v", c.container, c.pod, got, c.want, err)
 		}
 	}
-	// and who asks for one that the policy does not know is told so
+	// and a label that the policy does not know is refused
 	waitMessage(n, "lost", "the SELinux policy does not know the label "+processLabel+"lost_t:s0")
 
 	// and what was made for a pod has its label; what is the machine's has not

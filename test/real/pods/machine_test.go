@@ -133,7 +133,7 @@ func TestNFS(t *testing.T) {
 	locked.ReadOnly = true
 	kit.AddVolume(reads, "/vol", v1.VolumeSource{NFS: locked})
 
-	// when it does not answer for longer than anybody waits in one go
+	// when the server does not answer for longer than the timeout of one attempt
 	muteness := []string{"INPUT", "--in-interface", "nfs0", "--jump", "DROP"}
 	kit.MustRun(t, "iptables", append([]string{"--wait", "--insert"}, muteness...)...)
 	n.Apply("writes.yaml", writes)
@@ -193,7 +193,7 @@ func TestNFS(t *testing.T) {
 		t.Error(err)
 	}
 
-	// when the cable is cut and a pod removed, then nobody else has to wait
+	// when the cable is cut and a pod removed, then no other pod has to wait
 	n.RemoveManifest("reads.yaml")
 	n.WaitGone("reads")
 	kit.MustRun(t, "ip", "link", "set", "nfs0", "down")

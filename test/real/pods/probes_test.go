@@ -19,7 +19,7 @@ import (
 
 func TestReadinessFollowsTheProbe(t *testing.T) {
 	t.Parallel()
-	// given one pod per kind of probe, and one that nobody answers
+	// given one pod per kind of probe, and one whose probe is not answered
 	n := kit.NewNode(t)
 	n.AddImage("grpc.tar", kit.ProgramArchive(t, "localhost/grpc:1", "workload/grpc"))
 	probed := func(name string, what v1.ProbeHandler) *v1.Pod {
@@ -45,7 +45,7 @@ func TestReadinessFollowsTheProbe(t *testing.T) {
 	}
 	for name, says := range map[string]string{"nobody": "connection refused", "sick": "NOT_SERVING"} {
 		p := n.WaitPod(name, "runs", kit.StartTimeout, func(p v1.Pod) string { return kit.MissingUnless(isStarted(p)) })
-		n.Wait("the event about "+name, kit.StartTimeout, func() string { // before it listens, nobody does
+		n.Wait("the event about "+name, kit.StartTimeout, func() string { // before the server listens, the connection is refused
 			for _, e := range n.Events(p) {
 				if e.Reason == event.Unhealthy && strings.HasPrefix(e.Message, "Readiness probe failed: ") && strings.Contains(e.Message, says) {
 					return ""
@@ -87,11 +87,11 @@ func isStarted(p v1.Pod) bool { return kit.AppStatus(p).State.Running != nil }
 
 func TestAContainerThatFailsItsLivenessProbeIsRestarted(t *testing.T) {
 	t.Parallel()
-	// given pods that do not end when they are told to, with much time, of which their probes leave them little
+	// given pods that do not end at SIGTERM, with a long grace period, which their probes shorten
 	n := kit.NewNode(t)
 	stubborn := kit.NewPod("stubborn", "cling", "app")
 	stubborn.Spec.TerminationGracePeriodSeconds = new(int64(15)) // 'down' has to wait for it at the end
-	probe := kit.ProbeEachSecond(kit.HTTPGet(1))                 // nobody is there
+	probe := kit.ProbeEachSecond(kit.HTTPGet(1))                 // no server listens there
 	probe.InitialDelaySeconds, probe.TerminationGracePeriodSeconds = 2, new(int64(1))
 	stubborn.Spec.Containers[0].LivenessProbe = probe
 	never := kit.WithRestartPolicy(v1.RestartPolicyNever, kit.NewPod("never", "moody", ":8080"))

@@ -54,7 +54,7 @@ const readinessLimit = 100 * time.Millisecond
 
 func TestReadyFollowsTheAnswerOfAProbeAtOnce(t *testing.T) {
 	t.Parallel()
-	// given a pod whose probe asks a server of ours, and somebody who watches it
+	// given a pod whose probe asks a server of the test, and a client that watches the pod
 	n := kit.NewNode(t)
 	m := &probeServer{}
 	l := n.ListenLoopback(t)

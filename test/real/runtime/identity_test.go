@@ -150,7 +150,7 @@ func TestIdentityInside(t *testing.T) {
 	n.AddImage("named.tar", archiveAs(t, "localhost/named:1", "nobody"))
 	n.AddImage("numbered.tar", archiveAs(t, "localhost/numbered:1", "4321"))
 
-	// given pods that want to be somebody
+	// given pods with user IDs
 	user := kit.ReadablePod("user")
 	user.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(1000)), RunAsGroup: new(int64(1001)), SupplementalGroups: []int64{5, 6}, FSGroup: new(int64(7)), RunAsNonRoot: new(true)}
 	user.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
@@ -175,7 +175,7 @@ func TestIdentityInside(t *testing.T) {
 	name := kit.ReadablePod("name")
 	name.Spec.Containers[0].Image = "localhost/named:1"
 	name.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
-	// and one that nobody here can confine
+	// and one that this machine can't confine
 	confined := kit.ReadablePod("confined")
 	confined.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
 	n.Apply("pods.yaml", append(pods, root, name, confined)...)
@@ -225,7 +225,7 @@ func TestIdentityInside(t *testing.T) {
 
 func TestTheSandboxIsWhoItsPodIs(t *testing.T) {
 	t.Parallel()
-	// given pods that are somebody, and see the process of their sandbox
+	// given pods with user IDs that see the process of their sandbox
 	n := kit.NewNode(t)
 	if err := os.Chmod(n.Dir, 0o711); err != nil { // users of their own have to find their files
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestVariablesFromAFile(t *testing.T) {
 	n.Apply("pods.yaml", p, bad)
 	n.Start()
 
-	// then they have it, and who asks for more is told
+	// then the first has them, and the waiting message of the other names the missing key
 	got := n.WaitAnswer(n.WaitRunning("web")["web"].Status.PodIP+":7070", "/env")
 	if !strings.Contains(got, "WALL=red\n") || !strings.Contains(got, "TEXT=one\ntwo\n") {
 		t.Errorf("its variables are\n%s", got)

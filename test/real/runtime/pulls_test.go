@@ -67,7 +67,7 @@ func TestPrivateImages(t *testing.T) {
 	n.WaitRunning("alice")
 	waitRefused(n, "bob", "401")
 
-	// and it is for nobody else, although it is there
+	// and no other pod may use it, although it is on the machine
 	n.Apply("carol.yaml", podOf("carol", image), podOf("dave", image, "nothing"))
 	waitRefused(n, "carol", "authorization failed")
 	waitRefused(n, "dave", "default/nothing not found")
@@ -176,7 +176,7 @@ func TestAnImportedImageAndAPullThatIsCutOff(t *testing.T) {
 	n.Apply("late.yaml", podOf("late", image))
 	n.WaitRunning("calm", "late")
 
-	// when the memory of images is broken, then the agent starts, and lets nobody in
+	// when the records of images are broken, then the agent starts, and no pod may use the image
 	ref := n.Pod("late").Status.ContainerStatuses[0].ImageID
 	n.Stop()
 	for _, file := range []string{"pulling/sha256-1", "pulled/" + fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(ref)))} {
@@ -259,7 +259,7 @@ func TestASlowPull(t *testing.T) {
 		return kit.MissingUnless(h.ReadersGone > 0)
 	})
 
-	// and who pulls by hand is told the same
+	// and a pull by hand gets the same error
 	byHand := exec.Command(n.Program, "image", "pull", image, "--root-dir", n.Root)
 	out, err := byHand.StderrPipe()
 	if err != nil {

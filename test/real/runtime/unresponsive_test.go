@@ -81,7 +81,7 @@ func TestARuntimeThatStandsStillFailsNoProbe(t *testing.T) {
 	n.MustBerth("logs", "plain")
 	n.ExpectBerth("", []string{"exec", "plain", "--", "/workload", "ask", "http://127.0.0.1:8080/"}, 1, "", "DeadlineExceeded")
 
-	// when it goes on, then nothing was restarted, and nobody was ever unready
+	// when it goes on, then nothing was restarted, and no pod was ever unready
 	thaw()
 	n.Wait("the node to be ready", kit.StartTimeout, n.NotReadyReason)
 	n.ExpectBerth("", []string{"exec", "plain", "--", "/workload", "exit", "42"}, 42, "", "")

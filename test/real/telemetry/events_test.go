@@ -83,7 +83,7 @@ func TestEventsOfAPod(t *testing.T) {
 	})
 	n.WaitRunning("other")
 
-	// then what happened to it is told, in order, and how often
+	// then its events are listed, in order, with their counts
 	n.WaitEvent(p, event.BackOff)
 	if e := n.WaitEvent(p, event.Started); e.Count != 2 || e.Type != v1.EventTypeNormal || e.InvolvedObject.FieldPath != "spec.containers{app}" {
 		t.Errorf("it was started twice: %+v", e)
@@ -103,14 +103,14 @@ func TestEventsOfAPod(t *testing.T) {
 	lists("while it is there", "get", "events", "--for", "web")
 	lists("in its description", "describe", "pod", "web")
 
-	// when it is removed, and the agent killed, then it is told still
+	// when it is removed, and the agent killed, then they are still listed
 	n.RemoveManifest("web.yaml")
 	n.WaitGone("web")
 	n.KillAgent()
 	n.Start()
 	lists("after all is over", "get", "events", "--for", "web")
 
-	// and when a pod ends while it runs, that is told as well
+	// and when a pod ends while the agent runs, that has an event, too
 	other := n.WaitRunning("other")["other"]
 	n.RemoveManifest("other.yaml")
 	n.WaitEvent(other, event.Killing)

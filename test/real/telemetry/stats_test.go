@@ -31,7 +31,7 @@ func TestUsageIsTold(t *testing.T) {
 	n.Start()
 	running := n.WaitRunning("busy", "eats", "idle")
 
-	// when somebody asks, then the first uses about what it may
+	// when stats are requested, then the first uses about as much as it may
 	n.Wait("the busy pod to be seen", 30*time.Second, func() string {
 		p, err := n.PodUsage("busy")
 		if err != nil {
@@ -93,11 +93,11 @@ func TestUsageIsTold(t *testing.T) {
 	}
 	mustServeMetrics(n, "busy", "eats", "idle")
 
-	// and a pod that is gone is told of no more
+	// and a pod that is gone is left out
 	n.RemoveManifest("pods.yaml")
 	n.WaitGone("busy", "eats", "idle")
 	for _, page := range []string{"/metrics/cadvisor", "/metrics/resource"} {
-		n.Wait(page+" to forget it", 5*time.Second, func() string { // what was measured is told for a moment longer
+		n.Wait(page+" to forget it", 5*time.Second, func() string { // measurements are cached for a moment
 			body, err := n.AgentPage(page)
 			if err != nil {
 				return err.Error()

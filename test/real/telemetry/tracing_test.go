@@ -26,7 +26,7 @@ func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {
 	web := n.WaitRunning("web")["web"]
 	n.Stop()
 
-	// then its syncs were told, step by step, down to the calls of the runtime
+	// then there are spans of its syncs, step by step, down to the calls of the runtime
 	spans := collector.Spans()
 	byID, syncs := map[string]tracetest.Span{}, map[string]bool{}
 	for _, s := range spans {
