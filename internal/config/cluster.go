@@ -17,25 +17,25 @@ import (
 
 func (l *loader) cluster(f Flags, k *kubeletconfig.KubeletConfiguration) Cluster {
 	c := Cluster{
-		Kubeconfig:    l.path("--kubeconfig", f.Kubeconfig),
-		Register:      k.RegisterNode == nil || *k.RegisterNode,
-		Labels:        f.NodeLabels,
-		Taints:        k.RegisterWithTaints,
-		MaxPods:       l.atLeast("maxPods", first(int(k.MaxPods), defaultMaxPods), 1),
-		Lease:         time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
-		StatusUpdate:  l.duration("nodeStatusUpdateFrequency", k.NodeStatusUpdateFrequency, defaultStatusUpdate),
-		StatusReport:  l.duration("nodeStatusReportFrequency", k.NodeStatusReportFrequency, defaultStatusReport),
-		QPS:           defaultQPS,
-		Burst:         l.atLeast("kubeAPIBurst", first(int(k.KubeAPIBurst), defaultBurst), 1),
-		Bootstrap:     l.path("--bootstrap-kubeconfig", f.Bootstrap),
-		ProviderID:    first(f.ProviderID, k.ProviderID),
-		ExternalCloud: f.ExternalCloud,
-		PodsPerCore:   l.atLeast("podsPerCore", int(k.PodsPerCore), 0),
-		MaxImages:     defaultMaxImages,
-		EventQPS:      defaultEventQPS,
-		EventBurst:    first(int(k.EventBurst), defaultEventBurst),
-		ContentType:   k.ContentType,
+		Kubeconfig:   l.path("--kubeconfig", f.Kubeconfig),
+		Register:     k.RegisterNode == nil || *k.RegisterNode,
+		Labels:       f.NodeLabels,
+		Taints:       k.RegisterWithTaints,
+		MaxPods:      l.atLeast("maxPods", first(int(k.MaxPods), defaultMaxPods), 1),
+		Lease:        time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		StatusUpdate: l.duration("nodeStatusUpdateFrequency", k.NodeStatusUpdateFrequency, defaultStatusUpdate),
+		StatusReport: l.duration("nodeStatusReportFrequency", k.NodeStatusReportFrequency, defaultStatusReport),
+		QPS:          defaultQPS,
+		Burst:        l.atLeast("kubeAPIBurst", first(int(k.KubeAPIBurst), defaultBurst), 1),
+		Bootstrap:    l.path("--bootstrap-kubeconfig", f.Bootstrap),
+		ProviderID:   first(f.ProviderID, k.ProviderID),
+		PodsPerCore:  l.atLeast("podsPerCore", int(k.PodsPerCore), 0),
+		MaxImages:    defaultMaxImages,
+		EventQPS:     defaultEventQPS,
+		EventBurst:   first(int(k.EventBurst), defaultEventBurst),
+		ContentType:  k.ContentType,
 	}
+	c.ExternalCloud = f.ExternalCloud
 	if k.NodeStatusMaxImages != nil {
 		c.MaxImages = int(*k.NodeStatusMaxImages)
 	}

@@ -140,15 +140,17 @@ type Cluster struct {
 	Labels     map[string]string
 	Taints     []v1.Taint
 	ProviderID string
+
 	// ExternalCloud says that a cloud controller manager completes the Node: its addresses, provider ID and labels.
 	ExternalCloud bool
-	MaxPods       int
-	PodsPerCore   int
-	MaxImages     int           // in the status of the node; negative: all
-	Lease         time.Duration // how long the node counts as alive after its last sign
-	StatusUpdate  time.Duration // between two looks at what changed
-	StatusReport  time.Duration // between two reports if nothing did
-	QPS, Burst    int
+
+	MaxPods      int
+	PodsPerCore  int
+	MaxImages    int           // in the status of the node; negative: all
+	Lease        time.Duration // how long the node counts as alive after its last sign
+	StatusUpdate time.Duration // between two looks at what changed
+	StatusReport time.Duration // between two reports if nothing did
+	QPS, Burst   int
 	// Of events. Negative: without a limit.
 	EventQPS, EventBurst int
 	ContentType          string // of requests; empty: protobuf
