@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -88,7 +90,8 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 		Configz:       configz{c, n.driver},
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,
-		Enabled:    nodeapi.Enabled{Debugging: c.API.Debugging, SystemLogs: c.API.SystemLogs, Profiling: c.API.Profiling, DebugFlags: c.API.DebugFlags},
+		Journal:    journal,
+		Enabled:    nodeapi.Enabled{Debugging: c.API.Debugging, SystemLogs: c.API.SystemLogs, SystemLogQuery: c.API.SystemLogQuery, Profiling: c.API.Profiling, DebugFlags: c.API.DebugFlags},
 		StreamIdle: c.API.StreamIdle,
 		Stats:      n.stats.reader, Metrics: n.stats.handlers(),
 		Access:       apiAccess(c, n.cluster),
@@ -109,6 +112,13 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 	}
 	api, err := nodeapi.New(settings)
 	return &nodeAPIServer{API: api, serving: serving}, err
+}
+
+// journal runs journalctl. Its errors are part of its output.
+func journal(ctx context.Context, out io.Writer, args ...string) error {
+	cmd := exec.CommandContext(ctx, "journalctl", args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd.Run()
 }
 
 // apiAccess returns which requests are allowed. Without a cluster there is no API server to review

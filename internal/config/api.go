@@ -38,10 +38,12 @@ type API struct {
 
 	Debugging  bool // exec, logs and all else that is not for reading
 	SystemLogs bool // files below /var/log
-	Profiling  bool
-	DebugFlags bool
-	StreamIdle time.Duration // after which a stream that nothing moves on is ended
-	Limits     APILimits
+	// SystemLogQuery allows queries of the logs of services.
+	SystemLogQuery bool
+	Profiling      bool
+	DebugFlags     bool
+	StreamIdle     time.Duration // after which a stream that nothing moves on is ended
+	Limits         APILimits
 }
 
 // Defaults of the kubelet.
@@ -73,6 +75,7 @@ func (l *loader) api(f Flags, k *kubeletconfig.KubeletConfiguration, inCluster b
 		DeniedTTL:      l.duration("authorization.webhook.cacheUnauthorizedTTL", k.Authorization.Webhook.CacheUnauthorizedTTL, defaultDeniedTTL),
 		Debugging:      given(true, k.EnableDebuggingHandlers),
 		SystemLogs:     given(true, k.EnableSystemLogHandler),
+		SystemLogQuery: given(false, k.EnableSystemLogQuery),
 		Profiling:      given(true, k.EnableProfilingHandler),
 		DebugFlags:     given(true, k.EnableDebugFlagsHandler),
 		StreamIdle:     l.duration("streamingConnectionIdleTimeout", k.StreamingConnectionIdleTimeout, defaultStreamIdle),

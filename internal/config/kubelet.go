@@ -87,7 +87,7 @@ func (a API) writeTo(k *kubeletconfig.KubeletConfiguration) {
 		k.Authorization.Mode = kubeletconfig.KubeletAuthorizationModeAlwaysAllow
 	}
 	k.Authorization.Webhook.CacheAuthorizedTTL.Duration, k.Authorization.Webhook.CacheUnauthorizedTTL.Duration = a.AllowedTTL, a.DeniedTTL
-	k.EnableDebuggingHandlers, k.EnableSystemLogHandler = &a.Debugging, &a.SystemLogs
+	k.EnableDebuggingHandlers, k.EnableSystemLogHandler, k.EnableSystemLogQuery = &a.Debugging, &a.SystemLogs, &a.SystemLogQuery
 	k.EnableProfilingHandler, k.EnableDebugFlagsHandler = &a.Profiling, &a.DebugFlags
 	k.StreamingConnectionIdleTimeout.Duration = a.StreamIdle
 }

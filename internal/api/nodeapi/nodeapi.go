@@ -97,6 +97,7 @@ type Config struct {
 	SetVerbosity  func(level int) error // nil: it can't be changed
 	CheckpointDir string                // empty: there are no checkpoints
 	SystemLogDir  string                // what /logs/ shows; empty: nothing
+	Journal       Journal               // nil: there is none, and log queries are answered with files
 	Enabled       Enabled               // the optional parts that are on
 	StreamIdle    time.Duration         // time after which an idle stream is ended
 	Access        Access                // not needed for Local
@@ -106,7 +107,7 @@ type Config struct {
 }
 
 // Enabled says which optional parts of the API are on.
-type Enabled struct{ Debugging, SystemLogs, Profiling, DebugFlags bool }
+type Enabled struct{ Debugging, SystemLogs, SystemLogQuery, Profiling, DebugFlags bool }
 
 // API is the HTTP API of the node.
 type API struct {

@@ -7,16 +7,17 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 )
 
-// serveSystemLogs serves the files of the machine's log folder. Neither a path nor a symbolic link can
-// reach files outside of it.
+// serveSystemLogs serves the files of the machine's log folder, and answers queries of the logs of services. Neither a path nor
+// a symbolic link can reach files outside of the folder.
 func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case !a.Enabled.SystemLogs || a.SystemLogDir == "":
 		return problemf(http.StatusMethodNotAllowed, "logs endpoint is disabled.")
-	case r.URL.Query().Has("query"):
+	case !a.Enabled.SystemLogQuery && r.URL.Query().Has("query"):
 		return problemf(http.StatusForbidden, "this node does not answer queries of system logs (enableSystemLogQuery): read the files below /logs/, or use journalctl on the machine")
 	}
 	root, err := os.OpenRoot(a.SystemLogDir)
@@ -24,6 +25,27 @@ func (a *API) serveSystemLogs(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("open the folder of system logs: %w", err)
 	}
 	defer func() { _ = root.Close() }()
+	if a.Enabled.SystemLogQuery {
+		query, errs := parseLogQuery(r.URL.Query())
+		switch {
+		case len(errs) > 0:
+			return problemf(http.StatusBadRequest, "%v", errs.ToAggregate())
+		case query == nil:
+		case r.URL.Path != "/logs/":
+			return problemf(http.StatusNotAcceptable, "path not allowed in query mode")
+		default:
+			if errs := query.check(); len(errs) > 0 {
+				return problemf(http.StatusNotAcceptable, "%v", errs.ToAggregate())
+			}
+			if len(query.services) > 0 {
+				a.serveLogQuery(w, r, root, query)
+				return nil
+			}
+			r = r.Clone(r.Context())
+			r.URL.Path = "/logs/" + strings.TrimPrefix(strings.ReplaceAll(query.files[0], `\`, "/"), "/")
+			r.URL.RawPath = ""
+		}
+	}
 	http.StripPrefix("/logs/", http.FileServerFS(plainFiles{root, maxListed})).ServeHTTP(w, r)
 	return nil
 }

@@ -146,7 +146,7 @@ var fields = map[string]State{
 	"logging.options.json.infoBufferSize": noEffect("each line is written at once"),
 
 	"enableSystemLogHandler":           inEffect,
-	"enableSystemLogQuery":             noEffect("files of the log can be read, and units can't be asked for"),
+	"enableSystemLogQuery":             inEffect,
 	"shutdownGracePeriod":              inEffect,
 	"shutdownGracePeriodCriticalPods":  inEffect,
 	"shutdownGracePeriodByPodPriority": inEffect,
