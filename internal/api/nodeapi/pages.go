@@ -8,7 +8,6 @@ import (
 	"net/http/pprof" // it registers itself with http.DefaultServeMux, which is not served
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,39 +35,6 @@ func (a *API) serveSummary(w http.ResponseWriter, r *http.Request) error {
 // serveConfigz answers with the configuration in force.
 func (a *API) serveConfigz(w http.ResponseWriter, _ *http.Request) error {
 	return sendJSON(w, map[string]any{"kubeletconfig": a.Configz})
-}
-
-// serveFlagz answers with the flags, as text for people.
-func (a *API) serveFlagz(w http.ResponseWriter, _ *http.Request) error {
-	var text strings.Builder
-	text.WriteString("\nkubelet flagz\n" + notForPrograms + "\n")
-	for _, name := range slices.Sorted(maps.Keys(a.Flags)) {
-		fmt.Fprintf(&text, "%s=%s\n", name, a.Flags[name])
-	}
-	sendText(w, text.String())
-	return nil
-}
-
-const notForPrograms = "This page is for people: its form may change at any time.\n"
-
-// serveStatusz answers with versions, start time and paths, as text for people.
-func (a *API) serveStatusz(w http.ResponseWriter, _ *http.Request) error {
-	var text strings.Builder
-	text.WriteString("\nkubelet statusz\n" + notForPrograms + "\n")
-	fmt.Fprintf(&text, "Started: %s\n", a.Started.UTC().Format(time.UnixDate))
-	fmt.Fprintf(&text, "Up: %s\n", time.Since(a.Started).Round(time.Second))
-	fmt.Fprintf(&text, "Go version: %s\n", runtime.Version())
-	fmt.Fprintf(&text, "Binary version: %s\n", a.Version)
-	var paths []string
-	for _, r := range a.routes() {
-		// The part of the pattern before its first wildcard.
-		path, _, _ := strings.Cut(r.pattern, "/{")
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	fmt.Fprintf(&text, "Paths: %s\n", strings.Join(slices.Compact(paths), " "))
-	sendText(w, text.String())
-	return nil
 }
 
 // maxProfile is the longest time for which a client may profile the agent.
