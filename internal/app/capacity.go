@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/cluster/node"
 	"berth/internal/config"
+	configfeatures "berth/internal/config/features"
 	"berth/internal/core/admit"
 	"berth/internal/core/hostports"
 	"berth/internal/host/kernel"
@@ -27,10 +28,26 @@ type capacity struct {
 func nodeSettings(c *config.Config) node.Settings {
 	return node.Settings{
 		Name: c.NodeName, Version: c.Version, Labels: c.Cluster.Labels, Taints: c.Cluster.Taints, ProviderID: c.Cluster.ProviderID,
-		ExternalCloud: c.Cluster.ExternalCloud, NodeIPs: c.NodeIPs,
+		DeclaredFeatures: declaredFeatures(c.Gates),
+		ExternalCloud:    c.Cluster.ExternalCloud, NodeIPs: c.NodeIPs,
 		MaxPods: int64(c.Cluster.MaxPods), PodsPerCore: int64(c.Cluster.PodsPerCore), MaxImages: c.Cluster.MaxImages, Reserved: c.Reserved,
 		Port: int32(c.API.Port), Limits: nodeLimits(c.Pressure),
 	}
+}
+
+// declaredFeatures returns the features that the scheduler and the API server ask a node for, and that it has: pods that
+// restart all of their containers, and WebSockets from the API server on.
+func declaredFeatures(gates configfeatures.Gates) []string {
+	if !gates.Enabled("NodeDeclaredFeatures") {
+		return nil
+	}
+	var out []string
+	for _, name := range []string{"ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"} {
+		if gates.Enabled(name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // nodeLimits returns the eviction thresholds of the configuration in the form of package node.

@@ -88,3 +88,12 @@ func TestHostIPsAreOneOfEachFamily(t *testing.T) {
 		t.Errorf("got %v of no Node", got)
 	}
 }
+
+func TestDeclaredFeaturesAreShownAndPatched(t *testing.T) {
+	shown := &v1.Node{}
+	want := Status(Facts{}, Settings{Name: "box", DeclaredFeatures: []string{"A"}}, Health{}, shown.Status, time.Now())
+	body, err := statusPatch(shown, &want)
+	if err != nil || !strings.Contains(string(body), `"declaredFeatures":["A"]`) {
+		t.Errorf("the patch is %s, %v", body, err)
+	}
+}

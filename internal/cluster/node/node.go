@@ -47,6 +47,9 @@ type Settings struct {
 	Taints     []v1.Taint
 	ProviderID string
 
+	// DeclaredFeatures are the features of this node that the cluster asks for before it uses them, sorted by name.
+	DeclaredFeatures []string
+
 	// ExternalCloud says that a cloud controller manager completes the Node: it removes a taint, and its addresses take the
 	// place of ours.
 	ExternalCloud bool

@@ -53,6 +53,9 @@ func statusPatch(shown *v1.Node, want *v1.NodeStatus) ([]byte, error) {
 	if !same(have.RuntimeHandlers, want.RuntimeHandlers) {
 		status["runtimeHandlers"] = want.RuntimeHandlers
 	}
+	if !same(have.DeclaredFeatures, want.DeclaredFeatures) {
+		status["declaredFeatures"] = want.DeclaredFeatures
+	}
 	if !same(have.NodeInfo, want.NodeInfo) {
 		info, err := whole(want.NodeInfo, "swap")
 		if err != nil {

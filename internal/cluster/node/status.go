@@ -34,6 +34,7 @@ func Status(f Facts, s Settings, h Health, shown v1.NodeStatus, now time.Time) v
 	want.Images = largest(f.Runtime.Images, s.MaxImages)
 	want.RuntimeHandlers = f.Runtime.Handlers
 	want.Features = f.Runtime.Features
+	want.DeclaredFeatures = s.DeclaredFeatures
 	want.VolumesInUse = f.Volumes.inUse(shown.VolumesInUse)
 	return want
 }

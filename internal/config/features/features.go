@@ -40,8 +40,9 @@ const (
 // Effective are the gates that change how berth works. Gates that only guard the values of configuration fields are
 // among them.
 var Effective = []string{
-	"CustomCPUCFSQuotaPeriod", "GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "ImageMaximumGCAge",
-	"KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "MemoryQoS", "NodeLogQuery", "NodeSwap", "RotateKubeletServerCertificate",
+	"CustomCPUCFSQuotaPeriod", "ExtendWebSocketsToKubelet", "GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "ImageMaximumGCAge",
+	"KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "MemoryQoS", "NodeDeclaredFeatures", "NodeLogQuery", "NodeSwap",
+	"RestartAllContainersOnContainerExits", "RotateKubeletServerCertificate",
 }
 
 // Gates are the gates that were set. The others have their defaults.
