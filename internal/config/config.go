@@ -97,6 +97,9 @@ type Config struct {
 	Gates features.Gates `json:",omitempty"`
 	// MaxOpenFiles is how many files the agent may have open. 0: as many as the system allows.
 	MaxOpenFiles uint64 `json:",omitempty"`
+	// ProtectKernel says that the agent does not start if settings of the kernel are not what a kubelet expects. Without
+	// it, an agent that was started as kubelet sets them.
+	ProtectKernel bool `json:",omitempty"`
 	// ProfileContention says that blocked goroutines are profiled.
 	ProfileContention bool `json:",omitempty"`
 	// complete is the whole configuration of an agent that was started as kubelet, without secrets.

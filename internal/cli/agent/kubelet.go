@@ -78,6 +78,13 @@ func runKubelet(cmd *cobra.Command, args []string) error {
 		}
 		defer lock.Close()
 	}
+	if c.ProtectKernel {
+		if err := kernel.CheckSysctls(kernel.Sysctls); err != nil {
+			return err
+		}
+	} else {
+		kernel.SetSysctls(kernel.Sysctls, log.Logger)
+	}
 	kernel.SetMaxOpenFiles(c.MaxOpenFiles, log.Logger)
 	if c.ProfileContention {
 		runtime.SetBlockProfileRate(1)

@@ -91,6 +91,7 @@ On purpose, berth differs in this:
 - Without ` + "`--config`" + ` a kubelet has no hard eviction thresholds. Berth has those that a kubelet has with a file.
 - An unknown field of a drop-in is a warning. A kubelet ignores it silently.
 - The values of ` + "`--manifest-url`" + ` and its headers are not shown in /configz and in logs.
+- Settings of the kernel that can't be changed are a warning. A kubelet does not start.
 
 The states in these tables:
 

@@ -115,7 +115,7 @@ var fields = map[string]State{
 	"localStorageCapacityIsolation":    noEffect("the disk of the node is always one of its resources"),
 
 	"enableControllerAttachDetach":               noEffect("volumes are always attached by the controller"),
-	"protectKernelDefaults":                      noEffect("settings of the kernel are neither compared nor changed"),
+	"protectKernelDefaults":                      asKubelet,
 	"makeIPTablesUtilChains":                     noEffect("no rules of iptables are made"),
 	"iptablesMasqueradeBit":                      noEffect("no rules of iptables are made"),
 	"iptablesDropBit":                            noEffect("no rules of iptables are made"),
