@@ -44,7 +44,7 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	if o.Bool("seccomp-default") {
 		k.SeccompDefault = new(true)
 	}
-	complete := withoutSecrets(k)
+	complete := shownConfiguration(k, o.String("cert-dir"))
 	if *k.KubeAPIQPS == 0 { // the kubelet's word for the default
 		*k.KubeAPIQPS = defaultQPS
 	}
@@ -66,9 +66,16 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	}, k)
 }
 
-// withoutSecrets returns a copy in which the password of the manifest URL and the headers for it are not shown.
-func withoutSecrets(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
+// shownConfiguration returns the configuration as a kubelet shows it in /configz: with the certificate that it makes for
+// itself. The password of the manifest URL and the headers for it are not shown.
+func shownConfiguration(k *kubeletconfig.KubeletConfiguration, certDir string) *kubeletconfig.KubeletConfiguration {
 	out := k.DeepCopy()
+	if out.EnableSystemLogQuery == nil {
+		out.EnableSystemLogQuery = new(false)
+	}
+	if !out.ServerTLSBootstrap && out.TLSCertFile == "" && out.TLSPrivateKeyFile == "" {
+		out.TLSCertFile, out.TLSPrivateKeyFile = filepath.Join(certDir, "kubelet.crt"), filepath.Join(certDir, "kubelet.key")
+	}
 	out.StaticPodURL = secret.NewURL(k.StaticPodURL).String()
 	for name := range out.StaticPodURLHeader {
 		out.StaticPodURLHeader[name] = []string{"<masked>"}

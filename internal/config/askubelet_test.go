@@ -151,7 +151,8 @@ func TestTheConfigurationOfAKubeletIsShownAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := c.Kubelet()
-	if shown.MaxPods != 7 || shown.VolumePluginDir != "/p" || shown.ContainerLogMaxSize != "10Mi" || !*shown.SeccompDefault || shown.CgroupRoot != "" || shown.Kind == "" {
+	if shown.MaxPods != 7 || shown.VolumePluginDir != "/p" || shown.ContainerLogMaxSize != "10Mi" || !*shown.SeccompDefault || shown.CgroupRoot != "" || shown.Kind == "" ||
+		shown.TLSCertFile != "/var/lib/kubelet/pki/kubelet.crt" || shown.TLSPrivateKeyFile != "/var/lib/kubelet/pki/kubelet.key" {
 		t.Errorf("got %+v", shown)
 	}
 	text, err := json.Marshal(shown)
