@@ -19,13 +19,17 @@ const (
 )
 
 // FindStateFile returns where the agent that last ran in a root directory has a state file of this name: as kubelet, or
-// under its own name.
+// under its own name. If both did, the newer file counts.
 func FindStateFile(root, name string) string {
-	asKubelet := filepath.Join(root, kubeletStateDir, name)
-	if _, err := os.Lstat(asKubelet); err == nil {
-		return asKubelet
+	asKubelet, asBerth := filepath.Join(root, kubeletStateDir, name), filepath.Join(root, name)
+	ofKubelet, err := os.Lstat(asKubelet)
+	if err != nil {
+		return asBerth
 	}
-	return filepath.Join(root, name)
+	if ofBerth, err := os.Lstat(asBerth); err == nil && ofBerth.ModTime().After(ofKubelet.ModTime()) {
+		return asBerth
+	}
+	return asKubelet
 }
 
 // KubeletDirs returns the folders that other programs expect of a kubelet, and that of the agent's own state.

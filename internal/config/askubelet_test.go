@@ -184,3 +184,29 @@ func TestPathsOfAFileStartAtItsFolder(t *testing.T) {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
+
+func TestTheNewerStateFileCounts(t *testing.T) {
+	root := t.TempDir()
+	asBerth, asKubelet := filepath.Join(root, "s.json"), filepath.Join(root, "berth", "s.json")
+	wantFound := func(want string) {
+		t.Helper()
+		if got := FindStateFile(root, "s.json"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	write := func(file string, at time.Time) {
+		t.Helper()
+		for _, err := range []error{os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wantFound(asBerth) // where the first agent under its own name will write it
+	write(asKubelet, time.Unix(1000, 0))
+	wantFound(asKubelet)
+	write(asBerth, time.Unix(2000, 0))
+	wantFound(asBerth)
+	write(asKubelet, time.Unix(3000, 0))
+	wantFound(asKubelet)
+}
