@@ -190,15 +190,15 @@ bin/images/hello.tar: bin/examples/hello $(wildcard examples/mkimage/*.go intern
 	@mkdir -p $(@D)
 	go run ./examples/mkimage -tag localhost/hello:1 -entrypoint /hello -o $@ /hello=$<
 
-# A control plane for tests, and kubectl, as pinned below test/lab/parts.
+# A control plane for tests, kubectl and kubeadm, as pinned below test/lab/parts.
 
 kubernetes          := test/lab/parts/kubernetes
 facts               := internal/config/kubelet/testdata
 etcd                := test/lab/parts/etcd
-kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
+kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-manager kube-scheduler kubectl kubeadm)
 
 .PHONY: cluster-parts
-cluster-parts: bin/cluster/etcd $(kubernetes_programs) ## build etcd, the Kubernetes control plane and kubectl in bin/cluster
+cluster-parts: bin/cluster/etcd $(kubernetes_programs) ## build etcd, the Kubernetes control plane, kubectl and kubeadm in bin/cluster
 
 # Both of these tell a version: one to whoever asks the program, one to the servers it calls.
 $(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | setup
