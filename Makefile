@@ -89,6 +89,10 @@ test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests i
 test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
 	go test -C test -tags real -count=1 -timeout 45m -v ./machine
 
+.PHONY: test-kubeadm
+test-kubeadm: root setup build cluster-parts ## kubeadm makes a cluster of two machines whose kubelet is berth, as root
+	go test -C test -tags real -count=1 -timeout 15m -v ./kubeadm
+
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
 	$(lint) run ./...

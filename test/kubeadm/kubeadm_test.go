@@ -1,0 +1,194 @@
+//go:build real
+
+// Package kubeadm shows that kubeadm makes a cluster of machines whose kubelet is berth, by a link: it starts
+// the control plane as static pods, lets a node join, configures it anew and takes it out again.
+//
+// The machines are namespaces of this one: see machine.sh. `make test-kubeadm` does all of the set-up.
+package kubeadm
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/test/fixture"
+)
+
+const (
+	version = "v1.36.3"
+	// replicas is the size of the Deployment at first.
+	replicas = 4
+	// podTimeout is how long pods may take to run or to end, on a machine that has a lot to do.
+	podTimeout = 3 * time.Minute
+)
+
+func TestMain(m *testing.M) { os.Exit(fixture.RunTests(m)) }
+
+func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
+	one, two := newMachines(t, newRegistry(t))
+
+	// The control plane runs as static pods.
+	one.write("/etc/init.yaml", initConfig(one))
+	one.step("kubeadm", "init", "--config", "/etc/init.yaml", "--ignore-preflight-errors", ignored)
+	one.run("kubectl", "wait", "node/one", "--for=condition=Ready", "--timeout=60s")
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		one.run("kubectl", "-n", "kube-system", "wait", "pod/"+program+"-one", "--for=condition=Ready", "--timeout=120s")
+	}
+
+	// A node joins by a token, for which it gets a certificate.
+	two.write("/etc/join.yaml", joinConfig(one, two))
+	join := []string{"kubeadm", "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", ignored}
+	two.step(join...)
+	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	two.mustHave("/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/pki/kubelet-client-current.pem")
+	two.mustLack("/etc/kubernetes/bootstrap-kubelet.conf")
+
+	// A Deployment runs on both, and its pods can be reached.
+	one.run("kubectl", "taint", "node", "one", "node-role.kubernetes.io/control-plane-")
+	one.write("/etc/web.yaml", deployment)
+	one.run("kubectl", "apply", "-f", "/etc/web.yaml")
+	one.run("kubectl", "rollout", "status", "deployment/web", "--timeout", podTimeout.String())
+	before := one.pods("web")
+	for _, node := range []string{"one", "two"} {
+		if n := len(before.on(node)); n != replicas/2 {
+			t.Errorf("%d pods on node %s, want %d: %v", n, node, replicas/2, before)
+		}
+	}
+	for _, p := range before {
+		one.mustReach(p)
+		one.run("kubectl", "logs", p.name) // by the API server, at the port of the kubelet
+	}
+
+	// A new configuration comes with an upgrade, and no pod notices.
+	one.setMaxPods(42)
+	two.step("kubeadm", "upgrade", "node", "--ignore-preflight-errors", ignored)
+	two.run("systemctl", "restart", "kubelet")
+	one.run("kubectl", "wait", "node/two", "--for=jsonpath={.status.capacity.pods}=42", "--timeout=60s")
+	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	if after := one.pods("web"); !slices.Equal(after, before) {
+		t.Errorf("pods before the upgrade: %v, and after it: %v", before, after)
+	}
+
+	// A reset ends the pods of the node, and it can join again.
+	two.reset()
+	one.run("kubectl", "delete", "node", "two")
+	two.step(join...)
+	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	one.run("kubectl", "scale", "deployment/web", "--replicas", strconv.Itoa(replicas+2))
+	one.run("kubectl", "rollout", "status", "deployment/web", "--timeout", podTimeout.String())
+	if len(one.pods("web").on("two")) == 0 {
+		t.Error("node two has no pod after it joined again")
+	}
+	two.reset()
+	one.reset()
+}
+
+// ignored are the checks of kubeadm that may fail. With cgroup v1, which a kubelet of this version has to be asked
+// to accept, kubeadm has to be asked, too.
+const ignored = "SystemVerification"
+
+// step runs a command that a person would run, and logs what it prints.
+func (m *machine) step(command ...string) string {
+	m.t.Helper()
+	began := time.Now()
+	out := m.run(command...)
+	m.t.Logf("%s: %s (%s)\n%s", m.name, strings.Join(command, " "), time.Since(began).Round(time.Second), out)
+	return out
+}
+
+// reset takes the machine out of its cluster.
+func (m *machine) reset() {
+	m.t.Helper()
+	m.step("kubeadm", "reset", "--force")
+	m.mustLack("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods")
+	for _, program := range m.processes() {
+		if !slices.Contains([]string{"bash", "sleep", "containerd"}, program) {
+			m.t.Errorf("after the reset of machine %s, %s runs", m.name, program)
+		}
+	}
+}
+
+// newRegistry has the images that kubeadm asks for, made of the programs that make builds, and that of a workload.
+func newRegistry(t *testing.T) *fixture.Registry {
+	t.Helper()
+	registry := fixture.NewRegistry(t)
+	for image, program := range map[string]string{
+		"kube-apiserver:" + version:          "cluster/kube-apiserver",
+		"kube-controller-manager:" + version: "cluster/kube-controller-manager",
+		"kube-scheduler:" + version:          "cluster/kube-scheduler",
+		"etcd:3.6.8-0":                       "cluster/etcd",
+	} {
+		push(t, registry, image, program, "usr/local/bin/"+filepath.Base(program))
+	}
+	push(t, registry, strings.TrimPrefix(sandboxImage, repository+"/"), "libexec/pause", "pause", "/pause")
+	workload, err := fixture.Build("workload")
+	must(t, err)
+	registry.Push("workload:1", workload, 0)
+	return registry
+}
+
+func push(t *testing.T, registry *fixture.Registry, image, program, path string, entrypoint ...string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(bin, program))
+	must(t, err)
+	registry.PushFiles(image, map[string][]byte{path: content}, gzip.NoCompression, entrypoint...)
+}
+
+// initConfig is what kubeadm is told about the cluster. There are no images of the add-ons.
+func initConfig(m *machine) string {
+	return document(map[string]any{
+		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
+		"localAPIEndpoint": map[string]any{"advertiseAddress": m.address},
+		"nodeRegistration": registration(m),
+	}, map[string]any{
+		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
+		"kubernetesVersion": version, "imageRepository": repository,
+		"networking": map[string]any{"podSubnet": "10.244.0.0/16"},
+		"dns":        map[string]any{"disabled": true},
+		"proxy":      map[string]any{"disabled": true},
+	}, map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"cgroupDriver": "cgroupfs", "failCgroupV1": false,
+	})
+}
+
+// joinConfig has the token and the digest of the authority that kubeadm prints for nodes that are to join.
+func joinConfig(plane, m *machine) string {
+	words := strings.Fields(plane.run("kubeadm", "token", "create", "--print-join-command"))
+	return document(map[string]any{
+		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
+		"discovery": map[string]any{"bootstrapToken": map[string]any{
+			"apiServerEndpoint": words[2], "token": words[4], "caCertHashes": []any{words[6]},
+		}},
+		"nodeRegistration": registration(m),
+	})
+}
+
+// registration is what kubeadm is told about a node. Its pods have a cgroup of their own, since both machines
+// are in the cgroups of this one.
+func registration(m *machine) map[string]any {
+	return map[string]any{
+		"criSocket":        "unix:///run/containerd/containerd.sock",
+		"kubeletExtraArgs": []any{map[string]any{"name": "cgroup-root", "value": "/" + m.id()}},
+	}
+}
+
+// document writes objects as YAML, of which JSON is a part.
+func document(objects ...map[string]any) string {
+	var text strings.Builder
+	for _, object := range objects {
+		line, err := json.Marshal(object)
+		if err != nil {
+			panic(err) // they are strings, booleans, maps and lists
+		}
+		fmt.Fprintf(&text, "---\n%s\n", line)
+	}
+	return text.String()
+}
