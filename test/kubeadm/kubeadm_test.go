@@ -9,6 +9,7 @@ package kubeadm
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,13 +68,23 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	}
 
 	// A new configuration comes with an upgrade, and no pod notices.
-	one.setMaxPods(42)
+	one.edit("kubelet-config", "kubelet", func(config string) string { return config + "\nmaxPods: 42\n" })
 	two.step("kubeadm", "upgrade", "node", "--ignore-preflight-errors", ignored)
 	two.run("systemctl", "restart", "kubelet")
 	one.run("kubectl", "wait", "node/two", "--for=jsonpath={.status.capacity.pods}=42", "--timeout=60s")
 	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
 	if after := one.pods("web"); !slices.Equal(after, before) {
 		t.Errorf("pods before the upgrade: %v, and after it: %v", before, after)
+	}
+
+	// A static pod of the control plane is upgraded, too: kubeadm waits for its mirror pod to change.
+	one.edit("kubeadm-config", "ClusterConfiguration", func(config string) string {
+		return strings.Replace(config, "scheduler: {}", "scheduler: {extraArgs: [{name: v, value: '3'}]}", 1)
+	})
+	one.step("kubeadm", "upgrade", "node", "--ignore-preflight-errors", ignored)
+	one.run("kubectl", "-n", "kube-system", "wait", "pod/kube-scheduler-one", "--for=condition=Ready", "--timeout=120s")
+	if command := one.run("kubectl", "-n", "kube-system", "get", "pod", "kube-scheduler-one", "-o", "jsonpath={.spec.containers[0].command}"); !strings.Contains(command, "--v=3") {
+		t.Errorf("after the upgrade the command of the scheduler is %s", command)
 	}
 
 	// A reset ends the pods of the node, and it can join again.
@@ -83,9 +94,11 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
 	one.run("kubectl", "scale", "deployment/web", "--replicas", strconv.Itoa(replicas+2))
 	one.run("kubectl", "rollout", "status", "deployment/web", "--timeout", podTimeout.String())
-	if len(one.pods("web").on("two")) == 0 {
+	again := one.pods("web").on("two")
+	if len(again) == 0 {
 		t.Error("node two has no pod after it joined again")
 	}
+	two.within(podTimeout, func() error { return two.lackOthers(again) })
 	two.reset()
 	one.reset()
 }
@@ -108,11 +121,31 @@ func (m *machine) reset() {
 	m.t.Helper()
 	m.step("kubeadm", "reset", "--force")
 	m.mustLack("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods")
-	for _, program := range m.processes() {
-		if !slices.Contains([]string{"bash", "sleep", "containerd"}, program) {
-			m.t.Errorf("after the reset of machine %s, %s runs", m.name, program)
+	m.within(10*time.Second, func() error { // a shim ends a moment after its sandbox
+		for _, program := range m.processes() {
+			if !slices.Contains([]string{"bash", "sleep", "containerd"}, program) {
+				return fmt.Errorf("after the reset of machine %s, %s runs", m.name, program)
+			}
+		}
+		return nil
+	})
+}
+
+// lackOthers returns an error if the machine has cgroups or logs of other pods: a reset leaves them to the next kubelet.
+func (m *machine) lackOthers(pods webPods) error {
+	cgroups, err := filepath.Glob("/sys/fs/cgroup/memory/" + m.id() + "/kubepods/*/pod*")
+	must(m.t, err)
+	logs, err := filepath.Glob(filepath.Join("/proc", m.first, "root/var/log/pods/*"))
+	must(m.t, err)
+	if len(cgroups) == 0 || len(logs) == 0 {
+		return errors.New("there are no cgroups or no logs of pods")
+	}
+	for _, path := range slices.Concat(cgroups, logs) {
+		if !slices.ContainsFunc(pods, func(p webPod) bool { return strings.HasSuffix(path, p.uid) }) {
+			return fmt.Errorf("%s is left of a pod from before the reset", path)
 		}
 	}
+	return nil
 }
 
 // newRegistry has the images that kubeadm asks for, made of the programs that make builds, and that of a workload.
