@@ -65,7 +65,7 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	l.warnings = append(l.warnings, o.Warnings...)
 	return l.load(c, o.String("root-dir"), Flags{
 		Kubeconfig: o.String("kubeconfig"), Bootstrap: o.String("bootstrap-kubeconfig"), CertDir: o.String("cert-dir"),
-		Hostname: o.String("hostname-override"), NodeIP: o.String("node-ip"), ExternalCloud: o.String("cloud-provider") == kubelet.ExternalCloud, NodeLabels: o.Labels(),
+		Hostname: o.String("hostname-override"), NodeIP: o.String("node-ip"), ExternalCloud: o.String("cloud-provider") == kubelet.ExternalCloud, RuntimeCgroup: o.String("runtime-cgroups"), NodeLabels: o.Labels(),
 		ProviderConfig: o.String("image-credential-provider-config"), ProviderBin: o.String("image-credential-provider-bin-dir"),
 	}, k)
 }

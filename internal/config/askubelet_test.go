@@ -57,6 +57,13 @@ func TestAKubeletHasTheKubeletsPlaces(t *testing.T) {
 	}
 }
 
+func TestTheCgroupOfTheRuntimeIsAFlagOfTheKubelet(t *testing.T) {
+	c, err := asKubelet(t, "--runtime-cgroups=/system.slice/containerd.service")
+	if err != nil || c.Cgroups.RuntimeCgroups != "/system.slice/containerd.service" || len(c.Warnings) > 0 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
 func TestFlagsMoveThePlacesOfAKubelet(t *testing.T) {
 	c, err := asKubelet(t, "--root-dir=/r", "--cert-dir=/c", "--cgroup-root=/mine", "--seccomp-default", "--node-ip=10.0.0.1,fd00::1", "--logging-format=json", "--v=4",
 		"--node-labels=a=b", "--hostname-override=node-1", "--runtime-request-timeout=3m", "--pod-manifest-path=/m", "--kube-api-qps=0", "--eviction-hard=memory.available<1Gi")

@@ -18,7 +18,8 @@ type Flags struct {
 	ImageEndpoint   string
 	Hostname        string
 	NodeIP          string
-	ExternalCloud   bool // only of a kubelet
+	ExternalCloud   bool   // only of a kubelet
+	RuntimeCgroup   string // only of a kubelet
 	PodCIDR         string
 	Kubeconfig      string
 	Bootstrap       string

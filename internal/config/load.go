@@ -83,6 +83,7 @@ func (l *loader) load(c *Config, rootDir string, f Flags, k *kubeletconfig.Kubel
 	c.Images = l.images(f, k)
 	c.Backoff = l.backoff(k)
 	c.Cgroups = l.cgroups(k)
+	c.Cgroups.RuntimeCgroups = f.RuntimeCgroup
 	c.Reserved = l.reserved(c.Cgroups)
 	c.LendReserved = k.EnforceNodeAllocatable != nil && !slices.Contains(k.EnforceNodeAllocatable, enforcePods)
 	c.UnsafeSysctls = k.AllowedUnsafeSysctls

@@ -27,7 +27,7 @@ var nodeFlags = []Flag{
 	{Name: "seccomp-default", Type: "bool", Default: "false", Usage: "containers without a seccomp profile get the runtime's default"},
 	{Name: "image-credential-provider-config", Type: "string", Usage: "file with a CredentialProviderConfig, or folder of such files"},
 	{Name: "image-credential-provider-bin-dir", Type: "string", Usage: "folder with the programs of credential providers"},
-	{Name: "runtime-cgroups", Type: "string", Usage: "cgroup of the container runtime", State: noEffect("the runtime is left in its cgroup, and is not measured")},
+	{Name: "runtime-cgroups", Type: "string", Usage: "cgroup of the container runtime", State: inEffect},
 	{Name: "lock-file", Type: "string", Usage: "file that is locked while the agent runs"},
 	{
 		Name: "exit-on-lock-contention", Type: "bool", Default: "false", Usage: "end when another process opens --lock-file",
