@@ -8,6 +8,7 @@ import (
 	"berth/internal/api/localapi"
 	"berth/internal/api/nodeapi"
 	"berth/internal/config"
+	"berth/internal/host/iptables"
 	"berth/internal/host/kernel"
 	"berth/internal/host/roots"
 	"berth/internal/lib/logging"
@@ -74,6 +75,9 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	defer a.runner.stop()
 	a.start(group, rt, ports, listener, fail)
+	if c.IPTablesChains {
+		group.Go("iptables chains", iptables.Chains{Log: log}.Keep)
+	}
 	handleSignals(ctx, a.runner, rt.signals)
 	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
 	return exitError(ctx, ctx.Err())

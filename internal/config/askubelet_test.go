@@ -58,7 +58,7 @@ func TestAKubeletHasTheKubeletsPlaces(t *testing.T) {
 }
 
 func TestTheCgroupOfTheRuntimeIsAFlagOfTheKubelet(t *testing.T) {
-	c, err := asKubelet(t, "--runtime-cgroups=/system.slice/containerd.service")
+	c, err := asKubelet(t, "--config", configFile(t, ""), "--kubeconfig=/k", "--runtime-cgroups=/system.slice/containerd.service")
 	if err != nil || c.Cgroups.RuntimeCgroups != "/system.slice/containerd.service" || len(c.Warnings) > 0 {
 		t.Errorf("got %+v, %v", c, err)
 	}

@@ -97,6 +97,8 @@ type Config struct {
 	Gates features.Gates `json:",omitempty"`
 	// MaxOpenFiles is how many files the agent may have open. 0: as many as the system allows.
 	MaxOpenFiles uint64 `json:",omitempty"`
+	// IPTablesChains says that the chains of iptables are made that other programs expect of a kubelet.
+	IPTablesChains bool `json:",omitempty"`
 	// ProtectKernel says that the agent does not start if settings of the kernel are not what a kubelet expects. Without
 	// it, an agent that was started as kubelet sets them.
 	ProtectKernel bool `json:",omitempty"`

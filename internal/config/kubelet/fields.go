@@ -116,9 +116,9 @@ var fields = map[string]State{
 
 	"enableControllerAttachDetach":               noEffect("volumes are always attached by the controller"),
 	"protectKernelDefaults":                      asKubelet,
-	"makeIPTablesUtilChains":                     noEffect("no rules of iptables are made"),
-	"iptablesMasqueradeBit":                      noEffect("no rules of iptables are made"),
-	"iptablesDropBit":                            noEffect("no rules of iptables are made"),
+	"makeIPTablesUtilChains":                     asKubelet,
+	"iptablesMasqueradeBit":                      asKubelet,
+	"iptablesDropBit":                            asKubelet,
 	"featureGates":                               asKubelet,
 	"failSwapOn":                                 asKubelet,
 	"failCgroupV1":                               asKubelet,

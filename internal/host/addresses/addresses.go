@@ -1,4 +1,4 @@
-// Package addresses chooses the IP address of the node, and watches it.
+// Package addresses chooses the IP addresses of the node, and watches them.
 package addresses
 
 import (

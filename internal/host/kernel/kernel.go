@@ -1,5 +1,5 @@
 // Package kernel holds small settings and facts of the kernel: the OOM score of the agent, AppArmor,
-// thermal throttling.
+// thermal throttling, sysctls.
 package kernel
 
 import (
