@@ -70,7 +70,7 @@ func negotiate(accept, kind string) (zpageForm, error) {
 		case "application/json":
 			form.encode = json.Marshal
 		case "application/yaml":
-			form.encode = func(v any) ([]byte, error) { return yaml.Marshal(v) }
+			form.encode = yaml.Marshal
 		default:
 			continue
 		}

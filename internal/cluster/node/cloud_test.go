@@ -78,8 +78,11 @@ func TestAnAnnotationForACloudThatIsLeftIsRemoved(t *testing.T) {
 
 func TestHostIPsAreOneOfEachFamily(t *testing.T) {
 	n := &v1.Node{Status: v1.NodeStatus{Addresses: []v1.NodeAddress{
-		{Type: v1.NodeExternalIP, Address: "203.0.113.1"}, {Type: v1.NodeHostName, Address: "box"},
-		{Type: v1.NodeInternalIP, Address: "192.0.2.7"}, {Type: v1.NodeInternalIP, Address: "192.0.2.8"}, {Type: v1.NodeInternalIP, Address: "2001:db8::7"},
+		{Type: v1.NodeExternalIP, Address: "203.0.113.1"},
+		{Type: v1.NodeHostName, Address: "box"},
+		{Type: v1.NodeInternalIP, Address: "192.0.2.7"},
+		{Type: v1.NodeInternalIP, Address: "192.0.2.8"},
+		{Type: v1.NodeInternalIP, Address: "2001:db8::7"},
 	}}}
 	if got := HostIPs(n); !slices.Equal(got, []string{"192.0.2.7", "2001:db8::7"}) {
 		t.Errorf("got %v", got)
