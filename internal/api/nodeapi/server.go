@@ -118,8 +118,12 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 	return err
 }
 
-// server returns an HTTP server with the limits of the API. It speaks no HTTP/2: streams have to
-// be hijacked, and a connection is one request at a time.
+// maxRequestsPerConnection is how many requests of one HTTP/2 connection are answered at the same time. An API server that
+// has more opens another connection.
+const maxRequestsPerConnection = 100
+
+// server returns an HTTP server with the limits of the API. Over TLS it speaks HTTP/2, too. Clients ask for streams that
+// have to be hijacked, such as exec, over HTTP/1.1.
 func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 	s := &http.Server{
 		Handler:           a.bounded(h),
@@ -132,6 +136,8 @@ func (a *API) server(ctx context.Context, h http.Handler) *http.Server {
 		Protocols: new(http.Protocols),
 	}
 	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxRequestsPerConnection}
 	return s
 }
 
@@ -141,7 +147,7 @@ func (a *API) tlsConfig() *tls.Config {
 		MinVersion:       max(a.TLS.MinVersion, tls.VersionTLS12),
 		CipherSuites:     a.TLS.Ciphers,
 		CurvePreferences: a.TLS.Curves,
-		NextProtos:       []string{"http/1.1"},
+		NextProtos:       []string{"h2", "http/1.1"},
 		// A certificate is optional, since the client may have a token, and is verified with the request.
 		ClientAuth: tls.RequestClientCert,
 	}
