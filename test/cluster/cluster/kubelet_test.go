@@ -58,6 +58,7 @@ func TestALinkTakesThePlaceOfTheKubelet(t *testing.T) {
 	k.mustHaveFilesOf(web)
 	pods.Await("static-two", "ready", kit.IsReady)
 	kit.Kubectl(t, plane, "logs", "web") // the API server reaches it on the port of a kubelet
+	k.mustServeOtherPrograms(plane, node)
 
 	// It ends when it is asked to, leaves its pods, and finds them again.
 	kit.Must(t, k.process.Stop())
@@ -76,6 +77,21 @@ func TestALinkTakesThePlaceOfTheKubelet(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// mustServeOtherPrograms checks what the scheduler, kube-proxy and administrators expect of a kubelet besides its pods.
+func (k *kubelet) mustServeOtherPrograms(plane *lab.Lab, node *corev1.Node) {
+	k.t.Helper()
+	if !slices.Contains(node.Status.DeclaredFeatures, "RestartAllContainersOnContainerExits") {
+		k.t.Errorf("it declares %v", node.Status.DeclaredFeatures)
+	}
+	if out, err := k.machine.Namespace.Run("iptables", "-t", "mangle", "-S", "KUBE-IPTABLES-HINT"); err != nil {
+		k.t.Errorf("no hint which iptables is used: %s %v", out, err)
+	}
+	const noSuchService = "no-such-service-of-berth"
+	if out := kit.Kubectl(k.t, plane, "get", "--raw", "/api/v1/nodes/two/proxy/logs/?query="+noSuchService); !strings.Contains(out, "log not found for "+noSuchService) {
+		k.t.Errorf("the log query says %q", out)
+	}
 }
 
 // kubelet is berth under the name of kubelet, beside another agent whose runtime it uses. The folder of links to logs
@@ -147,7 +163,7 @@ volumeStatsAggPeriod: 0s
 `)
 	// How full the disk of this machine is should not matter.
 	k.write("conf.d/10-eviction.conf", header+"evictionHard: {nodefs.available: 100Mi, imagefs.available: 100Mi, nodefs.inodesFree: 0%, imagefs.inodesFree: 0%}\nimageGCHighThresholdPercent: 100\n")
-	k.write("conf.d/20-logs.conf", header+fmt.Sprintf("podLogsDir: %s/log/pods\nmaxPods: 41\n", dir))
+	k.write("conf.d/20-logs.conf", header+fmt.Sprintf("podLogsDir: %s/log/pods\nmaxPods: 41\nenableSystemLogQuery: true\n", dir))
 	k.write("manifests/static.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: static}\nspec:\n  terminationGracePeriodSeconds: 1\n  containers: [{name: app, image: "+kit.WorkloadImage+", args: [sleep]}]\n")
 	return k
 }
