@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,7 +24,6 @@ import (
 )
 
 const (
-	version = "v1.36.3"
 	// replicas is the size of the Deployment at first.
 	replicas = 4
 	// podTimeout is how long pods may take to run or to end, on a machine that has a lot to do.
@@ -33,12 +33,14 @@ const (
 func TestMain(m *testing.M) { os.Exit(fixture.RunTests(m)) }
 
 func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
-	one, two := newMachines(t, newRegistry(t))
+	version := strings.TrimSpace(kubeadm(t, "version", "--output", "short"))
+	images := imagesOf(t, version)
+	one, two := newMachines(t, newRegistry(t, images), images["pause"])
 
 	// The control plane runs as static pods.
-	one.write("/etc/init.yaml", initConfig(one))
+	one.write("/etc/init.yaml", initConfig(one, version))
 	one.step("kubeadm", "init", "--config", "/etc/init.yaml", "--ignore-preflight-errors", ignored)
-	one.run("kubectl", "wait", "node/one", "--for=condition=Ready", "--timeout=60s")
+	one.awaitReady("one")
 	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		one.run("kubectl", "-n", "kube-system", "wait", "pod/"+program+"-one", "--for=condition=Ready", "--timeout=120s")
 	}
@@ -47,7 +49,7 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	two.write("/etc/join.yaml", joinConfig(one, two))
 	join := []string{"kubeadm", "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", ignored}
 	two.step(join...)
-	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	one.awaitReady("two")
 	two.mustHave("/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/pki/kubelet-client-current.pem")
 	two.mustLack("/etc/kubernetes/bootstrap-kubelet.conf")
 
@@ -72,7 +74,7 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	two.step("kubeadm", "upgrade", "node", "--ignore-preflight-errors", ignored)
 	two.run("systemctl", "restart", "kubelet")
 	one.run("kubectl", "wait", "node/two", "--for=jsonpath={.status.capacity.pods}=42", "--timeout=60s")
-	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	one.awaitReady("two")
 	if after := one.pods("web"); !slices.Equal(after, before) {
 		t.Errorf("pods before the upgrade: %v, and after it: %v", before, after)
 	}
@@ -91,7 +93,7 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	two.reset()
 	one.run("kubectl", "delete", "node", "two")
 	two.step(join...)
-	one.run("kubectl", "wait", "node/two", "--for=condition=Ready", "--timeout=60s")
+	one.awaitReady("two")
 	one.run("kubectl", "scale", "deployment/web", "--replicas", strconv.Itoa(replicas+2))
 	one.run("kubectl", "rollout", "status", "deployment/web", "--timeout", podTimeout.String())
 	again := one.pods("web").on("two")
@@ -114,6 +116,14 @@ func (m *machine) step(command ...string) string {
 	out := m.run(command...)
 	m.t.Logf("%s: %s (%s)\n%s", m.name, strings.Join(command, " "), time.Since(began).Round(time.Second), out)
 	return out
+}
+
+// awaitReady returns once a node has registered, a moment after kubeadm saw its certificate, and is ready.
+func (m *machine) awaitReady(node string) {
+	m.t.Helper()
+	for _, what := range []string{"create", "condition=Ready"} {
+		m.run("kubectl", "wait", "node/"+node, "--for="+what, "--timeout=60s")
+	}
 }
 
 // reset takes the machine out of its cluster.
@@ -148,19 +158,33 @@ func (m *machine) lackOthers(pods webPods) error {
 	return nil
 }
 
+// kubeadm runs kubeadm on this machine, for what it knows without a cluster.
+func kubeadm(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "cluster/kubeadm"), args...).Output()
+	must(t, err)
+	return string(out)
+}
+
+// imagesOf returns the images that kubeadm asks for, by their last names, such as etcd.
+func imagesOf(t *testing.T, version string) map[string]string {
+	t.Helper()
+	images := map[string]string{}
+	for _, image := range strings.Fields(kubeadm(t, "config", "images", "list", "--image-repository", repository, "--kubernetes-version", version)) {
+		name, _, _ := strings.Cut(filepath.Base(image), ":")
+		images[name] = image
+	}
+	return images
+}
+
 // newRegistry has the images that kubeadm asks for, made of the programs that make builds, and that of a workload.
-func newRegistry(t *testing.T) *fixture.Registry {
+func newRegistry(t *testing.T, images map[string]string) *fixture.Registry {
 	t.Helper()
 	registry := fixture.NewRegistry(t)
-	for image, program := range map[string]string{
-		"kube-apiserver:" + version:          "cluster/kube-apiserver",
-		"kube-controller-manager:" + version: "cluster/kube-controller-manager",
-		"kube-scheduler:" + version:          "cluster/kube-scheduler",
-		"etcd:3.6.8-0":                       "cluster/etcd",
-	} {
-		push(t, registry, image, program, "usr/local/bin/"+filepath.Base(program))
+	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"} {
+		push(t, registry, images[program], "cluster/"+program, "usr/local/bin/"+program)
 	}
-	push(t, registry, strings.TrimPrefix(sandboxImage, repository+"/"), "libexec/pause", "pause", "/pause")
+	push(t, registry, images["pause"], "libexec/pause", "pause", "/pause")
 	workload, err := fixture.Build("workload")
 	must(t, err)
 	registry.Push("workload:1", workload, 0)
@@ -171,11 +195,11 @@ func push(t *testing.T, registry *fixture.Registry, image, program, path string,
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(bin, program))
 	must(t, err)
-	registry.PushFiles(image, map[string][]byte{path: content}, gzip.NoCompression, entrypoint...)
+	registry.PushFiles(strings.TrimPrefix(image, repository+"/"), map[string][]byte{path: content}, gzip.NoCompression, entrypoint...)
 }
 
 // initConfig is what kubeadm is told about the cluster. There are no images of the add-ons.
-func initConfig(m *machine) string {
+func initConfig(m *machine, version string) string {
 	return document(map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
 		"localAPIEndpoint": map[string]any{"advertiseAddress": m.address},

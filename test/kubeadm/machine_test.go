@@ -23,9 +23,8 @@ import (
 const (
 	bin = "../../bin"
 	// repository is where each machine finds the registry of the test.
-	repository   = "localhost:5000"
-	sandboxImage = repository + "/pause:3.10.2"
-	uplink       = "eth0"
+	repository = "localhost:5000"
+	uplink     = "eth0"
 	// killTimeout is how long the kernel may take to end all processes of a machine.
 	killTimeout = 30 * time.Second
 )
@@ -44,7 +43,7 @@ type machine struct {
 }
 
 // newMachines makes machines that are connected with each other, and with nothing else. Images come from the registry.
-func newMachines(t *testing.T, registry http.Handler) (one, two *machine) {
+func newMachines(t *testing.T, registry http.Handler, sandboxImage string) (one, two *machine) {
 	t.Helper()
 	one, two = newMachine(t, "one", 1), newMachine(t, "two", 2)
 	must(t, run(one.network, "ip link add "+uplink+" type veth peer name "+uplink+" netns "+two.network.Name()))
@@ -52,7 +51,7 @@ func newMachines(t *testing.T, registry http.Handler) (one, two *machine) {
 	two.connect(one)
 	for _, m := range []*machine{one, two} {
 		m.serve(registry)
-		m.boot()
+		m.boot(sandboxImage)
 	}
 	return one, two
 }
@@ -93,8 +92,8 @@ func (m *machine) serve(registry http.Handler) {
 	m.t.Cleanup(func() { _ = server.Close() })
 }
 
-// boot starts the machine.
-func (m *machine) boot() {
+// boot starts the machine, whose container runtime makes sandboxes of that image.
+func (m *machine) boot(sandboxImage string) {
 	m.t.Helper()
 	programs, err := filepath.Abs(bin)
 	must(m.t, err)
@@ -250,24 +249,36 @@ func (m *machine) clearCgroups() error {
 	if err != nil {
 		return err
 	}
-	for _, root := range roots {
-		var cgroups []string
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				cgroups = append(cgroups, path)
-			}
-			return err
-		})
-		if err != nil {
-			return err
+	for deadline := time.Now().Add(killTimeout); ; time.Sleep(50 * time.Millisecond) {
+		var left error
+		for _, root := range roots {
+			left = errors.Join(left, removeTree(root))
 		}
-		for _, cgroup := range slices.Backward(cgroups) {
-			if err := os.Remove(cgroup); err != nil {
-				return fmt.Errorf("processes are left in a cgroup of machine %s: %w", m.name, err)
-			}
+		switch {
+		case left == nil:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("processes are left in cgroups of machine %s: %w", m.name, left)
 		}
 	}
-	return nil
+}
+
+// removeTree removes a cgroup and those below it, none of which has a process.
+func removeTree(root string) error {
+	var cgroups []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			cgroups = append(cgroups, path)
+		}
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, cgroup := range slices.Backward(cgroups) {
+		err = errors.Join(err, os.Remove(cgroup))
+	}
+	return err
 }
 
 // run runs commands in a network namespace. None of them has an argument with a space.
