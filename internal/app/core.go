@@ -53,7 +53,7 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 				return in.cgroups.Make(ctx, g)
 			},
 			CgroupExists: in.cgroups.Exists,
-			CgroupDriver: in.driver.get,
+			CgroupDriver: in.driver.Get,
 			LimitsSwap:   func() bool { return in.tree.LimitsSwap(in.cgroups.Path(c.CgroupRoot)) },
 			RemoveCgroup: func(ctx context.Context, name string) error {
 				defer in.telemetry.Cgroup("destroy")()

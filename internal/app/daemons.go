@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/cpuset"
 
 	"berth/internal/config"
+	"berth/internal/host/kernel"
 	"berth/internal/pods/cgroup"
 	"berth/internal/runtime/render"
 	"berth/internal/telemetry/event"
@@ -46,7 +45,7 @@ func (d *deps) limitDaemons(ctx context.Context) error {
 
 // enterCgroup moves the agent into the cgroup that is configured for it, before it starts any process.
 func enterCgroup(c *config.Config, log *slog.Logger) error {
-	if err := checkReservedCPUs(c.Cgroups.ReservedCPUs, "/sys/devices/system/cpu/online"); err != nil {
+	if err := kernel.CheckReservedCPUs(c.Cgroups.ReservedCPUs); err != nil {
 		return err
 	}
 	if c.Cgroups.KubeletCgroups == "" {
@@ -60,28 +59,5 @@ func enterCgroup(c *config.Config, log *slog.Logger) error {
 		return fmt.Errorf("move the agent into kubeletCgroups %s: %w", c.Cgroups.KubeletCgroups, err)
 	}
 	log.Info("the agent has moved into its cgroup", "cgroup", c.Cgroups.KubeletCgroups)
-	return nil
-}
-
-// checkReservedCPUs refuses processors that the machine does not have.
-func checkReservedCPUs(reserved, onlineFile string) error {
-	if reserved == "" {
-		return nil
-	}
-	want, err := cpuset.Parse(reserved)
-	if err != nil {
-		return fmt.Errorf("reservedSystemCPUs: %w", err)
-	}
-	text, err := os.ReadFile(onlineFile)
-	if err != nil {
-		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
-	}
-	online, err := cpuset.Parse(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
-	}
-	if !want.IsSubsetOf(online) {
-		return fmt.Errorf("reservedSystemCPUs: %s is not part of the processors of this machine, %s", reserved, online)
-	}
 	return nil
 }

@@ -41,7 +41,7 @@ type deps struct {
 	ports     *hostports.Recorder
 	ips       *addresses.Watcher
 	tree      *cgroup.Tree
-	driver    *cgroupDriver
+	driver    *cgroup.RuntimeDriver
 	cgroups   *cgroup.Pods
 	fail      func(error) // ends the agent with an error; nil: errors do not end it
 	podsDir   string      // holds a directory of data for each pod
@@ -97,9 +97,11 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver := &cgroupDriver{runtime: in.client, config: c, occupied: tree.Occupied, systemd: systemd.Runs, fail: in.fail, log: log}
+	driver := cgroup.NewRuntimeDriver(cgroup.RuntimeDriverConfig{
+		Runtime: in.client, Configured: c.Cgroups.Driver, Root: c.CgroupRoot, Occupied: tree.Occupied, Systemd: systemd.Runs, Fail: in.fail, Log: log,
+	})
 	cgroups, err := cgroup.NewPods(cgroup.PodsConfig{
-		Tree: tree, Owner: rt.owner, All: allPodsCgroup(c), Driver: driver.get, Slices: systemd.New(systemd.Config{}), Log: log,
+		Tree: tree, Owner: rt.owner, All: allPodsCgroup(c), Driver: driver.Get, Slices: systemd.New(systemd.Config{}), Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 		Node: c.NodeName, Version: c.Version, Started: time.Now(),
 		Pods: n.core.Agent, Runtime: streamingRuntime{n.client, n.core.Observer}, Logs: exits,
 		SandboxEnded:  exits.SandboxStopped,
-		Configz:       configz{c, n.driver},
+		Configz:       configz{c, n.driver.Get},
 		Flags:         c.Given,
 		CheckpointDir: filepath.Join(c.RootDir, "checkpoints"), SystemLogDir: systemLogs,
 		Journal:    journal,

@@ -41,7 +41,8 @@ var noAnswer = map[string]map[string]string{
 	"internal/pods/probe/check.go":                    {"Exec": "Unknown, which changes nothing"},
 	"internal/app/core.go":                            {"ImageUser": "the container waits, and the worker comes back", "Exec": "see execute/prestop.go and execute/poststart.go"},
 	"internal/app/syncloop.go":                        {"Exec": "see probe/check.go"},
-	"internal/app/cgroups.go":                         {"CgroupDriver": "pods wait until it answers", "ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
+	"internal/pods/cgroup/driver.go":                  {"CgroupDriver": "pods wait until it answers"},
+	"internal/app/cgroups.go":                         {"ImageRef": "a pull that was cut off is settled later, and pods wait for that"},
 
 	// Images.
 	"internal/runtime/image/image.go":   {"ImageRef": "the container waits, and is looked at again"},

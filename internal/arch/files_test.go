@@ -74,7 +74,6 @@ var trusted = map[string]string{
 	"internal/pods/volume/open.go os.OpenFile":                "a directory, which is no file of a container, from where podfile goes on",
 	"internal/pods/volume/subpath.go os.OpenFile":             "a handle (O_PATH) of the directory of a volume",
 	"internal/config/saved.go os.ReadFile":                    "settings of the last run",
-	"internal/app/daemons.go os.ReadFile":                     "the processors of the machine, from the kernel",
 	"internal/cli/agent/kubelet.go os.OpenFile":               "a lock file that the administrator names",
 	"internal/cli/agent/config.go os.ReadFile":                "settings of the administrator and of the agent",
 	"internal/host/doctor/local.go os.DirFS":                  "what the kernel and the administrator say of the machine",
