@@ -58,7 +58,7 @@ func nodeInfo(f Facts, s Settings) v1.NodeSystemInfo {
 		Architecture:    runtime.GOARCH,
 	}
 	if f.Runtime.Name != "" {
-		info.ContainerRuntimeVersion = f.Runtime.Name + "://" + f.Runtime.Version
+		info.ContainerRuntimeVersion = f.Runtime.Name + "://" + strings.TrimPrefix(f.Runtime.Version, "v") // as the kubelet writes it
 	}
 	if m.Swap > 0 {
 		info.Swap = &v1.NodeSwapStatus{Capacity: &m.Swap}

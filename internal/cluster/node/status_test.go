@@ -22,7 +22,7 @@ func someFacts() Facts {
 			CPUs: 4, Memory: 8 * gi, Storage: 100 * gi, Swap: gi, HugePages: map[int64]int64{2 << 20: gi},
 			MachineID: "machine", SystemUUID: "uuid", BootID: "boot", Kernel: "6.18", OSImage: "Some Linux",
 		},
-		Runtime:   Runtime{Name: "containerd", Version: "2.4.2", Handlers: []v1.NodeRuntimeHandler{{Name: "runc"}}},
+		Runtime:   Runtime{Name: "containerd", Version: "v2.4.2", Handlers: []v1.NodeRuntimeHandler{{Name: "runc"}}},
 		Addresses: []string{"10.0.0.7", "fd00::7"},
 	}
 }
