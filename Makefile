@@ -87,7 +87,7 @@ test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests i
 
 .PHONY: test-machine
 test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
-	go test -C test -tags real -count=1 -timeout 45m -v ./machine
+	go test -C test -tags real -count=1 -timeout 60m -v ./machine
 
 .PHONY: test-kubeadm
 test-kubeadm: root setup build cluster-parts ## kubeadm makes a cluster of two machines whose kubelet is berth, as root

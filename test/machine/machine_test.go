@@ -24,7 +24,7 @@ import (
 const (
 	bin = "../../bin"
 	// An emulator is slow: a boot takes a quarter of a minute, a pod some seconds.
-	bootLimit = 20 * time.Minute
+	bootLimit = 30 * time.Minute
 )
 
 // The last test of the first boot switches the machine off, and what came of that is seen in the second. A kernel
