@@ -178,7 +178,8 @@ func push(t *testing.T, registry *fixture.Registry, image, program, path string,
 	registry.PushFiles(strings.TrimPrefix(image, repository+"/"), map[string][]byte{path: content}, gzip.NoCompression, entrypoint...)
 }
 
-// initConfig is what kubeadm is told about the cluster. There are no images of the add-ons.
+// initConfig returns the configuration file of `kubeadm init`. CoreDNS and kube-proxy are off: the registry has no
+// images of them.
 func initConfig(m *machine, version string) string {
 	return document(map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
@@ -208,8 +209,8 @@ func joinConfig(plane, m *machine) string {
 	})
 }
 
-// registration is what kubeadm is told about a node. Its pods have a cgroup of their own, since both machines
-// are in the cgroups of this one.
+// registration returns the nodeRegistration of a machine. Each machine has a cgroup root of its own, since both
+// machines are in the cgroup tree of the host.
 func registration(m *machine) map[string]any {
 	return map[string]any{
 		"criSocket":        "unix:///run/containerd/containerd.sock",

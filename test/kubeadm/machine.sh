@@ -13,6 +13,7 @@ name=$1 address=$2 pods=$3 bin=$4 sandbox=$5
 # What is mounted later in here (volumes, sandboxes) is seen by all of this machine, and by no other.
 mount --make-rshared /
 hostname "$name"
+echo 1 >/proc/sys/net/ipv4/ip_forward # of this network namespace: pods reach those of the other machine
 
 # What make built may be in a folder that is covered below.
 mount -t tmpfs -o mode=755 tmpfs /run

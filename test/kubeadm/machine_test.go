@@ -79,7 +79,6 @@ func (m *machine) connect(other *machine) {
 		"ip link set "+uplink+" up",
 		"ip route add default via "+other.address, // servers look for a default route to find their address
 		"ip route add "+other.podCIDR+" via "+other.address,
-		"sysctl -q -w net.ipv4.ip_forward=1",
 	))
 }
 
