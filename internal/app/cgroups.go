@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/config"
 	"berth/internal/lib/cgroupname"
+	"berth/internal/lib/run"
 	"berth/internal/pods/cgroup"
 )
 
@@ -35,12 +36,7 @@ const cgroupInterval = 15 * time.Second
 // watchCgroups enqueues pods whose cgroup vanished while containers of them run, which causes no event. The sync
 // makes the cgroups again.
 func (c *podRunner) watchCgroups(ctx context.Context) {
-	for {
-		select {
-		case <-time.After(cgroupInterval):
-		case <-ctx.Done():
-			return
-		}
+	for run.Sleep(ctx, cgroupInterval) == nil {
 		for _, uid := range cgroup.Vanished(c.core.Pool.Active(), c.core.Observer.All(), func(p *v1.Pod) bool {
 			return slices.ContainsFunc(c.core.Executor.Node.Cgroups(p.UID), c.cgroups.Exists)
 		}) {

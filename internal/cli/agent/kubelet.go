@@ -17,6 +17,7 @@ import (
 	"berth/internal/config/kubelet"
 	"berth/internal/host/kernel"
 	"berth/internal/lib/logging"
+	"berth/internal/lib/run"
 )
 
 // KubeletName is the name of the program under which berth takes the place of a kubelet, and of the command that does
@@ -147,10 +148,8 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
-		select {
-		case <-time.After(lockInterval):
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("lock %s, which another process has locked: %w", path, ctx.Err()), file.Close())
+		if err := run.Sleep(ctx, lockInterval); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s, which another process has locked: %w", path, err), file.Close())
 		}
 	}
 }

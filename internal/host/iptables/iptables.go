@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/internal/lib/logonce"
+	"berth/internal/lib/run"
 )
 
 const (
@@ -38,7 +39,7 @@ type Chains struct {
 // Keep makes the chains, and makes them again when they are gone, until ctx ends. A machine without iptables needs none.
 func (c Chains) Keep(ctx context.Context) {
 	if c.Run == nil {
-		c.Run = run
+		c.Run = runProgram
 	}
 	var streak logonce.Streak
 	for {
@@ -51,9 +52,7 @@ func (c Chains) Keep(ctx context.Context) {
 		case streak.FailedAs(err.Error(), time.Now()):
 			c.Log.Info("chains of iptables for other programs are missing (makeIPTablesUtilChains)", "err", err)
 		}
-		select {
-		case <-time.After(keepInterval):
-		case <-ctx.Done():
+		if run.Sleep(ctx, keepInterval) != nil {
 			return
 		}
 	}
@@ -115,7 +114,7 @@ func (c Chains) ensureRule(ctx context.Context, program, add, chain string, rule
 	return c.Run(ctx, program, arguments(add)...)
 }
 
-func run(ctx context.Context, program string, args ...string) error {
+func runProgram(ctx context.Context, program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, append([]string{"--wait", "5"}, args...)...).CombinedOutput()
