@@ -44,10 +44,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-// Tests beside the code need these: one finds goroutines that nobody ended, the other serves exec as
-// containerd does. The tests of test/ are a module of their own.
+// Tests beside the code need it to serve exec as containerd does. The tests of test/ are a module of their own.
 require (
-	go.uber.org/goleak v1.3.0
 	k8s.io/cri-streaming v0.36.3
 )
 

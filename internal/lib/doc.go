@@ -20,6 +20,7 @@
 //	progress    rate and remaining time of a transfer
 //	secret      settings that are never printed
 //	table       aligned columns for terminals
+//	leaktest    tests that leave goroutines behind fail
 //
 // Start reading at pod.
 package lib

@@ -16,16 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/api"
+	"berth/internal/lib/leaktest"
 )
 
 // The library looks after a closed connection for a while.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+	leaktest.Main(m, "github.com/moby/spdystream.(*Connection).shutdown")
 }
 
 // serve answers on the socket of a root directory, and returns a client of it.

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/goleak"
 
 	"berth/internal/cli/cmdutil"
+	"berth/internal/lib/leaktest"
 )
 
 // Main runs the tests of a package, and fails if they leave goroutines behind.
 func Main(m *testing.M) {
 	// It runs for a while after a connection is closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+	leaktest.Main(m, "github.com/moby/spdystream.(*Connection).shutdown")
 }
 
 // Process is a command that runs until it is interrupted.

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/lib/leaktest"
+
 	"github.com/godbus/dbus/v5"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // system is a fake system bus with logind and systemd on it.
 type system struct {

@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/intake/manifest"
+	"berth/internal/lib/leaktest"
 	"berth/internal/lib/pod"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // web is the manifest of a pod.
 func web(name, image string) string {

@@ -11,15 +11,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"berth/internal/lib/leaktest"
 	"berth/internal/pods/handler"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // call holds the arguments of one command.
 type call struct {

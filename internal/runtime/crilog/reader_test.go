@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"berth/internal/lib/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func newReader(t testing.TB) *Reader {
 	t.Helper()

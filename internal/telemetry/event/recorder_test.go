@@ -13,15 +13,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/lib/leaktest"
 	"berth/internal/lib/pod"
 	"berth/internal/lib/statefile"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func newPod(namespace, name string) *v1.Pod {
 	return &v1.Pod{

@@ -15,11 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/internal/lib/leaktest"
+
 	"github.com/godbus/dbus/v5"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // fakeSystemd answers calls as systemd does, at the other end of a pipe.
 type fakeSystemd struct {
