@@ -218,7 +218,7 @@ func sources(t *testing.T, dir string) []string {
 }
 
 // A direct write to stderr blocks until the reader reads it. The log never blocks.
-func TestNobodyWritesToStderr(t *testing.T) {
+func TestNoPackageWritesToStderr(t *testing.T) {
 	for pkg := range packages(t) {
 		if pkg == "lib/leaktest" {
 			continue // it prints the failure of a test

@@ -79,7 +79,7 @@ var holders = map[string]string{
 	"fake.Objects.registered":       "tests",
 }
 
-func TestWhoeverRemembersPodsSaysUntilWhen(t *testing.T) {
+func TestMapsByUIDSayWhenEntriesEnd(t *testing.T) {
 	found := map[string]bool{}
 	var dirs []string
 	for pkg := range packages(t) {

@@ -113,7 +113,7 @@ func TestTheTopIsWhereTheCgroupOfPodsIsMade(t *testing.T) {
 	}
 }
 
-func TestWhoIsHeldBackFromWhatIsReserved(t *testing.T) {
+func TestWhichCgroupsAreEnforced(t *testing.T) {
 	for text, want := range map[string]struct {
 		lent         bool
 		kube, system Enforcement

@@ -23,7 +23,7 @@ else
 		TestHugePages TestWhoGoesFirstWhenMemoryRunsOut TestAppArmor TestNFS TestPodsInSlicesOfSystemd \
 		TestAPodWhoseCgroupVanishedComesBack TestCgroupsOfDaemons
 	try host TestDownLeavesNothing &
-	try telemetry TestUsageIsTold
+	try telemetry TestUsageIsReported
 	wait
 	try cli TestDoctorIsContentWithThisMachine
 	# Its pods take what they can get.

@@ -107,7 +107,7 @@ func TestAForwardEndsWithItsPod(t *testing.T) {
 
 // The connection breaks when the pod goes. A watcher of the pod may notice that before the forward
 // reads the reason.
-func TestWhoWatchedThePodKnowsWhyItWasLost(t *testing.T) {
+func TestAForwardThatIsLostNamesTheEndOfItsPod(t *testing.T) {
 	w := newWorld(nil)
 	n, _ := w.local(t)
 	ctx, end := context.WithCancelCause(t.Context())

@@ -67,7 +67,7 @@ func TestFindOnePod(t *testing.T) {
 }
 
 // The remains of a pod may lack even its name.
-func TestAPodWithoutANameHidesNobody(t *testing.T) {
+func TestAPodWithoutANameHidesNoOther(t *testing.T) {
 	all := []*v1.Pod{newPod("x", "one"), {ObjectMeta: metav1.ObjectMeta{UID: "left"}}, newPod("y", "two")}
 	if got := (Filter{}).Choose(all); len(got) != len(all) {
 		t.Errorf("of %d pods, %d are chosen", len(all), len(got))

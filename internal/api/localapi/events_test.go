@@ -95,7 +95,7 @@ func TestWatchEvents(t *testing.T) {
 	want("ADDED b x1")
 }
 
-func TestEventsOfNobody(t *testing.T) {
+func TestEventsOfUnknownObjects(t *testing.T) {
 	// Given a server without events
 	server, err := New(Config{Pods: &fakePods{}, Logs: fakeLogs{}, Log: discard()})
 	if err != nil {

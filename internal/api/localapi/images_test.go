@@ -87,7 +87,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func TestNobodyManagesImages(t *testing.T) {
+func TestImageRequestsWithoutAnImageManager(t *testing.T) {
 	s := &Server{streams: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	s.routeImages(mux)

@@ -149,7 +149,7 @@ func TestWatch(t *testing.T) {
 	want("RESOLVED no name")
 }
 
-func TestASlowWatcherBlocksNobodyAndMissesNothing(t *testing.T) {
+func TestASlowWatcherBlocksNoOtherAndMissesNothing(t *testing.T) {
 	// Given a watcher that does not read, of pods too large for a socket's buffer
 	s := start(t, 0)
 	a := newPod("x", "a")

@@ -205,7 +205,7 @@ func TestHeadersAndBodiesAreAsLargeAsTheyMayBe(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNobodyReadsIsGivenUp(t *testing.T) {
+func TestAnAnswerThatIsNotReadIsGivenUp(t *testing.T) {
 	t.Parallel()
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	w := newWorld(t, func(c *Config) {

@@ -32,7 +32,7 @@ func (d *logBuffer) String() string {
 	return d.text.String()
 }
 
-func TestDetailsAreNotToldToEverybody(t *testing.T) {
+func TestDetailsOfStreamsAreLoggedAtDebugLevel(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
 	quiet := logr.FromSlogHandler(debugHandler{slog.NewTextHandler(&log, nil)})

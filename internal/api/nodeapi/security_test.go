@@ -63,7 +63,7 @@ var allRights = func() []string {
 	return out
 }()
 
-func TestEveryPathIsForThoseWhoMay(t *testing.T) {
+func TestEveryPathNeedsAuthorization(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Limits.Reviews = 1000 })
 	w.writeLog("hello")
@@ -192,7 +192,7 @@ func TestTheClusterIsNotAskedTooOften(t *testing.T) {
 	}
 }
 
-func TestAClusterThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
+func TestWithoutReviewsRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.cluster.down = true
@@ -204,7 +204,7 @@ func TestAClusterThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
 	}
 }
 
-func TestAnonymousIsWhoShowsNothing(t *testing.T) {
+func TestAClientWithoutCredentialsIsAnonymous(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Access.Anonymous = true })
 	w.allow(anonymousUser, "get/healthz")

@@ -67,7 +67,7 @@ func TestStatsCanBeShort(t *testing.T) {
 	}
 }
 
-func TestHealthTellsTheTruth(t *testing.T) {
+func TestHealthReportsFailedChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	if code, body := ask(t, http.DefaultClient, http.MethodGet, w.healthz+"/healthz"); code != http.StatusOK || body != "ok" {
@@ -212,7 +212,7 @@ func TestAFolderOfSystemLogsIsListedUpToALimit(t *testing.T) {
 }
 
 // A file may be replaced by a pipe between the look and the open.
-func TestAPipeInThePlaceOfASystemLogHoldsUpNobody(t *testing.T) {
+func TestAPipeInThePlaceOfASystemLogDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))

@@ -183,7 +183,7 @@ func TestDescribePod(t *testing.T) {
 	}
 }
 
-func TestDescribePodTellsWhatTheAgentKnows(t *testing.T) {
+func TestDescribePodShowsWhatTheAgentKnows(t *testing.T) {
 	a := clitest.StartAgent(t, root, clitest.WithInventory)
 	web := clitest.RunningPod("x", "web", "app")
 	web.Spec.Containers[0].ReadinessProbe = &v1.Probe{}

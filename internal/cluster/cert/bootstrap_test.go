@@ -139,7 +139,7 @@ func TestABootstrapKubeconfigThatIsReplacedIsRead(t *testing.T) {
 	<-ended
 }
 
-func TestADeniedRequestIsToldAndFollowedByAnother(t *testing.T) {
+func TestADeniedRequestIsLoggedAndFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := newNode(t)
 		server := newAPI(t, "deny", time.Hour)
@@ -158,7 +158,7 @@ func TestADeniedRequestIsToldAndFollowedByAnother(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsAwayIsToldOnce(t *testing.T) {
+func TestAServerThatIsAwayIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := newNode(t)
 		server := newAPI(t, "approve", time.Hour)

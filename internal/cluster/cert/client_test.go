@@ -93,7 +93,7 @@ func TestACertificateIsRenewedBeforeItExpires(t *testing.T) {
 	})
 }
 
-func TestAnOutageIsToldOnceAndOutlived(t *testing.T) {
+func TestAnOutageIsLoggedOnceAndOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const life = 24 * time.Hour
 		j := join(t, life)
@@ -121,7 +121,7 @@ func TestAnOutageIsToldOnceAndOutlived(t *testing.T) {
 	})
 }
 
-func TestADeniedRenewalIsToldOnceAndTriedAgain(t *testing.T) {
+func TestADeniedRenewalIsLoggedOnceAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const life = 24 * time.Hour
 		j := join(t, life)

@@ -91,7 +91,7 @@ func (s *server) last() *http.Request {
 	return s.asked[len(s.asked)-1]
 }
 
-func TestTheServerSeesWhoAsksAndInWhichFormat(t *testing.T) {
+func TestRequestsHaveAUserAgentAndAFormat(t *testing.T) {
 	s := &server{}
 	web := httptest.NewServer(s)
 	defer web.Close()

@@ -52,7 +52,7 @@ func TestReadGathersWhatTheMachineTells(t *testing.T) {
 	}
 }
 
-func TestAMachineThatTellsNothingIsStillANode(t *testing.T) {
+func TestAMachineWithoutFactsIsStillANode(t *testing.T) {
 	root := t.TempDir()
 	m, err := Host{Root: root, Storage: filepath.Join(root, "none")}.Read()
 	if m.CPUs < 1 {
@@ -65,7 +65,7 @@ func TestAMachineThatTellsNothingIsStillANode(t *testing.T) {
 	}
 }
 
-func TestThisMachineTellsItsMemory(t *testing.T) {
+func TestTheMemoryOfThisMachine(t *testing.T) {
 	m, _ := Host{Storage: "/"}.Read() // what is missing differs between machines
 	if m.Memory <= 0 || m.Storage <= 0 || m.Kernel == "" || m.BootID == "" {
 		t.Errorf("got %+v", m)

@@ -10,7 +10,7 @@ import (
 )
 
 // A server that starts is away first, and then not ready yet: two causes within moments.
-func TestTheEndOfAnOutageIsTold(t *testing.T) {
+func TestTheEndOfAnOutageIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lineRecorder{}
 		o := outage{log: slog.New(slog.NewTextHandler(log, nil)), what: "try"}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestTheMachineIsMeasuredAndWhatRunsOutIsTold(t *testing.T) {
+func TestTheMachineIsMeasuredAndPressureReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
 		var shown, measured atomic.Value

@@ -228,7 +228,7 @@ func TestARuntimeThatNeverAnswersMakesARestartedNodeNotReady(t *testing.T) {
 	})
 }
 
-func TestARebootIsTold(t *testing.T) {
+func TestARebootIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Build(someFacts(), Settings{Name: "box"}, Health{}, time.Now())
 		n.Status.NodeInfo.BootID = "another"

@@ -36,7 +36,7 @@ func TestADeletedNodeIsRegisteredAgain(t *testing.T) {
 	}
 }
 
-func TestANodeThatSomebodyMadeAnewIsTakenOver(t *testing.T) {
+func TestANodeThatWasCreatedAgainIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := startReady(t, newCluster(t))
 		b.put(func(n *v1.Node) { n.UID, n.Status, n.Labels = "other", v1.NodeStatus{}, map[string]string{"team": "x"} })

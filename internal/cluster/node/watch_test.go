@@ -36,7 +36,7 @@ func wantCalls(t *testing.T, calls *lineRecorder, when string, want ...string) {
 	}
 }
 
-func TestAWatchTellsAtOnceThatTheNodeWasDeleted(t *testing.T) {
+func TestAWatchReportsADeletedNodeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, calls := startWatching(t, newCluster(t))
 		after(time.Minute)
@@ -56,7 +56,7 @@ func TestAWatchTellsAtOnceThatTheNodeWasDeleted(t *testing.T) {
 	})
 }
 
-func TestAWatchTellsOfWhatMattersToOthers(t *testing.T) {
+func TestAWatchReportsFieldsThatOthersRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, calls := startWatching(t, newCluster(t))
 		after(time.Minute)
@@ -97,7 +97,7 @@ func TestAWatchTellsOfWhatMattersToOthers(t *testing.T) {
 }
 
 // Somebody writes our conditions, as the controller of nodes does.
-func TestAWatchTellsThatOurStatusWasOverwritten(t *testing.T) {
+func TestAWatchReportsAnOverwrittenStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := startWatching(t, newCluster(t))
 		after(time.Minute)

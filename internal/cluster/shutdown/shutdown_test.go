@@ -165,7 +165,7 @@ func TestAGroupThatIsLateDoesNotHoldUpTheNext(t *testing.T) {
 	})
 }
 
-func TestAPeriodOfNothingWaitsForNobody(t *testing.T) {
+func TestAPeriodOfZeroWaitsForNoPod(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(newPod("web", 0), newPod("dns", 2e9)).needing("dns", time.Second)
 		late, err := w.manager(t, []Period{{0, 0}, {2e9, 10 * time.Second}}...).Shutdown(t.Context())
@@ -176,7 +176,7 @@ func TestAPeriodOfNothingWaitsForNobody(t *testing.T) {
 	})
 }
 
-func TestADrainTellsHowItGoes(t *testing.T) {
+func TestADrainReportsItsProgress(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(newPod("dns", 2e9), newPod("web", 0)).needing("web", 1200*time.Millisecond).needing("dns", time.Minute)
 		var reports []string
@@ -290,7 +290,7 @@ func TestOneDrainAtATime(t *testing.T) {
 	})
 }
 
-func TestWhoeverAskedForADrainMayGo(t *testing.T) {
+func TestADrainGoesOnWithoutItsClient(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(newPod("web", 0), newPod("dns", 2e9)).needing("web", 10*time.Second)
 		m := w.manager(t)

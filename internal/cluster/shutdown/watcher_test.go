@@ -272,7 +272,7 @@ func TestAMachineWithoutSystemd(t *testing.T) {
 	})
 }
 
-func TestLogindIsToldToWaitForLonger(t *testing.T) {
+func TestLogindIsConfiguredToWaitForLonger(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLogind(5 * time.Second)
 		l.after = 30 * time.Second

@@ -39,7 +39,7 @@ func TestAPodIsDueOnce(t *testing.T) {
 
 // A time that the runtime reports, or that was read from disk, is of the wall clock. If that is set
 // back by a day, a pod must not wait for a day.
-func TestAClockThatIsSetHoldsNobodyUp(t *testing.T) {
+func TestAClockThatIsSetDelaysNoPod(t *testing.T) {
 	q := newDueQueue()
 	onTheWall := time.Now().Add(time.Minute).Round(0)
 	q.add("a", onTheWall)

@@ -42,7 +42,7 @@ func TestLateEventsShareOneSearch(t *testing.T) {
 	})
 }
 
-func TestAPodThatNobodyWantsEndsSoonAlsoAmongLateEvents(t *testing.T) {
+func TestAnUnwantedPodEndsSoonAlsoAmongLateEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()

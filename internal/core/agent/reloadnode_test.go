@@ -40,7 +40,7 @@ func (n *node) isLate() *atomic.Int32 {
 	return reads
 }
 
-func TestNobodyIsRejectedForLabelsThatAWatchHasYetToShow(t *testing.T) {
+func TestNoPodIsRejectedForLabelsThatAWatchHasYetToShow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
@@ -56,7 +56,7 @@ func TestNobodyIsRejectedForLabelsThatAWatchHasYetToShow(t *testing.T) {
 	})
 }
 
-func TestNobodyIsRejectedForTaintsThatAreGone(t *testing.T) {
+func TestNoPodIsRejectedForTaintsThatAreGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
@@ -93,7 +93,7 @@ func TestAPodIsRejectedForWhatIsKnownIfTheNodeCanNotBeRead(t *testing.T) {
 	}
 }
 
-func TestOneReadOfTheNodeIsForAllWhoWaitForIt(t *testing.T) {
+func TestOneReadOfTheNodeServesAllWaitingPods(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()
@@ -114,7 +114,7 @@ func TestOneReadOfTheNodeIsForAllWhoWaitForIt(t *testing.T) {
 }
 
 // A read that is under way may have missed the label for whose sake the pod came.
-func TestWhoComesWhileTheNodeIsReadWaitsForTheNextRead(t *testing.T) {
+func TestAPodThatComesDuringAReadOfTheNodeWaitsForTheNext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()

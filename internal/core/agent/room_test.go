@@ -46,7 +46,7 @@ func (n *node) preempted() int {
 
 // The room that is made for a pod is its own, also while more has to be made: others
 // come at once for what becomes free.
-func TestRoomThatIsBeingMadeIsGivenToNobodyElse(t *testing.T) {
+func TestRoomThatIsBeingMadeIsGivenToNoOtherPod(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		// given a full node, and a controller that replaces each pod that fails
 		n := startNode(t, fake.New(testImage), t.TempDir())
@@ -138,7 +138,7 @@ func TestTwoCriticalPodsShareTheRoomThatIsMade(t *testing.T) {
 	})
 }
 
-func TestRoomThatNobodyWaitsForAnyMoreIsFree(t *testing.T) {
+func TestRoomIsFreeWhenItsPodNoLongerWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
 		defer n.stop()

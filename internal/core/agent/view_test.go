@@ -59,7 +59,7 @@ func expectChanges(t *testing.T, c pod.Changes, all bool, changed, gone []string
 	}
 }
 
-func TestAReaderIsToldWhatChangedSinceItsVersion(t *testing.T) {
+func TestAReaderGetsTheChangesSinceItsVersion(t *testing.T) {
 	n := newShownNode(3)
 	first := n.since(0)
 	expectChanges(t, first, true, []string{"p0", "p1", "p2"}, nil)
@@ -121,7 +121,7 @@ func TestAReaderWithAnOldVersionGetsAllPods(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreToldWhenTheyAreOthers(t *testing.T) {
+func TestRefusalsAreReportedWhenTheyChange(t *testing.T) {
 	n := newShownNode(0)
 	n.setRefused([]pod.Refusal{{Message: "no name"}})
 	first := n.since(0)

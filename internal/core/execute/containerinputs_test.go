@@ -85,7 +85,7 @@ func TestTheCgroupIsThereBeforeTheSandbox(t *testing.T) {
 	})
 }
 
-func TestWhoMustNotBeRootWaitsAndItsNeighbourRuns(t *testing.T) {
+func TestAContainerThatMustNotBeRootWaitsAndItsNeighbourRuns(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		p := web("a", "app", "other")
 		p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
@@ -104,7 +104,7 @@ func TestWhoMustNotBeRootWaitsAndItsNeighbourRuns(t *testing.T) {
 	})
 }
 
-func TestWhoAsksForALabelThatNobodyKnowsWaits(t *testing.T) {
+func TestAContainerWithAnUnknownLabelWaits(t *testing.T) {
 	onNode(t, 2, func(n *node) {
 		n.RuntimeInfo.CheckLabel = func(asked *v1.SELinuxOptions) error {
 			if asked.Type == "lost_t" {

@@ -83,7 +83,7 @@ func TestALifeThatWasNotEndedGoesOn(t *testing.T) {
 	})
 }
 
-func TestARecordThatCanNotBeReadKeepsNobodyFromRunning(t *testing.T) {
+func TestARecordThatCanNotBeReadKeepsNoPodFromRunning(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := fromFolder(web("a", "app"))
 		n.settle(p)

@@ -76,7 +76,7 @@ func using(p *v1.Pod, container, name string) *v1.Pod {
 	return p
 }
 
-func TestAVolumeThatIsNotThereHoldsUpThoseWhoUseIt(t *testing.T) {
+func TestAMissingVolumeHoldsUpTheContainersThatUseIt(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := using(using(web("a", "app", "log", "sum"), "app", "disk"), "log", "cfg")
 		n.volumes.Fail(volume.Errors{{Volume: "disk", Err: errors.New("is not a directory")}, {Volume: "cfg", Usable: true, Err: errors.New("away")}})
@@ -141,7 +141,7 @@ func TestWhatRunsIsNotStoppedForWhatHasToWait(t *testing.T) {
 	}
 }
 
-func TestAVolumeThatCanNotBeRenewedHoldsNobodyUp(t *testing.T) {
+func TestAVolumeThatCanNotBeRenewedHoldsUpNoContainer(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")
 		n.settle(p)

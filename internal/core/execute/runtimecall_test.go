@@ -128,7 +128,7 @@ func TestWhatIsBrokenOffIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestTheSameFailureIsToldInTheSameWords(t *testing.T) {
+func TestTheSameFailureHasTheSameMessage(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")
 		for _, c := range []string{"1", "2"} {

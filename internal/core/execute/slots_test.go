@@ -69,7 +69,7 @@ func TestCriticalPodsGoFirstThenTheOldest(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpWaitingTakesNoSlot(t *testing.T) {
+func TestACallThatGivesUpWaitingTakesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1)
 		release := acquire(t, s)

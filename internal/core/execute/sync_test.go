@@ -85,7 +85,7 @@ func TestAFirstStartQueuesAndARestartDoesNot(t *testing.T) {
 	})
 }
 
-func TestAContainerThatFailsHoldsNobodyBack(t *testing.T) {
+func TestAContainerThatFailsHoldsNoOtherBack(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "bad", "app")
 		n.settle(p)
@@ -157,7 +157,7 @@ func TestAPodWithoutANetworkOrASandboxSaysWhy(t *testing.T) {
 
 // A container that ended for good keeps its last words while the sandbox of its
 // neighbour can't be made.
-func TestAFailureIsNotedOnlyOnThoseWhoWait(t *testing.T) {
+func TestAFailureIsNotedOnlyOnWaitingContainers(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "done", "app")
 		p.Spec.RestartPolicy = v1.RestartPolicyOnFailure

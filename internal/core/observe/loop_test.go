@@ -9,7 +9,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-func TestTheAuditFindsWhatNoEventTold(t *testing.T) {
+func TestTheAuditFindsChangesWithoutAnEvent(t *testing.T) {
 	withObserver(t, func(w *fixture) {
 		w.pods["same"], w.pods["ends"], w.pods["goes"] = pod.ContainerRunning, pod.ContainerRunning, pod.ContainerRunning
 		w.run()
@@ -84,7 +84,7 @@ func TestABrokenStreamIsOpenedAgainAndFollowedByAnAudit(t *testing.T) {
 	})
 }
 
-func TestARuntimeThatIsDownIsTriedEachSecondAndToldOnce(t *testing.T) {
+func TestARuntimeThatIsDownIsTriedEachSecondAndLoggedOnce(t *testing.T) {
 	withObserver(t, func(w *fixture) {
 		w.run()
 		w.set(func(r *runtime) { r.failing = errors.New("connection refused") })
@@ -137,7 +137,7 @@ func TestAnAuditOnDemand(t *testing.T) {
 	})
 }
 
-func TestWhoAsksForAPodThatIsGoneLeavesNothing(t *testing.T) {
+func TestARequestForAPodThatIsGoneLeavesNothing(t *testing.T) {
 	withObserver(t, func(w *fixture) {
 		w.run()
 		w.fresh("gone", time.Time{})

@@ -13,7 +13,7 @@ func (s *story) disrupted(reason, message, disruption string) *story {
 	return s
 }
 
-func TestWhoDisturbsAPodSaysSo(t *testing.T) {
+func TestDisruptionsAreConditions(t *testing.T) {
 	up := func() *story {
 		return given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady).running("app", "a", 0, 2)
 	}

@@ -19,7 +19,7 @@ func wasSignalled(c <-chan struct{}) bool {
 	}
 }
 
-func TestTheStoreTellsWhatIsNew(t *testing.T) {
+func TestTheStoreReportsChanges(t *testing.T) {
 	s := NewStore()
 	if _, ok := s.Get("a"); ok {
 		t.Fatal("an empty store has a status")
@@ -42,7 +42,7 @@ func TestTheStoreTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
+func TestAWatcherIsNotifiedOnceAndOnlyOfItsPod(t *testing.T) {
 	s := NewStore()
 	changed, stop := s.Watch("a")
 	other, stopOther := s.Watch("a")
@@ -79,7 +79,7 @@ func TestAWatcherIsToldOnceHoweverMuchChangedAndOnlyOfItsPod(t *testing.T) {
 	}
 }
 
-func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
+func TestASubscriberGetsEachChangeAndMayRead(t *testing.T) {
 	s := NewStore()
 	var notified []string
 	s.Subscribe(func(uid pod.UID) {
@@ -97,7 +97,7 @@ func TestASubscriberIsToldOfEachChangeAndMayRead(t *testing.T) {
 }
 
 // Whoever passes on what is stored never comes after one who has stored something newer.
-func TestNobodySetsAStatusWhileItIsTold(t *testing.T) {
+func TestNoStatusIsSetWhileSubscribersAreNotified(t *testing.T) {
 	s := NewStore()
 	s.WithLock("a", func(v1.PodStatus) { t.Error("there is none") })
 	s.Set("a", speak("1"))

@@ -466,7 +466,7 @@ func TestNoStatusIsLostInAnOutage(t *testing.T) {
 }
 
 // A server that fails now and then is not worth a line each time.
-func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
+func TestFailuresThatComeAndGoAreLoggedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s, n := newServer(t, "a", "b", "c"), 0
@@ -490,7 +490,7 @@ func TestTroubleThatComesAndGoesIsToldRarely(t *testing.T) {
 }
 
 // A refused status is not sent again, so each refusal has to be logged.
-func TestEveryRefusalIsTold(t *testing.T) {
+func TestEveryRefusalIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(t, "a", "b")

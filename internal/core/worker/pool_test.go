@@ -308,7 +308,7 @@ func TestAFinishedPodIsStoppedAndStays(t *testing.T) {
 	})
 }
 
-func TestTheFirstCauseIsHandedToWhoeverStopsThePod(t *testing.T) {
+func TestTheFirstCauseIsThatOfTheStop(t *testing.T) {
 	withPool(t, func(t *testing.T, p *Pool, h *recordingExecutor) {
 		p.Desire(named("a", pod.SourceAPI))
 		synctest.Wait()

@@ -75,7 +75,7 @@ func TestTheHolderOfTheLockIsAskedToEnd(t *testing.T) {
 	lock.Release()
 }
 
-func TestNobodyButRootCanHoldTheLock(t *testing.T) {
+func TestOnlyRootCanHoldTheLock(t *testing.T) {
 	// given a lock file of an older version, which all may open
 	root := t.TempDir()
 	path := filepath.Join(root, lockFile)

@@ -198,7 +198,7 @@ func (m *testMachine) mustAcquire(t *testing.T, c Claim) Owner {
 	return o
 }
 
-func TestRootsSideBySideWithoutBeingTold(t *testing.T) {
+func TestRootsSideBySideWithoutFlags(t *testing.T) {
 	m := newTestMachine(t)
 	m.networks = []netip.Prefix{netip.MustParsePrefix("10.80.0.0/14")}
 	var seen []netip.Prefix

@@ -96,7 +96,7 @@ func TestPodsAreSortedAndTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestWhoIsFoundByName(t *testing.T) {
+func TestPodsAreFoundByName(t *testing.T) {
 	young, old := newPod(pod.SourceAPI, "web", "young"), newPod(pod.SourceAPI, "web", "old")
 	young.CreationTimestamp = metav1.NewTime(epoch.Add(time.Hour))
 	old.CreationTimestamp = metav1.NewTime(epoch)

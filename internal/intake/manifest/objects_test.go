@@ -133,7 +133,7 @@ func TestObjectsAreChecked(t *testing.T) {
 	}
 }
 
-func TestMistakesInASecretDoNotTellIt(t *testing.T) {
+func TestMistakesInASecretDoNotShowIt(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"
 	for _, rest := range []string{
 		"data: hush", "data: [hush]", "data: {a: hush!}", "data: {a: {b: hush}}", "data: {a: !x hush}", "stringData: hush", "stringData: {a: 10473562}",

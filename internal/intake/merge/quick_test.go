@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever an API server sends, the quick way tells the same as the other.
-func TestTheQuickWayTellsTheSame(t *testing.T) {
+func TestTheQuickWayHasTheSameResult(t *testing.T) {
 	quicks := 0
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

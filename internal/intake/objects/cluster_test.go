@@ -168,7 +168,7 @@ func TestARuntimeClassThatChangedWhileTheServerWasAway(t *testing.T) {
 }
 
 // A class may be as new as the pod that refers to it.
-func TestARuntimeClassThatTheWatchHasNotToldYet(t *testing.T) {
+func TestARuntimeClassThatTheWatchHasYetToShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		n := startNode(t, s)

@@ -71,7 +71,7 @@ func TestObjectsOfTwoSourcesArePutTogether(t *testing.T) {
 	})
 }
 
-func TestASourceThatIsStoppedWaitsForNobody(t *testing.T) {
+func TestASourceThatIsStoppedDoesNotWait(t *testing.T) {
 	g, err := NewCollector(CollectorConfig{
 		Sources: []string{"file", "http"}, Log: slog.New(slog.DiscardHandler),
 		Set: func(context.Context, []runtime.Object) { t.Error("it is not complete") },

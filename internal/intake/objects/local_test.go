@@ -113,7 +113,7 @@ func TestWhatTheFolderLacksIsSaidClearly(t *testing.T) {
 	}
 }
 
-func TestAnEditedFolderIsToldToThePodsThatReferToIt(t *testing.T) {
+func TestAnEditedFolderNotifiesThePodsThatReferToIt(t *testing.T) {
 	f := newFolder(t)
 	ofClass := podWith("class")
 	ofClass.Spec.RuntimeClassName = new("gvisor")

@@ -67,7 +67,7 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 	})
 }
 
-func TestARefusalThatPassesIsNoTrouble(t *testing.T) {
+func TestARefusalThatPassesIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.put(configMapOf("a", "1"))

@@ -30,7 +30,7 @@ func TestWhatTheClusterSaysOfDrivers(t *testing.T) {
 	}
 }
 
-func TestWithoutAClusterNobodyAttachesVolumes(t *testing.T) {
+func TestWithoutAClusterVolumesAreNotAttached(t *testing.T) {
 	l, err := NewLocal(LocalConfig{Log: newNode(t, newServer(t)).Log, Enqueue: newNode(t, newServer(t)).changed})
 	must(t, err)
 	both := Provider{Local: l}

@@ -196,7 +196,7 @@ func TestTheLifeOfATokenDoesNotDependOnTheClockOfTheServer(t *testing.T) {
 	}
 }
 
-func TestOneRequestServesAllWhoAskForTheSameToken(t *testing.T) {
+func TestOneRequestServesAllCallersForTheSameToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		asked := s.tokens()

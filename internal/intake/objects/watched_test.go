@@ -72,7 +72,7 @@ func TestAnObjectIsWatchedByNameFromTheFirstPodToTheLast(t *testing.T) {
 	})
 }
 
-func TestPodsAreToldWhenTheContentChanges(t *testing.T) {
+func TestPodsAreNotifiedWhenTheContentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.put(configMapOf("a", "1"))
@@ -233,7 +233,7 @@ func TestAnObjectOfNoRegisteredPodIsAskedFor(t *testing.T) {
 // back by few, which is said once; and when it is, everything catches up.
 // One Secret that the server can't read must not hold up the others.
 // Whatever the server sends, nothing of a Secret gets into a log or an error.
-func TestTheContentOfASecretIsNotTold(t *testing.T) {
+func TestTheContentOfASecretIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.put(secretOf("s", "hush-hush"))

@@ -149,7 +149,7 @@ func TestAPISourceNoticesABackup(t *testing.T) {
 
 // A watch from a version that the server has not reached yet delivers nothing. So another part of
 // the agent may have to report that the server's data was replaced.
-func TestAPISourceListsAnewWhenItIsTold(t *testing.T) {
+func TestAPISourceListsAnewOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newAPIServer(t)
 		source := apiSource(t, APIConfig{Client: server.client})

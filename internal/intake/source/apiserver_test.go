@@ -200,7 +200,7 @@ func apiSource(t *testing.T, c APIConfig) *API {
 	return a
 }
 
-func TestAPISourceTellsOfAllPodsAtEachChange(t *testing.T) {
+func TestAPISourceSendsAllPodsAtEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newAPIServer(t)
 		server.put("a", "x:1")
@@ -228,7 +228,7 @@ func TestAPISourceTellsOfAllPodsAtEachChange(t *testing.T) {
 	})
 }
 
-func TestAPISourceWithoutPodsTellsThat(t *testing.T) {
+func TestAPISourceWithoutPodsSendsAnEmptyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, stop := start(apiSource(t, APIConfig{Client: newAPIServer(t).client}).Run)
 		defer stop()
@@ -294,7 +294,7 @@ func TestAPISourceGathersABurst(t *testing.T) {
 
 // A pod that is deleted by force is changed and removed at once. Its last version says
 // how long it may take to stop: with it gone, the pod would get all of its own time.
-func TestAPISourceTellsOfAShortGraceBeforeThePodGoes(t *testing.T) {
+func TestAPISourceSendsAShortGraceBeforeThePodGoes(t *testing.T) {
 	for name, quick := range map[string]bool{"to a reader who waits": true, "to one who comes late": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -357,7 +357,7 @@ func TestAFileThatStaysOpenIsRefusedAndKeepsItsPod(t *testing.T) {
 }
 
 // Else no manifest would ever be read on a server that delegates nothing.
-func TestALeaseThatAServerRefusesTellsOfNoWriter(t *testing.T) {
+func TestALeaseThatAServerRefusesMeansNoWriter(t *testing.T) {
 	for filesystem, want := range map[uint32]openState{
 		unix.NFS_SUPER_MAGIC: notKnown, unix.CIFS_SUPER_MAGIC: notKnown, unix.SMB2_SUPER_MAGIC: notKnown,
 		unix.EXT4_SUPER_MAGIC: written, unix.TMPFS_MAGIC: written, unix.OVERLAYFS_SUPER_MAGIC: written,
@@ -690,7 +690,7 @@ func TestAFullDiskIsLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestStoppingWhileNobodyReads(t *testing.T) {
+func TestStoppingWithoutAReader(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		write(t, r.file("a.yaml"), web("a", "1"))
 		_, stop := r.start()

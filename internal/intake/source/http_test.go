@@ -214,7 +214,7 @@ func TestURLsAreChecked(t *testing.T) {
 }
 
 // Errors of the HTTP client repeat the URL, and what servers say may repeat it, too.
-func TestNobodyIsToldTheSecretsOfAURL(t *testing.T) {
+func TestTheSecretsOfAURLAreNotShown(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"broken off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -251,7 +251,7 @@ func TestNobodyIsToldTheSecretsOfAURL(t *testing.T) {
 }
 
 // A redirect to another host does not pass on the query, which may hold credentials.
-func TestARedirectDoesNotTellTheQuery(t *testing.T) {
+func TestARedirectDoesNotShowTheQuery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, web("a", "1"))
 	moved := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusFound))

@@ -93,7 +93,7 @@ func TestALogThatCanNotBeWrittenIsUnwell(t *testing.T) {
 }
 
 // A terminal that was stopped, or a pipe without a reader, must not block callers of the log.
-func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
+func TestALogWithoutAReaderDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given an output that takes nothing
 		read, write := io.Pipe()
@@ -138,7 +138,7 @@ func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 }
 
 // A slow reader slows down the log, not the agent.
-func TestALogThatIsReadSlowlyHoldsUpNobodyForLong(t *testing.T) {
+func TestALogThatIsReadSlowlyDoesNotBlockForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := To(writerFunc(func(line []byte) (int, error) {
 			time.Sleep(time.Second)

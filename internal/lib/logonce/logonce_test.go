@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestARowIsToldWhenItBeginsAndWhenItIsOver(t *testing.T) {
+func TestAStreakIsLoggedWhenItBeginsAndWhenItIsOver(t *testing.T) {
 	var r Streak
 	now := time.Unix(1000, 0)
 	if r.Recovered() {
@@ -23,7 +23,7 @@ func TestARowIsToldWhenItBeginsAndWhenItIsOver(t *testing.T) {
 	}
 }
 
-func TestTroubleThatComesAndGoes(t *testing.T) {
+func TestFailuresThatComeAndGo(t *testing.T) {
 	var r Streak
 	lines := 0
 	count := func(said bool) {
@@ -40,7 +40,7 @@ func TestTroubleThatComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestARowThatLastsIsTold(t *testing.T) {
+func TestAStreakThatLastsIsLogged(t *testing.T) {
 	var r Streak
 	now := time.Unix(1000, 0)
 	r.Failed(now)

@@ -153,7 +153,7 @@ func TestWhereSwapCanBeLimited(t *testing.T) {
 	}
 }
 
-func TestWhoLimitsHugePages(t *testing.T) {
+func TestLimitsHugePages(t *testing.T) {
 	v2 := v2Machine(t)
 	for name, test := range map[string]struct {
 		tree *Tree

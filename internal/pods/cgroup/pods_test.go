@@ -136,7 +136,7 @@ func TestWhatIsLeftInACgroupIsKilled(t *testing.T) {
 	m.expect(map[string]string{"freezer/berth/poda/freezer.state": "THAWED"})
 }
 
-func TestNobodyKillsItself(t *testing.T) {
+func TestKillRefusesTheAgentItself(t *testing.T) {
 	m := v1Machine(t, "cpu")
 	m.has(map[string]string{"cpu/berth/poda/cgroup.procs": strconv.Itoa(os.Getpid())})
 	if _, err := m.tree.kill("/berth/poda"); err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {

@@ -321,7 +321,7 @@ func TestWhatIsPublishedAnewIsGivenToTheGroup(t *testing.T) {
 	}
 }
 
-func TestWhoGivesAVolumeToTheGroup(t *testing.T) {
+func TestWhetherTheDriverSetsTheGroup(t *testing.T) {
 	const mounts = spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP
 	once, many := []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}, []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
 	for _, c := range []struct {
@@ -395,7 +395,7 @@ func TestDriversThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNewTellsWhatIsMissing(t *testing.T) {
+func TestNewNamesMissingFields(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty configuration is taken")
 	}

@@ -78,7 +78,7 @@ func TestAVolumeIsInUseUntilItIsUnstaged(t *testing.T) {
 	w.nothingLeft()
 }
 
-func TestAVolumeThatNobodyAttachesIsNotInUse(t *testing.T) {
+func TestAVolumeWithoutAttachmentIsNotInUse(t *testing.T) {
 	w := newWorld(t)
 	w.mount(w.request("a", "h"))
 	w.inUse(true)

@@ -28,7 +28,7 @@ func spoil(t *testing.T, dir string) {
 	}
 }
 
-func TestARecordThatCantBeReadHoldsUpNobody(t *testing.T) {
+func TestARecordThatCantBeReadHoldsUpNoPod(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer
 	w.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -187,7 +187,7 @@ func TestADeviceThatHasNoOtherRecord(t *testing.T) {
 	}
 }
 
-func TestADeviceThatIsStagedForNobodyIsUnstaged(t *testing.T) {
+func TestADeviceThatIsStagedForNoPodIsUnstaged(t *testing.T) {
 	// given devices that were staged, one for a pod that is gone, and one that a kubelet
 	// has published for a pod that runs
 	w := newWorld(t)
@@ -287,7 +287,7 @@ func TestAVolumeThatAKubeletBroughtIsUnstaged(t *testing.T) {
 	w.nothingLeft()
 }
 
-func TestWhatIsStagedForNobodyIsUnstaged(t *testing.T) {
+func TestAVolumeThatIsStagedForNoPodIsUnstaged(t *testing.T) {
 	// given a volume that was staged for a pod that is gone
 	w := newWorld(t)
 	w.attachable("h", "used")
@@ -306,7 +306,7 @@ func TestWhatIsStagedForNobodyIsUnstaged(t *testing.T) {
 	w.inUse(true, "used")
 }
 
-func TestABrokenFileSystemHoldsUpNobody(t *testing.T) {
+func TestABrokenFileSystemHoldsUpNoPod(t *testing.T) {
 	w := newWorld(t)
 	w.attachable("h", "broken")
 	broken := w.request("a", "broken")

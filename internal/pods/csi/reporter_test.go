@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-func TestTheClusterIsToldOfDrivers(t *testing.T) {
+func TestDriversAreReportedToTheCluster(t *testing.T) {
 	// given a Node, and a CSINode of an earlier agent with a driver that may come back
 	w := newWorld(t)
 	w.driver.info.MaxVolumesPerNode = 5

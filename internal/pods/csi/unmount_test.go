@@ -58,7 +58,7 @@ func TestAKubeletMakesAPlaceForWhatIsNotStaged(t *testing.T) {
 	w.nothingLeft()
 }
 
-func TestARecordThatWasBegunHoldsUpNobody(t *testing.T) {
+func TestARecordThatWasBegunHoldsUpNoPod(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, w *world, request func(string) Request) {
 		// given an agent that was killed while it wrote the other record
 		r := request("a")
@@ -73,7 +73,7 @@ func TestARecordThatWasBegunHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestWhatADriverLeavesHoldsUpNobody(t *testing.T) {
+func TestFilesThatADriverLeavesHoldUpNoPod(t *testing.T) {
 	ofEachKind(t, func(t *testing.T, w *world, request func(string) Request) {
 		r := request("a")
 		w.mount(r)

@@ -22,7 +22,7 @@ func mkdir(t *testing.T, path string) {
 	}
 }
 
-func TestListFindsWhoLeftSomething(t *testing.T) {
+func TestListFindsPodsWithLeftovers(t *testing.T) {
 	root := t.TempDir()
 	logs := filepath.Join(root, "logs")
 	d := Dirs{Pods: filepath.Join(root, "pods"), Owner: logsIn(t, logs), Cgroups: cgroups{}}

@@ -260,7 +260,7 @@ func TestTheFolderMayFailMoreThanOnce(t *testing.T) {
 	})
 }
 
-func TestAPluginIsToldWhyItIsRefused(t *testing.T) {
+func TestAPluginGetsTheReasonOfItsRefusal(t *testing.T) {
 	dir := folder(t)
 	h := &handler{refuse: errors.New("version 7 is not known")}
 	log, _ := watch(t, dir, h)
@@ -281,7 +281,7 @@ func TestAPluginIsToldWhyItIsRefused(t *testing.T) {
 	}
 }
 
-func TestASocketThatNobodyServesYet(t *testing.T) {
+func TestASocketThatIsNotServedYet(t *testing.T) {
 	dir := folder(t)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func waitFor(t *testing.T, done func() bool) {
 	}
 }
 
-func TestNewTellsWhatIsMissing(t *testing.T) {
+func TestNewNamesMissingFields(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty configuration is taken")
 	}

@@ -156,7 +156,7 @@ func TestHTTPTimeouts(t *testing.T) {
 	}
 }
 
-func TestAReadyServerIsToldAtOnce(t *testing.T) {
+func TestAReadyServerIsReportedAtOnce(t *testing.T) {
 	for name, hostNetwork := range map[string]bool{"in a pod": false, "on the network of the host": true} {
 		t.Run(name, func(t *testing.T) {
 			port := serve(t, false, func(http.ResponseWriter, *http.Request) {})

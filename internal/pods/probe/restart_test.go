@@ -205,7 +205,7 @@ func TestAStateFileThatCantBeUsed(t *testing.T) {
 	}
 }
 
-func TestAFileThatCantBeWrittenIsTriedAgainAndToldOnce(t *testing.T) {
+func TestAFileThatCantBeWrittenIsTriedAgainAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file where a folder should be
@@ -233,7 +233,7 @@ func TestAFileThatCantBeWrittenIsTriedAgainAndToldOnce(t *testing.T) {
 
 // A restarted agent must know the results that the one before has sent, even if that was killed the
 // moment after.
-func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
+func TestAChangeIsOnDiskBeforeItIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "probes.json")
 		w := newWorld(t, path)
@@ -258,7 +258,7 @@ func TestAChangeIsOnDiskBeforeAnybodyIsToldOfIt(t *testing.T) {
 }
 
 // A reader that asks before the sync loop got a result must not know more than the disk.
-func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
+func TestResultsAreReadableOnlyWhenTheyAreOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given a container whose first turn has come
 		w := newWorld(t, filepath.Join(t.TempDir(), "probes.json"))
@@ -284,7 +284,7 @@ func TestNobodyCanReadWhatIsNotOnDiskYet(t *testing.T) {
 	})
 }
 
-func TestContainersThatNobodyAsksForAreForgotten(t *testing.T) {
+func TestResultsWithoutAContainerAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "probes.json")
 		old := state{Version: stateVersion, Containers: map[string]entry{"c1": {Pod: "uid-a", Ready: new(true)}, "c2": {Pod: "uid-b"}}}

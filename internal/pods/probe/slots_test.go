@@ -76,7 +76,7 @@ func TestOnePodWhoseCommandsHangLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-func TestCommandsThatHangInManyPodsStopNobodyForLong(t *testing.T) {
+func TestCommandsThatHangInManyPodsStopNoProbeForLong(t *testing.T) {
 	inWorldOf(t, 8, func(w *world) {
 		// Given more pods than there are slots, all of whose commands hang
 		for i := range 20 {
@@ -104,7 +104,7 @@ func TestCommandsThatHangInManyPodsStopNobodyForLong(t *testing.T) {
 	})
 }
 
-func TestWhoeverHangsInReadinessIsStillAskedWhetherItLives(t *testing.T) {
+func TestAHungReadinessProbeDoesNotHoldUpLiveness(t *testing.T) {
 	inWorldOf(t, 8, func(w *world) {
 		p, have := crowd("a", 8, asking("live", delay(5)), asking("ready", timeout(300)))
 		for i := range 8 {
@@ -138,7 +138,7 @@ func TestAPodThatIsForgottenWhileItWaitsForASlotLeavesTheLine(t *testing.T) {
 	})
 }
 
-func TestWhoIsNext(t *testing.T) {
+func TestWhichProbeIsNext(t *testing.T) {
 	c := func(uid pod.UID, asks kind, late bool) *command { return &command{uid: uid, kind: asks, late: late} }
 	for name, tc := range map[string]struct {
 		running, waiting []*command

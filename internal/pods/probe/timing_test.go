@@ -192,7 +192,7 @@ func TestNoMoreCommandsAtATimeThanAllowed(t *testing.T) {
 	})
 }
 
-func TestWhenNobodyTakesAResultTheProbeWaits(t *testing.T) {
+func TestAProbeWaitsUntilItsResultIsTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.stopRun()
 		// Given a manager whose results are not received
@@ -247,7 +247,7 @@ func TestTheNumbersOfAProbe(t *testing.T) {
 	}
 }
 
-func TestWhoIsAskedWhat(t *testing.T) {
+func TestWhichProbesAContainerGets(t *testing.T) {
 	yes, no := new(true), new(false)
 	for _, tc := range []struct {
 		health   pod.Health

@@ -158,7 +158,7 @@ func TestARangeThatIsTooSmallForAPodIsSaid(t *testing.T) {
 	refused(t, withRange(t, t.TempDir(), 2*65536, always(65536, 65536)), "a", "131072")
 }
 
-func TestUntilTheRangeIsKnownNobodyIsGivenAny(t *testing.T) {
+func TestUntilTheRangeIsKnownNoIDsAreGiven(t *testing.T) {
 	// given a pod with ids, and a machine that can't say who may have which
 	dir := t.TempDir()
 	old := take(t, newManager(t, dir, 0), "old")

@@ -77,7 +77,7 @@ func TestRangesOfAnotherSizeDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestWhileARecordIsBrokenNobodyIsGivenWhatItMayHold(t *testing.T) {
+func TestWhileARecordIsBrokenItsIDsAreNotGiven(t *testing.T) {
 	for name, text := range map[string]string{
 		"no record":        "x",
 		"nothing":          "{}",

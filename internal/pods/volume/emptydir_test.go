@@ -138,7 +138,7 @@ func TestBadEmptyDirs(t *testing.T) {
 	w.setupFails(podWith(emptyDir(v1.StorageMediumMemory, "-1")), "is negative")
 }
 
-func TestMemoryThatMayGoToADiskIsToldOnce(t *testing.T) {
+func TestMemoryThatMayGoToADiskIsLoggedOnce(t *testing.T) {
 	for _, swaps := range []bool{false, true} {
 		var log strings.Builder
 		w := newWorld(t)

@@ -48,7 +48,7 @@ func TestACallThatHangsBlocksOnlyItsPod(t *testing.T) {
 	})
 }
 
-func TestWhoeverGivesUpIsNotKept(t *testing.T) {
+func TestACallerThatGivesUpReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(time.Minute)
 		answer := make(chan struct{})

@@ -122,7 +122,7 @@ func TestAVolumeForOneNodeIsHadByManyPods(t *testing.T) {
 	w.setup(second)
 }
 
-func TestWhoIsGoneWaitsForNoVolume(t *testing.T) {
+func TestAPodThatIsGoneWaitsForNoVolume(t *testing.T) {
 	w, first, second := forOne(t, onHost(t.TempDir()))
 	w.setup(first)
 	w.setupFails(second, inUse)
@@ -169,7 +169,7 @@ func TestAVolumeForOnePodIsNotGivenAwayBlindly(t *testing.T) {
 	w.setupFails(second, "find out whether another pod has it: open "+record)
 }
 
-func TestWhoHoldsAVolumeIsKnownAsItIsWrittenDown(t *testing.T) {
+func TestHoldersAreKnownAsSoonAsTheyAreRecorded(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"one", "two", "three"}
 	for _, name := range names {

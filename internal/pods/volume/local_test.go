@@ -17,7 +17,7 @@ func localDisk(path string) v1.PersistentVolumeSource {
 	return v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}}
 }
 
-func TestWhoSharesALocalVolumeIsToldOfItsGroup(t *testing.T) {
+func TestPodsThatShareALocalVolumeWithOtherGroupsAreWarned(t *testing.T) {
 	w := newWorld(t)
 	disk := t.TempDir()
 	w.bind(localDisk(disk))
@@ -98,7 +98,7 @@ func TestMountOptionsOfALocalVolume(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyLocalVolumeIsGivenToNobody(t *testing.T) {
+func TestAReadOnlyLocalVolumeKeepsItsGroup(t *testing.T) {
 	w := newWorld(t)
 	disk := t.TempDir()
 	file := filepath.Join(disk, "file")

@@ -163,7 +163,7 @@ func TestRealAGroupGetsNothingOfAnotherMount(t *testing.T) {
 	w.teardown(p)
 }
 
-func TestRealTheKernelTellsWhatIsMountedOnAPath(t *testing.T) {
+func TestRealMountsOnAPathAreReadFromTheKernel(t *testing.T) {
 	top := t.TempDir()
 	at := filepath.Join(top, "at")
 	if err := os.Mkdir(at, 0o700); err != nil {

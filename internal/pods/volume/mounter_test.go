@@ -75,7 +75,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestUnmountTellsWhyItFailed(t *testing.T) {
+func TestUnmountReturnsTheReasonOfItsFailure(t *testing.T) {
 	at := MountPoint{Path: "/mnt/data", FSType: "nfs4"}
 	// the number of an error is that error
 	err := unmounter(t, `[ $# = 1 ] && [ $1 = /mnt/data ] && exit 16`).Unmount(t.Context(), at)
@@ -98,7 +98,7 @@ func TestUnmountTellsWhyItFailed(t *testing.T) {
 	}
 }
 
-func TestWhoKnowsAFileSystemIsAskedItself(t *testing.T) {
+func TestFileSystemsWithAHelperAreMountedByIt(t *testing.T) {
 	helpers := t.TempDir()
 	said := filepath.Join(helpers, "said")
 	ask := func(script string, options ...string) error {

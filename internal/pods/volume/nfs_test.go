@@ -32,7 +32,7 @@ func TestAServerMayTakeLongerThanAnybodyWaits(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForAServerOnceThePodIsToGo(t *testing.T) {
+func TestTeardownDoesNotWaitForAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mounter.remote = time.Hour

@@ -16,7 +16,7 @@ import (
 	"berth/internal/lib/volumekind"
 )
 
-func TestNewTellsWhatIsMissing(t *testing.T) {
+func TestNewNamesMissingFields(t *testing.T) {
 	_, err := New(Config{})
 	for _, want := range []string{"directory of pods", "source of objects", "nothing that mounts", "CSI", "images", "no name", "labels", "log"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

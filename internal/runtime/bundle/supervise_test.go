@@ -342,7 +342,7 @@ func TestABusyRuntimeIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestARuntimeThatIsStuckInTheKernelHoldsUpNobody(t *testing.T) {
+func TestARuntimeThatIsStuckInTheKernelDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given one that does not answer, and does not die either
 		l, w, log := newFakeLauncher(), &recorder{}, &recorder{}

@@ -161,7 +161,7 @@ func TestAFailureStandsForAShortWhile(t *testing.T) {
 	}
 }
 
-func TestWhoGoesAwayTakesTheAnswerFromNobody(t *testing.T) {
+func TestACallerThatLeavesTakesTheAnswerFromNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// given two who ask the same, and the one who came first goes
 		o := newOracle(t, answer{ring: keyring.Ring{{Pattern: "a"}}})

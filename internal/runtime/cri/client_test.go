@@ -221,7 +221,7 @@ func awaitAnswer(t *testing.T, c *Client) {
 	}
 }
 
-func TestABrokenConnectionIsToldAtOnce(t *testing.T) {
+func TestABrokenConnectionIsReportedAtOnce(t *testing.T) {
 	at := socket(t)
 	stop := (&server{}).serve(t, at)
 	c := connect(t, at, 10*time.Second)

@@ -50,7 +50,7 @@ func (c *commander) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest,
 	return c.answer, c.err
 }
 
-func TestExecTellsOutputAndExitCode(t *testing.T) {
+func TestExecReturnsOutputAndExitCode(t *testing.T) {
 	runtime := &commander{answer: &runtimeapi.ExecSyncResponse{Stdout: []byte("out"), Stderr: []byte("err"), ExitCode: 3}}
 
 	output, exit, err := (&Client{runtime: runtime, timeout: time.Minute}).Exec(t.Context(), "c1", []string{"sh", "-c", "x"}, 0)

@@ -16,7 +16,7 @@ import (
 
 func amount(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
 
-func TestImagesAreToldInOneOrder(t *testing.T) {
+func TestImagesAreListedInOneOrder(t *testing.T) {
 	s := &server{answers: map[string]proto.Message{"ListImages": &runtimeapi.ListImagesResponse{Images: []*runtimeapi.Image{
 		{
 			Id: "sha256:2", RepoTags: []string{"localhost/b:1", "localhost/a:1"}, RepoDigests: []string{"localhost/a@sha256:9", "localhost/a@sha256:8"},
@@ -47,7 +47,7 @@ func TestRemoveImageNamesIt(t *testing.T) {
 	}
 }
 
-func TestFilesystemsTellWhatWasMeasured(t *testing.T) {
+func TestFilesystemsReturnsMeasuredUsage(t *testing.T) {
 	s := &server{answers: map[string]proto.Message{"ImageFsInfo": &runtimeapi.ImageFsInfoResponse{
 		ImageFilesystems: []*runtimeapi.FilesystemUsage{
 			{Timestamp: moment(1), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}, UsedBytes: amount(5), InodesUsed: amount(0)},

@@ -30,7 +30,7 @@ func TestReadyNeedsTheRuntimeAndItsNetwork(t *testing.T) {
 	}
 }
 
-func TestInfoTellsRuntimeAndNetworkApart(t *testing.T) {
+func TestInfoSeparatesRuntimeAndNetwork(t *testing.T) {
 	up, down := true, false
 	for name, test := range map[string]struct {
 		runtime, network bool
@@ -57,7 +57,7 @@ func TestInfoTellsRuntimeAndNetworkApart(t *testing.T) {
 	}
 }
 
-func TestInfoTellsWhatTheRuntimeCanDo(t *testing.T) {
+func TestInfoHasTheFeaturesOfTheRuntime(t *testing.T) {
 	s := &server{answers: map[string]proto.Message{"Status": &runtimeapi.StatusResponse{
 		RuntimeHandlers: []*runtimeapi.RuntimeHandler{
 			{Name: "runc", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}},
@@ -96,7 +96,7 @@ func TestTheCgroupDriverIsAsked(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatTellsNothingCanDoNothing(t *testing.T) {
+func TestARuntimeWithoutFeatures(t *testing.T) {
 	s := &server{answers: map[string]proto.Message{"Status": &runtimeapi.StatusResponse{}}}
 	got, err := clientOf(t, s).Info(t.Context())
 	if err != nil || len(got.Handlers) > 0 || got.SupplementalGroups || got.HostNetworkUserNamespaces || got.Runtime != nil || got.Network != nil {
@@ -104,7 +104,7 @@ func TestARuntimeThatTellsNothingCanDoNothing(t *testing.T) {
 	}
 }
 
-func TestWhoLabelsContainersIsBelieved(t *testing.T) {
+func TestWhetherTheRuntimeLabelsContainers(t *testing.T) {
 	for config, want := range map[string]bool{
 		`{"enableSelinux":false,"containerd":{}}`: false,
 		`{"enableSelinux":true}`:                  true,

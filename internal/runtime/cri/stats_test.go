@@ -34,7 +34,7 @@ func used() (*runtimeapi.ContainerStats, ContainerStats) {
 	return stats, want
 }
 
-func TestStatsTellWhatEachPodUses(t *testing.T) {
+func TestStatsHasTheUsageOfEachPod(t *testing.T) {
 	container, want := used()
 	eth0 := &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: amount(1), RxErrors: amount(2), TxBytes: amount(3), TxErrors: amount(4)}
 	s := &server{answers: map[string]proto.Message{"ListPodSandboxStats": &runtimeapi.ListPodSandboxStatsResponse{Stats: []*runtimeapi.PodSandboxStats{
@@ -70,7 +70,7 @@ func TestStatsTellWhatEachPodUses(t *testing.T) {
 	}
 }
 
-func TestContainerStatsTellWhatOneUses(t *testing.T) {
+func TestContainerStatsHasTheUsageOfOneContainer(t *testing.T) {
 	container, want := used()
 	s := &server{answers: map[string]proto.Message{"ContainerStats": &runtimeapi.ContainerStatsResponse{Stats: container}}}
 	got, err := clientOf(t, s).ContainerStats(t.Context(), "c1")

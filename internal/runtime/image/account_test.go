@@ -86,7 +86,7 @@ func TestAnImageOfAServiceAccountIsForItsPods(t *testing.T) {
 	})
 }
 
-func TestAnAccountThatCannotBeReadOpensTheImageToNobodyElse(t *testing.T) {
+func TestAnAccountThatCannotBeReadOpensTheImageToNoOther(t *testing.T) {
 	privately(t, func(w *world) {
 		// given a pod whose account can be read only after it came to wait with another
 		w.Keyring = &exchange{broken: errors.New("forbidden, as yet")}
@@ -110,7 +110,7 @@ func TestAnAccountThatCannotBeReadOpensTheImageToNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAnImageOfAServiceAccountWhileNobodyCanBeAsked(t *testing.T) {
+func TestAnImageOfAServiceAccountWithoutAnAPIServer(t *testing.T) {
 	privately(t, func(w *world) {
 		// given an image that came by an account
 		w.Keyring = &exchange{}
@@ -139,7 +139,7 @@ func TestAnImageOfAServiceAccountWhileNobodyCanBeAsked(t *testing.T) {
 	})
 }
 
-func TestASlowLookAtCredentialsKeepsNobodyWaiting(t *testing.T) {
+func TestASlowLookAtCredentialsKeepsNoOtherWaiting(t *testing.T) {
 	r := open(t, t.TempDir())
 	if err := r.Begin("localhost/app:1", ""); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"berth/internal/runtime/keyring"
 )
 
-func TestAPullTellsHowItComes(t *testing.T) {
+func TestAPullReportsItsProgress(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		// given an image of 100 bytes that comes within five seconds, and is unpacked for another five
 		var came int64

@@ -107,7 +107,7 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 	})
 }
 
-func TestAPrivateImageIsOnlyForThoseWhoCouldPullIt(t *testing.T) {
+func TestAPrivateImageIsOnlyForPodsThatCouldPullIt(t *testing.T) {
 	privately(t, func(w *world) {
 		w.askAs(as("a", "alice"), v1.PullIfNotPresent)
 		time.Sleep(10 * time.Second)
@@ -139,7 +139,7 @@ func TestAPreloadedImageIsForAll(t *testing.T) {
 	})
 }
 
-func TestASecretThatIsMissingIsToldAndDoesNotStopThePull(t *testing.T) {
+func TestASecretThatIsMissingIsReportedAndDoesNotStopThePull(t *testing.T) {
 	privately(t, func(w *world) {
 		got := w.askAs(as("a", "nobody", "bob"), v1.PullIfNotPresent)
 		if !strings.Contains(got.NoSecrets, "ns/nobody not found") {

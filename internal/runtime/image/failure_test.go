@@ -69,7 +69,7 @@ func TestTheBackoffDoublesToFiveMinutesAndStartsAnewAfterASuccess(t *testing.T) 
 }
 
 // Another pod that asks during a backoff waits as well, and does not cut it short.
-func TestABackoffIsSharedByAllWhoAsk(t *testing.T) {
+func TestABackoffIsSharedByAllPodsOfAnImage(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.down = errors.New("no route")
 		w.ask("a", v1.PullIfNotPresent)
@@ -79,7 +79,7 @@ func TestABackoffIsSharedByAllWhoAsk(t *testing.T) {
 	})
 }
 
-func TestAPullThatNobodyWaitsForIsBrokenOff(t *testing.T) {
+func TestAPullWithoutAWaitingPodIsBrokenOff(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.ask("a", v1.PullIfNotPresent)
 		w.ask("b", v1.PullIfNotPresent)

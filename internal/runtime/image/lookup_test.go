@@ -27,7 +27,7 @@ func (s slow) Lookup(ctx context.Context, repository string, p *v1.Pod) ([]keyri
 	return nil, errors.New("credential provider x: no answer within 1m0s")
 }
 
-func TestCredentialsThatAreLongInComingKeepNobodyElseWaiting(t *testing.T) {
+func TestCredentialsThatAreLongInComingKeepNoOtherPodWaiting(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		// given a pod whose credentials are long in coming
 		w.Keyring, w.user = slow{}, "alice"

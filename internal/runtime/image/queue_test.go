@@ -60,7 +60,7 @@ func TestPullsBeginAtARate(t *testing.T) {
 	})
 }
 
-func TestAPullByHandTellsWhy(t *testing.T) {
+func TestAPullByHandReturnsItsFailure(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		if err := w.Pull(w.t.Context(), "localhost/UPPER"); err == nil {
 			t.Error("an impossible name was pulled")

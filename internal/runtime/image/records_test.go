@@ -123,7 +123,7 @@ func TestAPreloadedImageThatIsPulledStaysPreloaded(t *testing.T) {
 	}
 }
 
-func TestAnImageThatIsNotOnRecordIsForNobody(t *testing.T) {
+func TestAnImageThatIsNotOnRecordIsForNoPod(t *testing.T) {
 	// given a disk that takes no record
 	b := newBook(t)
 	b.has = "new"
@@ -166,7 +166,7 @@ func TestAnImageThatIsNotOnRecordIsForNobody(t *testing.T) {
 	b.expect(true, false)
 }
 
-func TestBrokenFilesStopNobody(t *testing.T) {
+func TestBrokenFilesStopNoPod(t *testing.T) {
 	for _, text := range []string{"", "{", "null", `{"image":7}`} {
 		// given files that a power cut left
 		b := newBook(t)
@@ -229,7 +229,7 @@ func TestAnImageThatIsLoadedIsForAll(t *testing.T) {
 	}
 }
 
-func TestAPullThatHangsKeepsAPreloadedImageFromNobody(t *testing.T) {
+func TestAPullThatHangsKeepsAPreloadedImageFromNoPod(t *testing.T) {
 	privately(t, func(w *world) {
 		w.has[app] = true
 		w.expect(w.askAs(as("a", "alice"), v1.PullAlways), pod.ReasonContainerCreating)
@@ -239,7 +239,7 @@ func TestAPullThatHangsKeepsAPreloadedImageFromNobody(t *testing.T) {
 	})
 }
 
-func TestAnImageThatIsLoadedWakesThoseWhoWaitForIt(t *testing.T) {
+func TestAnImageThatIsLoadedWakesWaitingPods(t *testing.T) {
 	privately(t, func(w *world) {
 		// given an image that came by a secret, and a pod that can't show it
 		w.askAs(as("a", "alice"), v1.PullIfNotPresent)

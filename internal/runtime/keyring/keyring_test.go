@@ -140,7 +140,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-func TestACredentialIsNotTold(t *testing.T) {
+func TestACredentialIsNotPrinted(t *testing.T) {
 	c := Credential{Username: "user", Password: "hunter2", Secret: &Secret{Namespace: "n", Name: "s"}}
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "with", c)

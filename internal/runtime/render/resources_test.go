@@ -242,7 +242,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-func TestASandboxIsToldHowLargeItsPodIs(t *testing.T) {
+func TestASandboxHasTheResourcesOfItsPod(t *testing.T) {
 	p := webPod()
 	p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: amounts("cpu", "1"), Limits: amounts("cpu", "2", "memory", "1Mi")}
 	p.Spec.Overhead = amounts("cpu", "500m", "memory", "2Mi")

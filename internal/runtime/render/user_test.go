@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func TestWhoMustNotBeRootIsNot(t *testing.T) {
+func TestRunAsNonRoot(t *testing.T) {
 	must, may := new(true), new(false)
 	for name, test := range map[string]struct {
 		pod   *v1.PodSecurityContext

@@ -80,7 +80,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestWatchersAreToldOnce(t *testing.T) {
+func TestWatchersAreNotifiedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStore(t, StoreConfig{})
 		ctx, cancel := context.WithCancel(t.Context())

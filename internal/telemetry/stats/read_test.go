@@ -59,7 +59,7 @@ func TestAReaderThatGoesAwayDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatRunsIsTold(t *testing.T) {
+func TestOnlyRunningContainersAreListed(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "web")
 	w.run(t, "ended")
@@ -98,7 +98,7 @@ func TestAContainerWithoutACgroupIsAskedOfTheRuntime(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoAsksForAllIsToldOfPressureAndDisks(t *testing.T) {
+func TestOnlyTheFullSummaryHasPressureAndDisks(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "web")
 	r := w.reader(t)
@@ -137,7 +137,7 @@ func TestARuntimeThatFailsCostsOnlyWhatItKnows(t *testing.T) {
 	}
 }
 
-func TestClaimsAreToldOnce(t *testing.T) {
+func TestClaimsAreListedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "one", claim("data", "orders"), emptyDir("scratch"))
 	w.run(t, "two", claim("disk", "orders"))
@@ -150,7 +150,7 @@ func TestClaimsAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatHangsHoldsUpNobody(t *testing.T) {
+func TestAReadThatHangsDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given a file system that does not answer, and one that does,
 		group := run.NewGroup(t.Context(), slog.New(slog.DiscardHandler))

@@ -93,7 +93,7 @@ func TestARatioOfNothingSendsNothing(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
+func TestACollectorThatHangsDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	// given a collector that takes a request, and does not answer
 	asked, release := make(chan struct{}, 1), make(chan struct{})
@@ -150,7 +150,7 @@ func TestStopDoesNotWaitForACollectorThatHangs(t *testing.T) {
 	}
 }
 
-func TestACollectorThatRefusesIsToldOfOnce(t *testing.T) {
+func TestACollectorThatRefusesIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	// given a collector that refuses what it is sent
 	var takes atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"berth/test/cluster/kit"
 )
 
-func TestKubectlDescribeTellsWhatHappenedToAPod(t *testing.T) {
+func TestKubectlDescribeShowsTheEventsOfAPod(t *testing.T) {
 	t.Parallel()
 	const space = "events"
 	l, admin := kit.SharedNamespace(t, space)

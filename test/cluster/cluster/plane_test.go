@@ -59,7 +59,7 @@ func awaitBoundPods(t *testing.T, client kubernetes.Interface, namespace, node s
 	t.Fatalf("node %s was given %d pods, not %d", node, len(bound), count)
 }
 
-func TestKubectlAndServerTellTheirVersion(t *testing.T) {
+func TestKubectlAndServerHaveTheirVersion(t *testing.T) {
 	t.Parallel()
 	plane := kit.NewPlane(t)
 

@@ -13,7 +13,7 @@ import (
 	"berth/test/real/kit"
 )
 
-func TestAnAgentWhoseLogNobodyReads(t *testing.T) {
+func TestAnAgentWhoseLogIsNotRead(t *testing.T) {
 	t.Parallel()
 	// given an agent whose stderr is a full pipe without a reader
 	n := kit.NewNode(t)

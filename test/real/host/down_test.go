@@ -61,7 +61,7 @@ func TestDownAfterEverythingWasKilled(t *testing.T) {
 	n.MustEqualTraces(before, n.Traces(ids))
 }
 
-func TestDownWaitsNoLongerThanItIsTold(t *testing.T) {
+func TestDownWaitsNoLongerThanItsTimeout(t *testing.T) {
 	t.Parallel()
 	// given a pod that may cling to life for ten minutes, and does
 	n := kit.NewNode(t)

@@ -248,7 +248,7 @@ func TestTwoRootsSideBySide(t *testing.T) {
 
 // A root that never had a pod once ended all pods of the agent on the default root: both had the
 // cgroup /berth.
-func TestARootWithoutPodsTouchesNobody(t *testing.T) { // alone, since there is but one such cgroup
+func TestARootWithoutPodsTouchesNoOther(t *testing.T) { // alone, since there is but one such cgroup
 	// given pods in the cgroup of the default root
 	m := newSharedMachine(t)
 	a := m.root()

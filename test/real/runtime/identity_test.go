@@ -223,7 +223,7 @@ func TestIdentityInside(t *testing.T) {
 	})
 }
 
-func TestTheSandboxIsWhoItsPodIs(t *testing.T) {
+func TestTheSandboxHasTheIdentityOfItsPod(t *testing.T) {
 	t.Parallel()
 	// given pods with user IDs that see the process of their sandbox
 	n := kit.NewNode(t)

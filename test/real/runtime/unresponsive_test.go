@@ -202,7 +202,7 @@ func warmedUp(name string) *v1.Pod {
 	return p
 }
 
-func TestAPostStartHookThatNobodyAnswersForIsRunAgain(t *testing.T) {
+func TestAPostStartHookOfAHungRuntimeIsRunAgain(t *testing.T) {
 	t.Parallel()
 	// given the containerd of another root, behind a proxy, and calls that are soon given up
 	other := kit.NewNode(t)

@@ -16,7 +16,7 @@ import (
 	"berth/test/real/kit"
 )
 
-func TestUsageIsTold(t *testing.T) {
+func TestUsageIsReported(t *testing.T) {
 	t.Parallel()
 	// given a pod that works, within a tenth of a processor, one that eats memory and
 	// one that sleeps

@@ -12,7 +12,7 @@ import (
 	"berth/test/real/kit"
 )
 
-func TestACollectorIsToldOfTheStepsOfAPod(t *testing.T) {
+func TestACollectorGetsTheStepsOfAPod(t *testing.T) {
 	t.Parallel()
 	// given a collector in the node's network, and an agent that traces every sync
 	n := kit.NewNode(t)
