@@ -85,7 +85,7 @@ func serve(ctx context.Context) error {
 }
 
 // count prints a number each second: up to last, or for ever if that is 0. It
-// tells whether it got to the end before ctx did.
+// reports whether it got to the end before ctx did.
 func count(ctx context.Context, last int) bool {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

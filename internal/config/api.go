@@ -157,7 +157,7 @@ func (l *loader) warnOfOpenPort(a *API) {
 	}
 }
 
-// authorization tells whether each authenticated user may do everything.
+// authorization reports whether each authenticated user may do everything.
 func (l *loader) authorization(mode string, inCluster bool) bool {
 	switch kubeletconfig.KubeletAuthorizationMode(mode) {
 	case "":

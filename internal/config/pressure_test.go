@@ -28,8 +28,8 @@ func TestWhenTheMachineIsShortOfSomething(t *testing.T) {
 	}
 	merged := usual
 	merged.Memory, merged.PIDs = amount(1<<30), amount(1000)
-	patient := usual
-	patient.Relief = time.Second
+	short := usual
+	short.Relief = time.Second
 	for name, test := range map[string]struct {
 		file  string
 		flags []string
@@ -52,7 +52,7 @@ func TestWhenTheMachineIsShortOfSomething(t *testing.T) {
 		"by flags":                             {flags: []string{"--eviction-hard=memory.available<1Gi, nodefs.available<20%", "--eviction-hard=pid.available<10"}, want: Pressure{Memory: amount(1 << 30), Disk: percent(20), PIDs: amount(10), Relief: usual.Relief}},
 		"flags win":                            {file: "evictionHard: {nodefs.available: 1Gi}\nevictionPressureTransitionPeriod: 1m", flags: []string{"--eviction-hard=memory.available<1Gi", "--eviction-pressure-transition-period=2m"}, want: Pressure{Memory: amount(1 << 30), Relief: 2 * time.Minute}},
 		"a flag that is empty wins":            {file: "evictionHard: {nodefs.available: 1Gi}", flags: []string{"--eviction-hard="}, want: Pressure{Relief: usual.Relief}},
-		"a time alone leaves the limits alone": {flags: []string{"--eviction-pressure-transition-period=1s"}, want: patient},
+		"a time alone leaves the limits alone": {flags: []string{"--eviction-pressure-transition-period=1s"}, want: short},
 	} {
 		c, err := loadPressure(t, test.file, test.flags...)
 		if err != nil {

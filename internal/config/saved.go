@@ -64,7 +64,7 @@ func LoadSaved(root string) (*Config, error) {
 	return c, nil
 }
 
-// sameDir tells whether two paths lead to the same directory.
+// sameDir reports whether two paths lead to the same directory.
 func sameDir(a, b string) bool {
 	is, err := os.Stat(a)
 	if err != nil {

@@ -150,7 +150,7 @@ func (n *node) hang(volume string) {
 	}
 }
 
-// isRequested tells whether the file DIR/WHAT-VOLUME is there, by which a test makes the driver hang or refuse.
+// isRequested reports whether the file DIR/WHAT-VOLUME is there, by which a test makes the driver hang or refuse.
 func (n *node) isRequested(what, volume string) bool {
 	_, err := os.Stat(filepath.Join(n.dir, what+"-"+filepath.Base(volume)))
 	return err == nil

@@ -164,7 +164,7 @@ func (m *machine) mustLack(paths ...string) {
 	}
 }
 
-// exists tells whether a file or folder is on the machine.
+// exists reports whether a file or folder is on the machine.
 func (m *machine) exists(path string) bool {
 	_, err := os.Lstat(filepath.Join("/proc", m.first, "root", path))
 	return err == nil

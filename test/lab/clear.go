@@ -89,7 +89,7 @@ func takeLock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// Is tells whether a lab is, or was, in a folder.
+// Is reports whether a lab is, or was, in a folder.
 func Is(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, planeDir))
 	return err == nil

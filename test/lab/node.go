@@ -165,7 +165,7 @@ func (n *Node) Start() error {
 	return err
 }
 
-// Running tells whether the agent was started and has not ended.
+// Running reports whether the agent was started and has not ended.
 func (n *Node) Running() bool { return n.agent != nil && n.agent.Running() }
 
 // Stop asks the agent to end, and returns once it has. Its pods go on.

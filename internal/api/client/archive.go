@@ -103,7 +103,7 @@ func (u *unpacker) writeEntry(archive io.Reader, h *tar.Header, to, base, name s
 	return nil
 }
 
-// staysBelow tells whether the target of a symbolic link is below name. A target with ".." in its
+// staysBelow reports whether the target of a symbolic link is below name. A target with ".." in its
 // middle is refused, since the part before it may be a link itself.
 func staysBelow(name, link, target string) bool {
 	if path.IsAbs(target) || path.Clean(target) != strings.TrimSuffix(target, "/") {

@@ -120,7 +120,7 @@ func (n *NodeAPI) tar(ctx context.Context, p *v1.Pod, container string, command 
 	return err
 }
 
-// noProgram tells whether a command could not be run because the container does not have the program.
+// noProgram reports whether a command could not be run because the container does not have the program.
 // Runtimes report that by a text, and some by an exit code.
 func noProgram(err error, stderr string) bool {
 	var exit *ExitError

@@ -77,7 +77,7 @@ func (c *Client) await(ctx context.Context, p *v1.Pod, wanted func(*v1.Pod) (boo
 	return nil, err
 }
 
-// stuck tells whether a waiting reason needs the user: it hardly passes by itself.
+// stuck reports whether a waiting reason needs the user: it hardly passes by itself.
 func stuck(reason string) bool {
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",

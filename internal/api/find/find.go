@@ -32,7 +32,7 @@ type Filter struct {
 	Name      string // of the pod, or of its manifest
 }
 
-// Matches tells whether p has the namespace and the name of f.
+// Matches reports whether p has the namespace and the name of f.
 func (f Filter) Matches(p *v1.Pod) bool {
 	return (f.Namespace == "" || f.Namespace == p.Namespace) && (f.Name == "" || f.Name == p.Name || f.Name == ManifestName(p))
 }

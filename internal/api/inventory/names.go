@@ -26,7 +26,7 @@ func OtherNames(images []api.Image, name string) []string {
 	return nil
 }
 
-// hasID tells whether name is an ID, or a beginning of it that is long enough.
+// hasID reports whether name is an ID, or a beginning of it that is long enough.
 func hasID(id, name string) bool {
 	_, hash, _ := strings.Cut(id, ":")
 	return id == name || len(name) >= minIDPrefix && strings.HasPrefix(hash, name)

@@ -90,7 +90,7 @@ func (t *sent) apply(c pod.Changes, f find.Filter) []api.Event {
 	return slices.Concat(gone, resolved, came, added)
 }
 
-// concernedBy tells whether changes are about pods that f matches, or that were sent to the watcher.
+// concernedBy reports whether changes are about pods that f matches, or that were sent to the watcher.
 func (t sent) concernedBy(c pod.Changes, f find.Filter) bool {
 	return slices.ContainsFunc(c.Pods, f.Matches) ||
 		slices.ContainsFunc(c.Gone, func(uid pod.UID) bool { return t.pods[uid] != nil })

@@ -27,7 +27,7 @@ type Access struct {
 	AllowedTTL, DeniedTTL time.Duration // how long an answer of Reviews is cached
 }
 
-// enabled tells whether clients can be authenticated in any way.
+// enabled reports whether clients can be authenticated in any way.
 func (a Access) enabled() bool { return a.ClientCA != "" || a.Tokens != nil || a.Anonymous }
 
 // access authenticates and authorizes requests.

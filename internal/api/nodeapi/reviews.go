@@ -134,7 +134,7 @@ func newRights(client authorizationv1.SubjectAccessReviewInterface, allowed, den
 	return &rights{client: client, allowed: allowed, denied: denied, answers: cache.NewLRUExpireCache(maxAnswers), limiter: limiter}
 }
 
-// may tells whether a user has the right to a verb on a subresource of a node.
+// may reports whether a user has the right to a verb on a subresource of a node.
 func (r *rights) may(ctx context.Context, u user, verb, node, subresource string, from netip.Addr) (bool, error) {
 	spec := authorizationapi.SubjectAccessReviewSpec{
 		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authorizationapi.ExtraValue{},

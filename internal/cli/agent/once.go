@@ -56,7 +56,7 @@ func (o *onceFlags) addTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("images")
 }
 
-// changed tells whether the command line has one of the flags that go with --once.
+// changed reports whether the command line has one of the flags that go with --once.
 func (o *onceFlags) changed(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("filename") || cmd.Flags().Changed("images") || cmd.Flags().Changed("timeout")
 }

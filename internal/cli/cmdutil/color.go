@@ -38,7 +38,7 @@ func addColorFlag(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc(flagColor, CompleteWords(colorModes...))
 }
 
-// Colored tells whether the output of cmd may have colours.
+// Colored reports whether the output of cmd may have colours.
 func Colored(cmd *cobra.Command) bool {
 	flag := cmd.Flag(flagColor)
 	if flag == nil {

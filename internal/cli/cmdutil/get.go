@@ -42,7 +42,7 @@ func PodFilter(cmd *cobra.Command, namespace string, args []string) (f client.Fi
 	return f, err
 }
 
-// SelectPods returns a function that tells whether a pod is one of those that f chooses. It asks the node, which knows
+// SelectPods returns a function that reports whether a pod is one of those that f chooses. It asks the node, which knows
 // what a name stands for.
 func SelectPods(ctx context.Context, n client.Node, f client.Filter) (selected func(uid string) bool, err error) {
 	if f == (client.Filter{}) {

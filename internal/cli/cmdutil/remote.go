@@ -30,7 +30,7 @@ func (f *RemoteFlags) AddTo(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc(flagServer, cobra.NoFileCompletions)
 }
 
-// Given tells whether --server is on the command line.
+// Given reports whether --server is on the command line.
 func (f *RemoteFlags) Given(cmd *cobra.Command) (bool, error) {
 	if cmd.Flags().Changed(flagServer) {
 		return true, nil

@@ -48,7 +48,7 @@ func (m *manifestFlag) read(cmd *cobra.Command, args []string) ([]review.File, e
 	return files, nil
 }
 
-// wholeFolder tells whether -f is one folder, so that pods that are not in it would be removed.
+// wholeFolder reports whether -f is one folder, so that pods that are not in it would be removed.
 func (m *manifestFlag) wholeFolder(args []string) bool {
 	paths := append(slices.Clone(m.paths), args...)
 	if len(paths) != 1 {

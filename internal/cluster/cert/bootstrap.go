@@ -65,7 +65,7 @@ func (c ClientConfig) check() error {
 	return err
 }
 
-// Needed tells whether Bootstrap has to request a certificate.
+// Needed reports whether Bootstrap has to request a certificate.
 func Needed(c ClientConfig) (bool, error) {
 	if err := c.check(); err != nil || c.BootstrapKubeconfig == "" {
 		return false, err

@@ -72,7 +72,7 @@ func namesOf(addresses []v1.NodeAddress) names {
 
 func (n names) none() bool { return len(n.hosts)+len(n.addresses) == 0 }
 
-// in tells whether a certificate is valid for all of the names.
+// in reports whether a certificate is valid for all of the names.
 func (n names) in(leaf *x509.Certificate) bool {
 	for _, h := range n.hosts {
 		if !slices.Contains(leaf.DNSNames, h) {
@@ -98,7 +98,7 @@ func leafOf(pair *tls.Certificate) (*x509.Certificate, error) {
 	return x509.ParseCertificate(pair.Certificate[0])
 }
 
-// expired tells whether a pair has expired, is nil, or can't be parsed.
+// expired reports whether a pair has expired, is nil, or can't be parsed.
 func expired(pair *tls.Certificate, now time.Time) bool {
 	leaf, err := leafOf(pair)
 	return err != nil || now.After(leaf.NotAfter)

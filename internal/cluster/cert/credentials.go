@@ -29,11 +29,11 @@ func NewCredentials(c ClientConfig) (*Credentials, error) {
 	return out, err
 }
 
-// Missing tells whether the node had no certificate when it started. Run requests it while static pods run already:
+// Missing reports whether the node had no certificate when it started. Run requests it while static pods run already:
 // an approval may take days.
 func (c *Credentials) Missing() bool { return c.missing }
 
-// Managed tells whether berth requests or renews the certificate. If not, Run must not be called.
+// Managed reports whether berth requests or renews the certificate. If not, Run must not be called.
 func (c *Credentials) Managed() bool { return c.missing || c.client.Load() != nil }
 
 // Certificate returns the client certificate, or nil if there is none.

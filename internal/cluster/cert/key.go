@@ -65,7 +65,7 @@ func (k *pendingKey) requestName(user string) string {
 	return "node-csr-" + hex.EncodeToString(sum[:16])
 }
 
-// of tells whether a pair has this key.
+// of reports whether a pair has this key.
 func (k *pendingKey) of(pair *tls.Certificate) bool {
 	leaf, err := leafOf(pair)
 	if err != nil {

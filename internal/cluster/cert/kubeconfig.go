@@ -15,7 +15,7 @@ import (
 	"berth/internal/cluster/kubeclient"
 )
 
-// usable tells whether there is a kubeconfig with valid credentials. A kubeconfig that can't be
+// usable reports whether there is a kubeconfig with valid credentials. A kubeconfig that can't be
 // parsed is an error: a user may have written it, so the node does not replace it.
 func usable(path string, now time.Time) (bool, error) {
 	loaded, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()

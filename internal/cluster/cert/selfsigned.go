@@ -86,7 +86,7 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	return s.pair, nil
 }
 
-// good tells whether the pair has the present names and does not expire soon.
+// good reports whether the pair has the present names and does not expire soon.
 func (s *selfSigned) good() bool {
 	s.checked = time.Now()
 	leaf, err := leafOf(s.pair)

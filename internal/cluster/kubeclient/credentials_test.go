@@ -56,8 +56,8 @@ func newPair(t *testing.T, name string) (pair tls.Certificate, cert, key []byte)
 	return pair, cert, key
 }
 
-// whoAsks starts a server. last returns the name in the client certificate of its last request.
-func whoAsks(t *testing.T) (url string, last func() string) {
+// serveNames starts a server. last returns the name in the client certificate of its last request.
+func serveNames(t *testing.T) (url string, last func() string) {
 	t.Helper()
 	var name atomic.Pointer[string]
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func put(t *testing.T, path string, data []byte) {
 }
 
 func TestACertificateCanBeReplaced(t *testing.T) {
-	url, last := whoAsks(t)
+	url, last := serveNames(t)
 	// Given a kubeconfig with a certificate of its own, which is not to be used.
 	_, cert, key := newPair(t, "kubeconfig")
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestACertificateCanBeReplaced(t *testing.T) {
 }
 
 func TestCertificateFilesAreReadAgain(t *testing.T) {
-	url, last := whoAsks(t)
+	url, last := serveNames(t)
 	dir := t.TempDir()
 	write := func(name string) {
 		_, cert, key := newPair(t, name)

@@ -50,7 +50,7 @@ type desired struct {
 	mirror *v1.Pod // the mirror pod as it was last seen; nil: it was not
 }
 
-// same tells whether two desired states lead to the same requests.
+// same reports whether two desired states lead to the same requests.
 func (w desired) same(o desired) bool { return w.static == o.static && w.mirror == o.mirror }
 
 // task is a desired state that the API server does not have yet. Manager.mu guards it.

@@ -43,7 +43,7 @@ func omit(spec *v1.PodSpec) []string {
 	return omitted
 }
 
-// standsAlone tells whether a volume refers to no other object. A kind of volume that is not
+// standsAlone reports whether a volume refers to no other object. A kind of volume that is not
 // listed here counts as referring to one.
 func standsAlone(s *v1.VolumeSource) bool {
 	if s.Projected != nil {

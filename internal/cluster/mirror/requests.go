@@ -73,7 +73,7 @@ func (m *Manager) delete(ctx context.Context, mirror *v1.Pod) error {
 	}
 }
 
-// isAway tells whether an error is about the API server, and not about this pod: there was no
+// isAway reports whether an error is about the API server, and not about this pod: there was no
 // answer, or the answer says to try again later.
 func isAway(err error) bool {
 	if err == nil {

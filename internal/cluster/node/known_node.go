@@ -65,7 +65,7 @@ func (r *Reporter) markStale() {
 	run.Notify(r.wakeNode)
 }
 
-// newer tells whether a is a later version of b.
+// newer reports whether a is a later version of b.
 func newer(a, b *v1.Node) bool {
 	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 	return err != nil || order > 0

@@ -50,7 +50,7 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	return retryPause.Lengthened(o.failures, retryJitter)
 }
 
-// over records a success, and tells whether there was an outage before it.
+// over records a success, and reports whether there was an outage before it.
 func (o *outage) over() bool {
 	if o.failures == 0 {
 		return false

@@ -142,7 +142,7 @@ func encode(value any) ([]byte, error) {
 
 func same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// sameStatus tells whether two statuses are equal but for their heartbeat times.
+// sameStatus reports whether two statuses are equal but for their heartbeat times.
 func sameStatus(a, b v1.NodeStatus) bool { return same(timeless(a), timeless(b)) }
 
 func timeless(s v1.NodeStatus) v1.NodeStatus {
@@ -153,7 +153,7 @@ func timeless(s v1.NodeStatus) v1.NodeStatus {
 	return s
 }
 
-// isUrgent tells whether a difference matters to a scheduler, or to a pod that waits for it. An
+// isUrgent reports whether a difference matters to a scheduler, or to a pod that waits for it. An
 // image more or less does not.
 func isUrgent(have, want v1.NodeStatus) bool {
 	return !same(have.Capacity, want.Capacity) || !same(have.Allocatable, want.Allocatable) ||

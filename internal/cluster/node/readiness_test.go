@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// patient is a runtime, and the Node that a ReadinessMonitor reports its status to.
-type patient struct {
+// fakeRuntime is a runtime, and the Node that a ReadinessMonitor reports its status to.
+type fakeRuntime struct {
 	hints chan struct{}
 	log   *lineRecorder
 
@@ -29,8 +29,8 @@ type patient struct {
 
 var errNoConnection = errors.New("no connection")
 
-func watchPatient(t *testing.T) *patient {
-	p := &patient{hints: make(chan struct{}, 1), log: &lineRecorder{}}
+func startReadiness(t *testing.T) *fakeRuntime {
+	p := &fakeRuntime{hints: make(chan struct{}, 1), log: &lineRecorder{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -42,7 +42,7 @@ func watchPatient(t *testing.T) *patient {
 	return p
 }
 
-func (p *patient) ask(ctx context.Context) (RuntimeStatus, error) {
+func (p *fakeRuntime) ask(ctx context.Context) (RuntimeStatus, error) {
 	p.mu.Lock()
 	p.asked++
 	says, silent, hangs := p.says, p.silent, p.hangs
@@ -54,13 +54,13 @@ func (p *patient) ask(ctx context.Context) (RuntimeStatus, error) {
 	return says, silent
 }
 
-func (p *patient) unanswered() []HungCall {
+func (p *fakeRuntime) unanswered() []HungCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
 }
 
-func (p *patient) alive(ctx context.Context) error {
+func (p *fakeRuntime) alive(ctx context.Context) error {
 	p.mu.Lock()
 	stuck := p.stuck
 	p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *patient) alive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (p *patient) SetSyncLoop(err error) {
+func (p *fakeRuntime) SetSyncLoop(err error) {
 	if err != nil {
 		p.add("loop", err)
 		return
@@ -83,10 +83,10 @@ func (p *patient) SetSyncLoop(err error) {
 	}
 }
 
-func (p *patient) SetRuntime(err error) { p.add("runtime", err) }
-func (p *patient) SetNetwork(err error) { p.add("network", err) }
+func (p *fakeRuntime) SetRuntime(err error) { p.add("runtime", err) }
+func (p *fakeRuntime) SetNetwork(err error) { p.add("network", err) }
 
-func (p *patient) add(what string, err error) {
+func (p *fakeRuntime) add(what string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	line := what + " ready"
@@ -105,7 +105,7 @@ func (p *patient) add(what string, err error) {
 }
 
 // becomes changes the runtime, and sends a hint if noticed.
-func (p *patient) becomes(noticed bool, change func()) {
+func (p *fakeRuntime) becomes(noticed bool, change func()) {
 	p.mu.Lock()
 	change()
 	p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *patient) becomes(noticed bool, change func()) {
 
 // take returns the states that were reported to the Node, and the number of Status calls, since the
 // last take.
-func (p *patient) take() (shown string, asked int) {
+func (p *fakeRuntime) take() (shown string, asked int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shown, asked = strings.Join(p.shown[min(2, len(p.shown)):], ", "), p.asked
@@ -126,7 +126,7 @@ func (p *patient) take() (shown string, asked int) {
 
 func TestARuntimeIsAskedAtOnceWhenSomethingHintsAtAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		after(time.Minute)
 		if shown, asked := p.take(); shown != "" || asked != 13 {
 			t.Errorf("asked %d times, told %q", asked, shown)
@@ -154,7 +154,7 @@ func TestARuntimeIsAskedAtOnceWhenSomethingHintsAtAChange(t *testing.T) {
 
 func TestARuntimeThatNoticesLaterThanWeDoIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		p.becomes(true, func() {})
 		after(50 * time.Millisecond)
 		p.becomes(false, func() { p.says.Network = errors.New("no plugin") })
@@ -167,7 +167,7 @@ func TestARuntimeThatNoticesLaterThanWeDoIsAskedAgainSoon(t *testing.T) {
 
 func TestARuntimeThatIsRestartedMakesNoNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		after(7 * time.Second)
 		p.becomes(true, func() { p.silent = errNoConnection })
 		after(9 * time.Second)
@@ -180,13 +180,13 @@ func TestARuntimeThatIsRestartedMakesNoNodeUnready(t *testing.T) {
 }
 
 func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
-	for name, away := range map[string]func(*patient){
-		"no connection": func(p *patient) { p.silent = errNoConnection },
-		"it hangs":      func(p *patient) { p.hangs = true },
+	for name, away := range map[string]func(*fakeRuntime){
+		"no connection": func(p *fakeRuntime) { p.silent = errNoConnection },
+		"it hangs":      func(p *fakeRuntime) { p.hangs = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := watchPatient(t)
+				p := startReadiness(t)
 				p.becomes(true, func() { away(p) })
 				after(9 * time.Second)
 				if shown, _ := p.take(); shown != "" {
@@ -213,7 +213,7 @@ func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
 
 func TestARuntimeThatHangsAtOneCallIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		p.becomes(false, func() { p.calls = []HungCall{{Name: "ListContainers", Since: time.Now()}} })
 		after(55 * time.Second)
 		if shown, _ := p.take(); shown != "" {
@@ -241,7 +241,7 @@ func TestARuntimeThatHangsAtOneCallIsNotReady(t *testing.T) {
 
 func TestARuntimeThatHangsAtAllNamesTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		p.becomes(true, func() {
 			p.hangs = true
 			p.calls = []HungCall{{Name: "Status", Since: time.Now()}, {Name: "ListImages", Since: time.Now().Add(time.Hour)}}
@@ -255,7 +255,7 @@ func TestARuntimeThatHangsAtAllNamesTheCall(t *testing.T) {
 
 func TestASyncLoopThatIsStuckMakesTheNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchPatient(t)
+		p := startReadiness(t)
 		p.becomes(false, func() { p.stuck = true })
 		after(55 * time.Second)
 		if shown, _ := p.take(); shown != "" {

@@ -6,7 +6,7 @@ import "strings"
 // compare it with that of the API server.
 const Kubernetes = "v1.36.3"
 
-// isOurs tells whether a Node with this kubelet version was written by berth, or has no status yet.
+// isOurs reports whether a Node with this kubelet version was written by berth, or has no status yet.
 func isOurs(version string) bool { return version == "" || strings.Contains(version, "+berth") }
 
 // KubeletVersion returns the kubelet version of the Node: the version of Kubernetes, with

@@ -29,7 +29,7 @@ func (v Volumes) inUse(shown []v1.UniqueVolumeName) []v1.UniqueVolumeName {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(shown, v.InUse))))
 }
 
-// lacks tells whether have misses a volume of want.
+// lacks reports whether have misses a volume of want.
 func lacks(have, want []v1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(want, func(v v1.UniqueVolumeName) bool { return !slices.Contains(have, v) })
 }
@@ -68,7 +68,7 @@ func (r *Reporter) recordVolumesWritten(number int) {
 // showTimeout bounds how long Attached waits until the API server has the list.
 const showTimeout = 10 * time.Second
 
-// Attached tells whether a volume is attached to this machine. It waits until the API server
+// Attached reports whether a volume is attached to this machine. It waits until the API server
 // has the newest list of SetVolumesInUse: a volume in that list stays attached.
 func (r *Reporter) Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, showTimeout)

@@ -202,7 +202,7 @@ func (m *Manager) Cancel(ctx context.Context) error {
 	return m.open(ctx, errCancelled, func() error { m.down = false; return nil })
 }
 
-// ShuttingDown tells whether the machine is shutting down, as far as is known.
+// ShuttingDown reports whether the machine is shutting down, as far as is known.
 func (m *Manager) ShuttingDown() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

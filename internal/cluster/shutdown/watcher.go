@@ -19,7 +19,7 @@ type Logind interface {
 	Delay(ctx context.Context) (time.Duration, error)
 	// Reload makes logind read its configuration again. It does not wait for that.
 	Reload(ctx context.Context) error
-	// Preparing tells whether the machine is about to shut down.
+	// Preparing reports whether the machine is about to shut down.
 	Preparing(ctx context.Context) (bool, error)
 	// Changed receives the answer of Preparing after each change. A value that was not received is
 	// replaced by a newer one.

@@ -80,7 +80,7 @@ func New(given map[string]bool) (Gates, error) {
 	return out, errors.Join(errs...)
 }
 
-// Enabled tells whether a feature is enabled. An unknown name is not.
+// Enabled reports whether a feature is enabled. An unknown name is not.
 func (g Gates) Enabled(name string) bool {
 	if enabled, isGiven := g[name]; isGiven {
 		return enabled

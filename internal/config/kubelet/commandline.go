@@ -90,7 +90,7 @@ func (c *CommandLine) Labels() map[string]string {
 	return labels
 }
 
-// Version tells whether --version was given, and whether as --version=raw.
+// Version reports whether --version was given, and whether as --version=raw.
 func (c *CommandLine) Version() (asked, raw bool) {
 	text := c.String("version")
 	return text == versionTrue || text == versionRaw, text == versionRaw
@@ -136,7 +136,7 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// grows tells whether the values of a repeated flag of this type add up.
+// grows reports whether the values of a repeated flag of this type add up.
 func grows(typeName string) bool {
 	return strings.HasPrefix(typeName, "map") || slices.Contains([]string{"stringSlice", "colonSeparatedMultimapStringString", "[]v1.Taint", "reserved-memory"}, typeName)
 }

@@ -12,7 +12,7 @@ import (
 	"berth/internal/config/features"
 )
 
-// Honoured tells whether a field of the configuration of 'berth run' has an effect: a single field such as maxPods,
+// Honoured reports whether a field of the configuration of 'berth run' has an effect: a single field such as maxPods,
 // or any field of a struct such as authentication.
 func Honoured(name string) bool {
 	for path, state := range fields {

@@ -75,7 +75,7 @@ func (o *Occupancy) Remove(uid pod.UID) {
 	}
 }
 
-// Admits tells whether p may run beside all pods that are counted. An earlier version of p
+// Admits reports whether p may run beside all pods that are counted. An earlier version of p
 // is not in its way.
 func (o *Occupancy) Admits(p *v1.Pod, node Node) bool {
 	return checkNode(p, node) == nil && o.fits(p, node)

@@ -51,7 +51,7 @@ func checkTaints(p *v1.Pod, node Node) *Rejection {
 	return predicateFailed(reasonTaintToleration, "node(s) had taints that the pod didn't tolerate")
 }
 
-// ByNode tells whether it is for what others put on the Node, and may change at any time:
+// ByNode reports whether it is for what others put on the Node, and may change at any time:
 // labels, taints, and resources that are not the machine's own.
 func (r *Rejection) ByNode() bool {
 	resource, short := strings.CutPrefix(r.Reason, reasonOutOf)

@@ -82,7 +82,7 @@ func dropNeedless(chosen []*tenant, short []shortage) []*tenant {
 	return chosen
 }
 
-// helps tells whether the end of t would free any of what is short.
+// helps reports whether the end of t would free any of what is short.
 func helps(t *tenant, short []shortage) bool {
 	return slices.ContainsFunc(short, func(s shortage) bool {
 		amount := t.requests[s.name]

@@ -22,7 +22,7 @@ func checkSELinux(p *v1.Pod, node Node) *Rejection {
 	return &Rejection{Reason: reasonSELinux, Message: "Cannot enforce SELinux: the host has it not enabled, or its runtime does not label containers"}
 }
 
-// asksForLabel tells whether a pod or any of its containers wants a label of its own.
+// asksForLabel reports whether a pod or any of its containers wants a label of its own.
 func asksForLabel(s *v1.PodSpec) bool {
 	if s.SecurityContext != nil && s.SecurityContext.SELinuxOptions != nil {
 		return true

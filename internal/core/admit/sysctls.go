@@ -76,7 +76,7 @@ func sysctlNamespace(name string, node Node) (namespace sysctl.Namespace, why st
 	return namespace, ""
 }
 
-// kernelAtLeast tells whether a release is at least the given version.
+// kernelAtLeast reports whether a release is at least the given version.
 func kernelAtLeast(release, atLeast string) bool {
 	if atLeast == "" {
 		return true

@@ -54,7 +54,7 @@ func deviceKinds() []volumekind.Kind {
 	return slices.DeleteFunc(volumekind.All(), func(k volumekind.Kind) bool { return !k.CanBeDevice() })
 }
 
-// canBeDevice tells whether a volume is of a kind in deviceKinds.
+// canBeDevice reports whether a volume is of a kind in deviceKinds.
 func canBeDevice(s *v1.PodSpec, volume string) bool {
 	return slices.ContainsFunc(s.Volumes, func(v v1.Volume) bool {
 		return v.Name == volume && volumekind.Of(&v.VolumeSource).CanBeDevice()

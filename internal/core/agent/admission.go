@@ -92,7 +92,7 @@ func (a *Agent) tenants(p *v1.Pod) (now, then []*v1.Pod) {
 	return now, then
 }
 
-// hasFreedRoom tells whether a pod that its source has needs no room any more. A terminal
+// hasFreedRoom reports whether a pod that its source has needs no room any more. A terminal
 // status may be that of its life before: it was revived, or it was removed and put back.
 func (a *Agent) hasFreedRoom(p *v1.Pod) bool {
 	l, _ := a.workers.Life(p.UID)
@@ -106,7 +106,7 @@ func (a *Agent) hasFreedRoom(p *v1.Pod) bool {
 	return l.Phase >= worker.Terminated || over && !a.states.get(p.UID).revived
 }
 
-// needsRoom tells whether a pod counts in the occupancy.
+// needsRoom reports whether a pod counts in the occupancy.
 func (a *Agent) needsRoom(p *v1.Pod) bool {
 	if s := a.states.get(p.UID); s.admission == waitingForRoom || s.revived || !a.hasTerminalStatus(p) {
 		return true
@@ -115,7 +115,7 @@ func (a *Agent) needsRoom(p *v1.Pod) bool {
 	return l.Removed // the status is that of the life before: the pod was put back
 }
 
-// hasTerminalStatus tells whether the status of a pod says that it has ended and nothing of it
+// hasTerminalStatus reports whether the status of a pod says that it has ended and nothing of it
 // runs. Such a pod needs no room, though its worker may still clean up: a scheduler, too, counts
 // the room of an ended pod as free.
 func (a *Agent) hasTerminalStatus(p *v1.Pod) bool {

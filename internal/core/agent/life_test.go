@@ -79,7 +79,7 @@ func (l *lived) failing(command string) {
 	l.fails[command]++
 }
 
-// checked tells whether a probe ran that command in a container.
+// checked reports whether a probe ran that command in a container.
 func (l *lived) checked(command, containerID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,7 @@ func (a *Agent) handleRestored(group *run.Group, u pod.Update) {
 	}
 }
 
-// ranAtStart tells whether a pod ran when the runtime was listed for the first time.
+// ranAtStart reports whether a pod ran when the runtime was listed for the first time.
 func (a *Agent) ranAtStart(uid pod.UID) bool {
 	have := a.heldAtStart[uid]
 	return have != nil && have.Running()

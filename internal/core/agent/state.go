@@ -47,13 +47,13 @@ func (a admission) String() string {
 	}[a]
 }
 
-// waits tells whether admission decides on the pod later.
+// waits reports whether admission decides on the pod later.
 func (a admission) waits() bool { return a >= waitingForRuntime && a <= waitingForResume }
 
-// withoutWorker tells whether the loop, and not a worker, publishes the status of the pod.
+// withoutWorker reports whether the loop, and not a worker, publishes the status of the pod.
 func (a admission) withoutWorker() bool { return a.waits() || a == rejected }
 
-// hasRoom tells whether the pod was given room beside the others.
+// hasRoom reports whether the pod was given room beside the others.
 func (a admission) hasRoom() bool { return a == admitted || a == preempted }
 
 // podState is what the loop remembers of one pod. It is a value: on returns the next one.

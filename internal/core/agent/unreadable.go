@@ -110,7 +110,7 @@ func (a *Agent) replaceUnreadable(p *v1.Pod) {
 	}
 }
 
-// keepUnreadable tells whether a pod that is not desired is unreadable and has to be left alone. It
+// keepUnreadable reports whether a pod that is not desired is unreadable and has to be left alone. It
 // updates the status of such a pod.
 func (a *Agent) keepUnreadable(o *pod.Observed) bool {
 	u := a.unreadable[o.UID]
@@ -121,7 +121,7 @@ func (a *Agent) keepUnreadable(o *pod.Observed) bool {
 	return true
 }
 
-// hasUnreadable tells whether an unreadable pod has that full name, also one that is being ended.
+// hasUnreadable reports whether an unreadable pod has that full name, also one that is being ended.
 func (a *Agent) hasUnreadable(fullName string) bool {
 	for _, u := range a.unreadable {
 		if pod.FullName(u.pod) == fullName {

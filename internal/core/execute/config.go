@@ -61,7 +61,7 @@ type Volumes interface {
 	// Setup mounts or writes all volumes of a pod, with their newest content, and says
 	// when it wants to be called again.
 	Setup(ctx context.Context, p *v1.Pod, ips []string) (due time.Time, err error)
-	// Edited tells whether Setup is going to replace a volume of the pod by another one.
+	// Edited reports whether Setup is going to replace a volume of the pod by another one.
 	Edited(p *v1.Pod) bool
 	// File returns the content of a file in a volume.
 	File(ctx context.Context, p *v1.Pod, volume, path string) (string, error)
@@ -115,7 +115,7 @@ type Upstream interface {
 type RuntimeInfo struct {
 	// Name returns the prefix of container ids in a status, such as containerd. Nil: not known.
 	Name func() string
-	// CanMapUsers tells whether a handler of the runtime can give a pod a user namespace of its own.
+	// CanMapUsers reports whether a handler of the runtime can give a pod a user namespace of its own.
 	CanMapUsers func(handler string) bool
 	// CheckLabel returns an error if no container can have such a SELinux label. Nil: each label is
 	// possible.
@@ -139,11 +139,11 @@ type Host struct {
 	Allocatable func() v1.ResourceList
 	// MakeCgroup makes the cgroup of a pod, or sets the limits of one that exists.
 	MakeCgroup func(context.Context, render.Cgroup) error
-	// CgroupExists tells whether a cgroup is there, by its name. Nil: it always is.
+	// CgroupExists reports whether a cgroup is there, by its name. Nil: it always is.
 	CgroupExists func(name string) bool
 	// CgroupDriver returns the cgroup driver of the runtime. Nil: cgroupfs.
 	CgroupDriver func() cgroupname.Driver
-	// LimitsSwap tells whether cgroups of containers can limit swap. It is called after MakeCgroup. Nil: they
+	// LimitsSwap reports whether cgroups of containers can limit swap. It is called after MakeCgroup. Nil: they
 	// can't.
 	LimitsSwap func() bool
 	// RemoveCgroup removes the cgroup of a pod, by its name, which should hold no process any more.

@@ -75,7 +75,7 @@ func (m *memory) refreshWaiting(p plan.Plan, have pod.Observed) {
 	m.waiting = reasons
 }
 
-// claimPreStop tells whether the preStop hook of a container was not run yet, and marks it as run.
+// claimPreStop reports whether the preStop hook of a container was not run yet, and marks it as run.
 func (m *memory) claimPreStop(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -56,7 +56,7 @@ func (e *Executor) beginLife(p *v1.Pod, have pod.Observed) pod.Observed {
 	return plan.MarkPreviousLife(p, have, m.previousLife)
 }
 
-// anyRuns tells whether one of the containers with these ids runs.
+// anyRuns reports whether one of the containers with these ids runs.
 func anyRuns(have pod.Observed, ids map[string]bool) bool {
 	for _, c := range have.Containers {
 		if ids[c.ID] && c.MayRun() {

@@ -41,7 +41,7 @@ func (e *Executor) rememberCause(t *task, cause pod.Cause) {
 	t.memory.terminate(terminationDecided{status.Termination{Reason: cause.Reason, Message: cause.Message, Disruption: cause.Disruption}})
 }
 
-// finished tells whether the containers of a pod have ended for good by themselves.
+// finished reports whether the containers of a pod have ended for good by themselves.
 func (e *Executor) finished(t *task) bool {
 	return plan.Next(t.pod, t.have, e.Backoff, time.Now()).Finished
 }

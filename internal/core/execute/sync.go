@@ -55,7 +55,7 @@ func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	return t
 }
 
-// hasCgroup tells whether a pod has a cgroup, in any QoS class: that of a running pod may change with its manifest.
+// hasCgroup reports whether a pod has a cgroup, in any QoS class: that of a running pod may change with its manifest.
 func (e *Executor) hasCgroup(uid pod.UID) bool {
 	return slices.ContainsFunc(e.Node.Cgroups(uid), e.Host.CgroupExists)
 }
@@ -65,7 +65,7 @@ func (e *Executor) publishSync(t *task) {
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, RestartingAll: t.plan.RestartingAll})
 }
 
-// deadlineExceeded tells whether the pod has been active for longer than activeDeadlineSeconds.
+// deadlineExceeded reports whether the pod has been active for longer than activeDeadlineSeconds.
 // If not yet, the next sync is due at the deadline.
 func (e *Executor) deadlineExceeded(t *task, shown v1.PodStatus) bool {
 	if t.pod.Spec.ActiveDeadlineSeconds == nil || shown.StartTime == nil {

@@ -76,7 +76,7 @@ func (e *Executor) removeTerminationMessages(t *task, container string, kept fun
 	})
 }
 
-// usesTerminationMessage tells whether the file of an attempt belongs to a container that the
+// usesTerminationMessage reports whether the file of an attempt belongs to a container that the
 // runtime has, other than removed, or to one that this sync starts.
 func usesTerminationMessage(t *task, container string, attempt int32, removed string) bool {
 	return slices.ContainsFunc(t.have.Containers, func(c pod.Container) bool {

@@ -22,7 +22,7 @@ func newClock() func() moment {
 // set: NTP slews it.
 const clockTolerance = 10 * time.Millisecond
 
-// isAfter tells whether m is certainly after an event. It is not certain if the wall clock was set
+// isAfter reports whether m is certainly after an event. It is not certain if the wall clock was set
 // between m and now.
 func (m moment) isAfter(event time.Time, now moment) bool {
 	set := now.wall.Sub(m.wall) - (now.monotonic - m.monotonic)

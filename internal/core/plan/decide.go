@@ -93,7 +93,7 @@ func (v *view) initContainers(d *decisions) (passed bool) {
 	return true
 }
 
-// isUp tells whether a container runs, its postStart hook has ended and its startup probe has succeeded.
+// isUp reports whether a container runs, its postStart hook has ended and its startup probe has succeeded.
 func isUp(c *pod.Container) bool {
 	return c.State == pod.ContainerRunning && !c.Starting && (c.Health.Started == nil || *c.Health.Started)
 }

@@ -8,7 +8,7 @@ import (
 	"berth/internal/lib/pod"
 )
 
-// ended tells whether no container of the pod will run again, and since when: all
+// ended reports whether no container of the pod will run again, and since when: all
 // main containers ended for good, or an init container failed for good.
 // Sidecars and ephemeral containers do not count.
 func (v *view) ended() (at time.Time, ended bool) {
@@ -43,7 +43,7 @@ func (v *view) failedInit() *pod.Container {
 	return nil
 }
 
-// endInDoubt tells whether the pod may turn out to have ended once its old sandbox
+// endInDoubt reports whether the pod may turn out to have ended once its old sandbox
 // is stopped, by the exit codes of the containers that are stopped with it. Then
 // no container is started before they are known.
 func (v *view) endInDoubt() bool {

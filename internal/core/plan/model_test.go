@@ -73,7 +73,7 @@ func (m *model) exited(c *pod.Container) {
 	}
 }
 
-// over tells whether nothing of the pod will run again.
+// over reports whether nothing of the pod will run again.
 func (m *model) over() bool {
 	return m.failed != "" || !slices.ContainsFunc(m.w.want.Spec.Containers, func(c v1.Container) bool { return !m.final[c.Name] })
 }
@@ -121,7 +121,7 @@ func (m *model) reconsider() {
 	m.note()
 }
 
-// restartingAll tells whether a container is still to be restarted with all others.
+// restartingAll reports whether a container is still to be restarted with all others.
 func (m *model) restartingAll() bool {
 	return slices.ContainsFunc(slices.Concat(m.w.want.Spec.InitContainers, m.w.want.Spec.Containers), func(spec v1.Container) bool {
 		c := m.w.have.Container(spec.Name)
@@ -255,7 +255,7 @@ func (j *checker) start(a StartContainer) error {
 	return j.inOrder(a.Name)
 }
 
-// inOrder tells whether it is the turn of a container.
+// inOrder reports whether it is the turn of a container.
 func (j *checker) inOrder(name string) error {
 	init := j.w.want.Spec.InitContainers
 	place := slices.IndexFunc(init, func(c v1.Container) bool { return c.Name == name })

@@ -98,7 +98,7 @@ func (p Plan) Due() time.Time {
 	return due
 }
 
-// FirstStart tells whether the plan brings the pod up, as opposed to restarting a container of one
+// FirstStart reports whether the plan brings the pod up, as opposed to restarting a container of one
 // that is already up. Only first starts queue for a start slot.
 func (p Plan) FirstStart() bool {
 	for _, a := range p.Actions {
@@ -174,7 +174,7 @@ func (v *view) current(name string) *pod.Container {
 	return c
 }
 
-// initialized tells whether the init containers have had their turn: a main container was created
+// initialized reports whether the init containers have had their turn: a main container was created
 // in the sandbox in use. That holds even if the init containers were removed long ago.
 func (v *view) initialized() bool {
 	return slices.ContainsFunc(v.want.Spec.Containers, func(c v1.Container) bool { return v.current(c.Name) != nil })

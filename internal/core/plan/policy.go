@@ -52,7 +52,7 @@ func policyOf(p *v1.Pod, spec *v1.Container) v1.ContainerRestartPolicy {
 	return v1.ContainerRestartPolicy(p.Spec.RestartPolicy)
 }
 
-// mayComeBack tells whether a container that was stopped with its sandbox may be started again.
+// mayComeBack reports whether a container that was stopped with its sandbox may be started again.
 func (v *view) mayComeBack(spec *v1.Container) bool {
 	return policyOf(v.want, spec) != v1.ContainerRestartPolicyNever
 }

@@ -26,7 +26,7 @@ func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.
 	return have
 }
 
-// runsInNewLife tells whether a new life of the pod starts a successor of c.
+// runsInNewLife reports whether a new life of the pod starts a successor of c.
 func runsInNewLife(want *v1.Pod, c *pod.Container) bool {
 	spec := pod.ContainerSpec(want, c.Name)
 	switch {

@@ -88,7 +88,7 @@ func (t *randomRun) inventRule(c *v1.Container) {
 	c.RestartPolicyRules = []v1.ContainerRestartRule{{Action: action, ExitCodes: on}}
 }
 
-// restartsAll tells whether a container may ask for a restart of all. The clock decides whether
+// restartsAll reports whether a container may ask for a restart of all. The clock decides whether
 // that was before the end of the pod, so it is not set back then.
 func (t *randomRun) restartsAll() bool {
 	return slices.ContainsFunc(slices.Concat(t.want.Spec.InitContainers, t.want.Spec.Containers), func(c v1.Container) bool {

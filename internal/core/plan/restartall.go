@@ -34,7 +34,7 @@ func (v *view) findRound() {
 	}
 }
 
-// triggersRestartAll tells whether the exit code of c asks for a restart of all. That of a container
+// triggersRestartAll reports whether the exit code of c asks for a restart of all. That of a container
 // that was replaced does not count: it was stopped, say because its spec changed.
 func (v *view) triggersRestartAll(c *pod.Container) bool {
 	if c.State != pod.ContainerExited || v.have.Container(c.Name) != c {
@@ -44,7 +44,7 @@ func (v *view) triggersRestartAll(c *pod.Container) bool {
 	return spec != nil && verdictOn(v.want, spec, c) == restartAll
 }
 
-// outdated tells whether c has to be restarted with all others.
+// outdated reports whether c has to be restarted with all others.
 func (v *view) outdated(c *pod.Container) bool {
 	return c.Round < v.round && !isEphemeral(v.want, c.Name)
 }
@@ -67,7 +67,7 @@ func (v *view) restartAllReason() string {
 	return "container " + v.trigger.Name + " asked for a restart of all"
 }
 
-// restartingAll tells whether a container asked for a restart of all, and a main container
+// restartingAll reports whether a container asked for a restart of all, and a main container
 // has not been replaced yet.
 func (v *view) restartingAll() bool {
 	for i := range v.want.Spec.Containers {

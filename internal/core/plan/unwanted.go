@@ -34,7 +34,7 @@ func stopSandboxes(have pod.Observed, usable, replaced bool) []Action {
 	return out
 }
 
-// hasRunning tells whether a container of a sandbox may run.
+// hasRunning reports whether a container of a sandbox may run.
 func hasRunning(have pod.Observed, sandboxID string) bool {
 	return slices.ContainsFunc(have.Containers, func(c pod.Container) bool {
 		return c.SandboxID == sandboxID && c.MayRun()

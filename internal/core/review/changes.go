@@ -67,7 +67,7 @@ func (r *Result) Changes(running []*v1.Pod, whole bool) ([]Change, error) {
 	return out, nil
 }
 
-// keeps tells whether the last good version of a pod would stay, because its
+// keeps reports whether the last good version of a pod would stay, because its
 // manifest is wrong. One of which not even the name could be read may be anybody's.
 func (r *Result) keeps(ref string) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Error && (f.Pod == ref || f.Pod == "") })

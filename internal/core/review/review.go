@@ -62,7 +62,7 @@ type Result struct {
 	Findings []Finding // by file and line
 }
 
-// Failed tells whether anything would be refused.
+// Failed reports whether anything would be refused.
 func (r *Result) Failed() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Error })
 }

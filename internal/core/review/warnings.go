@@ -34,7 +34,7 @@ func warnings(p *v1.Pod) []string {
 	return out
 }
 
-// floats tells whether the name of an image says nothing of its version.
+// floats reports whether the name of an image says nothing of its version.
 func floats(image string) bool {
 	if strings.Contains(image, "@") {
 		return false
@@ -43,7 +43,7 @@ func floats(image string) bool {
 	return !tagged || tag == "latest"
 }
 
-// limited tells whether all containers have a limit for their memory.
+// limited reports whether all containers have a limit for their memory.
 func limited(s *v1.PodSpec) bool {
 	return !slices.ContainsFunc(s.Containers, func(c v1.Container) bool {
 		_, has := c.Resources.Limits[v1.ResourceMemory]

@@ -33,7 +33,7 @@ func (v *view) conditions(s *v1.PodStatus) []v1.PodCondition {
 	return v.appendOthers(out)
 }
 
-// isDisruption tells whether the agent sets the condition DisruptionTarget. If another component
+// isDisruption reports whether the agent sets the condition DisruptionTarget. If another component
 // has set it before, that one stays.
 func (v *view) isDisruption() bool {
 	othersDo := func(s *v1.PodStatus) bool {

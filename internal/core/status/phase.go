@@ -62,19 +62,19 @@ func (v *view) publishedPhase(s *v1.PodStatus) v1.PodPhase {
 	return goesOn.phase(s.ContainerStatuses)
 }
 
-// anyRunning tells whether a container of any kind runs in a pod.
+// anyRunning reports whether a container of any kind runs in a pod.
 func anyRunning(s *v1.PodStatus) bool {
 	is := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is) ||
 		slices.ContainsFunc(s.EphemeralContainerStatuses, is)
 }
 
-// IsTerminal tells whether the phase of a pod is terminal and none of its containers runs.
+// IsTerminal reports whether the phase of a pod is terminal and none of its containers runs.
 func IsTerminal(s *v1.PodStatus) bool { return isOver(s.Phase) && !anyRunning(s) }
 
 func isOver(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
 
-// initFailed tells whether an init container failed and no container was created after it.
+// initFailed reports whether an init container failed and no container was created after it.
 func (v *view) initFailed() bool {
 	for i := range v.Observed.Containers {
 		c := &v.Observed.Containers[i]

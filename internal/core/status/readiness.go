@@ -70,7 +70,7 @@ func (v *view) uninitializedSince(s *v1.PodStatus) time.Time {
 	return s.StartTime.Time
 }
 
-// isProbed tells whether a probe decides if a container is started or ready. The time of its result
+// isProbed reports whether a probe decides if a container is started or ready. The time of its result
 // is not known.
 func (v *view) isProbed(c *v1.ContainerStatus) bool {
 	cur, _ := newestTwo(v.Observed, c.Name)

@@ -42,7 +42,7 @@ func (s *Store) WithLock(uid pod.UID, f func(v1.PodStatus)) {
 	}
 }
 
-// Set stores the status of a pod and tells whether it differs from the one before.
+// Set stores the status of a pod and reports whether it differs from the one before.
 func (s *Store) Set(uid pod.UID, status v1.PodStatus) bool {
 	if !s.replace(uid, status) {
 		return false

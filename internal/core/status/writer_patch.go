@@ -47,7 +47,7 @@ func difference(held, want v1.PodStatus) (map[string]any, error) {
 	return fields, nil
 }
 
-// isUndisturbed tells whether a DisruptionTarget condition of the node itself is out of date: the
+// isUndisturbed reports whether a DisruptionTarget condition of the node itself is out of date: the
 // drain that ended the pod was undone, and the mirror pod still has the condition.
 func isUndisturbed(held, want v1.PodStatus) bool {
 	c := conditionOf(&held, v1.DisruptionTarget)
@@ -172,7 +172,7 @@ func replaceAddresses[T any](fields map[string]any, list string, want []T) {
 	fields[list] = replaced
 }
 
-// isOverwritten tells whether the status in the answer to a patch lacks a field of the desired
+// isOverwritten reports whether the status in the answer to a patch lacks a field of the desired
 // status that was not in the patch, because the server was believed to have it. A field that was
 // in the patch and is not in the answer does not count: an old server drops fields that it does
 // not know.
@@ -181,7 +181,7 @@ func isOverwritten(held, want v1.PodStatus, sent map[string]any) bool {
 	return err == nil && !covers(sent, left)
 }
 
-// covers tells whether a patch is about everything that another one is about.
+// covers reports whether a patch is about everything that another one is about.
 func covers(patch, other any) bool {
 	switch other := other.(type) {
 	case map[string]any:
@@ -208,7 +208,7 @@ func covers(patch, other any) bool {
 	return true
 }
 
-// isAbout tells whether two elements of a list are about the same container or
+// isAbout reports whether two elements of a list are about the same container or
 // condition.
 func isAbout(a, b any) bool {
 	x, _ := a.(map[string]any)
@@ -216,7 +216,7 @@ func isAbout(a, b any) bool {
 	return x["name"] == y["name"] && x["type"] == y["type"]
 }
 
-// isUrgent tells whether others wait for this change: whether traffic may go to the
+// isUrgent reports whether others wait for this change: whether traffic may go to the
 // pod, and where it is.
 func isUrgent(held, want v1.PodStatus) bool {
 	return isReady(held) != isReady(want) || held.PodIP != want.PodIP

@@ -66,7 +66,7 @@ func (w *Writer) retry(uid pod.UID, e *podEntry) {
 	}
 }
 
-// isGone tells whether the pod that a request is about is no longer there: nothing
+// isGone reports whether the pod that a request is about is no longer there: nothing
 // has its name, or another pod does. The server has several ways to say the latter.
 //
 // Only the answer of an API server counts. A load balancer without one behind it answers 404,
@@ -94,7 +94,7 @@ func isGone(err error) bool {
 	return false
 }
 
-// isRefused tells whether the API server would refuse the same request each time.
+// isRefused reports whether the API server would refuse the same request each time.
 func isRefused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
 // faults logs when statuses begin to fail to be written, and when that is over: once for each

@@ -27,16 +27,16 @@ func (p writePhase) String() string {
 	return [...]string{"synced", "dirty", "lastStatus", "deleting", "absent", "deleted"}[p]
 }
 
-// isDirty tells whether the status is to be patched.
+// isDirty reports whether the status is to be patched.
 func (p writePhase) isDirty() bool { return p == dirty || p == lastStatus }
 
-// isDeleting tells whether the object is to be deleted.
+// isDeleting reports whether the object is to be deleted.
 func (p writePhase) isDeleting() bool { return p == lastStatus || p == deleting }
 
-// hasWork tells whether a request is due.
+// hasWork reports whether a request is due.
 func (p writePhase) hasWork() bool { return p.isDirty() || p.isDeleting() }
 
-// isGone tells whether the API server no longer has the object.
+// isGone reports whether the API server no longer has the object.
 func (p writePhase) isGone() bool { return p == absent || p == deleted }
 
 // writeState is the state of one pod in the writer. It is a value: on returns the next one.

@@ -145,15 +145,15 @@ func (l life) reborn() life {
 	return l
 }
 
-// hasWork tells whether the phase asks for a step.
+// hasWork reports whether the phase asks for a step.
 func (l life) hasWork() bool {
 	return l.phase == Syncing || l.phase == Terminating || (l.phase == Terminated && (l.removed || l.deleted()))
 }
 
-// deleted tells whether the API server has the pod with a deletionTimestamp.
+// deleted reports whether the API server has the pod with a deletionTimestamp.
 func (l life) deleted() bool { return l.pod.DeletionTimestamp != nil }
 
-// interrupts tells whether a step that runs for before has to be cancelled: the pod is to be
+// interrupts reports whether a step that runs for before has to be cancelled: the pod is to be
 // stopped, or sooner than it was.
 func (l life) interrupts(before life) bool {
 	return l.phase != before.phase || l.grace < before.grace

@@ -326,7 +326,7 @@ func TestTheFirstCauseIsThatOfTheStop(t *testing.T) {
 	})
 }
 
-// isClosed tells whether a channel of which nothing is ever received is closed.
+// isClosed reports whether a channel of which nothing is ever received is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

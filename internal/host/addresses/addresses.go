@@ -29,7 +29,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// isSet tells whether the addresses of the node were set.
+// isSet reports whether the addresses of the node were set.
 func (c Config) isSet() bool { return len(c.NodeIPs) > 0 && !c.NodeIPs[0].IsUnspecified() }
 
 func (c Config) prefersIPv6() bool { return len(c.NodeIPs) > 0 && c.NodeIPs[0].Is6() }

@@ -76,12 +76,12 @@ func kernelFeature(m *Machine, module, option string, lacking State) Finding {
 	return warn("this kernel does not tell whether it has it", "modprobe "+module)
 }
 
-// canLoad tells whether there is a module for this kernel that is not part of it.
+// canLoad reports whether there is a module for this kernel that is not part of it.
 func (m *Machine) canLoad(module string) bool {
 	return m.lists("lib/modules/"+m.read("proc/sys/kernel/osrelease")+"/modules.dep", module)
 }
 
-// lists tells whether a list of modules has one.
+// lists reports whether a list of modules has one.
 func (m *Machine) lists(file, module string) bool {
 	text := m.read(file)
 	for _, ending := range []string{".ko", ".ko.xz", ".ko.zst", ".ko.gz"} {

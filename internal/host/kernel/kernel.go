@@ -44,13 +44,13 @@ func ThrottlePaths(machine fs.FS) []string {
 	return found
 }
 
-// HasAppArmor tells whether the kernel confines processes by AppArmor.
+// HasAppArmor reports whether the kernel confines processes by AppArmor.
 func HasAppArmor() bool {
 	text, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	return err == nil && len(text) > 0 && text[0] == 'Y'
 }
 
-// SwapInUse tells whether the machine has swap turned on.
+// SwapInUse reports whether the machine has swap turned on.
 func SwapInUse() (bool, error) {
 	table, err := os.ReadFile("/proc/swaps")
 	if errors.Is(err, os.ErrNotExist) { // a kernel without swap
@@ -65,7 +65,7 @@ func SwapInUse() (bool, error) {
 // hasSwap reads /proc/swaps: a line of titles, and a line for each device or file.
 func hasSwap(table string) bool { return strings.Count(strings.TrimSpace(table), "\n") > 0 }
 
-// CgroupV1 tells whether the machine has the old cgroups.
+// CgroupV1 reports whether the machine has the old cgroups.
 func CgroupV1() (bool, error) {
 	var at unix.Statfs_t
 	if err := unix.Statfs("/sys/fs/cgroup", &at); err != nil {

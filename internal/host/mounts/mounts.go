@@ -67,7 +67,7 @@ func (t Table) Under(path string) *Mount {
 	return under
 }
 
-// Contains tells whether a path is a directory or below it.
+// Contains reports whether a path is a directory or below it.
 func Contains(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

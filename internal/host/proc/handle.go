@@ -155,7 +155,7 @@ func (h *Handle) Stop(ctx context.Context, grace time.Duration) error {
 	return fmt.Errorf("process %d does not end, not even by SIGKILL", h.PID())
 }
 
-// HoldsLock tells whether the process holds the flock(2) of a file, by the kernel's list of its
+// HoldsLock reports whether the process holds the flock(2) of a file, by the kernel's list of its
 // open files: what is written in the file does not count.
 func (h *Handle) HoldsLock(file *os.File) (bool, error) {
 	is, err := file.Stat()

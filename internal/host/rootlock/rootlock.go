@@ -80,7 +80,7 @@ func Acquire(root string) (*Lock, error) {
 	return lock, nil
 }
 
-// heldByAnotherUser tells whether a lock is held by a process that can't be an agent.
+// heldByAnotherUser reports whether a lock is held by a process that can't be an agent.
 func heldByAnotherUser(err error) bool {
 	var locked *HeldError
 	if !errors.As(err, &locked) || locked.pid == 0 {

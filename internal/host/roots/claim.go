@@ -69,7 +69,7 @@ const (
 	kindPort
 )
 
-// conflicts returns the conflicts of c with another claim. up tells whether the agent of other
+// conflicts returns the conflicts of c with another claim. up reports whether the agent of other
 // runs.
 func (c Claim) conflicts(other Claim, up bool) map[kind]*ConflictError {
 	out := map[kind]*ConflictError{}
@@ -124,7 +124,7 @@ func (c Claim) conflicts(other Claim, up bool) map[kind]*ConflictError {
 	return out
 }
 
-// nested tells whether one of two paths is the other one, or lies within it.
+// nested reports whether one of two paths is the other one, or lies within it.
 func nested(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -132,7 +132,7 @@ func nested(a, b string) bool {
 	return a == b || within(a, b) || within(b, a)
 }
 
-// within tells whether path is below dir.
+// within reports whether path is below dir.
 func within(path, dir string) bool {
 	return strings.HasPrefix(filepath.Clean(path), strings.TrimSuffix(filepath.Clean(dir), "/")+"/")
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// InUse tells whether there are files of pods or of the runtime in a root directory.
+// InUse reports whether there are files of pods or of the runtime in a root directory.
 func InUse(root string) (bool, error) {
 	for _, dir := range []string{"run", "pods"} {
 		entries, err := os.ReadDir(filepath.Join(root, dir))

@@ -17,7 +17,7 @@ func ThisProcess() Process {
 	return Process{PID: os.Getpid(), Start: start}
 }
 
-// ProcessRuns tells whether a process of this machine still runs.
+// ProcessRuns reports whether a process of this machine still runs.
 func ProcessRuns(p Process) bool {
 	if p.PID <= 0 {
 		return false

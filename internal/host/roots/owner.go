@@ -22,13 +22,13 @@ func (o Owner) Root() string { return o.claim.Root }
 // CgroupRoot is the parent of the cgroups of the root's pods.
 func (o Owner) CgroupRoot() string { return o.claim.CgroupRoot }
 
-// AllCgroups tells whether all pods below the cgroup root are pods of this root. If not, only
+// AllCgroups reports whether all pods below the cgroup root are pods of this root. If not, only
 // cgroups with the UID of one of its pods are its own, and they may hold processes of another root.
 func (o Owner) AllCgroups() bool {
 	return o.OwnsCgroupRoot() && !o.claim.SharedCgroup
 }
 
-// OwnsCgroupRoot tells whether no other root has claimed the cgroup root.
+// OwnsCgroupRoot reports whether no other root has claimed the cgroup root.
 func (o Owner) OwnsCgroupRoot() bool { return o.claim.CgroupRoot != "" && !o.lacks[kindCgroup] }
 
 // OwnsCgroup refuses the path of a cgroup that is not below the cgroup root.
@@ -50,7 +50,7 @@ func (o Owner) LogsDir() string {
 // NetworkName is the name of the network of the root's pods, also in firewall rules.
 func (o Owner) NetworkName() string { return "berth-" + o.claim.ID }
 
-// Bridge returns the bridge of the root's pods. alone tells whether pods of no other root
+// Bridge returns the bridge of the root's pods. alone reports whether pods of no other root
 // are on it.
 func (o Owner) Bridge() (name string, alone bool) {
 	if o.claim.Network == nil {

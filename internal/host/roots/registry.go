@@ -29,11 +29,11 @@ const (
 // Registry reads and writes the claims of a machine. A lock keeps other processes out meanwhile.
 type Registry struct {
 	Dir string
-	// Occupied tells whether any process is in a cgroup or below it.
+	// Occupied reports whether any process is in a cgroup or below it.
 	Occupied func(cgroup string) (bool, error)
 	// Networks lists the addresses and routes of the network namespace.
 	Networks func() ([]netip.Prefix, error)
-	// Running tells whether a process still runs.
+	// Running reports whether a process still runs.
 	Running func(Process) bool
 }
 

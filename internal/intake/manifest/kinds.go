@@ -66,7 +66,7 @@ func parseListKind(name string) (listKind, bool) {
 	return listKind{version: k.version, item: item}, known
 }
 
-// isClusterKind tells whether a kind that berth does not accept is known to clusters, and not a
+// isClusterKind reports whether a kind that berth does not accept is known to clusters, and not a
 // typing error: all kinds of other API groups are, and some of v1.
 func isClusterKind(version, kind string) bool {
 	if len(validation.IsDNS1123Label(strings.ToLower(kind))) > 0 {

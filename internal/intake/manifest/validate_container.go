@@ -37,7 +37,7 @@ func validateContainers(s *v1.PodSpec, volumes map[string]v1.VolumeSource, at *f
 	return errs
 }
 
-// isSidecar tells whether an init container is a sidecar: it runs for the life of the pod.
+// isSidecar reports whether an init container is a sidecar: it runs for the life of the pod.
 func isSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

@@ -30,7 +30,7 @@ func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorLi
 	return errs
 }
 
-// mayOvercommit tells whether the limit of a resource may be higher than its request. Huge pages
+// mayOvercommit reports whether the limit of a resource may be higher than its request. Huge pages
 // and devices can't be shared.
 func mayOvercommit(name v1.ResourceName) bool {
 	switch name {

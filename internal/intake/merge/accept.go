@@ -120,7 +120,7 @@ func (j *judge) keepByUID() {
 	}
 }
 
-// comesIn tells whether a good version of a known pod is in the snapshot.
+// comesIn reports whether a good version of a known pod is in the snapshot.
 func (j *judge) comesIn(e *entry) bool {
 	_, ok := j.uids[e.pod.UID]
 	return ok

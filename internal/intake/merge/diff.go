@@ -89,7 +89,7 @@ func (d *difference) add(was, is *v1.Pod) {
 	}
 }
 
-// sameOrder tells whether two versions of a pod ask for the same.
+// sameOrder reports whether two versions of a pod ask for the same.
 func sameOrder(a, b *v1.Pod) bool {
 	return apiequality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) &&
 		apiequality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
@@ -118,7 +118,7 @@ func sameAnnotations(a, b map[string]string) bool {
 	return theirs == 0
 }
 
-// isOurs tells whether berth writes an annotation on the pods of its sources. The
+// isOurs reports whether berth writes an annotation on the pods of its sources. The
 // mirror annotation is not among them: it says what kind of pod this is.
 func isOurs(annotation string) bool {
 	switch annotation {

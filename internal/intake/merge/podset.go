@@ -38,7 +38,7 @@ func newPodSet(entries []*entry) podSet {
 	return k
 }
 
-// lost tells whether a pod of k is no longer in next.
+// lost reports whether a pod of k is no longer in next.
 func (k podSet) lost(next podSet) bool {
 	for _, e := range k.entries {
 		if next.byUID[e.pod.UID] == nil {

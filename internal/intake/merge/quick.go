@@ -59,7 +59,7 @@ func (m *Merger) quick(src *source, s pod.Snapshot, now time.Time) (difference, 
 	return d, true
 }
 
-// unquestioned tells whether all pods that come would be accepted in the place of those
+// unquestioned reports whether all pods that come would be accepted in the place of those
 // that are gone.
 func (m *Merger) unquestioned(src *source, gone []*entry, come []*v1.Pod) bool {
 	for i, p := range come {

@@ -1,6 +1,6 @@
 package merge
 
-// Ready tells whether a source had its first Set.
+// Ready reports whether a source had its first Set.
 func (m *Merger) Ready(source string) bool {
 	src, ok := m.sources[source]
 	return ok && src.ready

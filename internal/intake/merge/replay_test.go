@@ -49,7 +49,7 @@ type world struct {
 	m        *Merger
 	snapshot *Merger
 
-	heard   map[string]map[pod.UID]*v1.Pod
+	seen   map[string]map[pod.UID]*v1.Pod
 	refused map[string][]pod.Refusal
 	ready   map[string]bool
 	last    map[string]pod.Snapshot // the newest Set of each source
@@ -58,27 +58,27 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, m: newMerger(t, Incremental), snapshot: newMerger(t, Snapshot),
-		heard: map[string]map[pod.UID]*v1.Pod{}, refused: map[string][]pod.Refusal{},
+		seen: map[string]map[pod.UID]*v1.Pod{}, refused: map[string][]pod.Refusal{},
 		ready: map[string]bool{}, last: map[string]pod.Snapshot{},
 	}
 	for _, source := range []string{pod.SourceFile, pod.SourceHTTP, pod.SourceAPI} {
-		w.heard[source] = map[pod.UID]*v1.Pod{}
+		w.seen[source] = map[pod.UID]*v1.Pod{}
 	}
 	return w
 }
 
 func (w *world) send(s pod.Snapshot, now time.Time) {
 	ignored := s.Op == pod.Restore && w.ready[s.Source]
-	before := maps.Clone(w.heard[s.Source])
+	before := maps.Clone(w.seen[s.Source])
 	clean := s.Op == pod.Set && w.isClean(s)
 
-	w.hear(w.m.Merge(s, now))
+	w.apply(w.m.Merge(s, now))
 
 	if !ignored && s.Op == pod.Set {
 		w.last[s.Source] = s
 		w.checkSet(s, before, clean)
 	}
-	if ignored && !maps.Equal(before, w.heard[s.Source]) {
+	if ignored && !maps.Equal(before, w.seen[s.Source]) {
 		w.t.Fatalf("a restore after a set changed %s", s.Source)
 	}
 	w.checkState()
@@ -87,7 +87,7 @@ func (w *world) send(s pod.Snapshot, now time.Time) {
 }
 
 // hear applies updates to the reader, and checks their order.
-func (w *world) hear(updates []pod.Update) {
+func (w *world) apply(updates []pod.Update) {
 	order := map[pod.Op]int{pod.Remove: 0, pod.Add: 1, pod.Restore: 2, pod.Change: 3, pod.Delete: 4, pod.Reconcile: 5}
 	at := 0
 	touched := map[pod.UID]bool{}
@@ -100,7 +100,7 @@ func (w *world) hear(updates []pod.Update) {
 		}
 		at = order[u.Op] + 1
 		for _, p := range u.Pods {
-			was, isKnown := w.heard[u.Source][p.UID]
+			was, isKnown := w.seen[u.Source][p.UID]
 			if isNew := u.Op == pod.Add || u.Op == pod.Restore; isNew == isKnown {
 				w.t.Fatalf("%s of %s, known: %v", u.Op, p.UID, isKnown)
 			}
@@ -118,9 +118,9 @@ func (w *world) hear(updates []pod.Update) {
 				w.t.Fatalf("%s of %s says source %s", u.Op, u.Source, pod.Source(p))
 			}
 			if u.Op == pod.Remove {
-				delete(w.heard[u.Source], p.UID)
+				delete(w.seen[u.Source], p.UID)
 			} else {
-				w.heard[u.Source][p.UID] = p
+				w.seen[u.Source][p.UID] = p
 			}
 		}
 		w.refused[u.Source] = u.Refused
@@ -130,10 +130,10 @@ func (w *world) hear(updates []pod.Update) {
 	}
 }
 
-// isClean tells whether a snapshot has no pod to refuse.
+// isClean reports whether a snapshot has no pod to refuse.
 func (w *world) isClean(s pod.Snapshot) bool {
 	uids, names := map[pod.UID]bool{}, map[string]bool{}
-	for source, pods := range w.heard {
+	for source, pods := range w.seen {
 		for _, p := range pods {
 			if source != s.Source {
 				uids[p.UID] = true
@@ -145,7 +145,7 @@ func (w *world) isClean(s pod.Snapshot) bool {
 		if p == nil || p.UID == "" || len(p.Spec.Containers) == 0 || uids[p.UID] {
 			return false
 		}
-		if was := w.heard[s.Source][p.UID]; was != nil && was.Name != p.Name {
+		if was := w.seen[s.Source][p.UID]; was != nil && was.Name != p.Name {
 			return false
 		}
 		if isStatic(s.Source) && (names[pod.FullName(p)] || pod.IsMirror(p)) {
@@ -173,7 +173,7 @@ func (w *world) checkSet(s pod.Snapshot, before map[pod.UID]*v1.Pod, clean bool)
 		}
 	}
 	fromSnapshot, kept := 0, 0
-	for uid, p := range w.heard[s.Source] {
+	for uid, p := range w.seen[s.Source] {
 		sent := slices.ContainsFunc(s.Pods, func(q *v1.Pod) bool { return q != nil && sameButOurs(p, q) })
 		switch {
 		case sent:
@@ -208,12 +208,12 @@ func sameButOurs(delivered, sent *v1.Pod) bool {
 func (w *world) checkState() {
 	uids, names := map[pod.UID]bool{}, map[string]bool{}
 	total := 0
-	for source, pods := range w.heard {
+	for source, pods := range w.seen {
 		if !slices.Equal(w.refused[source], w.m.source(source).refused) {
-			w.t.Fatalf("refusals of %s: told %v, held %v", source, w.refused[source], w.m.source(source).refused)
+			w.t.Fatalf("refusals of %s: sent %v, held %v", source, w.refused[source], w.m.source(source).refused)
 		}
 		if w.ready[source] != w.m.Ready(source) {
-			w.t.Fatalf("%s ready: told %v, held %v", source, w.ready[source], w.m.Ready(source))
+			w.t.Fatalf("%s ready: sent %v, held %v", source, w.ready[source], w.m.Ready(source))
 		}
 		for uid, p := range pods {
 			held := w.m.source(source).known.byUID[uid]
@@ -232,7 +232,7 @@ func (w *world) checkState() {
 		}
 	}
 	if all := w.m.all(); len(all) != total {
-		w.t.Fatalf("the merger holds %d pods, %d were heard of", len(all), total)
+		w.t.Fatalf("the merger holds %d pods, %d were sent", len(all), total)
 	}
 }
 
@@ -244,7 +244,7 @@ func (w *world) checkSnapshotMode(s pod.Snapshot, now time.Time) {
 	}
 	last := updates[len(updates)-1]
 	if last.Op != pod.Set || !apiequality.Semantic.DeepEqual(last.Pods, w.m.all()) {
-		w.t.Fatalf("snapshot mode told %s", formatUpdates(w.t, updates))
+		w.t.Fatalf("snapshot mode sent %s", formatUpdates(w.t, updates))
 	}
 }
 
@@ -255,10 +255,10 @@ func (w *world) checkNothingIsLeft(now time.Time) {
 		updates := w.m.Merge(s, now)
 		for _, u := range updates {
 			if len(u.Pods) > 0 {
-				w.t.Fatalf("sending %s again told %s", source, formatUpdates(w.t, updates))
+				w.t.Fatalf("sending %s again sent %s", source, formatUpdates(w.t, updates))
 			}
 		}
-		w.hear(updates)
+		w.apply(updates)
 		w.snapshot.Merge(s, now)
 	}
 }

@@ -42,7 +42,7 @@ func problem(p *v1.Pod, static bool) string {
 // maxPathPart is the longest name that Kubernetes allows for a pod.
 const maxPathPart = 253
 
-// safeInPath tells whether s may stand in the name of a file, a cgroup or a
+// safeInPath reports whether s may stand in the name of a file, a cgroup or a
 // container without leading anywhere else.
 func safeInPath(s string) bool {
 	if s == "" || len(s) > maxPathPart {

@@ -71,7 +71,7 @@ type binder struct {
 	refused map[string]string // claims that get no volume, with the reason
 }
 
-// isOpen tells whether a claim was neither bound nor refused yet.
+// isOpen reports whether a claim was neither bound nor refused yet.
 func (b *binder) isOpen(c *v1.PersistentVolumeClaim) bool {
 	return b.got[nameOf(c)] == "" && b.refused[nameOf(c)] == ""
 }
@@ -194,7 +194,7 @@ func (b *binder) misfit(c *v1.PersistentVolumeClaim, v *v1.PersistentVolume) str
 	return ""
 }
 
-// isFor tells whether a volume has no claimRef, or one that names this claim.
+// isFor reports whether a volume has no claimRef, or one that names this claim.
 func isFor(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) bool {
 	to := v.Spec.ClaimRef
 	return to == nil || to.Namespace == c.Namespace && to.Name == c.Name

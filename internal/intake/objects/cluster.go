@@ -17,7 +17,7 @@ import (
 // collection holds all objects of one kind that the cluster has.
 type collection[T object] struct {
 	lean func(T) T
-	same func(a, b T) bool // tells whether a change matters; nil: no change does
+	same func(a, b T) bool // reports whether a change matters; nil: no change does
 
 	synced chan struct{} // closed when all of them were read for the first time
 

@@ -138,7 +138,7 @@ func (l *Local) bindAll(objects map[ref]object) map[ref]string {
 	return unbound
 }
 
-// onThisNode tells whether a volume can be used on this machine.
+// onThisNode reports whether a volume can be used on this machine.
 func (l *Local) onThisNode(v *v1.PersistentVolume) bool {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return true

@@ -90,7 +90,7 @@ func lean(given any) (object, error) {
 	}
 }
 
-// immutable tells whether an object promises never to change.
+// immutable reports whether an object promises never to change.
 func immutable(o object) bool {
 	var promise *bool
 	switch o := o.(type) {
@@ -102,7 +102,7 @@ func immutable(o object) bool {
 	return promise != nil && *promise
 }
 
-// same tells whether two versions of an object are the same for a pod. nil is an object
+// same reports whether two versions of an object are the same for a pod. nil is an object
 // that does not exist.
 func same(a, b object) bool {
 	if a == nil || b == nil {
@@ -129,7 +129,7 @@ func same(a, b object) bool {
 	}
 }
 
-// sameClass tells whether a pod runs in the same way with two versions of its RuntimeClass.
+// sameClass reports whether a pod runs in the same way with two versions of its RuntimeClass.
 // The scheduling part of a class is of no concern to a node.
 func sameClass(a, b *nodev1.RuntimeClass) bool {
 	return a.Handler == b.Handler && apiequality.Semantic.DeepEqual(a.Overhead, b.Overhead)

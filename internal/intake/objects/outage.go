@@ -85,7 +85,7 @@ func (o *outage) awaitTurn(ctx context.Context) {
 	}
 }
 
-// isAway tells whether an error concerns the server as a whole: there was no answer, or
+// isAway reports whether an error concerns the server as a whole: there was no answer, or
 // one with status 429 or 5xx.
 func isAway(err error) bool {
 	if err == nil {

@@ -161,7 +161,7 @@ func refreshAfter(life time.Duration) time.Duration {
 	return after - rand.N(min(maxTokenJitter, after/20)+1)
 }
 
-// isPast tells whether a time has come, by the monotonic clock or by the wall clock: clocks
+// isPast reports whether a time has come, by the monotonic clock or by the wall clock: clocks
 // are set, and machines sleep.
 func isPast(t time.Time) bool {
 	now := time.Now()

@@ -22,7 +22,7 @@ type trustWatch struct {
 	stop context.CancelFunc                                   // nil: there is no watch
 }
 
-// usesTrustBundles tells whether a pod has clustertrustbundles in a volume.
+// usesTrustBundles reports whether a pod has clustertrustbundles in a volume.
 func usesTrustBundles(p *v1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		if s := p.Spec.Volumes[i].Projected; s != nil {
@@ -103,7 +103,7 @@ func leanTrustBundle(given *certificatesv1beta1.ClusterTrustBundle) *certificate
 	return &kept
 }
 
-// sameTrustBundle tells whether two versions of a bundle have the same certificates and are
+// sameTrustBundle reports whether two versions of a bundle have the same certificates and are
 // selected by the same volumes.
 func sameTrustBundle(a, b *certificatesv1beta1.ClusterTrustBundle) bool {
 	return a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels)

@@ -30,7 +30,7 @@ type watched struct {
 	missed  bool          // a getter gave up before it was read
 }
 
-// isSynced tells whether the object was read, or is not referred to any more.
+// isSynced reports whether the object was read, or is not referred to any more.
 func (w *watched) isSynced() bool { return isClosed(w.synced) }
 
 func isClosed(c <-chan struct{}) bool {

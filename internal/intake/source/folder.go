@@ -128,7 +128,7 @@ var (
 	errWriting = errors.New("the file is open for writing: it is read when whoever writes it has closed it")
 )
 
-// openState tells whether a process has a file open for writing.
+// openState reports whether a process has a file open for writing.
 type openState int
 
 const (

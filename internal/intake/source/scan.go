@@ -126,7 +126,7 @@ func (l *fileLoop) finish(ctx context.Context, now time.Time, again time.Duratio
 	return true
 }
 
-// concerns tells whether an event may be about a manifest. Names with two dots
+// concerns reports whether an event may be about a manifest. Names with two dots
 // are how Kubernetes swaps all files of a folder at once.
 func (l *fileLoop) concerns(name string) bool {
 	base := filepath.Base(name)

@@ -80,7 +80,7 @@ func (s *sender) sendObjects(ctx context.Context, objects []runtime.Object) {
 	s.objects(ctx, slices.Clone(objects))
 }
 
-// unchanged tells whether a snapshot equals the last one that was sent.
+// unchanged reports whether a snapshot equals the last one that was sent.
 func (s *sender) unchanged(snapshot pod.Snapshot) bool {
 	return s.last != nil && s.last.Op == snapshot.Op && s.last.Unreadable == snapshot.Unreadable && slices.Equal(s.last.Refused, snapshot.Refused) &&
 		equality.Semantic.DeepEqual(s.last.Pods, snapshot.Pods)

@@ -56,7 +56,7 @@ type acceptedObject struct {
 	digest string // of a pod; empty: not known
 }
 
-// unreadable tells whether this version of berth can't read an object that another version
+// unreadable reports whether this version of berth can't read an object that another version
 // accepted.
 func (h acceptedObject) unreadable() bool {
 	_, yes := h.object.(*unstructured.Unstructured)
@@ -178,12 +178,12 @@ func join(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// contains tells whether a list has an object of the same kind and name.
+// contains reports whether a list has an object of the same kind and name.
 func contains(list []acceptedObject, h acceptedObject) bool {
 	return slices.ContainsFunc(list, func(other acceptedObject) bool { return same(other, h) })
 }
 
-// same tells whether two objects have the same kind and name.
+// same reports whether two objects have the same kind and name.
 func same(a, b object) bool { return kindOf(a) == kindOf(b) && refOf(a) == refOf(b) }
 
 // refuseAll is the refusal of a manifest as a whole.

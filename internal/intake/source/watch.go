@@ -11,7 +11,7 @@ import (
 type watcher interface {
 	Events() <-chan fsnotify.Event
 	Errors() <-chan error
-	// Watches tells whether dir is being watched. The kernel ends a watch by
+	// Watches reports whether dir is being watched. The kernel ends a watch by
 	// itself when its folder goes away.
 	Watches(dir string) bool
 	// Watch watches dir, and only dir, from now on.

@@ -142,7 +142,7 @@ func (o *Output) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// enqueue puts a line into the queue, or counts it if there is no room, and tells whether
+// enqueue puts a line into the queue, or counts it if there is no room, and reports whether
 // it is worth while to wait for it.
 func (o *Output) enqueue(line []byte) (written <-chan struct{}, wait bool) {
 	o.mu.Lock()

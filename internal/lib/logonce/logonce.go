@@ -22,7 +22,7 @@ type Streak struct {
 // whose text changes.
 const maxKinds = 5
 
-// Failed records a failure, and tells whether to log it. A streak whose first failure was not
+// Failed records a failure, and reports whether to log it. A streak whose first failure was not
 // logged, because of one shortly before, is logged once Pause has passed.
 func (r *Streak) Failed(now time.Time) bool { return r.FailedAs("", now) }
 
@@ -43,7 +43,7 @@ func (r *Streak) FailedAs(kind string, now time.Time) bool {
 	return true
 }
 
-// Recovered records a success, and tells whether to log it: it is logged if the failures before it
+// Recovered records a success, and reports whether to log it: it is logged if the failures before it
 // were.
 func (r *Streak) Recovered() bool {
 	logged := len(r.kinds) > 0

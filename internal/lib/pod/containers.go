@@ -35,7 +35,7 @@ func EphemeralTarget(p *v1.Pod, name string) string {
 	return ""
 }
 
-// IsInit tells whether a container of p is an init container or a sidecar.
+// IsInit reports whether a container of p is an init container or a sidecar.
 func IsInit(p *v1.Pod, name string) bool {
 	for i := range p.Spec.InitContainers {
 		if p.Spec.InitContainers[i].Name == name {
@@ -45,7 +45,7 @@ func IsInit(p *v1.Pod, name string) bool {
 	return false
 }
 
-// IsSidecar tells whether an init container is a sidecar: it goes on beside the containers.
+// IsSidecar reports whether an init container is a sidecar: it goes on beside the containers.
 func IsSidecar(initContainer *v1.Container) bool {
 	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

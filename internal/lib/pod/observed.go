@@ -109,7 +109,7 @@ const (
 	AnnotationGrace        = "io.kubernetes.pod.terminationGracePeriod"
 )
 
-// Running tells whether the sandbox of the pod is ready or a container may run.
+// Running reports whether the sandbox of the pod is ready or a container may run.
 func (o Observed) Running() bool {
 	for _, s := range o.Sandboxes {
 		if s.State == SandboxReady {
@@ -124,7 +124,7 @@ func (o Observed) Running() bool {
 	return false
 }
 
-// MayRun tells whether a container runs, or its state is unknown.
+// MayRun reports whether a container runs, or its state is unknown.
 func (c Container) MayRun() bool { return c.State == ContainerRunning || c.State == ContainerUnknown }
 
 // Container returns the newest container of that name, or nil.

@@ -112,13 +112,13 @@ type Refusal struct {
 	UID UID `json:"uid,omitempty"`
 }
 
-// IsStatic tells whether p came from a file or a URL rather than an API server.
+// IsStatic reports whether p came from a file or a URL rather than an API server.
 func IsStatic(p *v1.Pod) bool {
 	s := Source(p)
 	return s == SourceFile || s == SourceHTTP
 }
 
-// IsMirror tells whether p is the API server's copy of a static pod.
+// IsMirror reports whether p is the API server's copy of a static pod.
 func IsMirror(p *v1.Pod) bool {
 	_, ok := p.Annotations[AnnotationMirror]
 	return ok
@@ -127,7 +127,7 @@ func IsMirror(p *v1.Pod) bool {
 // Source returns the source of p, which merge has put into an annotation.
 func Source(p *v1.Pod) string { return p.Annotations[AnnotationSource] }
 
-// HasEnded tells whether p has already run to its end according to its source. Such a
+// HasEnded reports whether p has already run to its end according to its source. Such a
 // pod never runs again, whatever became of its containers.
 func HasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
@@ -160,7 +160,7 @@ func Created(p *v1.Pod) time.Time {
 // lowestCriticalPriority is where the priorities of system classes begin.
 const lowestCriticalPriority = 2_000_000_000
 
-// IsCritical tells whether p is critical: other pods are preempted for it. Static pods are, and
+// IsCritical reports whether p is critical: other pods are preempted for it. Static pods are, and
 // pods of a system priority class.
 func IsCritical(p *v1.Pod) bool {
 	return IsStatic(p) || (p.Spec.Priority != nil && *p.Spec.Priority >= lowestCriticalPriority)

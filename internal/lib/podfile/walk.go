@@ -32,7 +32,7 @@ type Entry struct {
 	Stat *unix.Stat_t // of the entry itself, also if it is a symbolic link
 }
 
-// IsDir tells whether the entry is a directory.
+// IsDir reports whether the entry is a directory.
 func (e Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // Walk visits all entries below a directory, in no order, each directory before its content.

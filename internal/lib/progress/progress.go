@@ -36,7 +36,7 @@ type Progress struct {
 	Silent time.Duration `json:"silent,omitempty"`
 }
 
-// Known tells whether anything is known of the transfer.
+// Known reports whether anything is known of the transfer.
 func (p Progress) Known() bool { return p.Done > 0 || p.Total > 0 || p.Silent > 0 }
 
 // reading is how many bytes were transferred at a time.

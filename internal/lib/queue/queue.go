@@ -8,7 +8,7 @@ import "container/heap"
 // Queue is a priority queue. It holds each member once.
 type Queue[T comparable] struct{ heap memberHeap[T] }
 
-// New returns an empty queue. before tells whether a comes before b.
+// New returns an empty queue. before reports whether a comes before b.
 func New[T comparable](before func(a, b T) bool) *Queue[T] {
 	return &Queue[T]{memberHeap[T]{before: before, index: map[T]int{}}}
 }
@@ -16,7 +16,7 @@ func New[T comparable](before func(a, b T) bool) *Queue[T] {
 // Len returns the number of members.
 func (q *Queue[T]) Len() int { return len(q.heap.members) }
 
-// Has tells whether a member is in the queue.
+// Has reports whether a member is in the queue.
 func (q *Queue[T]) Has(member T) bool {
 	_, ok := q.heap.index[member]
 	return ok

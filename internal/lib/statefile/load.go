@@ -84,7 +84,7 @@ func (e *damagedError) Error() string { return "read " + e.path + ": " + e.err.E
 
 func (e *damagedError) Unwrap() error { return e.err }
 
-// IsDamaged tells whether a file could be read, and its content could not be decoded.
+// IsDamaged reports whether a file could be read, and its content could not be decoded.
 func IsDamaged(err error) bool {
 	_, ok := errors.AsType[*damagedError](err)
 	return ok

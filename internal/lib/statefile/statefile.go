@@ -61,10 +61,10 @@ func New(c Config) (*Keeper, error) {
 	return &Keeper{Config: c, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), unsaved: map[*Entry]struct{}{}}, nil
 }
 
-// IsFull tells whether a write failed because the disk has no room left.
+// IsFull reports whether a write failed because the disk has no room left.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// CantWrite tells whether a write failed because of the disk: it is full, read-only or
+// CantWrite reports whether a write failed because of the disk: it is full, read-only or
 // broken. Trying again may help.
 func CantWrite(err error) bool {
 	return IsFull(err) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
@@ -98,7 +98,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// saveAll tries all that is not written, and tells whether nothing is left.
+// saveAll tries all that is not written, and reports whether nothing is left.
 func (k *Keeper) saveAll() bool {
 	k.mu.Lock()
 	entries := make([]*Entry, 0, len(k.unsaved))

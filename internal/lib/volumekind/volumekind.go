@@ -108,13 +108,13 @@ func (k Kind) Plugin() string { return "kubernetes.io/" + k.row().plugin }
 // same as the kubelet's, since tools look there.
 func (k Kind) Dir() string { return strings.ReplaceAll(k.Plugin(), "/", "~") }
 
-// HasContent tells whether the agent writes the files of such volumes, and keeps them up to date with
+// HasContent reports whether the agent writes the files of such volumes, and keeps them up to date with
 // the objects that they are made of.
 func (k Kind) HasContent() bool { return k.row().traits&content != 0 }
 
-// OwnDir tells whether the agent makes the directory of such volumes, on its disk or in memory. A read
+// OwnDir reports whether the agent makes the directory of such volumes, on its disk or in memory. A read
 // of such a directory can't hang, unlike one of a driver, a server or the user.
 func (k Kind) OwnDir() bool { return k.row().traits&ownDir != 0 }
 
-// CanBeDevice tells whether such a volume may be a block device, for volumeDevices of a container.
+// CanBeDevice reports whether such a volume may be a block device, for volumeDevices of a container.
 func (k Kind) CanBeDevice() bool { return k.row().traits&device != 0 }

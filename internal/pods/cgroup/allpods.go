@@ -74,7 +74,7 @@ func (t *Tree) checkMemory(path string, limit int64) error {
 	return nil
 }
 
-// LimitsHugePages tells whether there is a hugetlb controller.
+// LimitsHugePages reports whether there is a hugetlb controller.
 func (t *Tree) LimitsHugePages() bool {
 	if t.V2() {
 		text, err := os.ReadFile(filepath.Join(t.hierarchies[0].mount, "cgroup.controllers"))
@@ -83,7 +83,7 @@ func (t *Tree) LimitsHugePages() bool {
 	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return slices.Contains(h.controllers, "hugetlb") })
 }
 
-// LimitsSwap tells whether the swap of a cgroup can be limited apart from its memory. Only v2 can, on
+// LimitsSwap reports whether the swap of a cgroup can be limited apart from its memory. Only v2 can, on
 // a kernel that accounts swap.
 func (t *Tree) LimitsSwap(path string) bool {
 	if !t.V2() {

@@ -56,7 +56,7 @@ func Open() (*Tree, error) {
 	return &Tree{hierarchies: found}, nil
 }
 
-// V2 tells whether the machine has only the unified hierarchy.
+// V2 reports whether the machine has only the unified hierarchy.
 func (t *Tree) V2() bool { return len(t.hierarchies) == 1 && t.hierarchies[0].v2 }
 
 // hierarchiesIn returns the hierarchies of both versions.
@@ -105,7 +105,7 @@ func (t *Tree) Children(path string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// exists tells whether a cgroup is there. Of v1, the hierarchies of processors and memory count: others may have been
+// exists reports whether a cgroup is there. Of v1, the hierarchies of processors and memory count: others may have been
 // mounted after the cgroup was made.
 func (t *Tree) exists(path string) bool {
 	counted := slices.DeleteFunc(slices.Clone(t.hierarchies), func(h hierarchy) bool {
@@ -122,7 +122,7 @@ func (t *Tree) exists(path string) bool {
 	return true
 }
 
-// existsAnywhere tells whether a cgroup is there in any hierarchy.
+// existsAnywhere reports whether a cgroup is there in any hierarchy.
 func (t *Tree) existsAnywhere(path string) bool {
 	return slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool {
 		_, err := os.Stat(filepath.Join(h.mount, path))

@@ -28,7 +28,7 @@ type RuntimeDriverConfig struct {
 	}
 	Configured cgroupname.Driver // "": none
 	Root       string            // the name of the cgroup of all pods
-	// Occupied tells whether any process is in or below the cgroup at a path.
+	// Occupied reports whether any process is in or below the cgroup at a path.
 	Occupied func(path string) (bool, error)
 	Systemd  func() error // returns an error unless systemd is the init process
 	Fail     func(error)  // ends the agent; nil: 'berth down' ends the pods of both drivers

@@ -14,7 +14,7 @@ import (
 	"berth/internal/host/proc"
 )
 
-// Occupied tells whether any process is in a cgroup or below it.
+// Occupied reports whether any process is in a cgroup or below it.
 func (t *Tree) Occupied(path string) (bool, error) {
 	occupied := false
 	err := t.each(path, func(_ hierarchy, dir string) error {
@@ -25,7 +25,7 @@ func (t *Tree) Occupied(path string) (bool, error) {
 	return occupied, err
 }
 
-// OccupiedName tells whether any process is in a cgroup of that name or below it, whichever driver made it.
+// OccupiedName reports whether any process is in a cgroup of that name or below it, whichever driver made it.
 func (t *Tree) OccupiedName(name string) (bool, error) {
 	for _, d := range drivers {
 		if occupied, err := t.Occupied(d.Path(name)); occupied || err != nil {

@@ -119,7 +119,7 @@ func (p *Pods) Make(ctx context.Context, c render.Cgroup) error {
 	return p.setClassShares(ctx, class)
 }
 
-// Exists tells whether a cgroup is there. While the driver is not known, it is.
+// Exists reports whether a cgroup is there. While the driver is not known, it is.
 func (p *Pods) Exists(name string) bool {
 	driver, err := p.driver()
 	return err != nil || p.cfg.Tree.exists(driver.Path(name))
@@ -238,7 +238,7 @@ func (p *Pods) List() ([]string, error) {
 	return out, nil
 }
 
-// Occupied tells whether a cgroup, by its name from List, has processes.
+// Occupied reports whether a cgroup, by its name from List, has processes.
 func (p *Pods) Occupied(name string) (bool, error) {
 	for _, driver := range drivers {
 		for _, class := range append([]string{""}, classes...) {

@@ -59,7 +59,7 @@ type Config struct {
 	NodeName   string
 	Objects    Objects
 	Cluster    Cluster // nil without one
-	// IsMount tells whether a path is a mount point.
+	// IsMount reports whether a path is a mount point.
 	IsMount func(path string) (bool, error)
 	// UnmountPath unmounts what is mounted on a path, without a driver.
 	UnmountPath func(ctx context.Context, path string) error

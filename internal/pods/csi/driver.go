@@ -184,7 +184,7 @@ func (m *Manager) Forget(uid pod.UID) {
 	}
 }
 
-// removeFromSets removes a pod from all sets, and tells whether one of them became empty.
+// removeFromSets removes a pod from all sets, and reports whether one of them became empty.
 func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
 	before := len(sets)
 	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {

@@ -162,7 +162,7 @@ func (x *index) others(v volumeID, but string) map[string]record {
 	return out
 }
 
-// claimed tells whether a pod has the volume of r, or may have it, other than in directory but. An
+// claimed reports whether a pod has the volume of r, or may have it, other than in directory but. An
 // unreadable record may be that of any volume with the same directory name.
 func (x *index) claimed(r record, but string) bool {
 	if len(x.others(r.id(), but)) > 0 {
@@ -250,7 +250,7 @@ func (m *Manager) isDeviceCopy(copyDir string) bool {
 	return strings.HasPrefix(copyDir, m.devicesDir()+string(filepath.Separator))
 }
 
-// isStaged tells whether the volume is staged whose copy of the record is in copyDir. Only the driver
+// isStaged reports whether the volume is staged whose copy of the record is in copyDir. Only the driver
 // knows how a device is staged: its staging path has to exist.
 func (m *Manager) isStaged(copyDir string) bool {
 	place := m.stagingBeside(copyDir)

@@ -16,7 +16,7 @@ type Cluster interface {
 	// SetVolumesInUse reports the volumes that must not be detached, sorted. all says that no others
 	// are in use. It does not block.
 	SetVolumesInUse(volumes []v1.UniqueVolumeName, all bool)
-	// Attached tells whether a volume is attached, once the cluster has the list of SetVolumesInUse.
+	// Attached reports whether a volume is attached, once the cluster has the list of SetVolumesInUse.
 	Attached(ctx context.Context, volume v1.UniqueVolumeName) (bool, error)
 }
 

@@ -38,7 +38,7 @@ type Request struct {
 	OnStep func(string)
 }
 
-// ephemeral tells whether the driver creates the volume for this pod.
+// ephemeral reports whether the driver creates the volume for this pod.
 func (r *Request) ephemeral() bool { return r.Handle == "" }
 
 // id returns the ID of the volume. An ephemeral volume gets a handle of its own.
@@ -244,7 +244,7 @@ func (j *job) checkVolumeLimit(others map[string]record) error {
 	return nil
 }
 
-// isStaged tells whether the volume is staged, because it is published for another pod. The record of
+// isStaged reports whether the volume is staged, because it is published for another pod. The record of
 // that pod may be from before the driver staged volumes.
 func (j *job) isStaged(others map[string]record) (bool, error) {
 	for dir, r := range others {
@@ -293,7 +293,7 @@ func (j *job) publish(ctx context.Context) error {
 	})
 }
 
-// appliesFSGroup tells whether the agent has to apply the fsGroup.
+// appliesFSGroup reports whether the agent has to apply the fsGroup.
 func (j *job) appliesFSGroup() bool {
 	if j.r.Group < 0 || j.r.Block || j.r.ReadOnly || j.driverAppliesFSGroup() {
 		return false
@@ -308,7 +308,7 @@ func (j *job) appliesFSGroup() bool {
 	}
 }
 
-// driverAppliesFSGroup tells whether the driver applies the fsGroup (VOLUME_MOUNT_GROUP).
+// driverAppliesFSGroup reports whether the driver applies the fsGroup (VOLUME_MOUNT_GROUP).
 func (j *job) driverAppliesFSGroup() bool {
 	return j.r.Group >= 0 && j.driver.can[spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP]
 }

@@ -101,7 +101,7 @@ func (j *job) checkLifecycleMode() error {
 	return fmt.Errorf("CSI driver %q has no persistent volumes: its CSIDriver object does not list Persistent in volumeLifecycleModes", j.id.driver)
 }
 
-// attachable tells whether the cluster has to attach the volume to this node.
+// attachable reports whether the cluster has to attach the volume to this node.
 func (j *job) attachable() bool { return j.spec.attach && !j.r.ephemeral() }
 
 // attachmentName returns the name of the VolumeAttachment of a volume and a node.
@@ -258,7 +258,7 @@ func accessMode(modes []v1.PersistentVolumeAccessMode, exact bool) spec.VolumeCa
 	}
 }
 
-// oneNode tells whether a volume can be mounted by one node at a time.
+// oneNode reports whether a volume can be mounted by one node at a time.
 func oneNode(modes []v1.PersistentVolumeAccessMode) bool {
 	return slices.Contains(modes, v1.ReadWriteOnce) || slices.Contains(modes, v1.ReadWriteOncePod)
 }

@@ -40,7 +40,7 @@ type record struct {
 
 func (r record) id() volumeID { return volumeID{r.Driver, r.Handle} }
 
-// attached tells whether the cluster attaches the volume, or may do so.
+// attached reports whether the cluster attaches the volume, or may do so.
 func (r record) attached() bool {
 	return !r.NotAttached && r.Mode != storagev1.VolumeLifecycleEphemeral
 }

@@ -195,7 +195,7 @@ func (m *Manager) warnOnce(dir, what string, err error) {
 	}
 }
 
-// wasWarned tells whether a message about a directory was logged.
+// wasWarned reports whether a message about a directory was logged.
 func (m *Manager) wasWarned(dir string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

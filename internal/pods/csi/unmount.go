@@ -87,7 +87,7 @@ func (m *Manager) unstage(ctx context.Context, d *driver, rec *record, copyDir, 
 	return nil
 }
 
-// undoStaging calls NodeUnstageVolume, and removes the staging path. It tells whether nothing is
+// undoStaging calls NodeUnstageVolume, and removes the staging path. It reports whether nothing is
 // staged any more.
 func (m *Manager) undoStaging(ctx context.Context, d *driver, rec *record, onStep func(string)) (bool, error) {
 	place, err := m.stagingPathOf(rec)

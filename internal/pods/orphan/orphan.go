@@ -28,7 +28,7 @@ type Dirs struct {
 // Cgroups lists the cgroups of pods, each named pod<UID>.
 type Cgroups interface {
 	List() ([]string, error)
-	// Occupied tells whether a cgroup has processes.
+	// Occupied reports whether a cgroup has processes.
 	Occupied(name string) (bool, error)
 }
 

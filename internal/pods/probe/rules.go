@@ -99,7 +99,7 @@ func applyResult(h pod.Health, k kind, spec *v1.Probe, r Result) pod.Health {
 	return h
 }
 
-// differs tells whether two healths differ. The reason of a dead container does not change any more.
+// differs reports whether two healths differ. The reason of a dead container does not change any more.
 func differs(a, b pod.Health) bool {
 	return ptr.Deref(a.Started, false) != ptr.Deref(b.Started, false) || ptr.Deref(a.Ready, false) != ptr.Deref(b.Ready, false) || a.Dead != b.Dead
 }
@@ -121,7 +121,7 @@ func fitToSpec(h pod.Health, c *v1.Container) pod.Health {
 	return h
 }
 
-// isNeeded tells whether a probe of kind k has to run. Until the startup probe has succeeded, no other
+// isNeeded reports whether a probe of kind k has to run. Until the startup probe has succeeded, no other
 // runs. In a container that failed its liveness probe, or whose pod is being stopped, only the
 // readiness probe runs.
 func isNeeded(k kind, h pod.Health, stopping bool) bool {

@@ -46,7 +46,7 @@ func (m *Manager) startCheck(p *probe, cancel context.CancelFunc) (checkRequest,
 	}, true
 }
 
-// isWatched tells whether p is still a probe of a container that is watched.
+// isWatched reports whether p is still a probe of a container that is watched.
 func (m *Manager) isWatched(p *probe) bool {
 	c := p.of
 	return m.containers[c.id] == c && c.probes[p.kind] == p

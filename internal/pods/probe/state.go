@@ -86,7 +86,7 @@ func (m *Manager) commit() bool {
 	return saved
 }
 
-// save writes the state file, and tells whether it succeeded.
+// save writes the state file, and reports whether it succeeded.
 func (m *Manager) save() bool {
 	s := m.state(time.Now())
 	err := m.file.write(s)

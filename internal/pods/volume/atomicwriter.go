@@ -66,7 +66,7 @@ func (c atomicWriter) current() string {
 
 var errDiffers = errors.New("another content is wanted")
 
-// contains tells whether a directory has the files of p and no others. A file that can't be read
+// contains reports whether a directory has the files of p and no others. A file that can't be read
 // counts as different.
 func (c atomicWriter) contains(name string, p payload) bool {
 	root, err := podfile.OpenDir(c.dir, name)

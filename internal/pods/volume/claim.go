@@ -56,7 +56,7 @@ func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly b
 	return at, nil
 }
 
-// onlyRead tells whether all volumes of the pod that name the claim are read-only. They share one
+// onlyRead reports whether all volumes of the pod that name the claim are read-only. They share one
 // mount.
 func (j *job) onlyRead(claim string, readOnly bool) bool {
 	used := usedVolumes(&j.pod.Spec)
@@ -69,7 +69,7 @@ func (j *job) onlyRead(claim string, readOnly bool) bool {
 	return readOnly
 }
 
-// isBlock tells whether a persistent volume is a block device (volumeMode Block).
+// isBlock reports whether a persistent volume is a block device (volumeMode Block).
 func isBlock(pv *v1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock
 }

@@ -27,7 +27,7 @@ import (
 //
 // The source of a volume is recorded on disk, for an agent that was not running during the edit.
 
-// Edited tells whether a volume of p is set up from another source than p has now.
+// Edited reports whether a volume of p is set up from another source than p has now.
 func (m *Manager) Edited(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
 		at, ok := m.previousPlace(p.UID, v.Name)
@@ -79,7 +79,7 @@ func (j *job) unmountEdited(ctx context.Context, v *v1.Volume) error {
 	return nil
 }
 
-// sharedDir tells whether another volume of the pod has the same directory, because it names the same
+// sharedDir reports whether another volume of the pod has the same directory, because it names the same
 // claim.
 func (j *job) sharedDir(volume, dir string) bool {
 	return slices.ContainsFunc(j.pod.Spec.Volumes, func(v v1.Volume) bool {

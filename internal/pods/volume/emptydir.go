@@ -46,7 +46,7 @@ func setupEmptyDir(_ context.Context, j *job, v *v1.Volume) (place, error) {
 // emptyDirIdentity returns the medium. An edited sizeLimit does not make another volume.
 func emptyDirIdentity(s *v1.VolumeSource) string { return "emptyDir " + string(s.EmptyDir.Medium) }
 
-// isOnDisk tells whether a volume is a directory, and no mount.
+// isOnDisk reports whether a volume is a directory, and no mount.
 func isOnDisk(s *v1.VolumeSource) bool { return s.EmptyDir.Medium == v1.StorageMediumDefault }
 
 // memorySize returns the size limit of a volume in memory: its own, but at most the memory limit of
@@ -68,7 +68,7 @@ func memorySize(p *v1.Pod, limit *resource.Quantity, allocatable v1.ResourceList
 	return size
 }
 
-// limitsMemory tells whether the memory of the whole pod is limited: by its own limit, or by one on
+// limitsMemory reports whether the memory of the whole pod is limited: by its own limit, or by one on
 // each container.
 func limitsMemory(p *v1.Pod) bool {
 	if p.Spec.Resources != nil && !p.Spec.Resources.Limits.Memory().IsZero() {

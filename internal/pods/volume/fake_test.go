@@ -38,7 +38,7 @@ type objects struct {
 	noBundles  error
 }
 
-// usable tells whether all volumes can be used in spite of an error.
+// usable reports whether all volumes can be used in spite of an error.
 func usable(err error) bool {
 	var all Errors
 	return errors.As(err, &all) && !slices.ContainsFunc(all, func(e *Error) bool { return !e.Usable })

@@ -84,7 +84,7 @@ func chgrpEntry(e podfile.Entry, gid int, refused *refusals) error {
 	return nil
 }
 
-// isGoneOrMounted tells whether a file could not be opened because it was removed, or is a mount
+// isGoneOrMounted reports whether a file could not be opened because it was removed, or is a mount
 // point.
 func isGoneOrMounted(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV)

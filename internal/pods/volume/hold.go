@@ -13,7 +13,7 @@ import (
 // A pod holds a persistent volume from before it is mounted until it is unmounted. The record says so,
 // so that after a restart the agent knows which pod has a volume of access mode ReadWriteOncePod.
 
-// isReadWriteOncePod tells whether a volume is for one pod at a time. In a cluster, claim and volume
+// isReadWriteOncePod reports whether a volume is for one pod at a time. In a cluster, claim and volume
 // agree; without one, the claim may have been edited since.
 func isReadWriteOncePod(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) bool {
 	only := []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}

@@ -19,7 +19,7 @@ type kind struct {
 	// identity returns the part of the source that makes it another volume when it is edited. nil: all of
 	// it; of a volume with content, nothing but the kind.
 	identity func(*v1.VolumeSource) string
-	// unrecorded tells whether setup finds out by itself that a volume was edited, so that no record of it
+	// unrecorded reports whether setup finds out by itself that a volume was edited, so that no record of it
 	// is needed. nil: only for a volume with content.
 	unrecorded func(*v1.VolumeSource) bool
 }

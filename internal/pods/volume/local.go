@@ -99,7 +99,7 @@ func (j *job) applyLocalFSGroup(ctx context.Context, volume string, dir *os.File
 	return j.applyFSGroup(ctx, dir, volume)
 }
 
-// usedByOthers tells whether another pod has the volume mounted. Then its group stays as it is.
+// usedByOthers reports whether another pod has the volume mounted. Then its group stays as it is.
 func (j *job) usedByOthers(volume string) (bool, error) {
 	uids, all, err := j.m.holdersOf(volume)
 	for _, uid := range uids {

@@ -40,7 +40,7 @@ func (k Kernel) At(path string) (MountPoint, bool, error) {
 	return found, true, nil
 }
 
-// mountID tells whether a path is a mount point, and the ID of the topmost mount on it, or 0 if the
+// mountID reports whether a path is a mount point, and the ID of the topmost mount on it, or 0 if the
 // kernel does not report it. A path that does not exist is no mount point.
 func mountID(path string) (id uint64, mounted bool, err error) {
 	var st unix.Statx_t

@@ -38,7 +38,7 @@ type Mounter interface {
 	// Unmount unmounts the topmost mount of a path. A mount that is in use stays: there is no lazy
 	// unmount.
 	Unmount(ctx context.Context, m MountPoint) error
-	// IsMount tells whether a path is a mount point. One that does not exist is none.
+	// IsMount reports whether a path is a mount point. One that does not exist is none.
 	IsMount(path string) (bool, error)
 	// At returns the topmost mount on a path, and whether there is one. It does not read the mount
 	// table.

@@ -69,7 +69,7 @@ func UnshareMounts(given string) error {
 	return nil
 }
 
-// onItself tells whether a mount shows the same directory as its mount point.
+// onItself reports whether a mount shows the same directory as its mount point.
 func onItself(table mounts.Table, m *mounts.Mount) bool {
 	for _, on := range table {
 		if on.ID != m.Parent {

@@ -100,7 +100,7 @@ func makeDirAt(dir *os.File, name string, mode uint32) error {
 	return nil
 }
 
-// isMountOf tells whether target, from an earlier container, is a mount of part. A mount of something
+// isMountOf reports whether target, from an earlier container, is a mount of part. A mount of something
 // else is unmounted.
 func (m *Manager) isMountOf(ctx context.Context, part *os.File, target string) (bool, error) {
 	mounted, err := m.cfg.Mounter.IsMount(target)

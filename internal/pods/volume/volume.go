@@ -84,7 +84,7 @@ type Config struct {
 	Allocatable func() v1.ResourceList   // of the node
 	HostIPs     func() []string
 
-	// RecursiveReadOnly tells whether the runtime of a pod can make a mount and all mounts below it
+	// RecursiveReadOnly reports whether the runtime of a pod can make a mount and all mounts below it
 	// read-only.
 	RecursiveReadOnly func(*v1.Pod) bool
 

@@ -92,7 +92,7 @@ func indexNames(r io.Reader) ([]string, error) {
 	return names, nil
 }
 
-// shortName tells whether a reference has no host.
+// shortName reports whether a reference has no host.
 func shortName(ref string) bool {
 	host, _, found := strings.Cut(ref, "/")
 	return !found || (!strings.ContainsAny(host, ".:") && host != "localhost")

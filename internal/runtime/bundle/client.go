@@ -67,7 +67,7 @@ func (c *client) labels(ctx context.Context, name string) (map[string]string, bo
 	return resp.GetImage().GetLabels(), true, nil
 }
 
-// present tells whether all of the images exist.
+// present reports whether all of the images exist.
 func (c *client) present(ctx context.Context, names []string) (bool, error) {
 	for _, name := range names {
 		if _, ok, err := c.labels(ctx, name); !ok || err != nil {
@@ -112,7 +112,7 @@ func unwrapStatus(err error) error {
 	return err
 }
 
-// isUnavailable tells whether an error means that containerd is away. Other errors are its
+// isUnavailable reports whether an error means that containerd is away. Other errors are its
 // answers.
 func isUnavailable(err error) bool {
 	switch status.Code(err) {

@@ -87,7 +87,7 @@ func (l *launcher) running() (*handle, error) {
 	return nil, nil
 }
 
-// recorded tells whether a process is the containerd of the record. Its mount namespace is
+// recorded reports whether a process is the containerd of the record. Its mount namespace is
 // that of its start, which need not be that of the caller: 'berth down' may run outside of
 // the namespace that a service manager made for the agent.
 func (l *launcher) recorded(r pidRecord, i proc.Info) bool {

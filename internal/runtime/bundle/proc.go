@@ -6,7 +6,7 @@ import (
 	"berth/internal/host/proc"
 )
 
-// isContainerd tells whether a process of this machine, not of a container, is the
+// isContainerd reports whether a process of this machine, not of a container, is the
 // containerd of this root: it runs the bundled program, or an older one that an upgrade
 // replaced, with the configuration file of this root.
 func (p paths) isContainerd(i proc.Info) bool {
@@ -17,7 +17,7 @@ func (p paths) isContainerd(i proc.Info) bool {
 	return i.Replaced || err == nil && i.File == bundled
 }
 
-// isShim tells whether a process of this machine, not of a container, is a shim of the
+// isShim reports whether a process of this machine, not of a container, is a shim of the
 // containerd of this root. Shims are as old as their pods, and no record is kept of them: the
 // file may be that of any version.
 func (p paths) isShim(i proc.Info) bool {

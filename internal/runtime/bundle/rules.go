@@ -100,7 +100,7 @@ func staleRules(saved, network string) []string {
 	return deletions
 }
 
-// hostPortsUnused tells whether the shared chains have no rules but their own: no host port
+// hostPortsUnused reports whether the shared chains have no rules but their own: no host port
 // of another network goes through them.
 func hostPortsUnused(saved string, rest []rule) bool {
 	if !hasChain(saved, hostPortEntry) && !hasChain(saved, hostPortMark) && !hasChain(saved, hostPortMasq) {
@@ -137,7 +137,7 @@ func parseRule(line string) (rule, bool) {
 	return r, true
 }
 
-// shared tells whether the rule leads to one of the chains that networks share.
+// shared reports whether the rule leads to one of the chains that networks share.
 func (r rule) shared() bool {
 	return r.target == hostPortEntry || r.target == hostPortMark || r.target == hostPortMasq
 }

@@ -394,7 +394,7 @@ func TestARuntimeThatNeverAnswersIsGivenMoreTimeEachTime(t *testing.T) {
 	})
 }
 
-// aboutMinutes tells whether durations are so many minutes, or up to half as much more. Delays between two lives and the time of
+// aboutMinutes reports whether durations are so many minutes, or up to half as much more. Delays between two lives and the time of
 // one question come on top.
 func aboutMinutes(got []time.Duration, minutes []time.Duration) bool {
 	for i, want := range minutes {

@@ -223,7 +223,7 @@ func TestAPluginThatHangsGoesWithAllThatItStarted(t *testing.T) {
 	}
 }
 
-// runs tells whether a process exists and is no zombie.
+// runs reports whether a process exists and is no zombie.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -52,7 +52,7 @@ func LoadPlugins(config, programs string) (*Plugins, error) {
 	return out, nil
 }
 
-// wantAccounts tells whether any of them looks at service accounts.
+// wantAccounts reports whether any of them looks at service accounts.
 func (p *Plugins) wantAccounts() bool {
 	return p != nil && slices.ContainsFunc(p.list, func(one *provider) bool { return one.TokenAttributes != nil })
 }

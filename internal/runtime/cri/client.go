@@ -159,10 +159,10 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 // ErrNotReady marks the status of a runtime that answers, but can't run pods yet.
 var ErrNotReady = errors.New("not ready")
 
-// IsNotFound tells whether the runtime answered that it has no such object.
+// IsNotFound reports whether the runtime answered that it has no such object.
 func IsNotFound(err error) bool { return code(err) == codes.NotFound }
 
-// IsUnimplemented tells whether the runtime answered that it does not implement the call.
+// IsUnimplemented reports whether the runtime answered that it does not implement the call.
 func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
 
 // Reason is the text of err without gRPC's wrapping, fit for a pod's status.

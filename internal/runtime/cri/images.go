@@ -79,7 +79,7 @@ func (c *Client) PullImage(ctx context.Context, image string, show keyring.Crede
 	return r.GetImageRef(), nil
 }
 
-// GaveUp tells whether the runtime canceled a pull by itself: containerd does that when no
+// GaveUp reports whether the runtime canceled a pull by itself: containerd does that when no
 // data come from the registry for long.
 func GaveUp(err error) bool { return code(err) == codes.Canceled }
 

@@ -19,10 +19,10 @@ type Info struct {
 	Runtime, Network error
 
 	Handlers []Handler // sorted by name; the default handler has no name
-	// SupplementalGroups tells whether the policy of a pod for supplemental groups
+	// SupplementalGroups reports whether the policy of a pod for supplemental groups
 	// is kept.
 	SupplementalGroups bool
-	// HostNetworkUserNamespaces tells whether a pod on the network of the host can
+	// HostNetworkUserNamespaces reports whether a pod on the network of the host can
 	// have users of its own.
 	HostNetworkUserNamespaces bool
 }
@@ -91,7 +91,7 @@ func (c *Client) CgroupDriver(ctx context.Context) (cgroupname.Driver, error) {
 	}
 }
 
-// Labels tells whether the runtime gives containers SELinux labels. Only containerd reports
+// Labels reports whether the runtime gives containers SELinux labels. Only containerd reports
 // it, as part of its configuration. Other runtimes are assumed to.
 func (c *Client) Labels(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

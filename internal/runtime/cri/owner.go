@@ -24,7 +24,7 @@ type verdicts struct {
 	ours map[string]bool // by id of the sandbox
 }
 
-// keepOwn drops the sandboxes of other roots, and their containers. all tells whether
+// keepOwn drops the sandboxes of other roots, and their containers. all reports whether
 // sandboxes are all that the runtime has: then verdicts about others are forgotten.
 func (c *Client) keepOwn(ctx context.Context, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container, all bool,
 ) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {

@@ -184,7 +184,7 @@ func (c *Client) addStatus(ctx context.Context, to *pod.Container) error {
 	return nil
 }
 
-// startBrokenOff tells whether a container counts as dead only because the call that was to
+// startBrokenOff reports whether a container counts as dead only because the call that was to
 // start it ended in the middle: the agent was killed, for example, or the runtime stood still
 // until the time of the call was over. The container never ran, so it counts as created and
 // not started.

@@ -13,7 +13,7 @@ import (
 // Streams says which streams of a process to connect to.
 type Streams struct{ Stdin, Stdout, Stderr, TTY bool }
 
-// stderr tells whether stderr is a stream of its own: a terminal has only one output, and
+// stderr reports whether stderr is a stream of its own: a terminal has only one output, and
 // runtimes refuse requests with both.
 func (s Streams) stderr() bool { return s.Stderr && !s.TTY }
 

@@ -33,7 +33,7 @@ type Unanswered struct {
 // pod that hangs says nothing of the node.
 func (c *Client) Unanswered() []Unanswered { return c.calls.unanswered() }
 
-// nodeWide tells whether a request concerns the whole node. The usage of all pods is read
+// nodeWide reports whether a request concerns the whole node. The usage of all pods is read
 // from one process per pod, any of which may hang, so it does not.
 func nodeWide(request any) bool {
 	switch r := request.(type) {
@@ -169,7 +169,7 @@ func markUnanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// timeIsOver tells whether the deadline of a call has come. The runtime knows the deadline, too, and
+// timeIsOver reports whether the deadline of a call has come. The runtime knows the deadline, too, and
 // gives up at the same moment, so its error may be here first.
 func timeIsOver(ctx context.Context) bool {
 	const moment = 100 * time.Millisecond

@@ -64,7 +64,7 @@ func (c *changes) unsubscribe(folder string, subscriber chan struct{}) {
 	}
 }
 
-// remove tells whether the folder has no subscriber left.
+// remove reports whether the folder has no subscriber left.
 func (c *changes) remove(folder string, subscriber chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

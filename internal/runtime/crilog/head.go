@@ -17,7 +17,7 @@ type head struct {
 	partial bool // the line goes on in the next one of the same stream
 }
 
-// continuedBy tells whether the line with head next is a further part of the
+// continuedBy reports whether the line with head next is a further part of the
 // line with head h. Parts of one stream with a line of the other between them
 // are not joined: that would need memory for a whole line.
 func (h head) continuedBy(next head) bool {

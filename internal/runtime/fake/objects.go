@@ -32,7 +32,7 @@ func (o *Objects) PutConfigMap(name string, data map[string]string) {
 	o.configMaps[name] = &v1.ConfigMap{Data: data}
 }
 
-// Registered tells whether a pod is registered.
+// Registered reports whether a pod is registered.
 func (o *Objects) Registered(uid pod.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ type UserNamespaces struct {
 	allocated map[pod.UID]bool
 }
 
-// Allocated tells whether ids are allocated to a pod.
+// Allocated reports whether ids are allocated to a pod.
 func (u *UserNamespaces) Allocated(uid pod.UID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

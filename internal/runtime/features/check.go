@@ -43,7 +43,7 @@ func CheckAnswers(ctx context.Context, endpoint string) error {
 	return errors.Join(err, client.Close())
 }
 
-// HasImage tells whether the runtime at an endpoint has an image.
+// HasImage reports whether the runtime at an endpoint has an image.
 func HasImage(ctx context.Context, endpoint, image string) (bool, error) {
 	client, err := cri.New(cri.Config{RuntimeEndpoint: endpoint, Timeout: askTimeout})
 	if err != nil {

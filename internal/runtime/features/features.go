@@ -20,7 +20,7 @@ import (
 type Runtime interface {
 	Version(ctx context.Context) (cri.Version, error)
 	Info(ctx context.Context) (cri.Info, error)
-	// Labels tells whether the runtime gives containers SELinux labels.
+	// Labels reports whether the runtime gives containers SELinux labels.
 	Labels(ctx context.Context) (bool, error)
 	List(ctx context.Context) (map[pod.UID]*pod.Observed, error)
 }
@@ -117,21 +117,21 @@ func (f *Features) Handlers() []cri.Handler {
 	return f.info.Handlers
 }
 
-// StrictGroups tells whether the runtime supports supplementalGroupsPolicy Strict.
+// StrictGroups reports whether the runtime supports supplementalGroupsPolicy Strict.
 func (f *Features) StrictGroups() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.info.SupplementalGroups
 }
 
-// SELinux tells whether containers get SELinux labels.
+// SELinux reports whether containers get SELinux labels.
 func (f *Features) SELinux() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.labels
 }
 
-// labelsContainers tells whether containers get SELinux labels. The runtime is asked, too: the bundled one
+// labelsContainers reports whether containers get SELinux labels. The runtime is asked, too: the bundled one
 // may have been started before this machine could label containers.
 func (f *Features) labelsContainers(ctx context.Context) (bool, error) {
 	if can := selinux.CanLabel() == nil; !can {

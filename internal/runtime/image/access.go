@@ -17,7 +17,7 @@ type Policy struct {
 	Allowed []string
 }
 
-// needsVerification tells whether a pod has to show credentials for an image.
+// needsVerification reports whether a pod has to show credentials for an image.
 func (p Policy) needsVerification(repository string, pulledByUs bool) bool {
 	switch p.Verify {
 	case kubelet.NeverVerify:
@@ -48,7 +48,7 @@ func cutStar(pattern string) (string, bool) {
 	return pattern, false
 }
 
-// covers tells whether a record shows that a pod with these credentials could have
+// covers reports whether a record shows that a pod with these credentials could have
 // pulled the image: all pods of the node may use it, or it was pulled with one of the
 // credentials, with the same Secret when it held other credentials, or with the pod's
 // service account.
@@ -103,7 +103,7 @@ func withPull(record kubelet.ImagePulledRecord, repository string, by keyring.Cr
 	return record
 }
 
-// isAccount tells whether a recorded account is that of a pod. While the cluster can't be
+// isAccount reports whether a recorded account is that of a pod. While the cluster can't be
 // asked, a pod's account has no UID, and the name is enough: pods that ran before an outage
 // go on.
 func isAccount(known kubelet.ImagePullServiceAccount, account *keyring.Account) bool {

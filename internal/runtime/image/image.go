@@ -74,7 +74,7 @@ type Config struct {
 	// PullProgress returns the bytes that the running pulls from a repository have received, and
 	// their total; a total of 0 is not known. Nil: the runtime does not report progress.
 	PullProgress func(ctx context.Context, repository string) (done, total int64)
-	// GaveUp tells whether the runtime ended a pull because no data came for PullTimeout; 0: it
+	// GaveUp reports whether the runtime ended a pull because no data came for PullTimeout; 0: it
 	// is not known how long that is. Nil: the runtime never does that.
 	GaveUp      func(error) bool
 	PullTimeout time.Duration

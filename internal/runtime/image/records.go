@@ -129,7 +129,7 @@ func (r *Records) touch(ref string) error {
 	return r.write(kubelet.ImagePulledRecord{ImageRef: ref})
 }
 
-// Allows tells whether a pod with these credentials may use an image that is present.
+// Allows reports whether a pod with these credentials may use an image that is present.
 func (r *Records) Allows(image, repository, ref string, credentials func() PodCredentials) bool {
 	if r.policy.Verify == kubelet.NeverVerify {
 		return true
@@ -144,7 +144,7 @@ func (r *Records) Allows(image, repository, ref string, credentials func() PodCr
 	return covers(record, repository, credentials())
 }
 
-// pulledUnrecorded tells whether an image is the result of a pull that is not on record yet. The
+// pulledUnrecorded reports whether an image is the result of a pull that is not on record yet. The
 // caller holds the lock.
 func (r *Records) pulledUnrecorded(image, ref string) bool {
 	p := r.pulls[fileOf(image)]

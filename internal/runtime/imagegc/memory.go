@@ -75,7 +75,7 @@ func (m memory) save(file *statefile.File) error {
 	return nil
 }
 
-// update records the present images, and tells whether the state file has to be written.
+// update records the present images, and reports whether the state file has to be written.
 func (m *memory) update(images []Image, names map[string]int64, now time.Time) (changed bool) {
 	there := map[string]bool{}
 	for _, i := range images {

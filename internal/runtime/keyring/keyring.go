@@ -40,7 +40,7 @@ type Account struct{ Namespace, Name, UID string }
 // Secret names the object that a credential was found in.
 type Secret struct{ Namespace, Name, UID string }
 
-// Anonymous tells whether nothing is shown at all.
+// Anonymous reports whether nothing is shown at all.
 func (c Credential) Anonymous() bool {
 	return c.Username == "" && c.Password == "" && c.IdentityToken == "" && c.RegistryToken == ""
 }

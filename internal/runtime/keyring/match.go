@@ -24,7 +24,7 @@ func NormalizePattern(pattern string) string {
 	return host + "/" + rest
 }
 
-// Match tells whether a pattern is for a repository. The parts of the host, between
+// Match reports whether a pattern is for a repository. The parts of the host, between
 // the dots, match one by one and may have wildcards; the port must be the same; the
 // path of the pattern is how that of the repository begins.
 func Match(pattern, repository string) bool {

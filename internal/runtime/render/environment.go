@@ -141,7 +141,7 @@ func unlessOptional(optional *bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// canBeName tells whether name is valid for an environment variable.
+// canBeName reports whether name is valid for an environment variable.
 func canBeName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return r == '=' || r < ' ' || r > '~' })
 }

@@ -37,7 +37,7 @@ func namespaces(p *v1.Pod, ids IDs) (*runtimeapi.NamespaceOption, error) {
 	return out, nil
 }
 
-// OwnUsers tells whether a pod has a user namespace of its own.
+// OwnUsers reports whether a pod has a user namespace of its own.
 func OwnUsers(p *v1.Pod) bool { return p.Spec.HostUsers != nil && !*p.Spec.HostUsers }
 
 // IDs is the range of user and group ids of the host that the user namespace of a pod maps. In
@@ -55,7 +55,7 @@ func privileged(c *v1.Container) bool {
 	return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 }
 
-// anyPrivileged tells whether any container of a pod is privileged: runtimes refuse such a container
+// anyPrivileged reports whether any container of a pod is privileged: runtimes refuse such a container
 // in a sandbox that is not.
 func anyPrivileged(p *v1.Pod) bool {
 	for _, c := range p.Spec.EphemeralContainers {

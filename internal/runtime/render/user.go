@@ -15,7 +15,7 @@ type User struct {
 	Name string
 }
 
-// NeedsUser tells whether the user of its image has to be known before a container is created: for
+// NeedsUser reports whether the user of its image has to be known before a container is created: for
 // runAsNonRoot, and because CRI takes a group only together with a user.
 func NeedsUser(p *v1.Pod, c *v1.Container) bool {
 	return runAsUser(p, c) == nil && (mustNotBeRoot(p, c) || runAsGroup(p, c) != nil)

@@ -225,7 +225,7 @@ func (s *APISink) write(ctx context.Context, d delivery) error {
 	return err
 }
 
-// isFinal tells whether the server would refuse the same event again.
+// isFinal reports whether the server would refuse the same event again.
 func isFinal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsMethodNotSupported(err)

@@ -54,7 +54,7 @@ func (j journal) append(line []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// isTorn tells whether f ends within a line: the agent was killed during a write.
+// isTorn reports whether f ends within a line: the agent was killed during a write.
 func isTorn(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

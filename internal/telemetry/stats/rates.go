@@ -34,7 +34,7 @@ func (r rates) add(key string, at time.Time, total *uint64) *uint64 {
 	return now.rate
 }
 
-// stale tells whether the next sample makes no rate because the last one is too
+// stale reports whether the next sample makes no rate because the last one is too
 // long ago.
 func (r rates) stale(now time.Time) bool {
 	newest := time.Time{}

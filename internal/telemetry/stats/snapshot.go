@@ -62,7 +62,7 @@ type Pod struct {
 	sandboxCgroup string
 }
 
-// lacksRates tells whether there is but one sample of something.
+// lacksRates reports whether there is but one sample of something.
 func (p Pod) lacksRates() bool {
 	return p.lacksRate() || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.lacksRate() })
 }

@@ -38,7 +38,7 @@ type asked struct {
 type requestRecorder struct {
 	t      *testing.T
 	mu     sync.Mutex
-	heard  []asked
+	requests  []asked
 	refuse func(asked) bool
 }
 
@@ -53,7 +53,7 @@ func (l *requestRecorder) record(w http.ResponseWriter, r *http.Request) bool {
 		r.Body = io.NopCloser(bytes.NewReader(a.body))
 	}
 	l.mu.Lock()
-	l.heard = append(l.heard, a)
+	l.requests = append(l.requests, a)
 	refused := l.refuse != nil && l.refuse(a)
 	l.mu.Unlock()
 	if refused {
@@ -72,7 +72,7 @@ func (l *requestRecorder) set(refuse func(asked) bool) {
 func (l *requestRecorder) since(begin time.Time, of func(asked) bool) []asked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.heard), func(a asked) bool { return a.at.Before(begin) || !of(a) })
+	return slices.DeleteFunc(slices.Clone(l.requests), func(a asked) bool { return a.at.Before(begin) || !of(a) })
 }
 
 // await returns once so many requests of a kind were made from a moment on.
@@ -106,7 +106,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	plane := kit.NewPlane(t)
 	admin := kit.Client(t, plane, control.Admin())
 	pods := kit.PodsIn(t, admin, "default")
-	hears := &requestRecorder{t: t, refuse: toServices}
+	recorder := &requestRecorder{t: t, refuse: toServices}
 
 	// Given a node that gets no services, and a pod of it.
 	kit.Must(t, kit.Retry(t.Context(), kit.WaitTimeout, func() error {
@@ -114,20 +114,20 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 		return err
 	}))
 	way := kit.JoinThroughProxyAs(t, plane, lab.NodeConfig{Name: "one", Settings: fmt.Sprintf(
-		"nodeStatusUpdateFrequency: %s\nnodeStatusReportFrequency: %s\n", update, report)}, hears.record)
+		"nodeStatusUpdateFrequency: %s\nnodeStatusReportFrequency: %s\n", update, report)}, recorder.record)
 
 	// Then it knows the pod, and does nothing with it, ...
-	hears.await(time.Time{}, 1, "a watch of pods", func(a asked) bool { return toPods(a) && a.watch })
-	hears.await(time.Now(), 3, "asked for services", toServices)
+	recorder.await(time.Time{}, 1, "a watch of pods", func(a asked) bool { return toPods(a) && a.watch })
+	recorder.await(time.Now(), 3, "asked for services", toServices)
 	kit.Must(t, plane.AwaitNodes(t.Context()))
 	if early, err := pods.Get(t.Context(), "early", kit.GetOptions); err != nil || len(early.Status.ContainerStatuses) > 0 {
 		t.Errorf("it was begun with: %+v, %v", early.Status, err)
 	}
-	if said := hears.since(time.Time{}, toPod("early")); len(said) > 0 {
+	if said := recorder.since(time.Time{}, toPod("early")); len(said) > 0 {
 		t.Errorf("it was told of: %v", said)
 	}
 	// ... until it is.
-	hears.set(nil)
+	recorder.set(nil)
 	pods.Await("early", "ready", kit.IsReady)
 
 	// When pods come and go, their statuses are patched, and never read before.
@@ -144,7 +144,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	pods.MustRemove(names...)
 	for _, name := range names {
 		kinds := map[string]int{}
-		for _, a := range hears.since(began, toPod(name)) {
+		for _, a := range recorder.since(began, toPod(name)) {
 			kinds[a.method]++
 			if a.method == http.MethodPatch && a.path != "/api/v1/namespaces/default/pods/"+name+"/status" {
 				t.Errorf("patched is %s", a.path)
@@ -159,7 +159,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	}
 
 	// It says who it is, and speaks in few bytes.
-	asks := hears.since(began, func(a asked) bool {
+	asks := recorder.since(began, func(a asked) bool {
 		return strings.Contains(a.path, "/namespaces/default/") && !strings.Contains(a.path, "/events") && !a.watch
 	})
 	for _, a := range asks {
@@ -171,20 +171,20 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	// When its watches end, it goes on where they ended, and lists nothing.
 	began = time.Now()
 	way.Requests.EndWatches(false)
-	for _, a := range hears.await(began, 1, "asked for pods", toPods) {
+	for _, a := range recorder.await(began, 1, "asked for pods", toPods) {
 		if !a.watch || a.from == "" || a.from == "0" {
 			t.Errorf("it asked for all pods: %+v", a)
 		}
 	}
 
 	// While nothing happens its status is written as often as configured, and its lease is renewed.
-	quiet := hears.await(time.Now(), 3, "wrote its status", toNodeStatus)
+	quiet := recorder.await(time.Now(), 3, "wrote its status", toNodeStatus)
 	for i := range quiet[1:] {
 		if gap := quiet[i+1].at.Sub(quiet[i].at); gap < report-update || gap > report+3*update {
 			t.Errorf("it wrote its status %s after the last time", gap)
 		}
 	}
-	hears.await(quiet[0].at, 1, "renewed its lease", func(a asked) bool { return a.method == http.MethodPut && strings.Contains(a.path, "/leases/one") })
+	recorder.await(quiet[0].at, 1, "renewed its lease", func(a asked) bool { return a.method == http.MethodPut && strings.Contains(a.path, "/leases/one") })
 
 	// When another program changes the status, it is corrected at the next update, not at the next
 	// report.
@@ -194,7 +194,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 	began = time.Now()
 	_, err := admin.CoreV1().Nodes().Patch(t.Context(), "one", types.MergePatchType, []byte(`{"status":{"images":[]}}`), metav1.PatchOptions{}, "status")
 	kit.Must(t, err)
-	if gap := hears.await(began, 1, "wrote its status", toNodeStatus)[0].at.Sub(began); gap > 3*update {
+	if gap := recorder.await(began, 1, "wrote its status", toNodeStatus)[0].at.Sub(began); gap > 3*update {
 		t.Errorf("it was put right after %s", gap)
 	}
 	kit.Within(t, kit.WaitTimeout, func() error {

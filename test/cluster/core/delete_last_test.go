@@ -129,7 +129,7 @@ func TestAnObjectIsDeletedOnlyOnceNothingIsLeftOfItsPod(t *testing.T) {
 	}
 }
 
-// isDeleted tells whether an object is deleted within a while.
+// isDeleted reports whether an object is deleted within a while.
 func isDeleted(changes watch.Interface, limit time.Duration) bool {
 	for late := time.After(limit); ; {
 		select {

@@ -27,7 +27,7 @@ func WorkloadDeployment(name string, replicas int32, args ...string) *appsv1.Dep
 	return d
 }
 
-// AllReady tells whether all of these pods are ready.
+// AllReady reports whether all of these pods are ready.
 func AllReady(all []corev1.Pod) bool {
 	for i := range all {
 		if !IsReady(&all[i]) {

@@ -138,7 +138,7 @@ func AwaitPod(t *testing.T, client kubernetes.Interface, name, what string, is f
 	return PodsIn(t, client, "default").Await(name, what, is)
 }
 
-// IsReady tells whether a pod is there, has an address and the condition Ready.
+// IsReady reports whether a pod is there, has an address and the condition Ready.
 func IsReady(p *corev1.Pod) bool {
 	return p != nil && p.Status.PodIP != "" && PodCondition(p, corev1.PodReady) == corev1.ConditionTrue
 }
@@ -153,10 +153,10 @@ func PodCondition(p *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionS
 	return ""
 }
 
-// IsGone tells whether a pod is not there.
+// IsGone reports whether a pod is not there.
 func IsGone(p *corev1.Pod) bool { return p == nil }
 
-// HasPhase returns a function that tells whether a pod has a phase.
+// HasPhase returns a function that reports whether a pod has a phase.
 func HasPhase(phase corev1.PodPhase) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == phase }
 }

@@ -71,7 +71,7 @@ func TestANodeWhoseRuntimeHangsSaysSoAndLives(t *testing.T) {
 	kit.MustKeepInstance(t, pods.Await("steady", "ready", kit.IsReady), steady)
 }
 
-// renewed tells whether a lease was renewed after a moment.
+// renewed reports whether a lease was renewed after a moment.
 func renewed(lease *coordinationv1.Lease, since time.Time) bool {
 	return lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(since)
 }

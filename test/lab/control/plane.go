@@ -210,7 +210,7 @@ func (p *Plane) Resume(part Part) error {
 	return p.processes[part].Resume()
 }
 
-// Running tells whether a part was started and has not ended.
+// Running reports whether a part was started and has not ended.
 func (p *Plane) Running(part Part) bool {
 	running, there := p.processes[part]
 	return there && running.Running()

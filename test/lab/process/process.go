@@ -68,7 +68,7 @@ func (p *Process) Ended() <-chan struct{} { return p.ended }
 // State returns the exit state of a process that has ended.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// Running tells whether the process is there.
+// Running reports whether the process is there.
 func (p *Process) Running() bool {
 	select {
 	case <-p.ended:

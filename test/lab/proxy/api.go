@@ -83,7 +83,7 @@ func (p *API) Break(f Fault) { p.fault.Store(&f) }
 // Mend ends all faults.
 func (p *API) Mend() { p.fault.Store(nil) }
 
-// IsWatch tells whether a request asks for changes as they come.
+// IsWatch reports whether a request asks for changes as they come.
 func IsWatch(r *http.Request) bool {
 	value := r.URL.Query().Get("watch")
 	return value == "true" || value == "1"

@@ -140,7 +140,7 @@ func (e Activities) At(who, what string) time.Time {
 	return at
 }
 
-// inOrder tells whether things happened one after the other.
+// inOrder reports whether things happened one after the other.
 func (e Activities) inOrder(things []string) bool {
 	var before time.Time
 	for _, thing := range things {

@@ -179,7 +179,7 @@ func (n *Node) WaitAnswer(address, path string) string {
 	return got
 }
 
-// IsRunning tells whether all of a pod is up, and stays.
+// IsRunning reports whether all of a pod is up, and stays.
 func IsRunning(p v1.Pod) bool {
 	if p.Status.Phase != v1.PodRunning || p.DeletionTimestamp != nil || p.Status.PodIP == "" {
 		return false

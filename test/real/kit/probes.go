@@ -24,7 +24,7 @@ func ExecGet(port int32) v1.ProbeHandler {
 	return v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/workload", "ask", fmt.Sprintf("http://127.0.0.1:%d/", port)}}}
 }
 
-// IsReady tells whether the pod has the condition Ready.
+// IsReady reports whether the pod has the condition Ready.
 func IsReady(p v1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodReady {

@@ -105,7 +105,7 @@ func TestUsersOfItsOwn(t *testing.T) {
 	}
 }
 
-// isCgroupV2 tells whether this machine has one tree of cgroups for all controllers.
+// isCgroupV2 reports whether this machine has one tree of cgroups for all controllers.
 func isCgroupV2() bool {
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	return err == nil

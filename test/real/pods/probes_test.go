@@ -82,7 +82,7 @@ func TestReadinessFollowsTheProbe(t *testing.T) {
 	}
 }
 
-// isStarted tells whether the main container runs, ready or not.
+// isStarted reports whether the main container runs, ready or not.
 func isStarted(p v1.Pod) bool { return kit.AppStatus(p).State.Running != nil }
 
 func TestAContainerThatFailsItsLivenessProbeIsRestarted(t *testing.T) {

@@ -25,7 +25,7 @@ func serves(n *kit.Node, p v1.Pod, path string) string {
 	return strings.TrimSpace(n.WaitAnswer(p.Status.PodIP+":7070", path))
 }
 
-// canWrite tells whether a directory can be made at a path in a pod's container.
+// canWrite reports whether a directory can be made at a path in a pod's container.
 func canWrite(n *kit.Node, p v1.Pod, path string) bool {
 	n.T.Helper()
 	return serves(n, p, "/mkdir?path="+url.QueryEscape(path)) == "made"

@@ -79,7 +79,7 @@ func isMarker(line []byte) bool {
 	return ok && (len(rest) == 0 || strings.ContainsRune(" \t\r\n", rune(rest[0])))
 }
 
-// isBlank tells whether a chunk holds nothing but comments and directives.
+// isBlank reports whether a chunk holds nothing but comments and directives.
 func (c chunk) isBlank() bool {
 	for line := range bytes.Lines(c.text) {
 		line = bytes.TrimSpace(line)

@@ -50,7 +50,7 @@ type Document struct {
 	lineOffset int // lines of the text before the document's chunk
 }
 
-// IsObject tells whether the document is a mapping, as every Kubernetes object is.
+// IsObject reports whether the document is a mapping, as every Kubernetes object is.
 func (d Document) IsObject() bool { return resolve(d.root).Kind == yaml.MappingNode }
 
 // Line returns the line at which the document begins.
