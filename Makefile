@@ -204,7 +204,7 @@ kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-m
 .PHONY: cluster-parts
 cluster-parts: bin/cluster/etcd $(kubernetes_programs) ## build etcd, the Kubernetes control plane, kubectl and kubeadm in bin/cluster
 
-# Both of these tell a version: one to whoever asks the program, one to the servers it calls.
+# Both of these set a version: that of 'berth version', and that of the user agent in requests.
 $(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | setup
 	version=$$(go list -C $(kubernetes) -m -f '{{.Version}}' k8s.io/kubernetes); \
 	IFS=v. read -r _ major minor _ <<<"$$version"; \

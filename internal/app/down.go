@@ -43,7 +43,7 @@ func Down(ctx context.Context, c *config.Config, grace int64, log *slog.Logger) 
 		busy = errors.Join(busy, volume.UnshareMounts(dir))
 	}
 	if busy != nil {
-		log.Warn("a directory stays mounted on itself, which hurts nobody: 'berth down' takes it away once nobody uses it", "err", busy)
+		log.Warn("a directory stays mounted on itself, which does no harm: 'berth down' takes it away once it is not in use", "err", busy)
 	}
 	if rt.bundle != nil {
 		if err := rt.bundle.Teardown(ctx); err != nil {

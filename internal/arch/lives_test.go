@@ -53,7 +53,7 @@ var holders = map[string]string{
 	"admit.Memo.pods":               "REMOVE; another version of a pod is read anew",
 	"admit.Occupancy.pods":          "REMOVE, or when the status says that the pod has ended",
 	"agent.occupancy.changed":       "before the next pod is admitted, or REMOVE",
-	"agent.view.pods":               "when nobody wants the pod and its worker is done; put together anew whenever it may have changed",
+	"agent.view.pods":               "when no source has the pod and its worker is done; put together anew whenever it may have changed",
 	"agent.view.unreadable":         "replaced as a whole whenever Agent.unreadable changes",
 	"agent.dueQueue.at":             "when the time has come: a look too many is harmless",
 	"agent.dueQueue.line":           "with agent.dueQueue.at",

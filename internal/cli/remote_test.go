@@ -40,7 +40,7 @@ func TestANodeOnTheNetwork(t *testing.T) {
 	for command, want := range map[string][]string{
 		"get pods -A": {"NAMESPACE", "web-node-1 ", "other-node-1 ", " 1/1 ", " Running "},
 		"get pods web -o jsonpath={.status.podIP}": {"10.0.0.7"},
-		"describe pod web":                         {"web-node-1\n", "localhost/app:1", "Events:", "<not told over the network: see 'kubectl describe pod web-node-1 -n x'"},
+		"describe pod web":                         {"web-node-1\n", "localhost/app:1", "Events:", "<not in the node API: see 'kubectl describe pod web-node-1 -n x'"},
 		"logs web --tail 3":                        {"tailLines=3"},
 		"top pods -n x":                            {"web-node-1 ", " 5m "},
 		"top node":                                 {"node-1 ", " 250m ", "64Mi", "<unknown>"},
@@ -54,8 +54,8 @@ func TestANodeOnTheNetwork(t *testing.T) {
 	}
 	// and of the rest it is said where it is.
 	for command, want := range map[string]string{
-		"get pods -w":            "a node does not tell of changes over the network: leave out --watch, or watch the cluster with 'kubectl get pods -A -w",
-		"get events":             "a node does not tell over the network what 'berth get events' needs: run it on the machine itself, as in 'ssh NODE berth get events', or ask the cluster with 'kubectl get events -A'",
+		"get pods -w":            "the node API can't be watched: leave out --watch, or watch the cluster with 'kubectl get pods -A -w",
+		"get events":             "the node API does not have what 'berth get events' needs: run it on the machine itself, as in 'ssh NODE berth get events', or ask the cluster with 'kubectl get events -A'",
 		"get node":               "'kubectl get node NODE'",
 		"get images":             "'kubectl get node NODE -o",
 		"get volumes":            "'kubectl describe pod POD'",

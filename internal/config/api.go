@@ -117,7 +117,7 @@ func (l *loader) onLoopback(a *API) {
 		{"--healthz-port (healthzPort)", a.HealthzPort, "healthzBindAddress", a.HealthzAddress},
 	} {
 		if open.port != 0 && open.address.IsValid() && !open.address.IsLoopback() {
-			l.fail(open.setting, fmt.Sprint(open.port), "without a cluster, a port that asks nobody who they are is for this machine alone: set %s to 127.0.0.1, or let others in by their certificates, with --port and --client-ca-file", open.where)
+			l.fail(open.setting, fmt.Sprint(open.port), "without a cluster, a port without authentication is for this machine alone: set %s to 127.0.0.1, or let others in by their certificates, with --port and --client-ca-file", open.where)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (l *loader) access(a *API, inCluster bool) {
 			return
 		}
 		if a.Anonymous {
-			l.fail("authentication.anonymous.enabled", "true", "whoever reaches port %d could run commands on this machine: set it to false", a.Port)
+			l.fail("authentication.anonymous.enabled", "true", "every client that reaches port %d could run commands on this machine: set it to false", a.Port)
 		}
 		if a.ClientCA == "" {
 			l.fail("--port (port)", port, "without a cluster, clients are known by their certificates: name the file of their CA with --client-ca-file (authentication.x509.clientCAFile), or give no port")
@@ -145,7 +145,7 @@ func (l *loader) access(a *API, inCluster bool) {
 		return
 	}
 	if a.ClientCA == "" && !a.Tokens && !a.Anonymous {
-		l.fail("--port (port)", port, "nobody could ever get in: name a CA of clients with --client-ca-file (authentication.x509.clientCAFile), or set authentication.webhook.enabled to true")
+		l.fail("--port (port)", port, "no client could be authenticated: name a CA of clients with --client-ca-file (authentication.x509.clientCAFile), or set authentication.webhook.enabled to true")
 	}
 	l.warnOfOpenPort(a)
 }
@@ -153,7 +153,7 @@ func (l *loader) access(a *API, inCluster bool) {
 func (l *loader) warnOfOpenPort(a *API) {
 	if a.Anonymous && a.AlwaysAllow && !a.Address.IsLoopback() {
 		l.warnings = append(l.warnings, fmt.Sprintf(
-			"anonymous requests are let in and everything is allowed: whoever reaches port %d can run commands on this machine as root. Set authentication.anonymous.enabled to false", a.Port))
+			"anonymous requests are let in and everything is allowed: every client that reaches port %d can run commands on this machine as root. Set authentication.anonymous.enabled to false", a.Port))
 	}
 }
 

@@ -110,7 +110,7 @@ func TestAPortWithoutAWatchIsRefused(t *testing.T) {
 		"everybody's":        {flags: Flags{Port: 10250, ClientCA: "/ca", Anonymous: new(true)}, want: "authentication.anonymous.enabled"},
 		"of no cluster":      {flags: Flags{Port: 10250, ClientCA: "/ca", TokenWebhook: new(true)}, want: "--kubeconfig"},
 		"rights of nobody":   {flags: Flags{AuthorizationMode: "Webhook"}, want: "--kubeconfig"},
-		"one for nobody":     {flags: Flags{Kubeconfig: "/k", TokenWebhook: new(false)}, want: "nobody could ever get in"},
+		"one for nobody":     {flags: Flags{Kubeconfig: "/k", TokenWebhook: new(false)}, want: "no client could be authenticated"},
 		"an unknown mode":    {flags: Flags{AuthorizationMode: "RBAC"}, want: "AlwaysAllow"},
 		"no port":            {flags: Flags{Port: 70000}, want: "not a port"},
 		"a negative port":    {flags: Flags{HealthzPort: new(-1)}, want: "0 for none"},

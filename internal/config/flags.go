@@ -78,7 +78,7 @@ func (f *Flags) addAPI(set *pflag.FlagSet) {
 	set.StringVar(&f.Address, "address", "", "address on which the node answers others (default \"0.0.0.0\")")
 	set.IntVar(&f.Port, "port", 0, "port on which the node answers others, by HTTPS (default: 10250 in a cluster, and none without one)")
 	set.IntVar(&f.ReadOnlyPort, "read-only-port", 0, "port on which everybody may read, by plain HTTP (default: none)")
-	set.Func("healthz-port", "port on loopback that tells whether the agent is well; 0 for none (default: 10248 in a cluster and for the default root directory, none for others)", func(text string) error {
+	set.Func("healthz-port", "port on loopback that reports whether the agent is healthy; 0 for none (default: 10248 in a cluster and for the default root directory, none for others)", func(text string) error {
 		n, err := strconv.Atoi(text)
 		f.HealthzPort = &n
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // The settings of the last run stay in the root directory, so that `berth down`
-// knows without being told what there is to stop. Secrets are not among them: it asks
+// knows without flags what there is to stop. Secrets are not among them: it asks
 // for no manifests.
 
 func settingsPath(root string) string { return FindStateFile(root, settingsFile) }

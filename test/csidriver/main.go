@@ -11,7 +11,7 @@
 // made for a pod goes with it. A volume that is wanted as a device is the device that its
 // attribute "device" names.
 //
-// With -group, the driver wants to be told for which group it mounts, and does nothing
+// With -group, the driver asks for the group that it mounts for, and does nothing
 // about it; its log says so. With -news, each NodePublishVolume makes a new file "news" in
 // the volume that only root can read: its first line is how often that was, and the rest
 // are the tokens that came with it.

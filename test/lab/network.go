@@ -44,7 +44,7 @@ func plugIn(plane, node *netns.Namespace, number int) error {
 	)
 }
 
-// showWay tells a machine where the pods of a node are.
+// showWay shows a machine where the pods of a node are.
 func showWay(machine *netns.Namespace, number int) error {
 	return all(machine, "ip route add "+podRange(number)+" via "+address(number))
 }

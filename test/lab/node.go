@@ -58,7 +58,7 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 	root := filepath.Join(l.config.Dir, c.Name)
 	switch {
 	case c.Name == "" || c.Name == planeDir || slices.ContainsFunc(l.nodes, func(n *Node) bool { return n.Name == c.Name }):
-		return nil, errors.New("a name is needed that nobody has")
+		return nil, errors.New("a name is needed that no other node has")
 	case len(root) > maxRoot:
 		return nil, fmt.Errorf("folder %s is too long for unix sockets: it has %d bytes and may have %d", root, len(root), maxRoot)
 	}

@@ -58,7 +58,7 @@ func (ns *Namespace) Name() string { return ns.name }
 // Path is where the namespace is mounted.
 func (ns *Namespace) Path() string { return ns.path }
 
-// Processes tells which processes are in the namespace.
+// Processes returns the processes that are in the namespace.
 func (ns *Namespace) Processes() ([]int, error) {
 	out, err := exec.Command("ip", "netns", "pids", ns.name).CombinedOutput()
 	if err != nil {

@@ -36,7 +36,7 @@ func moody(ctx context.Context, address, after string) error {
 	return nil
 }
 
-// ask tells by its exit code what the answer was.
+// ask exits with a code that says what the answer was.
 func ask(url string) (int, error) {
 	client := http.Client{Timeout: 5 * time.Second}
 	answer, err := client.Get(url)

@@ -119,7 +119,7 @@ func names(ctx context.Context, args []string) (int, error) {
 	return done(ctx)
 }
 
-// deep makes folders in folders, deeper than a path can tell.
+// deep makes folders in folders, deeper than a path can name.
 func deep(ctx context.Context, args []string) (int, error) {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -283,7 +283,7 @@ func killAll(ctx context.Context, _ []string) (int, error) {
 	}
 	fmt.Println("done")
 	for ctx.Err() == nil {
-		_ = syscall.Kill(-1, syscall.SIGKILL) // an error means that there is nobody
+		_ = syscall.Kill(-1, syscall.SIGKILL) // an error means that there is no process
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
@@ -327,7 +327,7 @@ func escaped(ctx context.Context, args []string) (int, error) {
 	return 1, nil
 }
 
-// callOneself runs this program under another name, with arguments: for whoever looks at the
+// callOneself runs this program under another name, with arguments: for readers of the
 // processes of the machine it is that program.
 func callOneself(_ context.Context, args []string) (int, error) {
 	name := args[0]

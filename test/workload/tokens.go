@@ -12,8 +12,8 @@ import (
 )
 
 // watchTokens notes each token that appears in one of the files: the time in
-// nanoseconds, and what the token says of itself. Nobody can use it without its
-// signature, which is not told.
+// nanoseconds, and what the token says of itself. It can't be used without its
+// signature, which is not printed.
 func watchTokens(ctx context.Context, paths []string) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

@@ -200,7 +200,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return fmt.Errorf("berth is not running on %s (no socket at %s): start it with 'berth run', or give its root with --root-dir", c.rootDir, c.socket)
 	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("berth is not running on %s (nobody answers at %s): start it with 'berth run', or give its root with --root-dir", c.rootDir, c.socket)
+		return fmt.Errorf("berth is not running on %s (no answer at %s): start it with 'berth run', or give its root with --root-dir", c.rootDir, c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("you may not talk to %s: use root, or join group %s", c.socket, api.Group)
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -91,7 +91,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		l.SetUnlinkOnClose(false)
 		_ = l.Close()
 		_, err = newClient(t, root).Version(t.Context())
-		wantError(t, err, "berth is not running on "+root, "nobody answers", "'berth run'")
+		wantError(t, err, "berth is not running on "+root, "no answer at", "'berth run'")
 	})
 	t.Run("not allowed", func(t *testing.T) {
 		refused := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", os.ErrPermission)}
@@ -110,7 +110,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a refusal is told in the server's words", func(t *testing.T) {
+	t.Run("a refusal is reported in the server's words", func(t *testing.T) {
 		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "pod \"x\" not found", http.StatusNotFound)
 		})
@@ -182,7 +182,7 @@ func TestWatchEnds(t *testing.T) {
 		err := serve(t, events).Watch(t.Context(), Filter{}, func(api.Event) error { received++; return nil })
 		wantError(t, err, "stopped")
 		if received != 1 {
-			t.Errorf("told %d events, want 1", received)
+			t.Errorf("reported %d events, want 1", received)
 		}
 	})
 	t.Run("when its context does", func(t *testing.T) {

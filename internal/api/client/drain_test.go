@@ -32,7 +32,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("asked %s, want %s", asked, want)
 	}
 	if len(received) != 2 || received[0].Pods != 2 || received[1].Pod != "default/web" || received[1].Seconds != 1.5 {
-		t.Errorf("told %+v", received)
+		t.Errorf("reported %+v", received)
 	}
 
 	end = `{"step":"FAILED","error":"it was undone"}`

@@ -30,7 +30,7 @@ func TestEvents(t *testing.T) {
 	err = c.WatchEvents(t.Context(), f, func(e api.Event) error { received = append(received, e); return nil })
 	wantError(t, err, "the watch ended because berth", "stopped")
 	if len(received) != 2 || received[0].Event.Reason != "Started" || received[1].Type != api.Synced {
-		t.Errorf("told %+v", received)
+		t.Errorf("reported %+v", received)
 	}
 	if want := "/v1/events?namespace=x&pod=web&uid=u&watch=1"; asked != want {
 		t.Errorf("asked %s, want %s", asked, want)

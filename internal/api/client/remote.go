@@ -219,7 +219,7 @@ func (n *RemoteNode) unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &unknown):
-		return fmt.Errorf("nobody whom this machine trusts has signed the certificate of %s: say who did with --certificate-authority (%w)", n.name, err)
+		return fmt.Errorf("the certificate of %s is signed by no authority that this machine trusts: name its authority with --certificate-authority (%w)", n.name, err)
 	case errors.As(err, &another):
 		return fmt.Errorf("the certificate of %s does not have that name: give the one that it has, which mostly is the name of the node (%w)", n.name, err)
 	}

@@ -79,7 +79,7 @@ func TestChangesBecomeEvents(t *testing.T) {
 		{"one changed", pod.Changes{Pods: []*v1.Pod{changed}}, []string{"MODIFIED b"}},
 		{"what went comes first", pod.Changes{Pods: []*v1.Pod{c}, Gone: []pod.UID{a.UID}, Refused: []pod.Refusal{bad}, NewRefusals: true}, []string{"DELETED a", "ADDED c", "REFUSED no name"}},
 		{"others do not matter", pod.Changes{Pods: []*v1.Pod{elsewhere}, Gone: []pod.UID{"never seen"}}, nil},
-		{"the refusals are not told", pod.Changes{}, nil},
+		{"the refusals are not sent", pod.Changes{}, nil},
 		{"they are gone", pod.Changes{NewRefusals: true}, []string{"RESOLVED no name"}},
 	} {
 		var got []string

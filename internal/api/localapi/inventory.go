@@ -98,7 +98,7 @@ func (s *Server) waterfall(r *http.Request) (any, *problem) {
 	}
 	w, ok := s.waterfalls.Waterfall(p.UID)
 	if !ok {
-		return nil, problemf(http.StatusNotFound, "how pod %s started is not known: either nobody has begun with it yet, or it was up before the agent was started. "+
+		return nil, problemf(http.StatusNotFound, "how pod %s started is not known: either it was not begun with yet, or it was up before the agent was started. "+
 			"The agent keeps the first start of each pod in memory, and a restarted one knows of none before it, nor of containers that are restarted later", pod.Ref(p))
 	}
 	return w, nil

@@ -41,7 +41,7 @@ func (s *Server) list(f find.Filter) (*api.List, *problem) {
 	return list, nil
 }
 
-// serveWatch tells the pods, and then what changes of them. It looks only at what changed:
+// serveWatch sends the pods, and then their changes. It looks only at what changed:
 // many watchers and many pods must not be many times many comparisons.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, f find.Filter) *problem {
 	var was sent

@@ -35,7 +35,7 @@ func (p PullProgress) addProgress(pods []*v1.Pod) {
 	}
 }
 
-// withProgress returns the pod, or a copy whose waiting containers tell the progress of their pulls.
+// withProgress returns the pod, or a copy whose waiting containers show the progress of their pulls.
 func withProgress(p *v1.Pod, progress func(image string) string) *v1.Pod {
 	shown := p
 	lists := func(p *v1.Pod) []*[]v1.ContainerStatus {

@@ -173,12 +173,12 @@ func TestASlowWatcherBlocksNoOtherAndMissesNothing(t *testing.T) {
 			continue
 		}
 		if e.Pod.Generation < last {
-			t.Fatalf("told generation %d after %d", e.Pod.Generation, last)
+			t.Fatalf("reported generation %d after %d", e.Pod.Generation, last)
 		}
 		last = e.Pod.Generation
 	}
 	if events > 50 {
-		t.Errorf("%d events for %d changes, want them told as few", events, changes)
+		t.Errorf("%d events for %d changes, want them reported as few", events, changes)
 	}
 }
 

@@ -91,7 +91,7 @@ func (c *clientCA) user(chain []*x509.Certificate) (user, error) {
 		return user{}, fmt.Errorf("the client's certificate is not good: %w", err)
 	}
 	if own.Subject.CommonName == "" {
-		return user{}, errors.New("the client's certificate names nobody")
+		return user{}, errors.New("the client's certificate has no common name")
 	}
 	return user{Name: own.Subject.CommonName, Groups: append(append([]string{}, own.Subject.Organization...), groupAuthenticated)}, nil
 }

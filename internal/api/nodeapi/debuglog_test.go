@@ -71,7 +71,7 @@ func TestAClientThatGoesIsNoError(t *testing.T) {
 	must(t, tcp.SetLinger(0))
 	must(t, conn.Close())
 	// then that is a detail
-	await(t, "it is told", func() bool { return strings.Contains(log.String(), "connection reset by peer") })
+	await(t, "it is logged", func() bool { return strings.Contains(log.String(), "connection reset by peer") })
 	for line := range strings.Lines(log.String()) {
 		if !strings.Contains(line, " level=DEBUG ") {
 			t.Errorf("it says %s", line)

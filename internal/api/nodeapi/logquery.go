@@ -181,7 +181,7 @@ func (a *API) serveLogQuery(w http.ResponseWriter, r *http.Request, root *os.Roo
 	}
 }
 
-// splitByJournal tells the services with entries in the journal from the others, which may have log files.
+// splitByJournal separates the services with entries in the journal from the others, which may have log files.
 func (a *API) splitByJournal(ctx context.Context, services []string) (inJournal, inFiles []string) {
 	var units bytes.Buffer
 	if a.Journal == nil || a.Journal(ctx, &units, "--field", "_SYSTEMD_UNIT") != nil {

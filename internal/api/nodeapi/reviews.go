@@ -88,7 +88,7 @@ func bearer(header string) (string, bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != "" && len(token) <= maxTokenBytes
 }
 
-var errUnknownToken = errors.New("the token is nobody's")
+var errUnknownToken = errors.New("the token is not valid")
 
 func (t *tokens) user(ctx context.Context, token string, from netip.Addr) (user, error) {
 	key := sha256.Sum256([]byte(token))

@@ -83,7 +83,7 @@ func (a *API) Serve(ctx context.Context, l Listeners) error {
 	servers := map[net.Listener]*http.Server{}
 	if l.Secure != nil {
 		if a.access == nil || a.TLS.GetCertificate == nil {
-			return errors.Join(errors.New("node API: a port for HTTPS needs Access and TLS: nobody is let in without"), l.Close())
+			return errors.Join(errors.New("node API: a port for HTTPS needs Access and TLS: no client could be authenticated"), l.Close())
 		}
 		servers[tls.NewListener(newBoundedListener(l.Secure, a.Limits), a.tlsConfig())] = a.server(ctx, a.guardedMux())
 	}

@@ -117,7 +117,7 @@ func TestTheRuntimeDoesNotLearnTheToken(t *testing.T) {
 	must(t, err)
 	must(t, e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("x"), Stdout: io.Discard}))
 	if h := <-w.runtime.headers; h.Get("Authorization") != "" || h.Get("Upgrade") == "" {
-		t.Errorf("it is told %v", h)
+		t.Errorf("it got %v", h)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestPortsOfAPod(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Errorf("%s: nobody told the client", name)
+			t.Errorf("%s: the client got no answer", name)
 		}
 	}
 }

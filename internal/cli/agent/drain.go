@@ -32,7 +32,7 @@ Each pod has the time to stop that it asks for. The command ends when all have s
 have not when --timeout is over, it fails and names them. It can be run again.
 
 Pods of a folder or a URL run again after --undo. Those of an API server have failed, and are
-replaced by whoever made them; 'kubectl drain' moves them away beforehand.`,
+replaced by their controllers; 'kubectl drain' moves them away beforehand.`,
 		Example: `  berth drain && reboot
   berth drain --grace-period-seconds 10 --timeout 1m
   berth drain --undo`,

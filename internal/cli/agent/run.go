@@ -27,7 +27,7 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
-		Long: `Run takes pods from a folder or a URL and keeps their containers running until it is told to stop.
+		Long: `Run takes pods from a folder or a URL and keeps their containers running until it is stopped.
 
 Without --container-runtime-endpoint it starts a containerd of its own below the root
 directory. Containers and that containerd outlive the agent: stop it, upgrade it and start

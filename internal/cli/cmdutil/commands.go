@@ -45,7 +45,7 @@ may the members of group "berth" if there is such a group.`,
 	get := newVerb("get", "Show what runs on this machine, and what happened to it",
 		"berth can't get %q: it can get pods, events, node, images and volumes",
 		"say what to get: pods, events, node, images or volumes, as in 'berth get pods'")
-	describe := newVerb("describe", "Tell all about a pod or this node",
+	describe := newVerb("describe", "Show all about a pod or this node",
 		"berth can't describe %q: it can describe pods and the node, as in 'berth describe pod POD'",
 		"say what to describe: 'berth describe pod POD' or 'berth describe node'")
 	top := newVerb("top", "Show what pods and this node use of the machine",

@@ -91,7 +91,7 @@ func explainLocalOnly(cmd *cobra.Command, err error) string {
 	if !ok || !slices.Contains(append(credentialFlags(), flagServer), unknown.GetSpecifiedName()) {
 		return ""
 	}
-	text := fmt.Sprintf("a node does not tell over the network what '%s' needs: run it on the machine itself, as in 'ssh NODE %[1]s'", cmd.CommandPath())
+	text := fmt.Sprintf("the node API does not have what '%s' needs: run it on the machine itself, as in 'ssh NODE %[1]s'", cmd.CommandPath())
 	if other := clusterCommand(cmd.CommandPath()); other != "" {
 		text += fmt.Sprintf(", or ask the cluster with '%s'", other)
 	}

@@ -20,10 +20,10 @@ func newGCCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Remove images that nobody needs",
+		Short: "Remove images that are not in use",
 		Long: `Gc does at once what the agent does every few minutes: if the disk of the images is fuller than
 imageGCHighThresholdPercent, it removes images until it is down to imageGCLowThresholdPercent; and it removes
-those that nobody used for longer than imageMaximumGCAge. What was not used for longest goes first. An image
+those that were not used for longer than imageMaximumGCAge. The image that was not used for longest goes first. An image
 of a pod never goes, nor a pinned one, nor one whose archive is in the folder of images.
 
 With --all, all images go that can be spared. With --dry-run, it only says what would go, and why.`,

@@ -105,7 +105,7 @@ func newImageRemoveCommand() *cobra.Command {
 		Aliases: []string{"remove"},
 		Short:   "Remove images that no pod uses",
 		Long: `Rm removes images. An image goes with all of its names: container runtimes can't take away
-one of them. Those that went along are told.`,
+one of them. Those that went along are printed.`,
 		Example:           "  berth image rm localhost/app:1",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,

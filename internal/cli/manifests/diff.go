@@ -35,7 +35,7 @@ Any edit of a pod makes another pod of it: the one that runs is stopped, and the
 pod whose manifest gives it a metadata.uid is altered in place. A folder is taken as all that there is to
 be: pods that are not in it would be removed. A single manifest says nothing of other pods.
 
-The exit code is 0 if nothing would change, 1 if something would, and 2 if that can't be told or a
+The exit code is 0 if nothing would change, 1 if something would, and 2 if that can't be known or a
 manifest would be refused.`,
 		Example: `  berth diff -f ./manifests
   berth diff -f web.yaml`,

@@ -22,8 +22,8 @@ func newDescribeNodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "node",
 		Aliases: []string{"nodes", "no"},
-		Short:   "Tell all about this machine as a node",
-		Long: `Tell what this machine has for pods, whether it can run them, and which pods have how much of it.
+		Short:   "Show all about this machine as a node",
+		Long: `Show what this machine has for pods, whether it can run them, and which pods have how much of it.
 It needs no cluster.`,
 		Example:           `  berth describe node`,
 		Args:              cmdutil.NoArgs,

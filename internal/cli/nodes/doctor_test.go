@@ -25,7 +25,7 @@ func TestTheDoctorLooksAtThePortsOfTheRoot(t *testing.T) {
 	}{
 		"another root":              {other, "", nil},
 		"another root in a cluster": {other, "/etc/kubeconfig", []int{10250, 10248}},
-		"one that was told":         {ran, "", []int{1234}},
+		"one that answered":         {ran, "", []int{1234}},
 	} {
 		found, err := agentPorts(test.root, test.kubeconfig)
 		mustDo(t, err)

@@ -22,7 +22,7 @@ func newTopNodeCommand() *cobra.Command {
 		Aliases: []string{"nodes", "no"},
 		Short:   "Show what is used of this machine",
 		Long: `Show how much is used of this machine by all that runs on it, and how much that is of what pods may have,
-which is not told over the network.`,
+which the node API does not have.`,
 		Example:           `  berth top node`,
 		Args:              cmdutil.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

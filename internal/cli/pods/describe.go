@@ -27,8 +27,8 @@ func newDescribePodCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pod POD",
 		Aliases: []string{"pods", "po"},
-		Short:   "Tell all about a pod, and what happened to it",
-		Long: `Tell what a pod is to be, what became of it, and what happened to it on the way.
+		Short:   "Show all about a pod, and what happened to it",
+		Long: `Show what a pod is to be, what became of it, and what happened to it on the way.
 
 POD is the full name of a pod, or its name in the manifest, without the name of the node.`,
 		Example: `  berth describe pod hello
@@ -110,8 +110,8 @@ func describe(p *v1.Pod, recorded []v1.Event, more details, now time.Time) strin
 	}
 	printers.WriteOutline(&b, []printers.Entry{printers.NewEntry("QoS Class", printers.OrNone(string(p.Status.QOSClass)))})
 	if more.remote {
-		untold := fmt.Sprintf("<not told over the network: see 'kubectl describe pod %s -n %s', or 'berth describe pod' on the machine>", p.Name, p.Namespace)
-		printers.WriteOutline(&b, []printers.Entry{printers.NewEntry("Events", untold)})
+		hint := fmt.Sprintf("<not in the node API: see 'kubectl describe pod %s -n %s', or 'berth describe pod' on the machine>", p.Name, p.Namespace)
+		printers.WriteOutline(&b, []printers.Entry{printers.NewEntry("Events", hint)})
 		return b.String()
 	}
 	events.WriteDescription(&b, recorded, now)

@@ -43,7 +43,7 @@ func newGetPodsCommand() *cobra.Command {
 		Long: `Show pods, of all namespaces unless one is given.
 
 NAME is the full name of a pod, or its name in the manifest, without the name of the node.
-Manifests that were refused are told on stderr, with the file, the line and the reason.`,
+Manifests that were refused are printed on stderr, with the file, the line and the reason.`,
 		Example: `  berth get pods
   berth get pods -o wide
   berth get pods hello -o yaml
@@ -135,7 +135,7 @@ func (g *getter) watch(remote *cmdutil.RemoteFlags, f client.Filter) error {
 	case err != nil:
 		return err
 	case isRemote:
-		return cmdutil.UsageError(g.cmd, "a node does not tell of changes over the network: leave out --watch, or watch the cluster with 'kubectl get pods -A -w --field-selector spec.nodeName=NODE'")
+		return cmdutil.UsageError(g.cmd, "the node API can't be watched: leave out --watch, or watch the cluster with 'kubectl get pods -A -w --field-selector spec.nodeName=NODE'")
 	}
 	return cmdutil.WithClient(g.cmd, func(ctx context.Context, c *client.Client) error {
 		return cmdutil.UntilInterrupted(c.Watch(ctx, f, g.handle))

@@ -69,7 +69,7 @@ func TestACertificateIsRenewedBeforeItExpires(t *testing.T) {
 		time.Sleep(life * 22 / 100)
 		second := j.Certificate()
 		if second == first || j.changes.Load() != 1 {
-			t.Fatalf("it was not renewed: told %d times", j.changes.Load())
+			t.Fatalf("it was not renewed: reported %d times", j.changes.Load())
 		}
 		if j.askedAs.Load() == nil {
 			t.Error("it was not asked for with the one before")

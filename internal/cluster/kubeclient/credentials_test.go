@@ -233,7 +233,7 @@ func newPipeServer(t *testing.T) *pipeServer {
 	t.Cleanup(func() {
 		_ = web.Close()
 		<-ended
-		time.Sleep(time.Minute) // nobody listens to a last word in a pipe, and it is given up in seconds
+		time.Sleep(time.Minute) // the pipe has no reader, and the program is given up in seconds
 	})
 	return s
 }

@@ -63,7 +63,7 @@ func TestTheTimeOfATransitionStays(t *testing.T) {
 		t.Fatalf("transitions %v", changed)
 	}
 	if reason, message := eventFor("box", changed[0]); reason != "NodeNotReady" || message != "Node box status is now: NodeNotReady" {
-		t.Errorf("told as %s: %s", reason, message)
+		t.Errorf("reported as %s: %s", reason, message)
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *Reporter) readMachine() {
 	r.setFacts(facts)
 	r.mu.Unlock()
 	if first && err != nil {
-		r.config.Log.Warn("this machine does not tell everything about itself", "err", err)
+		r.config.Log.Warn("some facts about this machine can't be read", "err", err)
 	}
 	if first && addressErr != nil {
 		r.config.Log.Warn("the addresses of this machine are not known", "err", addressErr)
@@ -51,7 +51,7 @@ func (r *Reporter) readRuntime(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		r.config.Log.Debug("the runtime does not tell about itself", "err", err)
+		r.config.Log.Debug("the runtime does not report its version", "err", err)
 		return r.facts.Runtime.Name != ""
 	}
 	facts := r.facts

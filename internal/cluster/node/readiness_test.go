@@ -129,17 +129,17 @@ func TestARuntimeIsAskedAtOnceWhenSomethingHintsAtAChange(t *testing.T) {
 		p := startReadiness(t)
 		after(time.Minute)
 		if shown, asked := p.take(); shown != "" || asked != 13 {
-			t.Errorf("asked %d times, told %q", asked, shown)
+			t.Errorf("asked %d times, reported %q", asked, shown)
 		}
 		p.becomes(true, func() { p.says.Network = errors.New("no plugin") })
 		synctest.Wait()
 		if shown, _ := p.take(); shown != "network: no plugin" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		p.becomes(true, func() { p.says.Network = nil })
 		synctest.Wait()
 		if shown, _ := p.take(); shown != "network: no plugin, network ready" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		// Calm returns soon.
 		after(time.Minute)
@@ -160,7 +160,7 @@ func TestARuntimeThatNoticesLaterThanWeDoIsAskedAgainSoon(t *testing.T) {
 		p.becomes(false, func() { p.says.Network = errors.New("no plugin") })
 		after(50 * time.Millisecond)
 		if shown, _ := p.take(); shown != "network: no plugin" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestARuntimeThatIsRestartedMakesNoNodeUnready(t *testing.T) {
 		p.becomes(true, func() { p.silent = nil })
 		after(time.Minute)
 		if shown, asked := p.take(); shown != "" || asked > 50 {
-			t.Errorf("asked %d times, told %q", asked, shown)
+			t.Errorf("asked %d times, reported %q", asked, shown)
 		}
 	})
 }
@@ -190,18 +190,18 @@ func TestARuntimeThatStaysAwayIsNotReady(t *testing.T) {
 				p.becomes(true, func() { away(p) })
 				after(9 * time.Second)
 				if shown, _ := p.take(); shown != "" {
-					t.Errorf("told too early: %q", shown)
+					t.Errorf("reported too early: %q", shown)
 				}
 				after(2 * time.Second)
 				shown, _ := p.take()
 				if !strings.HasPrefix(shown, "runtime: ") || strings.Contains(shown, "network") {
-					t.Errorf("told %q", shown)
+					t.Errorf("reported %q", shown)
 				}
 				// The runtime comes back, without a hint.
 				p.becomes(false, func() { p.silent, p.hangs = nil, false })
 				after(12 * time.Second)
 				if now, _ := p.take(); now != shown+", runtime ready" {
-					t.Errorf("told %q", now)
+					t.Errorf("reported %q", now)
 				}
 				if lines := p.log.take(); len(lines) != 2 {
 					t.Errorf("logged %q", lines)
@@ -217,21 +217,21 @@ func TestARuntimeThatHangsAtOneCallIsNotReady(t *testing.T) {
 		p.becomes(false, func() { p.calls = []HungCall{{Name: "ListContainers", Since: time.Now()}} })
 		after(55 * time.Second)
 		if shown, _ := p.take(); shown != "" {
-			t.Errorf("told too early: %q", shown)
+			t.Errorf("reported too early: %q", shown)
 		}
 		after(10 * time.Second)
 		if shown, _ := p.take(); shown != "runtime: ListContainers has not answered for 1m0s" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		// It says for how long, in steps.
 		after(2 * time.Minute)
 		if shown, _ := p.take(); !strings.HasSuffix(shown, "for 1m0s, runtime: ListContainers has not answered for 2m0s, runtime: ListContainers has not answered for 3m0s") {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		p.becomes(false, func() { p.calls = nil })
 		after(5 * time.Second)
 		if shown, _ := p.take(); !strings.HasSuffix(shown, "3m0s, runtime ready") {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		if lines := p.log.take(); len(lines) != 2 {
 			t.Errorf("logged %q", lines)
@@ -248,7 +248,7 @@ func TestARuntimeThatHangsAtAllNamesTheCall(t *testing.T) {
 		})
 		after(12 * time.Second)
 		if shown, _ := p.take(); shown != "runtime: Status has not answered for 10s" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 	})
 }
@@ -259,16 +259,16 @@ func TestASyncLoopThatIsStuckMakesTheNodeUnready(t *testing.T) {
 		p.becomes(false, func() { p.stuck = true })
 		after(55 * time.Second)
 		if shown, _ := p.take(); shown != "" {
-			t.Errorf("told too early: %q", shown)
+			t.Errorf("reported too early: %q", shown)
 		}
 		after(15 * time.Second)
 		if shown, _ := p.take(); shown != "loop: it has not gone round for 1m0s" {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		p.becomes(false, func() { p.stuck = false })
 		after(10 * time.Second)
 		if shown, _ := p.take(); !strings.HasSuffix(shown, "1m0s, loop ready") {
-			t.Errorf("told %q", shown)
+			t.Errorf("reported %q", shown)
 		}
 		if lines := p.log.take(); len(lines) != 2 {
 			t.Errorf("logged %q", lines)

@@ -86,7 +86,7 @@ func TestBuildIsAllThatAClusterExpects(t *testing.T) {
 	}
 }
 
-// A kubelet that was here before handed out devices. Nobody does that any more.
+// A kubelet that was here before handed out devices. berth does not.
 func TestDevicesOfAnotherKubeletAreNotOffered(t *testing.T) {
 	for version, want := range map[string]int64{"v1.36.3": 0, "v1.36.3+berth-0.4": 8, "": 8} {
 		shown := v1.NodeStatus{Capacity: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}

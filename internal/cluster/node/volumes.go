@@ -84,7 +84,7 @@ func (r *Reporter) Attached(ctx context.Context, volume v1.UniqueVolumeName) (bo
 		}
 		r.mu.Lock()
 		if err := ctx.Err(); err != nil {
-			return false, fmt.Errorf("tell the API server that the volume is in use: %w", err)
+			return false, fmt.Errorf("report to the API server that the volume is in use: %w", err)
 		}
 	}
 	return r.node != nil && slices.ContainsFunc(r.node.Status.VolumesAttached, func(a v1.AttachedVolume) bool { return a.Name == volume }), nil

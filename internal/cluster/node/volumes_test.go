@@ -77,7 +77,7 @@ func TestAVolumeThatIsTakenOffAndPutBackIsShownAgainFirst(t *testing.T) {
 		if attached, err := b.Attached(ctx, "a"); attached || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(attached, err)
 		}
-		if _, err := b.Attached(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "tell the API server") {
+		if _, err := b.Attached(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "report to the API server") {
 			t.Error("it waits for ever:", err)
 		}
 		b.fails(nil)

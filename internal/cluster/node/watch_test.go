@@ -96,7 +96,7 @@ func TestAWatchReportsFieldsThatOthersRead(t *testing.T) {
 	})
 }
 
-// Somebody writes our conditions, as the controller of nodes does.
+// Another client writes our conditions, as the controller of nodes does.
 func TestAWatchReportsAnOverwrittenStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := startWatching(t, newCluster(t))
@@ -129,7 +129,7 @@ func TestAWatchThatIsBrokenOffIsBegunAgain(t *testing.T) {
 	})
 }
 
-// Nobody else would notice for a while: the lease is there.
+// No controller would notice for a while: the lease is there.
 func TestWhatHappenedBetweenTwoWatchesIsNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -185,7 +185,7 @@ func (w *writer) build() *v1.Node {
 func (w *writer) register(ctx context.Context, before *v1.Node) error {
 	built := w.build()
 	if w.config.DontRegister {
-		return fmt.Errorf("node %s is not there and berth was told not to register it: make it, or allow it to register", built.Name)
+		return fmt.Errorf("node %s does not exist, and registerNode is false: create it, or set registerNode to true", built.Name)
 	}
 	node, err := w.config.Client.CoreV1().Nodes().Create(ctx, built, metav1.CreateOptions{})
 	if err != nil {

@@ -155,7 +155,7 @@ func TestAShutdownIsHeldUpUntilThePodsHaveStopped(t *testing.T) {
 		}
 		w.expect(t, "0s stop web in 20", "7s stop dns in 10")
 		if _, err := os.Stat(dropIn); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("logind was told to wait for longer than it must: %v", err)
+			t.Errorf("logind is configured to wait for longer than it must: %v", err)
 		}
 	})
 }

@@ -56,7 +56,7 @@ var fields = map[string]State{
 	"preloadedImagesVerificationAllowlist":   inEffect,
 	"serializeImagePulls":                    inEffect,
 	"maxParallelImagePulls":                  inEffect,
-	"volumeStatsAggPeriod":                   noEffect("volumes are measured when somebody asks, and the result is cached"),
+	"volumeStatsAggPeriod":                   noEffect("volumes are measured on request, and the result is cached"),
 
 	"kubeletCgroups":         inEffect,
 	"systemCgroups":          noEffect("processes of the system are not moved to another cgroup"),

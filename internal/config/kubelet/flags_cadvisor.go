@@ -18,7 +18,7 @@ var cadvisorFlags = []Flag{
 	{Name: "global-housekeeping-interval", Type: "duration", Default: "1m0s", Usage: "time between two cleanups of measurements", State: ofCAdvisor},
 	{
 		Name: "housekeeping-interval", Type: "duration", Default: "10s", Usage: "time between two measurements of a container",
-		State: noEffect("containers are measured when somebody asks"),
+		State: noEffect("containers are measured on request"),
 	},
 	{Name: "log-cadvisor-usage", Type: "bool", Default: "false", Usage: "log what measuring costs", State: ofCAdvisor},
 	{Name: "machine-id-file", Type: "string", Default: "/etc/machine-id,/var/lib/dbus/machine-id", Usage: "files with the ID of the machine", State: ofCAdvisor},

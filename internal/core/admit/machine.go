@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // Machine is the machine of the agent. Some facts of it change while the agent runs.
 type Machine struct {
 	Fixed Node // the facts that do not change
-	// Runtime tells what containers can have; it is known once the runtime has come up.
+	// Runtime is what containers can have; it is known once the runtime has come up.
 	Runtime interface {
 		SELinux() bool
 		StrictGroups() bool

@@ -64,7 +64,7 @@ func TestUnsupportedFeatures(t *testing.T) {
 	}
 }
 
-// Somebody may announce what a machine has beside the usual. It is counted like the rest.
+// Another client may add extended resources to the Node. They are counted like the rest.
 func TestResourcesThatTheNodeAnnounces(t *testing.T) {
 	node := Node{InCluster: true, Allocatable: list("cpu", "4", "memory", "1Gi", "pods", "3", "example.com/dongle", "2")}
 	if got := Check(asking("a", "example.com/dongle", "2"), nil, node); got != nil {

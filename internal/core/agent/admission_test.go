@@ -25,7 +25,7 @@ func hasRoomForOne(n *node) {
 	n.machine.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("1")}
 }
 
-// Whoever binds pods to the node reads the end of one as room for the next.
+// A scheduler reads the end of one pod as room for the next.
 func TestAPodThatHasEndedMakesRoomAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())
@@ -59,7 +59,7 @@ func TestAPodThatEndedBeforeTheAgentCameTakesNoRoom(t *testing.T) {
 	})
 }
 
-// Somebody else may say that a pod has ended. It is stopped then, and has its room until
+// Another client may say that a pod has ended. It is stopped then, and has its room until
 // that is done.
 func TestAPodThatRunsTakesRoomWhateverOthersSay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAPodThatIsBeingEndedKeepsItsRoomWhileItRuns(t *testing.T) {
 	})
 }
 
-// Nobody gains by the end of one that has ended.
+// No pod gains by the end of one that has ended.
 func TestAPodThatHasEndedIsNotPreempted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())

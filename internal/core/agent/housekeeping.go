@@ -16,7 +16,7 @@ type leftovers struct {
 }
 
 // housekeep starts a search for orphans. There is none before every source has sent a snapshot and
-// the runtime was listed: until then an orphan can't be told from a desired pod. The search takes
+// the runtime was listed: until then an orphan can't be distinguished from a desired pod. The search takes
 // time, so it runs beside the loop, one at a time.
 func (a *Agent) housekeep(group *run.Group) {
 	if a.sweeping || a.heldAtStart == nil || !a.allReady() {
@@ -75,7 +75,7 @@ func (a *Agent) handleLeftovers(l leftovers) {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
 		if !wanted && !alive && !a.keepUnreadable(o) {
-			a.Log.Info("found a pod that nobody wants; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
+			a.Log.Info("found a pod that no source has; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
 				a.Metrics.Orphaned()
 			}

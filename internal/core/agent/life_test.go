@@ -263,7 +263,7 @@ func (l *lived) expectNothingOld(first string) {
 	}
 	fall, ok := l.watcher.Waterfall("u")
 	if !ok || !fall.Done || fall.Seen.Before(l.began.Truncate(time.Second)) {
-		t.Errorf("the start is told as %+v", fall)
+		t.Errorf("the start is reported as %+v", fall)
 	}
 	for _, phase := range fall.Phases {
 		if phase.Start.Before(l.began) {
@@ -421,7 +421,7 @@ func TestWhateverEndedALifeTheNextOneRuns(t *testing.T) {
 				}
 				fall, ok := n.watcher.Waterfall("a")
 				if !ok || !fall.Done || fall.Seen.Before(began.Truncate(time.Second)) {
-					t.Errorf("its start is told as %+v", fall)
+					t.Errorf("its start is reported as %+v", fall)
 				}
 			})
 		})

@@ -95,7 +95,7 @@ func TestAPodThatRunsAgainForgetsItsEnd(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		if n.upstream.Published(p.Name).Phase != v1.PodRunning {
-			t.Fatal("nobody was told")
+			t.Fatal("it was not reported")
 		}
 		if got := n.endedBy(p, goesDown); got.Phase != v1.PodFailed || got.Reason != "Terminated" {
 			t.Fatalf("and it can end again: got %+v", got)

@@ -185,7 +185,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// validate tells what is missing in a Config.
+// validate returns an error that names what is missing in a Config.
 func (c *Config) validate() error {
 	if c.Runtime == nil || c.Images == nil || c.Hooks == nil || c.Probes == nil || c.Objects == nil || c.Volumes == nil || c.Slots == nil || c.Log == nil {
 		return errors.New("execute: runtime, images, hooks, probes, objects, volumes, slots and log are required")

@@ -28,7 +28,7 @@ type Slots struct {
 // NewSlots returns n free slots.
 func NewSlots(n int) *Slots { return &Slots{size: n, free: n, queue: queue.New(goesFirst)} }
 
-// Usage tells how many slots are taken and free, and how many pods wait for one.
+// Usage returns how many slots are taken and free, and how many pods wait for one.
 func (s *Slots) Usage() (taken, free, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

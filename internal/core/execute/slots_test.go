@@ -126,7 +126,7 @@ func TestASlotIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Whoever comes, gives up or goes in whatever order: there are never more than n
+// Pods come, give up and go in any order: there are never more than n
 // with a slot, and in the end all of them are free.
 func TestNeverMoreThanTheSlotsThereAre(t *testing.T) {
 	for seed := range uint64(30) {

@@ -146,7 +146,7 @@ func TestAnEraseThatFailedGoesOnWhereItStood(t *testing.T) {
 			n.stopped(p)
 			n.runtime.Fail(call, errors.New("stuck"))
 			if err := n.cleanup(p); err == nil {
-				t.Errorf("%s failed, and nobody was told", call)
+				t.Errorf("%s failed, and it was not reported", call)
 			}
 			if _, ok := n.Reports.Statuses.Get("a"); !ok {
 				t.Error("its status must stay until all is gone")

@@ -22,7 +22,7 @@ import (
 //	edit CONTAINER image=X             its spec changes
 //	drop CONTAINER                     the spec loses it
 //	hostnetwork                        the sandbox must change
-//	orphan                             nobody knows the spec any more
+//	orphan                             no source has the spec any more
 //
 // What happens:
 //
@@ -35,7 +35,7 @@ import (
 //	unstartable CONTAINER [at=T]       the runtime could not start it: it ended and never began
 //	halfmade CONTAINER                 the agent died between create and start
 //	lose CONTAINER                     the runtime forgets its state
-//	collect CONTAINER                  somebody removes the newest dead one of that name
+//	collect CONTAINER                  the newest dead one of that name is removed
 //	twin CONTAINER                     a second one runs beside it
 //	sandbox dies [alone]               and its containers with it, or not
 //	terminate [waves=N] [code=N]       the pod is stopped in the order that is planned: all of it, or so many waves
@@ -55,7 +55,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(string(text), "# ") {
-				t.Error("the first line does not say what is being told")
+				t.Error("the first line does not say what is being reported")
 			}
 			s := &scenario{simulation: newSimulation()}
 			for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {

@@ -4,7 +4,7 @@
 //
 // It asks the packages that decide when it is for real (manifest, merge, admit,
 // plan), so that it can't be of another opinion. It is pure: files are handed to it
-// as bytes, and running pods as the agent tells of them.
+// as bytes, and running pods as the agent reports them.
 package review
 
 import (

@@ -64,7 +64,7 @@ func TestMountsAreShownAsTheyWereMade(t *testing.T) {
 			// An agent that starts anew says the same, and so does the next look.
 			again := test.given.before(got).derive()
 			if raw, err := patchFor(got, again); err != nil || raw != nil {
-				t.Errorf("told again: %s, %v", raw, err)
+				t.Errorf("reported again: %s, %v", raw, err)
 			}
 		})
 	}

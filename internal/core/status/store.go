@@ -72,7 +72,7 @@ func (s *Store) Forget(uid pod.UID) {
 	}
 }
 
-// notify tells watchers and subscribers that the status of a pod changed. The lock is not held
+// notify informs watchers and subscribers that the status of a pod changed. The lock is not held
 // while subscribers are called: they may read the store.
 func (s *Store) notify(uid pod.UID) {
 	s.mu.Lock()

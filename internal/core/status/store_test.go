@@ -53,22 +53,22 @@ func TestAWatcherIsNotifiedOnceAndOnlyOfItsPod(t *testing.T) {
 	s.Set("a", v1.PodStatus{Phase: v1.PodPending})
 	s.Set("a", v1.PodStatus{Phase: v1.PodRunning})
 	if !wasSignalled(changed) || wasSignalled(changed) {
-		t.Error("want to be told exactly once")
+		t.Error("want to be reported exactly once")
 	}
 	if s.Set("b", v1.PodStatus{Phase: v1.PodRunning}); wasSignalled(changed) {
-		t.Error("told of another pod")
+		t.Error("reported another pod")
 	}
 	if s.Set("a", v1.PodStatus{Phase: v1.PodRunning}); wasSignalled(changed) {
-		t.Error("told of a status that is as it was")
+		t.Error("reported a status that is as it was")
 	}
 	if s.Forget("a"); !wasSignalled(changed) {
-		t.Error("not told that a pod is gone")
+		t.Error("not reported that a pod is gone")
 	}
 
 	stop()
 	stop() // once more does no harm
 	if s.Set("a", v1.PodStatus{}); wasSignalled(changed) {
-		t.Error("told after the watch ended")
+		t.Error("reported after the watch ended")
 	}
 	if !wasSignalled(other) {
 		t.Error("the end of one watch ended another")
@@ -92,11 +92,11 @@ func TestASubscriberGetsEachChangeAndMayRead(t *testing.T) {
 	s.Forget("a")
 	s.Forget("a")
 	if want := []string{"a Pending true", "b Running true", "a  false"}; !slices.Equal(notified, want) {
-		t.Errorf("told %q, want %q", notified, want)
+		t.Errorf("reported %q, want %q", notified, want)
 	}
 }
 
-// Whoever passes on what is stored never comes after one who has stored something newer.
+// A subscriber never gets a status after a newer one.
 func TestNoStatusIsSetWhileSubscribersAreNotified(t *testing.T) {
 	s := NewStore()
 	s.WithLock("a", func(v1.PodStatus) { t.Error("there is none") })
@@ -110,6 +110,6 @@ func TestNoStatusIsSetWhileSubscribersAreNotified(t *testing.T) {
 		}
 	})
 	if notified != "1" {
-		t.Errorf("told %q", notified)
+		t.Errorf("reported %q", notified)
 	}
 }

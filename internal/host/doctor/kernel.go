@@ -73,7 +73,7 @@ func kernelFeature(m *Machine, module, option string, lacking State) Finding {
 	case set == "n":
 		return Finding{State: lacking, Found: "the kernel was built without it", Remedy: "use a kernel with " + option}
 	}
-	return warn("this kernel does not tell whether it has it", "modprobe "+module)
+	return warn("this kernel does not show whether it has it", "modprobe "+module)
 }
 
 // canLoad reports whether there is a module for this kernel that is not part of it.

@@ -28,7 +28,7 @@ func checkBridgeFilter(m *Machine) Finding {
 		return warn("traffic between pods does not pass iptables: a pod can't reach itself through its host port", "sysctl -w net.bridge.bridge-nf-call-iptables=1")
 	}
 	if !m.exists("sys/module/br_netfilter") && m.canLoad("br_netfilter") {
-		return warn("it is a module that nobody has loaded: a pod can't reach itself through its host port", "modprobe br_netfilter")
+		return warn("it is a module that is not loaded: a pod can't reach itself through its host port", "modprobe br_netfilter")
 	}
 	f := kernelFeature(m, "br_netfilter", "CONFIG_BRIDGE_NETFILTER", Warn)
 	if f.State == OK {
@@ -102,7 +102,7 @@ func checkPorts(m *Machine) Finding {
 		}
 	}
 	if len(used) > 0 {
-		return warn("somebody else listens on "+strings.Join(used, ", "), strings.Join(remedies, "; ")+" tells who")
+		return warn("another program listens on "+strings.Join(used, ", "), strings.Join(remedies, "; ")+" names it")
 	}
 	return ok(strings.Join(free, ", ") + " are free")
 }

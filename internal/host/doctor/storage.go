@@ -43,16 +43,16 @@ func checkSpace(m *Machine) Finding {
 		s, err = m.Space(dir)
 	}
 	if err != nil || s.Total == 0 {
-		return warn(fmt.Sprintf("how much is free in %s can't be told: %v", dir, err), "df -h "+dir)
+		return warn(fmt.Sprintf("how much is free in %s can't be read: %v", dir, err), "df -h "+dir)
 	}
 	share := s.Free * 100 / s.Total
 	found := fmt.Sprintf("%.1f GiB are free in %s (%d%%)", float64(s.Free)/gibibyte, dir, share)
-	remedy := fmt.Sprintf("make room: 'du -xsh %s/*' tells what is large", dir)
+	remedy := fmt.Sprintf("make room: 'du -xsh %s/*' shows what is large", dir)
 	switch {
 	case s.Free < leastFree || share < leastShare:
 		return fail(found, remedy)
 	case s.TotalInodes > 0 && s.FreeInodes < leastInodes:
-		return fail(fmt.Sprintf("%d inodes are free in %s", s.FreeInodes, dir), "remove small files: 'df -i' tells where they are")
+		return fail(fmt.Sprintf("%d inodes are free in %s", s.FreeInodes, dir), "remove small files: 'df -i' shows where they are")
 	case s.Free < lowFree || share < lowShare:
 		return warn(found, remedy)
 	}

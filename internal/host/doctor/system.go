@@ -24,7 +24,7 @@ func checkInotify(m *Machine) Finding {
 		text := m.read("proc/sys/fs/inotify/" + limit.name)
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return warn("the kernel does not tell its limits: changes to manifests may be seen late", "use a kernel with CONFIG_INOTIFY_USER")
+			return warn("the kernel does not show its limits: changes to manifests may be seen late", "use a kernel with CONFIG_INOTIFY_USER")
 		}
 		if n < limit.least {
 			return warn(fmt.Sprintf("fs.inotify.%s is %d: changes to files may be seen late", limit.name, n), fmt.Sprintf("sysctl -w fs.inotify.%s=%d", limit.name, limit.remedy))
@@ -55,9 +55,9 @@ func checkClock(m *Machine) Finding {
 	synced, err := m.ClockSynced()
 	switch {
 	case err != nil:
-		return warn(fmt.Sprintf("the kernel does not tell: %v", err), "timedatectl status")
+		return warn(fmt.Sprintf("the kernel does not show it: %v", err), "timedatectl status")
 	case !synced:
-		return warn("nobody keeps it right: certificates and the times of events may be off", "timedatectl set-ntp true, or install chrony")
+		return warn("it is not synchronised: certificates and the times of events may be off", "timedatectl set-ntp true, or install chrony")
 	}
 	return ok("it is kept right")
 }

@@ -26,7 +26,7 @@ type Notifier struct {
 func (n *Notifier) Run(ctx context.Context) {
 	if sent, err := daemon.SdNotify(false, daemon.SdNotifyReady); !sent {
 		if err != nil {
-			n.Log.Warn("systemd can't be told that berth is ready", "err", err)
+			n.Log.Warn("systemd can't be notified that berth is ready", "err", err)
 		}
 		return
 	}

@@ -58,10 +58,10 @@ func expect(t *testing.T, messages <-chan string, want string) {
 	select {
 	case got := <-messages:
 		if got != want {
-			t.Fatalf("systemd was told %q, want %q", got, want)
+			t.Fatalf("systemd got %q, want %q", got, want)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatalf("systemd was not told %q", want)
+		t.Fatalf("systemd did not get %q", want)
 	}
 }
 

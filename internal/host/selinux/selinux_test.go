@@ -47,7 +47,7 @@ func TestWhetherContainersCanBeLabelled(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if errors.Is(err, ErrDisabled) != (name == "no SELinux") {
-				t.Errorf("whether SELinux is on is told by %v", err)
+				t.Errorf("whether SELinux is on depends on %v", err)
 			}
 		})
 	}

@@ -146,7 +146,7 @@ func TestMistakesInASecretDoNotShowIt(t *testing.T) {
 		}
 		for _, text := range formatProblems(r.Problems) {
 			if strings.Contains(text, "hush") || strings.Contains(text, "10473562") {
-				t.Errorf("it is told: %s", text)
+				t.Errorf("it is reported: %s", text)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func (u *updates) add(src *source, op pod.Op, pods []*v1.Pod) {
 	*u = append(*u, pod.Update{Source: src.name, Op: op, Pods: pods, Refused: src.refused, Unreadable: src.unreadable})
 }
 
-// some appends an update if there are pods to tell of.
+// some appends an update if there are pods in it.
 func (u *updates) some(src *source, op pod.Op, pods []*v1.Pod) {
 	if len(pods) > 0 {
 		u.add(src, op, pods)

@@ -254,7 +254,7 @@ func TestUnchangedPodsAreNotCopied(t *testing.T) {
 	m.Merge(s, epoch)
 	few := testing.AllocsPerRun(10, func() {
 		if got := m.Merge(s, epoch); got != nil {
-			t.Fatalf("told %s", formatUpdates(t, got))
+			t.Fatalf("reported %s", formatUpdates(t, got))
 		}
 	})
 	if few > 100 {

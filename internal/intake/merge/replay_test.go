@@ -49,7 +49,7 @@ type world struct {
 	m        *Merger
 	snapshot *Merger
 
-	seen   map[string]map[pod.UID]*v1.Pod
+	seen    map[string]map[pod.UID]*v1.Pod
 	refused map[string][]pod.Refusal
 	ready   map[string]bool
 	last    map[string]pod.Snapshot // the newest Set of each source
@@ -108,7 +108,7 @@ func (w *world) apply(updates []pod.Update) {
 				w.t.Fatalf("DELETE of %s, which has no deletion time", p.UID)
 			}
 			if touched[p.UID] && u.Op != pod.Add && u.Op != pod.Restore {
-				w.t.Fatalf("%s is told of twice: %s", p.UID, formatUpdates(w.t, updates))
+				w.t.Fatalf("%s is sent twice: %s", p.UID, formatUpdates(w.t, updates))
 			}
 			touched[p.UID] = true
 			if isKnown && pod.FirstSeen(p) != pod.FirstSeen(was) {
@@ -163,7 +163,7 @@ func (w *world) checkSet(s pod.Snapshot, before map[pod.UID]*v1.Pod, clean bool)
 		w.t.Fatalf("%s is not ready after a set", s.Source)
 	}
 	if len(refused) < len(s.Refused) || !slices.Equal(refused[:len(s.Refused)], s.Refused) {
-		w.t.Fatalf("the source refused %v, told was %v", s.Refused, refused)
+		w.t.Fatalf("the source refused %v, reported was %v", s.Refused, refused)
 	}
 	ours := refused[len(s.Refused):]
 	keeps := 0

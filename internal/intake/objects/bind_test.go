@@ -155,7 +155,7 @@ func TestAClaimStaysWithItsVolume(t *testing.T) {
 			// Both were edited, and would not be put together today.
 			f.boundIn(t, "volume b 1Mi class=slow\nvolume a 1Gi\nclaim x 1Gi\nclaim y 2Gi", "x=a\ny=b")
 			step()
-			// The claim is away, and comes back. Nobody else gets its data meanwhile.
+			// The claim is away, and comes back. No other claim gets its data meanwhile.
 			f.boundIn(t, "volume b 2Gi\nvolume a 1Gi\nclaim x 1Gi\nclaim w 1Gi",
 				"x=a\nw: it has no volume: no persistentvolume in the manifests can be used, as for \"b\": it is that of claim default/y")
 			step()

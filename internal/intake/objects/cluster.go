@@ -160,7 +160,7 @@ func (c *collection[T]) wait(ctx context.Context, what string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait until the %s of the cluster are read: %w", what, context.Cause(ctx))
 	}
-	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not told them within %s", what, getTimeout)
+	return fmt.Errorf("the %s of the cluster were not read yet: the API server has not sent them within %s", what, getTimeout)
 }
 
 // recordMiss returns true if the first list was not read yet. Then all objects of that list

@@ -75,7 +75,7 @@ func TestServicesOfANamespace(t *testing.T) {
 		synctest.Wait()
 		want("new", "default/kubernetes")
 		if n.news() != "" {
-			t.Error("pods were told of services: their variables are made once")
+			t.Error("pods were notified of services: their variables are made once")
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestRuntimeClasses(t *testing.T) {
 		s.put(class("gvisor", "runsc"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		have, err = n.RuntimeClass(t.Context(), "gvisor")
 		must(t, err)
@@ -116,19 +116,19 @@ func TestRuntimeClasses(t *testing.T) {
 		s.put(same)
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		heavy := class("gvisor", "runsc")
 		heavy.Overhead = &nodev1.Overhead{PodFixed: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}
 		s.put(heavy)
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		s.remove(class("gvisor", "runsc"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestARuntimeClassThatChangedWhileTheServerWasAway(t *testing.T) {
 		s.fail(nil)
 		time.Sleep(5 * time.Second)
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		s.fail(errDown)
 		s.cut()

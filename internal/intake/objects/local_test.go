@@ -129,7 +129,7 @@ func TestAnEditedFolderNotifiesThePodsThatReferToIt(t *testing.T) {
 		return []runtime.Object{configMapOf("c", "1"), secretOf("s", "1"), pvc("mine", "v"), pvc("open", ""), pv("v", "/one"), pv("w", "/one"), class("gvisor", "runsc")}
 	}
 	if enqueued := f.set(t, base()...); enqueued != "claim class map other secret" {
-		t.Errorf("told were %q", enqueued)
+		t.Errorf("enqueued were %q", enqueued)
 	}
 	for want, change := range map[string]func([]runtime.Object) []runtime.Object{
 		"": func(all []runtime.Object) []runtime.Object {
@@ -159,7 +159,7 @@ func TestAnEditedFolderNotifiesThePodsThatReferToIt(t *testing.T) {
 	} {
 		f.set(t, base()...)
 		if enqueued := f.set(t, change(base())...); enqueued != want {
-			t.Errorf("told were %q, want %q", enqueued, want)
+			t.Errorf("enqueued were %q, want %q", enqueued, want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (o *outage) recordResult(err error) {
 	defer o.mu.Unlock()
 	if !isAway(err) {
 		if o.streak.Recovered() {
-			o.log.Info("the API server tells of what pods refer to again", "after", time.Since(o.since).Round(time.Millisecond))
+			o.log.Info("the objects that pods refer to can be read from the API server again", "after", time.Since(o.since).Round(time.Millisecond))
 		}
 		if o.back != nil {
 			close(o.back)
@@ -59,7 +59,7 @@ func (o *outage) recordResult(err error) {
 	o.failures++
 	o.next = now.Add(awayPause.Jittered(o.failures))
 	if now.Sub(o.since) >= logAfter && o.streak.Failed(now) {
-		o.log.Warn("the API server does not tell of what pods refer to; what is known of it is used", "err", err)
+		o.log.Warn("the objects that pods refer to can't be read from the API server; those that are known are used", "err", err)
 	}
 }
 

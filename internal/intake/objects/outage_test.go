@@ -38,7 +38,7 @@ func TestAGetterWaitsForAWhileAndSaysForWhat(t *testing.T) {
 				s.fail(nil)
 				time.Sleep(time.Minute)
 				if enqueued := n.news(); enqueued != "p" {
-					t.Errorf("told were %q", enqueued)
+					t.Errorf("enqueued were %q", enqueued)
 				}
 				n.want(t, "a", "1")
 			})
@@ -141,18 +141,18 @@ func TestAnOutage(t *testing.T) {
 					t.Errorf("asked %d times in 5 minutes", asked)
 				}
 				if enqueued := n.news(); enqueued != "" {
-					t.Errorf("told were %q", enqueued)
+					t.Errorf("enqueued were %q", enqueued)
 				}
 				s.fail(nil)
 				time.Sleep(5 * time.Second)
 				n.want(t, "c7", "2")
 				if enqueued := n.news(); enqueued != "p7" {
-					t.Errorf("told were %q", enqueued)
+					t.Errorf("enqueued were %q", enqueued)
 				}
 				if have := len(s.watching()); have != count {
 					t.Errorf("%d of %d are watched", have, count)
 				}
-				if said := n.log.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "does not tell") || !strings.Contains(said, "refer to again") {
+				if said := n.log.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "can't be read") || !strings.Contains(said, "can be read from the API server again") {
 					t.Errorf("the log:\n%s", said)
 				}
 			})

@@ -99,20 +99,20 @@ func TestTrustBundlesAreWatchedWhileAPodHasSome(t *testing.T) {
 		s.put(bundle("a", "", "3"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p q" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		want(named, "3")
 		s.put(bundle("a", "", "3"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		other := bundle("b", "example.com/s", "2")
 		other.Labels = nil
 		s.put(other)
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p q" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		want(signed)
 
@@ -123,7 +123,7 @@ func TestTrustBundlesAreWatchedWhileAPodHasSome(t *testing.T) {
 		s.put(bundle("a", "", "4"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		want(named, "4")
 	})
@@ -150,7 +150,7 @@ func TestAServerThatGetsTrustBundles(t *testing.T) {
 		time.Sleep(refusedPause.Max)
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 	})
 }

@@ -147,7 +147,7 @@ func (a *API) receive(ctx, whole context.Context, w *watched, given any) error {
 			return err
 		}
 		if now.GetName() != w.name {
-			return fmt.Errorf("asked for %s, and was told of %s", w, now.GetName())
+			return fmt.Errorf("asked for %s, and got %s", w, now.GetName())
 		}
 	}
 	a.enqueueAll(whole, a.setObject(ctx, w, now))

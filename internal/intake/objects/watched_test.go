@@ -67,7 +67,7 @@ func TestAnObjectIsWatchedByNameFromTheFirstPodToTheLast(t *testing.T) {
 		synctest.Wait()
 		want(s.watching())
 		if n.news() != "" {
-			t.Error("pods were told of a change, and there was none")
+			t.Error("pods were notified of a change, and there was none")
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestPodsAreNotifiedWhenTheContentChanges(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if have := n.news(); have != want {
-				t.Errorf("told were %q, want %q", have, want)
+				t.Errorf("enqueued were %q, want %q", have, want)
 			}
 		}
 		wantNews("")
@@ -149,7 +149,7 @@ func TestAMissingObjectIsSaidToBeAtOnceAndPushedWhenItAppears(t *testing.T) {
 		s.put(configMapOf("a", "1"))
 		synctest.Wait()
 		if enqueued := n.news(); enqueued != "p" {
-			t.Errorf("told were %q", enqueued)
+			t.Errorf("enqueued were %q", enqueued)
 		}
 		n.want(t, "a", "1")
 	})
@@ -188,7 +188,7 @@ func TestAnImmutableObjectIsNotWatched(t *testing.T) {
 		n.want(t, "a", "2")
 		synctest.Wait()
 		if enqueued, w := n.news(), s.watching(); enqueued != "p q" || len(w) > 0 {
-			t.Errorf("told were %q, watched are %v", enqueued, w)
+			t.Errorf("enqueued were %q, watched are %v", enqueued, w)
 		}
 
 		// The same while the server is away: what is known is used, and found out later.
@@ -202,7 +202,7 @@ func TestAnImmutableObjectIsNotWatched(t *testing.T) {
 		synctest.Wait()
 		n.want(t, "a", "3")
 		if enqueued, w := n.news(), strings.Join(s.watching(), ", "); enqueued != "p q r" || w != "configmaps default/a" {
-			t.Errorf("told were %q, watched are %v", enqueued, w)
+			t.Errorf("enqueued were %q, watched are %v", enqueued, w)
 		}
 	})
 }

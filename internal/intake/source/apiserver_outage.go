@@ -32,7 +32,7 @@ func (o *outage) recordResult(ctx context.Context, log *slog.Logger, began time.
 		away := time.Since(o.since)
 		o.since = time.Time{}
 		if o.row.Recovered() {
-			log.Info("the API server tells of pods again")
+			log.Info("pods can be read from the API server again")
 		}
 		return away
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -44,7 +44,7 @@ func (o *outage) recordResult(ctx context.Context, log *slog.Logger, began time.
 		o.since = began
 	}
 	if o.row.Failed(time.Now()) {
-		log.Warn("the API server does not tell of pods; those that are known stay as they are", "err", err)
+		log.Warn("pods can't be read from the API server; those that are known stay as they are", "err", err)
 	}
 	return time.Since(o.since)
 }

@@ -55,7 +55,7 @@ func TestAPISourceOutlivesAnOutage(t *testing.T) {
 				if asked := strings.Join(server.asked(), ", "); !strings.HasSuffix(asked, "list, watch 102") {
 					t.Errorf("asked for %v", asked)
 				}
-				if said := log.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "does not tell") || !strings.Contains(said, "tells of pods again") {
+				if said := log.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "can't be read") || !strings.Contains(said, "can be read from the API server again") {
 					t.Errorf("the log:\n%s", said)
 				}
 			})

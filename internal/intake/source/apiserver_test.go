@@ -142,7 +142,7 @@ func (s *apiServer) remove(name string) {
 	s.watch.Delete(p)
 }
 
-// force marks a pod for deletion without any grace and removes it. Whoever comes next
+// force marks a pod for deletion without any grace and removes it. The next reader
 // under its name is another pod.
 func (s *apiServer) force(name string) {
 	s.mu.Lock()
@@ -327,7 +327,7 @@ func TestAPISourceSendsAShortGraceBeforeThePodGoes(t *testing.T) {
 					}
 				}
 				if published == nil || published.DeletionTimestamp == nil || pod.Grace(published) != 0 {
-					t.Fatalf("the reader is told of %+v", published)
+					t.Fatalf("the reader got %+v", published)
 				}
 				// and then it is gone at once, for good, and its successor is there
 				began := time.Now()

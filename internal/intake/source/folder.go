@@ -93,7 +93,7 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// isManifest tells by its name whether a file is a manifest. Hidden files and the
+// isManifest reports by its name whether a file is a manifest. Hidden files and the
 // backups of editors are not.
 func isManifest(name string) bool {
 	switch filepath.Ext(name) {
@@ -125,7 +125,7 @@ var (
 	// errUnsettled: the file changed while it was read, or just before.
 	errUnsettled = errors.New("the file is being written")
 	// errWriting: a process has the file open for writing.
-	errWriting = errors.New("the file is open for writing: it is read when whoever writes it has closed it")
+	errWriting = errors.New("the file is open for writing: it is read when the program that writes it has closed it")
 )
 
 // openState reports whether a process has a file open for writing.

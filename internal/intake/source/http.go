@@ -79,7 +79,7 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 // mayFollow refuses redirects that would send the headers to another host.
 func (h *HTTP) mayFollow(next *http.Request, before []*http.Request) error {
 	first := before[0]
-	next.Header.Del("Referer") // it would tell the query
+	next.Header.Del("Referer") // it would show the query
 	if len(before) > 5 {
 		return errors.New("too many redirects")
 	}

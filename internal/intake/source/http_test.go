@@ -260,6 +260,6 @@ func TestARedirectDoesNotShowTheQuery(t *testing.T) {
 	defer stop()
 	wantNext(t, out, "SET a-n=1")
 	if have := (<-s.asked).Get("Referer"); have != "" {
-		t.Errorf("the other host is told %q", have)
+		t.Errorf("the other host got %q", have)
 	}
 }

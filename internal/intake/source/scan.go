@@ -185,7 +185,7 @@ func (l *fileLoop) scan(now time.Time) time.Duration {
 }
 
 // waitForWriter leaves a file alone that is open for writing: its last good objects stay in
-// force. It returns how soon the next scan is due, since no event tells that the file is closed.
+// force. It returns how soon the next scan is due, since no event says that the file is closed.
 func (l *fileLoop) waitForWriter(path string, now time.Time) time.Duration {
 	since, known := l.writing[path]
 	if !known {

@@ -23,7 +23,7 @@ type Logger struct {
 	Output *Output
 }
 
-// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on it tells what developers want
+// New returns a logger that writes to w, and has libraries write there, too. From verbosity 4 on it logs what developers want
 // to know, as people expect of a kubelet.
 func New(w io.Writer, verbosity int) (*Logger, error) { return To(w).install(verbosity) }
 

@@ -13,13 +13,13 @@ func TestAStreakIsLoggedWhenItBeginsAndWhenItIsOver(t *testing.T) {
 		t.Error("there was no trouble")
 	}
 	if !r.Failed(now) {
-		t.Error("the first failure is not told")
+		t.Error("the first failure is not reported")
 	}
 	if r.Failed(now.Add(time.Second)) || r.Failed(now.Add(time.Hour)) {
-		t.Error("it is told again")
+		t.Error("it is reported again")
 	}
 	if !r.Recovered() || r.Recovered() {
-		t.Error("its end is told once")
+		t.Error("its end is reported once")
 	}
 }
 
@@ -46,10 +46,10 @@ func TestAStreakThatLastsIsLogged(t *testing.T) {
 	r.Failed(now)
 	r.Recovered()
 	if r.Failed(now.Add(10 * time.Second)) {
-		t.Error("it is told ten seconds after the last")
+		t.Error("it is reported ten seconds after the last")
 	}
 	if !r.Failed(now.Add(Pause)) || !r.Recovered() {
-		t.Error("it lasts, and nobody is told")
+		t.Error("it lasts, and it is not reported")
 	}
 }
 

@@ -68,7 +68,7 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 					t.Errorf("%d attempts in ten minutes", d.attempts)
 				}
 				if got := full > 0; got != (name == "full") {
-					t.Errorf("it was told %d times that the disk is full", full)
+					t.Errorf("it was reported %d times that the disk is full", full)
 				}
 				// and the log has one line
 				if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "the settings") {

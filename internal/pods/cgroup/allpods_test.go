@@ -89,7 +89,7 @@ func TestAllPodsOfV2AreLimitedTogether(t *testing.T) {
 		"berth/cpu.weight": "100", "berth/cpu.max": "50000 100000", "berth/memory.max": "max", "berth/pids.max": "1000", "berth/hugetlb.2MB.max": "0",
 	})
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "3000") {
-		t.Errorf("it is told as %s", got)
+		t.Errorf("it is reported as %s", got)
 	}
 
 	// when they use less, or what they use can be taken from them, then it is set
@@ -113,7 +113,7 @@ func TestPodsThatCantBeLimitedTogetherRunAllTheSame(t *testing.T) {
 	}
 	m.expect(map[string]string{"cpu/berth/poda/cpu.shares": "2", "memory/berth/memory.limit_in_bytes": "1073741824"})
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "cpu.shares") {
-		t.Errorf("it is told as %s", got)
+		t.Errorf("it is reported as %s", got)
 	}
 
 	// when it can be done, then it is, and what goes wrong later is said again
@@ -123,7 +123,7 @@ func TestPodsThatCantBeLimitedTogetherRunAllTheSame(t *testing.T) {
 	all.err = errors.New("nothing is left")
 	makePod(t, pods)
 	if got := log.String(); strings.Count(got, "level=WARN") != 2 || !strings.Contains(got, "nothing is left") {
-		t.Errorf("it is told as %s", got)
+		t.Errorf("it is reported as %s", got)
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 // What always holds:
 //   - A record is written into the pod's directory for the volume before the driver is called, and removed after
-//     the driver has undone everything. The records of all pods tell which volumes are staged: a volume is
+//     the driver has undone everything. The records of all pods say which volumes are staged: a volume is
 //     unstaged with its last record. So a restart loses nothing.
 //   - The index holds the content of all records in memory: to mount a volume for one pod, those of
 //     others need not be read. See index for records that can't be read.

@@ -345,7 +345,7 @@ func TestWhetherTheDriverSetsTheGroup(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 		if got := j.capabilityOf().GetMount().VolumeMountGroup; got != c.group {
-			t.Errorf("%+v: the driver is told %q", c, got)
+			t.Errorf("%+v: the driver got %q", c, got)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestARecordThatCantBeReadHoldsUpNoPod(t *testing.T) {
 	w.expect("stage h", "publish h", "unpublish h", "unstage h")
 	w.inUse(true, "healed", "lost")
 	if n := strings.Count(log.String(), filepath.Join(lost.Dir, recordFile)); n != 1 {
-		t.Errorf("it is told %d times: %s", n, &log)
+		t.Errorf("it is reported %d times: %s", n, &log)
 	}
 
 	// A pod that runs gets its volume anew, with a record.
@@ -391,7 +391,7 @@ func TestARecordThatIsRepairedOrGoesIsNoticed(t *testing.T) {
 			if err := mend(r, good); err != nil {
 				t.Fatal(err)
 			}
-			// then the cluster hears of it with the next volume, and the disk is read no more
+			// then it is reported to the cluster with the next volume, and the disk is read no more
 			w.mount(other)
 			if what == "repaired" {
 				w.inUse(true, "h", "other")

@@ -47,7 +47,7 @@ type Reporter struct{ ReporterConfig }
 // NewReporter checks the configuration.
 func NewReporter(c ReporterConfig) (*Reporter, error) {
 	if c.Manager == nil || c.Client == nil || c.Node == nil || c.Log == nil {
-		return nil, errors.New("tell of CSI drivers: manager, client, node and log are required")
+		return nil, errors.New("report CSI drivers: manager, client, node and log are required")
 	}
 	return &Reporter{c}, nil
 }
@@ -83,7 +83,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			failures++
 			wait = retryPause.After(failures)
 			if streak.FailedAs(err.Error(), time.Now()) {
-				r.Log.Warn("can't tell the cluster of the CSI drivers of this node; trying again", "err", err)
+				r.Log.Warn("can't report the CSI drivers of this node to the API server; trying again", "err", err)
 			}
 		default:
 			if streak.Recovered() {

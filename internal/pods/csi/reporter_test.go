@@ -30,7 +30,7 @@ func TestDriversAreReportedToTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.report(t.Context()); err == nil {
-		t.Error("told without a node")
+		t.Error("reported without a node")
 	}
 	known.Store(node)
 	ctx, cancel := context.WithCancel(t.Context())

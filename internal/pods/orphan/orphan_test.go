@@ -122,7 +122,7 @@ func TestPodsThatLeftOnlyACgroupAreListed(t *testing.T) {
 	}
 	d.Cgroups = cgroups(nil)
 	if _, err := d.List(); err == nil {
-		t.Fatal("nobody was told that cgroups can't be listed")
+		t.Fatal("it was not reported that cgroups can't be listed")
 	}
 }
 

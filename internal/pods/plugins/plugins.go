@@ -266,7 +266,7 @@ func (w *Watcher) register(ctx, whole context.Context, socket string) (plugin, *
 		if whole.Err() == nil {
 			w.registry.remove(held)
 		}
-		err = fmt.Errorf("tell plugin %q that it is registered: %w", p.name, notifyErr)
+		err = fmt.Errorf("notify plugin %q that it is registered: %w", p.name, notifyErr)
 	}
 	return p, held, err
 }

@@ -95,7 +95,7 @@ func (h *handler) expect(t *testing.T, want ...string) {
 				t.Fatalf("%q, want %q", got, w)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("not told: %s", w)
+			t.Fatalf("not reported: %s", w)
 		}
 	}
 }

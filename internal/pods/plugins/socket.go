@@ -52,7 +52,7 @@ func (c *connection) info(ctx context.Context) (plugin, error) {
 	return p, nil
 }
 
-// notify tells a plugin whether it is registered.
+// notify informs a plugin whether it is registered.
 func (c *connection) notify(ctx context.Context, refused error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -249,7 +249,7 @@ func TestAChangeIsOnDiskBeforeItIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := fmt.Sprintf(`"%s":{"pod":"%s","ready":true}`, result.ContainerID, result.UID); !strings.Contains(string(raw), want) {
-				t.Errorf("%s is told, and on disk is %s", result.ContainerID, raw)
+				t.Errorf("%s is reported, and on disk is %s", result.ContainerID, raw)
 			}
 		}
 		cancel()

@@ -80,7 +80,7 @@ func New(c Config) (*Manager, error) {
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
-			c.Log.Warn("can't tell which ids a pod has: until it is gone, no other pod is given any", "uid", e.Name(), "err", err)
+			c.Log.Warn("can't read which ids a pod has: until it is gone, no other pod is given any", "uid", e.Name(), "err", err)
 			m.unread[pod.UID(e.Name())] = err
 		default:
 			m.pods[pod.UID(e.Name())] = ids

@@ -22,7 +22,7 @@ func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
 		if !metav1.IsControlledBy(c, j.pod) {
-			return fmt.Errorf("persistentvolumeclaim %q was not made for this pod: it belongs to somebody else; rename the pod or the volume", c.Name)
+			return fmt.Errorf("persistentvolumeclaim %q was not made for this pod: it belongs to another object; rename the pod or the volume", c.Name)
 		}
 		return nil
 	})

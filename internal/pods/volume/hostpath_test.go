@@ -59,7 +59,7 @@ func TestHostPathTypes(t *testing.T) {
 		}
 	}
 	if is := hostTypes[v1.HostPathBlockDev].is; !is(fs.ModeDevice) || is(fs.ModeDevice|fs.ModeCharDevice) {
-		t.Error("block devices are not told from character devices")
+		t.Error("block devices are taken for character devices")
 	}
 }
 

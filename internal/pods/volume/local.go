@@ -113,7 +113,7 @@ func (j *job) usedByOthers(volume string) (bool, error) {
 	if err == nil && all {
 		return false, nil
 	}
-	// The index is not complete: the mount table tells which pods have the volume.
+	// The index is not complete: the mount table shows which pods have the volume.
 	mounts, err := j.m.cfg.Mounter.Below(j.m.cfg.PodsDir)
 	if err != nil {
 		return false, err

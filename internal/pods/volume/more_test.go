@@ -214,7 +214,7 @@ func TestTrustBundles(t *testing.T) {
 	p := podWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ClusterTrustBundle: source}}}})
 
 	if due := w.setup(p); !due.IsZero() {
-		t.Error("it is looked at again, although a change would be told:", due)
+		t.Error("it is looked at again, although a change would be reported:", due)
 	}
 	w.must(w.dir(p), map[string]string{"ca/roots.pem": strings.TrimPrefix(twoCertificates, "# notes\n")})
 

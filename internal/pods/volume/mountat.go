@@ -49,7 +49,7 @@ func mountID(path string) (id uint64, mounted bool, err error) {
 		return 0, false, nil
 	}
 	if err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		err = errors.New("this kernel can't tell; it has to be 5.8 or newer")
+		err = errors.New("this kernel does not report it; it has to be 5.8 or newer")
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("is %s a mount point: %w", path, err)
@@ -81,11 +81,11 @@ func mountType(id uint64) (string, error) {
 		return "", errno
 	}
 	if binary.NativeEndian.Uint64(answer[statmountMask:])&statmountFSType == 0 {
-		return "", errors.New("the kernel does not tell the type of a mount")
+		return "", errors.New("the kernel does not report the type of a mount")
 	}
 	at := statmountStrings + uint64(binary.NativeEndian.Uint32(answer[statmountType:]))
 	if at >= uint64(len(answer)) {
-		return "", errors.New("the kernel tells the type of a mount in another way than was expected")
+		return "", errors.New("the kernel reports the type of a mount in an unknown format")
 	}
 	name, _, _ := bytes.Cut(answer[at:], []byte{0})
 	return string(name), nil

@@ -27,7 +27,7 @@ type MountPoint struct {
 
 // Mounter is the interface to the kernel's mounts.
 type Mounter interface {
-	// Mount mounts a new file system in memory (tmpfs, hugetlbfs) on a directory. swaps tells that the
+	// Mount mounts a new file system in memory (tmpfs, hugetlbfs) on a directory. swaps says that the
 	// kernel may swap it out to a disk.
 	Mount(fstype, dir, options string) (swaps bool, err error)
 	// MountRemote mounts a network file system. It fails when the context ends.

@@ -61,7 +61,7 @@ func TestAProgramIsEndedWithThoseThatItStarted(t *testing.T) {
 	}
 	eventually(t, "the other program to end", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", worker))
-		return err != nil || strings.Contains(string(state), ") Z ") // nobody has to take note of its end
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie has ended
 	})
 }
 
@@ -82,7 +82,7 @@ func TestUnmountReturnsTheReasonOfItsFailure(t *testing.T) {
 	if !errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}
-	// anything else that the program says is told
+	// anything else that the program prints is in the error
 	err = unmounter(t, `echo "panic: no memory" >&2; echo more >&2; exit 2`).Unmount(t.Context(), at)
 	if err == nil || err.Error() != "exit status 2: panic: no memory" {
 		t.Error(err)

@@ -29,7 +29,7 @@ func ShareMounts(given string) error {
 	under := table.Under(dir)
 	switch {
 	case under == nil:
-		return fmt.Errorf("share mounts in %s: the mount table does not tell what it is on", dir)
+		return fmt.Errorf("share mounts in %s: the mount table does not have it", dir)
 	case strings.Contains(under.Optional, "shared:"):
 		return nil
 	case under.Mountpoint == dir: // a mount of the administrator, or of ShareMounts, that is not shared yet

@@ -129,7 +129,7 @@ func TestMissingObjectsAndKeys(t *testing.T) {
 	} {
 		err := w.failure(podWith(source), says)
 		if !errors.Is(err, ErrMissing) {
-			t.Errorf("%v is not told from others", err)
+			t.Errorf("%v is taken for another", err)
 		}
 		if strings.Contains(says, "not found") != apierrors.IsNotFound(err) {
 			t.Errorf("IsNotFound(%v) is %v", err, apierrors.IsNotFound(err))

@@ -117,7 +117,7 @@ func TestContainerdConfigStaysBelowTheRoot(t *testing.T) {
 		}
 		for _, word := range test.less {
 			if strings.Contains(config, word) {
-				t.Errorf("containerd is told %s where it can't", word)
+				t.Errorf("containerd is configured with %s where it can't", word)
 			}
 		}
 	}

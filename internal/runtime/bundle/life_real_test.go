@@ -22,7 +22,7 @@ func TestLifeOfTheRuntime(t *testing.T) {
 	m := newMachine(t)
 	m.drop("hello.tar", m.archive("localhost/hello:1", ociarchive.Write))
 
-	// when the agent starts, then its images are there before it is told
+	// when the agent starts, then its images are there before it is reported as ready
 	a := m.startAgent()
 	receive(t, "up", a.up)
 	if len(a.imported) != 1 || !slices.Equal(<-a.imported, []string{"localhost/hello:1"}) {

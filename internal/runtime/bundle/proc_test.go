@@ -188,7 +188,7 @@ func TestAProcessThatHasEndedNeedNotBeKilled(t *testing.T) {
 	if err := h.wait(t.Context()); t.Context().Err() != nil {
 		t.Fatal(err)
 	}
-	// when somebody is about to kill it, then there is nothing to do
+	// when it is about to be killed, then there is nothing to do
 	if err := h.kill(); err != nil {
 		t.Errorf("got %v", err)
 	}

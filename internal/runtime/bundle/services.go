@@ -33,7 +33,7 @@ func (r *Runtime) startServices(group *run.Group) <-chan struct{} {
 			r.log.Debug("a change of the network is noticed late", "err", err)
 		}
 	})
-	group.Go("network-tell", func(context.Context) {
+	group.Go("network-monitor", func(context.Context) {
 		for range network {
 			r.cfg.NetworkChanged()
 		}

@@ -147,7 +147,7 @@ func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 		second := <-l.started
 		synctest.Wait()
 		if w.String() != "up down up" {
-			t.Errorf("told: %s", w)
+			t.Errorf("reported: %s", w)
 		}
 		if l.starts()[1] != 0 {
 			t.Errorf("the second start came after %s", l.starts()[1])
@@ -155,7 +155,7 @@ func TestDeadRuntimeIsStartedAgain(t *testing.T) {
 		// When the agent ends, the runtime stays, and down is not called.
 		stop()
 		if w.String() != "up down up" || len(second.ended) != 0 {
-			t.Errorf("told: %s", w)
+			t.Errorf("reported: %s", w)
 		}
 	})
 }
@@ -168,13 +168,13 @@ func TestRunningRuntimeIsAdoptedAndNotDoubled(t *testing.T) {
 		stop := within(t, supervised(l, w))
 		synctest.Wait()
 		if w.String() != "up" || len(l.starts()) != 0 {
-			t.Fatalf("told: %s, starts: %v", w, l.starts())
+			t.Fatalf("reported: %s, starts: %v", w, l.starts())
 		}
 		old.ended <- proc.ErrGone
 		<-l.started
 		synctest.Wait()
 		if w.String() != "up down up" || len(l.starts()) != 1 {
-			t.Errorf("told: %s, starts: %v", w, l.starts())
+			t.Errorf("reported: %s, starts: %v", w, l.starts())
 		}
 		stop()
 	})
@@ -208,7 +208,7 @@ func TestRuntimeThatDoesNotComeUp(t *testing.T) {
 		<-l.started
 		synctest.Wait()
 		if w.String() != "up" || !strings.Contains(log.String(), "up again") {
-			t.Errorf("told: %s, log: %s", w, log)
+			t.Errorf("reported: %s, log: %s", w, log)
 		}
 		stop()
 	})
@@ -254,13 +254,13 @@ func TestUpWaitsForReadinessAndImages(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if w.String() != "" {
-			t.Errorf("told before the images are there: %s", w)
+			t.Errorf("reported before the images are there: %s", w)
 		}
 		// images that take for ever do not keep everything else from starting
 		time.Sleep(firstImportTimeout)
 		synctest.Wait()
 		if w.String() != "up" {
-			t.Errorf("told: %s", w)
+			t.Errorf("reported: %s", w)
 		}
 		stop()
 	})
@@ -275,7 +275,7 @@ func TestDeathWhileNotReadyIsNoticed(t *testing.T) {
 		(<-l.started).ended <- errors.New("exit status 1")
 		<-l.started
 		if l.starts()[1] != 0 || w.String() != "" {
-			t.Errorf("starts %v, told: %s", l.starts(), w)
+			t.Errorf("starts %v, reported: %s", l.starts(), w)
 		}
 		stop()
 	})
@@ -302,13 +302,13 @@ func TestASilentRuntimeIsKilledAndReplaced(t *testing.T) {
 		time.Sleep(12 * time.Minute)
 		synctest.Wait()
 		if first.killCount.Load() != 0 || w.String() != "up" {
-			t.Fatalf("killed %d times, told: %s", first.killCount.Load(), w)
+			t.Fatalf("killed %d times, reported: %s", first.killCount.Load(), w)
 		}
 		// then it is killed after three minutes of silence, and another one is started
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if first.killCount.Load() != 1 || w.String() != "up down up" || len(l.starts()) != 2 {
-			t.Errorf("killed %d times, told: %s, starts: %v", first.killCount.Load(), w, l.starts())
+			t.Errorf("killed %d times, reported: %s, starts: %v", first.killCount.Load(), w, l.starts())
 		}
 		if killed := l.starts()[1] - 10*time.Minute; killed < 3*time.Minute || killed > 4*time.Minute {
 			t.Errorf("killed after %s of silence", killed)
@@ -336,7 +336,7 @@ func TestABusyRuntimeIsLeftAlone(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if len(l.starts()) != 1 || w.String() != "up" {
-			t.Errorf("starts: %v, told: %s", l.starts(), w)
+			t.Errorf("starts: %v, reported: %s", l.starts(), w)
 		}
 		stop()
 	})
@@ -369,7 +369,7 @@ func TestARuntimeThatIsStuckInTheKernelDoesNotBlock(t *testing.T) {
 		<-l.started
 		synctest.Wait()
 		if w.String() != "up" {
-			t.Errorf("told: %s", w)
+			t.Errorf("reported: %s", w)
 		}
 		stop()
 	})

@@ -140,7 +140,7 @@ func (n *Node) Account(ctx context.Context, repository string, p *v1.Pod) (*keyr
 	return nil, nil
 }
 
-// checkTokens tells what is wrong with what a plugin wants to know of service accounts.
+// checkTokens returns what is wrong with the token attributes of a plugin.
 func checkTokens(t *kubeletconfig.ServiceAccountTokenAttributes) error {
 	if t == nil {
 		return nil

@@ -93,7 +93,7 @@ func TestAPluginIsHandedATokenOfThePod(t *testing.T) {
 		}
 	}
 
-	// then it is asked once for each, and told what it wants to know
+	// then it is asked once for each, with the attributes that it wants
 	asked := requests(t, program)
 	if len(asked) != 2 || asked[0].ServiceAccountToken != "hub:alice:a" || asked[1].ServiceAccountToken != "hub:plain:c" {
 		t.Fatalf("asked %+v", asked)
@@ -197,11 +197,11 @@ func TestAccountsThatCannotBeRead(t *testing.T) {
 	}
 	n, _ := newKeyring(t, Config{Plugins: plugins, Accounts: &people{}})
 
-	// one that is not there is nobody's
+	// an account that is not there has no credentials
 	if a, err := n.Account(t.Context(), "a.test/app", of("nobody", "a")); a != nil || err == nil {
 		t.Errorf("got %v, %v", a, err)
 	}
-	// while nobody can be asked, its name has to do
+	// without an API server, its name has to do
 	want := keyring.Account{Namespace: "ns", Name: "unknown"}
 	if a, err := n.Account(t.Context(), "a.test/app", of("unknown", "a")); a == nil || *a != want || err != nil {
 		t.Errorf("got %v, %v, want %v", a, err, want)

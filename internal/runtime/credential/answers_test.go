@@ -90,7 +90,7 @@ func TestTheSameQuestionIsAskedOnce(t *testing.T) {
 				time.Sleep(time.Minute)
 				o.expectAsked(3)
 				if answered != 5 || o.most != 3 {
-					t.Errorf("%d were told, %d at a time", answered, o.most)
+					t.Errorf("%d were reported, %d at a time", answered, o.most)
 				}
 			})
 		})
@@ -119,7 +119,7 @@ func TestAFewQuestionsAtATime(t *testing.T) {
 				time.Sleep(time.Hour)
 				o.expectAsked(c.asked)
 				if answered != 2*maxAsked || o.most != maxAsked || last.Sub(began) != c.took {
-					t.Errorf("%d were told after %s, %d at a time", answered, last.Sub(began), o.most)
+					t.Errorf("%d were reported after %s, %d at a time", answered, last.Sub(began), o.most)
 				}
 			})
 		})

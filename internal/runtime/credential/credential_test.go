@@ -119,7 +119,7 @@ func TestPluginsThatDoNotAnswer(t *testing.T) {
 			}
 		}
 		if strings.Count(log.String(), "\n") != 1 {
-			t.Errorf("it was told more than once, or not:\n%s", log)
+			t.Errorf("it was reported more than once, or not:\n%s", log)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func readConfig(file string) (*kubeletconfig.CredentialProviderConfig, error) {
 	return &c, nil
 }
 
-// check tells what is wrong with a provider.
+// check returns what is wrong with a provider.
 func check(p kubeletconfig.CredentialProvider, programs string) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/\\ \t\n"):

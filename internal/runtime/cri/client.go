@@ -42,7 +42,7 @@ type Config struct {
 
 	// Root is the id of the root directory whose pods the client sees. Empty: all pods.
 	Root string
-	// OwnsLogs tells by its log directory whether a pod that has no label with the id of a root
+	// OwnsLogs reports by its log directory whether a pod that has no label with the id of a root
 	// directory is ours. Nil: all such pods are.
 	OwnsLogs func(dir string) bool
 

@@ -251,6 +251,6 @@ func TestABrokenConnectionIsReportedAtOnce(t *testing.T) {
 	cancel()
 	<-ended
 	if len(changes) > 0 {
-		t.Errorf("it was told %d times too often", len(changes))
+		t.Errorf("it was reported %d times too often", len(changes))
 	}
 }

@@ -62,7 +62,7 @@ func (c *Client) Exec(
 	case call.Err() != nil:
 		return nil, 0, fmt.Errorf("exec in container %s: %w", containerID, context.Cause(call))
 	case code(err) == codes.DeadlineExceeded && timeout > 0 && time.Since(began) > timeout+maxAnswerDelay:
-		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was told after %s", containerID, pod.ErrNoAnswer, time.Since(began).Round(time.Second))
+		return nil, 0, fmt.Errorf("exec in container %s: %w: the end of the command was reported after %s", containerID, pod.ErrNoAnswer, time.Since(began).Round(time.Second))
 	case code(err) == codes.DeadlineExceeded:
 		return nil, 0, fmt.Errorf("exec in container %s: the command did not end: %w", containerID, context.DeadlineExceeded)
 	case code(err) == codes.Canceled:

@@ -75,7 +75,7 @@ func TestTheRuntimeIsTheFirstToGiveUpOnACommand(t *testing.T) {
 		}
 
 		if runtime.request.Timeout != 2 || runtime.left != 2*time.Second+time.Minute {
-			t.Errorf("the runtime was told %ds, the call had %s", runtime.request.Timeout, runtime.left)
+			t.Errorf("the runtime got %ds, the call had %s", runtime.request.Timeout, runtime.left)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestExecErrors(t *testing.T) {
 	}{
 		"the command is too slow":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 6 * time.Second}, is: context.DeadlineExceeded, says: "container c1: the command did not end", took: 6 * time.Second},
 		"nobody answers":             {command: []string{"x"}, timeout: 5 * time.Second, is: pod.ErrNoAnswer, says: "container c1: the container runtime does not answer", took: 65 * time.Second},
-		"the runtime stood still":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 40 * time.Second}, is: pod.ErrNoAnswer, says: "told after 40s", took: 40 * time.Second},
+		"the runtime stood still":    {command: []string{"x"}, timeout: 5 * time.Second, runtime: commander{err: tooLate, takes: 40 * time.Second}, is: pod.ErrNoAnswer, says: "reported after 40s", took: 40 * time.Second},
 		"for ever, and it is silent": {command: []string{"x"}, runtime: commander{mute: true}, is: pod.ErrNoAnswer, says: "does not answer", took: 2 * time.Minute},
 		"as long as the caller has":  {command: []string{"x"}, within: time.Hour, is: context.DeadlineExceeded, says: "container c1", took: time.Hour},
 		"the runtime goes away":      {command: []string{"x"}, runtime: commander{err: status.Error(codes.Unavailable, "error reading from server: EOF")}, is: pod.ErrNoAnswer, says: "container c1: the container runtime does not answer: "},

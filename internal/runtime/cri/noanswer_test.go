@@ -18,9 +18,9 @@ import (
 // notAsked are the methods of a Client that ask the runtime nothing, or no single question.
 var notAsked = []string{"Changes", "Close", "Events", "Unanswered"}
 
-// Whoever calls the runtime can tell that it did not answer, whatever was asked.
+// Every call of the runtime returns an error that says that there was no answer.
 func TestACallToARuntimeThatIsAwayHasNoAnswer(t *testing.T) {
-	c := connect(t, socket(t), time.Second) // nobody listens there
+	c := connect(t, socket(t), time.Second) // without a listener
 	methods := reflect.ValueOf(c).Type()
 	called := 0
 	for i := range methods.NumMethod() {

@@ -170,7 +170,7 @@ func TestListKnowsEveryPodAndLeavesOutWhatIsNoPod(t *testing.T) {
 func TestEventsSayWhichPodAndWhen(t *testing.T) {
 	s := &server{events: make(chan *runtimeapi.ContainerEventResponse, 4)}
 	s.events <- &runtimeapi.ContainerEventResponse{CreatedAt: moment(1), PodSandboxStatus: &runtimeapi.PodSandboxStatus{Labels: labels("a", "")}}
-	s.events <- &runtimeapi.ContainerEventResponse{CreatedAt: moment(2)} // of nobody
+	s.events <- &runtimeapi.ContainerEventResponse{CreatedAt: moment(2)} // of no pod
 	s.events <- &runtimeapi.ContainerEventResponse{
 		CreatedAt: moment(3), ContainersStatuses: []*runtimeapi.ContainerStatus{{}, {Labels: labels("b", "app")}},
 	}

@@ -47,7 +47,7 @@ func TestWhatTheRuntimeDoesNotAnswerIsKnown(t *testing.T) {
 		end = calls.begin("ListContainers")
 		other := calls.begin("Version")
 		time.Sleep(9 * time.Second)
-		// then it counts from the first time, and so long as nobody answers
+		// then it counts from the first time, and as long as there is no answer
 		expect("ListContainers 2m10s", "Version 9s")
 		other(nil)
 		end(canceled)
@@ -61,7 +61,7 @@ func TestWhatTheRuntimeDoesNotAnswerIsKnown(t *testing.T) {
 		// an error is an answer, too
 		calls.begin("ListContainers")(status.Error(codes.Internal, "the database is gone"))
 		expect()
-		// one that nobody waits for any more says nothing
+		// a call whose caller has left is not reported
 		end = calls.begin("Status")
 		time.Sleep(time.Hour)
 		end(canceled)
@@ -124,7 +124,7 @@ func (hangingRuntime) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.
 }
 
 // Every method of the client that asks the runtime comes back from one that hangs, by
-// itself. Whoever adds one without a limit sees this test hang.
+// itself. With a new one without a limit, this test hangs.
 func TestEveryCallHasALimit(t *testing.T) {
 	given := map[reflect.Type]any{
 		reflect.TypeFor[[]string]():           []string{"x"},
@@ -137,7 +137,7 @@ func TestEveryCallHasALimit(t *testing.T) {
 			continue
 		}
 		switch method.Name {
-		case "Events", "Changes": // for as long as somebody listens
+		case "Events", "Changes": // for as long as there is a reader
 			continue
 		}
 		t.Run(method.Name, func(t *testing.T) {

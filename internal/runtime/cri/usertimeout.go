@@ -16,7 +16,7 @@ func WithUserTimeout[T any](ctx context.Context, ask func(context.Context) (T, e
 	defer cancel()
 	answer, err := ask(asking)
 	if err != nil && asking.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the container runtime has not answered for %s, 'berth get node' tells more: %w", userTimeout, err)
+		err = fmt.Errorf("the container runtime has not answered for %s, see 'berth get node': %w", userTimeout, err)
 	}
 	return answer, err
 }

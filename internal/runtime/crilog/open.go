@@ -25,7 +25,7 @@ func open(path string) (*os.File, error) {
 	return podfile.Open(base, filepath.Join(pod, container, file))
 }
 
-// Check tells why a log can't be read: it is not there (fs.ErrNotExist), or not a log.
+// Check returns why a log can't be read: it is not there (fs.ErrNotExist), or not a log.
 func Check(path string) error {
 	file, err := open(path)
 	if err != nil {

@@ -14,7 +14,7 @@ const progressInterval = time.Second
 
 // arrival is the progress of an image that is being pulled.
 type arrival struct {
-	meter   *progress.Meter // nil while there is nothing to tell
+	meter   *progress.Meter // nil while there is no progress to show
 	started bool            // something of it
 }
 

@@ -115,7 +115,7 @@ func TestAPrivateImageIsOnlyForPodsThatCouldPullIt(t *testing.T) {
 		w.expectPresent(w.askAs(as("b", "bob", "alice"), v1.PullIfNotPresent))
 		w.expectTried("alice")
 
-		// Whoever can't show as much has to pull it, and can't.
+		// A pod without these credentials has to pull it, and can't.
 		w.expect(w.askAs(as("c"), v1.PullNever), pod.ReasonErrImageNeverPull)
 		w.expect(w.askAs(as("c"), v1.PullIfNotPresent), pod.ReasonContainerCreating)
 		time.Sleep(10 * time.Second)

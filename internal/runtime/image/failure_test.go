@@ -63,7 +63,7 @@ func TestTheBackoffDoublesToFiveMinutesAndStartsAnewAfterASuccess(t *testing.T) 
 			t.Fatalf("after a success the first wait is %s, want 10s", got)
 		}
 		if begins, ends := strings.Count(w.log.String(), "can't pull"), strings.Count(w.log.String(), "after all"); begins != 2 || ends != 1 {
-			t.Errorf("a failure that lasts is told %d times, and its end %d times:\n%s", begins, ends, w.log)
+			t.Errorf("a failure that lasts is reported %d times, and its end %d times:\n%s", begins, ends, w.log)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (m *Manager) finish(ctx context.Context, k key, e *entry, err error) []pod.
 	case err != nil:
 		e.failedAt = time.Now()
 		e.backoff = backoff.Exponential{First: firstBackoff, Max: maxBackoff}.Next(e.backoff)
-		if !failedBefore { // once; the status of the pods tells the rest
+		if !failedBefore { // once; the status of the pods has the rest
 			m.Log.Warn("can't pull image; trying again", "image", k.image, "err", err)
 		}
 	default:

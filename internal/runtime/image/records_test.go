@@ -133,7 +133,7 @@ func TestAnImageThatIsNotOnRecordIsForNoPod(t *testing.T) {
 	// when a pod pulls
 	b.must(b.Begin(app, ""))
 	if err := b.End(app, "localhost/app", "new", b.secret("alice")); err == nil {
-		t.Fatal("nobody was told")
+		t.Fatal("it was not reported")
 	}
 
 	// then no pod may use the image, by any of its names, also if another pull fails

@@ -186,7 +186,7 @@ func TestUsersAreWarnedOfWhatLasts(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if warnings := strings.Count(w.log.String(), "can't make room"); warnings != 2 {
-			t.Errorf("the log is told %d times:\n%s", warnings, w.log.String())
+			t.Errorf("the log is reported %d times:\n%s", warnings, w.log.String())
 		}
 	})
 }
@@ -245,7 +245,7 @@ func TestABrokenMemoryIsBegunAnew(t *testing.T) {
 		t.Errorf("removed %v, %v", w.removed, err)
 	}
 	if !strings.Contains(w.log.String(), "not known") {
-		t.Error("nobody was told")
+		t.Error("it was not reported")
 	}
 }
 

@@ -45,7 +45,7 @@ func (c Credential) Anonymous() bool {
 	return c.Username == "" && c.Password == "" && c.IdentityToken == "" && c.RegistryToken == ""
 }
 
-// Hash tells credentials apart without telling them. Where they come from does not
+// Hash distinguishes credentials without showing them. Where they come from does not
 // matter to it.
 func (c Credential) Hash() string {
 	text, err := json.Marshal([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken})

@@ -39,7 +39,7 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	if ValidatePattern("[") == nil || ValidatePattern("*.test/team") != nil {
-		t.Error("a broken pattern is not told from a good one")
+		t.Error("a broken pattern is taken for a good one")
 	}
 }
 

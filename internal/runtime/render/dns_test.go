@@ -57,7 +57,7 @@ func TestResolvers(t *testing.T) {
 			same(t, got, test.want)
 			switch {
 			case test.notice == "" && len(notices) > 0, test.notice != "" && (len(notices) != 1 || notices[0].Reason != test.notice):
-				t.Errorf("told: %v", notices)
+				t.Errorf("reported: %v", notices)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestSearchesAreCutToWhatIsRead(t *testing.T) {
 				t.Errorf("%d are left: %v", len(got.Searches), got.Searches)
 			}
 			if noticed := len(notices) == 1 && notices[0].Reason == "DNSConfigForming"; noticed != (test.want < len(test.searches)) {
-				t.Errorf("told: %v", notices)
+				t.Errorf("reported: %v", notices)
 			}
 		})
 	}

@@ -147,7 +147,7 @@ func TestRenderingIsPure(t *testing.T) {
 	made := container(t, p, &p.Spec.Containers[0], start, Resolved{ImageRef: "sha256:1"})
 	wantSandbox, wantContainer := proto.Clone(box), proto.Clone(made)
 
-	// Whoever gets a message may change it.
+	// The receiver of a message may change it.
 	box.Labels["x"], box.Annotations["x"], box.DnsConfig.Servers[0] = "y", "y", "y"
 	security := made.Linux.SecurityContext
 	security.SupplementalGroups[0], security.MaskedPaths[0], security.ReadonlyPaths[0] = -1, "/", "/"

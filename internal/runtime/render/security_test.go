@@ -262,7 +262,7 @@ func TestAPodWithUsersOfItsOwn(t *testing.T) {
 		IDs: ids, Hosts: "/pods/1/etc-hosts", Mounts: []Mount{{HostPath: "/data", ContainerPath: "/data"}},
 	})
 	same(t, got.Linux.SecurityContext.NamespaceOptions.UsernsOptions, want)
-	for _, m := range got.Mounts { // else their files would belong to nobody
+	for _, m := range got.Mounts { // else their files would belong to the user nobody
 		if len(m.UidMappings) != 1 || m.UidMappings[0].HostId != 131072 || len(m.GidMappings) != 1 {
 			t.Errorf("%s is mapped by %v and %v", m.ContainerPath, m.UidMappings, m.GidMappings)
 		}

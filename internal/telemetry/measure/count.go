@@ -9,7 +9,7 @@ import (
 )
 
 // Count says how many of what there are: of the pods that are desired, those that
-// have a worker, and what was last seen of them in the runtime. mirrored tells
+// have a worker, and what was last seen of them in the runtime. mirrored says
 // whether a static pod can be seen at the API server.
 func Count(desired []*v1.Pod, mirrored func(*v1.Pod) bool, lives map[pod.UID]worker.Life, known []pod.Observed) metrics.Counts {
 	out := metrics.Counts{Containers: map[string]int{}, Working: map[metrics.Work]int{}, UIDs: map[pod.UID]bool{}}

@@ -82,7 +82,7 @@ func (w *Recorder) Relisted(at time.Time, took time.Duration) {
 	w.Metrics.Relisted(at, took, after)
 }
 
-// Pulled returns the hook of image.Config. size tells how many bytes an image has. As
+// Pulled returns the hook of image.Config. size returns how many bytes an image has. As
 // a pull may serve many pods, it is no part of anybody's trace.
 func (w *Recorder) Pulled(
 	size func(ctx context.Context, image string) (uint64, error),
@@ -100,7 +100,7 @@ func (w *Recorder) Pulled(
 }
 
 // Waterfall is how the start of a pod went, for the local API. It is false if there
-// is nothing to tell.
+// is nothing to record.
 func (w *Recorder) Waterfall(uid pod.UID) (api.Waterfall, bool) {
 	fall, ok := w.Waterfalls.Get(uid)
 	out := api.Waterfall{Seen: fall.Seen, Done: fall.Done, Phases: []api.Phase{}}

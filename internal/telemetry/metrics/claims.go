@@ -8,7 +8,7 @@ import (
 	"berth/internal/telemetry/stats"
 )
 
-// claimFamilies tell how full the volumes of claims are.
+// claimFamilies say how full the volumes of claims are.
 func claimFamilies(claims []stats.Claim) []*dto.MetricFamily {
 	capacity := gauge("kubelet_volume_stats_capacity_bytes", "Size of a volume.")
 	available := gauge("kubelet_volume_stats_available_bytes", "Bytes of a volume that are free to use.")

@@ -1,4 +1,4 @@
-// Package metrics tells what the agent does and what pods use, in the words that
+// Package metrics exports what the agent does and what pods use, in the words that
 // dashboards know: those of the kubelet, and of cAdvisor for containers. Names that
 // begin with berth_ are our own.
 //

@@ -30,7 +30,7 @@ type PagesConfig struct {
 	CgroupVersion int
 	// Counts returns the present numbers of pods and containers.
 	Counts func() Counts
-	// Slots tells how many start slots are taken and free, and how many pods wait.
+	// Slots returns how many start slots are taken and free, and how many pods wait.
 	Slots func() (taken, free, waiting int)
 	// Volumes counts the volumes of pods. Nil: they are not counted.
 	Volumes func() map[Volumes]int

@@ -38,7 +38,7 @@ func newPodMetrics() podMetrics {
 		startTotal: histogram("kubelet_pod_start_total_duration_seconds",
 			"Time from the creation of a pod until it is seen to run, with image pulls and init containers.", startBuckets()),
 		containers:  histogram("kubelet_containers_per_pod_count", "Containers of a pod.", prometheus.ExponentialBuckets(1, 2, 5)),
-		workerStart: histogram("kubelet_pod_worker_start_duration_seconds", "Time from when a pod was first seen until somebody worked on it.", prometheus.DefBuckets),
+		workerStart: histogram("kubelet_pod_worker_start_duration_seconds", "Time from when a pod was first seen until a worker began with it.", prometheus.DefBuckets),
 		worker:      histograms("kubelet_pod_worker_duration_seconds", "Time of one turn of a pod's worker.", prometheus.DefBuckets, "operation_type"),
 		sandbox:     histograms("kubelet_run_podsandbox_duration_seconds", "Time to make a sandbox.", prometheus.DefBuckets, "runtime_handler"),
 		pull: histograms("kubelet_image_pull_duration_seconds", "Time to pull an image.",
@@ -51,7 +51,7 @@ func newPodMetrics() podMetrics {
 
 		startedPods:             count("kubelet_started_pods_total", "Pods for which a sandbox was begun."),
 		startedPodsErrors:       count("kubelet_started_pods_errors_total", "Pods for which a sandbox could not be made."),
-		orphans:                 count("kubelet_orphaned_runtime_pods_total", "Pods that were found in the runtime and that nobody wanted."),
+		orphans:                 count("kubelet_orphaned_runtime_pods_total", "Pods that were found in the runtime and that no source had."),
 		sandboxErrors:           counts("kubelet_run_podsandbox_errors_total", "Sandboxes that could not be made.", "runtime_handler"),
 		startedContainers:       counts("kubelet_started_containers_total", "Containers that were begun to be started.", "container_type"),
 		startedContainersErrors: counts("kubelet_started_containers_errors_total", "Containers that could not be started.", "container_type", "code"),
@@ -61,7 +61,7 @@ func newPodMetrics() podMetrics {
 		restarted:               counts("kubelet_restarted_pods_total", "Pods that came again under the UID that they had.", "static"),
 		rejections:              counts("kubelet_admission_rejections_total", "Pods that may not run here.", "reason"),
 		preemptions:             counts("kubelet_preemptions", "Pods that were ended because a critical one needed their room.", "preemption_signal"),
-		updates:                 counts("berth_updates_total", "Pods that a source told something new about.", "source", "op"),
+		updates:                 counts("berth_updates_total", "Pods that a source sent changes of.", "source", "op"),
 	}
 }
 
@@ -181,7 +181,7 @@ func (m *Metrics) Preempted(victims int) {
 
 func (m *Metrics) Orphaned() { m.pods.orphans.Inc() }
 
-// staticLabel is how the kubelet tells static pods from others.
+// staticLabel is how the kubelet labels static pods and others.
 func staticLabel(static bool) string {
 	if static {
 		return "true"

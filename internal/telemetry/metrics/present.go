@@ -65,7 +65,7 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	emit("kubelet_mirror_pods", "Static pods that can be seen at the API server.", float64(now.Mirrors))
 	emit("kubelet_managed_ephemeral_containers", "Ephemeral containers of the pods that this node is asked to run.", float64(now.Ephemeral))
 	for work, n := range now.Working {
-		emit("kubelet_working_pods", "Pods that somebody works on.", float64(n),
+		emit("kubelet_working_pods", "Pods that have a worker.", float64(n),
 			"lifecycle", work.Lifecycle, "config", work.Config, "static", staticLabel(work.Static))
 	}
 	taken, free, waiting := c.Slots()

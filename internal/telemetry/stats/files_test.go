@@ -80,7 +80,7 @@ func TestCountOfADeepTree(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if measurePlace(t.Context(), place{dir, true}) != nil {
-		t.Error("what was not counted is told of")
+		t.Error("what was not counted is reported")
 	}
 }
 

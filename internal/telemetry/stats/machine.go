@@ -31,7 +31,7 @@ func (m machine) read() (Node, error) {
 	}
 	total, free := memory["MemTotal"], memory["MemFree"]
 	if total == 0 {
-		return Node{}, errors.New("read the memory of the machine: the kernel tells no total")
+		return Node{}, errors.New("read the memory of the machine: the kernel shows no total")
 	}
 	used := total - min(total, free)
 	n := Node{Cores: runtime.NumCPU(), MemoryTotal: total, Agent: agentUsage()}
@@ -160,7 +160,7 @@ func agentUsage() *Usage {
 }
 
 // networkOf is the network of a process. A pod of which the process is gone has
-// none to tell of.
+// none to report.
 func (m machine) networkOf(pid int) *Network {
 	if pid <= 0 {
 		return nil

@@ -44,7 +44,7 @@ func TestManyReadersCostAsMuchAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.reads == once {
-		t.Error("a brief snapshot was told to who asked for all")
+		t.Error("a brief snapshot was given to a caller that asked for all")
 	}
 }
 

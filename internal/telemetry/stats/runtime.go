@@ -54,7 +54,7 @@ func (u *runtimeUsage) get(ctx context.Context, atMost time.Duration) runtimeSta
 	age := time.Since(u.last.at)
 	if age > atMost && u.asking == nil {
 		u.asking = make(chan struct{})
-		u.group.Go("usage told by the runtime", u.refresh)
+		u.group.Go("usage from the runtime", u.refresh)
 	}
 	asking := u.asking
 	u.mu.Unlock()
@@ -92,10 +92,10 @@ func (u *runtimeUsage) refresh(ctx context.Context) {
 	case err == nil:
 		u.last = now
 		if u.streak.Recovered() {
-			u.log.Info("the runtime tells the usage of containers again")
+			u.log.Info("the runtime reports the usage of containers again")
 		}
 	case ctx.Err() == nil && u.streak.Failed(time.Now()):
-		u.log.Warn("the runtime does not tell the usage of containers", "err", err)
+		u.log.Warn("the runtime does not report the usage of containers", "err", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"berth/internal/pods/cgroup"
 )
 
-// Summary measures, and tells it in the words of the kubelet's Summary API.
+// Summary measures, and returns it as the kubelet's Summary API does.
 func (r *Reader) Summary(ctx context.Context, onlyCPUAndMemory bool) (*api.Summary, error) {
 	scope := Full
 	if onlyCPUAndMemory {

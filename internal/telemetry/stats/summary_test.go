@@ -112,7 +112,7 @@ func TestOnlyCPUAndMemory(t *testing.T) {
 
 	p := s.Pods[0]
 	if p.VolumeStats != nil || p.Network != nil || p.EphemeralStorage != nil || p.Containers[0].Logs != nil || s.Node.Fs != nil || s.Node.Network != nil {
-		t.Errorf("more was told: %+v", p)
+		t.Errorf("more was reported: %+v", p)
 	}
 	if p.CPU == nil || p.Containers[0].Memory == nil || w.asked != 0 {
 		t.Errorf("got %+v, and the runtime was asked %d times", p, w.asked)

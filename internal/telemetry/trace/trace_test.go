@@ -44,7 +44,7 @@ func TestSpansOfASync(t *testing.T) {
 		t.Errorf("got %v", got[1].Attributes)
 	}
 	if parent := outgoing.Get("traceparent"); len(parent) != 1 || !strings.Contains(parent[0], got[0].SpanContext.SpanID().String()) {
-		t.Errorf("the runtime is told %v", outgoing)
+		t.Errorf("the runtime got %v", outgoing)
 	}
 }
 

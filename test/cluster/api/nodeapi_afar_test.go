@@ -68,7 +68,7 @@ func mustReachFromAfar(t *testing.T, l *lab.Lab, n *lab.Node, pod string) {
 	for command, want := range map[string]string{
 		"get pods":                         `(?m)^` + pod + ` +1/1 +Running `,
 		"get pods " + pod + " -o name":     `^pod/` + pod + "\n$",
-		"describe pod " + pod:              `(?s)Name: +` + pod + `\n.*Events: +<not told over the network`,
+		"describe pod " + pod:              `(?s)Name: +` + pod + `\n.*Events: +<not in the node API`,
 		"logs " + pod + " -c app --tail 2": `^line 99\nline 100\n$`,
 		"top pods":                         `(?m)^` + pod + ` +\d+m +\d+Mi$`,
 		"top node":                         `(?m)^one +\d+m `,
@@ -87,10 +87,10 @@ func mustReachFromAfar(t *testing.T, l *lab.Lab, n *lab.Node, pod string) {
 		command string
 		want    string
 	}{
-		"nobody":             {[]string{"--insecure-skip-tls-verify"}, "get pods", `does not know who you are: give a certificate`},
-		"another name":       {me[:4], "get pods", `does not have that name`},
-		"what is not told":   {me, "get events", `run it on the machine itself`},
-		"a pod that is none": {me, "logs nope", `pod "nope" not found`},
+		"nobody":              {[]string{"--insecure-skip-tls-verify"}, "get pods", `does not know who you are: give a certificate`},
+		"another name":        {me[:4], "get pods", `does not have that name`},
+		"not in the node API": {me, "get events", `run it on the machine itself`},
+		"a pod that is none":  {me, "logs nope", `pod "nope" not found`},
 	} {
 		out, err := berth(c.flags, c.command)
 		if err == nil {

@@ -73,7 +73,7 @@ func sampleOf(page map[string]*dto.MetricFamily, pod string) (sample, error) {
 // mustBeMeasured replays what stands behind 'kubectl top': a service account that may get
 // nodes/metrics reads /metrics/resource twice. The pod may use a tenth of a processor,
 // and does. It also lets Prometheus read all other pages: there is a pod that is probed, and
-// somebody has asked for the node's health.
+// the node's health was asked for.
 func mustBeMeasured(t *testing.T, l *lab.Lab, admin kubernetes.Interface, n *lab.Node, pod string) {
 	t.Helper()
 	token := accountToken(t, admin, "metrics-server")

@@ -69,7 +69,7 @@ func TestANodeGetsItsCertificatesFromTheCluster(t *testing.T) {
 		for end := time.Now().Add(shortLife + 15*time.Second); time.Now().Before(end); asked++ {
 			mustAsk(t, clients.General)
 			mustAsk(t, clients.Heartbeat)
-			time.Sleep(50 * time.Millisecond) // as somebody who has no hurry
+			time.Sleep(50 * time.Millisecond) // as an approver takes its time
 		}
 		t.Logf("%d requests, and none was refused", 2*asked)
 		mustBeRenewed(t, admin, "system:node:one")
@@ -315,7 +315,7 @@ func awaitRequest(t *testing.T, admin kubernetes.Interface, signer, user string)
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody asks %s for a certificate", signer)
+		return fmt.Errorf("there is no request of signer %s for a certificate", signer)
 	}))
 	return name
 }

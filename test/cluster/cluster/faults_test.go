@@ -69,7 +69,7 @@ func TestNoPodSuffersFromWhatHappensOnTheWayToTheAPIServer(t *testing.T) {
 		}},
 		{"connections-lost", func(context.Context, *rand.Rand) { way.Connections.Lose() }},
 		{"watches-refused-as-gone", func(ctx context.Context, chance *rand.Rand) {
-			// Nobody may go on where a watch ended, as after a compaction: only begin anew.
+			// No client may go on where a watch ended, as after a compaction: only begin anew.
 			way.Requests.Break(func(w http.ResponseWriter, r *http.Request) bool {
 				if !proxy.IsWatch(r) || r.URL.Query().Get("sendInitialEvents") == "true" {
 					return false

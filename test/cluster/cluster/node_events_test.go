@@ -65,7 +65,7 @@ func TestEventsArriveAndAreCountedUp(t *testing.T) {
 	}
 
 	// When something happens again and again, it is one event that is counted up.
-	m.recorder.Record(leaving, corev1.EventTypeWarning, event.BackOff, "nobody hears")
+	m.recorder.Record(leaving, corev1.EventTypeWarning, event.BackOff, "no sink")
 	m.recorder.RecordContainer(static, "app", corev1.EventTypeWarning, event.BackOff, "static waits")
 	for n := int32(1); n <= 3; n++ {
 		m.recorder.RecordContainer(web, "app", corev1.EventTypeWarning, event.BackOff, "it waits")

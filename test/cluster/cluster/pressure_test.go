@@ -185,7 +185,7 @@ func TestANodeShowsWhatItRunsOutOf(t *testing.T) {
 		pods.MustRemove("late")
 		kit.Within(t, kit.WaitTimeout, func() error {
 			if nowBad, nowGood := node.eventCount(test.bad), node.eventCount(test.good); nowBad <= bad || nowGood <= good {
-				return fmt.Errorf("%s was told %d times and %s %d times, before %d and %d", test.bad, nowBad, test.good, nowGood, bad, good)
+				return fmt.Errorf("%s was reported %d times and %s %d times, before %d and %d", test.bad, nowBad, test.good, nowGood, bad, good)
 			}
 			return nil
 		})

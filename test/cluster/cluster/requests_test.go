@@ -36,10 +36,10 @@ type asked struct {
 
 // requestRecorder records the requests of a node, and may refuse some of them.
 type requestRecorder struct {
-	t      *testing.T
-	mu     sync.Mutex
-	requests  []asked
-	refuse func(asked) bool
+	t        *testing.T
+	mu       sync.Mutex
+	requests []asked
+	refuse   func(asked) bool
 }
 
 // record is a fault that passes all requests on, but for those that are to be refused.
@@ -124,7 +124,7 @@ func TestWhatANodeAsksOfItsServer(t *testing.T) {
 		t.Errorf("it was begun with: %+v, %v", early.Status, err)
 	}
 	if said := recorder.since(time.Time{}, toPod("early")); len(said) > 0 {
-		t.Errorf("it was told of: %v", said)
+		t.Errorf("it was written about: %v", said)
 	}
 	// ... until it is.
 	recorder.set(nil)

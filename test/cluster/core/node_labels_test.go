@@ -14,7 +14,7 @@ import (
 )
 
 // Who labels a node, and then binds a pod to it for that label, counts on it. The node
-// may have heard of the pod, and not yet of the label.
+// may have the pod, and not yet the label.
 func TestAPodIsNotRefusedForALabelThatTheNodeHasNotHeardOf(t *testing.T) {
 	t.Parallel()
 	plane := kit.NewPlane(t)

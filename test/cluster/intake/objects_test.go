@@ -73,7 +73,7 @@ func (r *references) awaitNews(t *testing.T, uid types.UID, limit time.Duration)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("pod %s was not told within %s", uid, limit)
+	t.Fatalf("pod %s was not notified within %s", uid, limit)
 	return 0
 }
 
@@ -188,7 +188,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	// When the missing one appears, and when another one changes, the pod is enqueued.
 	_, err = admin.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metaOf("password"), StringData: map[string]string{"key": "hush"}}, kit.CreateOptions)
 	kit.Must(t, err)
-	t.Logf("a secret that appears is told after %s", node.awaitNews(t, p.UID, 5*time.Second))
+	t.Logf("a secret that appears is noticed after %s", node.awaitNews(t, p.UID, 5*time.Second))
 	secret, err := node.Secret(ctx, "default", "password")
 	kit.Must(t, err)
 	if string(secret.Data["key"]) != "hush" {
@@ -196,7 +196,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	}
 	mustSet(t, admin, "2")
 	took = node.awaitNews(t, p.UID, 5*time.Second)
-	t.Logf("a change is told after %s", took)
+	t.Logf("a change is noticed after %s", took)
 	mustHaveSetting(t, node, "2")
 	if took > time.Second {
 		t.Errorf("it took %s", took)
@@ -211,7 +211,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	mustHaveSetting(t, node, "2")
 	kit.Must(t, plane.Start(ctx, control.APIServer))
 	mustSet(t, admin, "3")
-	t.Logf("after the outage, a change is told after %s", node.awaitNews(t, p.UID, 5*time.Second))
+	t.Logf("after the outage, a change is noticed after %s", node.awaitNews(t, p.UID, 5*time.Second))
 	mustHaveSetting(t, node, "3")
 
 	// A server that forgot everything, and counts its versions from the start.
@@ -222,7 +222,7 @@ func TestNodeReadsWhatItsPodsReferTo(t *testing.T) {
 	referredTo(t, admin)
 	_, err = admin.CoreV1().Pods("default").Create(ctx, referringPod("web", "one"), kit.CreateOptions)
 	kit.Must(t, err)
-	t.Logf("after the wipe, a change is told after %s", node.awaitNews(t, p.UID, 30*time.Second))
+	t.Logf("after the wipe, a change is noticed after %s", node.awaitNews(t, p.UID, 30*time.Second))
 	kit.Must(t, inTime(func() error {
 		c, err := node.ConfigMap(ctx, "default", "settings")
 		if err == nil && c.Data["key"] != "1" {

@@ -99,7 +99,7 @@ func TestAPodFindsWhatItRefersTo(t *testing.T) {
 		}
 	}
 
-	// and who wants to know of itself is told
+	// and its fields of the downward API are there
 	is := pods.Await("alone", "ready", kit.IsReady)
 	env := variables(t, pods, "alone")
 	for field, value := range everyField {

@@ -157,7 +157,7 @@ func TestWhoseGroupTheDisksOfADriverHave(t *testing.T) {
 	}
 	for _, d := range []driver{file, none, exact, silent} {
 		if got := strings.Join(d.calls(), "\n"); strings.Contains(got, "group") {
-			t.Errorf("%s was told of a group: %s", d.name, got)
+			t.Errorf("%s got a group: %s", d.name, got)
 		}
 	}
 }

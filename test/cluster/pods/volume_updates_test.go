@@ -128,11 +128,11 @@ func TestVolumesFollowTheirSourcesWithinASecond(t *testing.T) {
 		}
 	}
 
-	// and its mounts are told as they are
+	// and its mounts are in the status as they are
 	mounts := kit.Kubectl(t, l, "-n", "follows", "get", "pod", "reader", "-o",
 		`jsonpath={range .status.containerStatuses[0].volumeMounts[*]}{.name} {.mountPath} {.readOnly} {.recursiveReadOnly}{"\n"}{end}`)
 	if want := "map /map  \nsecret /secret true Disabled\nfields /fields true Enabled\nall /all  \n"; mounts != want {
-		t.Errorf("its mounts are told as\n%s, and should be\n%s", mounts, want)
+		t.Errorf("its mounts are reported as\n%s, and should be\n%s", mounts, want)
 	}
 	kit.MustMatch(t, "kubectl describe pod", kit.Kubectl(t, l, "-n", "follows", "describe", "pod", "reader"),
 		`(?m)^ +Mounts:\n +/all from all \(rw\)\n +/fields from fields \(ro\)\n +/map from map \(rw\)\n +/secret from secret \(ro\)$`)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault may answer a request in the place of the server, or hold it up. It tells
+// Fault may answer a request in the place of the server, or hold it up. It says
 // whether it has answered.
 type Fault func(http.ResponseWriter, *http.Request) bool
 

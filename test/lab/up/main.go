@@ -1,5 +1,5 @@
 // Command up is `make cluster`: a Kubernetes cluster to try out, with two berth nodes,
-// until it is told to stop. It needs root, and changes nothing in the network of the
+// until it is stopped. It needs root, and changes nothing in the network of the
 // machine: kubectl goes through a port on loopback.
 package main
 

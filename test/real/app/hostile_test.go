@@ -125,7 +125,7 @@ var tricks = []trick{
 		return []*v1.Pod{withVolume(p, "/scratch", v1.EmptyDirVolumeSource{})}
 	}, played: func(n *kit.Node) {
 		waitDone(n, "names", slowLimit)
-		// Whoever asks for the use of volumes has them counted, while others are served.
+		// A client that asks for the usage of volumes has them counted, while others are served.
 		if _, err := n.PodUsage("names"); err != nil {
 			n.T.Error(err)
 		}
@@ -313,7 +313,7 @@ func listenToLoud(n *kit.Node) {
 	n.T.Helper()
 	p := n.WaitRunning("loud")["loud"]
 	n.WaitEvent(p, "Unhealthy")
-	// Somebody runs a command that prints without end, and does not read it.
+	// A client runs a command that prints without end, and does not read it.
 	ctx, cancel := context.WithCancel(n.T.Context())
 	n.T.Cleanup(cancel)
 	for range 3 {

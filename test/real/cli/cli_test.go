@@ -56,7 +56,7 @@ func TestOnceEndsWithTheCodeOfThePod(t *testing.T) {
 	nothingLeft(n)
 
 	// A second one on the same root finds nothing of the first in its way. Several
-	// containers are told apart, and init containers come first.
+	// lines have the names of their containers, and init containers come first.
 	p.Spec.InitContainers = []v1.Container{kit.NewContainer("first", "activity", "a", "0s", "2s")}
 	p.Spec.Containers[0].Args = []string{"activity", "b", "0s", "1ms"}
 	got := n.RunCommand(once(n, p))

@@ -15,7 +15,7 @@ import (
 	"berth/test/real/kit"
 )
 
-// Somebody who changes their mind gets what they wanted last.
+// A user who changes their mind gets what they wanted last.
 
 func TestPodRemovedBeforeItRuns(t *testing.T) {
 	t.Parallel()

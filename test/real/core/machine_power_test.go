@@ -23,7 +23,7 @@ const lasting = "/berth/lasting"
 // came of that is seen by the next test, after the next boot.
 func TestTheMachineGoesDown(t *testing.T) {
 	// given an agent under systemd that wants half a minute for its pods, which logind
-	// does not grant unless it is told to
+	// does not grant by default
 	if err := os.MkdirAll(filepath.Join(lasting, "manifests"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		n.MustKeepInstances(before)
 	}
 
-	// when somebody makes another one in the runtime, past the agent (which looks
+	// when another one is made in the runtime, past the agent (which looks
 	// away, or else it would be gone before it is complete)
 	uid := "00000000-dead-beef-0000-000000000001"
 	signal(n, syscall.SIGSTOP)

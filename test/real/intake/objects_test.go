@@ -80,7 +80,7 @@ func TestObjectsOfTheFolder(t *testing.T) {
 		t.Errorf("the file holds %q", colour)
 	}
 	if strings.Contains(kit.Tail(n.LogFile(), 1<<20)+got.String(), kit.SecretText) {
-		t.Error("the secret is told")
+		t.Error("the secret is reported")
 	}
 }
 

@@ -44,7 +44,7 @@ func TestPodsFromURL(t *testing.T) {
 	// when it fails or answers nonsense, then they run on, and that is logged
 	for status, content := range map[int]any{http.StatusInternalServerError: "broken", http.StatusOK: "<html>"} {
 		page.set(status, content)
-		n.Wait("to be told of the bad answer", 10*time.Second, func() string {
+		n.Wait("the bad answer to be reported", 10*time.Second, func() string {
 			return kit.MissingUnless(strings.Contains(n.Berth("get", "pods").Stderr, url))
 		})
 		n.MustKeepInstances(before)

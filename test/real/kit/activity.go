@@ -91,7 +91,7 @@ func (d *ActivityLogs) Read() Activities {
 }
 
 // WaitInOrder reads until things were written, one after the other. What a container writes
-// is in its log a moment after the runtime tells that it runs, or that it ended.
+// is in its log a moment after the runtime reports that it runs, or that it ended.
 func (d *ActivityLogs) WaitInOrder(things ...string) Activities {
 	d.n.T.Helper()
 	var e Activities

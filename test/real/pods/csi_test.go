@@ -112,7 +112,7 @@ func TestAnAgentThatIsKilledWhileADriverWorks(t *testing.T) {
 }
 
 // waitNoVolumes waits until no pod has a volume of a driver any more. Those of pods that
-// nobody knows are taken away in passing.
+// no record has are taken away in passing.
 func waitNoVolumes(n *kit.Node) {
 	n.T.Helper()
 	n.Wait("volumes of drivers to be gone", kit.StartTimeout, func() string {

@@ -102,7 +102,7 @@ func TestWhatPodsShareAndWhatTheyMayDo(t *testing.T) {
 	// given a node that confines all who do not object
 	n := kit.NewNode(t)
 	n.Configure("seccompDefault: true\npodPidsLimit: 77\n")
-	if err := os.Chmod(n.Dir, 0o711); err != nil { // who is nobody on the machine has to find its files
+	if err := os.Chmod(n.Dir, 0o711); err != nil { // a user that the machine does not have has to find its files
 		t.Fatal(err)
 	}
 	shares := kit.ReadablePod("shares")

@@ -72,7 +72,7 @@ func TestAHungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	})
 	for _, e := range n.Events(gone) {
 		if strings.Contains(e.Message, "canceled") {
-			t.Errorf("it is told that nobody waits any more: %s", e.Message)
+			t.Errorf("it is reported that there is no waiting pod: %s", e.Message)
 		}
 	}
 

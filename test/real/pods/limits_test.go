@@ -55,7 +55,7 @@ func TestSeccompProfileOfTheMachine(t *testing.T) {
 
 func TestUsersOfItsOwn(t *testing.T) {
 	t.Parallel()
-	// given pods whose root is nobody on the machine, one with a volume
+	// given pods whose root is no user of the machine, one with a volume
 	n := kit.NewNode(t)
 	if err := os.Chmod(n.Dir, 0o711); err != nil { // they have to find their files
 		t.Fatal(err)

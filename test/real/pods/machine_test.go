@@ -147,7 +147,7 @@ func TestNFS(t *testing.T) {
 	for _, name := range []string{"writes", "doomed"} {
 		waitMessage(n, name, "mount 10.77.0.1:"+shared+": not done since 20")
 	}
-	t.Logf("it was told after %s", time.Since(began).Round(time.Second))
+	t.Logf("it was reported after %s", time.Since(began).Round(time.Second))
 	if got := n.MustBerth("get", "node", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`); got != "True" {
 		t.Errorf("the node is ready: %s", got)
 	}
@@ -162,7 +162,7 @@ func TestNFS(t *testing.T) {
 	if left := mountersOf(n, held["doomed"]); len(left) > 0 {
 		t.Errorf("they still mount for a pod that is gone: %v", left)
 	}
-	// and for the other nobody began anew
+	// and the other was not mounted again
 	if now := mountersOf(n, held["writes"]); !maps.Equal(now, mounting) {
 		t.Errorf("%v mount, before it was %v", now, mounting)
 	}

@@ -223,6 +223,6 @@ func TestWhatProbesFoundCanBeSeenWhileAContainerWaitsForItsRestart(t *testing.T)
 		}
 	}
 	if len(messages) != 1 {
-		t.Errorf("it is told in %d ways: %v", len(messages), messages)
+		t.Errorf("it is reported in %d ways: %v", len(messages), messages)
 	}
 }

@@ -81,7 +81,7 @@ func TestReadyFollowsTheAnswerOfAProbeAtOnce(t *testing.T) {
 			}
 			late[well] = append(late[well], m.since(c.seen))
 		case <-time.After(20 * time.Second):
-			t.Fatalf("nobody was told that it is ready: %v", well)
+			t.Fatalf("it was not reported that it is ready: %v", well)
 		}
 	}
 

@@ -60,7 +60,7 @@ func TestNamesInside(t *testing.T) {
 		t.Errorf("it asks\n%s", got)
 	}
 	if e := n.WaitEvent(p, "DNSConfigForming"); !strings.Contains(e.Message, "10.0.0.10 192.0.2.1 192.0.2.2") {
-		t.Errorf("told: %s", e.Message)
+		t.Errorf("reported: %s", e.Message)
 	}
 
 	p = pods[short.Name]
@@ -140,7 +140,7 @@ func TestResolversInside(t *testing.T) {
 		}
 	}
 	if e := n.WaitEvent(n.Pod("many"), "DNSConfigForming"); !strings.Contains(e.Message, "Search Line limits were exceeded") {
-		t.Errorf("told: %s", e.Message)
+		t.Errorf("reported: %s", e.Message)
 	}
 }
 

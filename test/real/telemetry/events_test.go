@@ -93,11 +93,11 @@ func TestEventsOfAPod(t *testing.T) {
 		text := n.MustBerth(args...)
 		for _, reason := range []string{event.Pulled, event.Created, event.Started, event.BackOff} {
 			if !strings.Contains(text, reason) {
-				t.Errorf("%s: nothing is told of %s:\n%s", what, reason, text)
+				t.Errorf("%s: there is nothing about %s:\n%s", what, reason, text)
 			}
 		}
 		if strings.Contains(text, "pod/other") {
-			t.Errorf("%s: other pods are told of:\n%s", what, text)
+			t.Errorf("%s: other pods are reported:\n%s", what, text)
 		}
 	}
 	lists("while it is there", "get", "events", "--for", "web")

@@ -1,4 +1,4 @@
-// Package rootstest makes owners for tests: of roots on a machine that nobody else is on.
+// Package rootstest makes owners for tests: of roots on a machine without other agents.
 package rootstest
 
 import (
