@@ -33,7 +33,7 @@ func TestUnsupportedFeatures(t *testing.T) {
 
 	// Each row has its case: what is set, and the field that the message names.
 	tests := map[string]func(*v1.PodSpec, *v1.Container){
-		inPod + "volumes other than emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim, ephemeral, csi, nfs, image": func(s *v1.PodSpec, _ *v1.Container) {
+		inPod + "volumes other than emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim, ephemeral, csi, nfs, image, awsElasticBlockStore, azureDisk, azureFile, cinder, gcePersistentDisk, portworxVolume, vsphereVolume": func(s *v1.PodSpec, _ *v1.Container) {
 			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}}
 		},
 		inPod + "resourceClaims": func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },

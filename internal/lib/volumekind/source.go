@@ -25,6 +25,14 @@ func csiSource(s *v1.VolumeSource) string       { return s.CSI.Driver }
 func nfsSource(s *v1.VolumeSource) string       { return s.NFS.Server + ":" + s.NFS.Path }
 func imageSource(s *v1.VolumeSource) string     { return s.Image.Reference }
 
+func awsElasticBlockStoreSource(s *v1.VolumeSource) string { return s.AWSElasticBlockStore.VolumeID }
+func azureDiskSource(s *v1.VolumeSource) string            { return s.AzureDisk.DiskName }
+func azureFileSource(s *v1.VolumeSource) string            { return s.AzureFile.ShareName }
+func cinderSource(s *v1.VolumeSource) string               { return s.Cinder.VolumeID }
+func gcePersistentDiskSource(s *v1.VolumeSource) string    { return s.GCEPersistentDisk.PDName }
+func portworxVolumeSource(s *v1.VolumeSource) string       { return s.PortworxVolume.VolumeID }
+func vsphereVolumeSource(s *v1.VolumeSource) string        { return s.VsphereVolume.VolumePath }
+
 func projectedSource(s *v1.VolumeSource) string {
 	var parts []string
 	for _, p := range s.Projected.Sources {
@@ -37,6 +45,8 @@ func projectedSource(s *v1.VolumeSource) string {
 			parts = append(parts, "token")
 		case p.DownwardAPI != nil:
 			parts = append(parts, "the pod")
+		case p.PodCertificate != nil:
+			parts = append(parts, "certificate of "+p.PodCertificate.SignerName)
 		default:
 			parts = append(parts, "others")
 		}

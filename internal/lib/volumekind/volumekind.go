@@ -27,6 +27,17 @@ const (
 	Image       Kind = "image"
 )
 
+// The kinds that CSI drivers have taken over. Such a volume is translated to one of its driver.
+const (
+	AWSElasticBlockStore Kind = "awsElasticBlockStore"
+	AzureDisk            Kind = "azureDisk"
+	AzureFile            Kind = "azureFile"
+	Cinder               Kind = "cinder"
+	GCEPersistentDisk    Kind = "gcePersistentDisk"
+	PortworxVolume       Kind = "portworxVolume"
+	VsphereVolume        Kind = "vsphereVolume"
+)
+
 // row has the properties of one kind.
 type row struct {
 	kind Kind
@@ -43,9 +54,10 @@ type row struct {
 type traits uint8
 
 const (
-	content traits = 1 << iota // the agent writes the files, and keeps them up to date
-	ownDir                     // the agent makes the directory: on its disk, or in memory
-	device                     // the volume may be a block device
+	content  traits = 1 << iota // the agent writes the files, and keeps them up to date
+	ownDir                      // the agent makes the directory: on its disk, or in memory
+	device                      // the volume may be a block device
+	migrated                    // the volume is translated to one of a CSI driver
 )
 
 var table = []row{
@@ -60,6 +72,13 @@ var table = []row{
 	{CSI, "csi", func(s *v1.VolumeSource) bool { return s.CSI != nil }, csiSource, 0, always(NotMeasured)},
 	{NFS, "nfs", func(s *v1.VolumeSource) bool { return s.NFS != nil }, nfsSource, 0, always(NotMeasured)},
 	{Image, "image", func(s *v1.VolumeSource) bool { return s.Image != nil }, imageSource, 0, always(NotMeasured)},
+	{AWSElasticBlockStore, "csi", func(s *v1.VolumeSource) bool { return s.AWSElasticBlockStore != nil }, awsElasticBlockStoreSource, migrated, always(NotMeasured)},
+	{AzureDisk, "csi", func(s *v1.VolumeSource) bool { return s.AzureDisk != nil }, azureDiskSource, migrated, always(NotMeasured)},
+	{AzureFile, "csi", func(s *v1.VolumeSource) bool { return s.AzureFile != nil }, azureFileSource, migrated, always(NotMeasured)},
+	{Cinder, "csi", func(s *v1.VolumeSource) bool { return s.Cinder != nil }, cinderSource, migrated, always(NotMeasured)},
+	{GCEPersistentDisk, "csi", func(s *v1.VolumeSource) bool { return s.GCEPersistentDisk != nil }, gcePersistentDiskSource, migrated, always(NotMeasured)},
+	{PortworxVolume, "csi", func(s *v1.VolumeSource) bool { return s.PortworxVolume != nil }, portworxVolumeSource, migrated, always(NotMeasured)},
+	{VsphereVolume, "csi", func(s *v1.VolumeSource) bool { return s.VsphereVolume != nil }, vsphereVolumeSource, migrated, always(NotMeasured)},
 }
 
 // All returns the supported kinds, in the order in which messages list them.
@@ -105,7 +124,7 @@ func (k Kind) row() row {
 func (k Kind) Plugin() string { return "kubernetes.io/" + k.row().plugin }
 
 // Dir returns the name of the directory below volumes/ that holds the volumes of the kind. It is the
-// same as the kubelet's, since tools look there.
+// same as the kubelet's, since tools look there. A migrated volume is among those of CSI drivers.
 func (k Kind) Dir() string { return strings.ReplaceAll(k.Plugin(), "/", "~") }
 
 // HasContent reports whether the agent writes the files of such volumes, and keeps them up to date with
@@ -118,3 +137,6 @@ func (k Kind) OwnDir() bool { return k.row().traits&ownDir != 0 }
 
 // CanBeDevice reports whether such a volume may be a block device, for volumeDevices of a container.
 func (k Kind) CanBeDevice() bool { return k.row().traits&device != 0 }
+
+// IsMigrated tells whether such volumes are translated to volumes of a CSI driver.
+func (k Kind) IsMigrated() bool { return k.row().traits&migrated != 0 }

@@ -49,6 +49,7 @@ func TestDirectoriesAreNamedLikeTheKubelets(t *testing.T) {
 	for k, want := range map[Kind]string{
 		EmptyDir: "kubernetes.io~empty-dir", ConfigMap: "kubernetes.io~configmap", Secret: "kubernetes.io~secret",
 		DownwardAPI: "kubernetes.io~downward-api", Projected: "kubernetes.io~projected", NFS: "kubernetes.io~nfs", CSI: "kubernetes.io~csi",
+		AzureDisk: "kubernetes.io~csi",
 	} {
 		if got := k.Dir(); got != want {
 			t.Errorf("%s: got %s, want %s", k, got, want)
@@ -64,6 +65,7 @@ func TestTraits(t *testing.T) {
 		"content":   {Kind.HasContent, []Kind{ConfigMap, Secret, DownwardAPI, Projected}},
 		"directory": {Kind.OwnDir, []Kind{EmptyDir, ConfigMap, Secret, DownwardAPI, Projected}},
 		"device":    {Kind.CanBeDevice, []Kind{Claim, Ephemeral}},
+		"migrated":  {Kind.IsMigrated, []Kind{AWSElasticBlockStore, AzureDisk, AzureFile, Cinder, GCEPersistentDisk, PortworxVolume, VsphereVolume}},
 	} {
 		got := slices.DeleteFunc(All(), func(k Kind) bool { return !c.has(k) })
 		if !slices.Equal(got, c.want) {

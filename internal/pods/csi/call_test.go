@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,8 +13,8 @@ import (
 func TestEachCallCanBeMeasured(t *testing.T) {
 	w := newWorld(t)
 	var seen []string
-	w.m.OnCall = func(driver, method, code string, took time.Duration) {
-		seen = append(seen, driver+" "+method+" "+code)
+	w.m.OnCall = func(driver, method, code string, migrated bool, took time.Duration) {
+		seen = append(seen, fmt.Sprint(driver, " ", method, " ", code, " ", migrated))
 		if took <= 0 {
 			t.Errorf("%s took %s", method, took)
 		}
@@ -30,10 +31,15 @@ func TestEachCallCanBeMeasured(t *testing.T) {
 	w.mountFails(r, "no room")
 	full = false
 	w.mount(r)
+	// and a volume of it that was of another kind
+	old := w.request("b", "old")
+	old.Migrated = true
+	w.mount(old)
 
 	want := []string{
-		disks + " NodeStageVolume OK", disks + " NodePublishVolume ResourceExhausted",
-		disks + " NodeStageVolume OK", disks + " NodePublishVolume OK",
+		disks + " NodeStageVolume OK false", disks + " NodePublishVolume ResourceExhausted false",
+		disks + " NodeStageVolume OK false", disks + " NodePublishVolume OK false",
+		disks + " NodeStageVolume OK true", disks + " NodePublishVolume OK true",
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("seen: %q, want %q", seen, want)

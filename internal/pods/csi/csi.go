@@ -65,8 +65,9 @@ type Config struct {
 	UnmountPath func(ctx context.Context, path string) error
 	// Enqueue asks for a sync of a pod whose driver was registered, or whose volume was attached.
 	Enqueue func(context.Context, pod.UID)
-	// OnCall is called after each call to a driver, with the gRPC code of its answer. It may be nil.
-	OnCall func(driver, method, code string, took time.Duration)
+	// OnCall is called after each call to a driver, with the gRPC code of its answer, and whether it mounts
+	// a migrated volume. It may be nil.
+	OnCall func(driver, method, code string, migrated bool, took time.Duration)
 	// CallTimeout is how long a driver may take for one call. Zero: 2 minutes.
 	CallTimeout time.Duration
 	Log         *slog.Logger

@@ -201,7 +201,7 @@ func (m *Manager) call(ctx context.Context, d *driver, method string, do func(co
 	began := time.Now()
 	err := do(ctx, d.client)
 	if m.OnCall != nil {
-		m.OnCall(d.Name, method, status.Code(err).String(), time.Since(began))
+		m.OnCall(d.Name, method, status.Code(err).String(), isMigrated(ctx), time.Since(began))
 	}
 	if err != nil {
 		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, withoutStatus(err))

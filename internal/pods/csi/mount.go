@@ -28,6 +28,7 @@ type Request struct {
 	AccessModes  []v1.PersistentVolumeAccessMode
 	ReadOnly     bool
 	Block        bool // volumeMode Block
+	Migrated     bool // the volume was of another kind, and is translated to one of the driver
 
 	StageSecret, PublishSecret *v1.SecretReference
 
@@ -87,6 +88,7 @@ func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 // mount stages and publishes a volume, or republishes one that is published. It returns when to
 // republish it; zero: never.
 func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again time.Time, err error) {
+	ctx = withMigrated(ctx, r.Migrated)
 	d, err := m.driverFor(r.Driver, r.Pod.UID)
 	if err != nil {
 		return time.Time{}, err

@@ -119,7 +119,7 @@ func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver
 	have, err := client.Get(ctx, node.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err := client.Create(ctx, &storagev1.CSINode{
-			ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name, Annotations: map[string]string{v1.MigratedPluginsAnnotationKey: migratedPlugins()}, OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
 			}}},
 			Spec: storagev1.CSINodeSpec{Drivers: csiDrivers(nil, drivers, gone)},
@@ -130,7 +130,7 @@ func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver
 		return err
 	}
 	want := csiDrivers(have.Spec.Drivers, drivers, gone)
-	if apiequality.Semantic.DeepEqual(have.Spec.Drivers, want) {
+	if apiequality.Semantic.DeepEqual(have.Spec.Drivers, want) && have.Annotations[v1.MigratedPluginsAnnotationKey] == migratedPlugins() {
 		return nil
 	}
 	_, err = r.update(ctx, have, want)
@@ -151,6 +151,7 @@ func (r *Reporter) describe(ctx context.Context, node *v1.Node, drivers []Driver
 func (r *Reporter) update(ctx context.Context, have *storagev1.CSINode, drivers []storagev1.CSINodeDriver) (*storagev1.CSINode, error) {
 	changed := have.DeepCopy()
 	changed.Spec.Drivers = drivers
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1.MigratedPluginsAnnotationKey, migratedPlugins())
 	return r.Client.StorageV1().CSINodes().Update(ctx, changed, metav1.UpdateOptions{})
 }
 

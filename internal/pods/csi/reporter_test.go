@@ -109,6 +109,43 @@ func TestADriverWithAnotherNameForTheNode(t *testing.T) {
 	}
 }
 
+func TestTheClusterKnowsWhichPluginsAreMigrated(t *testing.T) {
+	const want = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder," +
+		"kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", UID: "n-1"}}
+	current := storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "box", Annotations: map[string]string{"other": "stays"}}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: disks, NodeID: "box-id"}},
+	}}
+	for name, client := range map[string]*fake.Clientset{
+		"a node without a CSINode":                fake.NewClientset(node),
+		"a CSINode from before, with its drivers": fake.NewClientset(node, &current),
+	} {
+		w := newWorld(t)
+		r, err := NewReporter(ReporterConfig{Manager: w.m, Client: client, Node: func() *v1.Node { return node }, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := r.report(t.Context()); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		got, err := client.StorageV1().CSINodes().Get(t.Context(), "box", metav1.GetOptions{})
+		if err != nil || got.Annotations[v1.MigratedPluginsAnnotationKey] != want {
+			t.Errorf("%s: %v, %v", name, got.Annotations, err)
+		}
+		writes := 0
+		for _, a := range client.Actions() {
+			if a.GetResource().Resource == "csinodes" && a.GetVerb() != "get" {
+				writes++
+			}
+		}
+		if writes != 1 {
+			t.Errorf("%s: it was written %d times", name, writes)
+		}
+	}
+}
+
 func TestANewNodeGetsItsCSINode(t *testing.T) {
 	w := newWorld(t)
 	w.driver.info.AccessibleTopology = nil

@@ -98,6 +98,9 @@ func (j *job) persistentVolume(
 	if err != nil {
 		return nil, nil, fetchError("persistentvolume", claim.Spec.VolumeName, err)
 	}
+	if pv, err = translated(pv); err != nil {
+		return nil, nil, fmt.Errorf("persistentvolume %q: %w", claim.Spec.VolumeName, err)
+	}
 	switch to := pv.Spec.ClaimRef; {
 	case to == nil && !alone:
 		return nil, nil, missingf("persistentvolume %q is not bound to claim %q", pv.Name, name)

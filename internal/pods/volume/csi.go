@@ -45,7 +45,7 @@ func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 	return j.csi(ctx, csi.Request{
 		Name: pv.Name, Driver: s.Driver, Handle: s.VolumeHandle, Attributes: s.VolumeAttributes, FSType: s.FSType,
 		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly, Block: isBlock(pv),
-		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef,
+		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef, Migrated: isMigrated(pv),
 	})
 }
 

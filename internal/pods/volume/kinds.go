@@ -38,6 +38,14 @@ func kinds() map[volumekind.Kind]kind {
 		volumekind.CSI:         {setup: setupCSI},
 		volumekind.NFS:         {setup: setupNFS},
 		volumekind.Image:       {setup: setupImage},
+
+		volumekind.AWSElasticBlockStore: {setup: setupMigrated},
+		volumekind.AzureDisk:            {setup: setupMigrated},
+		volumekind.AzureFile:            {setup: setupMigrated},
+		volumekind.Cinder:               {setup: setupMigrated},
+		volumekind.GCEPersistentDisk:    {setup: setupMigrated},
+		volumekind.PortworxVolume:       {setup: setupMigrated},
+		volumekind.VsphereVolume:        {setup: setupMigrated},
 	}
 }
 
@@ -49,6 +57,8 @@ type persistentKind struct {
 	block bool // it may be a device (volumeMode Block)
 }
 
+// persistentKinds returns the kinds of persistent volumes that are set up. Volumes of migrated kinds have
+// become csi before, see translated.
 func persistentKinds() []persistentKind {
 	return []persistentKind{
 		{"hostPath", func(s *v1.PersistentVolumeSource) bool { return s.HostPath != nil }, persistentHostPath, false},

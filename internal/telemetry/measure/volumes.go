@@ -12,7 +12,8 @@ import (
 
 // VolumeSetUp is the hook of volume.Config.
 func (w *Recorder) VolumeSetUp(v *v1.Volume, took time.Duration, err error) {
-	w.Metrics.VolumeSetUp(volumekind.Of(&v.VolumeSource).Plugin(), took, err)
+	kind := volumekind.Of(&v.VolumeSource)
+	w.Metrics.VolumeSetUp(kind.Plugin(), kind.IsMigrated(), took, err)
 }
 
 // Volumes counts the volumes of pods by kind: those that a container mounts, and those of them that

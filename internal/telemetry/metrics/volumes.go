@@ -1,13 +1,14 @@
 package metrics
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// volumeMetrics are about the volumes of pods. Nothing of a kubelet's past is migrated
-// here, and dashboards know the label.
+// volumeMetrics are about the volumes of pods. The label migrated is true for volumes of kinds that are
+// translated to those of a CSI driver.
 type volumeMetrics struct{ operations, csi *prometheus.HistogramVec }
 
 func newVolumeMetrics() volumeMetrics {
@@ -26,17 +27,17 @@ func (v volumeMetrics) all() []prometheus.Collector {
 
 // VolumeSetUp counts an attempt to set up a volume. The plugin is the kubelet's name for the
 // kind of the volume.
-func (m *Metrics) VolumeSetUp(plugin string, took time.Duration, err error) {
+func (m *Metrics) VolumeSetUp(plugin string, migrated bool, took time.Duration, err error) {
 	status := "success"
 	if err != nil {
 		status = "fail-unknown"
 	}
-	m.volumes.operations.WithLabelValues("volume_mount", plugin, status, "false").Observe(took.Seconds())
+	m.volumes.operations.WithLabelValues("volume_mount", plugin, status, strconv.FormatBool(migrated)).Observe(took.Seconds())
 }
 
 // CSICalled observes a call to a CSI driver.
-func (m *Metrics) CSICalled(driver, method, code string, took time.Duration) {
-	m.volumes.csi.WithLabelValues(driver, "/csi.v1.Node/"+method, code, "false").Observe(took.Seconds())
+func (m *Metrics) CSICalled(driver, method, code string, migrated bool, took time.Duration) {
+	m.volumes.csi.WithLabelValues(driver, "/csi.v1.Node/"+method, code, strconv.FormatBool(migrated)).Observe(took.Seconds())
 }
 
 // Volumes is the key of a count of volumes: their kind, and whether they are desired or set up.
