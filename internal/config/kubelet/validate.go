@@ -67,7 +67,6 @@ func (v *validator) numbers(k *kubeletconfig.KubeletConfiguration) {
 	const bits = 31
 	v.want(*k.IPTablesDropBit >= 0 && *k.IPTablesDropBit <= bits, "iptablesDropBit", "must be between 0 and %d", bits)
 	v.want(*k.IPTablesMasqueradeBit >= 0 && *k.IPTablesMasqueradeBit <= bits, "iptablesMasqueradeBit", "must be between 0 and %d", bits)
-	v.want(*k.MemoryThrottlingFactor > 0 && *k.MemoryThrottlingFactor <= 1, "memoryThrottlingFactor", "must be greater than 0 and at most 1")
 	v.want(*k.ContainerLogMaxWorkers >= 1, "containerLogMaxWorkers", "must be 1 or more")
 	v.want(k.ContainerLogMonitorInterval.Duration >= 3*time.Second, "containerLogMonitorInterval", "must be 3s or more")
 	v.want(*k.ContainerLogMaxFiles > 1, "containerLogMaxFiles", "must be greater than 1")

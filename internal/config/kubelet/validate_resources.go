@@ -7,44 +7,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-	"k8s.io/utils/cpuset"
 )
 
-// Values of enforceNodeAllocatable.
-const (
-	enforcePods               = "pods"
-	enforceNone               = "none"
-	enforceSystem             = "system-reserved"
-	enforceSystemCompressible = "system-reserved-compressible"
-	enforceKube               = "kube-reserved"
-	enforceKubeCompressible   = "kube-reserved-compressible"
-)
-
+// enforcement checks what enforceNodeAllocatable needs besides its values.
 func (v *validator) enforcement(k *kubeletconfig.KubeletConfiguration) {
-	const path = "enforceNodeAllocatable"
-	given := k.EnforceNodeAllocatable
-	for _, pair := range [][2]string{{enforceSystem, enforceSystemCompressible}, {enforceKube, enforceKubeCompressible}} {
-		v.want(!slices.Contains(given, pair[0]) || !slices.Contains(given, pair[1]), path, "can't have both %s and %s", pair[0], pair[1])
-	}
-	seen := map[string]bool{}
-	for _, word := range given {
-		v.want(!seen[word], path, "has %s twice", word)
-		seen[word] = true
-		switch word {
-		case enforcePods:
-		case enforceSystem, enforceSystemCompressible:
-			v.want(k.SystemReservedCgroup != "", "systemReservedCgroup", "must be specified for %s in enforceNodeAllocatable", word)
-		case enforceKube, enforceKubeCompressible:
-			v.want(k.KubeReservedCgroup != "", "kubeReservedCgroup", "must be specified for %s in enforceNodeAllocatable", word)
-		case enforceNone:
-			v.want(len(given) == 1, path, "can't have others beside %s", enforceNone)
-			continue
-		default:
-			v.oneOf(path, word, enforcePods, enforceSystem, enforceSystemCompressible, enforceKube, enforceKubeCompressible, enforceNone)
-			continue
-		}
-		v.want(*k.CgroupsPerQOS, "cgroupsPerQOS", "must be true for %s in enforceNodeAllocatable", word)
-	}
+	none := slices.Equal(k.EnforceNodeAllocatable, []string{"none"})
+	v.want(*k.CgroupsPerQOS || none || len(k.EnforceNodeAllocatable) == 0, "cgroupsPerQOS", "must be true for %s in enforceNodeAllocatable", strings.Join(k.EnforceNodeAllocatable, ", "))
 }
 
 func (v *validator) resources(k *kubeletconfig.KubeletConfiguration) {
@@ -52,15 +20,7 @@ func (v *validator) resources(k *kubeletconfig.KubeletConfiguration) {
 	v.oneOf("topologyManagerPolicy", k.TopologyManagerPolicy, kubeletconfig.NoneTopologyManagerPolicy, kubeletconfig.BestEffortTopologyManagerPolicy,
 		kubeletconfig.RestrictedTopologyManagerPolicy, kubeletconfig.SingleNumaNodeTopologyManagerPolicy)
 	v.oneOf("topologyManagerScope", k.TopologyManagerScope, kubeletconfig.ContainerTopologyManagerScope, kubeletconfig.PodTopologyManagerScope)
-	v.oneOf("memorySwap.swapBehavior", k.MemorySwap.SwapBehavior, "", "NoSwap", "LimitedSwap")
 	v.needsGate(k.MemorySwap.SwapBehavior != "", "memorySwap.swapBehavior", "NodeSwap")
-	v.oneOf("memoryReservationPolicy", string(k.MemoryReservationPolicy), string(kubeletconfig.NoneMemoryReservationPolicy), string(kubeletconfig.TieredReservationMemoryReservationPolicy))
-	v.needsGate(k.MemoryReservationPolicy == kubeletconfig.TieredReservationMemoryReservationPolicy, "memoryReservationPolicy", "MemoryQoS")
-	if k.ReservedSystemCPUs != "" {
-		v.want(k.SystemReservedCgroup == "" && k.KubeReservedCgroup == "", "reservedSystemCPUs", "can't be used with systemReservedCgroup or kubeReservedCgroup")
-		_, err := cpuset.Parse(k.ReservedSystemCPUs)
-		v.want(err == nil, "reservedSystemCPUs", "%q is not a list of processors such as 0-1,4", k.ReservedSystemCPUs)
-	}
 	type reservation struct {
 		node int32
 		name v1.ResourceName
