@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,21 @@ func TestTheCloudOfAKubelet(t *testing.T) {
 		if c.Cluster.ExternalCloud != external || fmt.Sprint(c.NodeIPs) != "[::]" {
 			t.Errorf("%q: got %t, %v", value, c.Cluster.ExternalCloud, c.NodeIPs)
 		}
+	}
+}
+
+func TestAKubeletRenewsItsCertificateOnlyIfItIsConfigured(t *testing.T) {
+	for _, renews := range []bool{true, false} {
+		c, err := asKubelet(t, "--kubeconfig=/k", "--bootstrap-kubeconfig=/b", "--rotate-certificates="+strconv.FormatBool(renews))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Cluster.Rotate != renews {
+			t.Errorf("rotate-certificates is %t, and the certificate is renewed: %t", renews, c.Cluster.Rotate)
+		}
+	}
+	if c, err := Load("/r", Flags{Kubeconfig: "/k", Bootstrap: "/b"}, nil, machine); err != nil || !c.Cluster.Rotate {
+		t.Errorf("berth under its own name does not renew the certificate: %v", err)
 	}
 }
 

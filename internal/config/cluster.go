@@ -72,8 +72,9 @@ func (l *loader) certificates(c *Cluster, f Flags, k *kubeletconfig.KubeletConfi
 	c.TLSCert = l.path("tlsCertFile", k.TLSCertFile)
 	c.TLSKey = l.path("tlsPrivateKeyFile", k.TLSPrivateKeyFile)
 	c.ServingBootstrap = k.ServerTLSBootstrap
-	// A node that bootstraps its certificate has to live longer than the first one.
-	c.Rotate = k.RotateCertificates || c.Bootstrap != ""
+	// A node that bootstraps its certificate has to live longer than the first one. A kubelet renews it only if
+	// rotateCertificates says so.
+	c.Rotate = k.RotateCertificates || c.Bootstrap != "" && !l.asKubelet
 	if c.Bootstrap != "" && c.Kubeconfig == "" {
 		l.fail("--bootstrap-kubeconfig", c.Bootstrap, "give --kubeconfig, too: it says where the kubeconfig is to be written")
 	}
