@@ -29,6 +29,8 @@ type Memory struct {
 	RSS             uint64
 	Cache           uint64
 	Mapped          uint64
+	ActiveFile      uint64 // page cache that was used lately
+	InactiveFile    uint64
 	PageFaults      uint64
 	MajorPageFaults uint64
 	Limit           *uint64 // nil: none
@@ -44,8 +46,14 @@ type Detail struct {
 	Periods       *uint64 // of the CPU quota
 	Throttled     *uint64 // periods in which the quota was used up
 	ThrottledTime *uint64 // nanoseconds
+	Bursts        *uint64 // periods in which more than the quota was used
+	BurstTime     *uint64 // nanoseconds
 	OOMKills      *uint64
 	MemoryPeak    *uint64 // bytes
+	MemoryLimited *uint64 // how often the memory limit was reached
+	KernelMemory  *uint64 // bytes
+	Reservation   *uint64 // bytes: memory.min of v2, the soft limit of v1; nil: none
+	MaxThreads    *uint64 // processes and threads that the cgroup may have; nil: any number
 
 	Quota  *uint64 // microseconds in a period; nil: none
 	Period *uint64 // microseconds
@@ -71,7 +79,12 @@ type Disk struct {
 	Device                  string // major:minor
 	ReadBytes, WrittenBytes uint64
 	Reads, Writes           uint64
+	Cost                    *DiskCost // nil: the controller iocost is off
 }
+
+// DiskCost has the times of the controller iocost, in microseconds: device time that was used, time for which I/O waited, and
+// time in which the cgroup was in debt or was delayed for it.
+type DiskCost struct{ Usage, Wait, Debt, Delay uint64 }
 
 // Counters reads the resource usage of cgroups.
 type Counters struct {
@@ -150,6 +163,11 @@ func (c *Counters) Children(path string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Processes returns the ids of the processes of a cgroup, without those of its children; at most so many.
+func (c *Counters) Processes(path string, most int) []int {
+	return firstProcesses(filepath.Join(c.layout.dir(path), "cgroup.procs"), most)
 }
 
 // Process returns the id of a process in a cgroup, or 0 if it has none.

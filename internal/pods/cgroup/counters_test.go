@@ -44,7 +44,7 @@ func TestUsageIsTheSameInBothVersions(t *testing.T) {
 		}
 		got.At = time.Time{}
 		want := Usage{CPU: new(nanoseconds[version]), Processes: new(uint64(7)), Memory: &Memory{
-			Usage: 10_000_000, WorkingSet: 9_000_000, RSS: 5_000_000, Cache: 4_000_000, Mapped: 600, PageFaults: 80, MajorPageFaults: 9,
+			Usage: 10_000_000, WorkingSet: 9_000_000, RSS: 5_000_000, Cache: 4_000_000, Mapped: 600, ActiveFile: 3_000_000, InactiveFile: 1_000_000, PageFaults: 80, MajorPageFaults: 9,
 			Limit: new(uint64(20_000_000)), Swap: new(uint64(7000)), SwapLimit: new(uint64(5_000_000)),
 		}}
 		if !reflect.DeepEqual(got, want) {
@@ -70,7 +70,9 @@ func TestDetailIsTheSameInBothVersions(t *testing.T) {
 			UserCPU: new(uint64(100_000_000)), SystemCPU: new(system[version]),
 			CPUPressure: pressure[0], MemoryPressure: pressure[1], IOPressure: pressure[2],
 			Periods: new(uint64(10)), Throttled: new(uint64(3)), ThrottledTime: new(uint64(5000)),
-			OOMKills: new(uint64(2)), MemoryPeak: new(uint64(12_000_000)),
+			Bursts: new(uint64(4)), BurstTime: new(uint64(6000)),
+			OOMKills: new(uint64(2)), MemoryPeak: new(uint64(12_000_000)), MemoryLimited: new(uint64(5)), KernelMemory: new(uint64(10)),
+			Reservation: new(uint64(8_000_000)), MaxThreads: new(uint64(100)),
 			Quota: new(uint64(50_000)), Period: new(uint64(100_000)), Shares: new(shares[version]),
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -80,14 +82,15 @@ func TestDetailIsTheSameInBothVersions(t *testing.T) {
 }
 
 func TestDisksAreTheSameInBothVersions(t *testing.T) {
+	costs := map[string]*DiskCost{"v2": {Usage: 40, Wait: 30, Debt: 20, Delay: 10}} // v1 has none
 	for version, c := range machines(t) {
 		got := c.Disks("/berth/pod1")
 
 		want := []Disk{
-			{Device: "8:0", ReadBytes: 4096, WrittenBytes: 8192, Reads: 1, Writes: 2},
+			{Device: "8:0", ReadBytes: 4096, WrittenBytes: 8192, Reads: 1, Writes: 2, Cost: costs[version]},
 			{Device: "253:1", WrittenBytes: 512, Writes: 1},
 		}
-		if !slices.Equal(got, want) {
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", version, got, want)
 		}
 	}
@@ -103,7 +106,7 @@ func TestNoLimitIsNone(t *testing.T) {
 		if usage.Memory.WorkingSet != 0 {
 			t.Errorf("%s: more was inactive than used, and the working set is %d", version, usage.Memory.WorkingSet)
 		}
-		if detail.Quota != nil || detail.Period == nil {
+		if detail.Quota != nil || detail.Period == nil || detail.Reservation != nil || detail.MaxThreads != nil {
 			t.Errorf("%s: detail is %+v", version, detail)
 		}
 	}
@@ -139,6 +142,9 @@ func TestChildrenAndProcesses(t *testing.T) {
 		}
 		if pid := c.Process("/berth/pod1"); pid != 4711 {
 			t.Errorf("%s: got process %d", version, pid)
+		}
+		if pids := c.Processes("/berth/pod1", 1); !slices.Equal(pids, []int{4711}) {
+			t.Errorf("%s: got processes %v", version, pids)
 		}
 	}
 }

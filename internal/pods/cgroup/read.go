@@ -1,8 +1,10 @@
 package cgroup
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +78,22 @@ func keyed(path string, fields ...field) (found int) {
 		}
 	}
 	return found
+}
+
+// firstProcesses returns the ids at the beginning of a file with one on each line.
+func firstProcesses(path string, most int) []int {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	var out []int
+	for lines := bufio.NewScanner(file); len(out) < most && lines.Scan(); {
+		if pid, err := strconv.Atoi(lines.Text()); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 func firstWord(b []byte) []byte {

@@ -29,15 +29,15 @@ func (v v1) usage(path string) Usage {
 		return out
 	}
 	m := &Memory{Usage: used}
-	swap, inactive := uint64(math.MaxUint64), uint64(0)
+	swap := uint64(math.MaxUint64)
 	limit, limitWithSwap := uint64(unlimited), uint64(unlimited) // its own, or that of a parent
 	keyed(filepath.Join(v.memory, path, "memory.stat"),
 		field{"total_rss", &m.RSS}, field{"total_cache", &m.Cache}, field{"total_mapped_file", &m.Mapped},
 		field{"total_pgfault", &m.PageFaults}, field{"total_pgmajfault", &m.MajorPageFaults},
-		field{"total_inactive_file", &inactive}, field{"total_swap", &swap},
+		field{"total_inactive_file", &m.InactiveFile}, field{"total_active_file", &m.ActiveFile}, field{"total_swap", &swap},
 		field{"hierarchical_memory_limit", &limit}, field{"hierarchical_memsw_limit", &limitWithSwap},
 	)
-	m.WorkingSet = minus(used, inactive)
+	m.WorkingSet = minus(used, m.InactiveFile)
 	if own, ok := number(filepath.Join(v.memory, path, "memory.limit_in_bytes")); ok && own < unlimited {
 		m.Limit = &own
 	}
@@ -53,16 +53,21 @@ func (v v1) usage(path string) Usage {
 
 func (v v1) detail(path string) Detail {
 	var d Detail
-	var periods, throttled, throttledTime, kills, user, system uint64
+	var periods, throttled, throttledTime, bursts, burstTime, kills, user, system uint64
 	if keyed(filepath.Join(v.cpuacct, path, "cpuacct.stat"), field{"user", &user}, field{"system", &system}) == 2 {
 		d.UserCPU, d.SystemCPU = new(user*tick), new(system*tick)
 	}
 	if v.cpu != "" {
 		dir := filepath.Join(v.cpu, path)
-		if keyed(filepath.Join(dir, "cpu.stat"),
+		found := keyed(filepath.Join(dir, "cpu.stat"),
 			field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_time", &throttledTime},
-		) == 3 {
+			field{"nr_bursts", &bursts}, field{"burst_time", &burstTime},
+		)
+		if found >= 3 {
 			d.Periods, d.Throttled, d.ThrottledTime = &periods, &throttled, &throttledTime
+		}
+		if found == 5 { // Linux 5.14 and newer
+			d.Bursts, d.BurstTime = &bursts, &burstTime
 		}
 		d.Quota = value(filepath.Join(dir, "cpu.cfs_quota_us")) // -1 is no limit, and does not parse as a number
 		d.Period = value(filepath.Join(dir, "cpu.cfs_period_us"))
@@ -72,6 +77,14 @@ func (v v1) detail(path string) Detail {
 		d.OOMKills = &kills
 	}
 	d.MemoryPeak = value(filepath.Join(v.memory, path, "memory.max_usage_in_bytes"))
+	d.MemoryLimited = value(filepath.Join(v.memory, path, "memory.failcnt"))
+	d.KernelMemory = value(filepath.Join(v.memory, path, "memory.kmem.usage_in_bytes"))
+	if soft, ok := number(filepath.Join(v.memory, path, "memory.soft_limit_in_bytes")); ok && soft < unlimited {
+		d.Reservation = &soft
+	}
+	if v.pids != "" {
+		d.MaxThreads = value(filepath.Join(v.pids, path, "pids.max"))
+	}
 	return d
 }
 

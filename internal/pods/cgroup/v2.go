@@ -25,12 +25,11 @@ func (v v2) usage(path string) Usage {
 		return out // the root cgroup has no such file
 	}
 	m := &Memory{Usage: used}
-	var inactive uint64
 	keyed(filepath.Join(dir, "memory.stat"),
 		field{"anon", &m.RSS}, field{"file", &m.Cache}, field{"file_mapped", &m.Mapped},
-		field{"pgfault", &m.PageFaults}, field{"pgmajfault", &m.MajorPageFaults}, field{"inactive_file", &inactive},
+		field{"pgfault", &m.PageFaults}, field{"pgmajfault", &m.MajorPageFaults}, field{"inactive_file", &m.InactiveFile}, field{"active_file", &m.ActiveFile},
 	)
-	m.WorkingSet = minus(used, inactive)
+	m.WorkingSet = minus(used, m.InactiveFile)
 	m.Limit = value(filepath.Join(dir, "memory.max"))
 	m.Swap = value(filepath.Join(dir, "memory.swap.current"))
 	m.SwapLimit = value(filepath.Join(dir, "memory.swap.max"))
@@ -43,19 +42,31 @@ func (v v2) detail(path string) Detail {
 	var d Detail
 	const no = math.MaxUint64
 	user, system, periods, throttled, throttledMicros := uint64(no), uint64(no), uint64(no), uint64(no), uint64(no)
+	bursts, burstMicros := uint64(no), uint64(no)
 	keyed(filepath.Join(dir, "cpu.stat"), field{"user_usec", &user}, field{"system_usec", &system},
-		field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_usec", &throttledMicros})
+		field{"nr_periods", &periods}, field{"nr_throttled", &throttled}, field{"throttled_usec", &throttledMicros},
+		field{"nr_bursts", &bursts}, field{"burst_usec", &burstMicros})
+	if bursts != no && burstMicros != no {
+		d.Bursts, d.BurstTime = &bursts, new(burstMicros*1000)
+	}
 	if user != no && system != no {
 		d.UserCPU, d.SystemCPU = new(user*1000), new(system*1000)
 	}
 	if periods != no && throttled != no && throttledMicros != no {
 		d.Periods, d.Throttled, d.ThrottledTime = &periods, &throttled, new(throttledMicros*1000)
 	}
-	var kills uint64
-	if keyed(filepath.Join(dir, "memory.events"), field{"oom_kill", &kills}) == 1 {
-		d.OOMKills = &kills
+	var kills, limited, kernel uint64
+	if keyed(filepath.Join(dir, "memory.events"), field{"oom_kill", &kills}, field{"max", &limited}) == 2 {
+		d.OOMKills, d.MemoryLimited = &kills, &limited
+	}
+	if keyed(filepath.Join(dir, "memory.stat"), field{"kernel", &kernel}) == 1 {
+		d.KernelMemory = &kernel
 	}
 	d.MemoryPeak = value(filepath.Join(dir, "memory.peak"))
+	if reserved, ok := number(filepath.Join(dir, "memory.min")); ok && reserved > 0 {
+		d.Reservation = &reserved
+	}
+	d.MaxThreads = value(filepath.Join(dir, "pids.max"))
 	// The file says "quota period", and the quota may be "max".
 	var p page
 	quota, period, _ := bytes.Cut(bytes.TrimSpace(p.read(filepath.Join(dir, "cpu.max"))), []byte(" "))
@@ -134,6 +145,8 @@ func (v v2) disks(path string) (out []Disk) {
 				d.Reads = n
 			case "wios":
 				d.Writes = n
+			case "cost.usage", "cost.wait", "cost.indebt", "cost.indelay":
+				d.addCost(string(key), n)
 			}
 		}
 		if found { // there are lines without values
@@ -141,6 +154,22 @@ func (v v2) disks(path string) (out []Disk) {
 		}
 	}
 	return out
+}
+
+func (d *Disk) addCost(key string, micros uint64) {
+	if d.Cost == nil {
+		d.Cost = &DiskCost{}
+	}
+	switch key {
+	case "cost.usage":
+		d.Cost.Usage = micros
+	case "cost.wait":
+		d.Cost.Wait = micros
+	case "cost.indebt":
+		d.Cost.Debt = micros
+	case "cost.indelay":
+		d.Cost.Delay = micros
+	}
 }
 
 // shares converts a weight of v2 (1 to 10000) to CPU shares of v1 (2 to 262144), by the formula of

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -19,6 +20,10 @@ type cadvisor struct {
 	user, system                                *family
 	workingSet, usage, rss, cache, mapped, peak *family
 	swap, faults, oom                           *family
+	kernel, limited, active, inactive           *family
+	bursts, burstTime                           *family
+	reservation                                 *family
+	opened                                      opened
 	limit, period, quota, shares                *family
 	written, diskLimit, inodes, inodesTotal     *family
 	processes, threads, seen, started           *family
@@ -38,21 +43,29 @@ func newCadvisor(at time.Time) *cadvisor {
 		throttled:     counter("container_cpu_cfs_throttled_periods_total", "Periods in which the CPU quota was used up."),
 		throttledTime: counter("container_cpu_cfs_throttled_seconds_total", "Time for which processes were held up by the CPU quota."),
 
+		bursts:    counter("container_cpu_cfs_burst_periods_total", "Periods in which more than the CPU quota was used."),
+		burstTime: counter("container_cpu_cfs_burst_seconds_total", "Time that was used beyond the CPU quota."),
+
 		workingSet: gauge("container_memory_working_set_bytes", "Memory that can't be taken back at once."),
 		usage:      gauge("container_memory_usage_bytes", "Memory that is used, caches included."),
 		rss:        gauge("container_memory_rss", "Anonymous memory in bytes."),
 		cache:      gauge("container_memory_cache", "Page cache in bytes."),
 		mapped:     gauge("container_memory_mapped_file", "Files that are mapped into memory, in bytes."),
 		peak:       gauge("container_memory_max_usage_bytes", "The most memory that was ever used."),
+		kernel:     gauge("container_memory_kernel_usage", "Memory that the kernel uses for processes, in bytes."),
+		limited:    counter("container_memory_failcnt", "How often the memory limit was reached."),
+		active:     gauge("container_memory_total_active_file_bytes", "Page cache that was used lately."),
+		inactive:   gauge("container_memory_total_inactive_file_bytes", "Page cache that was not used lately."),
 		swap:       gauge("container_memory_swap", "Swap space that is used, in bytes."),
 		faults:     counter("container_memory_failures_total", "Page faults."),
 		oom:        counter("container_oom_events_total", "Processes that were killed because memory was used up."),
 
-		swapLimit: gauge("container_spec_memory_swap_limit_bytes", "Swap space that may be used; 0 for no limit."),
-		limit:     gauge("container_spec_memory_limit_bytes", "Memory that may be used; 0 for no limit."),
-		period:    gauge("container_spec_cpu_period", "Length of a period of the CPU quota, in microseconds."),
-		quota:     gauge("container_spec_cpu_quota", "CPU time that may be used in a period, in microseconds."),
-		shares:    gauge("container_spec_cpu_shares", "Weight among others when the CPU is short."),
+		swapLimit:   gauge("container_spec_memory_swap_limit_bytes", "Swap space that may be used; 0 for no limit."),
+		reservation: gauge("container_spec_memory_reservation_limit_bytes", "Memory that is kept for it when memory is short; 0 for none."),
+		limit:       gauge("container_spec_memory_limit_bytes", "Memory that may be used; 0 for no limit."),
+		period:      gauge("container_spec_cpu_period", "Length of a period of the CPU quota, in microseconds."),
+		quota:       gauge("container_spec_cpu_quota", "CPU time that may be used in a period, in microseconds."),
+		shares:      gauge("container_spec_cpu_shares", "Weight among others when the CPU is short."),
 
 		written:     gauge("container_fs_usage_bytes", "What the container wrote to its own layer."),
 		diskLimit:   gauge("container_fs_limit_bytes", "Size of the file system that this is on."),
@@ -73,7 +86,8 @@ func newCadvisor(at time.Time) *cadvisor {
 		txErrors:  counter("container_network_transmit_errors_total", "Errors when sending."),
 		txDropped: counter("container_network_transmit_packets_dropped_total", "Packets that were dropped when sending."),
 
-		work: newWork(),
+		opened: newOpened(),
+		work:   newWork(),
 	}
 }
 
@@ -81,12 +95,15 @@ func cadvisorFamilies(s *stats.Snapshot) []*dto.MetricFamily {
 	c := newCadvisor(s.At)
 	node := labelsOf("/", nil, nil)
 	c.addUsage(node, s.Node.Usage)
+	c.addProcesses(node, s.Node.Usage, nil)
 	c.addWork(node, s.Node.At, s.Node.Detail, s.Node.Disks)
+	c.work.addDiskStats(node, s.Node.At, s.Node.DiskStats)
 	c.addNetwork(node, s.Node.Network)
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		labels := labelsOf(p.Cgroup, p, nil)
 		c.addUsage(labels, p.Usage)
+		c.addProcesses(labels, p.Usage, nil)
 		if !p.Started.IsZero() {
 			c.started.add(labels, seconds(p.Started), time.Time{})
 		}
@@ -95,21 +112,32 @@ func cadvisorFamilies(s *stats.Snapshot) []*dto.MetricFamily {
 			c.addContainer(p, &p.Containers[j])
 		}
 	}
+	return listed(append(c.all(), machineFamilies(&s.Node)...)...)
+}
+
+func machineFamilies(n *stats.Node) []*family {
 	cores := gauge("machine_cpu_cores", "Processors of this machine.")
-	cores.add(nil, float64(s.Node.Cores), time.Time{})
+	cores.add(nil, float64(n.Cores), time.Time{})
+	physical := gauge("machine_cpu_physical_cores", "Cores of this machine. One with hyper-threading has more processors.")
+	sockets := gauge("machine_cpu_sockets", "Sockets of this machine that have a processor.")
+	if n.Topology.Sockets > 0 {
+		physical.add(nil, float64(n.Topology.PhysicalCores), time.Time{})
+		sockets.add(nil, float64(n.Topology.Sockets), time.Time{})
+	}
 	memory := gauge("machine_memory_bytes", "Memory of this machine.")
-	memory.add(nil, float64(s.Node.MemoryTotal), time.Time{})
+	memory.add(nil, float64(n.MemoryTotal), time.Time{})
 	swap := gauge("machine_swap_bytes", "Swap space of this machine.")
-	swap.addIf(nil, s.Node.SwapTotal, time.Time{})
-	return listed(append(c.all(), cores, memory, swap)...)
+	swap.addIf(nil, n.SwapTotal, time.Time{})
+	return []*family{cores, physical, sockets, memory, swap}
 }
 
 func (c *cadvisor) all() []*family {
-	return append([]*family{
+	return slices.Concat([]*family{
 		c.cpu, c.user, c.system, c.periods, c.throttled, c.throttledTime, c.workingSet, c.usage, c.rss, c.cache, c.mapped, c.peak, c.swap, c.faults, c.oom,
 		c.limit, c.period, c.quota, c.shares, c.written, c.diskLimit, c.inodes, c.inodesTotal, c.processes, c.threads, c.swapLimit, c.seen, c.started,
 		c.rxBytes, c.rxPackets, c.rxErrors, c.rxDropped, c.txBytes, c.txPackets, c.txErrors, c.txDropped,
-	}, c.work.all()...)
+		c.kernel, c.limited, c.active, c.inactive, c.bursts, c.burstTime, c.reservation,
+	}, c.opened.all(), c.work.all())
 }
 
 // labelsOf names the node, a pod, or a container.
@@ -127,6 +155,7 @@ func labelsOf(id string, p *stats.Pod, c *stats.Container) []label {
 func (c *cadvisor) addContainer(p *stats.Pod, of *stats.Container) {
 	labels := labelsOf(of.Cgroup, p, of)
 	c.addUsage(labels, of.Usage)
+	c.addProcesses(labels, of.Usage, of.Running)
 	c.addDetail(labels, of)
 	c.addWork(labels, of.At, of.Detail, of.Disks)
 	c.seen.add(labels, seconds(c.at), time.Time{})
@@ -143,8 +172,6 @@ func (c *cadvisor) addContainer(p *stats.Pod, of *stats.Container) {
 
 func (c *cadvisor) addUsage(labels []label, u stats.Usage) {
 	c.cpu.addSeconds(with(labels, "cpu", "total"), u.CPU, u.At)
-	c.processes.addIf(labels, u.Processes, u.At)
-	c.threads.addIf(labels, u.Processes, u.At) // the kernel counts each thread as a process
 	m := u.Memory
 	if m == nil {
 		return
@@ -154,10 +181,14 @@ func (c *cadvisor) addUsage(labels []label, u stats.Usage) {
 	c.rss.add(labels, float64(m.RSS), u.At)
 	c.cache.add(labels, float64(m.Cache), u.At)
 	c.mapped.add(labels, float64(m.Mapped), u.At)
+	c.active.add(labels, float64(m.ActiveFile), u.At)
+	c.inactive.add(labels, float64(m.InactiveFile), u.At)
 	c.swap.addIf(labels, m.Swap, u.At)
-	labels = with(labels, "scope", "hierarchy")
-	c.faults.add(with(labels, "failure_type", "pgfault"), float64(m.PageFaults), u.At)
-	c.faults.add(with(labels, "failure_type", "pgmajfault"), float64(m.MajorPageFaults), u.At)
+	for _, scope := range []string{"container", "hierarchy"} { // cAdvisor has the same numbers for both
+		labels := with(labels, "scope", scope)
+		c.faults.add(with(labels, "failure_type", "pgfault"), float64(m.PageFaults), u.At)
+		c.faults.add(with(labels, "failure_type", "pgmajfault"), float64(m.MajorPageFaults), u.At)
+	}
 }
 
 func (c *cadvisor) addDetail(labels []label, of *stats.Container) {
@@ -166,23 +197,23 @@ func (c *cadvisor) addDetail(labels []label, of *stats.Container) {
 		c.periods.addIf(labels, d.Periods, of.At)
 		c.throttled.addIf(labels, d.Throttled, of.At)
 		c.throttledTime.addSeconds(labels, d.ThrottledTime, of.At)
+		c.bursts.addIf(labels, d.Bursts, of.At)
+		c.burstTime.addSeconds(labels, d.BurstTime, of.At)
 		c.quota.addIf(labels, d.Quota, time.Time{})
 	}
 	c.period.addIf(labels, d.Period, time.Time{})
 	c.shares.addIf(labels, d.Shares, time.Time{})
 	c.oom.addIf(labels, d.OOMKills, of.At)
 	c.peak.addIf(labels, d.MemoryPeak, of.At)
+	c.kernel.addIf(labels, d.KernelMemory, of.At)
+	c.limited.addIf(labels, d.MemoryLimited, of.At)
+	if d != (cgroup.Detail{}) {
+		c.opened.maxThreads.addOrZero(labels, d.MaxThreads, of.At)
+	}
 	if of.Memory != nil && (of.Memory.Limit != nil || d != (cgroup.Detail{})) {
-		limit := uint64(0)
-		if of.Memory.Limit != nil {
-			limit = *of.Memory.Limit
-		}
-		c.limit.add(labels, float64(limit), time.Time{})
-		swap := uint64(0)
-		if of.Memory.SwapLimit != nil {
-			swap = *of.Memory.SwapLimit
-		}
-		c.swapLimit.add(labels, float64(swap), time.Time{})
+		c.limit.addOrZero(labels, of.Memory.Limit, time.Time{})
+		c.swapLimit.addOrZero(labels, of.Memory.SwapLimit, time.Time{})
+		c.reservation.addOrZero(labels, d.Reservation, time.Time{})
 	}
 }
 

@@ -17,7 +17,7 @@ const documentFile = "../../../docs/metrics.md"
 type upstreamFamily struct {
 	name    string
 	missing bool
-	reason  string // why it has no meaning for berth
+	reason  string // why it has no meaning for berth, or what it comes with
 }
 
 // upstreamPage has the families of one page of the kubelet.
@@ -37,17 +37,21 @@ func readUpstream(t *testing.T) []upstreamPage {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		name, rest, _ := strings.Cut(line, " ")
-		reason, hasReason := strings.CutPrefix(rest, "because ")
+		reason, pointless := strings.CutPrefix(rest, "because ")
+		capability, missing := strings.CutPrefix(rest+" ", "missing ")
 		switch {
 		case line == "" || strings.HasPrefix(line, "#"):
 		case name == "page":
 			pages = append(pages, upstreamPage{path: rest})
-		case len(pages) == 0 || rest != "" && rest != "missing" && !hasReason:
+		case len(pages) == 0 || rest != "" && !missing && !pointless:
 			t.Fatalf("upstream.txt: %q is no family of a page", line)
 		default:
 			last := &pages[len(pages)-1]
-			family := upstreamFamily{name: name, missing: rest == "missing"}
-			if hasReason {
+			family := upstreamFamily{name: name, missing: missing}
+			switch {
+			case missing:
+				family.reason = strings.TrimSpace(capability)
+			case pointless:
 				family.reason = reason
 			}
 			last.families = append(last.families, family)
@@ -106,7 +110,7 @@ family of the kubelet with its state:
 
 - the type and the labels: berth has it
 - no meaning: berth has nothing that it could count, for the reason given
-- missing: it could have it, and does not yet
+- missing: berth lacks what it counts, and will have it
 
 Families that begin with go_ and process_ are those of the Prometheus client library, and are on /metrics of both.
 `
@@ -124,7 +128,7 @@ func document(t *testing.T) string {
 			switch {
 			case f.missing:
 				missing++
-				state = "missing"
+				state = strings.TrimSuffix("missing: "+f.reason, ": ")
 			case f.reason != "":
 				pointless++
 				state = "no meaning: " + f.reason

@@ -68,6 +68,14 @@ func (f *family) addIf(labels []label, value *uint64, at time.Time) {
 	}
 }
 
+// addOrZero adds a line for a limit, which is 0 if there is none.
+func (f *family) addOrZero(labels []label, limit *uint64, at time.Time) {
+	if limit == nil {
+		limit = new(uint64(0))
+	}
+	f.add(labels, float64(*limit), at)
+}
+
 // addSeconds adds a line for a time in nanoseconds, if it was measured.
 func (f *family) addSeconds(labels []label, nanoseconds *uint64, at time.Time) {
 	if nanoseconds != nil {

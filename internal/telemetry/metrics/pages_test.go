@@ -44,7 +44,8 @@ func (u usage) Read(_ context.Context, scope stats.Scope) (*stats.Snapshot, erro
 	pressure := cgroup.Pressure{Some: new(uint64(2)), Full: new(uint64(1))}
 	s := &stats.Snapshot{At: now, Node: stats.Node{Name: "box", Usage: measured, Cores: 2, MemoryTotal: 1 << 30, SwapTotal: new(uint64(9))}}
 	if scope >= stats.Full {
-		s.Node.Network = network
+		s.Node.Network, s.Node.Topology = network, stats.Topology{PhysicalCores: 1, Sockets: 1}
+		s.Node.DiskStats = []stats.DiskStats{{Device: "/dev/vda", Reads: 1, ReadTime: 1500}}
 	}
 	for i := range u.pods {
 		p := stats.Pod{
@@ -59,8 +60,11 @@ func (u usage) Read(_ context.Context, scope stats.Scope) (*stats.Snapshot, erro
 				UserCPU: new(uint64(1)), SystemCPU: new(uint64(1)),
 				CPUPressure: pressure, MemoryPressure: pressure, IOPressure: pressure,
 				MemoryPeak: new(uint64(1)), Quota: new(uint64(1)), Period: new(uint64(1)), Shares: new(uint64(2)),
+				Bursts: new(uint64(1)), BurstTime: new(uint64(1)), MemoryLimited: new(uint64(1)), KernelMemory: new(uint64(1)),
 			}
-			c.Disks = []cgroup.Disk{{Device: "/dev/vda"}, {Device: "/dev/vdb"}}
+			c.Running = &stats.Processes{Count: 2, Descriptors: new(uint64(5)), Sockets: new(uint64(1)), MaxOpenFiles: new(int64(-1))}
+			cost := &cgroup.DiskCost{Usage: 1_500_000}
+			c.Disks = []stats.Disk{{Name: "/dev/vda", Disk: cgroup.Disk{Device: "8:0", ReadBytes: 4096, Cost: cost}}, {Name: "/dev/vdb", Disk: cgroup.Disk{Device: "8:16"}}}
 			c.Writable = &stats.Filesystem{At: now, Used: new(uint64(1)), Capacity: new(uint64(2)), Inodes: new(uint64(3)), InodesFree: new(uint64(4))}
 		}
 		p.Containers = []stats.Container{c}
@@ -217,7 +221,7 @@ func TestThePagesAreGood(t *testing.T) {
 var knownSins = map[string]bool{
 	"container_memory_cache": true, "container_memory_rss": true, "container_memory_swap": true, "container_memory_mapped_file": true,
 	"container_fs_inodes_total": true, "kubelet_preemptions": true, "kubelet_image_pull_duration_seconds": true,
-	"volume_manager_total_volumes": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
+	"volume_manager_total_volumes": true, "container_memory_failcnt": true, "container_memory_kernel_usage": true, "container_ulimits_soft": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
 }
 
 // describe is the type and the labels of a family, in which no line is twice.
@@ -248,6 +252,26 @@ func TestResourceLinesBearTheirTime(t *testing.T) {
 		`container_start_time_seconds{container="app",namespace="shop",pod="web-0"} 1.7e+09` + "\n",
 		`container_swap_limit_bytes{container="app",namespace="shop",pod="web-0"} 50 1700000000000`,
 		"resource_scrape_error 0\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("there is no line %s in\n%s", line, text)
+		}
+	}
+}
+
+func TestCadvisorLines(t *testing.T) {
+	text := scrape(t, busy(t, usage{pods: 1}).Cadvisor())
+
+	const app = `container="app",%sid="/berth/pod0/id",image="localhost/app:1",%sname="id-0",namespace="shop",%spod="web-0"%s`
+	for _, line := range []string{
+		"container_processes{" + fmt.Sprintf(app, "", "", "", "") + "} 2 1700000000000",
+		"container_threads{" + fmt.Sprintf(app, "", "", "", "") + "} 3 1700000000000",
+		"container_threads_max{" + fmt.Sprintf(app, "", "", "", "") + "} 0 1700000000000",
+		"container_ulimits_soft{" + fmt.Sprintf(app, "", "", "", `,ulimit="max_open_files"`) + "} -1 1700000000000",
+		"container_blkio_device_usage_total{" + fmt.Sprintf(app, `device="/dev/vda",`, `major="8",minor="0",`, `operation="Read",`, "") + "} 4096 1700000000000",
+		"container_fs_io_cost_usage_seconds_total{" + fmt.Sprintf(app, `device="/dev/vda",`, "", "", "") + "} 1.5 1700000000000",
+		`container_fs_read_seconds_total{container="",device="/dev/vda",id="/",image="",name="",namespace="",pod=""} 1.5 1700000000000`,
+		"machine_cpu_sockets 1\n",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("there is no line %s in\n%s", line, text)

@@ -29,12 +29,14 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	s := &Snapshot{At: began, Node: node, Pods: r.running()}
 	r.readNode(&s.Node)
 	reported := r.readRuntime(ctx, s.Pods, scope)
+	processes := newProcessReader(r.Proc)
 	for i := range s.Pods {
-		r.readPod(&s.Pods[i], scope, reported)
+		r.readPod(&s.Pods[i], scope, reported, processes)
 	}
 	if scope >= Full {
 		s.Node.Detail, s.Node.Disks = r.Counters.Detail(nodeKey), named(r.Counters.Disks(nodeKey))
 		r.machine.pressure(&s.Node.Detail)
+		s.Node.DiskStats, s.Node.Topology = r.machine.diskStats(), r.topology()
 		r.readFiles(ctx, s, reported)
 	}
 	s.hasRates = s.Node.Rate != nil && !slices.ContainsFunc(s.Pods, Pod.lacksRates)
@@ -114,7 +116,7 @@ func (r *Reader) usage(path string) Usage {
 	return Usage{Usage: u, Rate: r.rates.add(path, u.At, u.CPU)}
 }
 
-func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats) {
+func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats, processes *processReader) {
 	p.Usage = r.usage(p.Cgroup)
 	if scope >= Full {
 		p.Detail = r.Counters.Detail(p.Cgroup)
@@ -128,6 +130,7 @@ func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats) {
 		c.Usage = r.usage(c.Cgroup)
 		if scope >= Full {
 			c.Detail, c.Disks = r.Counters.Detail(c.Cgroup), named(r.Counters.Disks(c.Cgroup))
+			c.Running = processes.read(r.Counters.Processes(c.Cgroup, maxProcesses))
 		}
 	}
 	if scope >= Full && !p.spec.HostNetwork && p.sandboxCgroup != "" {

@@ -18,7 +18,7 @@ import (
 )
 
 // machine reads the kernel's counters of the machine as a whole.
-type machine struct{ proc string }
+type machine struct{ proc, sys string }
 
 // ticks is how many of the kernel's units of CPU time make a second, on every
 // platform that Linux has a user space for.
@@ -39,6 +39,7 @@ func (m machine) read() (Node, error) {
 	n.Memory = &cgroup.Memory{
 		Usage: used, WorkingSet: used - min(used, memory["Inactive(file)"]),
 		RSS: memory["AnonPages"], Cache: memory["Cached"], Mapped: memory["Mapped"],
+		ActiveFile: memory["Active(file)"], InactiveFile: memory["Inactive(file)"],
 	}
 	if swap := memory["SwapTotal"]; swap > 0 {
 		n.SwapTotal = &swap
@@ -128,15 +129,18 @@ func (m machine) pressure(into *cgroup.Detail) {
 	}
 }
 
-// named puts the names of devices in the place of their numbers.
-func named(disks []cgroup.Disk) []cgroup.Disk {
-	for i := range disks {
+// named adds the names of the devices.
+func named(disks []cgroup.Disk) []Disk {
+	var out []Disk
+	for _, d := range disks {
+		name := d.Device
 		// The link ends with the name that the device has below /dev.
-		if to, err := os.Readlink("/sys/dev/block/" + disks[i].Device); err == nil {
-			disks[i].Device = "/dev/" + filepath.Base(to)
+		if to, err := os.Readlink("/sys/dev/block/" + d.Device); err == nil {
+			name = "/dev/" + filepath.Base(to)
 		}
+		out = append(out, Disk{Disk: d, Name: name})
 	}
-	return disks
+	return out
 }
 
 // agentUsage returns the usage of this process.

@@ -35,7 +35,9 @@ type Node struct {
 	MemoryTotal    uint64
 	SwapTotal      *uint64
 	Detail         cgroup.Detail
-	Disks          []cgroup.Disk
+	Disks          []Disk
+	DiskStats      []DiskStats
+	Topology       Topology
 	Network        *Network
 	MaxProcesses   *uint64
 	Pods           *Usage      // all of them together
@@ -76,11 +78,18 @@ type Container struct {
 	Started         time.Time
 	Usage
 	Detail   cgroup.Detail
-	Disks    []cgroup.Disk // by the names of their devices
-	Writable *Filesystem   // its own layer
+	Disks    []Disk
+	Running  *Processes  // nil: they are too many, or were not measured
+	Writable *Filesystem // its own layer
 	Logs     *Filesystem
 
 	logDir string
+}
+
+// Disk is the I/O of a cgroup on one block device.
+type Disk struct {
+	cgroup.Disk
+	Name string // such as /dev/sda; the number of the device if it has no name
 }
 
 // Volume is the usage of a volume of a pod.

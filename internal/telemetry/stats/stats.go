@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,6 +36,7 @@ type Counters interface {
 	Disks(path string) []cgroup.Disk
 	Children(path string) ([]string, error)
 	Process(path string) int
+	Processes(path string, most int) []int
 }
 
 // Runtime is the part of a container runtime that a Reader calls.
@@ -90,7 +92,8 @@ type Reader struct {
 	files    *meter
 	runtime  *runtimeUsage
 	group    *run.Group
-	turn     chan struct{} // holds a value while a measurement runs
+	topology func() Topology // read once
+	turn     chan struct{}   // holds a value while a measurement runs
 	rates    rates
 	snapshot *Snapshot // the last one
 	scope    Scope     // of it
@@ -122,10 +125,11 @@ func New(ctx context.Context, c Config) (*Reader, error) {
 		c.Proc = "/proc"
 	}
 	group := run.NewGroup(ctx, c.Log)
+	host := machine{proc: c.Proc, sys: "/sys"}
 	return &Reader{
-		Config: c, machine: machine{c.Proc}, group: group,
+		Config: c, machine: host, group: group,
 		files: newMeter(group, measurePlace), runtime: newRuntimeUsage(group, c.Runtime, c.Log),
-		turn: make(chan struct{}, 1), rates: rates{},
+		turn: make(chan struct{}, 1), rates: rates{}, topology: sync.OnceValue(host.topology),
 	}, nil
 }
 
