@@ -49,7 +49,7 @@ func newSources(d *deps, local *objects.Local) ([]podSource, error) {
 	if c.ManifestDir != "" {
 		s, err := source.NewFile(source.FileConfig{
 			Path: c.ManifestDir, Node: c.NodeName, Interval: c.ManifestCheck, State: filepath.Join(state, "file.json"), Log: log,
-			Objects: collector.From(pod.SourceFile), Complete: local.WithOverhead,
+			Objects: collector.From(pod.SourceFile), Complete: local.WithOverhead, AbsentIsEmpty: c.ManifestDirOptional,
 		})
 		if err != nil {
 			return nil, err

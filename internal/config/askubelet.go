@@ -59,7 +59,7 @@ func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {
 	c := &Config{
 		StateDir: filepath.Join(l.path("--root-dir", o.String("root-dir")), kubeletStateDir),
 		Gates:    o.Gates, Given: o.Given(), LogJSON: k.Logging.Format == kubelet.FormatJSON, complete: complete,
-		ProtectKernel: k.ProtectKernelDefaults, IPTablesChains: *k.MakeIPTablesUtilChains,
+		ManifestDirOptional: true, ProtectKernel: k.ProtectKernelDefaults, IPTablesChains: *k.MakeIPTablesUtilChains,
 		MaxOpenFiles: uint64(k.MaxOpenFiles), ProfileContention: k.EnableContentionProfiling, // it was checked that it is not negative
 	}
 	l.warnings = append(l.warnings, o.Warnings...)

@@ -46,7 +46,7 @@ func TestAKubeletHasTheKubeletsPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RootDir != "/var/lib/kubelet" || c.StatePath("x.json") != "/var/lib/kubelet/berth/x.json" || c.Cluster.CertDir != "/var/lib/kubelet/pki" ||
-		c.PodLogsDir != "/var/log/pods" || c.LogLinksDir != "/var/log/containers" || c.CgroupRoot != "/kubepods" || c.ManifestDir != "" ||
+		c.PodLogsDir != "/var/log/pods" || c.LogLinksDir != "/var/log/containers" || c.CgroupRoot != "/kubepods" || c.ManifestDir != "" || !c.ManifestDirOptional ||
 		c.RuntimeEndpoint != "unix:///run/containerd/containerd.sock" {
 		t.Errorf("got %+v", c)
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	ManifestURL     secret.URL    // empty: none
 	ManifestHeaders secret.Header
 	URLCheck        time.Duration
+	// ManifestDirOptional says that a ManifestDir that does not exist counts as empty, as for the kubelet.
+	ManifestDirOptional bool `json:",omitempty"`
 
 	RuntimeEndpoint string // empty: the bundled one
 	ImageEndpoint   string // empty: the same

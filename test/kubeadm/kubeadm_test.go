@@ -88,9 +88,14 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 		t.Errorf("after the upgrade the command of the scheduler is %s", command)
 	}
 
-	// A reset ends the pods of the node, and it can join again.
+	// A reset ends the pods of the node, and it can join again. Cgroups and logs of those pods are left to the next kubelet.
+	ended := before.on("two")
 	two.reset()
+	if len(two.leftovers(ended)) == 0 {
+		t.Error("kubeadm left nothing of the pods of node two")
+	}
 	one.run("kubectl", "delete", "node", "two")
+	one.run(append([]string{"kubectl", "delete", "pod", "--force"}, ended.names()...)...)
 	two.step(join...)
 	one.awaitReady("two")
 	one.run("kubectl", "scale", "deployment/web", "--replicas", strconv.Itoa(replicas+2))
@@ -98,6 +103,12 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	if len(one.pods("web").on("two")) == 0 {
 		t.Error("node two has no pod after it joined again")
 	}
+	two.within(podTimeout, func() error {
+		if left := two.leftovers(ended); len(left) > 0 {
+			return fmt.Errorf("%v are left of pods from before the reset", left)
+		}
+		return nil
+	})
 	two.reset()
 	one.reset()
 }
@@ -136,6 +147,23 @@ func (m *machine) reset() {
 		}
 		return nil
 	})
+}
+
+// leftovers returns the cgroups and the folders of logs that pods have on the machine.
+func (m *machine) leftovers(pods webPods) []string {
+	m.t.Helper()
+	var left []string
+	for _, p := range pods {
+		for _, pattern := range []string{
+			"/sys/fs/cgroup/*/" + m.id() + "/kubepods/*/pod" + p.uid,
+			filepath.Join("/proc", m.first, "root/var/log/pods/*_"+p.uid),
+		} {
+			found, err := filepath.Glob(pattern)
+			must(m.t, err)
+			left = append(left, found...)
+		}
+	}
+	return left
 }
 
 // kubeadm runs kubeadm on this machine, for what it knows without a cluster.

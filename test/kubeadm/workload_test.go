@@ -33,8 +33,8 @@ spec:
 
 // webPod is a pod of the Deployment.
 type webPod struct {
-	name, node, address string
-	container           string // its ID, which is another after a restart
+	name, uid, node, address string
+	container                string // its ID, which is another after a restart
 }
 
 type webPods []webPod
@@ -44,17 +44,25 @@ func (all webPods) on(node string) webPods {
 	return slices.DeleteFunc(slices.Clone(all), func(p webPod) bool { return p.node != node })
 }
 
+func (all webPods) names() []string {
+	var names []string
+	for _, p := range all {
+		names = append(names, p.name)
+	}
+	return names
+}
+
 // pods returns the pods with that label app, in the order of their names.
 func (m *machine) pods(app string) webPods {
 	m.t.Helper()
-	const columns = `{range .items[*]}{.metadata.name} {.spec.nodeName} {.status.podIP} {.status.containerStatuses[0].containerID}{"\n"}{end}`
+	const columns = `{range .items[*]}{.metadata.name} {.metadata.uid} {.spec.nodeName} {.status.podIP} {.status.containerStatuses[0].containerID}{"\n"}{end}`
 	var pods webPods
 	for line := range strings.Lines(m.run("kubectl", "get", "pods", "-l", "app="+app, "-o", "jsonpath="+columns)) {
 		words := strings.Fields(line)
-		if len(words) != 4 {
+		if len(words) != 5 {
 			m.t.Fatalf("a pod does not run: %s", line)
 		}
-		pods = append(pods, webPod{name: words[0], node: words[1], address: words[2], container: words[3]})
+		pods = append(pods, webPod{name: words[0], uid: words[1], node: words[2], address: words[3], container: words[4]})
 	}
 	return pods
 }

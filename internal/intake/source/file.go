@@ -22,6 +22,9 @@ type FileConfig struct {
 	Interval time.Duration // between two scans of the folder without an event
 	State    string        // the file that keeps the last good objects; empty for none
 	Log      *slog.Logger
+	// AbsentIsEmpty: a folder that does not exist counts as empty, as for the kubelet. Otherwise it can't be read, and the
+	// pods that are known stay.
+	AbsentIsEmpty bool
 
 	// Objects is called with all objects that pods may refer to, at the start and after
 	// each change, before the pods are sent. It may be nil.

@@ -93,11 +93,12 @@ func (l *logText) count(text string) int {
 
 // rig is a File on a folder of its own, in fake time.
 type rig struct {
-	t     *testing.T
-	dir   string
-	state string
-	watch *fakeWatch
-	log   *logText
+	t             *testing.T
+	dir           string
+	state         string
+	watch         *fakeWatch
+	log           *logText
+	absentIsEmpty bool
 }
 
 func newRig(t *testing.T) *rig {
@@ -113,7 +114,7 @@ func (r *rig) start() (<-chan pod.Snapshot, func()) { return r.startAt(r.dir) }
 
 func (r *rig) startAt(path string) (<-chan pod.Snapshot, func()) {
 	r.t.Helper()
-	f, err := NewFile(FileConfig{Path: path, Node: "N", Interval: 20 * time.Second, State: r.state, Log: slog.New(slog.NewTextHandler(r.log, nil))})
+	f, err := NewFile(FileConfig{Path: path, Node: "N", Interval: 20 * time.Second, State: r.state, AbsentIsEmpty: r.absentIsEmpty, Log: slog.New(slog.NewTextHandler(r.log, nil))})
 	must(r.t, err)
 	return start(func(ctx context.Context, out chan<- pod.Snapshot) { f.run(ctx, out, r.watch) })
 }
@@ -541,6 +542,32 @@ func TestAFolderThatIsNotThereAtStart(t *testing.T) {
 		wantNone(t, out, 49*time.Second)
 		must(t, os.Rename(r.dir+".away", r.dir))
 		wantNext(t, out, "SET a-n=1")
+	})
+}
+
+// A node of kubeadm that runs no control plane may have no such folder: its sources have to become ready all the same.
+func TestAFolderThatIsNotThereIsEmptyForAKubelet(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.absentIsEmpty = true
+		must(t, os.Remove(r.dir))
+		out, stop := r.start()
+		defer stop()
+		wantNext(t, out, "SET ")
+		wantNone(t, out, 5*time.Minute)
+		if n := r.logged("there is no folder of manifests"); n != 1 {
+			t.Errorf("it was logged %d times", n)
+		}
+
+		must(t, os.Mkdir(r.dir, 0o700))
+		write(t, r.file("a.yaml"), web("a", "1"))
+		wantNext(t, out, "SET a-n=1")
+		if n := r.logged("there is a folder of manifests now"); n != 1 {
+			t.Errorf("it was logged %d times", n)
+		}
+
+		must(t, os.Rename(r.dir, r.dir+".away"))
+		r.event("")
+		wantNext(t, out, "SET ")
 	})
 }
 

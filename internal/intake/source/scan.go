@@ -45,7 +45,7 @@ type fileLoop struct {
 	watched  folderID
 
 	// Faults that last, each of which is logged once.
-	folderFault, watchFault, storeFault fault
+	folderFault, absentFault, watchFault, storeFault fault
 }
 
 // restore sends the pods of the state file, from before a restart.
@@ -136,11 +136,7 @@ func (l *fileLoop) concerns(name string) bool {
 // scan reads the folder once. It returns how soon the next scan is due, or zero if
 // the usual interval will do.
 func (l *fileLoop) scan(now time.Time) time.Duration {
-	found, err := list(l.Path)
-	if err == nil && l.keepWatch(found) {
-		// A change between the list and the watch sent no event.
-		found, err = list(l.Path)
-	}
+	found, absent, err := l.list()
 	if err == nil {
 		err = l.checkMount(found)
 	}
@@ -155,6 +151,9 @@ func (l *fileLoop) scan(now time.Time) time.Duration {
 
 	there := make(map[string]bool)
 	again := time.Duration(0)
+	if absent {
+		again = folderRetryInterval
+	}
 	for _, path := range found.files {
 		data, err := readManifest(path)
 		select {
@@ -182,6 +181,23 @@ func (l *fileLoop) scan(now time.Time) time.Duration {
 		again = recheckInterval
 	}
 	return again
+}
+
+// list lists the folder, and watches it. A folder that does not exist is listed as an empty one if AbsentIsEmpty.
+func (l *fileLoop) list() (found listing, absent bool, err error) {
+	found, err = list(l.Path)
+	if l.AbsentIsEmpty && errors.Is(err, fs.ErrNotExist) {
+		l.absentFault.begin(l.Log, "there is no folder of manifests: it counts as empty", err)
+		return listing{}, true, nil
+	}
+	if err == nil && l.keepWatch(found) {
+		// A change between the list and the watch sent no event.
+		found, err = list(l.Path)
+	}
+	if err == nil {
+		l.absentFault.end(l.Log, "there is a folder of manifests now")
+	}
+	return found, false, err
 }
 
 // waitForWriter leaves a file alone that is open for writing: its last good objects stay in
