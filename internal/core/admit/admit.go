@@ -116,7 +116,7 @@ func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 // nodeChecks do not depend on other pods. Sysctls come before features: one that is forbidden
 // anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkForeignPorts,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkVolumes, checkForeignPorts,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

@@ -24,7 +24,6 @@ type podFeature struct {
 }
 
 var podFeatures = []podFeature{
-	{"volumes other than " + volumekind.List(volumekind.All()), func(s *v1.PodSpec) bool { return slices.ContainsFunc(s.Volumes, isOtherVolume) }},
 	{"resourceClaims", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"resources.claims", func(s *v1.PodSpec) bool { return s.Resources != nil && len(s.Resources.Claims) > 0 }},
 	{"securityContext.windowsOptions", podSecurity(func(c *v1.PodSecurityContext) bool { return c.WindowsOptions != nil })},
@@ -47,8 +46,6 @@ var containerFeatures = []containerFeature{
 	}},
 	{"securityContext.windowsOptions", security(func(c *v1.SecurityContext) bool { return c.WindowsOptions != nil })},
 }
-
-func isOtherVolume(v v1.Volume) bool { return volumekind.Of(&v.VolumeSource) == "" }
 
 func deviceKinds() []volumekind.Kind {
 	return slices.DeleteFunc(volumekind.All(), func(k volumekind.Kind) bool { return !k.CanBeDevice() })

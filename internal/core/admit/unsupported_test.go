@@ -33,9 +33,6 @@ func TestUnsupportedFeatures(t *testing.T) {
 
 	// Each row has its case: what is set, and the field that the message names.
 	tests := map[string]func(*v1.PodSpec, *v1.Container){
-		inPod + "volumes other than emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim, ephemeral, csi, nfs, image, awsElasticBlockStore, azureDisk, azureFile, cinder, gcePersistentDisk, portworxVolume, vsphereVolume": func(s *v1.PodSpec, _ *v1.Container) {
-			s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}}
-		},
 		inPod + "resourceClaims": func(s *v1.PodSpec, _ *v1.Container) { s.ResourceClaims = make([]v1.PodResourceClaim, 1) },
 		inPod + "resources.claims": func(s *v1.PodSpec, _ *v1.Container) {
 			s.Resources = &v1.ResourceRequirements{Claims: make([]v1.ResourceClaim, 1)}
@@ -161,7 +158,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	fine := map[reflect.Type][]string{
 		reflect.TypeFor[v1.PodSpec](): {
 			// Done by berth.
-			"containers", "initContainers", "ephemeralContainers", "activeDeadlineSeconds", "readinessGates", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
+			"volumes", "containers", "initContainers", "ephemeralContainers", "activeDeadlineSeconds", "readinessGates", "restartPolicy", "terminationGracePeriodSeconds", "hostNetwork", "hostPID", "hostIPC",
 			"shareProcessNamespace", "os", "nodeName", "nodeSelector", "affinity", "tolerations", "priority", "runtimeClassName", "enableServiceLinks", "serviceAccountName", "dnsPolicy", "dnsConfig", "hostname", "subdomain",
 			"hostAliases", "hostnameOverride", "setHostnameAsFQDN", "hostUsers", "overhead",
 			// Left aside.

@@ -1,6 +1,7 @@
 // Package volumekind is the table of the kinds of volumes that berth supports, with the properties of
-// each kind. No other package lists the supported kinds, except volume, which adds to each the
-// functions that set it up, and a test makes sure that it has all of them.
+// each kind, and the list of the others, with what to use instead. No other package lists the kinds,
+// except volume, which adds to each supported one the functions that set it up, and a test makes sure
+// that it has all of them. docs/volumes.md is made from both.
 package volumekind
 
 import (

@@ -3,6 +3,7 @@ package volumekind
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,7 +35,7 @@ func TestEveryKindIsAFieldOfAVolume(t *testing.T) {
 }
 
 func TestKindsThatAreNotSupported(t *testing.T) {
-	for _, k := range []Kind{"iscsi", "fc", "gitRepo"} {
+	for k, advice := range instead {
 		s := sourceWith(t, k)
 		if got := Of(s); got != "" {
 			t.Errorf("%s is taken for %q", k, got)
@@ -42,6 +43,22 @@ func TestKindsThatAreNotSupported(t *testing.T) {
 		if SourceOf(s) != "" || UsageOf(s) != NotMeasured || Of(s).Plugin() != "kubernetes.io/unknown" || Of(s).OwnDir() {
 			t.Errorf("something is known of %s", k)
 		}
+		if got, want := Refusal(s), string(k)+" is not supported: "+advice; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := Refusal(&v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}); got != "" {
+		t.Errorf("nfs is refused: %s", got)
+	}
+	if got := PersistentRefusal(&v1.PersistentVolumeSource{RBD: &v1.RBDPersistentVolumeSource{}}, "csi"); !strings.HasPrefix(got, "rbd is not supported: use") {
+		t.Error(got)
+	}
+	// A newer API may have kinds that this program can't read.
+	if got := PersistentRefusal(&v1.PersistentVolumeSource{}, "csi, nfs"); got != "its kind is not supported; these are: csi, nfs" {
+		t.Error(got)
+	}
+	if got := Refusal(&v1.VolumeSource{}); !strings.HasPrefix(got, "its kind is not supported; these are: emptyDir, ") {
+		t.Error(got)
 	}
 }
 

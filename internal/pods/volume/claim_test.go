@@ -130,7 +130,7 @@ func TestClaimsThatCantBeUsed(t *testing.T) {
 		{"mount options are not supported for this volume type (hostPath)", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.MountOptions = []string{"ro"}
 		}},
-		{"its kind is not supported", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
+		{"iscsi is not supported: use a PersistentVolume of the CSI driver iscsi.csi.k8s.io", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{ISCSI: &v1.ISCSIPersistentVolumeSource{}}
 		}},
 		{"is not a directory; for a device, set volumeMode: Block", false, func(_ *v1.PersistentVolumeClaim, v *v1.PersistentVolume) {

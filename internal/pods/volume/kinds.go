@@ -74,7 +74,7 @@ func (j *job) volume(ctx context.Context, v *v1.Volume) (place, error) {
 	}
 	k, supported := kinds()[volumekind.Of(&v.VolumeSource)]
 	if !supported {
-		return place{}, unsupported(volumekind.List(volumekind.All()))
+		return place{}, errors.New(volumekind.Refusal(&v.VolumeSource))
 	}
 	if err := j.unmountEdited(ctx, v); err != nil {
 		return place{}, fmt.Errorf("take away what it was before an edit: %w", err)
@@ -90,21 +90,20 @@ func (j *job) persistent(ctx context.Context, volume string, pv *v1.PersistentVo
 		return place{}, err
 	}
 	var fields, devices []string
+	noDevice := false
 	for _, k := range persistentKinds() {
-		if k.is(&pv.Spec.PersistentVolumeSource) && (k.block || !isBlock(pv)) {
+		is := k.is(&pv.Spec.PersistentVolumeSource)
+		if is && (k.block || !isBlock(pv)) {
 			return k.setup(ctx, j, volume, pv, readOnly)
 		}
+		noDevice = noDevice || is
 		fields = append(fields, k.field)
 		if k.block {
 			devices = append(devices, k.field)
 		}
 	}
-	if isBlock(pv) {
+	if noDevice {
 		return place{}, errors.New("volumeMode Block is not supported for its kind; it is for: " + strings.Join(devices, ", "))
 	}
-	return place{}, unsupported(strings.Join(fields, ", "))
-}
-
-func unsupported(supported string) error {
-	return errors.New("its kind is not supported; these are: " + supported)
+	return place{}, errors.New(volumekind.PersistentRefusal(&pv.Spec.PersistentVolumeSource, strings.Join(fields, ", ")))
 }

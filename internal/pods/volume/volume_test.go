@@ -199,7 +199,7 @@ func TestOneBadVolumeDoesNotHinderTheOthers(t *testing.T) {
 	c := &p.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "scratch", MountPath: "/s"}, v1.VolumeMount{Name: "odd", MountPath: "/o"})
 
-	err := w.failure(p, `volume "odd": its kind is not supported; these are: emptyDir, hostPath`)
+	err := w.failure(p, `volume "odd": iscsi is not supported: use a PersistentVolume of the CSI driver iscsi.csi.k8s.io`)
 
 	if !strings.Contains(err.Error(), `configmap "none" not found; `) || strings.Contains(err.Error(), "unused") {
 		t.Error(err)

@@ -37,9 +37,7 @@ func TestAMachineJoinsAndRunsPods(t *testing.T) {
 
 	// What the node can't do is refused with a reason.
 	refused := kit.WorkloadPod("refused", "sleep")
-	refused.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
-		TargetPortal: "10.99.0.99:3260", IQN: "iqn.2030-01.example:disk",
-	}}}}
+	refused.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{RunAsUserName: new("ContainerUser")}}
 	pods.MustCreate(refused)
 	pods.Await("refused", "refused", func(p *corev1.Pod) bool {
 		return p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason == "PodFeatureUnsupported"

@@ -1,0 +1,32 @@
+package admit
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/lib/pod"
+)
+
+func withVolume(source v1.VolumeSource) *v1.Pod {
+	p := newPod("web")
+	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, {Name: "disk", VolumeSource: source}}
+	return p
+}
+
+func TestVolumesThatAreNotSupported(t *testing.T) {
+	p := withVolume(v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}})
+	want := Rejection{pod.ReasonFeatureUnsupported, `volume "disk": cephfs is not supported: use a PersistentVolume of the CSI driver cephfs.csi.ceph.com`}
+	if got := Check(p, nil, Node{}); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := Check(p, nil, Node{InCluster: true}); got != nil {
+		t.Errorf("in a cluster, the controller of the pod would make new ones for ever: %+v", got)
+	}
+}
+
+func TestMigratedVolumesAreAdmitted(t *testing.T) {
+	if got := Check(withVolume(v1.VolumeSource{Cinder: &v1.CinderVolumeSource{}}), nil, Node{}); got != nil {
+		t.Errorf("rejected: %+v", got)
+	}
+}
