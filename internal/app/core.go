@@ -39,7 +39,7 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 		RuntimeInfo: execute.RuntimeInfo{
 			Name:        in.features.RuntimeName,
 			CanMapUsers: func(handler string) bool { return cri.CanMapUsers(in.features.Handlers(), handler) },
-			CheckLabel:  func(asked *v1.SELinuxOptions) error { return selinux.Label(*asked).Check() },
+			CheckLabel:  func(asked *v1.SELinuxOptions) error { return in.features.CheckLabel(selinux.Label(*asked)) },
 			ImageUser:   in.client.ImageUser,
 			Explain:     cri.Reason,
 		},

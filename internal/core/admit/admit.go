@@ -44,7 +44,6 @@ type Node struct {
 	InCluster bool
 
 	AppArmor bool // the kernel can confine containers by it
-	SELinux  bool // the kernel has it, and the runtime labels containers
 	// StrictGroups says that the runtime can keep the groups of an image away from a
 	// container.
 	StrictGroups bool
@@ -93,7 +92,6 @@ const (
 	reasonTaintToleration = "TaintToleration"
 	reasonSysctlForbidden = "SysctlForbidden"
 	reasonAppArmor        = "AppArmor"
-	reasonSELinux         = "SELinux"
 	reasonGroupsPolicy    = "SupplementalGroupsPolicyNotSupported"
 	reasonOutOf           = "OutOf" // and the name of the resource
 )
@@ -116,7 +114,7 @@ func decideRoom(p *v1.Pod, others []*tenant, node Node) Decision {
 // nodeChecks do not depend on other pods. Sysctls come before features: one that is forbidden
 // anyway is not called unsupported.
 var nodeChecks = []func(*v1.Pod, Node) *Rejection{
-	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkSELinux, checkGroups, checkFeatures, checkVolumes, checkForeignPorts,
+	checkShutdown, checkPressure, checkOS, checkNodeName, checkAffinity, checkTaints, checkSysctls, checkAppArmor, checkGroups, checkFeatures, checkVolumes, checkForeignPorts,
 }
 
 func checkNode(p *v1.Pod, node Node) *Rejection {

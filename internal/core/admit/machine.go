@@ -7,7 +7,6 @@ type Machine struct {
 	Fixed Node // the facts that do not change
 	// Runtime is what containers can have; it is known once the runtime has come up.
 	Runtime interface {
-		SELinux() bool
 		StrictGroups() bool
 	}
 	// InCluster returns the Node object. It is nil without a cluster, or before it is known.
@@ -21,7 +20,7 @@ type Machine struct {
 // Node returns the machine as it is now.
 func (m Machine) Node() Node {
 	n := m.Fixed
-	n.SELinux, n.StrictGroups = m.Runtime.SELinux(), m.Runtime.StrictGroups()
+	n.StrictGroups = m.Runtime.StrictGroups()
 	n.Pressure, n.ForeignPorts = m.Pressure(), m.ForeignPorts()
 	return n.WithNodeObject(m.InCluster())
 }

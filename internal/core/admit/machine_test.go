@@ -9,7 +9,6 @@ import (
 // testRuntime is a runtime that came up or not.
 type testRuntime struct{ up bool }
 
-func (r *testRuntime) SELinux() bool      { return r.up }
 func (r *testRuntime) StrictGroups() bool { return r.up }
 
 func TestAMachineChangesWhileTheAgentRuns(t *testing.T) {
@@ -20,13 +19,13 @@ func TestAMachineChangesWhileTheAgentRuns(t *testing.T) {
 		Fixed: Node{Name: "box", Kernel: "6.1", AppArmor: true}, Runtime: runtime,
 		InCluster: func() *v1.Node { return object }, Pressure: func() []v1.NodeConditionType { return pressure }, ForeignPorts: func() []ForeignPort { return ports },
 	}
-	if n := m.Node(); n.Name != "box" || n.Kernel != "6.1" || !n.AppArmor || n.SELinux || n.StrictGroups || n.Labels != nil || len(n.Pressure)+len(n.ForeignPorts) > 0 {
+	if n := m.Node(); n.Name != "box" || n.Kernel != "6.1" || !n.AppArmor || n.StrictGroups || n.Labels != nil || len(n.Pressure)+len(n.ForeignPorts) > 0 {
 		t.Errorf("at first: %+v", n)
 	}
 	runtime.up, pressure, ports = true, []v1.NodeConditionType{v1.NodeDiskPressure}, []ForeignPort{{}}
 	object = &v1.Node{}
 	object.Labels = map[string]string{"disk": "fast"}
-	if n := m.Node(); n.Name != "box" || !n.SELinux || !n.StrictGroups || n.Labels["disk"] != "fast" || len(n.Pressure) != 1 || len(n.ForeignPorts) != 1 {
+	if n := m.Node(); n.Name != "box" || !n.StrictGroups || n.Labels["disk"] != "fast" || len(n.Pressure) != 1 || len(n.ForeignPorts) != 1 {
 		t.Errorf("later: %+v", n)
 	}
 }

@@ -14,24 +14,6 @@ func checkAppArmor(p *v1.Pod, node Node) *Rejection {
 	return &Rejection{Reason: reasonAppArmor, Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host"}
 }
 
-// checkSELinux rejects a pod with SELinux options if the runtime does not apply them.
-func checkSELinux(p *v1.Pod, node Node) *Rejection {
-	if node.SELinux || !asksForLabel(&p.Spec) {
-		return nil
-	}
-	return &Rejection{Reason: reasonSELinux, Message: "Cannot enforce SELinux: the host has it not enabled, or its runtime does not label containers"}
-}
-
-// asksForLabel reports whether a pod or any of its containers wants a label of its own.
-func asksForLabel(s *v1.PodSpec) bool {
-	if s.SecurityContext != nil && s.SecurityContext.SELinuxOptions != nil {
-		return true
-	}
-	return slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers, ephemeral(s)), func(c v1.Container) bool {
-		return c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil
-	})
-}
-
 // appArmorProfiles returns the AppArmor profiles of a pod and of all its containers.
 func appArmorProfiles(s *v1.PodSpec) []*v1.AppArmorProfile {
 	var out []*v1.AppArmorProfile

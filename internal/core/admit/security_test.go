@@ -26,12 +26,12 @@ func TestWhatConfinesNeedsItsMachine(t *testing.T) {
 		}, ""},
 		"the pod is labelled": {func(s *v1.PodSpec) {
 			s.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Type: "spc_t"}}
-		}, "SELinux"},
+		}, ""},
 		"a debug container is": {func(s *v1.PodSpec) {
 			s.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 				Name: "e", SecurityContext: &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1,c2"}},
 			}}}
-		}, "SELinux"},
+		}, ""},
 		"strict groups": {func(s *v1.PodSpec) {
 			s.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict)}
 		}, "SupplementalGroupsPolicyNotSupported"},
@@ -45,7 +45,7 @@ func TestWhatConfinesNeedsItsMachine(t *testing.T) {
 			if got := Check(p, nil, Node{}); reason(got) != test.want {
 				t.Errorf("on a machine that has none of it: %+v", got)
 			}
-			if got := Check(p, nil, Node{AppArmor: true, SELinux: true, StrictGroups: true}); got != nil {
+			if got := Check(p, nil, Node{AppArmor: true, StrictGroups: true}); got != nil {
 				t.Errorf("on a machine that has all: %+v", got)
 			}
 		})

@@ -120,7 +120,7 @@ func TestSupportedAndIgnored(t *testing.T) {
 	}
 	c.VolumeDevices = []v1.VolumeDevice{{Name: "disk"}, {Name: "own"}}
 
-	if got := Check(p, nil, Node{SELinux: true}); got != nil {
+	if got := Check(p, nil, Node{}); got != nil {
 		t.Errorf("rejected: %+v", got)
 	}
 }

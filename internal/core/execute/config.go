@@ -117,7 +117,7 @@ type RuntimeInfo struct {
 	Name func() string
 	// CanMapUsers reports whether a handler of the runtime can give a pod a user namespace of its own.
 	CanMapUsers func(handler string) bool
-	// CheckLabel returns an error if no container can have such a SELinux label. Nil: each label is
+	// CheckLabel returns an error if containers get SELinux labels, and none can have this one. Nil: each label is
 	// possible.
 	CheckLabel func(*v1.SELinuxOptions) error
 	// ImageUser returns the user that an image asks for.

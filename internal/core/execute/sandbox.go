@@ -86,7 +86,7 @@ func (e *Executor) runSandbox(ctx context.Context, t *task, a plan.CreateSandbox
 	return id, err
 }
 
-// checkLabel refuses a SELinux label that no container can have.
+// checkLabel refuses a SELinux label that no container can have, unless containers get no labels at all.
 func (e *Executor) checkLabel(asked *v1.SELinuxOptions) error {
 	if asked == nil || e.RuntimeInfo.CheckLabel == nil {
 		return nil

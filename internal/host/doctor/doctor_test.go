@@ -151,7 +151,7 @@ func TestChecks(t *testing.T) {
 		{"user namespaces", files{"proc/sys/user/max_user_namespaces": "0"}, nil, Warn, "none may be made", "sysctl -w user"},
 		{"security modules", files{"sys/fs/selinux/enforce": "1"}, func(m *Machine) {
 			m.CanLabel = func() error { return errors.New("no such policy") }
-		}, Warn, "enforcing, and containers have no labels: pods with seLinuxOptions are refused: no such policy", "container-selinux"},
+		}, Warn, "enforcing, and containers have no labels, not even those of pods with seLinuxOptions: no such policy", "container-selinux"},
 		{"security modules", files{"sys/fs/selinux/enforce": "1"}, func(m *Machine) { m.CanLabel = func() error { return nil } }, OK, "SELinux is enforcing", ""},
 		{"security modules", files{"sys/fs/selinux/enforce": "0", "sys/module/apparmor/parameters/enabled": "Y\n"}, nil, OK, "AppArmor is on, SELinux is permissive", ""},
 		{"inotify", files{"proc/sys/fs/inotify/max_user_instances": "10"}, nil, Warn, "is 10", "max_user_instances=512"},

@@ -149,7 +149,7 @@ func checkSecurityModules(m *Machine) Finding {
 		on = append(on, "SELinux is "+mode)
 		if m.CanLabel != nil {
 			if err := m.CanLabel(); err != nil {
-				return warn(fmt.Sprintf("SELinux is %s, and containers have no labels: pods with seLinuxOptions are refused: %v", mode, err),
+				return warn(fmt.Sprintf("SELinux is %s, and containers have no labels, not even those of pods with seLinuxOptions: %v", mode, err),
 					"load a policy for containers, like that of the package container-selinux")
 			}
 		}

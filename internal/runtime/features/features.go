@@ -124,11 +124,16 @@ func (f *Features) StrictGroups() bool {
 	return f.info.SupplementalGroups
 }
 
-// SELinux reports whether containers get SELinux labels.
-func (f *Features) SELinux() bool {
+// CheckLabel returns an error if the loaded policy does not know a SELinux label. Where containers get no labels, no
+// label is refused: the pods that ask for one run without it, as with the kubelet.
+func (f *Features) CheckLabel(asked selinux.Label) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.labels
+	labels := f.labels
+	f.mu.Unlock()
+	if !labels {
+		return nil
+	}
+	return asked.Check()
 }
 
 // labelsContainers reports whether containers get SELinux labels. The runtime is asked, too: the bundled one

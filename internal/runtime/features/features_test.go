@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/internal/host/selinux"
 	"berth/internal/lib/pod"
 	"berth/internal/runtime/cri"
 )
@@ -56,8 +57,21 @@ func TestPodsAreListedOnceTheFeaturesAreKnown(t *testing.T) {
 				t.Errorf("got %v, %v", pods, err)
 			}
 		}
-		if err := f.Await(t.Context()); err != nil || r.asked != 2 || f.RuntimeName() != "containerd" || !f.StrictGroups() || f.SELinux() || len(f.Handlers()) != 1 {
+		if err := f.Await(t.Context()); err != nil || r.asked != 2 || f.RuntimeName() != "containerd" || !f.StrictGroups() || len(f.Handlers()) != 1 {
 			t.Errorf("after %d questions: %+v, %v", r.asked, f, err)
 		}
 	})
+}
+
+func TestOnlyARuntimeThatLabelsRefusesLabels(t *testing.T) {
+	// given a label that no policy knows
+	lost := selinux.Label{Type: "lost_t"}
+	f := New(&testRuntime{}, nil, slog.New(slog.DiscardHandler))
+	if err := f.CheckLabel(lost); err != nil {
+		t.Errorf("where containers get no labels: %v", err)
+	}
+	f.labels = true
+	if err := f.CheckLabel(lost); err == nil {
+		t.Error("where containers get labels, it is not refused")
+	}
 }

@@ -38,30 +38,37 @@ func TestSELinux(t *testing.T) {
 	n.Apply("labelled.yaml", labelled(shared))
 	n.Start()
 
-	// then pods run without, and who asks for one is refused
-	plain := n.WaitRunning("plain")["plain"]
-	waitUnlabelled(n, "labelled")
+	// then pods run without, also the one that asks for a label
+	plain := n.WaitRunning("plain", "labelled")["plain"]
 	if f := finding(n, "security modules"); f.State != doctor.Warn || !strings.Contains(f.Found, "does not know the label system_u:system_r:container_t:s0") {
 		t.Errorf("the doctor finds %+v", f)
 	}
 
-	// when it knows some, then those who ask wait for a runtime that labels, too
+	// when the policy knows some, and the runtime was started before, then pods still run without
 	nameLabels(t)
 	n.Stop()
 	n.Start()
 	other := kit.ReadablePod("other")
 	other.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Type: anotherType}}
 	n.Apply("other.yaml", other)
-	waitUnlabelled(n, "other")
+	unlabelled := n.WaitRunning("other")["other"]
+	if got := processLabelOf(n, unlabelled, "app"); strings.Contains(got, anotherType) {
+		t.Errorf("other runs as %s, and its runtime labels nothing", got)
+	}
 	if f := finding(n, "security modules"); f.State != doctor.OK || f.Found != "SELinux is permissive" {
 		t.Errorf("the doctor finds %+v", f)
 	}
 
-	// when there is one, then each process has the label that was asked for, or one of
+	// when there is a runtime that labels, then each new process has the label that was asked for, or one of
 	// its own, and those that ran are left alone
+	n.RemoveManifest("labelled.yaml")
+	n.RemoveManifest("other.yaml")
+	n.WaitGone("labelled", "other")
 	n.Stop()
 	kit.KillProcess(t, n.ContainerdPID())
 	n.Start()
+	n.Apply("labelled.yaml", labelled(shared))
+	n.Apply("other.yaml", other)
 	n.WaitRunning("labelled", "other")
 	lost := kit.ReadablePod("lost")
 	lost.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Type: "lost_t"}}
@@ -77,10 +84,8 @@ func TestSELinux(t *testing.T) {
 		{"other", "app", anotherType + ":" + ofItsOwn},
 		{"usual", "app", processType + ":" + ofItsOwn},
 	} {
-		_, pid := n.Container(kit.ContainerIDs(pods[c.pod])[c.container])
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/attr/current", pid))
-		if got := strings.TrimRight(string(text), "\x00"); err != nil || !regexp.MustCompile("^"+processLabel+c.want+"$").MatchString(got) {
-			t.Errorf("%s of %s runs as %s, want %s: %v", c.container, c.pod, got, c.want, err)
+		if got := processLabelOf(n, pods[c.pod], c.container); !regexp.MustCompile("^" + processLabel + c.want + "$").MatchString(got) {
+			t.Errorf("%s of %s runs as %s, want %s", c.container, c.pod, got, c.want)
 		}
 	}
 	// and a label that the policy does not know is refused
@@ -148,12 +153,15 @@ func nameLabels(t *testing.T) {
 	})
 }
 
-// waitUnlabelled waits until a pod is refused because its containers would get no SELinux labels.
-func waitUnlabelled(n *kit.Node, name string) {
+// processLabelOf is the label of the process of a container.
+func processLabelOf(n *kit.Node, p v1.Pod, container string) string {
 	n.T.Helper()
-	n.WaitPod(name, "to be refused", kit.StartTimeout, func(p v1.Pod) string {
-		return kit.MissingUnless(p.Status.Phase == v1.PodFailed && p.Status.Reason == "SELinux")
-	})
+	_, pid := n.Container(kit.ContainerIDs(p)[container])
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/attr/current", pid))
+	if err != nil {
+		n.T.Fatalf("read the label of %s: %v", container, err)
+	}
+	return strings.TrimRight(string(text), "\x00")
 }
 
 // finding returns the finding of one check of the doctor.
