@@ -37,7 +37,7 @@ func TestAClientThatOpensManyStreamsAndReadsNothing(t *testing.T) {
 	w.sessions = tls.NewLRUClientSessionCache(1)
 	line := strings.Repeat("x", 8<<10)
 	w.writeLog(slices.Repeat([]string{line}, 200)...) // more than the buffers of the kernel hold
-	cert := w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
+	cert := w.ca.Issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
 	before, heap := runtime.NumGoroutine(), heapInUse()
 
 	// Given a client that follows as many logs as it may, and reads none.
@@ -96,7 +96,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		"half a body":   "POST /stats/summary HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc",
 		"half a form":   "POST /run/default/web/app HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ncmd=",
 	} {
-		for who, cert := range map[string]tls.Certificate{"a user": w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth), "nobody": {}} {
+		for who, cert := range map[string]tls.Certificate{"a user": w.ca.Issue(t, theUser, nil, x509.ExtKeyUsageClientAuth), "nobody": {}} {
 			conn := w.raw(t, cert)
 			_, err := io.WriteString(conn, sent)
 			must(t, err)
@@ -159,7 +159,7 @@ func TestGarbageIsNoHarm(t *testing.T) {
 	noise := make([]byte, 4096)
 	_, err := rand.Read(noise)
 	must(t, err)
-	cert := w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
+	cert := w.ca.Issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
 	for name, sent := range map[string]string{
 		"noise":            string(noise),
 		"no version":       "GET /pods\r\n\r\n",
@@ -216,7 +216,7 @@ func TestAnAnswerThatIsNotReadIsGivenUp(t *testing.T) {
 			ended <- err
 		})
 	})
-	conn := w.raw(t, w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth))
+	conn := w.raw(t, w.ca.Issue(t, theUser, nil, x509.ExtKeyUsageClientAuth))
 	_, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 	must(t, err)
 	<-began

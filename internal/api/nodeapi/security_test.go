@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/api/nodeapi/nodeapitest"
 )
 
 // paths are one of each kind, with the right that it needs, as verb/subresource.
@@ -109,15 +111,11 @@ func TestEveryPathNeedsAuthorization(t *testing.T) {
 }
 
 // allow gives a user rights.
-func (w *world) allow(user string, rights ...string) {
-	w.cluster.mu.Lock()
-	defer w.cluster.mu.Unlock()
-	w.cluster.rights[user] = rights
-}
+func (w *world) allow(user string, rights ...string) { w.cluster.Allow(user, rights...) }
 
 func foreignTransport(t *testing.T) *http.Transport {
 	t.Helper()
-	other := &world{t: t, ca: newAuthority(t, "others")}
+	other := &world{t: t, ca: nodeapitest.NewAuthority(t, "others")}
 	// Its CA is not among those that the server asks for: the certificate is sent all the same.
 	transport := other.transport(theUser, "system:masters")
 	cert := transport.TLSClientConfig.Certificates[0]
@@ -158,10 +156,11 @@ func TestAnswersOfTheClusterAreRemembered(t *testing.T) {
 			t.Fatal(code)
 		}
 	}
-	if tokens, reviews := w.cluster.asked(); tokens != 2 || reviews != 3 { // pods; configz, proxy
-		t.Errorf("the cluster was asked %d times for tokens and %d times for rights", tokens, reviews)
+	tokens, reviews := w.cluster.Reviewed()
+	if tokens != 2 || len(reviews) != 3 { // pods; configz, proxy
+		t.Errorf("the cluster was asked %d times for tokens and %d times for rights", tokens, len(reviews))
 	}
-	for _, spec := range w.cluster.reviews {
+	for _, spec := range reviews {
 		a := spec.ResourceAttributes
 		if spec.User != "reader" || !slices.Equal(spec.Groups, []string{"g", groupAuthenticated}) || a.Resource != "nodes" || a.Name != "one" || a.Version != "v1" {
 			t.Errorf("the cluster was asked %+v %+v", spec, a)
@@ -180,13 +179,11 @@ func TestTheClusterIsNotAskedTooOften(t *testing.T) {
 			refused++
 		}
 	}
-	if tokens, _ := w.cluster.asked(); tokens == tries || refused == 0 {
+	if tokens, _ := w.cluster.Reviewed(); tokens == tries || refused == 0 {
 		t.Errorf("%d guesses led to %d questions", tries, tokens)
 	}
 	// Who shows a certificate, or is remembered, does not wait.
-	w.cluster.mu.Lock()
-	w.cluster.down = true
-	w.cluster.mu.Unlock()
+	w.cluster.Stop()
 	if code, _ := ask(t, w.client(""), http.MethodGet, w.url+"/pods", "Authorization", "Bearer wrong-"); code != http.StatusUnauthorized {
 		t.Errorf("a remembered token gets %d", code)
 	}
@@ -195,7 +192,7 @@ func TestTheClusterIsNotAskedTooOften(t *testing.T) {
 func TestWithoutReviewsRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.cluster.down = true
+	w.cluster.Stop()
 	if code, body := ask(t, w.client(theUser), http.MethodGet, w.url+"/pods"); code != http.StatusInternalServerError || !strings.HasPrefix(body, "Authorization error (user="+theUser) {
 		t.Errorf("a certificate: %d %q", code, body)
 	}
@@ -226,9 +223,9 @@ func TestTheAuthorityOfClientsIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	before := w.client(theUser)
-	w.ca = newAuthority(t, "next")
+	w.ca = nodeapitest.NewAuthority(t, "next")
 	after := w.client(theUser)
-	must(t, os.WriteFile(w.caFile+".new", w.ca.pem, 0o600))
+	must(t, os.WriteFile(w.caFile+".new", w.ca.PEM, 0o600))
 	must(t, os.Rename(w.caFile+".new", w.caFile))
 
 	await(t, "the new authority counts", func() bool {

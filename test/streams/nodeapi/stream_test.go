@@ -1,69 +1,33 @@
-package nodeapi
+package nodeapi_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	protocol "k8s.io/apimachinery/pkg/util/remotecommand"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"berth/internal/api/nodeapi"
+	"berth/internal/api/nodeapi/nodeapitest"
 )
-
-// config returns a client-go configuration for the user who may do everything.
-func (w *world) config(t *testing.T) *rest.Config {
-	t.Helper()
-	pair := w.ca.issue(t, theUser, nil, x509.ExtKeyUsageClientAuth)
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	must(t, err)
-	return &rest.Config{Host: w.url, TLSClientConfig: rest.TLSClientConfig{
-		Insecure: true,
-		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
-		KeyData:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-	}}
-}
-
-func (w *world) target(t *testing.T, path string) *url.URL {
-	t.Helper()
-	u, err := url.Parse(w.url + path)
-	must(t, err)
-	return u
-}
-
-// executors speak all protocols that there are.
-func (w *world) executors(t *testing.T, path string) map[string]remotecommand.Executor {
-	t.Helper()
-	out := map[string]remotecommand.Executor{}
-	var err error
-	out["SPDY"], err = remotecommand.NewSPDYExecutor(w.config(t), http.MethodPost, w.target(t, path))
-	must(t, err)
-	out["WebSocket v5"], err = remotecommand.NewWebSocketExecutor(w.config(t), http.MethodGet, w.url+path)
-	must(t, err)
-	out["WebSocket v4"], err = remotecommand.NewWebSocketExecutorForProtocols(w.config(t), http.MethodGet, w.url+path, protocol.StreamProtocolV4Name)
-	must(t, err)
-	return out
-}
 
 func TestACommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	for name, e := range w.executors(t, "/exec/default/web/app?command=exit&output=1&error=1") {
+	n := startNode(t)
+	for name, e := range n.executors(t, "/exec/default/web/app?command=exit&output=1&error=1") {
 		var exit utilexec.CodeExitError
 		if err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard}); !errors.As(err, &exit) || exit.Code != 7 {
 			t.Errorf("%s: %v", name, err)
@@ -71,7 +35,7 @@ func TestACommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	}
 	large := strings.Repeat("0123456789abcdef", 16<<10)
 	for _, path := range []string{"/exec/default/web/uid-1/app?command=cat&input=1&output=1", "/attach/default/web/app?stdin=true&stdout=true"} {
-		executors := w.executors(t, path)
+		executors := n.executors(t, path)
 		delete(executors, "WebSocket v4") // it can't say that stdin has ended
 		for name, e := range executors {
 			var out bytes.Buffer
@@ -85,8 +49,8 @@ func TestACommandHasItsStreamsAndItsExitCode(t *testing.T) {
 
 func TestATerminalHasASize(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	for name, e := range w.executors(t, "/exec/default/web/app?command=size&input=1&output=1&error=1&tty=1") {
+	n := startNode(t)
+	for name, e := range n.executors(t, "/exec/default/web/app?command=size&input=1&output=1&error=1&tty=1") {
 		var out bytes.Buffer
 		stdin, open := io.Pipe() // without input
 		err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: stdin, Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{}})
@@ -109,25 +73,25 @@ func (s *oneSize) Next() *remotecommand.TerminalSize {
 
 func TestTheRuntimeDoesNotLearnTheToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	w.allow("reader", "create/proxy")
-	c := w.config(t)
-	c.CertData, c.KeyData, c.BearerToken = nil, nil, theToken
-	e, err := remotecommand.NewSPDYExecutor(c, http.MethodPost, w.target(t, "/exec/default/web/app?command=cat&input=1&output=1"))
+	n := startNode(t)
+	n.cluster.Allow("reader", "create/proxy")
+	c := n.config(t)
+	c.CertData, c.KeyData, c.BearerToken = nil, nil, nodeapitest.Token
+	e, err := remotecommand.NewSPDYExecutor(c, http.MethodPost, n.target(t, "/exec/default/web/app?command=cat&input=1&output=1"))
 	must(t, err)
 	must(t, e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("x"), Stdout: io.Discard}))
-	if h := <-w.runtime.headers; h.Get("Authorization") != "" || h.Get("Upgrade") == "" {
+	if h := <-n.runtime.headers; h.Get("Authorization") != "" || h.Get("Upgrade") == "" {
 		t.Errorf("it got %v", h)
 	}
 }
 
 func TestPortsOfAPod(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	target := w.target(t, "/portForward/default/web")
-	tripper, upgrader, err := spdy.RoundTripperFor(w.config(t))
+	n := startNode(t)
+	target := n.target(t, "/portForward/default/web")
+	tripper, upgrader, err := spdy.RoundTripperFor(n.config(t))
 	must(t, err)
-	tunnel, err := portforward.NewSPDYOverWebsocketDialer(target, w.config(t))
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(target, n.config(t))
 	must(t, err)
 	direct := spdy.NewDialer(upgrader, &http.Client{Transport: tripper}, http.MethodPost, target)
 	ends := map[string]chan error{}
@@ -153,7 +117,7 @@ func TestPortsOfAPod(t *testing.T) {
 		}
 	}
 	// The pod is started anew: clients learn that their way has ended.
-	close(w.ended)
+	close(n.ended)
 	for name, end := range ends {
 		select {
 		case err := <-end:
@@ -181,39 +145,16 @@ func echo(t *testing.T, port int, text string) string {
 	return string(out)
 }
 
-func TestALogIsFollowed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.writeLog("first")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/containerLogs/default/web/app?follow=true", nil)
-	must(t, err)
-	response, err := w.client(theUser).Do(request)
-	must(t, err)
-	defer response.Body.Close()
-	lines := bufio.NewReader(response.Body)
-	for i, want := range []string{"first\n", "second\n"} {
-		if got, err := lines.ReadString('\n'); err != nil || got != want {
-			t.Fatalf("line %d: %q %v", i, got, err)
-		}
-		file, err := os.OpenFile(filepath.Join(w.logs, "c1"), os.O_APPEND|os.O_WRONLY, 0)
-		must(t, err)
-		_, err = io.WriteString(file, "2026-01-02T03:04:06.000000000Z stdout F second\n")
-		must(t, errors.Join(err, file.Close()))
-	}
-}
-
 func TestStreamsEndWithTheAgent(t *testing.T) {
 	t.Parallel()
-	var api *API
-	w := newWorld(t, nil)
-	api = w.api
+	n := startNode(t)
 	// Given another server of the same API, with a command that waits for its input.
 	ctx, stop := context.WithCancel(t.Context())
-	l := Listeners{Secure: listen(t)}
+	l := nodeapi.Listeners{Secure: listen(t)}
 	served := make(chan error, 1)
-	go func() { served <- api.Serve(ctx, l) }()
-	w.url = "https://" + l.Secure.Addr().String()
-	e, err := remotecommand.NewSPDYExecutor(w.config(t), http.MethodPost, w.target(t, "/exec/default/web/app?command=cat&input=1&output=1"))
+	go func() { served <- n.api.Serve(ctx, l) }()
+	n.url = "https://" + l.Secure.Addr().String()
+	e, err := remotecommand.NewSPDYExecutor(n.config(t), http.MethodPost, n.target(t, "/exec/default/web/app?command=cat&input=1&output=1"))
 	must(t, err)
 	stdin, typed := io.Pipe()
 	out, shown := io.Pipe()
@@ -233,4 +174,75 @@ func TestStreamsEndWithTheAgent(t *testing.T) {
 		t.Error("the stream goes on")
 	}
 	must(t, <-served)
+}
+
+func TestAClientThatGoesIsNoError(t *testing.T) {
+	t.Parallel()
+	// given a log, and a client that runs a command
+	lines := make(logLines, 100)
+	n := startNode(t, func(c *nodeapi.Config) {
+		c.Log = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	server := httptest.NewServer(n.api.Local())
+	t.Cleanup(server.Close)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(server.URL, "http://"))
+	must(t, err)
+	_, err = io.WriteString(conn, "POST /exec/default/web/app?command=cat&input=1&output=1 HTTP/1.1\r\nHost: x\r\n"+
+		"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n")
+	must(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(answer.Status)
+	}
+	// when it breaks off
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("got a %T", conn)
+	}
+	must(t, tcp.SetLinger(0))
+	must(t, conn.Close())
+	// then that is a detail
+	for late := time.After(10 * time.Second); ; {
+		select {
+		case line := <-lines:
+			if !strings.Contains(line, " level=DEBUG ") {
+				t.Errorf("it says %s", line)
+			}
+			if strings.Contains(line, "connection reset by peer") {
+				return
+			}
+		case <-late:
+			t.Fatal("it is not in the log")
+		}
+	}
+}
+
+// logLines are the lines of a log.
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// The streaming server has the connection by then: it refuses the protocol, and the client is answered.
+func TestAnUpgradeToNonsenseIsAnswered(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	server := httptest.NewServer(n.api.Local())
+	t.Cleanup(server.Close)
+	for _, path := range []string{"/exec/default/web/app?command=cat&output=1", "/attach/default/web/app?output=1", "/portForward/default/web"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, nil)
+		must(t, err)
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "nonsense/9")
+		response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
+		must(t, err)
+		must(t, response.Body.Close())
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %s", path, response.Status)
+		}
+	}
 }
