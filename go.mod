@@ -45,11 +45,6 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-// Tests beside the code need it to serve exec as containerd does. The tests of test/ are a module of their own.
-require (
-	k8s.io/cri-streaming v0.36.3
-)
-
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect

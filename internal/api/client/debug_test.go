@@ -35,8 +35,8 @@ func TestDebug(t *testing.T) {
 }
 
 func TestWaitForAContainer(t *testing.T) {
-	w := newWorld(nil)
-	_, c := w.local(t)
+	w := newWorld()
+	c := w.serve(t)
 	with := func(s v1.ContainerState) v1.Pod {
 		p := running("web")
 		p.Status.EphemeralContainerStatuses = []v1.ContainerStatus{{Name: "debugger", State: s}}

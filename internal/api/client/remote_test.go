@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -119,4 +120,44 @@ func TestALogFromAfarThatBreaksOff(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_ = log.Close()
+}
+
+func TestRemoteNodes(t *testing.T) {
+	for text, r := range map[string]Remote{
+		"give it as in https://node-1:10250": {Server: "http://node-1:10250"},
+		"give both --client-certificate":     {Server: "https://node-1:10250", CertFile: "x"},
+		"exclude each other":                 {Server: "https://node-1:10250", CAFile: "x", Insecure: true},
+		"prepare to talk to":                 {Server: "https://node-1:10250", CAFile: "/nonexistent"},
+	} {
+		_, err := NewRemote(r)
+		wantError(t, err, text)
+	}
+	answer := http.StatusUnauthorized
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", answer) }))
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // a handshake fails below
+	t.Cleanup(s.Close)
+	n, err := NewRemote(Remote{Server: s.URL, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "does not know who you are", "--client-certificate")
+	answer = http.StatusForbidden
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "does not let you read its pods", "nodes/proxy")
+	answer = http.StatusTeapot
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "answered 418 I'm a teapot: no")
+	n, err = NewRemote(Remote{Server: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "--certificate-authority")
+	n, err = NewRemote(Remote{Server: strings.Replace(s.URL, "127.0.0.1", "localhost", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Pod(t.Context(), Filter{Name: "web"})
+	wantError(t, err, "does not have that name", "the name of the node")
 }

@@ -1,6 +1,7 @@
-// Package nodetest is a node's API for tests: exec, attach and portForward in the
-// protocols of the kubelet, with what tests make of them behind.
-package nodetest
+// Package streams has a node whose processes and ports are functions of a test. It serves exec, attach and
+// portForward in the protocols of the kubelet, with the same library as containerd. Tests of streams are in the
+// folders below: of the node API, of its client, and of the commands.
+package streams
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package client
+package client_test
 
 import (
 	"archive/tar"
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/api/client/nodetest"
+	"berth/test/streams"
 )
 
 // tree makes files in a folder. A name that ends with a slash is a folder, and
@@ -75,8 +75,8 @@ func TestCopyFrom(t *testing.T) {
 	if err := os.Chmod(filepath.Join(there, "srv/sub/b"), 0o751); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(func(ctx context.Context, p nodetest.Process) error { return nodetest.OnThisMachine(ctx, there, p) })
-	n, _ := w.local(t)
+	w := newWorld(t, func(ctx context.Context, p streams.Process) error { return streams.OnThisMachine(ctx, there, p) })
+	n := w.local(t)
 	cases := []struct {
 		name, from, to string
 		here           map[string]string
@@ -133,8 +133,8 @@ func TestCopyTo(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			there := tree(t, c.there)
-			w := newWorld(func(ctx context.Context, p nodetest.Process) error { return nodetest.OnThisMachine(ctx, there, p) })
-			n, _ := w.local(t)
+			w := newWorld(t, func(ctx context.Context, p streams.Process) error { return streams.OnThisMachine(ctx, there, p) })
+			n := w.local(t)
 			err := n.CopyTo(t.Context(), web(t, n), "app", here+"/"+c.from, c.to)
 			if got := shape(t, there); err != nil || got != c.want {
 				t.Errorf("got %v,\n%s, want\n%s", err, got, c.want)
@@ -144,16 +144,16 @@ func TestCopyTo(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(func(ctx context.Context, p nodetest.Process) error { return nodetest.OnThisMachine(ctx, here, p) })
-	n, _ := w.local(t)
+	w := newWorld(t, func(ctx context.Context, p streams.Process) error { return streams.OnThisMachine(ctx, here, p) })
+	n := w.local(t)
 	wantError(t, n.CopyTo(t.Context(), web(t, n), "app", here+"/nope", "x"), "nothing to copy")
 	wantError(t, n.CopyTo(t.Context(), web(t, n), "app", here+"/conf", "no/such/folder"), "tar in container app failed", "No such file")
 }
 
 func TestCopyWithoutTar(t *testing.T) {
-	for _, how := range []error{errors.New(`OCI runtime exec failed: exec: "tar": executable file not found in $PATH: unknown`), nodetest.Exit(127)} {
-		w := newWorld(func(context.Context, nodetest.Process) error { return how })
-		n, _ := w.local(t)
+	for _, how := range []error{errors.New(`OCI runtime exec failed: exec: "tar": executable file not found in $PATH: unknown`), streams.Exit(127)} {
+		w := newWorld(t, func(context.Context, streams.Process) error { return how })
+		n := w.local(t)
 		dir := tree(t, map[string]string{"a": "A"})
 		const want = "container app of pod web has no 'tar', which cp needs: add a container that has with 'berth debug web"
 		wantError(t, n.CopyFrom(t.Context(), web(t, n), "app", "/a", dir, nil), want)
@@ -194,7 +194,7 @@ func TestArchivesThatLie(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			outside := tree(t, map[string]string{"secret": "s", "here/": ""})
-			w := newWorld(func(_ context.Context, p nodetest.Process) error {
+			w := newWorld(t, func(_ context.Context, p streams.Process) error {
 				archive := tar.NewWriter(p.Out)
 				for _, h := range c.entries {
 					if err := archive.WriteHeader(&h); err != nil {
@@ -203,7 +203,7 @@ func TestArchivesThatLie(t *testing.T) {
 				}
 				return archive.Close()
 			})
-			n, _ := w.local(t)
+			n := w.local(t)
 			err := n.CopyFrom(t.Context(), web(t, n), "app", "/x", filepath.Join(outside, "here"), func(string) {})
 			if c.fails != "" {
 				wantError(t, err, c.fails)
@@ -222,11 +222,11 @@ func TestArchivesThatLie(t *testing.T) {
 		})
 	}
 	t.Run("garbage", func(t *testing.T) {
-		w := newWorld(func(_ context.Context, p nodetest.Process) error {
+		w := newWorld(t, func(_ context.Context, p streams.Process) error {
 			_, err := p.Out.Write(bytes.Repeat([]byte("garbage "), 1<<10))
 			return err
 		})
-		n, _ := w.local(t)
+		n := w.local(t)
 		wantError(t, n.CopyFrom(t.Context(), web(t, n), "app", "/x", t.TempDir(), nil), "read what the container sends")
 	})
 }
