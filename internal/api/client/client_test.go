@@ -23,10 +23,7 @@ import (
 	"berth/internal/lib/leaktest"
 )
 
-// The library looks after a closed connection for a while.
-func TestMain(m *testing.M) {
-	leaktest.Main(m, "github.com/moby/spdystream.(*Connection).shutdown")
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // serve answers on the socket of a root directory, and returns a client of it.
 func serve(t *testing.T, h http.HandlerFunc) *Client {
