@@ -196,15 +196,23 @@ func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool
 
 // call makes one call to a driver. The call goes on when the context of the caller ends.
 func (m *Manager) call(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.CallTimeout)
+	return m.callUntil(context.WithoutCancel(ctx), d, method, do)
+}
+
+// callUntil makes one call to a driver, which ends with the context.
+func (m *Manager) callUntil(ctx context.Context, d *driver, method string, do func(context.Context, spec.NodeClient) error) error {
+	ctx, cancel := context.WithTimeout(ctx, m.CallTimeout)
 	defer cancel()
 	began := time.Now()
 	err := do(ctx, d.client)
 	if m.OnCall != nil {
 		m.OnCall(d.Name, method, status.Code(err).String(), isMigrated(ctx), time.Since(began))
 	}
+	if s, ok := status.FromError(err); ok && err != nil {
+		return &CallError{Driver: d.Name, Method: method, Code: s.Code(), Message: s.Message()}
+	}
 	if err != nil {
-		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, withoutStatus(err))
+		return fmt.Errorf("CSI driver %q: %s: %w", d.Name, method, err)
 	}
 	return nil
 }

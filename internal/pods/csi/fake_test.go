@@ -41,6 +41,7 @@ type server struct {
 	mounts    map[string]bool
 	stages    []*spec.NodeStageVolumeRequest
 	publishes []*spec.NodePublishVolumeRequest
+	expands   []*spec.NodeExpandVolumeRequest
 }
 
 func (s *server) note(call, path string, mounted bool) error {
@@ -94,6 +95,13 @@ func (s *server) NodePublishVolume(_ context.Context, r *spec.NodePublishVolumeR
 
 func (s *server) NodeUnpublishVolume(_ context.Context, r *spec.NodeUnpublishVolumeRequest) (*spec.NodeUnpublishVolumeResponse, error) {
 	return &spec.NodeUnpublishVolumeResponse{}, s.note("unpublish "+r.VolumeId, r.TargetPath, false)
+}
+
+func (s *server) NodeExpandVolume(_ context.Context, r *spec.NodeExpandVolumeRequest) (*spec.NodeExpandVolumeResponse, error) {
+	s.mu.Lock()
+	s.expands = append(s.expands, r)
+	s.mu.Unlock()
+	return &spec.NodeExpandVolumeResponse{}, s.note("expand "+r.VolumeId, r.VolumePath, true)
 }
 
 func (s *server) isMount(path string) (bool, error) {

@@ -149,6 +149,14 @@ func (m *Manager) removeCopy(dir string) error {
 	})
 }
 
+// recordIn returns the record of the volume in a directory of a pod.
+func (x *index) recordIn(dir string) (record, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r, ok := x.pods[dir]
+	return r, ok
+}
+
 // others returns the records of a volume in pods, by directory, without the one in directory but.
 func (x *index) others(v volumeID, but string) map[string]record {
 	x.mu.Lock()

@@ -35,6 +35,11 @@ type Request struct {
 	Group int // fsGroup, or -1
 	// ApplyFSGroup gives the files of a directory to the group.
 	ApplyFSGroup func(dir string) error
+	// Size is that of the claim of a persistent volume, in bytes; 0: it is not known.
+	Size int64
+	// Expand is called when the volume has been published. If it fails, the volume is not mounted yet, and
+	// is published again. It may be nil.
+	Expand func(ctx context.Context) error
 	// OnStep is called with a description of each step.
 	OnStep func(string)
 }
@@ -76,6 +81,9 @@ func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 		return have, nil
 	}
 	have.RepublishAt, err = m.mount(ctx, &r, known != nil)
+	if err == nil && known == nil {
+		err = m.finish(ctx, &r)
+	}
 	if err != nil && known == nil {
 		return Mounted{}, err
 	}
@@ -108,6 +116,36 @@ func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again 
 		err = j.stageAndPublish(ctx)
 	}
 	return j.republishAt(), err
+}
+
+// finish expands a volume that was published, and then records that containers may use it. The volume
+// is not locked: Expand calls the driver, too.
+func (m *Manager) finish(ctx context.Context, r *Request) error {
+	if r.Expand != nil {
+		if err := r.Expand(ctx); err != nil {
+			return err
+		}
+	}
+	// An expansion may take longer than the caller waits.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.CallTimeout)
+	defer cancel()
+	release, err := m.lockVolume(ctx, r.id())
+	if err != nil {
+		return err
+	}
+	defer release()
+	rec, ok := m.index.recordIn(r.Dir)
+	if !ok {
+		return fmt.Errorf("%s was unmounted meanwhile", r.id())
+	}
+	rec.Ready = true
+	if err := m.save(r.Dir, rec); err != nil {
+		return err
+	}
+	if m.wasWarned(r.Dir) { // it has a readable record again
+		m.reportInUse()
+	}
+	return nil
 }
 
 // republishAt returns when to republish the volume; zero: never.
@@ -157,7 +195,7 @@ type job struct {
 	tokensUntil    time.Time
 }
 
-// stageAndPublish writes the record, and then stages and publishes the volume.
+// stageAndPublish writes the record, and then stages and publishes the volume and gives it its fsGroup.
 func (j *job) stageAndPublish(ctx context.Context) error {
 	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish}
 	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
@@ -169,7 +207,7 @@ func (j *job) stageAndPublish(ctx context.Context) error {
 	if j.r.ephemeral() {
 		rec.Mode = storagev1.VolumeLifecycleEphemeral
 	}
-	others, err := j.reserve(rec)
+	others, err := j.reserve(&rec)
 	if err == nil {
 		err = j.m.saveCopy(j.m.copyDir(rec), rec)
 	}
@@ -188,17 +226,7 @@ func (j *job) stageAndPublish(ctx context.Context) error {
 	if err := j.publish(ctx); err != nil {
 		return err
 	}
-	if err := j.applyFSGroup(); err != nil {
-		return err
-	}
-	rec.Ready = true
-	if err := j.m.save(j.r.Dir, rec); err != nil {
-		return err
-	}
-	if j.m.wasWarned(j.r.Dir) { // it has a readable record again
-		j.m.reportInUse()
-	}
-	return nil
+	return j.applyFSGroup()
 }
 
 // republish publishes a volume again, with new tokens, and applies the fsGroup to new files.
@@ -219,8 +247,9 @@ func (j *job) applyFSGroup() error {
 }
 
 // reserve writes the record of a volume if its driver may have one more, and returns the records of
-// other pods that have the volume. The mutex keeps two volumes from taking the last place.
-func (j *job) reserve(rec record) (others map[string]record, err error) {
+// other pods that have the volume. The mutex keeps two volumes from taking the last place. A volume
+// that another pod has is as large as for that one.
+func (j *job) reserve(rec *record) (others map[string]record, err error) {
 	j.m.reserveMu.Lock()
 	defer j.m.reserveMu.Unlock()
 	if err := j.m.refresh(); err != nil {
@@ -230,7 +259,10 @@ func (j *job) reserve(rec record) (others map[string]record, err error) {
 	if err := j.checkVolumeLimit(others); err != nil {
 		return nil, err
 	}
-	return others, j.m.save(j.r.Dir, rec)
+	if rec.Size = largest(others); rec.Size == 0 {
+		rec.Size = j.r.Size
+	}
+	return others, j.m.save(j.r.Dir, *rec)
 }
 
 // checkVolumeLimit returns an error if the driver has its maximum of volumes on this node. In a

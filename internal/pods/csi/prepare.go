@@ -69,10 +69,10 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	if j.publishContext, err = j.attachment(ctx); err != nil {
 		return nil, err
 	}
-	if j.stageSecrets, err = j.secret(ctx, r.StageSecret); err != nil {
+	if j.stageSecrets, err = m.secret(ctx, r.Pod, r.StageSecret); err != nil {
 		return nil, err
 	}
-	if j.publishSecrets, err = j.secret(ctx, r.PublishSecret); err != nil {
+	if j.publishSecrets, err = m.secret(ctx, r.Pod, r.PublishSecret); err != nil {
 		return nil, err
 	}
 	j.attributes = maps.Clone(r.Attributes)
@@ -134,14 +134,15 @@ func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 	}
 }
 
-func (j *job) secret(ctx context.Context, ref *v1.SecretReference) (map[string]string, error) {
+// secret returns the content of a secret for a driver, or nil without a reference.
+func (m *Manager) secret(ctx context.Context, p *v1.Pod, ref *v1.SecretReference) (map[string]string, error) {
 	if ref == nil {
 		return nil, nil
 	}
 	if ref.Name == "" || ref.Namespace == "" {
 		return nil, errors.New("the reference to a secret for the CSI driver needs a name and a namespace")
 	}
-	s, err := j.m.Objects.SecretIn(ctx, j.r.Pod, ref.Namespace, ref.Name)
+	s, err := m.Objects.SecretIn(ctx, p, ref.Namespace, ref.Name)
 	if err != nil {
 		return nil, fmt.Errorf("get secret %s/%s for the CSI driver: %w", ref.Namespace, ref.Name, err)
 	}

@@ -32,8 +32,10 @@ type record struct {
 	NotAttached bool `json:"notAttached,omitempty"`
 	// Device is the target path of a device, or "" for a file system.
 	Device string `json:"devicePath,omitempty"`
-	// Ready says that the volume is published, and has its fsGroup.
+	// Ready says that the volume is published, and has its fsGroup and its size.
 	Ready bool `json:"ready"`
+	// Size is the size that the volume is known to have on this machine, in bytes; 0: it is not known.
+	Size int64 `json:"sizeBytes,omitempty"`
 	// Republish says that the driver has requiresRepublish.
 	Republish bool `json:"requiresRepublish,omitempty"`
 }
