@@ -38,6 +38,7 @@ var holders = map[string]string{
 	"volume.guard.busy":      "when the call is over",
 	"csi.Manager.waiting":    "Teardown, by Forget",
 	"csi.Manager.wanted":     "Teardown, by Forget",
+	"expansion.volume.pods":  "Teardown, by Forget",
 
 	// Stays for as long as the pod's directory does.
 	"userns.Manager.pods":   "Release, after the directory was removed: a new life has the ids of the one before",

@@ -3,6 +3,7 @@
 //
 //	volume     volumes of all kinds, and the mounts of containers
 //	csi        volumes of CSI drivers
+//	expansion  volumes of CSI drivers that have grown
 //	plugins    registration of plugins by their sockets
 //	cgroup     cgroups of pods, and slices of systemd
 //	userns     user namespaces of pods
