@@ -40,7 +40,7 @@ func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certifi
 	if err != nil {
 		return nil, err
 	}
-	services, err := newPodServices(group.Context(), d, loop)
+	services, err := newPodServices(group, d, loop)
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,14 @@ import (
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"berth/internal/lib/run"
 	"berth/internal/pods/csi"
+	"berth/internal/pods/expansion"
 	"berth/internal/pods/plugins"
 	"berth/internal/pods/volume"
 	"berth/internal/runtime/cri"
@@ -26,12 +30,12 @@ type podServices struct {
 	volumes *volume.Manager
 }
 
-func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices, error) {
+func newPodServices(group *run.Group, d *deps, loop *syncLoop) (*podServices, error) {
 	gc, err := newImageGC(d, loop.Agent)
 	if err != nil {
 		return nil, err
 	}
-	images, err := newImages(ctx, d, loop, gc)
+	images, err := newImages(group.Context(), d, loop, gc)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +56,7 @@ func newPodServices(ctx context.Context, d *deps, loop *syncLoop) (*podServices,
 			return nil, err
 		}
 	}
-	volumes, err := newVolumes(d, loop, drivers, images)
+	volumes, err := newVolumes(group, d, loop, drivers, images)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +78,8 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 	return csi.New(settings)
 }
 
-func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
-	return volume.New(volume.Config{
+func newVolumes(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
+	settings := volume.Config{
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: images.EnsureVolume, NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.hostIPs,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
@@ -83,6 +87,31 @@ func newVolumes(d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Man
 		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		Warn: func(p *v1.Pod, reason, message string) {
 			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
+		},
+	}
+	if d.cluster != nil {
+		expander, err := newExpander(group, d, loop, drivers)
+		if err != nil {
+			return nil, err
+		}
+		settings.Expander = expander
+	}
+	return volume.New(settings)
+}
+
+// newExpander makes the part that expands volumes after the cluster has resized them.
+func newExpander(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager) (*expansion.Expander, error) {
+	return expansion.New(expansion.Config{
+		NodeName: d.config.NodeName, Drivers: drivers, Objects: loop.objects, Enqueue: loop.Agent.Enqueue, Group: group, Log: d.log,
+		PatchStatus: func(ctx context.Context, namespace, name string, patch []byte) (*v1.PersistentVolumeClaim, error) {
+			claims := d.cluster.clients.General.CoreV1().PersistentVolumeClaims(namespace)
+			return claims.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		},
+		Record: func(p *v1.Pod, claim *v1.PersistentVolumeClaim, kind, reason, message string) {
+			d.events.recorder.Record(p, kind, reason, message)
+			if claim != nil {
+				d.events.recorder.RecordClaim(claim, kind, reason, message)
+			}
 		},
 	})
 }

@@ -36,6 +36,7 @@ const pollInterval = 5 * time.Second
 
 func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly bool, check func(*v1.PersistentVolumeClaim) error) (place, error) {
 	if at, ok := j.alreadySetUp(v.Name); ok {
+		j.expandOnline(at, name, readOnly)
 		return at, nil
 	}
 	claim, pv, err := j.persistentVolume(ctx, name, check)
@@ -46,6 +47,8 @@ func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly b
 		return place{}, err
 	}
 	var at place
+	j.claim = claim
+	defer func() { j.claim = nil }()
 	if err = j.hold(v, pv.Name, isReadWriteOncePod(claim, pv)); err == nil {
 		at, err = j.persistent(ctx, v.Name, pv, j.onlyRead(name, readOnly))
 	}
@@ -53,6 +56,7 @@ func (j *job) claimed(ctx context.Context, v *v1.Volume, name string, readOnly b
 		return place{}, fmt.Errorf("persistent volume %q: %w", pv.Name, err)
 	}
 	at.readOnly, at.pv, at.group = at.readOnly || readOnly, pv.Name, j.groupOf(pv)
+	j.expandOnline(at, name, readOnly)
 	return at, nil
 }
 

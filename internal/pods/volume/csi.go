@@ -42,11 +42,16 @@ func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 	if s.VolumeHandle == "" {
 		return place{}, errors.New("its volumeHandle is empty")
 	}
-	return j.csi(ctx, csi.Request{
+	at, err := j.csi(ctx, csi.Request{
 		Name: pv.Name, Driver: s.Driver, Handle: s.VolumeHandle, Attributes: s.VolumeAttributes, FSType: s.FSType,
 		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly, Block: isBlock(pv),
 		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef, Migrated: isMigrated(pv),
+		Size: j.claimSize(), Expand: j.expandAtMount(pv, readOnly),
 	})
+	if j.claim != nil && j.expands() {
+		at.grows = pv
+	}
+	return at, err
 }
 
 func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {

@@ -22,6 +22,7 @@ import (
 
 	"berth/internal/lib/pod"
 	"berth/internal/pods/csi"
+	"berth/internal/pods/expansion"
 )
 
 // objects are the API objects of the tests, by name. The namespace is always "shop".
@@ -89,7 +90,7 @@ type fakeCSI struct {
 	keeps    bool // what fails is there nevertheless
 }
 
-func (f *fakeCSI) Mount(_ context.Context, r csi.Request) (csi.Mounted, error) {
+func (f *fakeCSI) Mount(ctx context.Context, r csi.Request) (csi.Mounted, error) {
 	if f.fails != nil && f.keeps {
 		return csi.Mounted{Path: filepath.Join(r.Dir, "mount"), RepublishAt: f.again}, f.fails
 	}
@@ -101,6 +102,11 @@ func (f *fakeCSI) Mount(_ context.Context, r csi.Request) (csi.Mounted, error) {
 	path := filepath.Join(r.Dir, "mount")
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return csi.Mounted{}, err
+	}
+	if r.Expand != nil {
+		if err := r.Expand(ctx); err != nil {
+			return csi.Mounted{}, err
+		}
 	}
 	return csi.Mounted{Path: path, RepublishAt: f.again}, nil
 }
@@ -114,6 +120,24 @@ func (f *fakeCSI) Unmount(_ context.Context, uid pod.UID, dir string, _ func(str
 }
 
 func (f *fakeCSI) Forget(pod.UID) {}
+
+// fakeExpander records the volumes that it is asked about.
+type fakeExpander struct {
+	again time.Time
+	calls []string
+}
+
+func (f *fakeExpander) AtMount(_ context.Context, v expansion.Volume, claim *v1.PersistentVolumeClaim) error {
+	f.calls = append(f.calls, fmt.Sprintf("mount %s %s %s %v", claim.Name, v.PV.Name, filepath.Base(v.Dir), v.ReadOnly))
+	return nil
+}
+
+func (f *fakeExpander) Online(v expansion.Volume) time.Time {
+	f.calls = append(f.calls, fmt.Sprintf("online %s %s %s %v", v.Claim, v.PV.Name, filepath.Base(v.Dir), v.ReadOnly))
+	return f.again
+}
+
+func (f *fakeExpander) Forget(uid pod.UID) { f.calls = append(f.calls, "forget "+string(uid)) }
 
 // fakeMounter records mounts, and makes none.
 type fakeMounter struct {

@@ -44,6 +44,9 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	m.deletePlaces(uid)
 	m.stopWaiting(uid)
 	m.cfg.CSI.Forget(uid)
+	if m.cfg.Expander != nil {
+		m.cfg.Expander.Forget(uid)
+	}
 	pods, err := openDir(m.cfg.PodsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -44,6 +44,7 @@ import (
 	"berth/internal/lib/keyedmutex"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/csi"
+	"berth/internal/pods/expansion"
 )
 
 // Objects fetches the API objects that volumes refer to. If one does not exist, apierrors.IsNotFound
@@ -69,12 +70,25 @@ type CSI interface {
 	Forget(uid pod.UID)
 }
 
+// Expander grows persistent volumes of CSI drivers on this machine.
+type Expander interface {
+	// AtMount expands a volume that was just published, if it has grown. An error says that the pod can't
+	// have it yet.
+	AtMount(ctx context.Context, v expansion.Volume, claim *v1.PersistentVolumeClaim) error
+	// Online expands a mounted volume if it has grown, without blocking. It returns when to call it again;
+	// zero: never.
+	Online(v expansion.Volume) time.Time
+	// Forget removes a pod whose volumes are unmounted.
+	Forget(uid pod.UID)
+}
+
 // Config is checked by New.
 type Config struct {
-	PodsDir string // a pod's directory is <PodsDir>/<uid>
-	Objects Objects
-	Mounter Mounter
-	CSI     CSI
+	PodsDir  string // a pod's directory is <PodsDir>/<uid>
+	Objects  Objects
+	Mounter  Mounter
+	CSI      CSI
+	Expander Expander // nil without a cluster
 	// Image returns the runtime's reference of the image of a volume. If the image is not there, the
 	// error says why, and again when to call again; zero: the pod is enqueued.
 	Image func(ctx context.Context, p *v1.Pod, volume string, s *v1.ImageVolumeSource) (ref string, again time.Time, err error)
@@ -184,8 +198,9 @@ type place struct {
 	dir       string // below the pod's directory, to be unmounted with it; may be empty
 	source    string // see sourceOf
 
-	pv    string // name of the PersistentVolume, if it is one
-	group *int64 // supplemental group that containers need
+	pv    string               // name of the PersistentVolume, if it is one
+	grows *v1.PersistentVolume // of a CSI driver, as it was mounted; nil: it can't be expanded
+	group *int64               // supplemental group that containers need
 }
 
 func (p place) isSetUp() bool { return p.path != "" || p.image != "" }
@@ -198,7 +213,8 @@ type job struct {
 	group int    // fsGroup, or -1
 	facts downward.Facts
 	task  *task
-	due   time.Time // the earliest time at which a volume needs another Setup
+	claim *v1.PersistentVolumeClaim // whose volume is being set up; nil: the volume has none
+	due   time.Time                 // the earliest time at which a volume needs another Setup
 }
 
 // Setup sets up all volumes of p that a container uses, with their current content. ips are the known

@@ -89,6 +89,13 @@ func (r *Recorder) RecordContainerf(p *v1.Pod, container, kind, reason, format s
 	r.RecordContainer(p, container, kind, reason, fmt.Sprintf(format, args...))
 }
 
+// RecordClaim records an event of a PersistentVolumeClaim. It never blocks.
+func (r *Recorder) RecordClaim(c *v1.PersistentVolumeClaim, kind, reason, message string) {
+	r.enqueue(v1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion,
+	}, kind, reason, message)
+}
+
 // RecordNode records an event of this node. It never blocks.
 func (r *Recorder) RecordNode(kind, reason, message string) {
 	r.enqueue(referNode(r.config.Node), kind, reason, message)
