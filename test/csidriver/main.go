@@ -2,7 +2,7 @@
 // machine; what it mounts are views of them. It registers itself as drivers do, over a
 // socket in the folder of plugins, and writes a line into a file for each call.
 //
-//	csidriver -name NAME -dir DIR -registry DIR [-max N] [-group] [-news]
+//	csidriver -name NAME -dir DIR -registry DIR [-max N] [-group] [-news] [-expand]
 //
 // DIR gets calls.log, csi.sock and volumes/. As long as DIR/hang-VOLUME is there, the
 // driver does not answer to NodePublishVolume for that volume; its log says
@@ -11,7 +11,11 @@
 // made for a pod goes with it. A volume that is wanted as a device is the device that its
 // attribute "device" names.
 //
-// With -group, the driver asks for the group that it mounts for, and does nothing
+// With -expand, the driver can expand volumes: its log says "expand VOLUME to BYTES". As long as
+// DIR/expand-VOLUME is there, it refuses that with the gRPC code whose number is in the file. The number
+// in DIR/max, if there is such a file, takes the place of -max.
+//
+// With -group, the driver wants to be told for which group it mounts, and does nothing
 // about it; its log says so. With -news, each NodePublishVolume makes a new file "news" in
 // the volume that only root can read: its first line is how often that was, and the rest
 // are the tokens that came with it.
@@ -41,8 +45,9 @@ func main() {
 	most := flag.Int64("max", 0, "how many volumes it can have; 0 is any")
 	group := flag.Bool("group", false, "it mounts for a group")
 	news := flag.Bool("news", false, "it writes a file with each call")
+	expand := flag.Bool("expand", false, "it expands volumes")
 	flag.Parse()
-	if err := run(*name, *registry, &node{dir: *dir, most: *most, group: *group, news: *news}); err != nil {
+	if err := run(*name, *registry, &node{dir: *dir, most: *most, group: *group, news: *news, expand: *expand}); err != nil {
 		fmt.Fprintln(os.Stderr, "csidriver:", err)
 		os.Exit(1)
 	}
@@ -119,9 +124,11 @@ func (i *identity) GetPluginInfo(context.Context, *spec.GetPluginInfoRequest) (*
 // node does the mounting.
 type node struct {
 	spec.UnimplementedNodeServer
-	dir         string
-	most        int64
-	group, news bool
+	dir    string
+	most   int64
+	group  bool
+	news   bool
+	expand bool
 
 	mu        sync.Mutex
 	log       *os.File

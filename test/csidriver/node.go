@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,13 +18,22 @@ import (
 )
 
 func (n *node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.NodeGetInfoResponse, error) {
-	return &spec.NodeGetInfoResponse{NodeId: "this-node", MaxVolumesPerNode: n.most}, nil
+	most := n.most
+	if text, err := os.ReadFile(filepath.Join(n.dir, "max")); err == nil {
+		if most, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err != nil {
+			return nil, failed(err)
+		}
+	}
+	return &spec.NodeGetInfoResponse{NodeId: "this-node", MaxVolumesPerNode: most}, nil
 }
 
 func (n *node) NodeGetCapabilities(context.Context, *spec.NodeGetCapabilitiesRequest) (*spec.NodeGetCapabilitiesResponse, error) {
 	out := &spec.NodeGetCapabilitiesResponse{Capabilities: []*spec.NodeServiceCapability{can(spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}}
 	if n.group {
 		out.Capabilities = append(out.Capabilities, can(spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP))
+	}
+	if n.expand {
+		out.Capabilities = append(out.Capabilities, can(spec.NodeServiceCapability_RPC_EXPAND_VOLUME))
 	}
 	return out, nil
 }
@@ -118,6 +128,26 @@ func (n *node) NodeUnpublishVolume(_ context.Context, r *spec.NodeUnpublishVolum
 		err = os.RemoveAll(n.data(r.VolumeId))
 	}
 	return &spec.NodeUnpublishVolumeResponse{}, failed(err)
+}
+
+func (n *node) NodeExpandVolume(_ context.Context, r *spec.NodeExpandVolumeRequest) (*spec.NodeExpandVolumeResponse, error) {
+	end, err := n.begin(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if _, err := os.Stat(r.VolumePath); err != nil {
+		return nil, status.Error(codes.NotFound, err.Error())
+	}
+	n.note("expand %s to %d", r.VolumeId, r.CapacityRange.GetRequiredBytes())
+	if text, err := os.ReadFile(filepath.Join(n.dir, "expand-"+filepath.Base(r.VolumeId))); err == nil {
+		code, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+		if err != nil {
+			return nil, failed(err)
+		}
+		return nil, status.Error(codes.Code(code), "not to this size")
+	}
+	return &spec.NodeExpandVolumeResponse{CapacityBytes: r.CapacityRange.GetRequiredBytes()}, nil
 }
 
 func (n *node) data(volume string) string {
