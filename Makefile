@@ -90,8 +90,8 @@ test-machine: root setup build bin/machine/disk ## the tests on an emulated Debi
 	go test -C test -tags real -count=1 -timeout 60m -v ./machine
 
 .PHONY: test-kubeadm
-test-kubeadm: root setup build cluster-parts ## kubeadm makes a cluster of two machines whose kubelet is berth, as root
-	go test -C test -tags real -count=1 -timeout 15m -v ./kubeadm
+test-kubeadm: root setup build cluster-parts bin/machine/disk ## kubeadm makes clusters of machines whose kubelet is berth, as root
+	go test -C test -tags real -count=1 -timeout 30m -v ./kubeadm
 
 .PHONY: lint
 lint: ## check the code (.golangci.yml)

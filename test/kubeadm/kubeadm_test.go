@@ -3,13 +3,15 @@
 // Package kubeadm shows that kubeadm makes a cluster of machines whose kubelet is berth, by a link: it starts
 // the control plane as static pods, lets a node join, configures it anew and takes it out again.
 //
-// The machines are namespaces of this one: see machine.sh. `make test-kubeadm` does all of the set-up.
+// The machines are namespaces of this one (see machine.sh), and one is emulated (see guest.sh). `make test-kubeadm` does all of the
+// set-up.
 package kubeadm
 
 import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +28,9 @@ const (
 	// replicas is the size of the Deployment at first.
 	replicas = 4
 	// podTimeout is how long pods may take to run or to end, on a machine that has a lot to do.
-	podTimeout = 3 * time.Minute
+	podTimeout = 5 * time.Minute
+	// nodeTimeout is how long a node may take to register and to be ready.
+	nodeTimeout = 5 * time.Minute
 )
 
 func TestMain(m *testing.M) { os.Exit(fixture.RunTests(m)) }
@@ -34,10 +38,12 @@ func TestMain(m *testing.M) { os.Exit(fixture.RunTests(m)) }
 func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	version := strings.TrimSpace(kubeadm(t, "version", "--output", "short"))
 	images := imagesOf(t, version)
-	one, two := newMachines(t, newRegistry(t, images), images["pause"])
+	one, two := newMachines(t, newRegistry(t, images))
+	one.boot(images["pause"])
+	two.boot(images["pause"])
 
 	// The control plane runs as static pods.
-	one.write("/etc/init.yaml", initConfig(one, version))
+	one.write("/etc/init.yaml", initConfig(one, version, map[string]any{"cgroupDriver": "cgroupfs", "failCgroupV1": false}))
 	one.step("kubeadm", "init", "--config", "/etc/init.yaml", "--ignore-preflight-errors", ignored)
 	one.awaitReady("one")
 	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
@@ -45,7 +51,7 @@ func TestKubeadmMakesAClusterOfBerth(t *testing.T) {
 	}
 
 	// A node joins by a token, for which it gets a certificate.
-	two.write("/etc/join.yaml", joinConfig(one, two))
+	two.write("/etc/join.yaml", joinConfig(one, registration(two)))
 	join := []string{"kubeadm", "join", "--config", "/etc/join.yaml", "--ignore-preflight-errors", ignored}
 	two.step(join...)
 	one.awaitReady("two")
@@ -130,7 +136,7 @@ func (m *machine) step(command ...string) string {
 func (m *machine) awaitReady(node string) {
 	m.t.Helper()
 	for _, what := range []string{"create", "condition=Ready"} {
-		m.run("kubectl", "wait", "node/"+node, "--for="+what, "--timeout=60s")
+		m.run("kubectl", "wait", "node/"+node, "--for="+what, "--timeout", nodeTimeout.String())
 	}
 }
 
@@ -207,8 +213,10 @@ func push(t *testing.T, registry *fixture.Registry, image, program, path string,
 }
 
 // initConfig returns the configuration file of `kubeadm init`. CoreDNS and kube-proxy are off: the registry has no
-// images of them.
-func initConfig(m *machine, version string) string {
+// images of them. kubelet are fields of the configuration of all kubelets.
+func initConfig(m *machine, version string, kubelet map[string]any) string {
+	kubelet = maps.Clone(kubelet)
+	kubelet["apiVersion"], kubelet["kind"] = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 	return document(map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
 		"localAPIEndpoint": map[string]any{"advertiseAddress": m.address},
@@ -219,29 +227,29 @@ func initConfig(m *machine, version string) string {
 		"networking": map[string]any{"podSubnet": "10.244.0.0/16"},
 		"dns":        map[string]any{"disabled": true},
 		"proxy":      map[string]any{"disabled": true},
-	}, map[string]any{
-		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"cgroupDriver": "cgroupfs", "failCgroupV1": false,
-	})
+	}, kubelet)
 }
 
 // joinConfig has the token and the digest of the authority that kubeadm prints for nodes that are to join.
-func joinConfig(plane, m *machine) string {
+func joinConfig(plane *machine, registration map[string]any) string {
 	words := strings.Fields(plane.run("kubeadm", "token", "create", "--print-join-command"))
 	return document(map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
 		"discovery": map[string]any{"bootstrapToken": map[string]any{
 			"apiServerEndpoint": words[2], "token": words[4], "caCertHashes": []any{words[6]},
 		}},
-		"nodeRegistration": registration(m),
+		"nodeRegistration": registration,
 	})
 }
+
+// socket is where containerd listens.
+const socket = "unix:///run/containerd/containerd.sock"
 
 // registration returns the nodeRegistration of a machine. Each machine has a cgroup root of its own, since both
 // machines are in the cgroup tree of the host.
 func registration(m *machine) map[string]any {
 	return map[string]any{
-		"criSocket":        "unix:///run/containerd/containerd.sock",
+		"criSocket":        socket,
 		"kubeletExtraArgs": []any{map[string]any{"name": "cgroup-root", "value": "/" + m.id()}},
 	}
 }

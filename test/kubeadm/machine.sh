@@ -8,6 +8,8 @@
 # its systemctl starts and stops it, and a kubelet that ends is started again a second later.
 set -euo pipefail
 
+# shellcheck source=runtime.sh
+source "${BASH_SOURCE[0]%/*}/runtime.sh"
 name=$1 address=$2 pods=$3 bin=$4 sandbox=$5
 
 # What is mounted later in here (volumes, sandboxes) is seen by all of this machine, and by no other.
@@ -26,7 +28,7 @@ printf '127.0.0.1 localhost\n%s %s\n' "$address" "$name" >/etc/hosts
 for folder in /opt /var/lib /var/log; do
 	mount -t tmpfs -o size=8g,mode=755 tmpfs "$folder"
 done
-mkdir -p /opt/bin /opt/cni /etc/cni/net.d /etc/containerd /etc/kubernetes
+mkdir -p /opt/bin /opt/cni /etc/kubernetes
 
 export PATH=/opt/bin:/run/bin/libexec:/run/bin/cluster:$PATH
 ln -s /run/bin/berth /opt/bin/kubelet
@@ -53,37 +55,7 @@ esac
 SERVICE
 chmod +x /opt/bin/systemctl
 
-cat >/etc/cni/net.d/10-bridge.conflist <<CONF
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$pods"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}}]}
-CONF
-
-cat >/etc/containerd/config.toml <<CONF
-version = 3
-imports = []
-disabled_plugins = ["io.containerd.nri.v1.nri"]
-
-[plugins."io.containerd.cri.v1.images"]
-use_local_image_pull = true
-
-[plugins."io.containerd.cri.v1.images".pinned_images]
-sandbox = "$sandbox"
-
-[plugins."io.containerd.cri.v1.runtime"]
-restrict_oom_score_adj = true
-
-[plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = ["/opt/cni/bin"]
-conf_dir = "/etc/cni/net.d"
-
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-SystemdCgroup = false
-CONF
+configure_runtime "$sandbox" "$pods" false
 containerd --config /etc/containerd/config.toml >/var/log/containerd.log 2>&1 &
 
 # To be called in the background: it becomes the kubelet.

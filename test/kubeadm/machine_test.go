@@ -42,8 +42,9 @@ type machine struct {
 	dir     string
 }
 
-// newMachines makes machines that are connected with each other, and with nothing else. Images come from the registry.
-func newMachines(t *testing.T, registry http.Handler, sandboxImage string) (one, two *machine) {
+// newMachines makes machines that are connected with each other, and with nothing else. They are to be booted. Images come
+// from the registry.
+func newMachines(t *testing.T, registry http.Handler) (one, two *machine) {
 	t.Helper()
 	one, two = newMachine(t, "one", 1), newMachine(t, "two", 2)
 	must(t, run(one.network, "ip link add "+uplink+" type veth peer name "+uplink+" netns "+two.network.Name()))
@@ -51,7 +52,6 @@ func newMachines(t *testing.T, registry http.Handler, sandboxImage string) (one,
 	two.connect(one)
 	for _, m := range []*machine{one, two} {
 		m.serve(registry)
-		m.boot(sandboxImage)
 	}
 	return one, two
 }
@@ -117,7 +117,7 @@ func (m *machine) console() string { return filepath.Join(m.dir, "console.log") 
 
 // try runs a command on the machine, and returns what it printed.
 func (m *machine) try(command ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 10*time.Minute)
 	defer cancel()
 	args := append([]string{
 		"--target", m.first, "--mount", "--uts", "--pid", "--net", "env", "KUBECONFIG=/etc/kubernetes/admin.conf",

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/test/emulator"
 )
 
 const (
@@ -80,14 +82,9 @@ func start(t *testing.T, data, kernelArgs string) (string, error) {
 	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
 	defer cancel()
-	emulator := exec.CommandContext(ctx, "qemu-system-x86_64",
-		"-accel", "tcg,thread=multi", "-smp", "2", "-m", "3G", "-display", "none", "-nic", "none", "-no-reboot",
-		"-kernel", filepath.Join(bin, "machine", "kernel"), "-initrd", filepath.Join(bin, "machine", "initrd"),
-		"-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=no quiet hugepages=32 "+kernelArgs,
-		"-drive", "format=raw,if=virtio,snapshot=on,file="+filepath.Join(bin, "machine", "disk"),
-		"-drive", "format=raw,if=virtio,file="+data,
-		"-serial", "file:"+console, "-serial", "file:"+printed)
-	complaints, err := emulator.CombinedOutput()
+	args := append(emulator.Args(filepath.Join(bin, "machine"), data, "hugepages=32 "+kernelArgs),
+		"-nic", "none", "-serial", "file:"+console, "-serial", "file:"+printed)
+	complaints, err := exec.CommandContext(ctx, emulator.Program, args...).CombinedOutput()
 	if err != nil {
 		last, _ := os.ReadFile(console) // it is only to tell more
 		err = fmt.Errorf("%w: %s\nits console:\n%s", err, complaints, last)
