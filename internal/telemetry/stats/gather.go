@@ -33,9 +33,12 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	for i := range s.Pods {
 		r.readPod(&s.Pods[i], scope, reported, processes)
 	}
-	if scope >= Full {
-		s.Node.Detail, s.Node.Disks = r.Counters.Detail(nodeKey), named(r.Counters.Disks(nodeKey))
+	if scope >= Detailed {
+		s.Node.Detail = r.Counters.Detail(nodeKey)
 		r.machine.pressure(&s.Node.Detail)
+	}
+	if scope >= Full {
+		s.Node.Disks = named(r.Counters.Disks(nodeKey))
 		s.Node.DiskStats, s.Node.Topology = r.machine.diskStats(), r.topology()
 		r.readFiles(ctx, s, reported)
 	}
@@ -118,7 +121,7 @@ func (r *Reader) usage(path string) Usage {
 
 func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats, processes *processReader) {
 	p.Usage = r.usage(p.Cgroup)
-	if scope >= Full {
+	if scope >= Detailed {
 		p.Detail = r.Counters.Detail(p.Cgroup)
 	}
 	for i := range p.Containers {
@@ -128,8 +131,11 @@ func (r *Reader) readPod(p *Pod, scope Scope, reported runtimeStats, processes *
 			continue
 		}
 		c.Usage = r.usage(c.Cgroup)
+		if scope >= Detailed {
+			c.Detail = r.Counters.Detail(c.Cgroup)
+		}
 		if scope >= Full {
-			c.Detail, c.Disks = r.Counters.Detail(c.Cgroup), named(r.Counters.Disks(c.Cgroup))
+			c.Disks = named(r.Counters.Disks(c.Cgroup))
 			c.Running = processes.read(r.Counters.Processes(c.Cgroup, maxProcesses))
 		}
 	}

@@ -41,6 +41,15 @@ func TestTheSummaryHasThePressure(t *testing.T) {
 		t.Errorf("the node has %+v, %+v", n.IO, n.CPU)
 	}
 
+	// pressure on CPU and memory is part of CPU and memory
+	r.snapshot = nil
+	if s, err = r.Summary(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Pods[0]; *p.CPU.PSI != want || *p.Memory.PSI != want || *p.Containers[0].CPU.PSI != want || *p.Containers[0].Memory.PSI != want || p.IO != nil || p.Containers[0].IO != nil || s.Node.IO != nil {
+		t.Errorf("got %+v", p)
+	}
+
 	// where it does not, they have none
 	r.Counters, r.snapshot = w, nil
 	if s, err = r.Summary(t.Context(), false); err != nil {

@@ -72,8 +72,9 @@ type Config struct {
 type Scope int
 
 const (
-	Brief Scope = iota // CPU, memory, swap and processes
-	Full               // network, disks, file systems, pressure and limits, too
+	Brief    Scope = iota // CPU, memory, swap and processes
+	Detailed              // pressure and limits, too
+	Full                  // network, disks and file systems, too
 )
 
 const (

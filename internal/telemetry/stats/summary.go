@@ -14,7 +14,7 @@ import (
 func (r *Reader) Summary(ctx context.Context, onlyCPUAndMemory bool) (*api.Summary, error) {
 	scope := Full
 	if onlyCPUAndMemory {
-		scope = Brief
+		scope = Detailed
 	}
 	s, err := r.ReadRates(ctx, scope)
 	if err != nil {
@@ -48,8 +48,9 @@ func Summarize(s *Snapshot, onlyCPUAndMemory bool) *api.Summary {
 	system(api.SystemContainerPods, n.Pods)
 	system(api.SystemContainerKubelet, n.Agent)
 	system(api.SystemContainerRuntime, n.Runtime)
+	addPressure(n.Detail, out.Node.CPU, out.Node.Memory)
 	if !onlyCPUAndMemory {
-		out.Node.IO = pressure(n.Usage, n.Detail, out.Node.CPU, out.Node.Memory)
+		out.Node.IO = ioPressure(n.Usage, n.Detail)
 		out.Node.Network, out.Node.Fs = network(n.Network), filesystem(n.Root)
 		if n.Images != nil || n.Layers != nil {
 			out.Node.Runtime = &api.RuntimeStats{ImageFs: filesystem(n.Images), ContainerFs: filesystem(n.Layers)}
@@ -77,16 +78,18 @@ func podStats(p *Pod, root *Filesystem, onlyCPUAndMemory bool) api.PodStats {
 		stats := api.ContainerStats{
 			Name: c.Name, StartTime: metav1.NewTime(c.Started), CPU: cpu(c.Usage), Memory: memory(c.Usage), Swap: swap(c.Usage),
 		}
+		addPressure(c.Detail, stats.CPU, stats.Memory)
 		if !onlyCPUAndMemory {
-			stats.IO = pressure(c.Usage, c.Detail, stats.CPU, stats.Memory)
+			stats.IO = ioPressure(c.Usage, c.Detail)
 			stats.Rootfs, stats.Logs = filesystem(c.Writable), filesystem(c.Logs)
 		}
 		out.Containers = append(out.Containers, stats)
 	}
+	addPressure(p.Detail, out.CPU, out.Memory)
 	if onlyCPUAndMemory {
 		return out
 	}
-	out.IO = pressure(p.Usage, p.Detail, out.CPU, out.Memory)
+	out.IO = ioPressure(p.Usage, p.Detail)
 	if p.Processes != nil {
 		out.ProcessStats = &api.ProcessStats{ProcessCount: p.Processes}
 	}
@@ -151,15 +154,18 @@ func memory(u Usage) *api.MemoryStats {
 	}
 }
 
-// pressure adds the pressure on CPU and memory to the stats of these, and returns that on I/O. All are nil where the kernel
-// does not count it.
-func pressure(u Usage, d cgroup.Detail, cpu *api.CPUStats, memory *api.MemoryStats) *api.IOStats {
+// addPressure adds the pressure on CPU and memory to the stats of these, where the kernel counts it.
+func addPressure(d cgroup.Detail, cpu *api.CPUStats, memory *api.MemoryStats) {
 	if cpu != nil {
 		cpu.PSI = psi(d.CPUPressure)
 	}
 	if memory != nil {
 		memory.PSI = psi(d.MemoryPressure)
 	}
+}
+
+// ioPressure returns the pressure on I/O, or nil where the kernel does not count it.
+func ioPressure(u Usage, d cgroup.Detail) *api.IOStats {
 	waited := psi(d.IOPressure)
 	if waited == nil {
 		return nil
