@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/config"
 	"berth/internal/host/kernel"
+	"berth/internal/lib/run"
 	"berth/internal/pods/cgroup"
 	"berth/internal/runtime/render"
 	"berth/internal/telemetry/event"
@@ -59,5 +60,18 @@ func enterCgroup(c *config.Config, log *slog.Logger) error {
 		return fmt.Errorf("move the agent into kubeletCgroups %s: %w", c.Cgroups.KubeletCgroups, err)
 	}
 	log.Info("the agent has moved into its cgroup", "cgroup", c.Cgroups.KubeletCgroups)
+	return nil
+}
+
+// keepSystemCgroup moves processes of the machine into the cgroup that is configured for them, while the agent runs.
+func keepSystemCgroup(group *run.Group, c *config.Config, log *slog.Logger) error {
+	if c.Cgroups.SystemCgroups == "" {
+		return nil
+	}
+	tree, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	group.Go("system processes", cgroup.SystemProcesses{Tree: tree, Path: c.Cgroups.SystemCgroups, Proc: "/proc", Log: log}.Keep)
 	return nil
 }

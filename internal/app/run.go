@@ -75,6 +75,9 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	defer a.runner.stop()
 	a.start(group, rt, ports, listener, fail)
+	if err := keepSystemCgroup(group, c, log); err != nil {
+		return err
+	}
 	if c.IPTablesChains {
 		group.Go("iptables chains", iptables.Chains{Log: log}.Keep)
 	}

@@ -26,6 +26,8 @@ type Cgroups struct {
 	ReservedCPUs string
 	// KubeletCgroups is the path of the cgroup that the agent moves into. Empty: it stays where it was started.
 	KubeletCgroups string
+	// SystemCgroups is the path of the cgroup for processes of the machine that are in none. Empty: they stay there.
+	SystemCgroups string
 	// LimitedSwap says that containers of Burstable pods may use a part of the swap. Without it, no container may.
 	LimitedSwap bool
 	MemoryQoS   *MemoryQoS // nil: memory is limited, and neither protected nor slowed down
@@ -74,7 +76,10 @@ const (
 )
 
 func (l *loader) cgroups(k *kubeletconfig.KubeletConfiguration) Cgroups {
-	out := Cgroups{ReservedCPUs: k.ReservedSystemCPUs, KubeletCgroups: l.daemonCgroup("kubeletCgroups", k.KubeletCgroups)}
+	out := Cgroups{
+		ReservedCPUs: k.ReservedSystemCPUs, KubeletCgroups: l.daemonCgroup("kubeletCgroups", k.KubeletCgroups),
+		SystemCgroups: l.daemonCgroup("systemCgroups", k.SystemCgroups),
+	}
 	if k.CgroupDriver != "" {
 		var err error
 		if out.Driver, err = cgroupname.Parse(k.CgroupDriver); err != nil {
@@ -240,5 +245,5 @@ func (c Cgroups) writeTo(k *kubeletconfig.KubeletConfiguration) {
 	}
 	k.KubeReservedCgroup, k.SystemReservedCgroup = c.KubeReserved.Cgroup, c.SystemReserved.Cgroup
 	k.KubeReserved, k.SystemReserved = c.KubeReserved.amounts(), c.SystemReserved.amounts()
-	k.ReservedSystemCPUs, k.KubeletCgroups = c.ReservedCPUs, c.KubeletCgroups
+	k.ReservedSystemCPUs, k.KubeletCgroups, k.SystemCgroups = c.ReservedCPUs, c.KubeletCgroups, c.SystemCgroups
 }

@@ -63,8 +63,8 @@ func TestReservedProcessorsReplaceTheAmount(t *testing.T) {
 }
 
 func TestCgroupsOfDaemons(t *testing.T) {
-	c, err := Load("/r", Flags{}, []byte(header+"kubeletCgroups: kube.slice/berth\nkubeReservedCgroup: /kube.slice\nkubeReserved: {memory: 1Gi}\n"), machine)
-	if err != nil || c.Cgroups.KubeletCgroups != "/kube.slice/berth" || c.Cgroups.KubeReserved.Cgroup != "/kube.slice" || c.Cgroups.KubeReserved.Enforce != EnforceNothing || len(c.NotHonoured) > 0 {
+	c, err := Load("/r", Flags{}, []byte(header+"kubeletCgroups: kube.slice/berth\nsystemCgroups: /system\nkubeReservedCgroup: /kube.slice\nkubeReserved: {memory: 1Gi}\n"), machine)
+	if err != nil || c.Cgroups.KubeletCgroups != "/kube.slice/berth" || c.Cgroups.SystemCgroups != "/system" || c.Cgroups.KubeReserved.Cgroup != "/kube.slice" || c.Cgroups.KubeReserved.Enforce != EnforceNothing || len(c.NotHonoured) > 0 {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }

@@ -59,7 +59,7 @@ var fields = map[string]State{
 	"volumeStatsAggPeriod":                   noEffect("volumes are measured on request, and the result is cached"),
 
 	"kubeletCgroups":         inEffect,
-	"systemCgroups":          noEffect("processes of the system are not moved to another cgroup"),
+	"systemCgroups":          inEffect,
 	"cgroupRoot":             inEffect,
 	"cgroupsPerQOS":          noEffect("pods are always below the cgroup of their QoS class"),
 	"cgroupDriver":           inEffect,

@@ -157,6 +157,9 @@ func (r *Reader) readNode(n *Node) {
 	if r.RuntimeCgroup != "" {
 		n.Runtime = new(r.usage(r.RuntimeCgroup))
 	}
+	if r.SystemCgroup != "" {
+		n.System = new(r.usage(r.SystemCgroup))
+	}
 	if n.Agent != nil {
 		n.Agent.Rate = r.rates.add(agentKey, n.Agent.At, n.Agent.CPU)
 	}

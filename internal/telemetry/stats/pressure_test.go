@@ -60,19 +60,20 @@ func TestTheSummaryHasThePressure(t *testing.T) {
 	}
 }
 
-func TestTheSummaryHasTheRuntime(t *testing.T) {
+func TestTheSummaryHasCgroupsOfDaemons(t *testing.T) {
 	w := newWorld(t)
-	w.cpu["/runtime.slice"] = 5e9
+	w.cpu["/runtime.slice"], w.cpu["/system"] = 5e9, 7e9
 	r := w.reader(t)
-	r.RuntimeCgroup = "/runtime.slice"
+	r.RuntimeCgroup, r.SystemCgroup = "/runtime.slice", "/system"
 	s, err := r.Summary(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := map[string]uint64{}
 	for _, c := range s.Node.SystemContainers {
-		if c.Name == api.SystemContainerRuntime && *c.CPU.UsageCoreNanoSeconds == 5e9 {
-			return
-		}
+		got[c.Name] = *c.CPU.UsageCoreNanoSeconds
 	}
-	t.Errorf("got %+v", s.Node.SystemContainers)
+	if got[api.SystemContainerRuntime] != 5e9 || got[api.SystemContainerMisc] != 7e9 {
+		t.Errorf("got %v", got)
+	}
 }

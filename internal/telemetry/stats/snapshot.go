@@ -43,6 +43,7 @@ type Node struct {
 	Pods           *Usage      // all of them together
 	Agent          *Usage      // this process
 	Runtime        *Usage      // the cgroup of the container runtime
+	System         *Usage      // the cgroup of processes of the machine
 	Root           *Filesystem // of the root directory, which pods share
 	Images, Layers *Filesystem // of the runtime
 }

@@ -58,6 +58,8 @@ type Config struct {
 	AllPods func() string
 	// RuntimeCgroup is the path of the cgroup of the container runtime. Empty: it is not measured.
 	RuntimeCgroup string
+	// SystemCgroup is the path of the cgroup of processes of the machine that no other cgroup had. Empty: it is not measured.
+	SystemCgroup string
 	// Volume is where a volume of a pod is, if it was set up.
 	Volume func(uid pod.UID, name string) (string, bool)
 

@@ -48,6 +48,7 @@ func Summarize(s *Snapshot, onlyCPUAndMemory bool) *api.Summary {
 	system(api.SystemContainerPods, n.Pods)
 	system(api.SystemContainerKubelet, n.Agent)
 	system(api.SystemContainerRuntime, n.Runtime)
+	system(api.SystemContainerMisc, n.System)
 	addPressure(n.Detail, out.Node.CPU, out.Node.Memory)
 	if !onlyCPUAndMemory {
 		out.Node.IO = ioPressure(n.Usage, n.Detail)
