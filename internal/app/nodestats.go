@@ -85,6 +85,7 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 			return measure.Count(d.desired.Pods(), mirrored, pods.Pool.Lives(), pods.Observer.All())
 		},
 		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pods.Pool.Active(), services.volumes.Path) },
+		Certificates: services.countCertificates,
 		ClientExpiry: expiry.client, ServerExpiry: expiry.server,
 	})
 	return &nodeStats{reader: reader, pages: pages, counts: d.telemetry.Metrics}, err

@@ -70,6 +70,9 @@ func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 		})
 	})
 	c.group.Go("plugins", c.plugins.Run)
+	if c.certificates != nil {
+		c.group.Go("certificates of pods", c.certificates.Run)
+	}
 	if c.csiNode != nil {
 		c.group.Go("csi node", c.csiNode.Run)
 	}

@@ -10,6 +10,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"berth/internal/cluster/podcert"
 	"berth/internal/lib/run"
 	"berth/internal/pods/csi"
 	"berth/internal/pods/expansion"
@@ -18,6 +19,7 @@ import (
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
 	"berth/internal/runtime/imagegc"
+	"berth/internal/telemetry/metrics"
 )
 
 // podServices provide images and volumes to pods.
@@ -28,6 +30,8 @@ type podServices struct {
 	plugins *plugins.Watcher
 	csiNode *csi.Reporter // nil without a cluster
 	volumes *volume.Manager
+
+	certificates *podcert.Manager // nil without a cluster
 }
 
 func newPodServices(group *run.Group, d *deps, loop *syncLoop) (*podServices, error) {
@@ -56,11 +60,17 @@ func newPodServices(group *run.Group, d *deps, loop *syncLoop) (*podServices, er
 			return nil, err
 		}
 	}
-	volumes, err := newVolumes(group, d, loop, drivers, images)
+	certificates, err := newCertificates(d, loop)
 	if err != nil {
 		return nil, err
 	}
-	return &podServices{images: images, imageGC: gc, drivers: drivers, plugins: watcher, csiNode: csiNode, volumes: volumes}, nil
+	volumes, err := newVolumes(group, d, loop, drivers, images, certificates)
+	if err != nil {
+		return nil, err
+	}
+	return &podServices{
+		images: images, imageGC: gc, drivers: drivers, plugins: watcher, csiNode: csiNode, volumes: volumes, certificates: certificates,
+	}, nil
 }
 
 // newDrivers makes the manager of the CSI drivers of this machine.
@@ -78,23 +88,44 @@ func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 	return csi.New(settings)
 }
 
-func newVolumes(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager) (*volume.Manager, error) {
+// newCertificates makes the manager of the certificates of pods. It is nil without a cluster.
+func newCertificates(d *deps, loop *syncLoop) (*podcert.Manager, error) {
+	if d.cluster == nil {
+		return nil, nil
+	}
+	return podcert.New(podcert.Config{
+		Node: d.capacity.machine.InCluster, NodeName: d.config.NodeName, Requests: podcert.RESTRequests{Client: d.cluster.clients.General.CertificatesV1().RESTClient()},
+		ServiceAccount: loop.objects.ServiceAccount, Enqueue: loop.Agent.Enqueue, Warn: d.warn, Log: d.log,
+	})
+}
+
+// countCertificates counts the certificates of pods by signer and state.
+func (s *podServices) countCertificates() map[metrics.PodCertificates]int {
+	out := map[metrics.PodCertificates]int{}
+	if s.certificates == nil {
+		return out
+	}
+	for of, n := range s.certificates.States() {
+		out[metrics.PodCertificates(of)] = n
+	}
+	return out
+}
+
+func newVolumes(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager, images *image.Manager, certificates *podcert.Manager) (*volume.Manager, error) {
 	settings := volume.Config{
 		PodsDir: d.podsDir, Objects: loop.objects, Mounter: newMounter(), CSI: drivers, Image: images.EnsureVolume, NodeName: d.config.NodeName,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.hostIPs,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
 		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
-		Warn: func(p *v1.Pod, reason, message string) {
-			d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
-		},
+		Warn: d.warn,
 	}
 	if d.cluster != nil {
 		expander, err := newExpander(group, d, loop, drivers)
 		if err != nil {
 			return nil, err
 		}
-		settings.Expander = expander
+		settings.Expander, settings.Certificates = expander, certificates
 	}
 	return volume.New(settings)
 }
@@ -114,4 +145,9 @@ func newExpander(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager
 			}
 		},
 	})
+}
+
+// warn records a warning event of a pod.
+func (d *deps) warn(p *v1.Pod, reason, message string) {
+	d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
 }

@@ -2,6 +2,7 @@
 // agent imports it.
 //
 //	kubeclient  clients of the API server
+//	podcert     certificates of pods (podCertificate sources of volumes)
 //	cert        client and serving certificates of the node
 //	node        the Node object, its conditions and its Lease
 //	mirror      mirror pods of static pods

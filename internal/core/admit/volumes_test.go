@@ -30,3 +30,18 @@ func TestMigratedVolumesAreAdmitted(t *testing.T) {
 		t.Errorf("rejected: %+v", got)
 	}
 }
+
+func TestCertificatesAreForPodsOfACluster(t *testing.T) {
+	p := withVolume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{PodCertificate: &v1.PodCertificateProjection{}}}}})
+	if got := Check(p, nil, Node{InCluster: true}); got != nil {
+		t.Errorf("rejected: %+v", got)
+	}
+	want := Rejection{pod.ReasonFeatureUnsupported, `volume "disk": a podCertificate is for pods of a cluster: take the key and the certificate from a secret`}
+	if got := Check(p, nil, Node{}); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	p.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	if got := Check(p, nil, Node{InCluster: true}); got == nil || *got != want {
+		t.Errorf("a static pod: got %+v, want %+v", got, want)
+	}
+}

@@ -40,6 +40,9 @@ Each kind of volume that the API of Kubernetes 1.36 has is set up, is translated
 over the kind (CSI migration), or is refused with a message that says what to use instead. In a cluster, a pod with a
 refused volume waits, with the event ` + "`FailedMount`" + `; without one, it is rejected, and ` + "`berth validate`" + ` says so.
 
+The sources of a projected volume may be secret, configMap, downwardAPI, and for pods of a cluster serviceAccountToken,
+clusterTrustBundle and podCertificate.
+
 Without a cluster, PersistentVolumes come from manifests, and only those of hostPath and local are taken.
 
 | kind | in a pod | as PersistentVolume |

@@ -23,7 +23,7 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	})
 	return j.setupContent(volumekind.Projected, v.Name, inMemory, optional, func(p payload) error {
 		for i := range source.Sources {
-			if err := j.projection(ctx, p, &source.Sources[i], source.DefaultMode); err != nil {
+			if err := j.projection(ctx, p, v.Name, i, &source.Sources[i], source.DefaultMode); err != nil {
 				return err
 			}
 		}
@@ -31,8 +31,8 @@ func setupProjected(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	})
 }
 
-// projection adds the files of one source of a projected volume.
-func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection, mode *int32) error {
+// projection adds the files of one source of a projected volume: the one at an index.
+func (j *job) projection(ctx context.Context, p payload, volume string, index int, s *v1.VolumeProjection, mode *int32) error {
 	switch {
 	case s.Secret != nil:
 		return j.secret(ctx, p, s.Secret.Name, s.Secret.Items, mode, s.Secret.Optional)
@@ -45,14 +45,13 @@ func (j *job) projection(ctx context.Context, p payload, s *v1.VolumeProjection,
 	case s.ClusterTrustBundle != nil:
 		return j.trustBundle(ctx, p, s.ClusterTrustBundle, mode)
 	case s.PodCertificate != nil:
-		return errors.New("the source podCertificate is not supported: take the certificate from a secret")
+		return j.podCertificate(ctx, p, volume, index, s.PodCertificate, mode)
 	default:
-		return errors.New("a source is of no kind that is supported: secret, configMap, downwardAPI, serviceAccountToken, clusterTrustBundle")
+		return errors.New("a source is of no kind that is supported: secret, configMap, downwardAPI, serviceAccountToken, clusterTrustBundle, podCertificate")
 	}
 }
 
-// token adds a token of the pod's service account. If all containers run as one user, only that user
-// can read it.
+// token adds a token of the pod's service account.
 func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenProjection, defaultMode *int32) error {
 	life := defaultTokenLife
 	if s.ExpirationSeconds != nil {
@@ -63,13 +62,9 @@ func (j *job) token(ctx context.Context, p payload, s *v1.ServiceAccountTokenPro
 		return fmt.Errorf("get a token of the service account: %w", err)
 	}
 	j.renew(refreshAt)
-	mode, err := fileMode(defaultMode)
+	f, err := j.credentialFile([]byte(token), defaultMode)
 	if err != nil {
 		return err
 	}
-	user := commonUser(j.pod)
-	if user >= 0 || j.group >= 0 {
-		mode = 0o600
-	}
-	return p.add(s.Path, file{data: []byte(token), mode: mode, uid: user})
+	return p.add(s.Path, f)
 }

@@ -47,6 +47,9 @@ func (m *Manager) teardown(ctx context.Context, t *task, uid pod.UID) error {
 	if m.cfg.Expander != nil {
 		m.cfg.Expander.Forget(uid)
 	}
+	if m.cfg.Certificates != nil {
+		m.cfg.Certificates.Forget(uid)
+	}
 	pods, err := openDir(m.cfg.PodsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -11,7 +11,7 @@
 //     directory.
 //   - The files of a configMap, secret, downwardAPI or projected volume change all at once: readers go
 //     through one symbolic link, which is replaced.
-//   - Secrets and tokens are in memory, never on the disk. If the kernel may swap them out nevertheless, the
+//   - Secrets, tokens and keys are in memory, never on the disk. If the kernel may swap them out nevertheless, the
 //     log says so.
 //   - A name from a manifest becomes a path only after it was checked, and a path in a volume is opened such
 //     that it can't leave the volume.
@@ -89,6 +89,8 @@ type Config struct {
 	Mounter  Mounter
 	CSI      CSI
 	Expander Expander // nil without a cluster
+	// Certificates is nil without a cluster.
+	Certificates Certificates
 	// Image returns the runtime's reference of the image of a volume. If the image is not there, the
 	// error says why, and again when to call again; zero: the pod is enqueued.
 	Image func(ctx context.Context, p *v1.Pod, volume string, s *v1.ImageVolumeSource) (ref string, again time.Time, err error)

@@ -274,8 +274,8 @@ func TestProjected(t *testing.T) {
 func TestProjectedSourcesThatAreNotSupported(t *testing.T) {
 	w := newWorld(t)
 	for says, source := range map[string]v1.VolumeProjection{
-		"podCertificate is not supported": {PodCertificate: &v1.PodCertificateProjection{}},
-		"of no kind that is supported":    {},
+		"a podCertificate needs a cluster": {PodCertificate: &v1.PodCertificateProjection{}},
+		"of no kind that is supported":     {},
 	} {
 		w.setupFails(podWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}), says)
 	}

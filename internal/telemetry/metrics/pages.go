@@ -34,6 +34,8 @@ type PagesConfig struct {
 	Slots func() (taken, free, waiting int)
 	// Volumes counts the volumes of pods. Nil: they are not counted.
 	Volumes func() map[Volumes]int
+	// Certificates counts the certificates of pods. Nil: pods have none.
+	Certificates func() map[PodCertificates]int
 	// ClientExpiry and ServerExpiry are until when our certificates are good. Nil, or
 	// a zero time: there is none.
 	ClientExpiry, ServerExpiry func() time.Time

@@ -143,6 +143,7 @@ func busy(t testing.TB, u usage) *Pages {
 		Volumes: func() map[Volumes]int {
 			return map[Volumes]int{{"kubernetes.io/secret", true}: 1, {"kubernetes.io/secret", false}: 2}
 		},
+		Certificates: func() map[PodCertificates]int { return map[PodCertificates]int{{"example.com/signer", "fresh"}: 1} },
 		ClientExpiry: func() time.Time { return now.Add(time.Hour) }, ServerExpiry: func() time.Time { return now.Add(time.Hour) },
 	})
 	if err != nil {

@@ -78,6 +78,7 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	}
 	p.versions(emit)
 	p.volumes(emit)
+	p.certificates(emit)
 	p.startup(emit)
 	p.times(emit)
 }

@@ -46,6 +46,22 @@ type Volumes struct {
 	SetUp  bool
 }
 
+// PodCertificates is the key of a count of certificates that pods have in volumes.
+type PodCertificates struct {
+	Signer string
+	State  string // fresh, overdue_for_refresh, expired, not_yet_issued, denied, failed
+}
+
+func (p present) certificates(emit emitFunc) {
+	if p.pages.Certificates == nil {
+		return
+	}
+	for of, n := range p.pages.Certificates() {
+		emit("kubelet_podcertificate_states", "Certificates of pods (podCertificate sources of volumes), by signer and state.", float64(n),
+			"signer_name", of.Signer, "state", of.State)
+	}
+}
+
 func (p present) volumes(emit emitFunc) {
 	if p.pages.Volumes == nil {
 		return
