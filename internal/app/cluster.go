@@ -61,6 +61,7 @@ type clusterConfig struct {
 	full    chan<- struct{} // receives a value if the disk has no room
 	events  node.Events
 	written func(time.Duration) // is called with the time that each status took to be written
+	ready   func(time.Time)     // is called when the cluster has a Node that is ready
 	log     *slog.Logger
 }
 
@@ -88,6 +89,7 @@ func newCluster(in clusterConfig) (*cluster, error) {
 			}
 			run.Notify(registered)
 		},
+		Ready:     func() { in.ready(time.Now()) },
 		Changed:   func() { run.Notify(changed) },
 		Reconnect: clients.Reconnect, DontRegister: !c.Cluster.Register,
 		Update: c.Cluster.StatusUpdate, Report: c.Cluster.StatusReport, Lease: c.Cluster.Lease,

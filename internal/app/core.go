@@ -23,7 +23,7 @@ import (
 // newCore makes the core of the agent, and the services that it calls for each pod.
 func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*core.Core, error) {
 	c := in.config
-	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, Log: in.log})
+	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, SleepCutShort: in.telemetry.Metrics.SleepCutShort, Log: in.log})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 	wanted := desired.New()
 	joined, err := newCluster(clusterConfig{
 		config: c, member: in.member, client: in.client, ips: ips, desired: wanted, full: in.state.full, events: events.recorder,
-		written: in.telemetry.Metrics.StatusWritten, log: log,
+		written: in.telemetry.Metrics.StatusWritten, ready: in.telemetry.Metrics.NodeReady, log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -16,17 +16,19 @@ import (
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
 	"berth/internal/runtime/imagegc"
+	"berth/internal/telemetry/metrics"
 )
 
 // newKeyring makes the keyring of this machine.
-func newKeyring(c *config.Config, accounts credential.Accounts, log *slog.Logger) (*credential.Node, error) {
+func newKeyring(c *config.Config, accounts credential.Accounts, m *metrics.Metrics, log *slog.Logger) (*credential.Node, error) {
 	out := credential.Config{Accounts: accounts, Log: log}
 	out.Files, out.Legacy = credential.LoginFiles(c.RootDir)
 	if c.Images.ProviderConfig != "" {
 		var err error
-		if out.Plugins, err = credential.LoadPlugins(c.Images.ProviderConfig, c.Images.ProviderBin); err != nil {
+		if out.Plugins, err = credential.LoadPlugins(c.Images.ProviderConfig, c.Images.ProviderBin, m.CredentialPluginRan); err != nil {
 			return nil, err
 		}
+		m.CredentialPluginsConfigured(out.Plugins.Hash())
 	}
 	return credential.New(out)
 }
@@ -42,7 +44,7 @@ func newRecords(c *config.Config, log *slog.Logger) *image.Records {
 // newImages makes the manager that pulls images.
 func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collector) (*image.Manager, error) {
 	c := d.config
-	ring, err := newKeyring(c, loop.objects, d.log)
+	ring, err := newKeyring(c, loop.objects, d.telemetry.Metrics, d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +52,7 @@ func newImages(ctx context.Context, d *deps, loop *syncLoop, gc *imagegc.Collect
 		Runtime: d.client, Log: d.log, Parallel: c.ParallelPulls, PerSecond: c.Images.PullQPS, Burst: c.Images.PullBurst,
 		Objects: loop.objects, Keyring: ring, Records: d.records, Size: gc.Size,
 		Enqueue: loop.Agent.Enqueue, Explain: cri.Reason, Pulled: d.telemetry.Pulled(d.client.ImageSize),
-		GaveUp: cri.GaveUp,
+		Ensured: d.telemetry.ImageEnsured, Checked: d.telemetry.ImageAccessChecked, GaveUp: cri.GaveUp,
 	}
 	if b := d.bundle; b != nil {
 		settings.PullProgress = func(ctx context.Context, repository string) (done, total int64) {

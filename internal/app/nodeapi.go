@@ -101,6 +101,7 @@ func newNodeAPIServer(n *podRunner, serving *cert.Serving, logs *logging.Logger)
 			{Name: "log", Err: func(context.Context) error { return n.checked("log", logs.Output.Check(time.Now())) }},
 			{Name: "syncloop", Err: n.loopAlive},
 		},
+		OnWebSocket: n.stats.counts.WebSocketRequested,
 		Count: func(server, path string, stream bool, next http.Handler) http.Handler {
 			request := metrics.Request{Path: path, LongRunning: stream}
 			return n.stats.counts.Watch(server, func(*http.Request) metrics.Request { return request }, next)

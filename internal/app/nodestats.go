@@ -11,6 +11,7 @@ import (
 	"berth/internal/api/nodeapi"
 	"berth/internal/cluster/node"
 	"berth/internal/config"
+	"berth/internal/config/features"
 	"berth/internal/core"
 	"berth/internal/pods/cgroup"
 	"berth/internal/telemetry/measure"
@@ -65,7 +66,8 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 		NodeName: c.NodeName, Pods: pods.Pool.Active, Known: pods.Observer.All,
 		Cgroup:  func(p *v1.Pod) string { return d.cgroups.Path(pods.Executor.Node.Cgroup(p)) },
 		AllPods: func() string { return d.cgroups.Path(c.CgroupRoot) }, RuntimeCgroup: c.Cgroups.RuntimeCgroups, SystemCgroup: c.Cgroups.SystemCgroups,
-		Volume: services.volumes.Path, Counters: counters, Runtime: d.client, RootDir: c.RootDir, Log: d.log,
+		OnMeasured: d.telemetry.Metrics.VolumeMeasured,
+		Volume:     services.volumes.Path, Counters: counters, Runtime: d.client, RootDir: c.RootDir, Log: d.log,
 	})
 	if err != nil {
 		return nil, err
@@ -84,11 +86,51 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 		Counts: func() metrics.Counts {
 			return measure.Count(d.desired.Pods(), mirrored, pods.Pool.Lives(), pods.Observer.All())
 		},
-		Volumes:      func() map[metrics.Volumes]int { return measure.Volumes(pods.Pool.Active(), services.volumes.Path) },
-		Certificates: services.countCertificates,
-		ClientExpiry: expiry.client, ServerExpiry: expiry.server,
+		Volumes: func() map[metrics.Volumes]int { return measure.Volumes(pods.Pool.Active(), services.volumes.Path) },
+		Booted:  reader.Booted(), Features: featureStates(c.Gates),
+		ImageRecords: func() metrics.ImageRecords {
+			pulled, pulling := d.records.Counts()
+			return metrics.ImageRecords{Pulled: pulled, Pulling: pulling}
+		},
+		Plugins: func() []metrics.Plugin {
+			var out []metrics.Plugin
+			for socket, registered := range services.plugins.Sockets() {
+				out = append(out, metrics.Plugin{Socket: socket, Registered: registered})
+			}
+			return out
+		},
+		ProtectedMemory: protectedMemory(c, d.cgroups),
+		Certificates:    services.countCertificates,
+		ClientExpiry:    expiry.client, ServerExpiry: expiry.server,
 	})
 	return &nodeStats{reader: reader, pages: pages, counts: d.telemetry.Metrics}, err
+}
+
+// featureStates returns the feature gates of an agent that was started as kubelet. Under its own name, gates are nil.
+func featureStates(gates features.Gates) []metrics.Feature {
+	if gates == nil {
+		return nil
+	}
+	var out []metrics.Feature
+	for _, name := range features.Names() {
+		f := metrics.Feature{Name: name, Enabled: gates.Enabled(name)}
+		if stage := features.StageOf(name); stage != features.GA {
+			f.Stage = string(stage)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// protectedMemory returns the function that sums up the memory which is kept for pods, or nil without memory QoS.
+func protectedMemory(c *config.Config, cgroups *cgroup.Pods) func() metrics.ProtectedMemory {
+	if c.Cgroups.MemoryQoS == nil {
+		return nil
+	}
+	return func() metrics.ProtectedMemory {
+		never, last := cgroups.Protected()
+		return metrics.ProtectedMemory{Min: never, Low: last}
+	}
 }
 
 func (s *nodeStats) handlers() nodeapi.Metrics {

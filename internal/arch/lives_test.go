@@ -49,6 +49,7 @@ var holders = map[string]string{
 	"agent.podStates.byUID":         "REMOVE; revived also once the new life has a status or an end",
 	"agent.Agent.heldAtStart":       "REMOVE, or when the pod is gone: a new life has to be admitted",
 	"agent.Agent.listed":            "taken in once, after the start",
+	"agent.Agent.orphans":           "replaced by each housekeeping",
 	"agent.Agent.unreadable":        "when the manifest can be read again, or the pod is gone",
 	"agent.departures.names":        "when the pod is gone",
 	"admit.Memo.pods":               "REMOVE; another version of a pod is read anew",

@@ -39,7 +39,15 @@ func (a *API) serveExec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.countWebSocket(r, "exec")
 	return a.proxyStream(w, r, to, s)
+}
+
+// countWebSocket counts a stream if it is over WebSocket.
+func (a *API) countWebSocket(r *http.Request, subresource string) {
+	if a.OnWebSocket != nil && wsstream.IsWebSocketRequest(r) {
+		a.OnWebSocket(subresource)
+	}
 }
 
 // serveAttach connects to the main process of a container.
@@ -56,6 +64,7 @@ func (a *API) serveAttach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.countWebSocket(r, "attach")
 	return a.proxyStream(w, r, to, s)
 }
 
@@ -136,6 +145,7 @@ func (a *API) servePortForward(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("the runtime gave a URL that is none: %w", err)
 	}
+	a.countWebSocket(r, "portforward")
 	w, r, done := a.untilSandboxEnds(w, r, p.UID, sandbox.ID)
 	defer done()
 	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {

@@ -85,8 +85,10 @@ type Config struct {
 	Metrics Metrics
 	// Count wraps the handler of a path on a server (readwrite, readonly, healthz or local), to
 	// count its requests. May be nil.
-	Count  func(server, path string, stream bool, next http.Handler) http.Handler
-	Checks []Check // besides ping, which never fails
+	Count func(server, path string, stream bool, next http.Handler) http.Handler
+	// OnWebSocket is called for each stream over WebSocket: exec, attach or portforward. May be nil.
+	OnWebSocket func(subresource string)
+	Checks      []Check // besides ping, which never fails
 
 	// SandboxEnded returns a channel that is closed when a sandbox has ended, or ctx
 	// ends. Nil: a port-forward does not notice the end of its sandbox.

@@ -78,6 +78,8 @@ type Config struct {
 	// again after it was deleted or all of the server's data is gone. Objects that belonged to
 	// the former Node may have to be written again. It must not block. May be nil.
 	Registered func(uid types.UID, again bool)
+	// Ready is called when the API server has got a status in which the Node is ready. It must not block. May be nil.
+	Ready func()
 	// Changed is called when Node has other labels, taints, allocatable resources or
 	// attached volumes, or another UID, than before. It must not block. May be nil.
 	Changed func()

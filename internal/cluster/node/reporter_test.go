@@ -18,7 +18,8 @@ import (
 
 func TestANewNodeIsRegisteredAndBecomesReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, newCluster(t), nil)
+		var ready atomic.Int32
+		b := start(t, newCluster(t), func(c *Config) { c.Ready = func() { ready.Add(1) } })
 		b.expect("at start", "get nodes", "create nodes", "get leases", "create leases")
 		if !isKnown(b.Reporter) || b.Node().UID != "uid-1" || b.ready() != v1.ConditionFalse {
 			t.Fatalf("known: %v, node: %v", isKnown(b.Reporter), b.Node())
@@ -33,6 +34,9 @@ func TestANewNodeIsRegisteredAndBecomesReady(t *testing.T) {
 		b.expect("a second later", "patch nodes/status")
 		if b.ready() != v1.ConditionTrue || b.shown().Status.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2" {
 			t.Errorf("status %+v", b.shown().Status)
+		}
+		if ready.Load() != 1 {
+			t.Errorf("it was reported %d times that the node is ready", ready.Load())
 		}
 		want := []string{"Normal Starting", "Normal NodeHasSufficientMemory", "Normal NodeHasNoDiskPressure", "Normal NodeHasSufficientPID", "Normal NodeReady"}
 		if got := b.events.take(); !slices.Equal(got, want) {

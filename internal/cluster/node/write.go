@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -114,6 +115,11 @@ func (w *writer) patch(ctx context.Context, node *v1.Node, want *v1.NodeStatus) 
 	}
 	w.pending = nil
 	w.setNode(answer, node)
+	if w.config.Ready != nil && slices.ContainsFunc(answer.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+	}) {
+		w.config.Ready()
+	}
 	return nil
 }
 

@@ -88,6 +88,12 @@ func (g Gates) Enabled(name string) bool {
 	return gates[name].Default
 }
 
+// Names lists all gates.
+func Names() []string { return slices.Sorted(maps.Keys(gates)) }
+
+// StageOf returns the stage of a gate.
+func StageOf(name string) Stage { return gates[name].Stage }
+
 // WithoutEffect lists the gates that were set to another value than their default, and that no part of berth reads.
 func (g Gates) WithoutEffect() []string {
 	var out []string

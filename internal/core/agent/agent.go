@@ -69,6 +69,9 @@ type Metrics interface {
 	Preempted(victims int)
 	// Orphaned counts a pod of the runtime that no source has.
 	Orphaned()
+	// OrphansCleaned is called by each housekeeping with the number of orphans that are cleaned up, and of those among them
+	// that were found before.
+	OrphansCleaned(pods, failed int)
 }
 
 // noMetrics counts nothing.
@@ -78,6 +81,7 @@ func (noMetrics) Updated(string, pod.Op, int) {}
 func (noMetrics) Rejected(string)             {}
 func (noMetrics) Preempted(int)               {}
 func (noMetrics) Orphaned()                   {}
+func (noMetrics) OrphansCleaned(int, int)     {}
 
 // Config configures an Agent.
 type Config struct {
@@ -143,6 +147,7 @@ type Agent struct {
 	states      *podStates // what was decided about each pod
 	reloading   bool       // a read of the Node is in progress
 	sweeping    bool
+	orphans     map[pod.UID]bool // found by the last housekeeping
 	swept       time.Time        // when the last search for orphans began
 	sweepDue    <-chan time.Time // when the search begins that an event asked for; nil: none did
 	leaving     departures

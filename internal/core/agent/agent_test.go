@@ -49,6 +49,7 @@ type node struct {
 	pool      *worker.Pool
 	mu        sync.Mutex
 	machine   admit.Node
+	removeDir func(dir string) error
 	reread    func(context.Context) error // brings machine up to date
 	images    *image.Manager
 	watcher   *measure.Recorder
@@ -83,6 +84,7 @@ func newNode(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m
 	group := run.NewGroup(t.Context(), log)
 	n := &node{t: t, runtime: r, hooks: &fake.Hooks{}, events: &fake.Events{}, upstream: &fake.Upstream{}, snapshots: make(chan pod.Snapshot)}
 	n.reread = func(context.Context) error { return nil }
+	n.removeDir = os.RemoveAll
 	n.debugs = &notedDebugs{Store: openDebugs(t, dir), meanwhile: func() {}}
 	measured, err := metrics.New()
 	must(t, err)
@@ -112,7 +114,7 @@ func newNode(t testing.TB, r *fake.Runtime, dir string, probes execute.Probes, m
 		},
 		Host: execute.Host{
 			PodsDir: filepath.Join(dir, "pods"), LogLinksDir: filepath.Join(dir, "links"), UserNamespaces: &fake.UserNamespaces{},
-			MakeCgroup: func(context.Context, render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: os.RemoveAll,
+			MakeCgroup: func(context.Context, render.Cgroup) error { return nil }, RemoveCgroup: func(context.Context, string) error { return nil }, RemoveDir: func(dir string) error { return n.removeDir(dir) },
 			LogTail:     func(string, int64, int) string { return "the log" },
 			Allocatable: func() v1.ResourceList { return nil },
 		},

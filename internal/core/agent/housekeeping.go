@@ -71,19 +71,27 @@ func (a *Agent) handleLeftovers(l leftovers) {
 	}
 	a.reconcileMirrors()
 	lives := a.workers.Lives()
+	orphans, failed := map[pod.UID]bool{}, 0
 	for uid, o := range l.pods {
 		_, wanted := a.Desired.Get(uid)
 		_, alive := lives[uid]
+		if a.orphans[uid] && !wanted {
+			orphans[uid] = true
+			failed++
+		}
 		if !wanted && !alive && !a.keepUnreadable(o) {
 			a.Log.Info("found a pod that no source has; ending it", "pod", o.Namespace+"/"+o.Name, "uid", uid, "runs", o.Running())
 			if len(o.Sandboxes)+len(o.Containers) > 0 {
 				a.Metrics.Orphaned()
 			}
+			orphans[uid] = true
 			a.workers.Orphan(*o)
 			a.recordDeparture(uid)
 			a.view.update(uid)
 		}
 	}
+	a.orphans = orphans
+	a.Metrics.OrphansCleaned(len(orphans), failed)
 	a.forgetReleased(l.pods)
 	a.updateViewUnreadable()
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/internal/host/roots"
@@ -50,6 +51,8 @@ type Pods struct {
 	shares      map[string]map[string]int64 // shares of pods, by class and name
 	classShares map[string]int64            // shares of classes, as written
 	protected   map[string]protection       // memory that is kept for pods, by name
+
+	protectedSum atomic.Pointer[protection] // of all of them; nil: none was set yet
 
 	allMu     sync.Mutex
 	all       render.Cgroup // the limits of all pods together, as written

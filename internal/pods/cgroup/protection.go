@@ -34,6 +34,15 @@ func (p *Pods) unprotect(ctx context.Context, name string) error {
 	return p.setProtection(ctx)
 }
 
+// Protected returns the memory that is kept for all pods: what is never reclaimed, and what is reclaimed last.
+// It does not block.
+func (p *Pods) Protected() (never, last int64) {
+	if all := p.protectedSum.Load(); all != nil {
+		return all.min, all.low
+	}
+	return 0, 0
+}
+
 // setProtection writes the protection of the root and of the Burstable class.
 func (p *Pods) setProtection(ctx context.Context) error {
 	var sum protection
@@ -41,6 +50,7 @@ func (p *Pods) setProtection(ctx context.Context) error {
 		sum.min += of.min
 		sum.low += of.low
 	}
+	p.protectedSum.Store(&sum)
 	if err := p.setFile(ctx, p.root, file{"memory", "memory.min", decimal(sum.min + sum.low)}); err != nil {
 		return err
 	}

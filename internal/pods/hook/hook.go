@@ -34,13 +34,16 @@ type Exec func(ctx context.Context, containerID string, command []string, timeou
 type Config struct {
 	Exec    Exec
 	Explain func(error) string // the text of an error of Exec for users
-	Log     *slog.Logger
+	// SleepCutShort is called for each sleep that ended before its time. It may be nil.
+	SleepCutShort func()
+	Log           *slog.Logger
 }
 
 // Runner runs hooks. It may be used from several goroutines.
 type Runner struct {
 	exec      Exec
 	explain   func(error) string
+	cutShort  func()
 	log       *slog.Logger
 	transport *http.Transport
 }
@@ -60,7 +63,7 @@ func New(c Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the runner of hooks: %w", err)
 	}
-	return &Runner{exec: c.Exec, explain: c.Explain, log: c.Log, transport: handler.NewTransport()}, nil
+	return &Runner{exec: c.Exec, explain: c.Explain, cutShort: c.SleepCutShort, log: c.Log, transport: handler.NewTransport()}, nil
 }
 
 // Run runs the hook h and waits for its end. A nil hook succeeds. The text of an error is bounded,
@@ -96,7 +99,7 @@ func (r *Runner) action(t handler.Target, h *v1.LifecycleHandler) (what string, 
 	case h.TCPSocket != nil:
 		return "tcpSocket", func(ctx context.Context) error { return connect(ctx, t, h.TCPSocket) }
 	case h.Sleep != nil:
-		return fmt.Sprintf("sleep %ds", h.Sleep.Seconds), func(ctx context.Context) error { return sleep(ctx, h.Sleep.Seconds) }
+		return fmt.Sprintf("sleep %ds", h.Sleep.Seconds), func(ctx context.Context) error { return r.sleep(ctx, h.Sleep.Seconds) }
 	default:
 		return "hook", func(context.Context) error {
 			return errors.New("it asks for nothing: set one of exec, httpGet, tcpSocket, sleep")
@@ -143,7 +146,7 @@ func connect(ctx context.Context, t handler.Target, a *v1.TCPSocketAction) error
 	return conn.Close()
 }
 
-func sleep(ctx context.Context, seconds int64) error {
+func (r *Runner) sleep(ctx context.Context, seconds int64) error {
 	const most = int64(math.MaxInt64 / time.Second)
 	timer := time.NewTimer(time.Duration(min(seconds, most)) * time.Second)
 	defer timer.Stop()
@@ -151,6 +154,9 @@ func sleep(ctx context.Context, seconds int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
+		if r.cutShort != nil {
+			r.cutShort()
+		}
 		return ctx.Err()
 	}
 }

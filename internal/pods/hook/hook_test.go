@@ -239,11 +239,17 @@ func TestSleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, _ := runnerOf(t, noExec)
+				cutShort := 0
+				r.cutShort = func() { cutShort++ }
 				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
 				began := time.Now()
 
 				err := r.Run(ctx, target(), sleepHook(tc.seconds))
+
+				if (cutShort == 1) != (tc.err != nil) {
+					t.Errorf("it counts %d times as cut short", cutShort)
+				}
 
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("took %s, want %s", took, tc.took)

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,14 @@ func New(c Config) (*Watcher, error) {
 	if !filepath.IsAbs(c.Dir) || len(c.Handlers) == 0 || c.Log == nil {
 		return nil, errors.New("watch for plugins: an absolute folder, handlers and a log are required")
 	}
-	return &Watcher{c, &registry{names: map[key]*nameEntry{}}}, nil
+	return &Watcher{c, &registry{names: map[key]*nameEntry{}, sockets: map[string]bool{}}}, nil
+}
+
+// Sockets returns the sockets in the directory, and for each whether its plugin is registered.
+func (w *Watcher) Sockets() map[string]bool {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	return maps.Clone(w.registry.sockets)
 }
 
 // relistInterval is the time after which a failed listing of the directory is retried.
@@ -191,6 +199,8 @@ func (w *Watcher) reconcile(group *run.Group, known map[string]*socketWorker, so
 			if before != nil {
 				<-before.done
 			}
+			w.registry.setSocket(socket, false)
+			defer w.registry.dropSocket(socket)
 			w.registerLoop(ctx, whole, socket)
 		})
 	}
@@ -210,12 +220,14 @@ func (w *Watcher) registerLoop(ctx, whole context.Context, socket string) {
 	for {
 		p, held, err := w.register(ctx, whole, socket)
 		if err == nil {
+			w.registry.setSocket(socket, true)
 			w.Log.Info("a plugin is registered", "type", p.kind, "name", p.name, "socket", socket)
 			streak.Recovered() // every registration is logged
 			failures = 0
 			select {
 			case <-held.reregister: // the socket that replaced this one is gone
 				w.registry.forget(held)
+				w.registry.setSocket(socket, false)
 				continue
 			case <-ctx.Done():
 			}

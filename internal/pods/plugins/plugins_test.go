@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -119,6 +120,12 @@ func (b *buffer) String() string {
 
 func watch(t *testing.T, dir string, h *handler) (log *buffer, stop func()) {
 	t.Helper()
+	_, log, stop = startWatcher(t, dir, h)
+	return log, stop
+}
+
+func startWatcher(t *testing.T, dir string, h *handler) (w *Watcher, log *buffer, stop func()) {
+	t.Helper()
 	log = &buffer{}
 	w, err := New(Config{Dir: dir, Handlers: map[string]Handler{"CSIPlugin": h}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
@@ -135,7 +142,34 @@ func watch(t *testing.T, dir string, h *handler) (log *buffer, stop func()) {
 		<-done
 	}
 	t.Cleanup(stop)
-	return log, stop
+	return w, log, stop
+}
+
+func TestSocketsAreListedWithTheirState(t *testing.T) {
+	// Given a plugin, and a socket at which nothing answers
+	dir := t.TempDir()
+	serve(t, filepath.Join(dir, "a.sock"), "CSIPlugin", "disk.example")
+	dead, err := net.Listen("unix", filepath.Join(dir, "b.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	h := &handler{calls: make(chan string, 10)}
+
+	// when both are found
+	w, _, _ := startWatcher(t, dir, h)
+	h.expect(t, "validate disk.example[1.0.0]", "register disk.example at /csi.sock")
+
+	// then one of them is registered
+	want := map[string]bool{filepath.Join(dir, "a.sock"): true, filepath.Join(dir, "b.sock"): false}
+	deadline := time.After(10 * time.Second)
+	for !maps.Equal(w.Sockets(), want) {
+		select {
+		case <-deadline:
+			t.Fatalf("got %v, want %v", w.Sockets(), want)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // folder is one whose path is short enough for sockets.

@@ -12,6 +12,22 @@ type key struct{ kind, name string }
 type registry struct {
 	mu    sync.Mutex
 	names map[key]*nameEntry
+
+	sockets map[string]bool // by path, of all sockets that were found: whether it is registered
+}
+
+// setSocket records whether a socket is registered.
+func (h *registry) setSocket(socket string, registered bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sockets[socket] = registered
+}
+
+// dropSocket forgets a socket that is gone.
+func (h *registry) dropSocket(socket string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sockets, socket)
 }
 
 // nameEntry holds the sockets of one plugin. Its lock is held while the handler is called, which may

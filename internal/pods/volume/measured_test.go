@@ -12,7 +12,7 @@ import (
 func TestAVolumeIsMeasuredUntilItIsThere(t *testing.T) {
 	w := newWorld(t)
 	var seen []string
-	w.cfg.OnSetUp = func(v *v1.Volume, _ time.Duration, err error) {
+	w.cfg.OnSetUp = func(_ *v1.Pod, v *v1.Volume, _ time.Duration, err error) {
 		seen = append(seen, fmt.Sprint(v.Name, " ", err == nil))
 	}
 	w.restart()

@@ -109,7 +109,7 @@ type Config struct {
 	// Warn records a warning event of a pod.
 	Warn func(p *v1.Pod, reason, message string)
 	// OnSetUp is called after each attempt to set up a volume that was not set up. It may be nil.
-	OnSetUp func(v *v1.Volume, took time.Duration, err error)
+	OnSetUp func(p *v1.Pod, v *v1.Volume, took time.Duration, err error)
 
 	// Timeout is how long a call waits for a file system before it fails with a HungError. Zero: 20 s.
 	Timeout time.Duration
@@ -253,7 +253,7 @@ func (j *job) run(ctx context.Context) error {
 		began := time.Now()
 		at, err := j.volume(ctx, v)
 		if !there && j.m.cfg.OnSetUp != nil {
-			j.m.cfg.OnSetUp(v, time.Since(began), err)
+			j.m.cfg.OnSetUp(j.pod, v, time.Since(began), err)
 		}
 		if err != nil {
 			failed = append(failed, &Error{Volume: v.Name, Usable: at.isSetUp(), Err: err})

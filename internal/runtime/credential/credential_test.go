@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const config = `apiVersion: kubelet.config.k8s.io/v1
@@ -39,7 +41,7 @@ func plugins(t *testing.T, config, script string) (*Plugins, string, error) {
 			t.Fatal(err)
 		}
 	}
-	p, err := LoadPlugins(file, dir)
+	p, err := LoadPlugins(file, dir, nil)
 	return p, program, err
 }
 
@@ -82,6 +84,33 @@ func TestAPluginIsAskedAndItsAnswerKept(t *testing.T) {
 	}
 	if string(asked) != want {
 		t.Errorf("it was asked %s", asked)
+	}
+}
+
+func TestRunsOfAPluginAreReported(t *testing.T) {
+	p, program, err := plugins(t, fmt.Sprintf(config, "0s"), answering)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(p.Hash(), "sha256:") {
+		t.Errorf("the hash of the configuration is %q", p.Hash())
+	}
+	var seen []string
+	again, err := LoadPlugins(filepath.Join(filepath.Dir(program), "config.yaml"), filepath.Dir(program), func(plugin string, _ time.Duration, err error) {
+		seen = append(seen, fmt.Sprint(plugin, " ", err != nil))
+	})
+	if err != nil || again.Hash() != p.Hash() {
+		t.Fatalf("got %v, and the hashes are %s and %s", err, again.Hash(), p.Hash())
+	}
+	n, _ := newKeyring(t, Config{Plugins: again})
+	_, _ = n.Lookup(t.Context(), "a.test/app", nil)
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = n.Lookup(t.Context(), "b.test/app", nil)
+
+	if want := []string{"helper false", "helper true"}; !slices.Equal(seen, want) {
+		t.Errorf("got %q, want %q", seen, want)
 	}
 }
 

@@ -1,12 +1,15 @@
 package credential
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1"
@@ -17,11 +20,17 @@ import (
 )
 
 // Plugins are the credential providers of this machine.
-type Plugins struct{ list []*provider }
+type Plugins struct {
+	list []*provider
+	hash string
+}
+
+// Hash is a hash of the configuration, as the kubelet has it.
+func (p *Plugins) Hash() string { return p.hash }
 
 // LoadPlugins reads a CredentialProviderConfig, or a folder of them, and finds the
-// programs that it names.
-func LoadPlugins(config, programs string) (*Plugins, error) {
+// programs that it names. onRun is called after each run of a plugin, and may be nil.
+func LoadPlugins(config, programs string, onRun func(plugin string, took time.Duration, err error)) (*Plugins, error) {
 	files, err := configFiles(config)
 	if err != nil {
 		return nil, fmt.Errorf("credential providers: %w", err)
@@ -29,8 +38,11 @@ func LoadPlugins(config, programs string) (*Plugins, error) {
 	out := &Plugins{}
 	var problems []error
 	names := map[string]bool{}
+	hash := sha256.New()
 	for _, file := range files {
-		c, err := readConfig(file)
+		c, text, err := readConfig(file)
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		hash.Write(text)
 		if err != nil {
 			return nil, fmt.Errorf("credential providers: %s: %w", file, err)
 		}
@@ -43,12 +55,13 @@ func LoadPlugins(config, programs string) (*Plugins, error) {
 				problems = append(problems, fmt.Errorf("%s: providers[%d] %q: %w", file, i, p.Name, err))
 			}
 			names[p.Name] = true
-			out.list = append(out.list, newProvider(p, filepath.Join(programs, p.Name)))
+			out.list = append(out.list, newProvider(p, filepath.Join(programs, p.Name), onRun))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("credential providers: %w", err)
 	}
+	out.hash = fmt.Sprintf("sha256:%x", hash.Sum(nil))
 	return out, nil
 }
 
@@ -80,23 +93,24 @@ func configFiles(path string) ([]string, error) {
 	return out, nil
 }
 
-func readConfig(file string) (*kubeletconfig.CredentialProviderConfig, error) {
+// readConfig returns a configuration, and its text.
+func readConfig(file string) (*kubeletconfig.CredentialProviderConfig, []byte, error) {
 	text, err := readBounded(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var c kubeletconfig.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	want := metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "CredentialProviderConfig"}
 	if c.TypeMeta != want {
-		return nil, fmt.Errorf("apiVersion and kind are %q, want %s %s", c.APIVersion+" "+c.Kind, want.APIVersion, want.Kind)
+		return nil, nil, fmt.Errorf("apiVersion and kind are %q, want %s %s", c.APIVersion+" "+c.Kind, want.APIVersion, want.Kind)
 	}
 	if len(c.Providers) == 0 {
-		return nil, errors.New("it names no providers")
+		return nil, nil, errors.New("it names no providers")
 	}
-	return &c, nil
+	return &c, text, nil
 }
 
 // check returns what is wrong with a provider.

@@ -35,10 +35,11 @@ type provider struct {
 	program string
 	timeout time.Duration // how long it may take to answer
 	answers *answers
+	onRun   func(plugin string, took time.Duration, err error) // may be nil
 }
 
-func newProvider(p kubeletconfig.CredentialProvider, program string) *provider {
-	return &provider{CredentialProvider: p, program: program, timeout: execTimeout, answers: newAnswers()}
+func newProvider(p kubeletconfig.CredentialProvider, program string, onRun func(plugin string, took time.Duration, err error)) *provider {
+	return &provider{CredentialProvider: p, program: program, timeout: execTimeout, answers: newAnswers(), onRun: onRun}
 }
 
 func (p *provider) isFor(repository string) bool {
@@ -62,7 +63,11 @@ func (p *provider) ask(ctx context.Context, repository string, id identity) (key
 
 // answer runs the plugin, and returns its answer with the cache key type and the expiry.
 func (p *provider) answer(ctx context.Context, repository string, id identity) answer {
+	began := time.Now()
 	r, err := p.exec(ctx, repository, id)
+	if p.onRun != nil {
+		p.onRun(p.Name, time.Since(began), err)
+	}
 	if err != nil {
 		return answer{err: err}
 	}

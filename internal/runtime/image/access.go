@@ -17,6 +17,19 @@ type Policy struct {
 	Allowed []string
 }
 
+// Verdict is the decision on whether a pod may use an image that is present. The words are those of the kubelet's metric.
+type Verdict string
+
+// The verdicts.
+const (
+	AllowedByPolicy  Verdict = "credentialPolicyAllowed"
+	AllowedByRecord  Verdict = "credentialRecordFound"
+	MustAuthenticate Verdict = "mustAuthenticate"
+)
+
+// Allows reports whether the pod may use the image.
+func (v Verdict) Allows() bool { return v == AllowedByPolicy || v == AllowedByRecord }
+
 // needsVerification reports whether a pod has to show credentials for an image.
 func (p Policy) needsVerification(repository string, pulledByUs bool) bool {
 	switch p.Verify {

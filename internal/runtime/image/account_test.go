@@ -145,7 +145,7 @@ func TestASlowLookAtCredentialsKeepsNoOtherWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r.Allows("localhost/app:1", "localhost/app", "ref", func() PodCredentials {
+	r.Check("localhost/app:1", "localhost/app", "ref", func() PodCredentials {
 		done := make(chan error, 1)
 		go func() { done <- r.Begin("localhost/other:1", "") }()
 		select {

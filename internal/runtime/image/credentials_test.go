@@ -182,7 +182,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	newer := keyring.Credential{Username: "alice", Password: "new", Secret: alice.Secret}
 	bob := keyring.Credential{Username: "bob", Secret: &keyring.Secret{Namespace: "n", Name: "other", UID: "v"}}
 	allows := func(r *Records, c ...keyring.Credential) bool {
-		return r.Allows(app, "localhost/app", "sha256:1", func() PodCredentials { return PodCredentials{List: c} })
+		return r.Check(app, "localhost/app", "sha256:1", func() PodCredentials { return PodCredentials{List: c} }).Allows()
 	}
 	r := open(t, dir)
 	if !allows(r) {
@@ -208,7 +208,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	if err := r.RecoverPulls(t.Context(), func(context.Context, string) (string, error) { return "sha256:2", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if r.Allows("localhost/other:1", "localhost/other", "sha256:2", func() PodCredentials { return PodCredentials{} }) {
+	if r.Check("localhost/other:1", "localhost/other", "sha256:2", func() PodCredentials { return PodCredentials{} }).Allows() {
 		t.Error("what came during a crash is for all")
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "pulling")); len(left) != 0 {

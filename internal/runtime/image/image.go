@@ -71,6 +71,10 @@ type Config struct {
 	Explain func(error) string
 	// Pulled is called after each pull, with the time that it took. It may be nil.
 	Pulled func(ctx context.Context, image string, took time.Duration, err error)
+	// Ensured is called after each Ensure: whether the image is present, and whether it has to be pulled; nil if that was not found
+	// out. Checked is called with the verdict of the Records. Both may be nil.
+	Ensured func(policy v1.PullPolicy, present, pull *bool)
+	Checked func(Verdict)
 	// PullProgress returns the bytes that the running pulls from a repository have received, and
 	// their total; a total of 0 is not known. Nil: the runtime does not report progress.
 	PullProgress func(ctx context.Context, repository string) (done, total int64)
@@ -142,6 +146,12 @@ func (m *Manager) Stop() { m.group.Stop() }
 // pull policy Always, there is a pull before every start of the container. So there is for
 // an image that is present, but that the pod has shown no credentials for yet.
 func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State {
+	var present, required *bool
+	defer func() {
+		if m.Ensured != nil {
+			m.Ensured(c.ImagePullPolicy, present, required)
+		}
+	}()
 	image, who := c.Image, waiter{p.UID, c.Name}
 	repository, err := keyring.Repository(image)
 	if err != nil {
@@ -154,14 +164,27 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	if err != nil {
 		return State{Reason: pod.ReasonImageInspectError, Message: m.Explain(err), Until: time.Now().Add(firstBackoff)}
 	}
+	present = new(ref != "")
 	found := sync.OnceValue(func() credentials { return m.credentialsOf(ctx, p, repository) })
-	allowed := ref != "" && (m.Records == nil ||
-		m.Records.Allows(image, repository, ref, func() PodCredentials { return found().PodCredentials }))
-	if allowed && c.ImagePullPolicy != v1.PullAlways {
+	allowed := ref != "" && m.allowed(image, repository, ref, func() PodCredentials { return found().PodCredentials })
+	required = new(!allowed || c.ImagePullPolicy == v1.PullAlways)
+	if !*required {
 		m.stopWaitingAll(who)
 		return State{Ref: ref}
 	}
 	return m.wait(p, c, pull{image: image, repository: repository, credentials: found(), pod: p}, ref)
+}
+
+// allowed tells whether a pod with these credentials may use an image that is present.
+func (m *Manager) allowed(image, repository, ref string, credentials func() PodCredentials) bool {
+	if m.Records == nil {
+		return true
+	}
+	verdict := m.Records.Check(image, repository, ref, credentials)
+	if m.Checked != nil {
+		m.Checked(verdict)
+	}
+	return verdict.Allows()
 }
 
 // wait is the part of Ensure for an image that has to be pulled first.

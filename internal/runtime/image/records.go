@@ -129,19 +129,40 @@ func (r *Records) touch(ref string) error {
 	return r.write(kubelet.ImagePulledRecord{ImageRef: ref})
 }
 
-// Allows reports whether a pod with these credentials may use an image that is present.
-func (r *Records) Allows(image, repository, ref string, credentials func() PodCredentials) bool {
+// Check decides whether a pod with these credentials may use an image that is present.
+func (r *Records) Check(image, repository, ref string, credentials func() PodCredentials) Verdict {
 	if r.policy.Verify == kubelet.NeverVerify {
-		return true
+		return AllowedByPolicy
 	}
 	r.mu.Lock()
 	record := r.read(ref)
 	pulled := record != nil || r.pulledUnrecorded(image, ref)
 	r.mu.Unlock() // to find out the credentials may take its time
-	if !r.policy.needsVerification(repository, pulled) || covers(record, repository, PodCredentials{}) {
-		return true
+	switch {
+	case !r.policy.needsVerification(repository, pulled):
+		return AllowedByPolicy
+	case covers(record, repository, PodCredentials{}), covers(record, repository, credentials()):
+		return AllowedByRecord
+	default:
+		return MustAuthenticate
 	}
-	return covers(record, repository, credentials())
+}
+
+// Counts returns how many images have a record, and how many pulls go on or are not on record yet.
+func (r *Records) Counts() (pulled, pulling int) {
+	count := func(dir string) (n int) {
+		entries, err := os.ReadDir(dir)
+		if err != nil { // it is made with the first record
+			return 0
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), unfinished) {
+				n++
+			}
+		}
+		return n
+	}
+	return count(r.pulled), count(r.pulling)
 }
 
 // pulledUnrecorded reports whether an image is the result of a pull that is not on record yet. The

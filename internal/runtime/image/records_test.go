@@ -65,7 +65,7 @@ func (b *book) expect(alice, all bool) {
 		show []keyring.Credential
 		want bool
 	}{{[]keyring.Credential{b.secret("alice")}, alice}, {nil, all}} {
-		if got := b.Allows(app, "localhost/app", b.has, func() PodCredentials { return PodCredentials{List: c.show} }); got != c.want {
+		if got := b.Check(app, "localhost/app", b.has, func() PodCredentials { return PodCredentials{List: c.show} }).Allows(); got != c.want {
 			b.t.Errorf("with %v it is %t, want %t", c.show, got, c.want)
 		}
 	}
@@ -73,6 +73,10 @@ func (b *book) expect(alice, all bool) {
 
 func (b *book) expectFiles(folder string, want int) {
 	b.t.Helper()
+	pulled, pulling := b.Counts()
+	if counted := map[string]int{"pulled": pulled, "pulling": pulling}[folder]; counted != want {
+		b.t.Errorf("%d files are counted in %s, want %d", counted, folder, want)
+	}
 	if left, err := os.ReadDir(filepath.Join(b.dir, folder)); err != nil || len(left) != want {
 		b.t.Errorf("%s has %v, %v", folder, left, err)
 	}
@@ -139,7 +143,7 @@ func TestAnImageThatIsNotOnRecordIsForNoPod(t *testing.T) {
 	// then no pod may use the image, by any of its names, also if another pull fails
 	b.expect(false, false)
 	other := func() bool {
-		return b.Allows("localhost/app@sha256:1", "localhost/app", "new", func() PodCredentials { return PodCredentials{} })
+		return b.Check("localhost/app@sha256:1", "localhost/app", "new", func() PodCredentials { return PodCredentials{} }).Allows()
 	}
 	if other() {
 		t.Error("it is for all by another name")
@@ -179,7 +183,7 @@ func TestBrokenFilesStopNoPod(t *testing.T) {
 		b.restart()
 		for range 3 {
 			b.expect(false, false)
-			if b.Allows("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }) {
+			if b.Check("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }).Allows() {
 				t.Error("a broken record lets everybody in")
 			}
 		}
@@ -195,7 +199,7 @@ func TestBrokenFilesStopNoPod(t *testing.T) {
 		b.expectFiles("pulling", 0)
 		before := b.log.Len()
 		b.restart()
-		if !b.Allows("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }) || b.log.Len() != before {
+		if !b.Check("localhost/other:1", "localhost/other", "other", func() PodCredentials { return PodCredentials{} }).Allows() || b.log.Len() != before {
 			t.Errorf("with %q the log is:\n%s", text, b.log)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"berth/internal/core/worker"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/probe"
+	"berth/internal/runtime/image"
 	"berth/internal/telemetry/metrics"
 	"berth/internal/telemetry/trace"
 	"berth/internal/telemetry/waterfall"
@@ -141,3 +142,14 @@ func (w *Recorder) Preempted(victims int) { w.Metrics.Preempted(victims) }
 
 // Orphaned counts a pod that no source has.
 func (w *Recorder) Orphaned() { w.Metrics.Orphaned() }
+
+// OrphansCleaned sets how many orphans are cleaned up.
+func (w *Recorder) OrphansCleaned(pods, failed int) { w.Metrics.OrphansCleaned(pods, failed) }
+
+// ImageEnsured is the hook of image.Config.
+func (w *Recorder) ImageEnsured(policy v1.PullPolicy, present, pull *bool) {
+	w.Metrics.ImageEnsured(string(policy), present, pull)
+}
+
+// ImageAccessChecked is the hook of image.Config.
+func (w *Recorder) ImageAccessChecked(v image.Verdict) { w.Metrics.ImageAccessChecked(string(v)) }

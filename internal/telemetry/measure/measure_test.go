@@ -18,6 +18,7 @@ import (
 	"berth/internal/core/worker"
 	"berth/internal/lib/pod"
 	"berth/internal/pods/probe"
+	"berth/internal/runtime/image"
 	"berth/internal/telemetry/metrics"
 	"berth/internal/telemetry/stats"
 	"berth/internal/telemetry/waterfall"
@@ -35,6 +36,7 @@ func (idle) Read(context.Context, stats.Scope) (*stats.Snapshot, error) {
 	return &stats.Snapshot{}, nil
 }
 func (idle) Claims(context.Context) []stats.Claim { return nil }
+func (idle) Logs(context.Context) []stats.Log     { return nil }
 
 // watcher returns one, and what its pages say.
 func watcher(t *testing.T) (*Recorder, func() string) {
@@ -182,6 +184,9 @@ func TestHooksAreCounted(t *testing.T) {
 		w.Rejected("OutOfcpu")
 		w.Preempted(1)
 		w.Orphaned()
+		w.OrphansCleaned(3, 1)
+		w.ImageEnsured(v1.PullNever, new(false), new(true))
+		w.ImageAccessChecked(image.MustAuthenticate)
 
 		lines(t, text(),
 			`kubelet_pod_worker_duration_seconds_sum{operation_type="sync"} 1`, `kubelet_pod_worker_duration_seconds_sum{operation_type="kill"} 1`,

@@ -50,6 +50,8 @@ func (w *Recorder) Phase(p *v1.Pod, phase, what string) func(error) {
 		switch {
 		case phase == waterfall.Sandbox:
 			w.Metrics.Sandbox(what, render.OwnUsers(p), now.Sub(began), err)
+		case phase == waterfall.Create:
+			w.countImageVolumes(p, container, err)
 		case phase == waterfall.Queue && err == nil:
 			w.Metrics.SlotAcquired(now.Sub(began))
 		}

@@ -27,3 +27,12 @@ func claimFamilies(claims []stats.Claim) []*dto.MetricFamily {
 	}
 	return listed(capacity, available, used, inodes, free, taken)
 }
+
+// logFamilies returns the size of the logs of each container.
+func logFamilies(logs []stats.Log) []*dto.MetricFamily {
+	used := gauge("kubelet_container_log_filesystem_used_bytes", "Bytes of the logs of a container.")
+	for _, l := range logs {
+		used.addIf(labelled("container", l.Container, "namespace", l.Namespace, "pod", l.Pod, "uid", string(l.UID)), l.Used, time.Time{})
+	}
+	return listed(used)
+}

@@ -31,6 +31,7 @@ type Metrics struct {
 	client   clientMetrics
 	probed   *probeMetrics
 	volumes  volumeMetrics
+	images   imageMetrics
 	node     nodeMetrics
 	health   healthMetrics
 	startup  startup
@@ -41,11 +42,11 @@ func New() (*Metrics, error) {
 	m := &Metrics{
 		main: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), checks: prometheus.NewRegistry(),
 		pods: newPodMetrics(), runtime: newRuntimeMetrics(), requests: newRequestMetrics(), client: newClientMetrics(),
-		probed: newProbeMetrics(), volumes: newVolumeMetrics(), node: newNodeMetrics(), health: newHealthMetrics(),
+		probed: newProbeMetrics(), volumes: newVolumeMetrics(), images: newImageMetrics(), node: newNodeMetrics(), health: newHealthMetrics(),
 		startup: startup{began: time.Now()},
 	}
 	all := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
-	for _, group := range [][]prometheus.Collector{m.pods.all(), m.runtime.all(), m.requests.all(), m.client.all(), m.volumes.all(), m.node.all()} {
+	for _, group := range [][]prometheus.Collector{m.pods.all(), m.runtime.all(), m.requests.all(), m.client.all(), m.volumes.all(), m.images.all(), m.node.all()} {
 		all = append(all, group...)
 	}
 	var err error

@@ -17,6 +17,7 @@ import (
 type Stats interface {
 	Read(ctx context.Context, scope stats.Scope) (*stats.Snapshot, error)
 	Claims(ctx context.Context) []stats.Claim
+	Logs(ctx context.Context) []stats.Log
 }
 
 // PagesConfig configures Pages.
@@ -36,6 +37,16 @@ type PagesConfig struct {
 	Volumes func() map[Volumes]int
 	// Certificates counts the certificates of pods. Nil: pods have none.
 	Certificates func() map[PodCertificates]int
+	// Booted is when the machine was started. Zero: that is not known.
+	Booted time.Time
+	// ImageRecords counts the records of images. Nil: they are not counted.
+	ImageRecords func() ImageRecords
+	// Features are the feature gates. Nil: they are not shown.
+	Features []Feature
+	// Plugins lists the sockets of plugins. Nil: they are not shown.
+	Plugins func() []Plugin
+	// ProtectedMemory returns the memory that is kept for pods. Nil: memory QoS is off.
+	ProtectedMemory func() ProtectedMemory
 	// ClientExpiry and ServerExpiry are until when our certificates are good. Nil, or
 	// a zero time: there is none.
 	ClientExpiry, ServerExpiry func() time.Time
@@ -61,7 +72,8 @@ func NewPages(c PagesConfig) (*Pages, error) {
 func (p *Pages) Main() http.Handler {
 	return page(func(ctx context.Context) ([]*dto.MetricFamily, error) {
 		families, err := p.main.Gather()
-		return append(families, claimFamilies(p.Stats.Claims(ctx))...), err
+		families = append(families, claimFamilies(p.Stats.Claims(ctx))...)
+		return append(families, logFamilies(p.Stats.Logs(ctx))...), err
 	})
 }
 

@@ -80,6 +80,10 @@ func (u usage) Claims(context.Context) []stats.Claim {
 	}}}
 }
 
+func (u usage) Logs(context.Context) []stats.Log {
+	return []stats.Log{{UID: "uid-0", Namespace: "shop", Pod: "web-0", Container: "app", Filesystem: stats.Filesystem{Used: new(uint64(100))}}}
+}
+
 // busy returns pages to which everything has happened once.
 func busy(t testing.TB, u usage) *Pages {
 	t.Helper()
@@ -119,6 +123,17 @@ func busy(t testing.TB, u usage) *Pages {
 	m.Relisted(now, time.Second, time.Minute)
 	m.RegistrationStarted(now)
 	m.Registered(now)
+	m.NodeReady(now.Add(time.Second))
+	m.ImageEnsured("IfNotPresent", new(true), nil)
+	m.ImageAccessChecked("mustAuthenticate")
+	m.CredentialPluginRan("ecr", time.Second, errors.New("no"))
+	m.CredentialPluginsConfigured("sha256:00")
+	m.ImageVolumes(2, 1, 1)
+	m.WebSocketRequested("exec")
+	m.VolumeReady("kubernetes.io/secret", time.Second)
+	m.VolumeMeasured("statfs", time.Second)
+	m.OrphansCleaned(2, 1)
+	m.SleepCutShort()
 	m.Checked("syncloop", nil)
 	m.Probed(Probe{UID: "uid-0", Namespace: "shop", Name: "web-0", Container: "app", Kind: "Liveness", Result: "successful", Took: time.Second})
 	client := m.ClientGo()
@@ -143,8 +158,13 @@ func busy(t testing.TB, u usage) *Pages {
 		Volumes: func() map[Volumes]int {
 			return map[Volumes]int{{"kubernetes.io/secret", true}: 1, {"kubernetes.io/secret", false}: 2}
 		},
-		Certificates: func() map[PodCertificates]int { return map[PodCertificates]int{{"example.com/signer", "fresh"}: 1} },
-		ClientExpiry: func() time.Time { return now.Add(time.Hour) }, ServerExpiry: func() time.Time { return now.Add(time.Hour) },
+		Certificates:    func() map[PodCertificates]int { return map[PodCertificates]int{{"example.com/signer", "fresh"}: 1} },
+		Booted:          now.Add(-time.Minute),
+		ImageRecords:    func() ImageRecords { return ImageRecords{Pulled: 3, Pulling: 1} },
+		Features:        []Feature{{Name: "MemoryQoS", Stage: "ALPHA", Enabled: true}, {Name: "KubeletPSI"}},
+		Plugins:         func() []Plugin { return []Plugin{{"/plugins/a.sock", true}, {"/plugins/b.sock", false}} },
+		ProtectedMemory: func() ProtectedMemory { return ProtectedMemory{Min: 1, Low: 2} },
+		ClientExpiry:    func() time.Time { return now.Add(time.Hour) }, ServerExpiry: func() time.Time { return now.Add(time.Hour) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +242,7 @@ func TestThePagesAreGood(t *testing.T) {
 var knownSins = map[string]bool{
 	"container_memory_cache": true, "container_memory_rss": true, "container_memory_swap": true, "container_memory_mapped_file": true,
 	"container_fs_inodes_total": true, "kubelet_preemptions": true, "kubelet_image_pull_duration_seconds": true,
-	"volume_manager_total_volumes": true, "container_memory_failcnt": true, "container_memory_kernel_usage": true, "container_ulimits_soft": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
+	"volume_manager_total_volumes": true, "plugin_manager_total_plugins": true, "kubelet_credential_provider_plugin_duration": true, "container_memory_failcnt": true, "container_memory_kernel_usage": true, "container_ulimits_soft": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
 }
 
 // describe is the type and the labels of a family, in which no line is twice.
@@ -277,6 +297,29 @@ func TestCadvisorLines(t *testing.T) {
 		if !strings.Contains(text, line) {
 			t.Errorf("there is no line %s in\n%s", line, text)
 		}
+	}
+}
+
+func TestLinesThatAreReadAtTheScrape(t *testing.T) {
+	text := scrape(t, busy(t, usage{}).Main())
+
+	for _, line := range []string{
+		`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="ifnotpresent",pull_required="unknown"} 1`,
+		`kubelet_container_log_filesystem_used_bytes{container="app",namespace="shop",pod="web-0",uid="uid-0"} 100`,
+		`kubernetes_feature_enabled{name="KubeletPSI",stage=""} 0`,
+		`plugin_manager_total_plugins{socket_path="/plugins/a.sock",state="actual_state_of_world"} 1`,
+		`plugin_manager_total_plugins{socket_path="/plugins/b.sock",state="desired_state_of_world"} 1`,
+		"kubelet_node_startup_post_registration_duration_seconds 1\n",
+		"kubelet_memory_qos_node_memory_low_bytes 2\n",
+		"kubelet_imagemanager_ondisk_pulledrecords 3\n",
+		"kubelet_orphan_pod_cleaned_volumes_errors 1\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("there is no line %s", line)
+		}
+	}
+	if strings.Contains(text, `socket_path="/plugins/b.sock",state="actual_state_of_world"`) {
+		t.Error("a plugin that is not registered counts as such")
 	}
 }
 

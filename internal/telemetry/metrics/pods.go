@@ -28,6 +28,7 @@ type podMetrics struct {
 	usernsPods, usernsPodsErrors            prometheus.Counter
 	restarted, rejections, preemptions      *prometheus.CounterVec
 	updates                                 *prometheus.CounterVec
+	shortSleeps                             prometheus.Counter
 }
 
 func newPodMetrics() podMetrics {
@@ -61,6 +62,7 @@ func newPodMetrics() podMetrics {
 		restarted:               counts("kubelet_restarted_pods_total", "Pods that came again under the UID that they had.", "static"),
 		rejections:              counts("kubelet_admission_rejections_total", "Pods that may not run here.", "reason"),
 		preemptions:             counts("kubelet_preemptions", "Pods that were ended because a critical one needed their room.", "preemption_signal"),
+		shortSleeps:             count("kubelet_sleep_action_terminated_early_total", "Sleep hooks that ended before their time."),
 		updates:                 counts("berth_updates_total", "Pods that a source sent changes of.", "source", "op"),
 	}
 }
@@ -70,7 +72,7 @@ func (p podMetrics) all() []prometheus.Collector {
 		p.startDuration, p.startSLI, p.workerStart, p.worker, p.sandbox, p.phase, p.pull, p.cgroups, p.statusSync, p.wait,
 		p.startedPods, p.startedPodsErrors, p.orphans, p.sandboxErrors, p.startedContainers, p.startedContainersErrors,
 		p.terminatedContainers, p.usernsPods, p.usernsPodsErrors, p.containers, p.startTotal,
-		p.restarted, p.rejections, p.preemptions, p.updates,
+		p.restarted, p.rejections, p.preemptions, p.updates, p.shortSleeps,
 	}
 }
 
@@ -178,6 +180,9 @@ func (m *Metrics) Rejected(reason string) { m.pods.rejections.WithLabelValues(re
 func (m *Metrics) Preempted(victims int) {
 	m.pods.preemptions.WithLabelValues("").Add(float64(victims))
 }
+
+// SleepCutShort counts a sleep hook that ended before its time.
+func (m *Metrics) SleepCutShort() { m.pods.shortSleeps.Inc() }
 
 func (m *Metrics) Orphaned() { m.pods.orphans.Inc() }
 

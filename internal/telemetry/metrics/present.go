@@ -79,6 +79,10 @@ func (p present) Collect(out chan<- prometheus.Metric) {
 	p.versions(emit)
 	p.volumes(emit)
 	p.certificates(emit)
+	p.imageRecords(emit)
+	p.features(emit)
+	p.plugins(emit)
+	p.protectedMemory(emit)
 	p.startup(emit)
 	p.times(emit)
 }

@@ -15,6 +15,7 @@ type requestMetrics struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inflight *prometheus.GaugeVec
+	streams  *prometheus.CounterVec
 }
 
 func newRequestMetrics() requestMetrics {
@@ -25,11 +26,17 @@ func newRequestMetrics() requestMetrics {
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kubelet_http_inflight_requests", Help: "Requests to the API of this node that are being answered.",
 		}, labels),
+		streams: counts("kubelet_websocket_streaming_requests_total", "Requests for exec, attach and port-forward over WebSocket.", "subresource"),
 	}
 }
 
 func (r requestMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{r.total, r.duration, r.inflight}
+	return []prometheus.Collector{r.total, r.duration, r.inflight, r.streams}
+}
+
+// WebSocketRequested counts a stream over WebSocket: exec, attach or portforward.
+func (m *Metrics) WebSocketRequested(subresource string) {
+	m.requests.streams.WithLabelValues(subresource).Inc()
 }
 
 // Request has the labels of a request. Path must be one of a few: the pattern that matched, and

@@ -9,20 +9,32 @@ import (
 
 // volumeMetrics are about the volumes of pods. The label migrated is true for volumes of kinds that are
 // translated to those of a CSI driver.
-type volumeMetrics struct{ operations, csi *prometheus.HistogramVec }
+type volumeMetrics struct {
+	operations, totals, csi, collections *prometheus.HistogramVec
+	orphans, orphanErrors                prometheus.Gauge
+}
 
 func newVolumeMetrics() volumeMetrics {
 	buckets := []float64{.01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
 	return volumeMetrics{
 		operations: histograms("storage_operation_duration_seconds", "Time to set up a volume.", buckets,
 			"operation_name", "volume_plugin", "status", "migrated"),
+		totals: histograms("volume_operation_total_seconds", "Time from when a pod was first seen until a volume of it was set up.", buckets,
+			"operation_name", "plugin_name"),
+		collections: histograms("kubelet_volume_metric_collection_duration_seconds", "Time to measure a volume, the logs of a container, or a file system.", prometheus.DefBuckets, "metric_source"),
+		orphans: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "kubelet_orphan_pod_cleaned_volumes", Help: "Pods that no source has, and whose files and volumes the last housekeeping removed.",
+		}),
+		orphanErrors: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "kubelet_orphan_pod_cleaned_volumes_errors", Help: "Those of them that are still there since the housekeeping before.",
+		}),
 		csi: histograms("csi_operations_seconds", "Time of calls to CSI drivers.", buckets,
 			"driver_name", "method_name", "grpc_status_code", "migrated"),
 	}
 }
 
 func (v volumeMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{v.operations, v.csi}
+	return []prometheus.Collector{v.operations, v.csi, v.totals, v.collections, v.orphans, v.orphanErrors}
 }
 
 // VolumeSetUp counts an attempt to set up a volume. The plugin is the kubelet's name for the
@@ -33,6 +45,24 @@ func (m *Metrics) VolumeSetUp(plugin string, migrated bool, took time.Duration, 
 		status = "fail-unknown"
 	}
 	m.volumes.operations.WithLabelValues("volume_mount", plugin, status, strconv.FormatBool(migrated)).Observe(took.Seconds())
+}
+
+// VolumeReady observes the time from when a pod was first seen until a volume of it was set up.
+func (m *Metrics) VolumeReady(plugin string, sinceSeen time.Duration) {
+	m.volumes.totals.WithLabelValues("overall_volume_mount", plugin).Observe(sinceSeen.Seconds())
+}
+
+// VolumeMeasured observes the measurement of a directory. The source is du for one whose files are counted, and statfs for one whose
+// file system was asked.
+func (m *Metrics) VolumeMeasured(source string, took time.Duration) {
+	m.volumes.collections.WithLabelValues(source).Observe(took.Seconds())
+}
+
+// OrphansCleaned sets the number of orphans that housekeeping cleans up, and of those among them that an earlier
+// housekeeping could not.
+func (m *Metrics) OrphansCleaned(pods, failed int) {
+	m.volumes.orphans.Set(float64(pods))
+	m.volumes.orphanErrors.Set(float64(failed))
 }
 
 // CSICalled observes a call to a CSI driver.

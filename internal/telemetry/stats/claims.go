@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"path/filepath"
 
 	"berth/internal/lib/pod"
 )
@@ -41,6 +42,35 @@ func (r *Reader) Claims(ctx context.Context) []Claim {
 		if f != nil {
 			claims[i].Filesystem = *f
 			out = append(out, claims[i])
+		}
+	}
+	return out
+}
+
+// Log is the size of the logs of a container.
+type Log struct {
+	UID                       pod.UID
+	Namespace, Pod, Container string
+	Filesystem
+}
+
+// Logs measures the logs of the containers that run, and nothing else.
+func (r *Reader) Logs(ctx context.Context) []Log {
+	var logs []Log
+	var places []place
+	for _, o := range r.Known() {
+		for _, c := range o.Containers {
+			if c.State == pod.ContainerRunning && c.LogPath != "" {
+				logs = append(logs, Log{UID: o.UID, Namespace: o.Namespace, Pod: o.Name, Container: c.Name})
+				places = append(places, place{filepath.Dir(c.LogPath), true})
+			}
+		}
+	}
+	var out []Log
+	for i, f := range r.files.measure(ctx, places) {
+		if f != nil {
+			logs[i].Filesystem = *f
+			out = append(out, logs[i])
 		}
 	}
 	return out

@@ -23,6 +23,20 @@ const (
 	maxCounting = 2 * time.Minute
 )
 
+// measurePlace measures a place and reports how long that took.
+func (c Config) measurePlace(ctx context.Context, p place) *Filesystem {
+	began := time.Now()
+	out := measurePlace(ctx, p)
+	if c.OnMeasured != nil {
+		source := "statfs"
+		if p.count {
+			source = "du"
+		}
+		c.OnMeasured(source, time.Since(began))
+	}
+	return out
+}
+
 // measurePlace measures a place. It returns nil if the place is gone, or has too many files.
 func measurePlace(ctx context.Context, p place) *Filesystem {
 	out := statfs(p.path)

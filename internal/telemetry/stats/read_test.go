@@ -150,6 +150,18 @@ func TestClaimsAreListedOnce(t *testing.T) {
 	}
 }
 
+func TestLogsOfRunningContainers(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, "web")
+	r := w.reader(t)
+
+	logs := r.Logs(t.Context())
+
+	if len(logs) != 1 || logs[0].UID != "uid-web" || logs[0].Namespace != "shop" || logs[0].Pod != "web" || logs[0].Container != "app" || *logs[0].Used < 5000 {
+		t.Errorf("got %+v", logs)
+	}
+}
+
 func TestAReadThatHangsDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given a file system that does not answer, and one that does,

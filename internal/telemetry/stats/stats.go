@@ -63,6 +63,10 @@ type Config struct {
 	// Volume is where a volume of a pod is, if it was set up.
 	Volume func(uid pod.UID, name string) (string, bool)
 
+	// OnMeasured is called after the measurement of a volume or file system: the source is du if its files were counted, else statfs.
+	// It may be nil.
+	OnMeasured func(source string, took time.Duration)
+
 	Counters Counters
 	Runtime  Runtime
 	RootDir  string // on the file system that pods share
@@ -131,9 +135,15 @@ func New(ctx context.Context, c Config) (*Reader, error) {
 	host := machine{proc: c.Proc, sys: "/sys"}
 	return &Reader{
 		Config: c, machine: host, group: group,
-		files: newMeter(group, measurePlace), runtime: newRuntimeUsage(group, c.Runtime, c.Log),
+		files: newMeter(group, c.measurePlace), runtime: newRuntimeUsage(group, c.Runtime, c.Log),
 		turn: make(chan struct{}, 1), rates: rates{}, topology: sync.OnceValue(host.topology),
 	}, nil
+}
+
+// Booted returns when the machine was started, or zero if the kernel does not say.
+func (r *Reader) Booted() time.Time {
+	_, booted := r.machine.cpu()
+	return booted
 }
 
 // Stop ends what is measured beside.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,12 +27,22 @@ import (
 
 func TestACommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	t.Parallel()
-	n := startNode(t)
+	var webSockets atomic.Int32
+	n := startNode(t, func(c *nodeapi.Config) {
+		c.OnWebSocket = func(subresource string) {
+			if subresource == "exec" {
+				webSockets.Add(1)
+			}
+		}
+	})
 	for name, e := range n.executors(t, "/exec/default/web/app?command=exit&output=1&error=1") {
 		var exit utilexec.CodeExitError
 		if err := e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard}); !errors.As(err, &exit) || exit.Code != 7 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if got := webSockets.Load(); got != 2 {
+		t.Errorf("%d streams count as WebSocket, want 2", got)
 	}
 	large := strings.Repeat("0123456789abcdef", 16<<10)
 	for _, path := range []string{"/exec/default/web/uid-1/app?command=cat&input=1&output=1", "/attach/default/web/app?stdin=true&stdout=true"} {
