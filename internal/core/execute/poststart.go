@@ -134,11 +134,15 @@ func (t *task) startedBefore() []started {
 // runPostStarts runs the due hooks of containers that were started, all at the same
 // time. A container whose hook fails is stopped; the next plan decides on its restart. The stop of
 // a pod does not wait for its hooks.
-func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []started) {
+//
+// It reports whether further containers may be started in this sync: not while a hook did not end, and not
+// after one that succeeded. The next sync shows its container as running and has it probed, and goes on.
+func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []started) (goOn bool) {
 	containers = slices.DeleteFunc(containers, func(c started) bool { return t.memory.postStarts[c.id] == nil })
 	if len(containers) == 0 {
-		return
+		return true
 	}
+	t.releaseSlot()
 	stand := make([]*postStart, len(containers)) // after this run; nil: the hook ended
 	errs := make([]error, len(containers))
 	var wg sync.WaitGroup
@@ -147,8 +151,9 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 		wg.Go(func() { stand[i], errs[i] = e.runPostStart(ctx, t, c, before) })
 	}
 	wg.Wait()
-	ended := false
+	ended, goOn := false, true
 	for i, c := range containers {
+		goOn = goOn && stand[i] == nil && errs[i] != nil
 		if stand[i] == nil {
 			delete(t.memory.postStarts, c.id)
 			ended = true
@@ -162,10 +167,11 @@ func (e *Executor) runPostStarts(ctx context.Context, t *task, containers []star
 		e.writePostStarts(t)
 		t.changedRuntime = true // containers that waited for the hook can be started
 	}
+	return goOn
 }
 
 // runPostStart runs one hook, or stops its container if it failed before. It returns the new state:
-// nil if the hook succeeded or the container was stopped. Otherwise the error says why not yet.
+// nil if the hook succeeded, or failed and the container was stopped. The error says why the hook did not succeed.
 func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now postStart) (*postStart, error) {
 	if now.failure == nil {
 		err := e.callPostStart(ctx, t.pod, c)
@@ -184,7 +190,7 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 	if err := e.Runtime.StopContainer(ctx, c.id, time.Duration(pod.Grace(t.pod))*time.Second); err != nil {
 		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
 	}
-	return nil, nil
+	return nil, now.failure
 }
 
 // callPostStart runs a hook. The sandbox may have been made in this sync: then no status has the

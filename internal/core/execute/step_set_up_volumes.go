@@ -35,23 +35,32 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 }
 
 // postponeContainers takes the actions on containers that lack a volume out of the plan, and tells
-// whether the rest of the plan may be carried out. A running container is not stopped for a
+// whether the rest of the plan may be carried out. If one of them has a postStart hook, the containers
+// after it wait, too. A running container is not stopped for a
 // successor that has to wait; nor is the sandbox of a running pod replaced before all of its
 // volumes are there.
 func (t *task) postponeContainers(failed volume.Errors) bool {
 	held, others, replaced := map[string]bool{}, false, false
+	hooked := "" // a container that lacks a volume, and has a postStart hook
 	for _, a := range t.plan.Actions {
 		switch a := a.(type) {
 		case plan.StopSandbox:
 			replaced = true
 		case plan.StartContainer:
 			unusable := failed.Unusable(pod.ContainerSpec(t.pod, a.Name))
-			if len(unusable) == 0 {
+			switch {
+			case len(unusable) > 0:
+				held[a.Name] = true
+				t.setWaiting(a.Name, pod.ReasonContainerCreating, unusable.Error())
+				if hooked == "" && postStartHook(t.pod, a.Name) != nil {
+					hooked = a.Name
+				}
+			case hooked != "":
+				held[a.Name] = true
+				t.setWaitingFor(a.Name, hooked)
+			default:
 				others = true
-				continue
 			}
-			held[a.Name] = true
-			t.setWaiting(a.Name, pod.ReasonContainerCreating, unusable.Error())
 		}
 	}
 	if len(held) == 0 {

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,21 +13,23 @@ import (
 	"berth/internal/telemetry/waterfall"
 )
 
-// startMissing makes the sandbox and starts the containers that the plan asks for, then
-// runs their postStart hooks, and those of containers of earlier syncs whose hooks did not
-// end. Images are asked for first, so that they are pulled while the pod waits for its slot;
+// startMissing makes the sandbox and starts the containers that the plan asks for, each with its
+// postStart hook; hooks of earlier syncs that did not end come first. Images are asked for before
+// all else, so that they are pulled while the pod waits for a hook or its slot;
 // a container whose image or another input is not there yet is started by a later sync. While a pod
 // has a slot it waits only for the runtime, and not longer than slowCallTimeout; the slot is given
 // back before any hook.
 func startMissing(e *Executor, ctx context.Context, t *task) error {
 	images := e.ensureImages(ctx, t)
+	t.postponeByImages(images)
+	if !e.runPostStarts(ctx, t, t.startedBefore()) {
+		return nil
+	}
 	handler, err := e.sandboxHandler(ctx, t)
 	if err != nil {
 		return err
 	}
-	started, err := e.makeStartCalls(ctx, t, handler, e.findInputs(ctx, t, images))
-	e.runPostStarts(ctx, t, append(t.startedBefore(), started...))
-	return err
+	return e.makeStartCalls(ctx, t, handler, e.findInputs(ctx, t, images))
 }
 
 // started is a container that was just started.
@@ -35,13 +38,13 @@ type started struct {
 	id   string
 }
 
-func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*containerInputs) ([]started, error) {
+func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, found map[string]*containerInputs) error {
 	if t.plan.FirstStart() && (makesSandbox(t.plan) || len(found) > 0) {
 		end := e.Reports.Telemetry.Phase(t.pod, waterfall.Queue, "")
 		release, err := e.Slots.Acquire(ctx, t.pod)
 		end(err)
 		if err != nil {
-			return nil, fmt.Errorf("wait for a start slot: %w", err)
+			return fmt.Errorf("wait for a start slot: %w", err)
 		}
 		t.releaseSlot = release
 		defer release()
@@ -51,16 +54,15 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 	unbroken := context.WithoutCancel(ctx)
 
 	in := sandboxOf(t)
-	var out []started
 	for _, a := range t.plan.Actions {
 		if err := ctx.Err(); err != nil {
-			return out, err // the pod or the agent is to be stopped: no further call is made
+			return err // the pod or the agent is to be stopped: no further call is made
 		}
 		switch a := a.(type) {
 		case plan.CreateSandbox:
 			id, err := e.createSandbox(unbroken, t, a, handler)
 			if err != nil {
-				return out, err
+				return err
 			}
 			in = sandbox{id: id, attempt: a}
 		case plan.StartContainer:
@@ -70,12 +72,17 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 			id, err := e.startContainer(unbroken, t, a, in, found[a.Name])
 			if err != nil {
 				t.failed = append(t.failed, fmt.Errorf("container %s: %w", a.Name, err))
+				if errors.Is(err, pod.ErrNoAnswer) && postStartHook(t.pod, a.Name) != nil {
+					return nil // it may run, and then its hook comes before the next container
+				}
 				continue
 			}
-			out = append(out, started{pod.ContainerSpec(t.pod, a.Name), id})
+			if !e.runPostStarts(ctx, t, []started{{pod.ContainerSpec(t.pod, a.Name), id}}) {
+				return nil
+			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // ensureImages returns, by container, the states of the images of containers that are to be

@@ -49,7 +49,7 @@ func (m *model) note() {
 }
 
 func (m *model) exited(c *pod.Container) {
-	if m.over() || m.old[c.ID] || isEphemeral(m.w.want, c.Name) {
+	if m.over() || m.old[c.ID] || pod.IsEphemeral(m.w.want, c.Name) {
 		return
 	}
 	spec := pod.ContainerSpec(m.w.want, c.Name)
@@ -243,7 +243,7 @@ func (j *checker) start(a StartContainer) error {
 			return fmt.Errorf("%s had that restart count", c.ID)
 		}
 	}
-	if isEphemeral(j.w.want, a.Name) {
+	if pod.IsEphemeral(j.w.want, a.Name) {
 		if j.lived[a.Name] {
 			return errors.New("it had its one life")
 		}

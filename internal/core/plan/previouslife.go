@@ -30,7 +30,7 @@ func MarkPreviousLife(want *v1.Pod, have pod.Observed, ids map[string]bool) pod.
 func runsInNewLife(want *v1.Pod, c *pod.Container) bool {
 	spec := pod.ContainerSpec(want, c.Name)
 	switch {
-	case spec == nil || c.MayRun() || isEphemeral(want, c.Name):
+	case spec == nil || c.MayRun() || pod.IsEphemeral(want, c.Name):
 		return false
 	case c.State == pod.ContainerCreated || pod.IsInit(want, c.Name):
 		return true

@@ -147,7 +147,7 @@ func (t *randomRun) collect() {
 		oldest[c.Name] = c.ID
 	}
 	c := t.pick(func(c *pod.Container) bool {
-		needed := t.model.over() || t.model.final[c.Name] || isEphemeral(t.want, c.Name) || t.model.restartingAll()
+		needed := t.model.over() || t.model.final[c.Name] || pod.IsEphemeral(t.want, c.Name) || t.model.restartingAll()
 		return c.State == pod.ContainerExited && oldest[c.Name] == c.ID && !needed
 	})
 	if c != nil {

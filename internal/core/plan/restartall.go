@@ -16,7 +16,7 @@ import (
 // next one if a container of that round has asked for a restart of all.
 func (v *view) findRound() {
 	for i := range v.have.Containers {
-		if c := &v.have.Containers[i]; !isEphemeral(v.want, c.Name) {
+		if c := &v.have.Containers[i]; !pod.IsEphemeral(v.want, c.Name) {
 			v.round = max(v.round, c.Round)
 		}
 	}
@@ -46,7 +46,7 @@ func (v *view) triggersRestartAll(c *pod.Container) bool {
 
 // outdated reports whether c has to be restarted with all others.
 func (v *view) outdated(c *pod.Container) bool {
-	return c.Round < v.round && !isEphemeral(v.want, c.Name)
+	return c.Round < v.round && !pod.IsEphemeral(v.want, c.Name)
 }
 
 // restartAllAt is when the back-off of the container that asked for a restart of all

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"berth/internal/lib/pod"
 )
 
@@ -63,10 +61,6 @@ func (v *view) stopUnwanted() []Action {
 		}
 	}
 	return out
-}
-
-func isEphemeral(p *v1.Pod, name string) bool {
-	return slices.ContainsFunc(p.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
 }
 
 // garbage removes dead containers but for the newest of each name, whose state and log users

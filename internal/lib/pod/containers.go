@@ -1,6 +1,10 @@
 package pod
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // ContainerSpec returns the spec of the container, init container or ephemeral container with
 // that name, or nil. Names are unique among all containers of a pod.
@@ -33,6 +37,11 @@ func EphemeralTarget(p *v1.Pod, name string) string {
 		}
 	}
 	return ""
+}
+
+// IsEphemeral reports whether a container of p is an ephemeral container.
+func IsEphemeral(p *v1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
 }
 
 // IsInit reports whether a container of p is an init container or a sidecar.

@@ -18,7 +18,7 @@ import (
 func TestPostStartHooks(t *testing.T) {
 	t.Parallel()
 	// given a pod whose hook fails, one whose hooks are answered by another container of it, one
-	// whose hook takes long, and one whose hook is not answered
+	// whose hook takes long, one whose hook is not answered, and one with a container after its hook
 	n := kit.NewNode(t)
 	n.Configure("crashLoopBackOff:\n  maxContainerRestartPeriod: 3s\n")
 	fails := kit.NewPod("fails", "activity", "app", "0s")
@@ -34,7 +34,10 @@ func TestPostStartHooks(t *testing.T) {
 	lonely.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
 	hangs := kit.NewPod("hangs", "activity", "app", "0s")
 	hangs.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: kit.ExecHook("hook", "hook", "1m", "0")}
-	n.Apply("pods.yaml", fails, works, lonely)
+	ordered := kit.NewPod("ordered", "activity", "app", "0s")
+	ordered.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: kit.ExecHook("hook", "hook", "1s", "0")}
+	ordered.Spec.Containers = append(ordered.Spec.Containers, kit.NewContainer("next", "activity", "next", "0s"))
+	n.Apply("pods.yaml", fails, works, lonely, ordered)
 	n.Apply("hangs.yaml", hangs)
 	n.Start()
 
@@ -81,7 +84,10 @@ func TestPostStartHooks(t *testing.T) {
 		t.Errorf("the event says %q", refused.Message)
 	}
 
-	// when the third is removed, then it does not wait for its hook
+	// and a hook holds up the next container
+	n.OpenActivityLogs(n.WaitRunning("ordered")["ordered"]).WaitInOrder("app start", "hook start", "hook end", "next start")
+
+	// when the one whose hook takes long is removed, then it does not wait for its hook
 	n.Wait("the hook that takes long", kit.StartTimeout, func() string {
 		links := n.LogLinks(n.Pod("hangs"))
 		if len(links) == 0 {
