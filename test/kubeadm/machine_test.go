@@ -6,17 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/test/lab/process"
+	"berth/test/leftovers"
 	"berth/test/netns"
 )
 
@@ -25,8 +24,6 @@ const (
 	// repository is where each machine finds the registry of the test.
 	repository = "localhost:5000"
 	uplink     = "eth0"
-	// killTimeout is how long the kernel may take to end all processes of a machine.
-	killTimeout = 30 * time.Second
 )
 
 // machine is a machine for one node, made of namespaces: see machine.sh. It ends with the process of the test,
@@ -61,7 +58,7 @@ func newMachine(t *testing.T, name string, number int) *machine {
 	m := &machine{
 		t: t, name: name, address: fmt.Sprintf("10.99.1.%d", number), podCIDR: fmt.Sprintf("10.244.%d.0/24", number), dir: t.TempDir(),
 	}
-	must(t, m.clear())
+	must(t, leftovers.Remove(m.id()))
 	var err error
 	m.network, err = netns.New(m.id())
 	must(t, err)
@@ -212,72 +209,9 @@ func (m *machine) remove() {
 		m.init.Kill()
 	}
 	m.network.Close()
-	if err := m.clear(); err != nil {
+	if err := leftovers.Remove(m.id()); err != nil {
 		m.t.Error(err)
 	}
-}
-
-// clear removes what a machine leaves when its processes are killed.
-func (m *machine) clear() error {
-	return errors.Join(m.clearNetwork(), m.clearCgroups())
-}
-
-func (m *machine) clearNetwork() error {
-	network, err := netns.Open(m.id())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(killTimeout); ; time.Sleep(50 * time.Millisecond) {
-		pids, err := network.Processes()
-		switch {
-		case err != nil:
-			return err
-		case len(pids) == 0:
-			return network.Remove()
-		case time.Now().After(deadline):
-			return fmt.Errorf("processes %v of machine %s are left", pids, m.name)
-		}
-	}
-}
-
-func (m *machine) clearCgroups() error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + m.id())
-	if err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(killTimeout); ; time.Sleep(50 * time.Millisecond) {
-		var left error
-		for _, root := range roots {
-			left = errors.Join(left, removeTree(root))
-		}
-		switch {
-		case left == nil:
-			return nil
-		case time.Now().After(deadline):
-			return fmt.Errorf("processes are left in cgroups of machine %s: %w", m.name, left)
-		}
-	}
-}
-
-// removeTree removes a cgroup and those below it, none of which has a process.
-func removeTree(root string) error {
-	var cgroups []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			cgroups = append(cgroups, path)
-		}
-		return err
-	})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	for _, cgroup := range slices.Backward(cgroups) {
-		err = errors.Join(err, os.Remove(cgroup))
-	}
-	return err
 }
 
 // run runs commands in a network namespace. None of them has an argument with a space.
