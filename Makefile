@@ -28,7 +28,7 @@ lint  := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) ":" } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) ":" } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: root build bin/images/hello.tar ## run the pods of examples/ in the foreground, as root (ROOT=/var/lib/berth)
@@ -204,12 +204,15 @@ kubernetes_programs := $(addprefix bin/cluster/,kube-apiserver kube-controller-m
 .PHONY: cluster-parts
 cluster-parts: bin/cluster/etcd $(kubernetes_programs) ## build etcd, the Kubernetes control plane, kubectl and kubeadm in bin/cluster
 
-# Both of these set a version: that of 'berth version', and that of the user agent in requests.
-$(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | setup
-	version=$$(go list -C $(kubernetes) -m -f '{{.Version}}' k8s.io/kubernetes); \
+# Sets the variable stamps to the linker's flags for the version of Kubernetes that a module pins: that of
+# 'kubectl version', and that of the user agent in requests.
+stamp = version=$$(go list -C $(1) -m -f '{{.Version}}' k8s.io/kubernetes); \
 	IFS=v. read -r _ major minor _ <<<"$$version"; \
 	stamps=; for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do \
-		stamps+=" -X $$package.gitVersion=$$version -X $$package.gitMajor=$$major -X $$package.gitMinor=$$minor"; done; \
+		stamps+=" -X $$package.gitVersion=$$version -X $$package.gitMajor=$$major -X $$package.gitMinor=$$minor"; done
+
+$(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | setup
+	$(call stamp,$(kubernetes)); \
 	CGO_ENABLED=0 go build -C $(kubernetes) $(flags) -ldflags "-s -w $$stamps" \
 		-o '$(CURDIR)/bin/cluster/' $(addprefix k8s.io/kubernetes/cmd/,$(notdir $(kubernetes_programs)))
 	@touch $(kubernetes_programs)
@@ -217,6 +220,30 @@ $(kubernetes_programs) &: $(kubernetes)/go.mod $(kubernetes)/go.sum Makefile | s
 bin/cluster/etcd: $(etcd)/go.mod $(etcd)/go.sum Makefile | setup
 	CGO_ENABLED=0 go build -C $(etcd) $(flags) -ldflags "-s -w" -o '$(CURDIR)/$@' go.etcd.io/etcd/server/v3
 	@touch $@
+
+# The node suite of Kubernetes with all that it needs, as pinned in test/conformance/suite.
+
+suite          := test/conformance/suite
+suite_programs := $(addprefix bin/conformance/,e2e_node.test ginkgo upstream/kubelet images/agnhost images/nonewprivs)
+
+.PHONY: conformance-parts
+conformance-parts: $(suite_programs) bin/conformance/images/utilities ## build upstream's suite, its images and its kubelet in bin/conformance
+	tools/setup.sh conformance
+
+$(suite_programs) &: $(suite)/go.mod $(suite)/go.sum Makefile | setup
+	mkdir -p bin/conformance/images
+	$(call stamp,$(suite)); export CGO_ENABLED=0; \
+	build() { go build -C $(suite) $(flags) -ldflags "-s -w $$stamps" -o "$(CURDIR)/bin/conformance/$$1" "$$2"; }; \
+	go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o '$(CURDIR)/bin/conformance/e2e_node.test' k8s.io/kubernetes/test/e2e_node; \
+	build ginkgo github.com/onsi/ginkgo/v2/ginkgo; \
+	build upstream/kubelet k8s.io/kubernetes/cmd/kubelet; \
+	build images/agnhost k8s.io/kubernetes/test/images/agnhost; \
+	build images/nonewprivs k8s.io/kubernetes/test/images/nonewprivs
+	install -m 644 -t bin/conformance/images "$$(go list -C $(suite) -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.{crt,key}
+	@touch $(suite_programs)
+
+bin/conformance/images/utilities: test/conformance/utilities/main.go | setup
+	CGO_ENABLED=0 go build -C test $(flags) -ldflags "-s -w" -o ../$@ ./conformance/utilities
 
 # The disk of a machine for tests.
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Makes sure that what berth is built and run with is there. Says nothing and
 # changes nothing if it is; otherwise installs the missing Debian packages.
-# With the word machine, also what emulates one for tests is needed.
+# With the word machine, also what emulates one for tests is needed; with the word conformance, what goes into the
+# images of upstream's suite.
 set -euo pipefail
 
 # Plain users often lack the folders that ip and iptables live in.
 PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-machine=${1:-}
+purpose=${1:-}
 
 fail() {
 	echo "setup: $*" >&2
@@ -27,6 +28,11 @@ has_header() {
 	echo "#include <$1>" | gcc -E -
 }
 
+# is_static PROGRAM: it needs no library, which an image would have to have.
+is_static() {
+	! readelf --program-headers "$(type -P "$1")" | grep -q INTERP
+}
+
 check() {
 	missing=()
 	need gcc type gcc
@@ -38,9 +44,15 @@ check() {
 	need mount type losetup
 	need e2fsprogs type mkfs.ext4
 	need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
-	[[ $machine == machine ]] || return 0
-	need qemu-system-x86 type qemu-system-x86_64
-	need debootstrap type debootstrap
+	case $purpose in
+	machine)
+		need qemu-system-x86 type qemu-system-x86_64
+		need debootstrap type debootstrap
+		;;
+	conformance)
+		need busybox-static is_static busybox
+		;;
+	esac
 }
 
 check
