@@ -93,6 +93,22 @@ test-machine: root setup build bin/machine/disk ## the tests on an emulated Debi
 test-kubeadm: root setup build cluster-parts bin/machine/disk ## kubeadm makes clusters of machines whose kubelet is berth, as root
 	go test -C test -tags real -count=1 -timeout 30m -v ./kubeadm
 
+# Upstream's own test of a kubelet. FOCUS and SKIP are regular expressions on the texts of specs, PROCS is how many
+# run at a time, KUBELET=upstream runs upstream's kubelet; with RECORD=1, what it passes becomes the yardstick.
+PROCS   ?= 8
+KUBELET ?= berth
+
+conformance_run = go build -C test $(flags) -o ../bin/conformance/run ./conformance && \
+	exec bin/conformance/run -kubelet '$(KUBELET)' -procs '$(PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(RECORD),-record)
+
+.PHONY: conformance
+conformance: root build conformance-parts ## upstream's node suite with berth as the kubelet, as root (FOCUS=, SKIP=, PROCS=8, KUBELET=upstream)
+	$(conformance_run)
+
+.PHONY: conformance-quick
+conformance-quick: root build conformance-parts ## a selection of that suite, in minutes
+	$(conformance_run) -selection test/conformance/quick.txt
+
 .PHONY: lint
 lint: ## check the code (.golangci.yml)
 	$(lint) run ./...
