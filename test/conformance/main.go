@@ -27,9 +27,6 @@ import (
 // specs are those that each kubelet has to pass, and that run beside others.
 const specs = "NodeConformance && !Serial && !Slow && !Flaky"
 
-// suiteTimeout ends a suite that hangs.
-const suiteTimeout = 3 * time.Hour
-
 // settings are what the command line says.
 type settings struct {
 	bin, source string
@@ -37,6 +34,7 @@ type settings struct {
 	focus, skip string
 	selection   string
 	procs       int
+	timeout     time.Duration
 	record      bool
 }
 
@@ -49,6 +47,7 @@ func main() {
 	flag.StringVar(&s.skip, "skip", "", "regular expression: leave out specs whose text matches")
 	flag.StringVar(&s.selection, "selection", "", "file with the texts of the specs to run, one in a line")
 	flag.IntVar(&s.procs, "procs", 8, "how many specs run at the same time")
+	flag.DurationVar(&s.timeout, "timeout", 3*time.Hour, "time after which the suite is ended; specs that run then fail, and the others are left out")
 	flag.BoolVar(&s.record, "record", false, "write the results into the yardstick; only for upstream's kubelet")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -122,7 +121,7 @@ func (s *settings) yardstick() string { return filepath.Join(s.source, "yardstic
 // ginkgoOptions choose the specs.
 func (s *settings) ginkgoOptions() ([]string, error) {
 	options := []string{
-		"--label-filter=" + specs, "--procs=" + strconv.Itoa(s.procs), "--timeout=" + suiteTimeout.String(), "--no-color", "--silence-skips",
+		"--label-filter=" + specs, "--procs=" + strconv.Itoa(s.procs), "--timeout=" + s.timeout.String(), "--no-color", "--silence-skips",
 	}
 	if s.focus != "" {
 		options = append(options, "--focus="+s.focus)
