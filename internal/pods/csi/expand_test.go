@@ -141,3 +141,14 @@ func TestAVolumeIsNotMountedBeforeItWasExpanded(t *testing.T) {
 	w.unmount(r)
 	w.nothingLeft()
 }
+
+func TestAVolumeIsStagedOnceWhileItIsExpanded(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.request("u-1", "d-1"), w.request("u-2", "d-1")
+	first.Expand = func(context.Context) error {
+		w.mount(second)
+		return nil
+	}
+	w.mount(first)
+	w.expect("stage d-1", "publish d-1", "publish d-1")
+}

@@ -282,7 +282,7 @@ func (j *job) checkVolumeLimit(others map[string]record) error {
 // that pod may be from before the driver staged volumes.
 func (j *job) isStaged(others map[string]record) (bool, error) {
 	for dir, r := range others {
-		if !r.Ready || r.Staging == "" {
+		if r.Staging == "" {
 			continue
 		}
 		if mounted, err := j.m.IsMount(r.target(dir)); err != nil || mounted {
