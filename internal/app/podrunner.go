@@ -75,6 +75,7 @@ func (c *podRunner) start(snapshots <-chan pod.Snapshot) {
 	}
 	if c.csiNode != nil {
 		c.group.Go("csi node", c.csiNode.Run)
+		c.group.Go("csi limits", c.csiNode.RunLimits)
 	}
 	c.events.start()
 }

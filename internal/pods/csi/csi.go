@@ -87,6 +87,10 @@ type Manager struct {
 	warned  map[string]bool               // directories whose record is unreadable or missing, and was logged
 	changed chan struct{}                 // capacity 1: a driver was registered or unregistered
 
+	exhausted map[string]time.Time // by driver: the last error of an attachment to a full node
+	toAsk     map[string]bool      // drivers whose limit has changed, according to such an error
+	limitsDue chan struct{}        // capacity 1: toAsk has a driver, or one was registered
+
 	// Replaced by tests that count reads.
 	readRecord func(dir string) (*record, error)
 	listDirs   func(dir string) ([]string, error)
@@ -122,6 +126,7 @@ func New(c Config) (*Manager, error) {
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
 		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, changed: make(chan struct{}, 1),
+		exhausted: map[string]time.Time{}, toAsk: map[string]bool{}, limitsDue: make(chan struct{}, 1),
 		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
 	m.reportInUse()

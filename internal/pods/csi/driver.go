@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"berth/internal/lib/pod"
+	"berth/internal/lib/run"
 )
 
 // driver is a registered driver with its connection.
@@ -99,11 +100,9 @@ func (d *driver) fetchInfo(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("NodeGetInfo: %w", withoutStatus(err))
 	}
-	if info.NodeId == "" {
-		return errors.New("NodeGetInfo: the driver has no name for this node")
+	if err := d.setInfo(info); err != nil {
+		return err
 	}
-	d.NodeID, d.MaxVolumes = info.NodeId, max(info.MaxVolumesPerNode, 0)
-	d.Topology = maps.Clone(info.GetAccessibleTopology().GetSegments())
 	can, err := d.client.NodeGetCapabilities(ctx, &spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return fmt.Errorf("NodeGetCapabilities: %w", withoutStatus(err))
@@ -126,6 +125,7 @@ func (m *Manager) addDriver(d *driver) []pod.UID {
 	pods := slices.Sorted(maps.Keys(m.waiting[d.Name]))
 	delete(m.waiting, d.Name)
 	m.signalChange()
+	run.Notify(m.limitsDue)
 	return pods
 }
 
@@ -136,6 +136,7 @@ func (m *Manager) Unregister(name string) {
 	if d := m.drivers[name]; d != nil {
 		_ = d.conn.Close() // calls that it still answers fail, and are made again
 		delete(m.drivers, name)
+		delete(m.exhausted, name)
 		m.gone[name] = true
 		m.signalChange()
 	}
@@ -143,10 +144,7 @@ func (m *Manager) Unregister(name string) {
 
 // signalChange wakes the Reporter. The lock is held.
 func (m *Manager) signalChange() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
+	run.Notify(m.changed)
 }
 
 // Drivers returns the registered drivers, sorted by name, and the names of unregistered ones.

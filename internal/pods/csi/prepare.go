@@ -27,6 +27,7 @@ type driverSpec struct {
 	modes           []storagev1.VolumeLifecycleMode
 	tokens          []storagev1.TokenRequest
 	tokensInSecrets bool // serviceAccountTokenInSecrets
+	limitChanges    bool // nodeAllocatableUpdatePeriodSeconds
 }
 
 // driverSpecOf returns the defaults for a driver without a CSIDriver object: persistent volumes that
@@ -50,6 +51,7 @@ func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
 	r.republish = ptr.Deref(s.RequiresRepublish, false)
 	r.tokensInSecrets = ptr.Deref(s.ServiceAccountTokenInSecrets, false)
 	r.tokens = s.TokenRequests
+	r.limitChanges = updatePeriodOf(s) > 0
 	return r
 }
 
@@ -115,7 +117,7 @@ func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 		return nil, nil
 	}
 	if err := j.m.markInUse(ctx, j.id, j.r.Pod.UID); err != nil {
-		return nil, err
+		return nil, j.notAttached(ctx, err)
 	}
 	a, err := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
 	switch {
@@ -128,10 +130,31 @@ func (j *job) attachment(ctx context.Context) (map[string]string, error) {
 	case a.Status.Attached:
 		return a.Status.AttachmentMetadata, nil
 	case a.Status.AttachError != nil:
-		return nil, &Waiting{"the volume to be attached to this node: " + a.Status.AttachError.Message}
+		return nil, j.attachFailed(a.Status.AttachError)
 	default:
 		return nil, &Waiting{"the volume to be attached to this node"}
 	}
+}
+
+// notAttached adds the reason of the attacher, if there is one, to the error of a volume that the
+// cluster has not attached.
+func (j *job) notAttached(ctx context.Context, err error) error {
+	var waiting *Waiting
+	if !errors.As(err, &waiting) {
+		return err
+	}
+	a, getErr := j.m.Objects.VolumeAttachment(ctx, j.r.Pod, attachmentName(j.id, j.m.NodeName))
+	if getErr != nil || a.Status.AttachError == nil {
+		return err
+	}
+	return j.attachFailed(a.Status.AttachError)
+}
+
+func (j *job) attachFailed(e *storagev1.VolumeError) error {
+	if j.spec.limitChanges {
+		j.m.noteExhausted(j.id.driver, e)
+	}
+	return &Waiting{"the volume to be attached to this node: " + e.Message}
 }
 
 // secret returns the content of a secret for a driver, or nil without a reference.

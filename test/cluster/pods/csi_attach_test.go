@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -122,4 +123,52 @@ func TestADiskIsNotDetachedWhileItIsMounted(t *testing.T) {
 		t.Errorf("it went before it was unstaged: %q", got)
 	}
 	awaitInUse(t, admin, "one")
+}
+
+// awaitLimit returns once the CSINode has a limit for the driver.
+func awaitLimit(t *testing.T, admin kubernetes.Interface, node string, want int32) {
+	t.Helper()
+	kit.Within(t, kit.WaitTimeout, func() error {
+		o, err := admin.StorageV1().CSINodes().Get(t.Context(), node, kit.GetOptions)
+		if err == nil && (len(o.Spec.Drivers) != 1 || o.Spec.Drivers[0].Allocatable == nil || *o.Spec.Drivers[0].Allocatable.Count != want) {
+			err = fmt.Errorf("the CSINode has %+v, want a limit of %d", o.Spec, want)
+		}
+		return err
+	})
+}
+
+func TestTheLimitOfADriverChanges(t *testing.T) {
+	t.Parallel()
+	plane := kit.NewPlane(t, control.ControllerManager)
+	admin := kit.Client(t, plane, control.Admin())
+	n := kit.JoinNode(t, plane, "one")
+	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{AttachRequired: new(true), NodeAllocatableUpdatePeriodSeconds: new(int64(10))})
+	driver := startDriver(t, n, diskDriver, "-max", "7")
+	awaitLimit(t, admin, "one", 7)
+	kit.Must(t, os.WriteFile(driver.in("max"), []byte("5"), 0o600))
+	awaitLimit(t, admin, "one", 5)
+
+	// With a long period, the driver is asked again when a volume does not fit any more.
+	o, err := admin.StorageV1().CSIDrivers().Get(t.Context(), diskDriver, kit.GetOptions)
+	kit.Must(t, err)
+	o.Spec.NodeAllocatableUpdatePeriodSeconds = new(int64(3600))
+	_, err = admin.StorageV1().CSIDrivers().Update(t.Context(), o, metav1.UpdateOptions{})
+	kit.Must(t, err)
+	kit.Must(t, os.WriteFile(driver.in("max"), []byte("4"), 0o600))
+	awaitLimit(t, admin, "one", 4) // the end of the last short period
+	kit.Must(t, os.WriteFile(driver.in("max"), []byte("3"), 0o600))
+	pods := kit.PodsIn(t, admin, "default")
+	pods.MustCreate(kit.OnNode(kit.WithVolume(kit.WorkloadPod("a", "sleep"), claimed(t, admin, "default", "one-too-many")), "one"))
+	kit.Within(t, kit.WaitTimeout, func() error {
+		list, err := admin.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			return fmt.Errorf("no volume is to be attached: %w", err)
+		}
+		a := &list.Items[0]
+		a.Status.AttachError = &storagev1.VolumeError{Time: metav1.Now(), Message: "no slot is free", ErrorCode: new(int32(codes.ResourceExhausted))}
+		_, err = admin.StorageV1().VolumeAttachments().UpdateStatus(t.Context(), a, metav1.UpdateOptions{})
+		return err
+	})
+	awaitLimit(t, admin, "one", 3)
+	pods.MustRemove("a")
 }
