@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"berth/internal/cluster/podcert"
+	"berth/internal/host/selinux"
 	"berth/internal/lib/run"
 	"berth/internal/pods/csi"
 	"berth/internal/pods/expansion"
@@ -118,7 +119,8 @@ func newVolumes(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
 		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
-		Warn: d.warn,
+		Warn: d.warn, SELinuxMount: d.config.Gates.Enabled("SELinuxMount"),
+		FileLabel: func(o v1.SELinuxOptions) (string, error) { return d.features.FileLabel(selinux.Label(o)) },
 	}
 	if d.cluster != nil {
 		expander, err := newExpander(group, d, loop, drivers)

@@ -42,7 +42,7 @@ const (
 var Effective = []string{
 	"CustomCPUCFSQuotaPeriod", "ExtendWebSocketsToKubelet", "GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "ImageMaximumGCAge",
 	"KubeletCrashLoopBackOffMax", "KubeletEnsureSecretPulledImages", "MemoryQoS", "NodeDeclaredFeatures", "NodeLogQuery", "NodeSwap",
-	"RestartAllContainersOnContainerExits", "RotateKubeletServerCertificate",
+	"RestartAllContainersOnContainerExits", "RotateKubeletServerCertificate", "SELinuxMount",
 }
 
 // Gates are the gates that were set. The others have their defaults.

@@ -28,6 +28,10 @@ type Label struct{ User, Role, Type, Level string }
 // would be "invalid argument".
 func (l Label) Check() error { return machine{"/"}.check(l) }
 
+// FileLabel returns the label of the files that a process with this label has, as a runtime labels them:
+// user and level are those of the process.
+func (l Label) FileLabel() (string, error) { return machine{"/"}.fileLabel(l) }
+
 // machine has its files below root.
 type machine struct{ root string }
 
@@ -57,6 +61,16 @@ func (m machine) check(l Label) error {
 		parts[i] = cmp.Or(asked, parts[i])
 	}
 	return m.checkLabel(strings.TrimRight(strings.Join(parts[:4], ":"), ":"))
+}
+
+func (m machine) fileLabel(l Label) (string, error) {
+	label, err := m.defaultLabel("file")
+	if err != nil {
+		return "", err
+	}
+	parts := append(strings.SplitN(label, ":", 4), "", "", "", "")
+	parts[0], parts[3] = cmp.Or(l.User, parts[0]), cmp.Or(l.Level, parts[3])
+	return strings.TrimRight(strings.Join(parts[:4], ":"), ":"), nil
 }
 
 // defaultLabel returns the default label of a process or file of a container. The file of container tools takes

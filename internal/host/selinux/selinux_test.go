@@ -79,3 +79,22 @@ func TestALabelIsMadeOfWhatIsAskedForAndWhatIsUsual(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestFilesHaveTheUserAndTheLevelOfTheirProcess(t *testing.T) {
+	for want, test := range map[string]struct {
+		usual string
+		asked Label
+	}{
+		"u:object_r:container_file_t:s0:c1,c2": {"u:object_r:container_file_t:s0", Label{Role: "r", Type: "mine_t", Level: "s0:c1,c2"}},
+		"me:object_r:container_file_t:s0":      {"u:object_r:container_file_t:s0", Label{User: "me"}},
+		"u:object_r:container_file_t":          {"u:object_r:container_file_t", Label{Type: "mine_t"}},
+	} {
+		m := machineWith(t, map[string]string{"usr/share/containers/selinux/contexts": "file = \"" + test.usual + "\"\n"})
+		if got, err := m.fileLabel(test.asked); err != nil || got != want {
+			t.Errorf("got %s, want %s: %v", got, want, err)
+		}
+	}
+	if _, err := machineWith(t, nil).fileLabel(Label{}); err == nil {
+		t.Error("a label on a machine that has none")
+	}
+}

@@ -35,6 +35,9 @@ type Request struct {
 	Group int // fsGroup, or -1
 	// ApplyFSGroup gives the files of a directory to the group.
 	ApplyFSGroup func(dir string) error
+	// SELinuxLabel returns the label for the mount option context, if the driver has seLinuxMount; "": none. It
+	// may be nil.
+	SELinuxLabel func() (string, error)
 	// Size is that of the claim of a persistent volume, in bytes; 0: it is not known.
 	Size int64
 	// Expand is called when the volume has been published. If it fails, the volume is not mounted yet, and
@@ -63,6 +66,8 @@ type Mounted struct {
 	Path string
 	// RepublishAt is when to call Mount again (requiresRepublish); zero: never.
 	RepublishAt time.Time
+	// Labelled says that the volume is mounted with a SELinux label, and its files can't get another one.
+	Labelled bool
 }
 
 // republishInterval is the time between two calls of NodePublishVolume for a driver with
@@ -77,12 +82,15 @@ func (m *Manager) Mount(ctx context.Context, r Request) (Mounted, error) {
 		return Mounted{}, err
 	}
 	have := Mounted{Path: m.target(&r)}
+	if known != nil {
+		have.Labelled = known.SELinuxLabel != ""
+	}
 	if known != nil && !known.Republish {
 		return have, nil
 	}
 	have.RepublishAt, err = m.mount(ctx, &r, known != nil)
 	if err == nil && known == nil {
-		err = m.finish(ctx, &r)
+		have.Labelled, err = m.finish(ctx, &r)
 	}
 	if err != nil && known == nil {
 		return Mounted{}, err
@@ -118,12 +126,12 @@ func (m *Manager) mount(ctx context.Context, r *Request, published bool) (again 
 	return j.republishAt(), err
 }
 
-// finish expands a volume that was published, and then records that containers may use it. The volume
-// is not locked: Expand calls the driver, too.
-func (m *Manager) finish(ctx context.Context, r *Request) error {
+// finish expands a volume that was published, and then records that containers may use it. It tells
+// whether the volume is mounted with a SELinux label. The volume is not locked: Expand calls the driver, too.
+func (m *Manager) finish(ctx context.Context, r *Request) (labelled bool, err error) {
 	if r.Expand != nil {
 		if err := r.Expand(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	// An expansion may take longer than the caller waits.
@@ -131,21 +139,21 @@ func (m *Manager) finish(ctx context.Context, r *Request) error {
 	defer cancel()
 	release, err := m.lockVolume(ctx, r.id())
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer release()
 	rec, ok := m.index.recordIn(r.Dir)
 	if !ok {
-		return fmt.Errorf("%s was unmounted meanwhile", r.id())
+		return false, fmt.Errorf("%s was unmounted meanwhile", r.id())
 	}
 	rec.Ready = true
 	if err := m.save(r.Dir, rec); err != nil {
-		return err
+		return false, err
 	}
 	if m.wasWarned(r.Dir) { // it has a readable record again
 		m.reportInUse()
 	}
-	return nil
+	return rec.SELinuxLabel != "", nil
 }
 
 // republishAt returns when to republish the volume; zero: never.
@@ -193,11 +201,12 @@ type job struct {
 	publishSecrets map[string]string
 	capability     *spec.VolumeCapability
 	tokensUntil    time.Time
+	seLinuxLabel   string // of the mount; "": none
 }
 
 // stageAndPublish writes the record, and then stages and publishes the volume and gives it its fsGroup.
 func (j *job) stageAndPublish(ctx context.Context) error {
-	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish}
+	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish, SELinuxLabel: j.seLinuxLabel}
 	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		rec.Staging = j.m.staging(j.r)
 	}
@@ -257,6 +266,9 @@ func (j *job) reserve(rec *record) (others map[string]record, err error) {
 	}
 	others = j.m.index.others(j.id, j.r.Dir)
 	if err := j.checkVolumeLimit(others); err != nil {
+		return nil, err
+	}
+	if err := j.checkLabel(others); err != nil {
 		return nil, err
 	}
 	if rec.Size = largest(others); rec.Size == 0 {

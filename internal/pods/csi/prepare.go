@@ -28,6 +28,7 @@ type driverSpec struct {
 	tokens          []storagev1.TokenRequest
 	tokensInSecrets bool // serviceAccountTokenInSecrets
 	limitChanges    bool // nodeAllocatableUpdatePeriodSeconds
+	seLinuxMount    bool
 }
 
 // driverSpecOf returns the defaults for a driver without a CSIDriver object: persistent volumes that
@@ -52,6 +53,7 @@ func driverSpecOf(d *storagev1.CSIDriver) driverSpec {
 	r.tokensInSecrets = ptr.Deref(s.ServiceAccountTokenInSecrets, false)
 	r.tokens = s.TokenRequests
 	r.limitChanges = updatePeriodOf(s) > 0
+	r.seLinuxMount = ptr.Deref(s.SELinuxMount, false)
 	return r
 }
 
@@ -83,6 +85,11 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 	}
 	if err := j.addTokens(ctx); err != nil {
 		return nil, err
+	}
+	if j.spec.seLinuxMount && r.SELinuxLabel != nil && !r.Block {
+		if j.seLinuxLabel, err = r.SELinuxLabel(); err != nil {
+			return nil, err
+		}
 	}
 	j.capability = j.capabilityOf()
 	return j, nil
@@ -253,12 +260,31 @@ func (j *job) capabilityOf() *spec.VolumeCapability {
 		out.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		return out
 	}
-	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.r.MountOptions}
+	mount := &spec.VolumeCapability_MountVolume{FsType: j.r.FSType, MountFlags: j.mountFlags()}
 	if j.driverAppliesFSGroup() {
 		mount.VolumeMountGroup = strconv.Itoa(j.r.Group)
 	}
 	out.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
 	return out
+}
+
+// mountFlags returns the mount options, with that for the SELinux label. A label may have commas.
+func (j *job) mountFlags() []string {
+	if j.seLinuxLabel == "" {
+		return j.r.MountOptions
+	}
+	return append(slices.Clone(j.r.MountOptions), fmt.Sprintf("context=%q", j.seLinuxLabel))
+}
+
+// checkLabel returns an error if another pod has the volume mounted with another SELinux label. The pod
+// waits until that one has released it.
+func (j *job) checkLabel(others map[string]record) error {
+	for _, r := range others {
+		if r.SELinuxLabel != j.seLinuxLabel {
+			return &Waiting{fmt.Sprintf("another pod to release the volume: it is mounted with SELinux label %q, and this pod needs %q", r.SELinuxLabel, j.seLinuxLabel)}
+		}
+	}
+	return nil
 }
 
 // accessMode returns the CSI access mode for the first of the modes. exact: the driver distinguishes

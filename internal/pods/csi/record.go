@@ -36,6 +36,8 @@ type record struct {
 	Ready bool `json:"ready"`
 	// Size is the size that the volume is known to have on this machine, in bytes; 0: it is not known.
 	Size int64 `json:"sizeBytes,omitempty"`
+	// SELinuxLabel is the label of the mount option context, or "".
+	SELinuxLabel string `json:"seLinuxMountContext,omitempty"`
 	// Republish says that the driver has requiresRepublish.
 	Republish bool `json:"requiresRepublish,omitempty"`
 }

@@ -20,13 +20,16 @@ func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 // setupEphemeral sets up the claim that the cluster has made for this pod. A claim of the same name
 // that does not belong to the pod is refused.
 func setupEphemeral(ctx context.Context, j *job, v *v1.Volume) (place, error) {
-	return j.claimed(ctx, v, j.pod.Name+"-"+v.Name, false, func(c *v1.PersistentVolumeClaim) error {
+	return j.claimed(ctx, v, ephemeralClaim(j.pod, v.Name), false, func(c *v1.PersistentVolumeClaim) error {
 		if !metav1.IsControlledBy(c, j.pod) {
 			return fmt.Errorf("persistentvolumeclaim %q was not made for this pod: it belongs to another object; rename the pod or the volume", c.Name)
 		}
 		return nil
 	})
 }
+
+// ephemeralClaim returns the name of the claim that the cluster makes for a volume of a pod.
+func ephemeralClaim(p *v1.Pod, volume string) string { return p.Name + "-" + volume }
 
 func anyOwner(*v1.PersistentVolumeClaim) error { return nil }
 

@@ -46,7 +46,7 @@ func persistentCSI(ctx context.Context, j *job, _ string, pv *v1.PersistentVolum
 		Name: pv.Name, Driver: s.Driver, Handle: s.VolumeHandle, Attributes: s.VolumeAttributes, FSType: s.FSType,
 		MountOptions: pv.Spec.MountOptions, AccessModes: pv.Spec.AccessModes, ReadOnly: readOnly || s.ReadOnly, Block: isBlock(pv),
 		StageSecret: s.NodeStageSecretRef, PublishSecret: s.NodePublishSecretRef, Migrated: isMigrated(pv),
-		Size: j.claimSize(), Expand: j.expandAtMount(pv, readOnly),
+		Size: j.claimSize(), Expand: j.expandAtMount(pv, readOnly), SELinuxLabel: j.seLinuxLabel(pv),
 	})
 	if j.claim != nil && j.expands() {
 		at.grows = pv
@@ -73,7 +73,7 @@ func (j *job) csi(ctx context.Context, r csi.Request) (place, error) {
 		return place{}, err
 	}
 	j.renew(mounted.RepublishAt)
-	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, relabel: !r.ReadOnly, block: r.Block, republish: !mounted.RepublishAt.IsZero()}, err
+	return place{path: mounted.Path, dir: r.Dir, readOnly: r.ReadOnly, relabel: !r.ReadOnly && !mounted.Labelled, block: r.Block, republish: !mounted.RepublishAt.IsZero()}, err
 }
 
 // unmountCSI lets the CSI drivers unpublish the volumes of a pod. Only they know what they mounted

@@ -88,6 +88,7 @@ type fakeCSI struct {
 	again    time.Time
 	fails    error
 	keeps    bool // what fails is there nevertheless
+	labels   bool // volumes are mounted with SELinux labels
 }
 
 func (f *fakeCSI) Mount(ctx context.Context, r csi.Request) (csi.Mounted, error) {
@@ -108,7 +109,7 @@ func (f *fakeCSI) Mount(ctx context.Context, r csi.Request) (csi.Mounted, error)
 			return csi.Mounted{}, err
 		}
 	}
-	return csi.Mounted{Path: path, RepublishAt: f.again}, nil
+	return csi.Mounted{Path: path, RepublishAt: f.again, Labelled: f.labels && r.SELinuxLabel != nil}, nil
 }
 
 func (f *fakeCSI) Unmount(_ context.Context, uid pod.UID, dir string, _ func(string)) error {

@@ -104,6 +104,12 @@ type Config struct {
 	// read-only.
 	RecursiveReadOnly func(*v1.Pod) bool
 
+	// FileLabel returns the SELinux label of the files of a process with such options, or "" if the machine
+	// has none. It may be nil.
+	FileLabel func(v1.SELinuxOptions) (string, error)
+	// SELinuxMount says that volumes of all access modes are mounted with a label (feature gate).
+	SELinuxMount bool
+
 	// Enqueue asks for a sync of a pod that does not have to wait for a volume any more.
 	Enqueue func(context.Context, pod.UID)
 	// Warn records a warning event of a pod.

@@ -127,13 +127,24 @@ func (f *Features) StrictGroups() bool {
 // CheckLabel returns an error if the loaded policy does not know a SELinux label. Where containers get no labels, no
 // label is refused: the pods that ask for one run without it, as with the kubelet.
 func (f *Features) CheckLabel(asked selinux.Label) error {
-	f.mu.Lock()
-	labels := f.labels
-	f.mu.Unlock()
-	if !labels {
+	if !f.labeling() {
 		return nil
 	}
 	return asked.Check()
+}
+
+// FileLabel returns the label of the files of a pod that asks for a SELinux label, or "" where containers get no labels.
+func (f *Features) FileLabel(asked selinux.Label) (string, error) {
+	if !f.labeling() {
+		return "", nil
+	}
+	return asked.FileLabel()
+}
+
+func (f *Features) labeling() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.labels
 }
 
 // labelsContainers reports whether containers get SELinux labels. The runtime is asked, too: the bundled one
