@@ -21,7 +21,7 @@ func checkVolumes(p *v1.Pod, n Node) *Rejection {
 		var why string
 		switch {
 		case !n.InCluster && volumekind.Of(&v.VolumeSource) == "":
-			why = volumekind.Refusal(&v.VolumeSource)
+			why = volumekind.StandaloneRefusal(&v.VolumeSource)
 		case (!n.InCluster || pod.IsStatic(p)) && hasCertificate(v.Projected):
 			why = "a podCertificate is for pods of a cluster: take the key and the certificate from a secret"
 		default:

@@ -16,7 +16,7 @@ func withVolume(source v1.VolumeSource) *v1.Pod {
 
 func TestVolumesThatAreNotSupported(t *testing.T) {
 	p := withVolume(v1.VolumeSource{CephFS: &v1.CephFSVolumeSource{}})
-	want := Rejection{pod.ReasonFeatureUnsupported, `volume "disk": cephfs is not supported: use a PersistentVolume of the CSI driver cephfs.csi.ceph.com`}
+	want := Rejection{pod.ReasonFeatureUnsupported, `volume "disk": cephfs is not supported: mount the storage on this machine, and use a hostPath or a PersistentVolume of kind local`}
 	if got := Check(p, nil, Node{}); got == nil || *got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -7,6 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// gitRepo is the only kind among the refused ones that is not a storage system.
+const gitRepo Kind = "gitRepo"
+
 // instead says what to use in place of each kind that berth does not set up. Kubernetes itself has
 // dropped all of them but iscsi, fc and flexVolume, which CSI drivers have taken over as well.
 var instead = map[Kind]string{
@@ -21,7 +24,7 @@ var instead = map[Kind]string{
 	"photonPersistentDisk": "use a PersistentVolume of the CSI driver csi.vsphere.vmware.com",
 	"scaleIO":              "use a PersistentVolume of the CSI driver csi-vxflexos.dellemc.com",
 	"storageos":            "use a PersistentVolume of another CSI driver",
-	"gitRepo":              "use an emptyDir and an init container that clones the repository into it",
+	gitRepo:                "use an emptyDir and an init container that clones the repository into it",
 }
 
 // Refusal returns why a volume of a pod can't be set up, and what to use instead. It is empty for a
@@ -31,6 +34,16 @@ func Refusal(s *v1.VolumeSource) string {
 		return ""
 	}
 	return refusal(fieldSet(reflect.ValueOf(s).Elem()), List(All()))
+}
+
+// StandaloneRefusal is Refusal for a machine without a cluster, on which CSI drivers have no persistent
+// volumes.
+func StandaloneRefusal(s *v1.VolumeSource) string {
+	k := fieldSet(reflect.ValueOf(s).Elem())
+	if _, refused := instead[k]; !refused || k == gitRepo {
+		return Refusal(s)
+	}
+	return string(k) + " is not supported: mount the storage on this machine, and use a hostPath or a PersistentVolume of kind local"
 }
 
 // PersistentRefusal returns why a persistent volume can't be set up if its kind is none of the supported

@@ -46,6 +46,13 @@ func TestKindsThatAreNotSupported(t *testing.T) {
 		if got, want := Refusal(s), string(k)+" is not supported: "+advice; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+		// Without a cluster there are no persistent volumes of CSI drivers.
+		if got := StandaloneRefusal(s); !strings.HasPrefix(got, string(k)+" is not supported: ") || strings.Contains(got, "CSI") {
+			t.Errorf("without a cluster: %q", got)
+		}
+	}
+	if got := StandaloneRefusal(&v1.VolumeSource{}) + StandaloneRefusal(&v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}); got != Refusal(&v1.VolumeSource{}) {
+		t.Error(got)
 	}
 	if got := Refusal(&v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}); got != "" {
 		t.Errorf("nfs is refused: %s", got)

@@ -38,7 +38,8 @@ Made from the tables of the code by ` + "`make docs`" + `.
 
 Each kind of volume that the API of Kubernetes 1.36 has is set up, is translated to a volume of the CSI driver that has taken
 over the kind (CSI migration), or is refused with a message that says what to use instead. In a cluster, a pod with a
-refused volume waits, with the event ` + "`FailedMount`" + `; without one, it is rejected, and ` + "`berth validate`" + ` says so.
+refused volume waits, with the event ` + "`FailedMount`" + `; without one, it is rejected, and ` + "`berth validate`" + ` says so: storage is to be
+mounted on the machine there, for a hostPath or a PersistentVolume of kind local.
 
 The sources of a projected volume may be secret, configMap, downwardAPI, and for pods of a cluster serviceAccountToken,
 clusterTrustBundle and podCertificate.
