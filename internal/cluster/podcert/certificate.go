@@ -83,6 +83,12 @@ func (c *certificate) needsRequest(now time.Time) bool {
 	return c.refusal == nil && c.request == nil && !now.Before(c.retryAt) && (c.held == nil || !now.Before(c.held.refreshAt))
 }
 
+// awaitsFirst tells whether the API server has accepted the first request for the certificate, and it is
+// undecided.
+func (c *certificate) awaitsFirst() bool {
+	return c.held == nil && c.request != nil && !c.request.created.IsZero()
+}
+
 // fail records that a request came to nothing.
 func (c *certificate) fail(err error, now time.Time) {
 	c.failures++

@@ -204,12 +204,18 @@ func (m *Manager) endRequest(c *certificate) {
 	c.request = nil
 }
 
-// awaitSigner waits for the first certificate of a source, for a moment.
+// awaitSigner waits for the first certificate of a source, for a moment. It does not wait if another
+// source of the pod was waited for in vain: a sync has to end.
 func (m *Manager) awaitSigner(ctx context.Context, c *certificate) {
 	m.mu.Lock()
-	r, first := c.request, c.held == nil
+	r, wait := c.request, c.awaitsFirst()
+	for of, other := range m.certificates {
+		if of.pod == c.of.pod && other.awaitsFirst() && time.Since(other.request.created) >= signerTimeout {
+			wait = false
+		}
+	}
 	m.mu.Unlock()
-	if r == nil || !first || r.created.IsZero() || time.Since(r.created) >= signerTimeout {
+	if !wait {
 		return
 	}
 	select {

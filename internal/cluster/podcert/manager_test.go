@@ -66,6 +66,22 @@ func TestACertificateIsRequestedAndIssued(t *testing.T) {
 	})
 }
 
+// However many sources a pod has, its sync is held up for a moment only.
+func TestSignersOfSeveralSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t)
+		began := time.Now()
+		for i := range 10 {
+			if _, _, _, err := n.Certificate(t.Context(), testPod(), "vol", i, projection(), nothingStored); err == nil {
+				t.Fatal("there is no signer")
+			}
+		}
+		if took := time.Since(began); took != signerTimeout || n.count() != 10 {
+			t.Error("it took", took, n.count())
+		}
+	})
+}
+
 // A quick signer does not make the pod wait for another sync.
 func TestAQuickSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
