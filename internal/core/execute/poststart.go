@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -187,7 +186,9 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 		e.Reports.Events.RecordContainer(t.pod, c.spec.Name, v1.EventTypeWarning, event.FailedPostStartHook, "PostStartHook failed: "+err.Error())
 		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "reason", "its postStart hook failed", "err", err)
 	}
-	if err := e.Runtime.StopContainer(ctx, c.id, time.Duration(pod.Grace(t.pod))*time.Second); err != nil {
+	deadline := deadlineIn(pod.Grace(t.pod))
+	e.preStop(ctx, t, pod.Container{ID: c.id, Name: c.spec.Name, State: pod.ContainerRunning}, deadline)
+	if err := e.stopContainer(ctx, c.id, deadline); err != nil {
 		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
 	}
 	return nil, now.failure

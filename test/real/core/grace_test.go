@@ -35,9 +35,10 @@ func TestGracePeriod(t *testing.T) {
 		one("stubborn", 3, "", "cling", "app"),
 		one("shared", 4, "2s", "cling", "app"),
 		one("endless", 2, "1m", "cling", "app"),
+		one("spent", 2, "1m", "activity", "app", "0s"),
 	)
 	n.Start()
-	pods := n.WaitRunning("polite", "stubborn", "shared", "endless", "slept", "signalled")
+	pods := n.WaitRunning("polite", "stubborn", "shared", "endless", "spent", "slept", "signalled")
 	logs := map[string]*kit.ActivityLogs{}
 	for name, p := range pods {
 		logs[name] = n.OpenActivityLogs(p)
@@ -108,8 +109,13 @@ func TestGracePeriod(t *testing.T) {
 	shared.MustBeInOrder("hook start", "hook end", "app term")
 	killed("shared", shared.At("hook", "start"), 4*time.Second)
 
-	// and a hook that does not end is no way to get more of it
-	killed("endless", logs["endless"].Read().At("hook", "start"), 2*time.Second)
+	// after a hook that uses up all of it, there are two seconds for the signal, and no more
+	spent := logs["spent"].Read()
+	spent.MustBeInOrder("hook start", "app term", "app end")
+	code("spent", 0)
+	endless := logs["endless"].Read()
+	endless.MustBeInOrder("hook start", "app term")
+	killed("endless", endless.At("hook", "start"), 4*time.Second)
 	n.WaitEvent(pods["endless"], event.FailedPreStopHook)
 	mustHaveNothing(n)
 }

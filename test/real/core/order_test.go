@@ -23,6 +23,9 @@ func TestContainersStartAndStopInOrder(t *testing.T) {
 			kit.NewContainer("second", "activity", "second", "0s", "200ms"),
 			kit.Sidecar(kit.NewContainer("inner", "activity", "inner", "200ms")),
 		}
+		for i, hook := range map[int]string{1: "outer-hook", 3: "inner-hook"} {
+			p.Spec.InitContainers[i].Lifecycle = &v1.Lifecycle{PreStop: kit.ExecHook("hook", hook, "10ms", "0")}
+		}
 		p.Spec.Containers = main
 		return p
 	}
@@ -43,6 +46,12 @@ func TestContainersStartAndStopInOrder(t *testing.T) {
 	down := stays.Read()
 	down.MustBeInOrder("left term", "right end", "inner term", "inner end", "outer term", "outer end")
 	down.MustBeInOrder("right term", "left end", "inner term")
+
+	// and all hooks begin at the beginning
+	for _, hook := range []string{"inner-hook start", "outer-hook start"} {
+		down.MustBeInOrder(hook, "left end")
+		down.MustBeInOrder(hook, "right end")
+	}
 
 	// and so it is with the one that ended by itself: its sidecars do not count
 	ends := n.WaitPod("ends", "ends", kit.StartTimeout, func(p v1.Pod) string {
