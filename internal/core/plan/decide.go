@@ -144,6 +144,8 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 
 	case pod.ContainerRunning:
 		switch {
+		case current && changed && pod.IsInit(v.want, spec.Name) && !pod.IsSidecar(spec):
+			// An init container is not broken off: the new spec is used if it fails, as with the kubelet.
 		case current && changed:
 			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: "its spec changed"})
 			next.Backoff = 0

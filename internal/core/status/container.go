@@ -3,6 +3,7 @@ package status
 import (
 	"path"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,9 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	out.RestartCount = cur.RestartCount
 	out.ContainerID = v.idPrefix + cur.ID
 	out.ImageID = cur.ImageRef
+	if cur.Image != "" && !isImageID(cur.Image) {
+		out.Image = cur.Image // the spec may have another one by now
+	}
 
 	_, waits := v.Waiting[c.Name]
 	ahead := (is == initContainer || is == sidecar) && place > v.reached
@@ -75,6 +79,10 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	}
 	return out
 }
+
+// isImageID reports whether an image is given by the ID that the runtime has for it. That is all that some runtimes
+// know of the image of a container.
+func isImageID(image string) bool { return strings.HasPrefix(image, "sha256:") }
 
 // mounts returns how the volumes of a container are mounted. Whether a mount is recursively
 // read-only is what the runtime did for the created container, not what the spec asks for: "if

@@ -165,3 +165,17 @@ func BenchmarkDerive(b *testing.B) {
 		}
 	}
 }
+
+func TestTheImageIsThatOfTheContainer(t *testing.T) {
+	for image, want := range map[string]string{
+		"localhost/app:0": "localhost/app:0", // the spec was changed since
+		"sha256:1":        "localhost/app:1", // the runtime does not know the name
+		"":                "localhost/app:1",
+	} {
+		s := given(v1.RestartPolicyAlways, "app").sandbox(pod.SandboxReady).running("app", "a", 0, 2)
+		s.Observed.Containers[0].Image = image
+		if got := Derive(s.Input).ContainerStatuses[0].Image; got != want {
+			t.Errorf("a container of %q is shown with %q, want %q", image, got, want)
+		}
+	}
+}
