@@ -333,3 +333,24 @@ func TestAPodThatEndedBeforeTheAgentCameIsNotRunAgain(t *testing.T) {
 		n.expectPhase("a", v1.PodSucceeded)
 	})
 }
+
+func TestAHostNameThatIsTooLongIsTriedAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		p := webPod("a")
+		p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = strings.Repeat("x", 60), "db", new(true)
+		n.wants(p)
+		time.Sleep(time.Hour)
+		n.expectPhase("a", v1.PodPending)
+		reported := 0
+		for _, e := range n.events.All() {
+			if strings.HasPrefix(e, "FailedCreatePodSandBox Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, FQDN ") {
+				reported++
+			}
+		}
+		if reported < 10 || reported > 300 {
+			t.Errorf("reported %d times in an hour: %v", reported, n.events.All())
+		}
+	})
+}

@@ -34,11 +34,17 @@ func NamesOf(p *v1.Pod, n Node) Names {
 	}
 }
 
+// domain returns the domain of a pod. In a cluster without a domain of its own, names are those that the kubelet gives:
+// they are below the root of the DNS, and so end in a dot.
 func domain(p *v1.Pod, n Node) string {
 	if p.Spec.Subdomain == "" {
 		return ""
 	}
-	return join(p.Spec.Subdomain, p.Namespace, "svc", n.ClusterDomain)
+	services := join(p.Spec.Subdomain, p.Namespace, "svc")
+	if n.InCluster {
+		return services + "." + n.ClusterDomain
+	}
+	return join(services, n.ClusterDomain)
 }
 
 // join joins the parts of a DNS name that are not empty.
@@ -73,7 +79,7 @@ func hostname(p *v1.Pod, n Node) (string, error) {
 	}
 	fqdn := names.FQDN()
 	if len(fqdn) > maxHostname {
-		return "", fmt.Errorf("Failed to construct FQDN from Pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", //nolint:staticcheck // the kubelet's words
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
 			fqdn, maxHostname, len(fqdn))
 	}
 	return fqdn, nil

@@ -28,7 +28,7 @@ func TestHostNames(t *testing.T) {
 		"as a whole, without one": {edit: func(p *v1.Pod) { p.Spec.SetHostnameAsFQDN = new(true) }, want: "web"},
 		"as a whole, too long": {edit: func(p *v1.Pod) {
 			p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = strings.Repeat("x", 40), "db", new(true)
-		}, says: "Failed to construct FQDN from Pod hostname and cluster domain, FQDN " + strings.Repeat("x", 40) +
+		}, says: "failed to construct FQDN from pod hostname and cluster domain, FQDN " + strings.Repeat("x", 40) +
 			".db.shop.svc.cluster.local is too long (64 characters is the max, 66 characters requested)"},
 		"overridden": {edit: func(p *v1.Pod) {
 			p.Spec.Hostname, p.Spec.Subdomain, p.Spec.HostnameOverride = "one", "db", new("my.other.name")
@@ -39,6 +39,19 @@ func TestHostNames(t *testing.T) {
 		got, err := hostname(p, Node{ClusterDomain: "cluster.local"})
 		if got != test.want || (err == nil) != (test.says == "") || (err != nil && err.Error() != test.says) {
 			t.Errorf("%s: got %q, %v, want %q %s", name, got, err, test.want, test.says)
+		}
+	}
+}
+
+func TestTheDomainOfAPodWithoutAClusterDomain(t *testing.T) {
+	p := webPod()
+	p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "db", new(true)
+	for inCluster, want := range map[bool]string{true: "web.db.shop.svc.", false: "web.db.shop.svc"} {
+		n := Node{InCluster: inCluster}
+		got, err := hostname(p, n)
+		hosts, hostsErr := HostsFile(p, []string{"10.1.0.7"}, "", n)
+		if got != want || err != nil || hostsErr != nil || !strings.Contains(hosts, "\n10.1.0.7\t"+want+"\tweb\n") {
+			t.Errorf("in a cluster: %t: the name is %q, and the file\n%s, want %s (%v, %v)", inCluster, got, hosts, want, err, hostsErr)
 		}
 	}
 }
