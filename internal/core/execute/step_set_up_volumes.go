@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/core/plan"
 	"berth/internal/lib/pod"
+	"berth/internal/pods/csi"
 	"berth/internal/pods/volume"
 	"berth/internal/telemetry/event"
 	"berth/internal/telemetry/waterfall"
@@ -23,6 +24,10 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	t.syncAgainAt(due)
 	if err == nil || ctx.Err() != nil { // the sync was interrupted
 		return err
+	}
+	var limit *csi.AttachLimitExceeded
+	if errors.As(err, &limit) {
+		return err // the pod fails
 	}
 	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
 	var failed volume.Errors

@@ -11,6 +11,7 @@ import (
 	"berth/internal/core/plan"
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
+	"berth/internal/pods/csi"
 	"berth/internal/telemetry/event"
 )
 
@@ -33,6 +34,9 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 
 	err := e.runSyncSteps(ctx, t)
 	err = errors.Join(append(t.failed, err)...)
+	if e.attachLimitExceeded(t, err) {
+		return pod.Outcome{Finished: true, Message: t.memory.termination.reason.Message}, nil
+	}
 	if err != nil || !t.changedRuntime { // else the next sync follows at once, and publishes what came of this one
 		e.publishSync(t)
 	}
@@ -63,6 +67,20 @@ func (e *Executor) hasCgroup(uid pod.UID) bool {
 // publishSync publishes the status of a pod in the middle or at the end of a sync.
 func (e *Executor) publishSync(t *task) {
 	e.publish(status.Input{Pod: t.pod, Observed: t.have, RestartingAll: t.plan.RestartingAll})
+}
+
+// attachLimitExceeded reports whether a volume of the pod can't be attached to this node, since it has too many.
+// Then the pod fails, so that its controller makes another one for another node.
+func (e *Executor) attachLimitExceeded(t *task, err error) bool {
+	var limit *csi.AttachLimitExceeded
+	if !errors.As(err, &limit) {
+		return false
+	}
+	reason := status.Termination{Reason: pod.ReasonAttachLimitExceeded, Message: err.Error()}
+	t.memory.terminate(terminationDecided{reason})
+	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, reason.Reason, reason.Message)
+	e.Reports.Telemetry.Rejected(reason.Reason)
+	return true
 }
 
 // deadlineExceeded reports whether the pod has been active for longer than activeDeadlineSeconds.

@@ -21,6 +21,8 @@ type Telemetry interface {
 	Phase(p *v1.Pod, phase, what string) func(error)
 	// StartFailed counts a container that could not be started.
 	StartFailed(p *v1.Pod, container, reason string)
+	// Rejected counts a pod that can't run on this node.
+	Rejected(reason string)
 	// StatusChanged is called with every new status of a pod.
 	StatusChanged(p *v1.Pod, s *v1.PodStatus)
 	// Gone is called when nothing of a pod is left, or a new life of it begins.
@@ -36,5 +38,6 @@ func (noTelemetry) Step(ctx context.Context, _ *v1.Pod, _ string) (context.Conte
 func (noTelemetry) Starting(*v1.Pod)                          {}
 func (noTelemetry) Phase(*v1.Pod, string, string) func(error) { return func(error) {} }
 func (noTelemetry) StartFailed(*v1.Pod, string, string)       {}
+func (noTelemetry) Rejected(string)                           {}
 func (noTelemetry) StatusChanged(*v1.Pod, *v1.PodStatus)      {}
 func (noTelemetry) Gone(pod.UID)                              {}

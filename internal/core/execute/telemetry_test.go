@@ -38,6 +38,7 @@ func (n *recordingTelemetry) Step(ctx context.Context, _ *v1.Pod, _ string) (con
 	return ctx, func(error) {}
 }
 
+func (n *recordingTelemetry) Rejected(string)  { n.add("rejected") }
 func (n *recordingTelemetry) Starting(*v1.Pod) { n.add("starting") }
 
 func (n *recordingTelemetry) Phase(_ *v1.Pod, phase, what string) func(error) {

@@ -25,6 +25,7 @@ const (
 	ReasonOOMKilled              = "OOMKilled"
 	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
 	ReasonDeadlineExceeded       = "DeadlineExceeded"
+	ReasonAttachLimitExceeded    = "VolumeAttachmentLimitExceeded"
 	ReasonNodePorts              = "NodePorts"
 	ReasonPreempting             = "Preempting"
 	ReasonPodOSNotSupported      = "PodOSNotSupported"

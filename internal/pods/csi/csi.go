@@ -83,9 +83,9 @@ type Manager struct {
 	drivers map[string]*driver
 	gone    map[string]bool // drivers that were unregistered, and did not come back
 	waiting map[string]map[pod.UID]bool
-	wanted  map[volumeID]map[pod.UID]bool // pods by the attachable volumes that they want
-	warned  map[string]bool               // directories whose record is unreadable or missing, and was logged
-	changed chan struct{}                 // capacity 1: a driver was registered or unregistered
+	wanted  map[volumeID]map[pod.UID]time.Time // by attachable volume: the pods that want it, and since when
+	warned  map[string]bool                    // directories whose record is unreadable or missing, and was logged
+	changed chan struct{}                      // capacity 1: a driver was registered or unregistered
 
 	exhausted map[string]time.Time // by driver: the last error of an attachment to a full node
 	toAsk     map[string]bool      // drivers whose limit has changed, according to such an error
@@ -125,7 +125,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		Config: c, drivers: map[string]*driver{}, gone: map[string]bool{}, waiting: map[string]map[pod.UID]bool{},
-		wanted: map[volumeID]map[pod.UID]bool{}, warned: map[string]bool{}, changed: make(chan struct{}, 1),
+		wanted: map[volumeID]map[pod.UID]time.Time{}, warned: map[string]bool{}, changed: make(chan struct{}, 1),
 		exhausted: map[string]time.Time{}, toAsk: map[string]bool{}, limitsDue: make(chan struct{}, 1),
 		readRecord: readRecord, listDirs: listDirs, index: index{onDisk: newOnDisk()},
 	}
@@ -154,3 +154,11 @@ func (m *Manager) lockVolume(ctx context.Context, v volumeID) (unlock func(), er
 type Waiting struct{ What string }
 
 func (e *Waiting) Error() string { return "waiting for " + e.What }
+
+// AttachLimitExceeded is the error of a volume that can't be attached, because this node has as many as its
+// driver allows. The pod should run on another node.
+type AttachLimitExceeded struct{ Message string }
+
+func (e *AttachLimitExceeded) Error() string {
+	return "the volume can't be attached to this node: " + e.Message
+}

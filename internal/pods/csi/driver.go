@@ -183,9 +183,9 @@ func (m *Manager) Forget(uid pod.UID) {
 }
 
 // removeFromSets removes a pod from all sets, and reports whether one of them became empty.
-func removeFromSets[K comparable](sets map[K]map[pod.UID]bool, uid pod.UID) bool {
+func removeFromSets[K comparable, V any](sets map[K]map[pod.UID]V, uid pod.UID) bool {
 	before := len(sets)
-	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]bool) bool {
+	maps.DeleteFunc(sets, func(_ K, pods map[pod.UID]V) bool {
 		delete(pods, uid)
 		return len(pods) == 0
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -33,9 +34,11 @@ func (m *Manager) markInUse(ctx context.Context, v volumeID, uid pod.UID) error 
 	m.mu.Lock()
 	news := m.wanted[v] == nil
 	if news {
-		m.wanted[v] = map[pod.UID]bool{}
+		m.wanted[v] = map[pod.UID]time.Time{}
 	}
-	m.wanted[v][uid] = true
+	if _, known := m.wanted[v][uid]; !known {
+		m.wanted[v][uid] = time.Now()
+	}
 	m.mu.Unlock()
 	if news {
 		m.reportInUse()
@@ -56,7 +59,9 @@ func (m *Manager) Attached(ctx context.Context) {
 	wanting := map[pod.UID]bool{}
 	m.mu.Lock()
 	for _, pods := range m.wanted {
-		maps.Copy(wanting, pods)
+		for uid := range pods {
+			wanting[uid] = true
+		}
 	}
 	m.mu.Unlock()
 	for uid := range wanting {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth/internal/lib/logonce"
+	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 )
 
@@ -156,18 +157,32 @@ func (d *driver) setInfo(info *spec.NodeGetInfoResponse) error {
 	return nil
 }
 
-// noteExhausted has a driver asked again that could not attach a volume, because the node is full: once
-// for each such error.
-func (m *Manager) noteExhausted(driver string, e *storagev1.VolumeError) {
-	if e.ErrorCode == nil || codes.Code(*e.ErrorCode) != codes.ResourceExhausted { //nolint:gosec // codes are small
-		return
-	}
+// attachTimeout is how long a pod waits for a volume that can't be attached to a full node: others may be
+// detached meanwhile.
+const attachTimeout = 2 * time.Minute
+
+// isExhausted tells whether a volume could not be attached because the node is full.
+func isExhausted(e *storagev1.VolumeError) bool {
+	return e.ErrorCode != nil && *e.ErrorCode == int32(codes.ResourceExhausted)
+}
+
+// hasWaited tells whether a pod has wanted an attachable volume for some time.
+func (m *Manager) hasWaited(v volumeID, uid pod.UID, d time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at, seen := m.exhausted[driver]; seen && at.Equal(e.Time.Time) {
+	since, wants := m.wanted[v][uid]
+	return wants && time.Since(since) >= d
+}
+
+// noteExhausted has a driver asked again that could not attach a volume to a full node: once for the
+// error of a time.
+func (m *Manager) noteExhausted(driver string, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before, seen := m.exhausted[driver]; seen && before.Equal(at) {
 		return
 	}
-	m.exhausted[driver] = e.Time.Time
+	m.exhausted[driver] = at
 	m.toAsk[driver] = true
 	run.Notify(m.limitsDue)
 }

@@ -138,6 +138,12 @@ func TestAFullNodeHasItsDriverAsked(t *testing.T) {
 	l.mountFails(r, "no slot is free")
 	l.after(time.Second)
 	l.expectLimit(8)
+	// A pod that has waited for long is to run elsewhere.
+	l.m.wanted[r.id()][r.Pod.UID] = time.Now().Add(-attachTimeout)
+	var limit *AttachLimitExceeded
+	if err := l.failure(r, "no slot is free"); !errors.As(err, &limit) {
+		t.Error("it goes on to wait:", err)
+	}
 	// Other errors say nothing of the limit.
 	failed.Time, failed.ErrorCode = metav1.NewTime(failed.Time.Add(time.Second)), new(int32(codes.Internal))
 	l.driver.info.MaxVolumesPerNode = 9

@@ -158,8 +158,11 @@ func (j *job) notAttached(ctx context.Context, err error) error {
 }
 
 func (j *job) attachFailed(e *storagev1.VolumeError) error {
-	if j.spec.limitChanges {
-		j.m.noteExhausted(j.id.driver, e)
+	if j.spec.limitChanges && isExhausted(e) {
+		j.m.noteExhausted(j.id.driver, e.Time.Time)
+		if j.m.hasWaited(j.id, j.r.Pod.UID, attachTimeout) {
+			return &AttachLimitExceeded{e.Message}
+		}
 	}
 	return &Waiting{"the volume to be attached to this node: " + e.Message}
 }
