@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/cluster/node"
 	"berth/internal/config"
+	"berth/internal/host/kernel"
 	"berth/internal/pods/userns"
 	"berth/internal/runtime/render"
 )
@@ -34,7 +35,16 @@ func allPodsCgroup(c *config.Config) func() (render.Cgroup, error) {
 		}
 		has := node.Capacity(m, node.Settings{})
 		has["pid"] = *resource.NewQuantity(left.PIDs.All, resource.DecimalSI)
-		return render.AllPods(c.CgroupRoot, has, reserved)
+		all, err := render.AllPods(c.CgroupRoot, has, reserved)
+		if err != nil {
+			return render.Cgroup{}, err
+		}
+		cpus, err := kernel.OnlineCPUs()
+		if err != nil {
+			return render.Cgroup{}, err
+		}
+		all.CPUs = cpus.String()
+		return all, nil
 	}
 }
 

@@ -22,16 +22,27 @@ func checkReservedCPUs(reserved, onlineFile string) error {
 	if err != nil {
 		return fmt.Errorf("reservedSystemCPUs: %w", err)
 	}
-	text, err := os.ReadFile(onlineFile)
+	online, err := readCPUs(onlineFile)
 	if err != nil {
-		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
-	}
-	online, err := cpuset.Parse(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("reservedSystemCPUs: find the processors of this machine: %w", err)
+		return fmt.Errorf("reservedSystemCPUs: %w", err)
 	}
 	if !want.IsSubsetOf(online) {
 		return fmt.Errorf("reservedSystemCPUs: %s is not part of the processors of this machine, %s", reserved, online)
 	}
 	return nil
+}
+
+// OnlineCPUs returns the processors of this machine.
+func OnlineCPUs() (cpuset.CPUSet, error) { return readCPUs(onlineCPUs) }
+
+func readCPUs(file string) (cpuset.CPUSet, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return cpuset.CPUSet{}, fmt.Errorf("find the processors of this machine: %w", err)
+	}
+	online, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return cpuset.CPUSet{}, fmt.Errorf("find the processors of this machine: %w", err)
+	}
+	return online, nil
 }

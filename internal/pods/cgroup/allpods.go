@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/lib/cgroupname"
 	"berth/internal/runtime/render"
 )
 
@@ -18,7 +19,8 @@ import (
 const retryBackoff = time.Minute
 
 // LimitAll makes the cgroup above all pods and writes the limits of all pods together, if they
-// changed. If that fails, pods run all the same: it is logged once, and retried the next time. It does nothing while
+// changed. A slice is given its processors, all of the machine, as by the kubelet: systemd would take the controller for them away
+// from the slices below otherwise. If that fails, pods run all the same: it is logged once, and retried the next time. It does nothing while
 // the cgroup driver is not known.
 func (p *Pods) LimitAll(ctx context.Context) {
 	driver, err := p.driver()
@@ -36,6 +38,9 @@ func (p *Pods) LimitAll(ctx context.Context) {
 	}
 	if err == nil {
 		l, inUse := p.cfg.Tree.limitsOfAll(driver.Path(p.root), all)
+		if driver != cgroupname.Systemd {
+			l = l.without(cpusetFile)
+		}
 		err = errors.Join(p.apply(ctx, p.root, l), inUse)
 	}
 	if err != nil {

@@ -171,3 +171,14 @@ func TestLimitsHugePages(t *testing.T) {
 		t.Error("v2 with: false")
 	}
 }
+
+func TestOnlyASliceIsGivenItsProcessors(t *testing.T) {
+	m := v2Machine(t)
+	m.has(map[string]string{"cgroup.controllers": "", "cgroup.subtree_control": "", "berth/cpu.weight": "", "berth/cpuset.cpus": ""})
+	pods, log := limitedPods(t, m.tree, &share{Cgroup: render.Cgroup{Name: "/berth", Shares: 1024, CPUs: "0-1"}})
+	pods.LimitAll(t.Context())
+	m.expect(map[string]string{"berth/cpu.weight": "100", "berth/cpuset.cpus": ""})
+	if log.Len() > 0 {
+		t.Errorf("it was logged: %s", log)
+	}
+}

@@ -140,7 +140,10 @@ var (
 	pidsFiles   = []string{"pids.max"}
 )
 
-const memoryFileV2 = "memory.max"
+const (
+	memoryFileV2 = "memory.max"
+	cpusetFile   = "cpuset.cpus"
+)
 
 func filesV1(c render.Cgroup) []file {
 	out := []file{{"cpu", "cpu.shares", decimal(c.Shares)}}
@@ -165,6 +168,9 @@ func filesV2(c render.Cgroup) []file {
 		{"cpu", "cpu.max", limitOr(c.Quota, "max") + " " + decimal(period)},
 		{"memory", memoryFileV2, limitOr(c.Memory, "max")},
 		{"pids", "pids.max", limitOr(c.Pids, "max")},
+	}
+	if c.CPUs != "" {
+		out = append(out, file{"cpuset", cpusetFile, c.CPUs})
 	}
 	if c.ProtectMemory {
 		out = append(out, file{"memory", "memory.min", decimal(c.MemoryMin)}, file{"memory", "memory.low", decimal(c.MemoryLow)})

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/cpuset"
+
 	"berth/internal/lib/cgroupname"
 	"berth/internal/pods/cgroup/systemd"
 )
@@ -109,6 +111,8 @@ const (
 	quotaPeriodVersion = 242
 	// memoryMinVersion is the first systemd with a property for memory.min.
 	memoryMinVersion = 240
+	// allowedCPUsVersion is the first systemd with a property for the processors of a cgroup.
+	allowedCPUsVersion = 244
 	// quotaUnit is the unit of a CPU quota in systemd, which counts in percent of a processor, in microseconds per second.
 	quotaUnit = 10_000
 	// infinity is the value of a property that limits nothing.
@@ -133,6 +137,10 @@ func (l limits) properties(v2 bool, version int) []systemd.Property {
 		case name == "MemoryMin" && version < memoryMinVersion:
 		case name != "":
 			out = append(out, systemd.Property{Name: name, Value: propertyValue(f.value)})
+		case f.name == cpusetFile && version >= allowedCPUsVersion:
+			if cpus, err := cpuset.Parse(f.value); err == nil {
+				out = append(out, systemd.Property{Name: "AllowedCPUs", Value: bitmap(cpus)})
+			}
 		case f.name == "cpu.max" || f.name == "cpu.cfs_quota_us":
 			out = append(out, systemd.Property{Name: "CPUQuotaPerSecUSec", Value: quotaPerSecond(l.quota, l.period)})
 			if l.period > 0 && version >= quotaPeriodVersion {
@@ -160,4 +168,16 @@ func quotaPerSecond(quota, period int64) uint64 {
 	}
 	micros := uint64(quota) * 1_000_000 / uint64(period)
 	return (micros + quotaUnit - 1) / quotaUnit * quotaUnit
+}
+
+// bitmap returns a set of processors as systemd has it: the lowest bit of the first byte is processor 0.
+func bitmap(cpus cpuset.CPUSet) []byte {
+	var out []byte
+	for _, cpu := range cpus.List() {
+		for len(out) <= cpu/8 {
+			out = append(out, 0)
+		}
+		out[cpu/8] |= 1 << (cpu % 8)
+	}
+	return out
 }

@@ -46,7 +46,7 @@ func (f *fakeSlices) Start(_ context.Context, slice string, properties []systemd
 	if _, err := os.Stat(filepath.Join(f.m.dir, dir)); f.fails != nil || err == nil {
 		return f.fails
 	}
-	for _, name := range []string{"cgroup.controllers", "cgroup.subtree_control", "cgroup.procs", "cpu.weight", "cpu.max", "memory.max", "pids.max"} {
+	for _, name := range []string{"cgroup.controllers", "cgroup.subtree_control", "cgroup.procs", "cpu.weight", "cpu.max", "cpuset.cpus", "memory.max", "pids.max"} {
 		f.m.has(map[string]string{filepath.Join(dir, name): ""})
 	}
 	return nil
@@ -82,7 +82,7 @@ func slicedPods(t *testing.T) (*Pods, *fakeSlices, *machine) {
 	p, err := NewPods(PodsConfig{
 		Tree: m.tree, Owner: owner(t), Driver: func() cgroupname.Driver { return cgroupname.Systemd }, Slices: f, Log: slog.New(slog.DiscardHandler),
 		All: func() (render.Cgroup, error) {
-			return render.Cgroup{Name: "/berth", Shares: 2048, Memory: 1 << 30, Pids: 1000}, nil
+			return render.Cgroup{Name: "/berth", Shares: 2048, Memory: 1 << 30, Pids: 1000, CPUs: "0-1,9"}, nil
 		},
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestPodsInSlices(t *testing.T) {
 	limited := fmt.Sprintf("start berth-burstable-pod1_2.slice CPUWeight=%d CPUQuotaPerSecUSec=250000 CPUQuotaPeriodUSec=100000 MemoryMax=1048576 TasksMax=%d",
 		weight(512), unlimited)
 	want := []string{
-		fmt.Sprintf("start berth.slice CPUWeight=%d MemoryMax=1073741824 TasksMax=1000", weight(2048)),
+		fmt.Sprintf("start berth.slice CPUWeight=%d MemoryMax=1073741824 TasksMax=1000 AllowedCPUs=[3 2]", weight(2048)),
 		"start berth-burstable.slice",
 		limited,
 		fmt.Sprintf("set berth-burstable.slice CPUWeight=%d", weight(512)),
@@ -112,7 +112,7 @@ func TestPodsInSlices(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	const dir = "berth.slice/berth-burstable.slice/berth-burstable-pod1_2.slice/"
-	m.expect(map[string]string{dir + "memory.max": "1048576", dir + "cpu.max": "25000 100000", "berth.slice/pids.max": "1000"})
+	m.expect(map[string]string{dir + "memory.max": "1048576", dir + "cpu.max": "25000 100000", "berth.slice/pids.max": "1000", "berth.slice/cpuset.cpus": "0-1,9"})
 
 	// when it is made again, as a restarted agent does, then only the pod's own limits are renewed
 	if err := p.Make(t.Context(), pod); err != nil {

@@ -29,6 +29,7 @@ type Cgroup struct {
 	Quota, Period int64 // of CPU time, in microseconds
 	Memory        int64 // bytes
 	Pids          int64
+	CPUs          string // the processors that may be used, as a list such as 0-1,4; empty: those of the parent
 	// HugePages are limits in bytes by page size, such as 2MB. The limit of other page sizes is 0.
 	HugePages map[string]int64
 	// ProtectMemory says that MemoryMin and MemoryLow hold, also if they are zero: memory that the kernel never reclaims,
