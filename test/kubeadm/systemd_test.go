@@ -22,6 +22,7 @@ func TestAMachineWithSystemdJoins(t *testing.T) {
 	one.step("kubeadm", "init", "--config", "/etc/init.yaml", "--ignore-preflight-errors", ignored)
 	one.awaitReady("one")
 	node.awaitShell()
+	daemon := node.configureResources()
 
 	// It joins by a token, with no check of kubeadm left out, and its unit is that of a kubelet.
 	node.write("/etc/join.yaml", joinConfig(one, map[string]any{"criSocket": socket}))
@@ -53,6 +54,9 @@ func TestAMachineWithSystemdJoins(t *testing.T) {
 		}
 		one.run("kubectl", "logs", p.name)
 	}
+
+	// A drop-in of this node reserves a processor, protects memory and allows for swap.
+	node.checkResources(one, daemon)
 
 	// A reset ends the pods, and nothing of the node stays. kubeadm has a fixed timeout of two seconds for a sandbox to stop, which
 	// an emulated machine may exceed: then it has to be run again.
