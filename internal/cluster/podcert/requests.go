@@ -2,6 +2,7 @@ package podcert
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/watch"
@@ -33,9 +35,15 @@ const (
 	resource = "podcertificaterequests"
 )
 
-// Create creates a request.
+// Create creates a request. It is encoded here: the client would encode it in the version of its own
+// API group.
 func (r RESTRequests) Create(ctx context.Context, request *certificatesv1beta1.PodCertificateRequest) error {
-	return r.Client.Post().AbsPath(apiPath, "namespaces", url.PathEscape(request.Namespace), resource).Body(request).Do(ctx).Error()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	return r.Client.Post().AbsPath(apiPath, "namespaces", url.PathEscape(request.Namespace), resource).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 }
 
 // List lists the requests of all namespaces.
