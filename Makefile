@@ -121,7 +121,7 @@ lint: ## check the code (.golangci.yml)
 
 .PHONY: docs
 docs: ## write the documents that are made from the code
-	go test -count=1 ./internal/config/kubelet ./internal/telemetry/metrics ./internal/pods/volume -run TestTheDocument -update
+	go test -count=1 ./internal/config/kubelet ./internal/telemetry/metrics ./internal/telemetry/event ./internal/pods/volume -run TestTheDocument -update
 
 # The kubelet's own code prints them. To be run after Kubernetes was upgraded below test/lab/parts.
 .PHONY: kubelet-facts

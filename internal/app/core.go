@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -18,12 +19,19 @@ import (
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/crilog"
 	"berth/internal/runtime/render"
+	"berth/internal/telemetry/event"
 )
 
 // newCore makes the core of the agent, and the services that it calls for each pod.
 func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podServices) (*core.Core, error) {
 	c := in.config
-	hooks, err := hook.New(hook.Config{Exec: in.client.Exec, Explain: cri.Reason, SleepCutShort: in.telemetry.Metrics.SleepCutShort, Log: in.log})
+	hooks, err := hook.New(hook.Config{
+		Exec: in.client.Exec, Explain: cri.Reason, SleepCutShort: in.telemetry.Metrics.SleepCutShort, Log: in.log,
+		OnFallback: func(p *v1.Pod, host string) {
+			in.events.recorder.Record(p, v1.EventTypeWarning, event.LifecycleHTTPFallback,
+				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", host))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	a.shutdown.start(group)
 	a.nodeAPI.start(group, ports, fail)
 	rt.start(group, fail, n.log)
+	recordMachine(n.config, n.tree.V2(), n.events.recorder)
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
 	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.core.Agent.Alive, Log: n.log}).Run)

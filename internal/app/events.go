@@ -4,7 +4,12 @@ import (
 	"context"
 	"log/slog"
 
+	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/cluster/node"
 	"berth/internal/config"
+	"berth/internal/core/execute"
+	"berth/internal/host/kernel"
 	"berth/internal/lib/run"
 	"berth/internal/lib/statefile"
 	"berth/internal/telemetry/event"
@@ -55,4 +60,26 @@ func (r *eventRecorder) start() {
 func (r *eventRecorder) stop() {
 	r.recording.Stop()
 	r.sending.Stop()
+}
+
+// recordMachine records what a kubelet records of its machine when it starts: that cgroups of version 1 are used, that volumes in
+// memory may be swapped out, and that the resolver's settings have more entries than pods can get.
+func recordMachine(c *config.Config, cgroupV2 bool, events node.Events) {
+	if !c.AsKubelet() {
+		return
+	}
+	if !cgroupV2 {
+		events.RecordNode(v1.EventTypeWarning, event.CgroupV1, "cgroup v1 is in maintenance mode: migrate this machine to cgroup v2")
+	}
+	if swaps, err := kernel.SwapInUse(); err == nil && swaps && kernel.TmpfsCanSwap() {
+		events.RecordNode(v1.EventTypeWarning, event.PossibleMemoryBackedVolumesOnDisk,
+			"this kernel can't keep tmpfs out of the swap: Secrets and other volumes in memory may be written to disk")
+	}
+	dns, err := execute.ReadResolvConf(c.ResolvConf)
+	if err != nil {
+		events.RecordNode(v1.EventTypeWarning, event.CheckLimitsForResolvConf, err.Error())
+	}
+	for _, message := range dns.CheckLimits() {
+		events.RecordNode(v1.EventTypeWarning, event.CheckLimitsForResolvConf, message)
+	}
 }

@@ -87,7 +87,7 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 			return measure.Count(d.desired.Pods(), mirrored, pods.Pool.Lives(), pods.Observer.All())
 		},
 		Volumes: func() map[metrics.Volumes]int { return measure.Volumes(pods.Pool.Active(), services.volumes.Path) },
-		Booted:  reader.Booted(), Features: featureStates(c.Gates),
+		Booted:  reader.Booted(), Features: featureStates(c),
 		ImageRecords: func() metrics.ImageRecords {
 			pulled, pulling := d.records.Counts()
 			return metrics.ImageRecords{Pulled: pulled, Pulling: pulling}
@@ -106,14 +106,14 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 	return &nodeStats{reader: reader, pages: pages, counts: d.telemetry.Metrics}, err
 }
 
-// featureStates returns the feature gates of an agent that was started as kubelet. Under its own name, gates are nil.
-func featureStates(gates features.Gates) []metrics.Feature {
-	if gates == nil {
+// featureStates returns the feature gates of an agent that was started as kubelet. Under its own name, it has none.
+func featureStates(c *config.Config) []metrics.Feature {
+	if !c.AsKubelet() {
 		return nil
 	}
 	var out []metrics.Feature
 	for _, name := range features.Names() {
-		f := metrics.Feature{Name: name, Enabled: gates.Enabled(name)}
+		f := metrics.Feature{Name: name, Enabled: c.Gates.Enabled(name)}
 		if stage := features.StageOf(name); stage != features.GA {
 			f.Stage = string(stage)
 		}

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,7 @@ import (
 
 	"berth/internal/cluster/podcert"
 	"berth/internal/host/selinux"
+	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/pods/csi"
 	"berth/internal/pods/expansion"
@@ -20,6 +23,7 @@ import (
 	"berth/internal/runtime/cri"
 	"berth/internal/runtime/image"
 	"berth/internal/runtime/imagegc"
+	"berth/internal/telemetry/event"
 	"berth/internal/telemetry/metrics"
 )
 
@@ -118,7 +122,7 @@ func newVolumes(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager,
 		NodeLabels: d.capacity.labels, Allocatable: d.capacity.forPods, HostIPs: d.hostIPs,
 		RecursiveReadOnly: func(p *v1.Pod) bool {
 			return cri.CanMountReadOnlyRecursively(d.features.Handlers(), ptr.Deref(p.Spec.RuntimeClassName, ""))
-		}, OnSetUp: d.telemetry.VolumeSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
+		}, OnSetUp: d.recordSetUp, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		Warn: d.warn, SELinuxMount: d.config.Gates.Enabled("SELinuxMount"),
 		FileLabel: func(o v1.SELinuxOptions) (string, error) { return d.features.FileLabel(selinux.Label(o)) },
 	}
@@ -152,4 +156,12 @@ func newExpander(group *run.Group, d *deps, loop *syncLoop, drivers *csi.Manager
 // warn records a warning event of a pod.
 func (d *deps) warn(p *v1.Pod, reason, message string) {
 	d.events.recorder.Record(p, v1.EventTypeWarning, reason, message)
+}
+
+// recordSetUp measures the set-up of a volume, and records an event for a block device, as the kubelet does.
+func (d *deps) recordSetUp(p *v1.Pod, v *v1.Volume, took time.Duration, err error) {
+	d.telemetry.VolumeSetUp(p, v, took, err)
+	if err == nil && pod.HasDevice(p, v.Name) {
+		d.events.recorder.Record(p, v1.EventTypeNormal, event.SuccessfulMountVolume, fmt.Sprintf("MapVolume.MapPodDevice succeeded for volume %q", v.Name))
+	}
 }

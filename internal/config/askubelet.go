@@ -41,6 +41,9 @@ func (c *Config) KubeletDirs() []string {
 	return out
 }
 
+// AsKubelet tells whether the agent was started as kubelet.
+func (c *Config) AsKubelet() bool { return c.complete != nil }
+
 // LoadKubelet returns the settings of an agent that was started as kubelet. Defaults, files and places are the
 // kubelet's; the agent's own state files are in a folder of their own below the root directory.
 func LoadKubelet(o *kubelet.Options, m Machine) (*Config, error) {

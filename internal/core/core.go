@@ -3,11 +3,14 @@ package core
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/core/execute"
 	"berth/internal/core/plan"
 	"berth/internal/core/worker"
 	"berth/internal/lib/pod"
 	"berth/internal/runtime/render"
+	"berth/internal/telemetry/event"
 )
 
 // Config is what a Core is made of besides its Loop: the services that the executor calls for each pod. Package
@@ -46,6 +49,9 @@ func New(loop *Loop, c Config) (*Core, error) {
 	}
 	pool, err := worker.New(l.Group.Context(), worker.Config{
 		Executor: executor, Observer: loop.Observer, Log: l.Log, EnqueueAt: loop.Agent.EnqueueAt, PodGone: loop.Agent.PodGone,
+		Unobserved: func(p *v1.Pod, err error) {
+			l.Events.Record(p, v1.EventTypeWarning, event.FailedSync, "error determining status: "+c.RuntimeInfo.Explain(err))
+		},
 		SyncStarted: l.Telemetry.SyncStarted, Restarted: l.Telemetry.Restarted,
 	})
 	return &Core{Loop: loop, Executor: executor, Pool: pool}, err

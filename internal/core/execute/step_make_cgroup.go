@@ -3,8 +3,11 @@ package execute
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth/internal/core/plan"
 	"berth/internal/runtime/render"
+	"berth/internal/telemetry/event"
 )
 
 // makeCgroup makes the cgroup of a pod before anything runs in it, so that its limits
@@ -22,6 +25,7 @@ func makeCgroup(e *Executor, ctx context.Context, t *task) error {
 	}
 	if err := e.Host.MakeCgroup(ctx, render.PodCgroup(t.pod, e.Node)); err != nil {
 		t.setAllWaiting(err.Error())
+		e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedCreatePodContainer, "unable to ensure pod container exists: "+err.Error())
 		return err
 	}
 	t.memory.cgroupMade = true

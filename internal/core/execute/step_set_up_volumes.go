@@ -29,7 +29,7 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	if errors.As(err, &limit) {
 		return err // the pod fails
 	}
-	e.Reports.Events.Record(t.pod, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
+	e.recordFailedVolumes(t.pod, err)
 	var failed volume.Errors
 	if !errors.As(err, &failed) || !t.postponeContainers(failed) {
 		t.setAllWaiting(err.Error())
@@ -39,7 +39,29 @@ func setUpVolumes(e *Executor, ctx context.Context, t *task) error {
 	return nil
 }
 
-// postponeContainers takes the actions on containers that lack a volume out of the plan, and tells
+// recordFailedVolumes records one event for the volumes that could not be mounted, and another for block devices.
+func (e *Executor) recordFailedVolumes(p *v1.Pod, err error) {
+	var failed, mounts, devices volume.Errors
+	if !errors.As(err, &failed) {
+		e.Reports.Events.Record(p, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+err.Error())
+		return
+	}
+	for _, f := range failed {
+		if pod.HasDevice(p, f.Volume) {
+			devices = append(devices, f)
+		} else {
+			mounts = append(mounts, f)
+		}
+	}
+	if len(mounts) > 0 {
+		e.Reports.Events.Record(p, v1.EventTypeWarning, event.FailedMount, "MountVolume.SetUp failed for "+mounts.Error())
+	}
+	if len(devices) > 0 {
+		e.Reports.Events.Record(p, v1.EventTypeWarning, event.FailedMapVolume, "MapVolume.SetUp failed for "+devices.Error())
+	}
+}
+
+// postponeContainers takes the actions on containers that lack a volume out of the plan, and reports
 // whether the rest of the plan may be carried out. If one of them has a postStart hook, the containers
 // after it wait, too. A running container is not stopped for a
 // successor that has to wait; nor is the sandbox of a running pod replaced before all of its

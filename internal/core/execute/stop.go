@@ -9,6 +9,7 @@ import (
 	"berth/internal/core/plan"
 	"berth/internal/core/status"
 	"berth/internal/lib/pod"
+	"berth/internal/telemetry/event"
 )
 
 // Stop ends all that runs of a pod: its containers in their order, within grace
@@ -29,7 +30,11 @@ func (e *Executor) Stop(ctx context.Context, p *v1.Pod, have pod.Observed, grace
 	}
 	e.Log.Info("stopping pod", "pod", pod.Ref(p), "uid", p.UID, "reason", cause.Description, "grace", grace.Round(time.Millisecond))
 	t.deadline = time.Now().Add(grace)
-	return false, e.runSteps(ctx, t, stopSteps)
+	err := e.runSteps(ctx, t, stopSteps)
+	if err != nil && ctx.Err() == nil {
+		e.Reports.Events.Record(p, v1.EventTypeWarning, event.FailedKillPod, "error killing pod: "+e.explain(err))
+	}
+	return false, err
 }
 
 // rememberCause remembers why the agent ends a pod, for its status. The status of a pod whose

@@ -55,6 +55,10 @@ type Config struct {
 	// PodGone is called when nothing is left of a pod. It may block.
 	PodGone func(context.Context, pod.UID)
 
+	// Unobserved is called when the state of a pod can't be read from the runtime, and not for the first time in a row. It must not
+	// block, and may be nil.
+	Unobserved func(p *v1.Pod, err error)
+
 	// SyncStarted is called before each step, and the function that it returns after it.
 	// Restarted is called when a pod that was removed starts again under the same UID. Both are
 	// for metrics and traces, and may be nil.

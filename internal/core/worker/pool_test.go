@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -380,5 +381,36 @@ func TestARevivedPodIsSyncedAndCanBeStoppedAgain(t *testing.T) {
 		expect(t, h, "sync a", "stop in 30s a", "sync a", "stop in 30s a", "sync a")
 		p.Remove(named("a", pod.SourceFile))
 		expect(t, h, "sync a", "stop in 30s a", "sync a", "stop in 30s a", "sync a", "stop in 30s a", "erase a")
+	})
+}
+
+// silentObserver fails as long as it is silent.
+type silentObserver struct{ silent *atomic.Bool }
+
+func (o silentObserver) Get(ctx context.Context, uid pod.UID, since time.Time) (pod.Observed, error) {
+	if o.silent.Load() {
+		return pod.Observed{}, errors.New("no answer")
+	}
+	return emptyObserver{}.Get(ctx, uid, since)
+}
+
+func TestAPodThatCantBeReadIsReportedOnceInARow(t *testing.T) {
+	withPool(t, func(t *testing.T, p *Pool, _ *recordingExecutor) {
+		var silent atomic.Bool
+		var reported atomic.Int32
+		p.Observer = silentObserver{&silent}
+		p.Unobserved = func(*v1.Pod, error) { reported.Add(1) }
+		silent.Store(true)
+		p.Desire(named("a", pod.SourceFile))
+		time.Sleep(100 * time.Millisecond)
+		if reported.Load() != 0 {
+			t.Error("the first failure was reported")
+		}
+		time.Sleep(10 * time.Minute)
+		if got := reported.Load(); got != 1 {
+			t.Errorf("reported %d times, want 1", got)
+		}
+		silent.Store(false)
+		time.Sleep(time.Minute)
 	})
 }

@@ -179,6 +179,9 @@ func (w *worker) succeeded(l life) {
 func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error) {
 	have, err := w.pool.Observer.Get(ctx, w.uid, w.lastAction)
 	if err != nil {
+		if w.failures == 1 && ctx.Err() == nil && w.pool.Unobserved != nil { // a runtime that restarts is silent for a moment
+			w.pool.Unobserved(l.pod, err)
+		}
 		return pod.Outcome{}, nil, err
 	}
 	switch l.phase {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"berth/internal/host/kernel"
 )
 
 // limits of inotify: what a hundred pods and their agent need.
@@ -40,9 +42,7 @@ func checkSwap(m *Machine) Finding {
 	}
 	where, _, _ := strings.Cut(lines[1], " ")
 	found := fmt.Sprintf("%s is used: with cgroup v1, containers without a memory limit may be swapped out to it", strings.TrimSpace(where))
-	var major, minor int
-	known, _ := fmt.Sscanf(m.read("proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
-	if known == 2 && (major < 6 || major == 6 && minor < 4) { // they don't know tmpfs with noswap
+	if kernel.LacksNoswap(m.read("proc/sys/kernel/osrelease")) {
 		found += ", and a kernel before 6.4 may write secrets to it"
 	}
 	return warn(found, "swapoff -a, and remove it from /etc/fstab")

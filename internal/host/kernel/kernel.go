@@ -65,6 +65,20 @@ func SwapInUse() (bool, error) {
 // hasSwap reads /proc/swaps: a line of titles, and a line for each device or file.
 func hasSwap(table string) bool { return strings.Count(strings.TrimSpace(table), "\n") > 0 }
 
+// TmpfsCanSwap reports whether the kernel may swap out files in memory, such as Secrets. Kernels before 6.4 don't know the
+// mount option noswap.
+func TmpfsCanSwap() bool {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && LacksNoswap(string(release))
+}
+
+// LacksNoswap reports whether a kernel of this release lacks the mount option noswap of tmpfs.
+func LacksNoswap(release string) bool {
+	var major, minor int
+	known, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return known == 2 && (major < 6 || major == 6 && minor < 4)
+}
+
 // CgroupV1 reports whether the machine has the old cgroups.
 func CgroupV1() (bool, error) {
 	var at unix.Statfs_t

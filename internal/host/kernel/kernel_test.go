@@ -32,3 +32,11 @@ func TestSwap(t *testing.T) {
 		}
 	}
 }
+
+func TestKernelsWithoutNoswap(t *testing.T) {
+	for release, lacks := range map[string]bool{"5.15.0-91-generic\n": true, "6.3.13": true, "6.4.0": false, "6.18.2": false, "7.0": false, "": false} {
+		if got := LacksNoswap(release); got != lacks {
+			t.Errorf("%q: got %t", release, got)
+		}
+	}
+}

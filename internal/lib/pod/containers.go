@@ -58,3 +58,17 @@ func IsInit(p *v1.Pod, name string) bool {
 func IsSidecar(initContainer *v1.Container) bool {
 	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
+
+// HasDevice tells whether a container of the pod has the volume of that name as a block device.
+func HasDevice(p *v1.Pod, volume string) bool {
+	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			for _, d := range containers[i].VolumeDevices {
+				if d.Name == volume {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

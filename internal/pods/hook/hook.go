@@ -34,6 +34,8 @@ type Exec func(ctx context.Context, containerID string, command []string, timeou
 type Config struct {
 	Exec    Exec
 	Explain func(error) string // the text of an error of Exec for users
+	// OnFallback is called for an HTTPS hook that was answered once more, without TLS: its server speaks plain HTTP. It may be nil.
+	OnFallback func(p *v1.Pod, host string)
 	// SleepCutShort is called for each sleep that ended before its time. It may be nil.
 	SleepCutShort func()
 	Log           *slog.Logger
@@ -44,6 +46,7 @@ type Runner struct {
 	exec      Exec
 	explain   func(error) string
 	cutShort  func()
+	fallback  func(p *v1.Pod, host string)
 	log       *slog.Logger
 	transport *http.Transport
 }
@@ -63,7 +66,7 @@ func New(c Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the runner of hooks: %w", err)
 	}
-	return &Runner{exec: c.Exec, explain: c.Explain, cutShort: c.SleepCutShort, log: c.Log, transport: handler.NewTransport()}, nil
+	return &Runner{exec: c.Exec, explain: c.Explain, cutShort: c.SleepCutShort, fallback: c.OnFallback, log: c.Log, transport: handler.NewTransport()}, nil
 }
 
 // Run runs the hook h and waits for its end. A nil hook succeeds. The text of an error is bounded,

@@ -29,6 +29,9 @@ func (r *Runner) httpGet(ctx context.Context, t handler.Target, g *v1.HTTPGetAct
 			"pod", pod.Ref(t.Pod), "container", t.Container.Name, "url", handler.RedactedURL(req.URL))
 		req = handler.WithoutTLS(ctx, req)
 		resp, err = client.Do(req)
+		if err == nil && r.fallback != nil {
+			r.fallback(t.Pod, req.URL.Host)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", handler.RedactedURL(req.URL), handler.WithoutURL(err))

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,9 +43,14 @@ func wantNoSecrets(t *testing.T, req *http.Request) {
 func TestHTTPSFallsBackToHTTP(t *testing.T) {
 	r, log := runnerOf(t, noExec)
 	w := newWeb(t, "127.0.0.1:0", false, ok)
+	var fallbacks []string
+	r.fallback = func(p *v1.Pod, _ string) { fallbacks = append(fallbacks, p.Name) }
 
 	if err := r.Run(t.Context(), target(), withSecrets(get(w.port, "/x?y=1"))); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(fallbacks, []string{"web"}) {
+		t.Errorf("the fallback was reported for %q", fallbacks)
 	}
 
 	req := w.request(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,9 +35,17 @@ func (r *refusals) add(err error) {
 	r.files++
 }
 
+// slowFSGroup is after how long it is recorded that the files of a volume are still being given to a group.
+const slowFSGroup = 30 * time.Second
+
 // applyFSGroup gives the files of a volume to the fsGroup of the pod. Not all file systems allow that:
 // like with the kubelet, files that can't be changed stay as they are, with a warning.
 func (j *job) applyFSGroup(ctx context.Context, root *os.File, volume string) error {
+	slow := time.AfterFunc(slowFSGroup, func() {
+		j.m.cfg.Warn(j.pod, "VolumePermissionChangeInProgress",
+			fmt.Sprintf("Setting volume ownership for volume %q is taking longer than expected, consider fsGroupChangePolicy: OnRootMismatch", volume))
+	})
+	defer slow.Stop()
 	refused, err := chgrpTree(ctx, root, j.group, onRootMismatch(j.pod))
 	if refused.files > 0 {
 		j.m.cfg.Log.Warn("a volume can't be given to the group of its pod; some files stay as they are",

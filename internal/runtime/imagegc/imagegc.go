@@ -66,6 +66,8 @@ type Config struct {
 const (
 	// FreeDiskSpaceFailed: all that can be spared is gone, and the disk is still too full.
 	FreeDiskSpaceFailed = "FreeDiskSpaceFailed"
+	// InvalidDiskCapacity: the file system of images has no size.
+	InvalidDiskCapacity = "InvalidDiskCapacity"
 	// ImageGCFailed: rounds fail, and not for the first time.
 	ImageGCFailed = "ImageGCFailed"
 )
@@ -166,8 +168,13 @@ func (c *Collector) warn(err error) {
 	if full := (*fullError)(nil); errors.As(err, &full) {
 		c.Warn(FreeDiskSpaceFailed, full.Error())
 	}
+	if errors.Is(err, errNoCapacity) {
+		c.Warn(InvalidDiskCapacity, errNoCapacity.Error())
+	}
 	c.Warn(ImageGCFailed, err.Error())
 }
+
+var errNoCapacity = errors.New("invalid capacity 0 on image filesystem")
 
 // fullError: the disk is too full although no more images can be removed. Its message has no
 // number that changes all the time, so that repeated events are the same.
@@ -208,6 +215,9 @@ func (c *Collector) round(ctx context.Context, all, remove bool) (Report, error)
 	r := Report{Policy: c.Policy}
 	if r.Disk, err = c.Disk(ctx); err != nil {
 		return Report{}, err
+	}
+	if r.Disk.Capacity == 0 {
+		return Report{}, errNoCapacity
 	}
 	r.Verdicts, r.Missing = Plan(images, r.Disk, c.Policy, all, began)
 	if remove {

@@ -317,3 +317,16 @@ func TestOneBadEntryOfTheMemoryCostsNoOther(t *testing.T) {
 		t.Errorf("have %+v, %v", m, err)
 	}
 }
+
+func TestADiskWithoutASizeIsAWarning(t *testing.T) {
+	w := newWorld(t)
+	c := w.collector(t, policy)
+	c.Disk = func(context.Context) (Disk, error) { return Disk{}, nil }
+	if _, err := c.Collect(t.Context()); !errors.Is(err, errNoCapacity) {
+		t.Fatalf("got %v", err)
+	}
+	c.warn(errNoCapacity)
+	if len(w.warned) != 2 || !strings.HasPrefix(w.warned[0], "InvalidDiskCapacity: invalid capacity 0") {
+		t.Errorf("warned %q", w.warned)
+	}
+}

@@ -108,6 +108,15 @@ func unique(list []string) []string {
 	return out
 }
 
+// CheckLimits returns what the C library would not read of the machine's own resolver settings.
+func (d DNS) CheckLimits() []string {
+	var out []string
+	for _, n := range applyLimits(&runtimeapi.DNSConfig{Servers: slices.Clone(d.Servers), Searches: slices.Clone(d.Searches)}) {
+		out = append(out, n.Message)
+	}
+	return out
+}
+
 // applyLimits removes servers and search domains that the C library would not read.
 func applyLimits(c *runtimeapi.DNSConfig) []Notice {
 	var notices []Notice

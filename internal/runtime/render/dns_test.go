@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +96,16 @@ func TestSearchesAreCutToWhatIsRead(t *testing.T) {
 				t.Errorf("reported: %v", notices)
 			}
 		})
+	}
+}
+
+func TestLimitsOfTheMachinesResolver(t *testing.T) {
+	if got := (DNS{Servers: []string{"1", "2", "3"}, Searches: []string{"a"}}).CheckLimits(); len(got) != 0 {
+		t.Errorf("got %q for settings that fit", got)
+	}
+	d := DNS{Servers: []string{"1", "2", "3", "4"}, Searches: slices.Repeat([]string{"a"}, maxSearches+1)}
+	got := d.CheckLimits()
+	if len(got) != 2 || !strings.HasPrefix(got[0], "Nameserver limits") || !strings.HasPrefix(got[1], "Search Line limits") || len(d.Servers) != 4 {
+		t.Errorf("got %q of %v", got, d)
 	}
 }

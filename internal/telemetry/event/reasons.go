@@ -22,7 +22,8 @@ const (
 	BackOff             = "BackOff"
 	FailedPostStartHook = "FailedPostStartHook"
 	FailedPreStopHook   = "FailedPreStopHook"
-	ExceededGracePeriod = "ExceededGracePeriod"
+	// LifecycleHTTPFallback is recorded for an HTTPS hook whose server speaks plain HTTP.
+	LifecycleHTTPFallback = "LifecycleHTTPFallback"
 
 	// Reasons that concern probes.
 
@@ -32,21 +33,26 @@ const (
 	// Reasons that concern pods and their sandboxes.
 
 	FailedCreatePodSandBox = "FailedCreatePodSandBox"
-	FailedStatusPodSandBox = "FailedStatusPodSandBox"
 	SandboxChanged         = "SandboxChanged"
 	NetworkNotReady        = "NetworkNotReady"
-	DNSConfigForming       = "DNSConfigForming"
 	FailedMount            = "FailedMount"
+	FailedMapVolume        = "FailedMapVolume" // FailedMount of a block device
+	SuccessfulMountVolume  = "SuccessfulMountVolume"
 	FailedUnmount          = "FailedUnmount"
 	FailedSync             = "FailedSync"
-	FailedValidation       = "FailedValidation"
 	FailedKillPod          = "FailedKillPod"
 	DeadlineExceeded       = "DeadlineExceeded"
-	Evicted                = "Evicted"
-	Preempting             = "Preempting"
+
+	// FailedCreatePodContainer is about the cgroup of a pod, which was called container once.
+	FailedCreatePodContainer = "FailedCreatePodContainer"
 
 	// Reasons that concern the node.
 
 	NodeAllocatableEnforced          = "NodeAllocatableEnforced"
 	FailedNodeAllocatableEnforcement = "FailedNodeAllocatableEnforcement"
+	CgroupV1                         = "CgroupV1"
+
+	PossibleMemoryBackedVolumesOnDisk = "PossibleMemoryBackedVolumesOnDisk"
+
+	CheckLimitsForResolvConf = "CheckLimitsForResolvConf"
 )

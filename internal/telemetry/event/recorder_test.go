@@ -214,7 +214,7 @@ func TestSimilarEventsAreCombined(t *testing.T) {
 	r := newRecorder(t, Config{})
 	const recorded = 15
 	for i := range recorded {
-		r.Recordf(newPod("x", "web"), v1.EventTypeWarning, Unhealthy, "attempt %d", i)
+		r.Recordf(newPod("x", "web"), v1.EventTypeWarning, "Unhealthy", "attempt %d", i)
 	}
 	takeIn(r)
 	got := texts(r.config.Store)

@@ -1,5 +1,5 @@
-// Command facts prints facts about the kubelet, as JSON: its flags, feature gates and defaults, and which of the given
-// configurations it refuses. They are compared with berth's own tables, which can't be done in one program: berth is
+// Command facts prints facts about the kubelet, as JSON: its flags, feature gates, defaults and reasons of events, and which of
+// the given configurations it refuses. They are compared with berth's own tables, which can't be done in one program: berth is
 // built without k8s.io/kubernetes.
 //
 //	go run ./facts CASES >upstream.json
@@ -33,6 +33,7 @@ type facts struct {
 	Defaults *v1beta1.KubeletConfiguration `json:"defaults"`
 	Eviction map[string]string             `json:"evictionHard"`
 	Refused  map[string]bool               `json:"refused"` // the cases by name
+	Events   []string                      `json:"events"`  // the reasons of events
 }
 
 type flag struct {
@@ -83,6 +84,9 @@ func collect(casesFile string) ([]byte, error) {
 	}
 	types.Default(out.Defaults)
 	if out.Refused, err = judge(casesFile); err != nil {
+		return nil, err
+	}
+	if out.Events, err = eventReasons(); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
