@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -158,12 +159,24 @@ func (q *logQuery) journalArgs(services []string) []string {
 }
 
 // serveLogQuery answers a query with the journal of services, or with their files in the log folder. A failure after the
-// first byte is a line of the answer.
+// first byte is a line of the answer. Like the kubelet's, the answer is compressed for a client that accepts gzip and nothing else;
+// logs of containers and files never are.
 func (a *API) serveLogQuery(w http.ResponseWriter, r *http.Request, root *os.Root, q *logQuery) {
 	ctx, cancel := context.WithTimeout(r.Context(), logQueryTimeout)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/plain;charset=UTF-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	out := io.Writer(w)
+	if r.Header.Get("Accept-Encoding") == "gzip" {
+		w.Header().Set("Content-Encoding", "gzip")
+		compressed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
+		defer func() { _ = compressed.Close() }()               // the client has gone
+		out = compressed
+	}
+	a.writeLogQuery(ctx, out, root, q)
+}
+
+func (a *API) writeLogQuery(ctx context.Context, w io.Writer, root *os.Root, q *logQuery) {
 	inJournal, inFiles := a.splitByJournal(ctx, q.services)
 	if len(inJournal) > 0 {
 		if err := a.Journal(ctx, w, q.journalArgs(inJournal)...); err != nil && !errors.As(err, new(*exec.ExitError)) { // journalctl has said why it failed

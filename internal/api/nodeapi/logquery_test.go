@@ -1,11 +1,13 @@
 package nodeapi
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,5 +94,32 @@ func TestWithoutAJournalALogIsAFile(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(w.logs, "kubelet.log"), []byte("here"), 0o600))
 	if code, body := w.local(t, http.MethodGet, "/logs/?query=kubelet", ""); code != http.StatusOK || body != "here" {
 		t.Errorf("got %d %q", code, body)
+	}
+}
+
+func TestALogQueryIsCompressedForAClientThatAcceptsGzip(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.Enabled.SystemLogQuery, c.Journal = true, journalFake })
+	must(t, os.WriteFile(filepath.Join(w.logs, "plain"), []byte("from plain"), 0o600))
+	get := func(path, accept string) *http.Response {
+		answer := httptest.NewRecorder()
+		request := httptest.NewRequest(http.MethodGet, path, nil)
+		request.Header.Set("Accept-Encoding", accept)
+		w.api.Local().ServeHTTP(answer, request)
+		return answer.Result()
+	}
+
+	answer := get("/logs/?query=kubelet", "gzip")
+	content, err := gzip.NewReader(answer.Body)
+	must(t, err)
+	text, err := io.ReadAll(content)
+	must(t, err)
+	if !strings.HasSuffix(string(text), "--unit=kubelet\n") || answer.Header.Get("Content-Encoding") != "gzip" {
+		t.Errorf("got %q as %s", text, answer.Header.Get("Content-Encoding"))
+	}
+	for path, accept := range map[string]string{"/logs/?query=kubelet": "identity", "/logs/plain": "gzip", "/logs/?query=/plain": "gzip"} {
+		if got := get(path, accept).Header.Get("Content-Encoding"); got != "" {
+			t.Errorf("%s for a client that accepts %s is encoded as %s", path, accept, got)
+		}
 	}
 }
