@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	v1 "k8s.io/api/core/v1"
@@ -81,5 +82,15 @@ func recordMachine(c *config.Config, cgroupV2 bool, events node.Events) {
 	}
 	for _, message := range dns.CheckLimits() {
 		events.RecordNode(v1.EventTypeWarning, event.CheckLimitsForResolvConf, message)
+	}
+}
+
+// recordSystemOOM records processes that the kernel kills because the machine has no memory left, until ctx ends.
+func recordSystemOOM(ctx context.Context, events node.Events, log *slog.Logger) {
+	err := kernel.WatchSystemOOM(ctx, func(v kernel.Victim) {
+		events.RecordNode(v1.EventTypeWarning, event.SystemOOM, fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", v.Name, v.PID))
+	})
+	if err != nil {
+		log.Warn("processes that are killed because memory ran out will not be seen", "err", err)
 	}
 }

@@ -53,6 +53,7 @@ const (
 	CgroupV1                         = "CgroupV1"
 
 	PossibleMemoryBackedVolumesOnDisk = "PossibleMemoryBackedVolumesOnDisk"
+	SystemOOM                         = "SystemOOM"
 
 	CheckLimitsForResolvConf = "CheckLimitsForResolvConf"
 )

@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// kmsg hands out one record with each read, as the kernel does.
+type kmsg struct{ records []string }
+
+func (k *kmsg) Read(p []byte) (int, error) {
+	if len(k.records) == 0 {
+		return 0, io.EOF
+	}
+	record := k.records[0]
+	k.records = k.records[1:]
+	if record == "lost" {
+		return 0, syscall.EPIPE
+	}
+	return copy(p, record), nil
+}
+
+func TestVictimsOfTheMachineAreTold(t *testing.T) {
+	log := &kmsg{records: []string{
+		"6,1,1,-;eth0: link up\n",
+		"6,2,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/kubepods/a,task_memcg=/kubepods/a/b,task=app,pid=1,uid=0\n",
+		"lost",
+		"6,3,3,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/system.slice/db,task=postgres,pid=42,uid=70\n SUBSYSTEM=x\n",
+		"6,4,4,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/,task_memcg=/,task=sh,pid=43,uid=0\n",
+	}}
+	var got []Victim
+	err := readVictims(log, func(v Victim) { got = append(got, v) })
+	if want := []Victim{{"postgres", 42}, {"sh", 43}}; !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
