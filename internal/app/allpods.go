@@ -39,11 +39,9 @@ func allPodsCgroup(c *config.Config) func() (render.Cgroup, error) {
 		if err != nil {
 			return render.Cgroup{}, err
 		}
-		cpus, err := kernel.OnlineCPUs()
-		if err != nil {
-			return render.Cgroup{}, err
+		if cpus, err := kernel.OnlineCPUs(); err == nil { // else the other limits hold all the same
+			all.CPUs = cpus.String()
 		}
-		all.CPUs = cpus.String()
 		return all, nil
 	}
 }
