@@ -13,7 +13,8 @@ import (
 // worker of a pod.
 //
 // A mirror stays for as long as anything is left of its pod. The next pod of the same name is
-// mirrored after that, as it runs after that.
+// mirrored after that, as it runs after that, and has a mirror of its own: so does a pod that was removed
+// and added again, though its hash is the same.
 
 // reconcileMirrors asks for the mirrors of all static pods, and deletes the mirrors of others. It
 // goes through all pods; after a change of one pod, reconcileMirror is enough.
@@ -112,9 +113,18 @@ func (a *Agent) handleDeparture(uid pod.UID) {
 	if l, alive := a.workers.Life(uid); alive && l.Removed {
 		return // it was added and removed again meanwhile
 	}
-	if name, ok := a.leaving.remove(uid); ok {
-		a.reconcileMirror(name)
+	name, ok := a.leaving.remove(uid)
+	if !ok {
+		return
 	}
+	if _, again := a.Desired.Get(uid); again {
+		// Its removal asks for the next one.
+		for _, mirror := range a.Desired.MirrorsNamed(name) {
+			a.Upstream.Unmirror(mirror)
+			return
+		}
+	}
+	a.reconcileMirror(name)
 }
 
 // publishOnMirror publishes the status of a static pod once more, for a new version of its mirror.

@@ -174,6 +174,38 @@ func TestTheMirrorOfAnEditedPodComesOnceTheOneBeforeItIsGone(t *testing.T) {
 	})
 }
 
+// The mirror of a pod that was removed and added again is made anew, though it looks the same.
+func TestAPodThatIsAddedAgainHasANewMirror(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := startNode(t, fake.New(testImage), t.TempDir())
+		defer n.stop()
+		static := n.stopping(webPod("static"), 20*time.Second)
+		n.wants(static)
+		mirror := mirrorOf(static, "mirror")
+		n.binds(mirror)
+
+		// when its file is removed and written again
+		n.wants()
+		n.wants(static)
+		asked := n.expectMirrored(static, 0)
+		if got := n.upstream.Unmirrored(); len(got) != 0 {
+			t.Fatalf("while it is being stopped, its mirror is to go: %v", got)
+		}
+
+		// then it is started anew once nothing is left of it, and its mirror goes
+		time.Sleep(21 * time.Second)
+		n.expectPhase("static", v1.PodRunning)
+		if c := n.app("static"); c.RestartCount != 1 {
+			t.Errorf("it is %+v", c)
+		}
+		if got := n.upstream.Unmirrored(); !slices.Equal(got, []string{mirror.Name}) {
+			t.Fatalf("unmirrored: %v", got)
+		}
+		n.binds()
+		n.expectMirrored(static, asked)
+	})
+}
+
 func TestTheMirrorOfAPodThatGoesStaysUntilItIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := startNode(t, fake.New(testImage), t.TempDir())

@@ -248,7 +248,7 @@ func TestAnEditReplacesNoMoreThanItMust(t *testing.T) {
 		if after.Container("log").ID != before.Container("log").ID || len(after.Sandboxes) != 1 {
 			t.Error("its neighbour or its sandbox was replaced")
 		}
-		if app := after.Container("app"); app.State != pod.ContainerRunning || app.RestartCount != 1 || app.Image != "ref:other" {
+		if app := after.Container("app"); app.State != pod.ContainerRunning || app.RestartCount != 1 || app.Image != "other" {
 			t.Errorf("got %+v", app)
 		}
 

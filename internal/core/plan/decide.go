@@ -115,7 +115,7 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 	hash := ContainerHash(spec)
 	last := v.have.Container(spec.Name)
 	if last == nil {
-		d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: hash, Round: v.round})
+		d.starts = append(d.starts, StartContainer{Name: spec.Name, Hash: hash, Round: v.round, RestartCount: v.have.EarlierRestarts[spec.Name]})
 		return
 	}
 	next := StartContainer{

@@ -48,7 +48,7 @@ type (
 		Hash         string        // of its spec
 		Round        int           // how many restarts of all came before it
 		Attempt      int32         // how many of its name came before it
-		RestartCount int32         // how many of them in this life of the pod
+		RestartCount int32         // how many of them in this life of the pod, and in those before that users restarted
 		Backoff      time.Duration // to be waited after its end
 	}
 	// RemoveContainer removes a dead container that is neither shown nor restarted any more.

@@ -115,7 +115,7 @@ func (p *Pool) Desire(want *v1.Pod) {
 		}
 		p.nameHolders[name] = want.UID
 	}
-	p.start(want.UID, newLife(want))
+	p.start(want.UID, newLife(want), nil)
 }
 
 // Remove stops a pod that no source has any more, and removes all that is left of it.
@@ -192,7 +192,7 @@ func (p *Pool) Orphan(o pod.Observed) {
 	if name := pod.FullName(orphan); p.nameHolders[name] == "" {
 		p.nameHolders[name] = o.UID
 	}
-	p.start(o.UID, life{pod: orphan}.on(remove{}))
+	p.start(o.UID, life{pod: orphan}.on(remove{}), nil)
 }
 
 // Enqueue asks for another sync of a pod.
@@ -244,8 +244,8 @@ func (p *Pool) Life(uid pod.UID) (Life, bool) {
 }
 
 // start starts a worker. The caller holds the lock.
-func (p *Pool) start(uid pod.UID, l life) {
-	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{})}
+func (p *Pool) start(uid pod.UID, l life, earlierRestarts map[string]int32) {
+	w := &worker{pool: p, uid: uid, wake: make(chan struct{}, 1), life: l, ended: make(chan struct{}), earlierRestarts: earlierRestarts}
 	p.workers[uid] = w
 	w.enqueue()
 	p.group.Go("worker "+string(uid), func(ctx context.Context) {
@@ -279,8 +279,12 @@ func (p *Pool) removeWorker(w *worker) {
 	if pod.IsStatic(next) {
 		p.nameHolders[name] = next.UID
 	}
-	if next.UID == w.uid && p.Restarted != nil {
+	if next.UID != w.uid {
+		p.start(next.UID, newLife(next), nil)
+		return
+	}
+	if p.Restarted != nil {
 		p.Restarted(next)
 	}
-	p.start(next.UID, newLife(next))
+	p.start(next.UID, newLife(next), w.nextRestarts)
 }

@@ -23,10 +23,12 @@ type worker struct {
 
 	// The fields below belong to the goroutine.
 
-	lastAction time.Time // an observation must be newer than this
-	stopBegan  time.Time
-	failures   int // in a row
-	rounds     int // steps in a row that changed something
+	earlierRestarts map[string]int32 // see pod.Observed
+	nextRestarts    map[string]int32 // the same, for the next life of this pod after a removal
+	lastAction      time.Time        // an observation must be newer than this
+	stopBegan       time.Time
+	failures        int // in a row
+	rounds          int // steps in a row that changed something
 }
 
 // apply applies an event and wakes the goroutine.
@@ -184,6 +186,7 @@ func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error
 		}
 		return pod.Outcome{}, nil, err
 	}
+	have.EarlierRestarts = w.earlierRestarts
 	switch l.phase {
 	case Syncing:
 		w.stopBegan = time.Time{}
@@ -206,9 +209,23 @@ func (w *worker) perform(ctx context.Context, l life) (pod.Outcome, event, error
 		if !l.removed { // deleted after it had ended
 			return pod.Outcome{}, nil, w.pool.Executor.Release(ctx, l.pod, have)
 		}
+		w.countRestarts(have)
 		err = w.pool.Executor.Cleanup(ctx, l.pod, have)
 		w.lastAction = time.Now()
 		return pod.Outcome{}, erased{}, err
+	}
+}
+
+// countRestarts counts a restart of each container that is about to be removed: if the pod was added again, its users have
+// restarted it. A container that an attempt before removed is counted already.
+func (w *worker) countRestarts(have pod.Observed) {
+	if w.nextRestarts == nil {
+		w.nextRestarts = map[string]int32{}
+	}
+	for _, c := range have.Containers { // the newest first
+		if _, counted := w.nextRestarts[c.Name]; !counted {
+			w.nextRestarts[c.Name] = c.RestartCount + 1
+		}
 	}
 }
 

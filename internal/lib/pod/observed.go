@@ -16,6 +16,10 @@ type Observed struct {
 	// before the observation is passed to plan.
 	CgroupGone bool
 
+	// EarlierRestarts are the restart counts with which the first containers of a pod begin, by name: the pod was removed and
+	// added again under its UID. The runtime does not know that any more: it is added by package worker.
+	EarlierRestarts map[string]int32
+
 	// At is the time at which reading began: all earlier changes are in the observation.
 	At time.Time
 }

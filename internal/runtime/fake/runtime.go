@@ -349,7 +349,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 	c := &containerRecord{uid: s.uid}
 	c.Container = pod.Container{
 		ID: r.id("container"), Name: config.Metadata.Name, SandboxID: sandbox, State: pod.ContainerCreated,
-		Image: config.Image.Image, ImageRef: config.Image.Image, CreatedAt: time.Now(),
+		Image: cmp.Or(config.Image.UserSpecifiedImage, config.Image.Image), ImageRef: config.Image.Image, CreatedAt: time.Now(),
 		Hash: config.Annotations[pod.AnnotationSpecHash], Attempt: int32(config.Metadata.Attempt), RestartCount: int32(restarts), Backoff: backoff, Round: round,
 		Grace: grace, LogPath: filepath.Join(s.logs, config.LogPath),
 	}
