@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -84,6 +85,7 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 		files:   map[string]*file{},
 		writing: map[string]time.Time{}, progress: make(chan struct{}, 1),
 		missing:  map[string]time.Time{},
+		unlinked: map[string]bool{}, rewritten: map[string]bool{},
 		schedule: schedule{interval: f.Interval},
 	}
 	if !l.restore(ctx) || !l.firstScan(ctx) {
@@ -98,6 +100,9 @@ func (f *File) run(ctx context.Context, out chan<- pod.Snapshot, w watcher) {
 		case e := <-w.Events():
 			if !l.concerns(e.Name) {
 				continue
+			}
+			if _, known := l.files[e.Name]; known && e.Has(fsnotify.Remove) {
+				l.unlinked[e.Name] = true
 			}
 			l.schedule.event(time.Now())
 		case <-w.Errors():

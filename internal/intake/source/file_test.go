@@ -243,6 +243,57 @@ func TestAReplacedFileIsNoRemoval(t *testing.T) {
 	})
 }
 
+// removeEvent sends the source an event of a file that was removed, and one of a file that was created, if it was.
+func (r *rig) removeEvent(name string, created bool) {
+	r.watch.events <- fsnotify.Event{Name: r.file(name), Op: fsnotify.Remove}
+	if created {
+		r.watch.events <- fsnotify.Event{Name: r.file(name), Op: fsnotify.Create}
+	}
+}
+
+func TestAFileThatIsRemovedAndWrittenAgainRestartsItsPods(t *testing.T) {
+	const betweenScans = 61 * time.Second // no scan is due at its end
+	inBubble(t, func(t *testing.T, r *rig) {
+		write(t, r.file("a.yaml"), web("a", "1"))
+		write(t, r.file("b.yaml"), web("b", "1"))
+		out, stop := r.start()
+		defer stop()
+		wantNext(t, out, "SET a-n=1 b-n=1")
+
+		// when a file is removed and written again, at once or before it counts as gone
+		for _, pause := range []time.Duration{0, quietInterval + recheckInterval/2} {
+			must(t, os.Remove(r.file("a.yaml")))
+			if pause > 0 {
+				r.removeEvent("a.yaml", false)
+				time.Sleep(pause)
+			}
+			write(t, r.file("a.yaml"), web("a", "1"))
+			if pause > 0 {
+				r.event("a.yaml")
+			} else {
+				r.removeEvent("a.yaml", true)
+			}
+			// then its pods are gone for one snapshot
+			wantNext(t, out, "SET b-n=1")
+			wantNext(t, out, "SET a-n=1 b-n=1")
+			wantNone(t, out, betweenScans)
+		}
+
+		// when the content is another one, then nothing but that counts
+		must(t, os.Remove(r.file("a.yaml")))
+		write(t, r.file("a.yaml"), web("a", "2"))
+		r.removeEvent("a.yaml", true)
+		wantNext(t, out, "SET a-n=2 b-n=1")
+		wantNone(t, out, betweenScans)
+
+		// when a file is replaced or touched without being removed, then nothing happens: editors and tools do that
+		r.watch.events <- fsnotify.Event{Name: r.file("a.yaml"), Op: fsnotify.Rename}
+		r.watch.events <- fsnotify.Event{Name: r.file("a.yaml"), Op: fsnotify.Create}
+		r.event("b.yaml")
+		wantNone(t, out, betweenScans)
+	})
+}
+
 func TestABrokenFileKeepsItsPod(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		write(t, r.file("a.yaml"), web("a", "1"))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth/internal/lib/pod"
@@ -43,6 +44,11 @@ type fileLoop struct {
 	reported bool                 // a snapshot of the folder was sent at least once
 	dirty    bool                 // there is a change to be reported
 	watched  folderID
+
+	// unlinked are known files that were removed since they were last read, and rewritten those of them that are there
+	// again with the same content: that is how people restart static pods. A file that is replaced or renamed was
+	// not removed: editors save files that way.
+	unlinked, rewritten map[string]bool
 
 	// Faults that last, each of which is logged once.
 	folderFault, absentFault, watchFault, storeFault fault
@@ -253,7 +259,12 @@ func (l *fileLoop) ingestFile(path string, data []byte, err error) {
 		return
 	}
 	sum := sha256.Sum256(data)
+	again := l.unlinked[path]
+	delete(l.unlinked, path)
 	if known.read && known.sum == sum {
+		if again {
+			l.rewritten[path], l.dirty = true, true
+		}
 		return
 	}
 	known.read, known.sum = true, sum
@@ -275,14 +286,15 @@ func (l *fileLoop) forget(there map[string]bool, now time.Time) bool {
 		case now.Sub(since) >= recheckInterval:
 			delete(l.files, path)
 			delete(l.missing, path)
+			delete(l.unlinked, path)
 			l.dirty = true
 		}
 	}
 	return len(l.missing) > 0
 }
 
-// report writes the accepted objects to the state file, and then sends a snapshot. It
-// returns false if the context ended first.
+// report writes the accepted objects to the state file, and then sends a snapshot. Pods of rewritten files are missing in
+// a snapshot before it, and so are ended and started anew. It returns false if the context ended first.
 func (l *fileLoop) report(ctx context.Context) bool {
 	m := memory{mounted: l.mounted, accepted: map[string][]acceptedObject{}}
 	for path, f := range l.files {
@@ -298,15 +310,34 @@ func (l *fileLoop) report(ctx context.Context) bool {
 	}
 	l.dirty = err != nil // to be tried again after the next scan
 	s, objects := l.snapshot(pod.Set)
+	if len(l.rewritten) > 0 {
+		without := s
+		without.Pods = l.podsWithoutRewritten()
+		clear(l.rewritten)
+		if !l.send.send(ctx, without, objects) {
+			return false
+		}
+	}
 	return l.send.send(ctx, s, objects)
 }
 
 // snapshot returns the pods and refusals of the folder, and the other objects, sorted by file.
 func (l *fileLoop) snapshot(op pod.Op) (pod.Snapshot, []runtime.Object) {
+	c := l.in.collect(l.manifests())
+	return pod.Snapshot{Source: pod.SourceFile, Op: op, Pods: c.pods, Refused: c.refused}, c.objects
+}
+
+// podsWithoutRewritten returns the pods of all files that were not rewritten.
+func (l *fileLoop) podsWithoutRewritten() []*v1.Pod {
+	others := slices.DeleteFunc(l.manifests(), func(m manifests) bool { return l.rewritten[m.origin] })
+	return l.in.collect(others).pods
+}
+
+// manifests returns the manifests of the folder, sorted by file.
+func (l *fileLoop) manifests() []manifests {
 	var all []manifests
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		all = append(all, manifests{path, l.files[path].accepted, l.files[path].refused})
 	}
-	c := l.in.collect(all)
-	return pod.Snapshot{Source: pod.SourceFile, Op: op, Pods: c.pods, Refused: c.refused}, c.objects
+	return all
 }

@@ -86,3 +86,22 @@ func TestAStaticPodThatDoesNotRunHasAMirror(t *testing.T) {
 		pods.Await(name, "gone", kit.IsGone)
 	}
 }
+
+func TestAStaticPodWhoseFileIsWrittenAgainIsMadeAnew(t *testing.T) {
+	l, admin := kit.SharedNamespace(t, "rewritten")
+	two, pods := l.Nodes()[1], kit.PodsIn(t, admin, "default")
+	manifest := addStaticOf(t, two, "rewritten", "args: [sleep]")
+	before := pods.Await("rewritten-two", "running", kit.HasPhase(corev1.PodRunning))
+	text, err := os.ReadFile(manifest)
+	kit.Must(t, err)
+
+	// When the file is removed and written again at once, then the pod and its mirror are others.
+	kit.Must(t, os.Remove(manifest))
+	kit.Must(t, os.WriteFile(manifest, text, 0o644))
+	pods.Await("rewritten-two", "made anew, with a restart", func(p *corev1.Pod) bool {
+		return p.UID != before.UID && kit.HasPhase(corev1.PodRunning)(p) && len(p.Status.ContainerStatuses) == 1 &&
+			p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
+	})
+	kit.Must(t, os.Remove(manifest))
+	pods.Await("rewritten-two", "gone", kit.IsGone)
+}
