@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/lib/leaktest"
-
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/lib/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

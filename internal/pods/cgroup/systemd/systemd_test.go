@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/internal/lib/leaktest"
-
 	"github.com/godbus/dbus/v5"
+
+	"berth/internal/lib/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
