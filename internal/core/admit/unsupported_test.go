@@ -174,7 +174,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		reflect.TypeFor[v1.PodSecurityContext](): {
 			"runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups", "fsGroup", "fsGroupChangePolicy", "sysctls",
 			"seLinuxOptions", "seccompProfile", "appArmorProfile", "supplementalGroupsPolicy",
-			"seLinuxChangePolicy", // of volumes; all are relabelled
+			"seLinuxChangePolicy", // of volumes
 		},
 		reflect.TypeFor[v1.SecurityContext](): {
 			"capabilities", "privileged", "runAsUser", "runAsGroup", "readOnlyRootFilesystem", "allowPrivilegeEscalation",

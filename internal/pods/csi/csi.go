@@ -18,7 +18,7 @@
 //   - Calls for one volume run one after the other.
 //   - A call may be repeated at any time.
 //   - Each call has a timeout. It goes on when its caller gives up: half of a driver's work would be in vain
-//     otherwise.
+//     otherwise. Only NodeExpandVolume ends with its caller, for which no pod has to wait.
 //
 // Only the Manager writes the records, the index, and the directories in which volumes are staged. It
 // expects that nothing else makes or removes records while it runs: if the directory of a pod is

@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// setupClaim sets up the persistent volume that is bound to a claim. The claim is looked up once in
-// the life of an agent: a running pod keeps its volume, whatever becomes of the claim.
+// setupClaim sets up the persistent volume that is bound to a claim. That is done once in the life of an
+// agent: a running pod keeps its volume, whatever becomes of the claim. Only its size may change, see expand.go.
 func setupClaim(ctx context.Context, j *job, v *v1.Volume) (place, error) {
 	return j.claimed(ctx, v, v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, anyOwner)
 }
