@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -170,5 +172,10 @@ func TestTheLimitOfADriverChanges(t *testing.T) {
 		return err
 	})
 	awaitLimit(t, admin, "one", 3)
+
+	// The pod waits for a while, and then makes room for one on another node.
+	pods.AwaitWithin(5*time.Minute, "a", "failed", func(p *corev1.Pod) bool {
+		return p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason == "VolumeAttachmentLimitExceeded"
+	})
 	pods.MustRemove("a")
 }
