@@ -23,7 +23,7 @@ func (k *kmsg) Read(p []byte) (int, error) {
 	return copy(p, record), nil
 }
 
-func TestVictimsOfTheMachineAreTold(t *testing.T) {
+func TestVictimsOfTheMachineAreReported(t *testing.T) {
 	log := &kmsg{records: []string{
 		"6,1,1,-;eth0: link up\n",
 		"6,2,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/kubepods/a,task_memcg=/kubepods/a/b,task=app,pid=1,uid=0\n",

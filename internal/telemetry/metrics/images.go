@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// imageMetrics are about images: whether they are there, who may use them, and the credentials for them.
+// imageMetrics are about images: whether they are there, which pods may use them, and the credentials for them.
 type imageMetrics struct {
 	ensured, checks             *prometheus.CounterVec
 	pluginDuration              *prometheus.HistogramVec
