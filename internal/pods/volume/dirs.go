@@ -55,6 +55,9 @@ func (j *job) makeMemoryDir(kind volumekind.Kind, name, fstype, options string) 
 		return dir, err
 	}
 	mode := volumeDirMode(j.group)
+	if kind == volumekind.EmptyDir && fstype == "tmpfs" {
+		mode |= fs.ModeSticky // as the kubelet has it, and as a tmpfs is unless it is given a mode
+	}
 	text := fmt.Sprintf("mode=%04o", unixMode(mode))
 	if j.group >= 0 {
 		text += fmt.Sprintf(",gid=%d", j.group)
@@ -89,6 +92,9 @@ func unixMode(m fs.FileMode) uint32 {
 	out := uint32(m.Perm())
 	if m&fs.ModeSetgid != 0 {
 		out |= 0o2000
+	}
+	if m&fs.ModeSticky != 0 {
+		out |= 0o1000
 	}
 	return out
 }

@@ -76,7 +76,7 @@ func mustFollowEdits(w *world, meanwhile func(), empty ...string) {
 		meanwhile()
 	}
 	want := []string{
-		"tmpfs vol mode=0777,size=8589934592", "unmount vol", "nfs files:/a ", "unmount vol", "nfs files:/b ", "unmount vol",
+		"tmpfs vol mode=1777,size=8589934592", "unmount vol", "nfs files:/a ", "unmount vol", "nfs files:/b ", "unmount vol",
 	}
 	if !slices.Equal(w.mounter.done, want) || !slices.Equal(w.csi.unmounts, []string{"u-1 vol"}) {
 		t.Errorf("done: %q, by drivers: %q", w.mounter.done, w.csi.unmounts)

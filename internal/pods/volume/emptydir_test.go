@@ -95,7 +95,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 	p := withGroup(podWith(emptyDir(v1.StorageMediumMemory, "64Mi")), 5)
 	w.setup(p)
 	w.setup(p)
-	if want := "tmpfs vol mode=2777,gid=5,size=67108864"; len(w.mounter.done) != 1 || w.mounter.done[0] != want {
+	if want := "tmpfs vol mode=3777,gid=5,size=67108864"; len(w.mounter.done) != 1 || w.mounter.done[0] != want {
 		t.Errorf("%q, want %q once", w.mounter.done, want)
 	}
 }

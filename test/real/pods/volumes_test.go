@@ -87,7 +87,8 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	c := &all.Spec.Containers[0]
 	last := &c.VolumeMounts[len(c.VolumeMounts)-1]
 	last.ReadOnly, last.RecursiveReadOnly = true, new(v1.RecursiveReadOnlyEnabled)
-	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "disk", MountPath: "/part", SubPathExpr: "of-$(WHO)/deep"})
+	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "disk", MountPath: "/part", SubPathExpr: "of-$(WHO)/deep"},
+		v1.VolumeMount{Name: "memory", MountPath: "/kept", SubPath: "kept"})
 	c.Env = []v1.EnvVar{{Name: "WHO", Value: "app"}}
 	// and pods that ask for what is not there
 	bad := map[string]struct {
@@ -136,6 +137,10 @@ func TestVolumesOfTheMachine(t *testing.T) {
 	}
 	if _, err := os.Stat(volumeOf(n, p, "kubernetes.io~empty-dir", "disk", "of-app", "deep", "x")); err != nil {
 		t.Error(err)
+	}
+	// and a part that was made for it has the mode of the volume
+	if kept, err := os.Stat(volumeOf(n, p, "kubernetes.io~empty-dir", "memory", "kept")); err != nil || kept.Mode().String() != "dgtrwxrwxrwx" {
+		t.Errorf("the part of a volume in memory: %v, %v", kept, err)
 	}
 	var st os.FileInfo
 	st, err := os.Stat(volumeOf(n, p, "kubernetes.io~empty-dir", "disk", "x"))
