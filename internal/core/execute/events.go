@@ -50,3 +50,15 @@ func (e *Executor) recordBackOffs(t *task) {
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s(%s)", w.Container, pod.FullName(t.pod), t.pod.UID))
 	}
 }
+
+// recordHostFamily records an event if the first host IP of a pod is of another family than before: a cloud has chosen another
+// one than the machine.
+func (e *Executor) recordHostFamily(p *v1.Pod, before *v1.PodStatus, now string) {
+	if before == nil || before.HostIP == "" || now == "" || isIPv6(before.HostIP) == isIPv6(now) {
+		return
+	}
+	e.Reports.Events.Record(p, v1.EventTypeWarning, event.HostIPsIPFamilyMismatch,
+		fmt.Sprintf("The host IP was %s, and the cloud has chosen %s, of the other family: set --node-ip", before.HostIP, now))
+}
+
+func isIPv6(ip string) bool { return strings.Contains(ip, ":") }

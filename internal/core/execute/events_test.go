@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -71,5 +72,25 @@ func TestAPodThatCantBeStoppedIsAnEvent(t *testing.T) {
 			}
 		}
 		t.Error("the pod was stopped")
+	})
+}
+
+func TestAHostIPOfAnotherFamilyIsAnEvent(t *testing.T) {
+	onNode(t, 1, func(n *node) {
+		ips := []string{"10.0.0.1"}
+		n.Host.IPs = func() []string { return ips }
+		p := web("a", "app")
+		n.settle(p)
+		ips = []string{"10.0.0.2"}
+		n.settle(p)
+		ips = []string{"fd00::1"}
+		n.settle(p)
+		n.settle(p)
+
+		const want = "HostIPsIPFamilyMismatch The host IP was 10.0.0.2, and the cloud has chosen fd00::1, of the other family: set --node-ip"
+		n.expectEvents(want)
+		if count := len(slices.DeleteFunc(n.events.All(), func(e string) bool { return !strings.HasPrefix(e, "HostIPs") })); count != 1 {
+			t.Errorf("%d such events", count)
+		}
 	})
 }

@@ -58,6 +58,7 @@ func (e *Executor) publish(in status.Input) v1.PodStatus {
 		in.Previous = &before
 	}
 	s := status.Derive(in)
+	e.recordHostFamily(in.Pod, in.Previous, s.HostIP)
 	if e.Reports.Statuses.Set(in.Pod.UID, s) {
 		e.Reports.Upstream.Publish(in.Pod, s)
 		e.Reports.Telemetry.StatusChanged(in.Pod, &s)

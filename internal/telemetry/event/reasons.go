@@ -34,14 +34,18 @@ const (
 
 	FailedCreatePodSandBox = "FailedCreatePodSandBox"
 	SandboxChanged         = "SandboxChanged"
-	NetworkNotReady        = "NetworkNotReady"
-	FailedMount            = "FailedMount"
-	FailedMapVolume        = "FailedMapVolume" // FailedMount of a block device
-	SuccessfulMountVolume  = "SuccessfulMountVolume"
-	FailedUnmount          = "FailedUnmount"
-	FailedSync             = "FailedSync"
-	FailedKillPod          = "FailedKillPod"
-	DeadlineExceeded       = "DeadlineExceeded"
+
+	// HostIPsIPFamilyMismatch is recorded if the first host IP of a pod changes its family.
+	HostIPsIPFamilyMismatch = "HostIPsIPFamilyMismatch"
+
+	NetworkNotReady       = "NetworkNotReady"
+	FailedMount           = "FailedMount"
+	FailedMapVolume       = "FailedMapVolume" // FailedMount of a block device
+	SuccessfulMountVolume = "SuccessfulMountVolume"
+	FailedUnmount         = "FailedUnmount"
+	FailedSync            = "FailedSync"
+	FailedKillPod         = "FailedKillPod"
+	DeadlineExceeded      = "DeadlineExceeded"
 
 	// FailedCreatePodContainer is about the cgroup of a pod, which was called container once.
 	FailedCreatePodContainer = "FailedCreatePodContainer"
