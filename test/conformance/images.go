@@ -48,14 +48,15 @@ type image struct {
 func (l layers) byName() map[string]image {
 	shell := []string{"sh"}
 	return map[string]image{
-		"agnhost":    {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}, []registry.Layer{l.base, l.agnhost}},
-		"busybox":    {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
-		"ipc-utils":  {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
-		"nginx":      {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost}},
-		"nonewprivs": {registry.Config{Cmd: []string{"nnp"}}, []registry.Layer{l.base, l.nnp}},
-		"nonroot":    {registry.Config{Cmd: shell, User: "1234"}, []registry.Layer{l.base}},
-		"pause":      {registry.Config{Entrypoint: []string{"/pause"}}, []registry.Layer{l.pause}},
-		"perl":       {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
+		"agnhost":           {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}, []registry.Layer{l.base, l.agnhost}},
+		"busybox":           {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
+		"glibc-dns-testing": {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
+		"ipc-utils":         {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
+		"nginx":             {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost}},
+		"nonewprivs":        {registry.Config{Cmd: []string{"nnp"}}, []registry.Layer{l.base, l.nnp}},
+		"nonroot":           {registry.Config{Cmd: shell, User: "1234"}, []registry.Layer{l.base}},
+		"pause":             {registry.Config{Entrypoint: []string{"/pause"}}, []registry.Layer{l.pause}},
+		"perl":              {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
 	}
 }
 
@@ -106,6 +107,7 @@ func baseFiles(programs string) ([]registry.File, error) {
 		{Path: "home/user-defined-in-image", Mode: 0o755 | fs.ModeDir},
 		{Path: "etc/passwd", Mode: 0o644, Data: []byte(users)},
 		{Path: "etc/group", Mode: 0o644, Data: []byte(groups)},
+		{Path: "etc/nsswitch.conf", Mode: 0o644, Data: []byte("hosts: files dns\n")},
 	}
 	own, err := fromDisk(map[string]string{"bin/busybox": busybox, "bin/utilities": filepath.Join(programs, "utilities")}, 0o755)
 	if err != nil {

@@ -97,6 +97,10 @@ runtime_type = "io.containerd.runc.v2"
 
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = false
+
+# A handler that RuntimeClasses of the specs name.
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler]
+runtime_type = "io.containerd.runc.v2"
 CONF
 containerd --config /etc/containerd/config.toml >/run/results/containerd.log 2>&1 &
 

@@ -79,7 +79,8 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	if s.record {
-		if err := yardstick.record(report, began).write(s.yardstick()); err != nil {
+		yardstick = yardstick.record(report, began)
+		if err := yardstick.write(s.yardstick()); err != nil {
 			return err
 		}
 	}

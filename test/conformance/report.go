@@ -27,6 +27,9 @@ type spec struct {
 	log   string // what is known of a failure
 }
 
+// suiteTimeout is ginkgo's message for a spec that ran when the time of the suite was up.
+const suiteTimeout = "A suite timeout occurred"
+
 // suiteReport is the part of ginkgo's report that is read.
 type suiteReport struct {
 	SpecReports []struct {
@@ -69,8 +72,8 @@ func parseReport(text []byte) ([]spec, error) {
 				}
 				continue
 			}
-			if (s.State == "skipped" && s.Failure.Message == "") || s.State == "pending" {
-				continue // not chosen
+			if (s.State == "skipped" && s.Failure.Message == "") || s.State == "pending" || s.Failure.Message == suiteTimeout {
+				continue // not chosen, or not given the time
 			}
 			name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
 			one := spec{name: name, group: name, state: failed}

@@ -14,7 +14,9 @@ const someReport = `[{"SpecReports": [
    "Failure": {"Message": "still there", "Location": {"FileName": "pods.go", "LineNumber": 7}}, "CapturedGinkgoWriterOutput": "waiting"},
   {"ContainerHierarchyTexts": ["[sig-node] Pods"], "LeafNodeType": "It", "LeafNodeText": "not chosen", "State": "skipped"},
   {"ContainerHierarchyTexts": ["[sig-node] Volumes"], "LeafNodeType": "It", "LeafNodeText": "with SELinux", "State": "skipped",
-   "Failure": {"Message": "no SELinux here"}}
+   "Failure": {"Message": "no SELinux here"}},
+  {"ContainerHierarchyTexts": ["[sig-node] Pods"], "LeafNodeType": "It", "LeafNodeText": "too late", "State": "timedout",
+   "Failure": {"Message": "A suite timeout occurred"}}
 ]}]`
 
 func TestAReportTellsHowEachSpecEnded(t *testing.T) {
