@@ -149,6 +149,9 @@ func (c *certificate) nextCheck(now time.Time) time.Time {
 	if c.refusal != nil {
 		return time.Time{}
 	}
+	if c.needsRequest(now) { // it was issued a moment ago, and should have been refreshed before
+		return now
+	}
 	if c.held == nil {
 		if c.request != nil {
 			return now.Add(checkInterval)

@@ -122,6 +122,24 @@ func TestACertificateIsRefreshed(t *testing.T) {
 	})
 }
 
+// A signer may want a certificate to be replaced as soon as it was issued.
+func TestACertificateThatIsToBeRefreshedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t)
+		n.onCreated = func(r *certificatesv1beta1.PodCertificateRequest) {
+			status := issuedStatus(t, r)
+			status.BeginRefreshAt.Time = time.Now().Add(-2 * maxJitter)
+			n.setStatus(status)
+		}
+		if _, _, again := n.mustHave(); time.Until(again) > 0 {
+			t.Error("it is looked at again in", time.Until(again))
+		}
+		if n.mustHave(); n.count() != 2 {
+			t.Error("requests:", n.count())
+		}
+	})
+}
+
 func TestASignerThatDoesNotRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)
