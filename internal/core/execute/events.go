@@ -17,6 +17,9 @@ func (e *Executor) recordImageEvent(t *task, spec *v1.Container, state image.Sta
 	if state.Ref == "" && before.Reason == state.Reason && before.Message == state.Message {
 		return
 	}
+	if state.Ref != "" && t.waitsForStart(spec.Name) {
+		return // the sync that postponed the container recorded it
+	}
 	pulling := before.Reason == pod.ReasonContainerCreating && strings.HasPrefix(before.Message, "Pulling image")
 	record := func(kind, reason, format string, args ...any) {
 		e.Reports.Events.RecordContainer(t.pod, spec.Name, kind, reason, fmt.Sprintf(format, args...))

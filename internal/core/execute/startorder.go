@@ -2,6 +2,7 @@ package execute
 
 import (
 	"fmt"
+	"strings"
 
 	"berth/internal/core/plan"
 	"berth/internal/lib/pod"
@@ -33,7 +34,26 @@ func (t *task) postponeByImages(images map[string]image.State) {
 	}
 }
 
+// postponeAfter records that the containers after first wait for the end of its postStart hook.
+func (t *task) postponeAfter(first string) {
+	after := false
+	for _, a := range t.plan.Actions {
+		start, ok := a.(plan.StartContainer)
+		if _, waits := t.memory.waiting[start.Name]; ok && after && !waits {
+			t.setWaitingFor(start.Name, first)
+		}
+		after = after || ok && start.Name == first
+	}
+}
+
+const startsBeforeIt = "starts before it"
+
 // setWaitingFor records that a container waits for the start of another one.
 func (t *task) setWaitingFor(container, first string) {
-	t.setWaiting(container, pod.ReasonContainerCreating, fmt.Sprintf("container %s starts before it", first))
+	t.setWaiting(container, pod.ReasonContainerCreating, fmt.Sprintf("container %s %s", first, startsBeforeIt))
+}
+
+// waitsForStart reports whether a container was last seen to wait for the start of another one.
+func (t *task) waitsForStart(container string) bool {
+	return strings.HasSuffix(t.memory.waiting[container].Message, startsBeforeIt)
 }

@@ -39,6 +39,20 @@ func (n *node) expectCreated(p *v1.Pod, want ...string) {
 	}
 }
 
+// expectOnce checks that an event was recorded once.
+func (n *node) expectOnce(event string) {
+	n.t.Helper()
+	count := 0
+	for _, e := range n.events.All() {
+		if e == event {
+			count++
+		}
+	}
+	if count != 1 {
+		n.t.Errorf("%q was recorded %d times among %q", event, count, n.events.All())
+	}
+}
+
 func TestAPostStartHookHoldsUpTheNextContainer(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		// given a pod whose first container has a hook that takes long
@@ -62,11 +76,12 @@ func TestAPostStartHookHoldsUpTheNextContainer(t *testing.T) {
 			t.Fatalf("got %+v, %v", outcome, err)
 		}
 		n.expectCreated(p, "proxy")
-		n.images.set("app", &image.State{Reason: pod.ReasonContainerCreating, Message: "Pulling"})
-		n.settle(p)
+		n.runtime.Fail("CreateContainer", errors.New("disk full"))
+		if _, err := n.sync(p); err == nil {
+			t.Fatal("want an error")
+		}
 		n.expectState(p, "proxy", "running")
-		n.expectState(p, "app", "ContainerCreating: Pulling")
-		n.images.set("app", nil)
+		n.runtime.Fail("CreateContainer", nil)
 		n.settle(p)
 		n.expectState(p, "app", "running")
 		n.expectCreated(p, "proxy", "app")
@@ -91,7 +106,10 @@ func TestAPostStartHookWithoutAnAnswerHoldsUpTheNextContainer(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		n.hooks.SetError("warmup", pod.ErrNoAnswer)
 		p := meshed("a")
-		for range 3 {
+		for i := range 3 {
+			if i == 1 {
+				n.expectState(p, "app", "ContainerCreating: container proxy starts before it")
+			}
 			if _, err := n.sync(p); !errors.Is(err, pod.ErrNoAnswer) {
 				t.Fatalf("got %v", err)
 			}
@@ -100,6 +118,7 @@ func TestAPostStartHookWithoutAnAnswerHoldsUpTheNextContainer(t *testing.T) {
 		n.hooks.SetError("warmup", nil)
 		n.settle(p)
 		n.expectState(p, "app", "running")
+		n.expectOnce(`Pulled Container image "app" already present on machine`)
 	})
 }
 
@@ -122,14 +141,16 @@ func TestContainersStartInTheOrderOfTheirSpec(t *testing.T) {
 		n.images.set("first", &image.State{Reason: pod.ReasonContainerCreating, Message: "Pulling"})
 		p := web("a", "first", "second")
 		n.settle(p)
+		n.settle(p)
 		n.expectCreated(p)
 		n.expectState(p, "second", "ContainerCreating: container first starts before it")
-		n.settle(web("b", "second")) // no slot is held
+		n.settle(web("b", "third")) // no slot is held
 
 		// when the pull fails, then the second does not wait for the next attempt
 		n.images.set("first", &image.State{Reason: pod.ReasonErrImagePull, Message: "no route"})
 		n.settle(p)
 		n.expectState(p, "second", "running")
+		n.expectOnce(`Pulled Container image "second" already present on machine`)
 		n.expectState(p, "first", "ErrImagePull: no route")
 		n.images.set("first", nil)
 		n.settle(p)

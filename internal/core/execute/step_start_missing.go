@@ -77,6 +77,9 @@ func (e *Executor) makeStartCalls(ctx context.Context, t *task, handler string, 
 				}
 				continue
 			}
+			if postStartHook(t.pod, a.Name) != nil {
+				t.postponeAfter(a.Name)
+			}
 			if !e.runPostStarts(ctx, t, []started{{pod.ContainerSpec(t.pod, a.Name), id}}) {
 				return nil
 			}
