@@ -79,7 +79,11 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	if s.record {
-		yardstick = yardstick.record(report, began)
+		comment, err := describeRun(s.bin, began)
+		if err != nil {
+			return err
+		}
+		yardstick = yardstick.record(report, comment)
 		if err := yardstick.write(s.yardstick()); err != nil {
 			return err
 		}

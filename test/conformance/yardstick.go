@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,14 +42,31 @@ func readYardstick(file string) (yardstick, error) {
 	return y, nil
 }
 
-// record returns the yardstick with the results of one more run. Specs that did not run keep theirs.
-func (y yardstick) record(ran []spec, now time.Time) yardstick {
+// record returns the yardstick with the results of one more run, and with a comment on it. Specs that did not run
+// keep their results.
+func (y yardstick) record(ran []spec, comment string) yardstick {
 	states := maps.Clone(y.states)
 	for _, s := range ran {
 		states[s.name] = s.state
 	}
-	comments := []string{"# Upstream's kubelet, of the version in suite/go.mod, last run on " + now.UTC().Format(time.DateOnly)}
-	return yardstick{comments: comments, states: states}
+	return yardstick{comments: []string{"# " + comment}, states: states}
+}
+
+// describeRun says with what, on what and when the yardstick is recorded.
+func describeRun(bin string, now time.Time) (string, error) {
+	var parts []string
+	for _, command := range [][]string{
+		{filepath.Join(bin, "conformance/upstream/kubelet"), "--version"},
+		{filepath.Join(bin, "libexec/containerd"), "--version"},
+		{"uname", "--kernel-name", "--kernel-release"},
+	} {
+		text, err := exec.Command(command[0], command[1:]...).Output()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", command[0], err)
+		}
+		parts = append(parts, strings.TrimSpace(string(text)))
+	}
+	return strings.Join(append(parts, "cgroup v1", now.UTC().Format(time.DateOnly)), ", "), nil
 }
 
 func (y yardstick) write(file string) error {

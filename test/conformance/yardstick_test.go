@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 )
 
 func TestTheYardstickKeepsSpecsThatDidNotRun(t *testing.T) {
@@ -14,7 +13,7 @@ func TestTheYardstickKeepsSpecsThatDidNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := y.record([]spec{{name: "one spec", state: passed}, {name: "another", state: failed}}, time.Unix(0, 0))
+	first := y.record([]spec{{name: "one spec", state: passed}, {name: "another", state: failed}}, "today")
 	if err := first.write(file); err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +21,10 @@ func TestTheYardstickKeepsSpecsThatDidNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y = y.record([]spec{{name: "another", state: passed}}, time.Unix(0, 0))
+	y = y.record([]spec{{name: "another", state: passed}}, "today")
+	if len(y.comments) != 1 || y.comments[0] != "# today" {
+		t.Errorf("the comments are %q, want one on the last run", y.comments)
+	}
 	if y.states["one spec"] != passed || y.states["another"] != passed || len(y.states) != 2 {
 		t.Errorf("the yardstick is %v, want both specs passed", y.states)
 	}
