@@ -58,7 +58,7 @@ func describeRun(bin string, now time.Time) (string, error) {
 	for _, command := range [][]string{
 		{filepath.Join(bin, "conformance/upstream/kubelet"), "--version"},
 		{filepath.Join(bin, "libexec/containerd"), "--version"},
-		{"uname", "--kernel-name", "--kernel-release"},
+		{"uname", "--kernel-release"},
 	} {
 		text, err := exec.Command(command[0], command[1:]...).Output()
 		if err != nil {
@@ -66,6 +66,8 @@ func describeRun(bin string, now time.Time) (string, error) {
 		}
 		parts = append(parts, strings.TrimSpace(string(text)))
 	}
+	kernel := strings.SplitN(parts[2], ".", 3)
+	parts[2] = "Linux " + strings.Join(kernel[:min(2, len(kernel))], ".")
 	return strings.Join(append(parts, "cgroup v1", now.UTC().Format(time.DateOnly)), ", "), nil
 }
 
