@@ -58,7 +58,7 @@ clean: ## remove what was built
 ## Tests and checks
 
 .PHONY: test
-test: root setup test-fast test-deb test-real test-cluster test-kubeadm test-machine ## all tests, as root
+test: root setup test-fast test-deb test-real test-cluster test-kubeadm conformance-quick test-machine ## all tests, as root
 
 .PHONY: test-fast
 test-fast: lint ## lint, and the tests that need neither root nor a container runtime
