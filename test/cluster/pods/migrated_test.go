@@ -64,10 +64,7 @@ func TestAKindOfVolumeThatIsNotSupported(t *testing.T) {
 		TargetPortal: "10.99.0.99:3260", IQN: "iqn.2030-01.example:disk",
 	}}), "one"))
 	const says = "iscsi is not supported: use a PersistentVolume of the CSI driver iscsi.csi.k8s.io"
-	pods.Await("a", "waiting", func(p *corev1.Pod) bool {
-		return p != nil && p.Status.Phase == corev1.PodPending && len(p.Status.ContainerStatuses) > 0 &&
-			p.Status.ContainerStatuses[0].State.Waiting != nil && strings.Contains(p.Status.ContainerStatuses[0].State.Waiting.Message, says)
-	})
+	pods.Await("a", "waiting", waitsFor(says))
 	kit.Within(t, kit.WaitTimeout, func() error {
 		events, err := admin.CoreV1().Events("refused").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=a,reason=FailedMount"})
 		if err == nil && (len(events.Items) == 0 || !strings.Contains(events.Items[0].Message, says)) {
