@@ -118,10 +118,19 @@ func mustBeMeasured(t *testing.T, l *lab.Lab, admin kubernetes.Interface, n *lab
 	})
 
 	for path, want := range map[string][]string{
-		"/metrics":          {"kubelet_running_pods", "kubelet_node_name", "kubelet_runtime_operations_total", "kubelet_http_requests_total", "berth_pod_start_phase_seconds", "kubelet_node_startup_registration_duration_seconds", "kubelet_certificate_manager_server_ttl_seconds"},
-		"/metrics/cadvisor": {"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_receive_bytes_total", "machine_cpu_cores"},
-		"/metrics/probes":   {"prober_probe_total", "prober_probe_duration_seconds"},
-		"/metrics/slis":     {"kubernetes_healthcheck", "kubernetes_healthchecks_total"},
+		"/metrics": {
+			"kubelet_running_pods", "kubelet_node_name", "kubelet_runtime_operations_total", "kubelet_http_requests_total", "berth_pod_start_phase_seconds",
+			"kubelet_node_startup_registration_duration_seconds", "kubelet_node_startup_duration_seconds", "kubelet_certificate_manager_server_ttl_seconds",
+			"kubelet_container_log_filesystem_used_bytes", "kubelet_image_manager_ensure_image_requests_total", "kubelet_imagemanager_ondisk_pulledrecords",
+			"kubelet_orphan_pod_cleaned_volumes", "kubelet_volume_metric_collection_duration_seconds",
+		},
+		"/metrics/cadvisor": {
+			"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_receive_bytes_total", "machine_cpu_cores",
+			"container_file_descriptors", "container_sockets", "container_threads_max", "container_ulimits_soft", "container_memory_total_active_file_bytes",
+			"container_spec_memory_reservation_limit_bytes",
+		},
+		"/metrics/probes": {"prober_probe_total", "prober_probe_duration_seconds"},
+		"/metrics/slis":   {"kubernetes_healthcheck", "kubernetes_healthchecks_total"},
 	} {
 		page, err := scrape(t, l, node+path, token)
 		if err != nil {
