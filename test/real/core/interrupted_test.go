@@ -109,11 +109,11 @@ func TestPodEditedWhileItStops(t *testing.T) {
 	edit(func() { n.RemoveManifest("slow.yaml") })
 	n.Apply("slow.yaml", edition("third"))
 
-	// then it runs once more, from the beginning
+	// then it runs once more, from the beginning, and that counts as a restart
 	again := n.WaitPod("slow", "runs again", kit.StartTimeout, func(p v1.Pod) string {
 		return kit.MissingUnless(kit.IsRunning(p) && kit.ContainerIDs(p)["app"] != kit.ContainerIDs(third)["app"])
 	})
-	if again.UID != third.UID || kit.AppStatus(again).RestartCount != 0 {
+	if again.UID != third.UID || kit.AppStatus(again).RestartCount != 1 {
 		t.Errorf("it was %s, and is %s %s", third.UID, again.UID, kit.Summary(again))
 	}
 	n.WaitSettled("slow")
