@@ -41,7 +41,7 @@ func (c *Config) KubeletDirs() []string {
 	return out
 }
 
-// AsKubelet tells whether the agent was started as kubelet.
+// AsKubelet reports whether the agent was started as kubelet.
 func (c *Config) AsKubelet() bool { return c.complete != nil }
 
 // LoadKubelet returns the settings of an agent that was started as kubelet. Defaults, files and places are the

@@ -15,7 +15,7 @@
 // DIR/expand-VOLUME is there, it refuses that with the gRPC code whose number is in the file. The number
 // in DIR/max, if there is such a file, takes the place of -max.
 //
-// With -group, the driver wants to be told for which group it mounts, and does nothing
+// With -group, the driver asks for the group that it mounts for, and does nothing
 // about it; its log says so. With -news, each NodePublishVolume makes a new file "news" in
 // the volume that only root can read: its first line is how often that was, and the rest
 // are the tokens that came with it.

@@ -78,12 +78,12 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("PodCertificateRequest %s %s, reason=%q, message=%q", r.name, verb, r.reason, r.message)
 }
 
-// needsRequest tells whether it is time to ask for a certificate.
+// needsRequest reports whether it is time to ask for a certificate.
 func (c *certificate) needsRequest(now time.Time) bool {
 	return c.refusal == nil && c.request == nil && !now.Before(c.retryAt) && (c.held == nil || !now.Before(c.held.refreshAt))
 }
 
-// awaitsFirst tells whether the API server has accepted the first request for the certificate, and it is
+// awaitsFirst reports whether the API server has accepted the first request for the certificate, and it is
 // undecided.
 func (c *certificate) awaitsFirst() bool {
 	return c.held == nil && c.request != nil && !c.request.created.IsZero()

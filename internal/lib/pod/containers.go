@@ -59,7 +59,7 @@ func IsSidecar(initContainer *v1.Container) bool {
 	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// HasDevice tells whether a container of the pod has the volume of that name as a block device.
+// HasDevice reports whether a container of the pod has the volume of that name as a block device.
 func HasDevice(p *v1.Pod, volume string) bool {
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {

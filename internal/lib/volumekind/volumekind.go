@@ -139,5 +139,5 @@ func (k Kind) OwnDir() bool { return k.row().traits&ownDir != 0 }
 // CanBeDevice reports whether such a volume may be a block device, for volumeDevices of a container.
 func (k Kind) CanBeDevice() bool { return k.row().traits&device != 0 }
 
-// IsMigrated tells whether such volumes are translated to volumes of a CSI driver.
+// IsMigrated reports whether such volumes are translated to volumes of a CSI driver.
 func (k Kind) IsMigrated() bool { return k.row().traits&migrated != 0 }

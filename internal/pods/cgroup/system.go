@@ -72,7 +72,7 @@ func (s SystemProcesses) move() (moved int, err error) {
 	return moved, errors.Join(errs...)
 }
 
-// isKernelThread tells whether a process has no executable.
+// isKernelThread reports whether a process has no executable.
 func (s SystemProcesses) isKernelThread(pid int) bool {
 	_, err := os.Readlink(filepath.Join(s.Proc, strconv.Itoa(pid), "exe"))
 	return errors.Is(err, fs.ErrNotExist)

@@ -17,7 +17,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("CSI driver %q: %s: %s (%s)", e.Driver, e.Method, e.Message, e.Code)
 }
 
-// Final tells whether the driver has ended its work. With any other error it may be at work still.
+// Final reports whether the driver has ended its work. With any other error it may be at work still.
 func (e *CallError) Final() bool {
 	switch e.Code {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
@@ -27,10 +27,10 @@ func (e *CallError) Final() bool {
 	}
 }
 
-// Infeasible tells whether the same call can't succeed later: only another size could.
+// Infeasible reports whether the same call can't succeed later: only another size could.
 func (e *CallError) Infeasible() bool {
 	return e.Code == codes.InvalidArgument || e.Code == codes.OutOfRange || e.Code == codes.NotFound
 }
 
-// InUse tells whether the driver can't do it while the volume is in use.
+// InUse reports whether the driver can't do it while the volume is in use.
 func (e *CallError) InUse() bool { return e.Code == codes.FailedPrecondition }

@@ -20,7 +20,7 @@ type Expansion struct {
 // ErrCantExpand is the error of Expand if the driver has no NodeExpandVolume.
 var ErrCantExpand = errors.New("the CSI driver does not expand volumes on nodes (EXPAND_VOLUME)")
 
-// CanExpand tells whether a driver may have NodeExpandVolume: that of a driver that is not registered is
+// CanExpand reports whether a driver may have NodeExpandVolume: that of a driver that is not registered is
 // not known.
 func (m *Manager) CanExpand(driver string) bool {
 	d := m.registered(driver)

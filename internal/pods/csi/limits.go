@@ -161,12 +161,12 @@ func (d *driver) setInfo(info *spec.NodeGetInfoResponse) error {
 // detached meanwhile.
 const attachTimeout = 2 * time.Minute
 
-// isExhausted tells whether a volume could not be attached because the node is full.
+// isExhausted reports whether a volume could not be attached because the node is full.
 func isExhausted(e *storagev1.VolumeError) bool {
 	return e.ErrorCode != nil && *e.ErrorCode == int32(codes.ResourceExhausted)
 }
 
-// hasWaited tells whether a pod has wanted an attachable volume for some time.
+// hasWaited reports whether a pod has wanted an attachable volume for some time.
 func (m *Manager) hasWaited(v volumeID, uid pod.UID, d time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

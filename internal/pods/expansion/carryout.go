@@ -74,7 +74,7 @@ func (e *Expander) fail(ctx context.Context, v *Volume, s *volume, claim *v1.Per
 		wanted := claim.Spec.Resources.Requests.Storage()
 		infeasible := answer != nil && answer.Infeasible() || again && wanted.Cmp(d.size) != 0
 		if _, err := e.patch(ctx, claim, markFailed(claim, refused, infeasible, time.Now()), false); err != nil {
-			e.Log.Warn("can't tell the claim why its volume was not expanded", "volume", v.PV.Name, "err", err)
+			e.Log.Warn("can't write to the claim why its volume was not expanded", "volume", v.PV.Name, "err", err)
 		}
 	}
 	if inUse {

@@ -62,7 +62,7 @@ func setStatus(claim *v1.PersistentVolumeClaim, status v1.ClaimResourceStatus) {
 	claim.Status.AllocatedResourceStatuses[v1.ResourceStorage] = status
 }
 
-// isResize tells whether a condition is about a resize, and ends with it.
+// isResize reports whether a condition is about a resize, and ends with it.
 func isResize(t v1.PersistentVolumeClaimConditionType) bool {
 	switch t {
 	case v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,

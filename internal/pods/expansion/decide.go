@@ -33,7 +33,7 @@ type decision struct {
 	recoverable bool
 }
 
-// requested tells whether the resizer waits for this node.
+// requested reports whether the resizer waits for this node.
 func (d decision) requested() bool { return d.recoverable && d.report }
 
 // decide returns what a node does about a volume that has grown. have is its size on this node.
@@ -57,23 +57,23 @@ func decide(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume, have resou
 	}
 }
 
-// onEachNode tells whether the volume of a claim has to be expanded on every node that has it, also
+// onEachNode reports whether the volume of a claim has to be expanded on every node that has it, also
 // after it was expanded on one of them.
 func onEachNode(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) && !metav1.HasAnnotation(claim.ObjectMeta, notRequired)
 }
 
-// grownAtMount tells whether a volume that is being mounted is larger than its claim says.
+// grownAtMount reports whether a volume that is being mounted is larger than its claim says.
 func grownAtMount(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) bool {
 	return claim.Status.Capacity.Storage().Cmp(*pv.Spec.Capacity.Storage()) < 0
 }
 
-// grownOnline tells whether a mounted volume is larger than it was. An unknown size is none.
+// grownOnline reports whether a mounted volume is larger than it was. An unknown size is none.
 func grownOnline(pv *v1.PersistentVolume, have resource.Quantity) bool {
 	return !have.IsZero() && pv.Spec.Capacity.Storage().Cmp(have) > 0
 }
 
-// mayGrow tells whether a claim asks for more than its mounted volume has, or is being resized: then
+// mayGrow reports whether a claim asks for more than its mounted volume has, or is being resized: then
 // the persistent volume is worth a look. An administrator who resizes a volume by hand edits both.
 func mayGrow(claim *v1.PersistentVolumeClaim, have resource.Quantity) bool {
 	resizing := slices.ContainsFunc(claim.Status.Conditions, func(c v1.PersistentVolumeClaimCondition) bool {

@@ -32,7 +32,7 @@ import (
 
 // Drivers calls the CSI drivers of this machine.
 type Drivers interface {
-	// CanExpand tells whether a driver may have NodeExpandVolume.
+	// CanExpand reports whether a driver may have NodeExpandVolume.
 	CanExpand(driver string) bool
 	// Expand lets the driver grow a mounted volume. The call ends with the context.
 	Expand(ctx context.Context, e csi.Expansion) error

@@ -11,7 +11,7 @@ import (
 	"berth/internal/pods/expansion"
 )
 
-// expands tells whether volumes of the pod are expanded. The claims of a static pod are files, which
+// expands reports whether volumes of the pod are expanded. The claims of a static pod are files, which
 // nothing resizes.
 func (j *job) expands() bool { return j.m.cfg.Expander != nil && !pod.IsStatic(j.pod) }
 

@@ -56,7 +56,7 @@ func markMigrated(pv *v1.PersistentVolume) {
 	pv.Annotations[migratedToAnnotation] = pv.Spec.CSI.Driver
 }
 
-// isMigrated tells whether a volume of a CSI driver is a translation.
+// isMigrated reports whether a volume of a CSI driver is a translation.
 func isMigrated(pv *v1.PersistentVolume) bool {
 	return pv.Annotations[migratedToAnnotation] == pv.Spec.CSI.Driver
 }

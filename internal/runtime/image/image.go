@@ -175,7 +175,7 @@ func (m *Manager) Ensure(ctx context.Context, p *v1.Pod, c *v1.Container) State 
 	return m.wait(p, c, pull{image: image, repository: repository, credentials: found(), pod: p}, ref)
 }
 
-// allowed tells whether a pod with these credentials may use an image that is present.
+// allowed reports whether a pod with these credentials may use an image that is present.
 func (m *Manager) allowed(image, repository, ref string, credentials func() PodCredentials) bool {
 	if m.Records == nil {
 		return true

@@ -114,7 +114,7 @@ func planeWithCertificates(t *testing.T) (*lab.Lab, kubernetes.Interface) {
 	return plane, admin
 }
 
-// waitsFor tells whether a pod waits, with a message that contains a text.
+// waitsFor reports whether a pod waits, with a message that contains a text.
 func waitsFor(says string) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool {
 		return p != nil && p.Status.Phase == corev1.PodPending && len(p.Status.ContainerStatuses) > 0 &&
