@@ -108,6 +108,7 @@ func baseFiles(programs string) ([]registry.File, error) {
 		{Path: "etc/passwd", Mode: 0o644, Data: []byte(users)},
 		{Path: "etc/group", Mode: 0o644, Data: []byte(groups)},
 		{Path: "etc/nsswitch.conf", Mode: 0o644, Data: []byte("hosts: files dns\n")},
+		{Path: "bin/bash", Mode: 0o755, Data: []byte("#!/bin/sh\nexec /bin/sh \"$@\"\n")}, // some specs start it in agnhost
 	}
 	own, err := fromDisk(map[string]string{"bin/busybox": busybox, "bin/utilities": filepath.Join(programs, "utilities")}, 0o755)
 	if err != nil {
