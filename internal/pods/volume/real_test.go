@@ -83,7 +83,7 @@ func TestRealMemory(t *testing.T) {
 	p := withGroup(podWith(emptyDir(v1.StorageMediumMemory, "1Mi")), 4242)
 	w.setup(p)
 	dir := w.dir(p)
-	if fsType(t, dir) != unix.TMPFS_MAGIC || mode(t, dir) != os.ModeDir|os.ModeSetgid|0o777 {
+	if fsType(t, dir) != unix.TMPFS_MAGIC || mode(t, dir) != os.ModeDir|os.ModeSetgid|os.ModeSticky|0o777 {
 		t.Error(fsType(t, dir), mode(t, dir))
 	}
 	if err := os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
