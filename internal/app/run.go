@@ -75,11 +75,8 @@ func Run(ctx context.Context, c *config.Config, owner roots.Owner, logs *logging
 	}
 	defer a.runner.stop()
 	a.start(group, rt, ports, listener, fail)
-	if err := keepSystemCgroup(group, c, log); err != nil {
+	if err := maintainHost(group, c, log); err != nil {
 		return err
-	}
-	if c.IPTablesChains {
-		group.Go("iptables chains", iptables.Chains{Log: log}.Keep)
 	}
 	handleSignals(ctx, a.runner, rt.signals)
 	log.Info("berth ends; its pods go on", "cause", context.Cause(ctx))
@@ -106,6 +103,14 @@ func compose(ctx context.Context, in depsConfig, logs *logging.Logger) (*daemon,
 		return nil, err
 	}
 	return a, nil
+}
+
+// maintainHost starts what keeps the machine as a kubelet does, apart from its pods.
+func maintainHost(group *run.Group, c *config.Config, log *slog.Logger) error {
+	if c.IPTablesChains {
+		group.Go("iptables chains", iptables.Chains{Log: log}.Keep)
+	}
+	return keepSystemCgroup(group, c, log)
 }
 
 // shareMounts makes the mounts in volumes propagate. Pods run without it, too.
