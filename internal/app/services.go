@@ -82,7 +82,9 @@ func newPodServices(group *run.Group, d *deps, loop *syncLoop) (*podServices, er
 func newDrivers(d *deps, loop *syncLoop) (*csi.Manager, error) {
 	settings := csi.Config{
 		PodsDir: d.podsDir, PluginsDir: filepath.Join(d.config.RootDir, "plugins"), NodeName: d.config.NodeName, Objects: loop.objects,
-		OnCall: d.telemetry.Metrics.CSICalled, IsMount: newMounter().IsMount, Enqueue: loop.Agent.Enqueue, Log: d.log,
+		OnCall: d.telemetry.Metrics.CSICalled, OnLabel: func(outcome csi.LabelOutcome, warning bool, driver, accessMode string) {
+			d.telemetry.Metrics.VolumeLabelled(string(outcome), warning, driver, accessMode)
+		}, IsMount: newMounter().IsMount, Enqueue: loop.Agent.Enqueue, Log: d.log,
 		UnmountPath: func(ctx context.Context, path string) error {
 			return newMounter().Unmount(ctx, volume.MountPoint{Path: path})
 		},

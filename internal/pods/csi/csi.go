@@ -68,6 +68,9 @@ type Config struct {
 	// OnCall is called after each call to a driver, with the gRPC code of its answer, and whether it mounts
 	// a migrated volume. It may be nil.
 	OnCall func(driver, method, code string, migrated bool, took time.Duration)
+	// OnLabel counts the labels of volumes of drivers that can mount with one. A warning is about a volume
+	// that is not mounted with it. It may be nil.
+	OnLabel func(outcome LabelOutcome, warning bool, driver, accessMode string)
 	// CallTimeout is how long a driver may take for one call. Zero: 2 minutes.
 	CallTimeout time.Duration
 	Log         *slog.Logger

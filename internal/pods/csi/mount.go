@@ -37,7 +37,7 @@ type Request struct {
 	ApplyFSGroup func(dir string) error
 	// SELinuxLabel returns the label for the mount option context, if the driver has seLinuxMount; "": none. It
 	// may be nil.
-	SELinuxLabel func() (string, error)
+	SELinuxLabel func() (Label, error)
 	// Size is that of the claim of a persistent volume, in bytes; 0: it is not known.
 	Size int64
 	// Expand is called when the volume has been published. If it fails, the volume is not mounted yet, and
@@ -201,12 +201,13 @@ type job struct {
 	publishSecrets map[string]string
 	capability     *spec.VolumeCapability
 	tokensUntil    time.Time
-	seLinuxLabel   string // of the mount; "": none
+	mountLabel     string // the SELinux label of the mount; "": none
+	fileLabel      string // the SELinux label of files that the pod needs; "": none
 }
 
 // stageAndPublish writes the record, and then stages and publishes the volume and gives it its fsGroup.
 func (j *job) stageAndPublish(ctx context.Context) error {
-	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish, SELinuxLabel: j.seLinuxLabel}
+	rec := record{Name: j.r.Name, Handle: j.id.handle, Driver: j.id.driver, NotAttached: !j.attachable(), Republish: j.spec.republish, SELinuxLabel: j.mountLabel, FileLabel: j.fileLabel}
 	if !j.r.ephemeral() && j.driver.can[spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		rec.Staging = j.m.staging(j.r)
 	}
@@ -234,6 +235,9 @@ func (j *job) stageAndPublish(ctx context.Context) error {
 	}
 	if err := j.publish(ctx); err != nil {
 		return err
+	}
+	if j.fileLabel != "" && len(others) == 0 {
+		j.countLabel(LabelAdmitted, false)
 	}
 	return j.applyFSGroup()
 }

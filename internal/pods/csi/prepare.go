@@ -87,7 +87,7 @@ func (m *Manager) prepare(ctx context.Context, r *Request, d *driver) (*job, err
 		return nil, err
 	}
 	if j.spec.seLinuxMount && r.SELinuxLabel != nil && !r.Block {
-		if j.seLinuxLabel, err = r.SELinuxLabel(); err != nil {
+		if err := j.findLabel(); err != nil {
 			return nil, err
 		}
 	}
@@ -269,25 +269,6 @@ func (j *job) capabilityOf() *spec.VolumeCapability {
 	}
 	out.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
 	return out
-}
-
-// mountFlags returns the mount options, with that for the SELinux label. A label may have commas.
-func (j *job) mountFlags() []string {
-	if j.seLinuxLabel == "" {
-		return j.r.MountOptions
-	}
-	return append(slices.Clone(j.r.MountOptions), fmt.Sprintf("context=%q", j.seLinuxLabel))
-}
-
-// checkLabel returns an error if another pod has the volume mounted with another SELinux label. The pod
-// waits until that one has released it.
-func (j *job) checkLabel(others map[string]record) error {
-	for _, r := range others {
-		if r.SELinuxLabel != j.seLinuxLabel {
-			return &Waiting{fmt.Sprintf("another pod to release the volume: it is mounted with SELinux label %q, and this pod needs %q", r.SELinuxLabel, j.seLinuxLabel)}
-		}
-	}
-	return nil
 }
 
 // accessMode returns the CSI access mode for the first of the modes. exact: the driver distinguishes

@@ -38,6 +38,8 @@ type record struct {
 	Size int64 `json:"sizeBytes,omitempty"`
 	// SELinuxLabel is the label of the mount option context, or "".
 	SELinuxLabel string `json:"seLinuxMountContext,omitempty"`
+	// FileLabel is the SELinux label of files that the pod needs, also if the runtime sets it, or "".
+	FileLabel string `json:"seLinuxFileLabel,omitempty"`
 	// Republish says that the driver has requiresRepublish.
 	Republish bool `json:"requiresRepublish,omitempty"`
 }

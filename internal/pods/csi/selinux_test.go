@@ -2,15 +2,19 @@ package csi
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // labelled returns a request of a pod with a SELinux label.
 func (w *world) labelled(uid, handle, label string) Request {
 	r := w.request(uid, handle)
 	r.MountOptions = []string{"noatime"}
-	r.SELinuxLabel = func() (string, error) { return label, nil }
+	r.SELinuxLabel = func() (Label, error) { return Label{Files: label, Mount: true}, nil }
 	return r
 }
 
@@ -54,7 +58,7 @@ func TestVolumesThatAreNotMountedWithALabel(t *testing.T) {
 	device.Block = true
 	plain(device)
 	wrong := w.labelled("u-1", "d-5", "")
-	wrong.SELinuxLabel = func() (string, error) { return "", errors.New("two labels") }
+	wrong.SELinuxLabel = func() (Label, error) { return Label{Mount: true}, errors.New("two labels") }
 	w.mountFails(wrong, "two labels")
 }
 
@@ -71,4 +75,52 @@ func TestAVolumeHasOneLabelAtATime(t *testing.T) {
 	w.unmount(first)
 	w.unmount(w.request("u-2", "d-1"))
 	w.mount(w.labelled("u-3", "d-1", "two"))
+}
+
+func TestLabelsOfVolumesAreCounted(t *testing.T) {
+	w := newWorld(t)
+	w.described().SELinuxMount = new(true)
+	counted := map[string]int{}
+	w.m.OnLabel = func(outcome LabelOutcome, warning bool, driver, accessMode string) {
+		counted[fmt.Sprint(outcome, " ", warning, " ", driver, " ", accessMode)]++
+	}
+	expect := func(outcome LabelOutcome, warning bool, accessMode string) {
+		t.Helper()
+		want := map[string]int{fmt.Sprint(outcome, " ", warning, " ", w.request("u", "d").Driver, " ", accessMode): 1}
+		if !maps.Equal(counted, want) {
+			t.Errorf("counted %v, want %v", counted, want)
+		}
+		clear(counted)
+	}
+	shared := func(uid, handle string, label Label, err error) Request {
+		r := w.request(uid, handle)
+		r.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadWriteMany}
+		r.SELinuxLabel = func() (Label, error) { return label, err }
+		return r
+	}
+	differ := fmt.Errorf("%w: a,b", ErrLabelsDiffer)
+
+	// a volume that is mounted with its label
+	alone := w.labelled("u-1", "d-1", "one")
+	alone.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	w.mount(alone)
+	expect(LabelAdmitted, false, "RWOP")
+	alone.Pod, alone.Dir = w.labelled("u-2", "d-1", "").Pod, w.labelled("u-2", "d-1", "").Dir
+	alone.SELinuxLabel = func() (Label, error) { return Label{Files: "two", Mount: true}, nil }
+	w.mountFails(alone, `SELinux label "one"`)
+	expect(LabelOfOthersDiffers, false, "RWOP")
+	w.mountFails(shared("u-3", "d-2", Label{Mount: true}, differ), "multiple SELinux labels")
+	expect(PodLabelsDiffer, false, "RWX")
+	w.mountFails(shared("u-3", "d-2", Label{Mount: true}, errors.New("no such level")), "no such level")
+	expect(LabelUnknown, false, "RWX")
+
+	// a volume that is not: its failures are warnings
+	w.mount(shared("u-3", "d-3", Label{}, differ))
+	expect(PodLabelsDiffer, true, "RWX")
+	w.mount(shared("u-3", "d-4", Label{}, errors.New("no such level")))
+	expect(LabelUnknown, true, "RWX")
+	w.mount(shared("u-3", "d-5", Label{Files: "one"}, nil))
+	expect(LabelAdmitted, false, "RWX")
+	w.mount(shared("u-4", "d-5", Label{Files: "two"}, nil))
+	expect(LabelOfOthersDiffers, true, "RWX")
 }

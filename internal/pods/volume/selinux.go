@@ -7,19 +7,23 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pods/csi"
 )
 
 // A file system can be mounted with one SELinux label for all its files, which is faster than to label each of
 // them. It is, if the CSI driver can (seLinuxMount in its CSIDriver object) and the pod has a label with a level: a
 // volume for one pod (ReadWriteOncePod) by default, any other one with the feature gate SELinuxMount.
 
-// mountLabel returns the SELinux label of files that a persistent volume is mounted with for a pod, or "" if
-// the runtime labels the files instead. uses tells which volumes of the pod are that persistent volume.
+// mountsWithLabel reports whether a volume with these access modes is mounted with a label.
+func mountsWithLabel(modes []v1.PersistentVolumeAccessMode, anyMode bool) bool {
+	return anyMode || slices.Equal(modes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
+}
+
+// labelOfFiles returns the SELinux label that the files of a persistent volume need for a pod, or "" if each
+// container may need another one. uses returns whether a volume of the pod is that persistent volume.
 // fileLabel returns the label of files of a process, or "" if the machine has none.
-func mountLabel(p *v1.Pod, uses func(volume string) bool, modes []v1.PersistentVolumeAccessMode, anyMode bool, fileLabel func(v1.SELinuxOptions) (string, error)) (string, error) {
-	if !anyMode && !slices.Equal(modes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}) {
-		return "", nil
-	}
+func labelOfFiles(p *v1.Pod, uses func(volume string) bool, fileLabel func(v1.SELinuxOptions) (string, error)) (string, error) {
 	of := p.Spec.SecurityContext
 	if of != nil && of.SELinuxChangePolicy != nil && *of.SELinuxChangePolicy == v1.SELinuxChangePolicyRecursive {
 		return "", nil
@@ -41,7 +45,7 @@ func mountLabel(p *v1.Pod, uses func(volume string) bool, modes []v1.PersistentV
 	case 1:
 		return names[0], nil
 	default:
-		return "", fmt.Errorf("multiple SELinux labels found: %s: containers that mount it need the same label, or the pod seLinuxChangePolicy Recursive", strings.Join(names, ","))
+		return "", fmt.Errorf("%w: %s: containers that mount it need the same label, or the pod seLinuxChangePolicy Recursive", csi.ErrLabelsDiffer, strings.Join(names, ","))
 	}
 }
 
@@ -71,9 +75,9 @@ func labelsAsked(p *v1.Pod, uses func(volume string) bool) []v1.SELinuxOptions {
 	return out
 }
 
-// seLinuxLabel returns the function that computes the label with which the volume of the claim is mounted, or
-// nil if there is none. A CSI driver that can't mount with labels does without it.
-func (j *job) seLinuxLabel(pv *v1.PersistentVolume) func() (string, error) {
+// seLinuxLabel returns the function that computes the label of the volume of the claim, or nil if there is
+// none. A CSI driver that can't mount with labels does without it.
+func (j *job) seLinuxLabel(pv *v1.PersistentVolume) func() (csi.Label, error) {
 	if j.claim == nil || j.m.cfg.FileLabel == nil || isBlock(pv) {
 		return nil
 	}
@@ -86,7 +90,8 @@ func (j *job) seLinuxLabel(pv *v1.PersistentVolume) func() (string, error) {
 		v := &j.pod.Spec.Volumes[i]
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim || v.Ephemeral != nil && ephemeralClaim(j.pod, v.Name) == claim
 	}
-	return func() (string, error) {
-		return mountLabel(j.pod, uses, pv.Spec.AccessModes, j.m.cfg.SELinuxMount, j.m.cfg.FileLabel)
+	return func() (csi.Label, error) {
+		label, err := labelOfFiles(j.pod, uses, j.m.cfg.FileLabel)
+		return csi.Label{Files: label, Mount: mountsWithLabel(pv.Spec.AccessModes, j.m.cfg.SELinuxMount)}, err
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth/internal/pods/csi"
 )
 
 func TestTheLabelThatAVolumeIsMountedWith(t *testing.T) {
@@ -45,8 +47,10 @@ func TestTheLabelThatAVolumeIsMountedWith(t *testing.T) {
 			if test.policy != "" {
 				p.Spec.SecurityContext.SELinuxChangePolicy = &test.policy
 			}
-			got, err := mountLabel(p, func(volume string) bool { return volume == "vol" }, test.modes, test.gate,
-				func(o v1.SELinuxOptions) (string, error) { return "file:" + o.Level, nil })
+			got, err := labelOfFiles(p, func(volume string) bool { return volume == "vol" }, func(o v1.SELinuxOptions) (string, error) { return "file:" + o.Level, nil })
+			if !mountsWithLabel(test.modes, test.gate) {
+				got, err = "", nil
+			}
 			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %q, %v; want %q, %q", got, err, test.want, test.err)
 			}
@@ -71,7 +75,7 @@ func TestAVolumeWithALabelIsNotRelabelled(t *testing.T) {
 			t.Error(labelled, mounts, err)
 		}
 	}
-	if label, err := w.csi.requests[0].SELinuxLabel(); label != "file:s0:c1" || err != nil {
+	if label, err := w.csi.requests[0].SELinuxLabel(); label != (csi.Label{Files: "file:s0:c1", Mount: true}) || err != nil {
 		t.Error(label, err)
 	}
 }

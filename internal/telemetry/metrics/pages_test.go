@@ -120,6 +120,11 @@ func busy(t testing.TB, u usage) *Pages {
 	m.PodRelisted(time.Second)
 	m.VolumeSetUp("kubernetes.io/secret", false, time.Second, errors.New("no"))
 	m.CSICalled("disk.example", "NodePublishVolume", "OK", true, time.Second)
+	m.VolumeLabelled("volumes_admitted", false, "disk.example", "RWOP")
+	for _, outcome := range []string{"container", "pod_context_mismatch", "volume_context_mismatch"} {
+		m.VolumeLabelled(outcome, false, "disk.example", "RWOP")
+		m.VolumeLabelled(outcome, true, "disk.example", "RWX")
+	}
 	m.Relisted(now, time.Second, time.Minute)
 	m.RegistrationStarted(now)
 	m.Registered(now)
@@ -243,6 +248,10 @@ var knownSins = map[string]bool{
 	"container_memory_cache": true, "container_memory_rss": true, "container_memory_swap": true, "container_memory_mapped_file": true,
 	"container_fs_inodes_total": true, "kubelet_preemptions": true, "kubelet_image_pull_duration_seconds": true,
 	"volume_manager_total_volumes": true, "plugin_manager_total_plugins": true, "kubelet_credential_provider_plugin_duration": true, "container_memory_failcnt": true, "container_memory_kernel_usage": true, "container_ulimits_soft": true, "kubelet_certificate_manager_client_expiration_renew_errors": true, "kubelet_server_expiration_renew_errors": true,
+	"volume_manager_selinux_container_errors_total": true, "volume_manager_selinux_container_warnings_total": true,
+	"volume_manager_selinux_pod_context_mismatch_errors_total": true, "volume_manager_selinux_pod_context_mismatch_warnings_total": true,
+	"volume_manager_selinux_volume_context_mismatch_errors_total": true, "volume_manager_selinux_volume_context_mismatch_warnings_total": true,
+	"volume_manager_selinux_volumes_admitted_total": true,
 }
 
 // describe is the type and the labels of a family, in which no line is twice.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 type volumeMetrics struct {
 	operations, totals, csi, collections *prometheus.HistogramVec
 	orphans, orphanErrors                prometheus.Gauge
+	labels                               map[string]*prometheus.GaugeVec // of SELinux, by name
 }
 
 func newVolumeMetrics() volumeMetrics {
@@ -30,11 +32,37 @@ func newVolumeMetrics() volumeMetrics {
 		}),
 		csi: histograms("csi_operations_seconds", "Time of calls to CSI drivers.", buckets,
 			"driver_name", "method_name", "grpc_status_code", "migrated"),
+		labels: newLabelMetrics(),
 	}
 }
 
+// newLabelMetrics returns the families about volumes that are mounted with a SELinux label, by name.
+func newLabelMetrics() map[string]*prometheus.GaugeVec {
+	out := map[string]*prometheus.GaugeVec{}
+	for name, help := range map[string]string{
+		"container_errors_total":                 "Volumes that could not be mounted because the SELinux label of a container is not valid.",
+		"container_warnings_total":               "The same for volumes that are not mounted with a label, and are used nevertheless.",
+		"pod_context_mismatch_errors_total":      "Volumes that could not be mounted because containers of a pod need different SELinux labels.",
+		"pod_context_mismatch_warnings_total":    "The same for volumes that are not mounted with a label, and are used nevertheless.",
+		"volume_context_mismatch_errors_total":   "Volumes that could not be mounted because another pod has them mounted with another SELinux label.",
+		"volume_context_mismatch_warnings_total": "The same for volumes that are not mounted with a label, and are used nevertheless.",
+		"volumes_admitted_total":                 "Volumes whose pod has a SELinux label for their files.",
+	} {
+		labels := []string{"access_mode"}
+		if strings.HasPrefix(name, "volume") {
+			labels = []string{"volume_plugin", "access_mode"}
+		}
+		out[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "volume_manager_selinux_" + name, Help: help}, labels)
+	}
+	return out
+}
+
 func (v volumeMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{v.operations, v.csi, v.totals, v.collections, v.orphans, v.orphanErrors}
+	out := []prometheus.Collector{v.operations, v.csi, v.totals, v.collections, v.orphans, v.orphanErrors}
+	for _, family := range v.labels {
+		out = append(out, family)
+	}
+	return out
 }
 
 // VolumeSetUp counts an attempt to set up a volume. The plugin is the kubelet's name for the
@@ -68,6 +96,23 @@ func (m *Metrics) OrphansCleaned(pods, failed int) {
 // CSICalled observes a call to a CSI driver.
 func (m *Metrics) CSICalled(driver, method, code string, migrated bool, took time.Duration) {
 	m.volumes.csi.WithLabelValues(driver, "/csi.v1.Node/"+method, code, strconv.FormatBool(migrated)).Observe(took.Seconds())
+}
+
+// VolumeLabelled counts what became of the SELinux label of a volume of a CSI driver: container (its label is
+// not valid), pod_context_mismatch, volume_context_mismatch or volumes_admitted.
+func (m *Metrics) VolumeLabelled(outcome string, warning bool, driver, accessMode string) {
+	name := outcome + "_errors_total"
+	switch {
+	case outcome == "volumes_admitted":
+		name = outcome + "_total"
+	case warning:
+		name = outcome + "_warnings_total"
+	}
+	labels := prometheus.Labels{"access_mode": accessMode}
+	if strings.HasPrefix(name, "volume") {
+		labels["volume_plugin"] = "kubernetes.io/csi/" + driver
+	}
+	m.volumes.labels[name].With(labels).Inc()
 }
 
 // Volumes is the key of a count of volumes: their kind, and whether they are desired or set up.
